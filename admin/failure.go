@@ -3,8 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -65,18 +63,14 @@ func (f *FailureFilter) filter() (workflow.TroubleFilter, error) {
 		got.Groups = []string{f.Group}
 	}
 	for _, k := range f.Kinds {
-		if !slices.Contains(FailureKinds(), k) {
-			return got, &InputError{What: fmt.Sprintf("there is no kind of failures %q", k), Fix: "use one of " + strings.Join(FailureKinds(), ", ")}
+		if err := checkOneOf("kind of failures", k, FailureKinds()); err != nil {
+			return got, err
 		}
 		got.Kinds = append(got.Kinds, workflow.TroubleKind(k))
 	}
-	switch {
-	case f.Limit < 0 || f.Limit > maxLimit:
-		return got, &InputError{What: fmt.Sprintf("a page of %d groups", f.Limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", maxLimit)}
-	case f.Budget < 0:
-		return got, &InputError{What: fmt.Sprintf("a budget of %d groups", f.Budget), Fix: "say how many groups may be looked at, or nothing"}
-	case got.Check() != nil:
-		return got, &InputError{What: "the cursor is that of no page", Fix: "take it from the page before, or leave it out"}
+	_, _, badCursor := got.After()
+	if err := checkPage("groups", f.Limit, f.Budget, badCursor); err != nil {
+		return got, err
 	}
 	return got, checkGroup(f.Group)
 }

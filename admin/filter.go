@@ -57,21 +57,17 @@ func (f *Filter) filter() (workflow.Filter, error) {
 		Group: f.Group, Troubled: f.Troubled,
 	}
 	for _, s := range f.Statuses {
-		if !slices.Contains(Statuses(), s) {
-			return got, &InputError{What: fmt.Sprintf("there is no status %q", s), Fix: "use one of " + strings.Join(Statuses(), ", ")}
+		if err := checkOneOf("status", s, Statuses()); err != nil {
+			return got, err
 		}
 		got.Statuses = append(got.Statuses, workflow.Status(s))
 	}
-	switch {
-	case f.Limit < 0 || f.Limit > maxLimit:
-		return got, &InputError{What: fmt.Sprintf("a page of %d runs", f.Limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", maxLimit)}
-	case f.Budget < 0:
-		return got, &InputError{What: fmt.Sprintf("a budget of %d runs", f.Budget), Fix: "say how many runs may be looked at, or nothing"}
-	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):
+	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
 		return got, &InputError{What: "since is not before until", Fix: "exchange them"}
 	}
-	if _, _, err := (&store.Query{Cursor: f.Cursor}).After(); err != nil {
-		return got, &InputError{What: "the cursor is that of no page", Fix: "take it from the page before, or leave it out"}
+	_, _, badCursor := (&store.Query{Cursor: f.Cursor}).After()
+	if err := checkPage("runs", f.Limit, f.Budget, badCursor); err != nil {
+		return got, err
 	}
 	if err := checkGroup(f.Group); err != nil {
 		return got, err
@@ -85,4 +81,25 @@ func (f *Filter) filter() (workflow.Filter, error) {
 		}
 	}
 	return got, nil
+}
+
+// checkPage returns an error if there is no such page of a list; badCursor: what is wrong with its cursor.
+func checkPage(what string, limit, budget int, badCursor error) error {
+	switch {
+	case limit < 0 || limit > maxLimit:
+		return &InputError{What: fmt.Sprintf("a page of %d %s", limit, what), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", maxLimit)}
+	case budget < 0:
+		return &InputError{What: fmt.Sprintf("a budget of %d %s", budget, what), Fix: "say how many " + what + " may be looked at, or nothing"}
+	case badCursor != nil:
+		return &InputError{What: "the cursor is that of no page", Fix: "take it from the page before, or leave it out"}
+	}
+	return nil
+}
+
+// checkOneOf returns an error if a word is none of those that there are.
+func checkOneOf(what, given string, all []string) error {
+	if slices.Contains(all, given) {
+		return nil
+	}
+	return &InputError{What: fmt.Sprintf("there is no %s %q", what, given), Fix: "use one of " + strings.Join(all, ", ")}
 }

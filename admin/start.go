@@ -81,9 +81,9 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 	case len(s.Input) > 0 && !json.Valid(s.Input):
 		return p, &InputError{What: "the input is no JSON", Fix: `give an object of the parameters by their names, such as {"order":"o-17"}`}
 	case s.Policy != "" && !isActive:
-		return p, &InputError{What: fmt.Sprintf("there is no policy %q", s.Policy), Fix: "use one of " + strings.Join(Policies(), ", ")}
+		return p, checkOneOf("policy", s.Policy, Policies())
 	case s.Finished != "" && !isFinished:
-		return p, &InputError{What: fmt.Sprintf("there is no policy %q for runs that have ended", s.Finished), Fix: "use one of " + strings.Join(FinishedPolicies(), ", ")}
+		return p, checkOneOf("policy for runs that have ended", s.Finished, FinishedPolicies())
 	case s.ID == "" && (s.Policy != "" || s.Finished != ""):
 		return p, &InputError{What: "a policy without a workflow id", Fix: "give the id that it is about, or leave the policy out"}
 	case s.ID != "" && s.Key != "":

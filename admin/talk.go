@@ -50,11 +50,10 @@ func (d *Direct) Send(ctx context.Context, ref, topic string, m Message) (Sent, 
 
 // Ask is part of Service.
 func (d *Direct) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
-	err := m.check("ask", name)
-	if err == nil {
-		err = checkName("ask", name)
+	if err := checkName("ask", name); err != nil {
+		return Answer{}, err
 	}
-	if err != nil {
+	if err := m.check("ask", name); err != nil {
 		return Answer{}, err
 	}
 	h, info, err := d.find(ctx, ref)

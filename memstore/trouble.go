@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
 var _ store.TroubleLister = (*Store)(nil)
@@ -107,7 +108,7 @@ func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.Troub
 		return store.TroublePage{}, err
 	}
 	var found []store.TroubleGroup
-	cut, share := false, q.Share(len(s.parts))
+	cut, share := false, paging.TroubleShare(&q, len(s.parts))
 	for _, p := range s.parts {
 		some := p.listTroubles()
 		slices.SortFunc(some, func(a, b store.TroubleGroup) int { return b.Last.Compare(a.Last) })
@@ -116,7 +117,7 @@ func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.Troub
 		}
 		found = append(found, some...)
 	}
-	page, err := q.Page(found, cut)
+	page, err := paging.Troubles(&q, found, cut)
 	if err != nil {
 		return store.TroublePage{}, fmt.Errorf("list troubles: %w", err)
 	}

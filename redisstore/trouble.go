@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
 var _ store.TroubleLister = (*Store)(nil)
@@ -54,7 +55,7 @@ func unpackTrouble(group, packed string) (store.TroubleGroup, bool) {
 func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
 	err := s.enter(ctx)
 	if err == nil {
-		err = q.Check()
+		_, _, err = q.After()
 	}
 	var page store.TroublePage
 	if err == nil {
@@ -72,7 +73,7 @@ func (s *Store) listTroubles(ctx context.Context, q store.TroubleQuery) (store.T
 		found []store.TroubleGroup
 		cut   bool
 	)
-	share := q.Share(len(s.parts))
+	share := paging.TroubleShare(&q, len(s.parts))
 	err := each(s.all(), func(p *partition, _ struct{}) error {
 		var ids *redis.StringSliceCmd
 		err := s.transaction(ctx, p, func(tx redis.Pipeliner) { ids = tx.ZRevRange(ctx, p.recent(), 0, int64(share)) })
@@ -96,7 +97,7 @@ func (s *Store) listTroubles(ctx context.Context, q store.TroubleQuery) (store.T
 	if err != nil {
 		return store.TroublePage{}, err
 	}
-	return q.Page(found, cut)
+	return paging.Troubles(&q, found, cut)
 }
 
 // readGroups reads groups. One that was forgotten meanwhile, or is damaged, is left out.

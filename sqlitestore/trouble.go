@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
 var _ store.TroubleLister = (*Store)(nil)
@@ -34,16 +35,16 @@ const selectTroubles = `SELECT g.name, g.kind, g.workflow, g.step, g.text, g.fir
 // Troubles returns a page of the groups.
 func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
 	var page store.TroublePage
-	if err := q.Check(); err != nil {
+	if _, _, err := q.After(); err != nil {
 		return page, fmt.Errorf("list troubles: %w", err)
 	}
 	err := s.readAside(ctx, func(c *conn) error {
-		share := q.Share(1)
+		share := paging.TroubleShare(&q, 1)
 		found, err := c.troubles(selectTroubles+`ORDER BY g.last DESC LIMIT +?`, share+1)
 		if err != nil {
 			return err
 		}
-		page, err = q.Page(found[:min(len(found), share)], len(found) > share)
+		page, err = paging.Troubles(&q, found[:min(len(found), share)], len(found) > share)
 		return err
 	})
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/loopback"
 )
 
 // local is who asks where nobody has to say it.
@@ -26,10 +26,10 @@ func (h *Handler) near(r *http.Request) error {
 	refuse := func(why string) error {
 		return admin.NewProblem(admin.CodeForbidden, why+", and it need not say who asks", "ask from the machine of the server by http://127.0.0.1, or set up the server with tokens")
 	}
-	if !loopback(r.RemoteAddr) {
+	if !loopback.Addr(r.RemoteAddr) {
 		return refuse("the request comes from another machine")
 	}
-	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && !loopback(at.String()) {
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && !loopback.Addr(at.String()) {
 		return refuse("the request came over a network")
 	}
 	for _, name := range forwarding {
@@ -37,31 +37,10 @@ func (h *Handler) near(r *http.Request) error {
 			return refuse("the request was forwarded (" + name + ")")
 		}
 	}
-	if !localName(r.Host) {
+	if !loopback.Host(r.Host) {
 		return refuse("the request names a host that is not this machine")
 	}
 	return nil
-}
-
-// loopback reports whether an address with a port is of this machine alone.
-func loopback(addr string) bool {
-	at, err := netip.ParseAddrPort(addr)
-	return err == nil && at.Addr().Unmap().IsLoopback()
-}
-
-// localName reports whether a host, with or without a port, names this machine in every network.
-func localName(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	} else if bare, ok := strings.CutPrefix(host, "["); ok {
-		name = strings.TrimSuffix(bare, "]")
-	}
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	at, err := netip.ParseAddr(name)
-	return err == nil && at.Unmap().IsLoopback()
 }
 
 // authenticate returns who sends a request.

@@ -93,31 +93,10 @@ func (q *request) reply(status int, v any, err error) error {
 
 // operations do what the routes say.
 var operations = map[*route.Route]func(*request) error{
-	route.Runs: func(q *request) error {
-		f := route.ReadFilter(q.query)
-		if q.query.Err != nil {
-			return q.query.Err
-		}
-		page, err := q.service.Runs(q.ctx(), f)
-		return q.reply(http.StatusOK, page, err)
-	},
-	route.Count: func(q *request) error {
-		f := route.ReadFilter(q.query)
-		if q.query.Err != nil {
-			return q.query.Err
-		}
-		counts, err := q.service.Count(q.ctx(), f)
-		return q.reply(http.StatusOK, counts, err)
-	},
-	route.Failures: func(q *request) error {
-		f := route.ReadFailureFilter(q.query)
-		if q.query.Err != nil {
-			return q.query.Err
-		}
-		page, err := q.service.Failures(q.ctx(), f)
-		return q.reply(http.StatusOK, page, err)
-	},
-	route.Start: start,
+	route.Runs:     list(route.ReadFilter, admin.Service.Runs),
+	route.Count:    list(route.ReadFilter, admin.Service.Count),
+	route.Failures: list(route.ReadFailureFilter, admin.Service.Failures),
+	route.Start:    start,
 	route.Run: func(q *request) error {
 		run, err := q.service.Run(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, run, err)
@@ -162,6 +141,18 @@ var operations = map[*route.Route]func(*request) error{
 		value, err := q.service.Value(q.ctx(), q.path("id"), q.path("name"))
 		return q.reply(http.StatusOK, value, err)
 	},
+}
+
+// list answers with what matches the filter in the query.
+func list[F, T any](read func(*route.Query) F, ask func(admin.Service, context.Context, F) (T, error)) func(*request) error {
+	return func(q *request) error {
+		f := read(q.query)
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		found, err := ask(q.service, q.ctx(), f)
+		return q.reply(http.StatusOK, found, err)
+	}
 }
 
 func start(q *request) error {

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/loopback"
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
@@ -46,7 +47,7 @@ func New(base string, cfg Config) (*Service, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, &admin.InputError{What: "the URL of the server is none", Fix: "give one as https://flows.example.com, without a user and a query"}
 	}
-	if cfg.Token != "" && u.Scheme == "http" && !local(u.Hostname()) {
+	if cfg.Token != "" && u.Scheme == "http" && !loopback.Host(u.Host) {
 		return nil, &admin.InputError{What: "a token would go over the network as it is", Fix: "use https"}
 	}
 	if strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -183,10 +182,4 @@ func (f *follower) got(kind, data string) (end bool, err error) {
 		return !f.yield(e, nil), nil
 	}
 	return false, nil // a comment, or what a newer server says
-}
-
-// local reports whether a host is this machine.
-func local(host string) bool {
-	at, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && at.IsLoopback()
 }

@@ -146,24 +146,9 @@ type TroubleState struct {
 	Runs []event.RunID // by which it finds its runs, sorted
 }
 
-// Share returns how many groups of each of so many partitions may be looked at.
-func (q *TroubleQuery) Share(partitions int) int {
-	budget := q.Budget
-	if budget <= 0 {
-		budget = DefaultBudget
-	}
-	return max(budget/max(partitions, 1), 1)
-}
-
-// matches reports whether the query selects a group. Cursor, Limit and Budget are not looked at.
-func (q *TroubleQuery) matches(g *TroubleGroup) bool {
-	return (len(q.Groups) == 0 || slices.Contains(q.Groups, g.Group)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, g.Kind)) &&
-		(q.Workflow == "" || q.Workflow == g.Workflow) && (q.Step == "" || q.Step == g.Step) && (!q.Open || g.Open > 0) &&
-		(q.Since.IsZero() || !g.Last.Before(q.Since))
-}
-
-// after returns the last group of the page before; no group: the query begins with the first.
-func (q *TroubleQuery) after() (last time.Time, group string, err error) {
+// After returns the last group of the page before, and when a run had come into it last; no group: the query
+// begins with the first.
+func (q *TroubleQuery) After() (last time.Time, group string, err error) {
 	if q.Cursor == "" {
 		return time.Time{}, "", nil
 	}
@@ -178,40 +163,9 @@ func (q *TroubleQuery) after() (last time.Time, group string, err error) {
 	return time.UnixMilli(ms).UTC(), group, nil
 }
 
-// Check returns an error if the cursor is that of no page.
-func (q *TroubleQuery) Check() error {
-	_, _, err := q.after()
-	return err
-}
-
-// Page makes a page of the groups that were found in the partitions, of each up to its share. cut says that a partition has
-// more. The error says that the cursor of the query is none.
-func (q *TroubleQuery) Page(found []TroubleGroup, cut bool) (TroublePage, error) {
-	last, group, err := q.after()
-	if err != nil {
-		return TroublePage{}, err
-	}
-	page := TroublePage{Partial: cut, Looked: len(found)}
-	for _, g := range mergeTroubles(found) {
-		if !q.matches(&g) || group != "" && compareTroubles(g, TroubleGroup{Trouble: Trouble{Group: group}, Last: last}) <= 0 {
-			continue
-		}
-		limit := q.Limit
-		if limit <= 0 {
-			limit = 100
-		}
-		if len(page.Groups) == limit {
-			end := &page.Groups[limit-1]
-			page.Cursor = strconv.FormatInt(end.Last.UnixMilli(), 10) + "." + end.Group
-			break
-		}
-		page.Groups = append(page.Groups, g)
-	}
-	return page, nil
-}
-
-// mergeTroubles adds up what partitions have of the same groups, and sorts them.
-func mergeTroubles(found []TroubleGroup) []TroubleGroup {
+// MergeTroubles adds up what partitions have of the same groups, and sorts them: those first into which a run has
+// come last.
+func MergeTroubles(found []TroubleGroup) []TroubleGroup {
 	all := make([]TroubleGroup, 0, len(found))
 	at := make(map[string]int, len(found))
 	for _, g := range found {
@@ -222,7 +176,7 @@ func mergeTroubles(found []TroubleGroup) []TroubleGroup {
 		}
 		all[i].add(g)
 	}
-	slices.SortFunc(all, compareTroubles)
+	slices.SortFunc(all, func(a, b TroubleGroup) int { return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Group, b.Group)) })
 	return all
 }
 
@@ -238,11 +192,6 @@ func (g *TroubleGroup) add(o TroubleGroup) {
 		g.Trouble = o.Trouble
 	}
 	g.Total, g.Open = g.Total+o.Total, g.Open+o.Open
-}
-
-// compareTroubles orders groups: those first into which a run has come last.
-func compareTroubles(a, b TroubleGroup) int {
-	return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Group, b.Group))
 }
 
 // AddTrouble adds what a partition has of a group, and the runs by which it is found there.

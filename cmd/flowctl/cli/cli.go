@@ -189,6 +189,16 @@ func (c *command) service(ctx context.Context, long bool) (admin.Service, contex
 	return admin.New(c.client), ctx, cancel, nil
 }
 
+// do does something with the service.
+func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s admin.Service) error) error {
+	s, ctx, cancel, err := c.service(cmd.Context(), false)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	return f(ctx, s)
+}
+
 // where returns the URL of the store or of the server. A flag goes before the environment.
 func (c *command) where() (url, server string, err error) {
 	url, server = c.url, c.server

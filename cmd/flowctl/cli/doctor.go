@@ -44,29 +44,15 @@ func (c *command) doctor() *cobra.Command {
 
 // printExam prints what a doctor has found.
 func (c *command) printExam(report store.Report) error {
-	switch c.output {
-	case "json":
+	if c.output == "json" {
 		if report.Findings == nil {
 			report.Findings = []store.Finding{}
 		}
 		return c.print(report)
-	case "jsonl":
-		for i := range report.Findings {
-			if err := c.print(&report.Findings[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "name":
-		for i := range report.Findings {
-			if _, err := fmt.Fprintln(c.Stdout, clean(report.Findings[i].Check)); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
-	if len(report.Findings) == 0 {
-		return nil
+	printed, err := printEach(c, report.Findings, func(f *store.Finding) string { return f.Check })
+	if printed || err != nil || len(report.Findings) == 0 {
+		return err
 	}
 	t := newTable(c.Stdout, "LEVEL", "CHECK", "NODE", "FOUND", "WANT", "FIX")
 	for _, f := range report.Findings {

@@ -10,10 +10,14 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
+// kindUsage says what each of the flags selects that are named for a kind of failures.
+var kindUsage = map[string]string{
+	"failed": "that have failed", "retrying": "with a step that is being retried", "blocked": "that are blocked",
+}
+
 func (c *command) failures() *cobra.Command {
 	var f admin.FailureFilter
 	var since string
-	var blocked, retrying, failed bool
 	cmd := &cobra.Command{
 		Use: "failures", Short: "List what fails, grouped, the latest first", Args: cobra.NoArgs,
 		Long: "Failures lists groups of runs to which the same has happened: they have failed, a step of them is being retried,\n" +
@@ -25,27 +29,24 @@ func (c *command) failures() *cobra.Command {
 			if f.Since, err = moment("--since", since); err != nil {
 				return err
 			}
-			for i, set := range []bool{failed, retrying, blocked} { // as FailureKinds has them
-				if set {
-					f.Kinds = append(f.Kinds, admin.FailureKinds()[i])
+			for _, kind := range admin.FailureKinds() {
+				if set, _ := cmd.Flags().GetBool(kind); set {
+					f.Kinds = append(f.Kinds, kind)
 				}
 			}
-			s, ctx, cancel, err := c.service(cmd.Context(), false)
-			defer cancel()
-			if err != nil {
-				return err
-			}
-			page, err := s.Failures(ctx, f)
-			if err != nil {
-				return err
-			}
-			return c.printFailures(page)
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				page, err := s.Failures(ctx, f)
+				if err != nil {
+					return err
+				}
+				return c.printFailures(page)
+			})
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&failed, "failed", false, "groups of runs that have failed")
-	flags.BoolVar(&retrying, "retrying", false, "groups of runs with a step that is being retried")
-	flags.BoolVar(&blocked, "blocked", false, "groups of runs that are blocked")
+	for _, kind := range admin.FailureKinds() {
+		flags.Bool(kind, false, "groups of runs "+kindUsage[kind])
+	}
 	flags.StringVar(&since, "since", "", "groups into which a run has come then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
 	flags.StringVar(&f.Workflow, "workflow", "", "groups of this workflow, by its stored name")
 	flags.StringVar(&f.Step, "step", "", "groups of this step")
@@ -58,23 +59,14 @@ func (c *command) failures() *cobra.Command {
 }
 
 func (c *command) printFailures(page admin.FailurePage) error {
-	switch c.output {
-	case "json":
+	if c.output == "json" {
 		return c.print(page)
-	case "jsonl":
-		for i := range page.Groups {
-			if err := c.print(&page.Groups[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "name":
-		for i := range page.Groups {
-			if _, err := fmt.Fprintln(c.Stdout, page.Groups[i].Group); err != nil {
-				return err
-			}
-		}
-	default:
+	}
+	printed, err := printEach(c, page.Groups, func(g *admin.FailureGroup) string { return g.Group })
+	if err != nil {
+		return err
+	}
+	if !printed {
 		t := newTable(c.Stdout, "GROUP", "KIND", "RUNS", "OPEN", "FIRST", "LAST", "WORKFLOW/STEP", "MESSAGE")
 		mark := ""
 		if page.Partial {
@@ -87,7 +79,7 @@ func (c *command) printFailures(page admin.FailurePage) error {
 			return err
 		}
 	}
-	if page.Cursor != "" {
+	if page.Cursor != "" && c.output != "jsonl" {
 		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
 	}
 	return nil
@@ -111,34 +103,30 @@ func (c *command) showFailure() *cobra.Command {
 		Use: "show GROUP", Short: "Show a group, and the newest runs that are in it now", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.groups,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, ctx, cancel, err := c.service(cmd.Context(), false)
-			defer cancel()
-			if err != nil {
-				return err
-			}
-			page, err := s.Failures(ctx, admin.FailureFilter{Group: args[0]})
-			if err != nil {
-				return err
-			}
-			if len(page.Groups) == 0 {
-				return &admin.Problem{Title: "There is nothing of that name", Status: 404, Code: admin.CodeNotFound, Exit: 3,
-					Detail: fmt.Sprintf("there is no group %s", args[0]), Fix: "flowctl failures lists those that there are"}
-			}
-			g := page.Groups[0]
-			f := admin.Filter{Group: g.Group, Children: true, System: true, Limit: limit}
-			if c.output != "json" {
-				if c.output != "jsonl" && c.output != "name" {
-					if err := c.printFailure(&g); err != nil {
-						return err
-					}
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				page, err := s.Failures(ctx, admin.FailureFilter{Group: args[0]})
+				if err != nil {
+					return err
 				}
-				return c.list(ctx, s, f, false)
-			}
-			runs, err := s.Runs(ctx, f)
-			if err != nil {
-				return err
-			}
-			return c.print(shownFailure{FailureGroup: g, List: runs})
+				if len(page.Groups) == 0 {
+					return admin.NewProblem(admin.CodeNotFound, "there is no group "+args[0], "flowctl failures lists those that there are")
+				}
+				g := page.Groups[0]
+				f := admin.Filter{Group: g.Group, Children: true, System: true, Limit: limit}
+				if c.output != "json" {
+					if c.output != "jsonl" && c.output != "name" {
+						if err := c.printFailure(&g); err != nil {
+							return err
+						}
+					}
+					return c.list(ctx, s, f, false)
+				}
+				runs, err := s.Runs(ctx, f)
+				if err != nil {
+					return err
+				}
+				return c.print(shownFailure{FailureGroup: g, List: runs})
+			})
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many runs at most, up to 1,000")
@@ -161,17 +149,11 @@ func (c *command) printFailure(g *admin.FailureGroup) error {
 
 // groups completes the ids of groups.
 func (c *command) groups(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	s, ctx, done, err := c.service(ctx, true)
-	defer done()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	page, _ := s.Failures(ctx, admin.FailureFilter{})
-	var all []string
-	for _, g := range page.Groups {
-		all = append(all, g.Group+"\t"+g.Kind+" "+clean(place(&g)))
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp
+	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		page, _ := s.Failures(ctx, admin.FailureFilter{})
+		for _, g := range page.Groups {
+			all = append(all, g.Group+"\t"+g.Kind+" "+clean(place(&g)))
+		}
+		return all
+	})
 }

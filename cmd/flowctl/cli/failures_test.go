@@ -53,6 +53,7 @@ func TestOPS1_FailuresAreGroupedAndShown(t *testing.T) {
 func TestOPS1_FailuresRefuseWhatMakesNoSense(t *testing.T) {
 	s := open(t)
 	s.wants(3, nil, []string{"there is no group f1-000000000000", "flowctl failures"}, "failures", "show", "f1-000000000000")
+	s.wants(3, nil, []string{`"type":"https://`, `"code":"notFound"`}, "failures", "show", "f1-000000000000", "--json")
 	s.wants(2, nil, []string{"is no id of a group"}, "failures", "show", "no group")
 	s.wants(2, nil, []string{"is no id of a group"}, "runs", "--group", "no group")
 	s.wants(2, nil, []string{"is no id of a group"}, "runs", "count", "--group", "no group")

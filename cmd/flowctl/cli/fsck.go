@@ -63,19 +63,11 @@ func (c *command) printCheck(report *fsck.Report, whole bool) error {
 	case "json":
 		return c.print(report)
 	case "jsonl":
-		for i := range report.Fixes {
-			if err := c.print(&report.Fixes[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := printEach(c, report.Fixes, nil)
+		return err
 	case "name":
-		for _, run := range affected(report.Fixes) {
-			if _, err := fmt.Fprintln(c.Stdout, clean(run)); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := printEach(c, affected(report.Fixes), func(run *string) string { return *run })
+		return err
 	}
 	if len(report.Fixes) > 0 {
 		if err := c.printFixes(report.Fixes); err != nil {

@@ -45,17 +45,10 @@ func (f *filterFlags) add(c *command, cmd *cobra.Command) {
 // filter returns what the flags say.
 func (f *filterFlags) filter() (admin.Filter, error) {
 	got := f.Filter
-	for _, tag := range f.tags {
-		name, value, ok := strings.Cut(tag, "=")
-		if !ok || name == "" {
-			return got, &admin.InputError{What: fmt.Sprintf("--tag %q is no name=value", tag), Fix: "write --tag region=eu"}
-		}
-		if got.Tags == nil {
-			got.Tags = map[string]string{}
-		}
-		got.Tags[name] = value
-	}
 	var err error
+	if got.Tags, err = tagsOf(f.tags); err != nil {
+		return got, err
+	}
 	if got.Since, err = moment("--since", f.since); err != nil {
 		return got, err
 	}
@@ -117,17 +110,9 @@ func (c *command) list(ctx context.Context, s admin.Service, f admin.Filter, all
 		case "json":
 			whole.Runs, whole.Looked = append(whole.Runs, page.Runs...), whole.Looked+page.Looked
 			whole.Cursor, whole.Partial = page.Cursor, page.Partial
-		case "jsonl":
-			for i := range page.Runs {
-				if err := c.print(&page.Runs[i]); err != nil {
-					return err
-				}
-			}
-		case "name":
-			for i := range page.Runs {
-				if _, err := fmt.Fprintln(c.Stdout, page.Runs[i].ID); err != nil {
-					return err
-				}
+		case "jsonl", "name":
+			if _, err := printEach(c, page.Runs, func(r *admin.Run) string { return r.ID }); err != nil {
+				return err
 			}
 		default:
 			if t == nil {
@@ -227,19 +212,16 @@ func (c *command) count() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, ctx, cancel, err := c.service(cmd.Context(), false)
-			defer cancel()
-			if err != nil {
-				return err
-			}
-			counts, err := s.Count(ctx, filter)
-			if err != nil {
-				return err
-			}
-			if c.jsonOut() {
-				return c.print(counts)
-			}
-			return c.printCounts(counts, strings.ToUpper(by), of)
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				counts, err := s.Count(ctx, filter)
+				if err != nil {
+					return err
+				}
+				if c.jsonOut() {
+					return c.print(counts)
+				}
+				return c.printCounts(counts, strings.ToUpper(by), of)
+			})
 		},
 	}
 	f.add(c, cmd)
@@ -273,28 +255,8 @@ func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Co
 // completionTime bounds how long a shell waits for names.
 const completionTime = 300 * time.Millisecond
 
-// names completes what the runs of the store have.
-func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-		defer cancel()
-		s, ctx, done, err := c.service(ctx, true)
-		defer done()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		counts, _ := s.Count(ctx, admin.Filter{Children: true})
-		var all []string
-		for _, n := range counts.Counts {
-			all = append(all, of(n))
-		}
-		slices.Sort(all)
-		return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// ids completes the names of runs.
-func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+// complete completes words that the service knows.
+func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s admin.Service) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	s, ctx, done, err := c.service(ctx, true)
@@ -302,10 +264,30 @@ func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	page, _ := s.Runs(ctx, admin.Filter{Children: true})
-	var all []string
-	for _, r := range page.Runs {
-		all = append(all, r.ID+"\t"+r.Status+" "+clean(r.Workflow))
+	return words(ctx, s), cobra.ShellCompDirectiveNoFileComp
+}
+
+// names completes what the runs of the store have.
+func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+			counts, _ := s.Count(ctx, admin.Filter{Children: true})
+			for _, n := range counts.Counts {
+				all = append(all, of(n))
+			}
+			slices.Sort(all)
+			return slices.Compact(all)
+		})
 	}
-	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// ids completes the names of runs.
+func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		page, _ := s.Runs(ctx, admin.Filter{Children: true})
+		for _, r := range page.Runs {
+			all = append(all, r.ID+"\t"+r.Status+" "+clean(r.Workflow))
+		}
+		return all
+	})
 }

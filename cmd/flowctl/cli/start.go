@@ -65,16 +65,6 @@ func (c *command) start() *cobra.Command {
 	return cmd
 }
 
-// do does something with the service.
-func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s admin.Service) error) error {
-	s, ctx, cancel, err := c.service(cmd.Context(), false)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	return f(ctx, s)
-}
-
 // maxInput bounds what is read from a file or a pipe, in bytes: no store takes more.
 const maxInput = 64 << 20
 
@@ -98,15 +88,16 @@ func (c *command) payload(given string) (admin.Payload, error) {
 	return admin.Payload(b), err
 }
 
+// tagsOf reads tags that are given as name=value.
 func tagsOf(given []string) (map[string]string, error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
 	tags := map[string]string{}
-	for _, t := range given {
-		name, value, ok := strings.Cut(t, "=")
-		if !ok {
-			return nil, &admin.InputError{What: fmt.Sprintf("the tag %q has no value", t), Fix: "write --tag region=eu"}
+	for _, tag := range given {
+		name, value, ok := strings.Cut(tag, "=")
+		if !ok || name == "" {
+			return nil, &admin.InputError{What: fmt.Sprintf("--tag %q is no name=value", tag), Fix: "write --tag region=eu"}
 		}
 		tags[name] = value
 	}

@@ -72,3 +72,20 @@ func onTerminal(r io.Reader) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
+
+// printEach prints values in the forms of output that have one on each line: JSON, or its name. It reports false
+// for other forms.
+func printEach[T any](c *command, all []T, name func(v *T) string) (printed bool, err error) {
+	for i := range all {
+		switch c.output {
+		case "jsonl":
+			err = c.print(&all[i])
+		case "name":
+			_, err = fmt.Fprintln(c.Stdout, clean(name(&all[i])))
+		}
+		if err != nil {
+			break
+		}
+	}
+	return c.output == "jsonl" || c.output == "name", err
+}

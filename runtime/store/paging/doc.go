@@ -28,4 +28,6 @@
 // A source may be asked again at any time, and gives what it has then. One that has several
 // parts between which runs move, such as those that have ended and the others, gives all of them
 // as of one moment: so no run is missed because it has moved meanwhile.
+//
+// [Troubles] does the same for groups of trouble, of which there are few.
 package paging
