@@ -4,7 +4,7 @@
 //
 // A [Manifest] says nothing of where things stand in the source, so that moving
 // or formatting code changes nothing in it. Begin with manifest.go, which has
-// the vocabulary. build.go fills one in from a loaded package; walk.go, expr.go and
-// call.go follow the body of a workflow; schema.go says what encoding/json makes of a
+// the vocabulary. build.go fills one in from a loaded package; walk.go follows the body
+// of a workflow, with assign.go, branch.go, loop.go, expr.go and call.go; schema.go says what encoding/json makes of a
 // type; write.go and hash.go give the file and the hashes their form.
 package manifest

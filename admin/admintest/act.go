@@ -1,0 +1,171 @@
+package admintest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+func acts(s *Scene) {
+	ref := s.Start("wait", "acts")
+	s.Until(ref, "waiting")
+	act := func(ref string, a admin.Action) admin.Acted {
+		s.Helper()
+		got, err := s.Service.Act(s.ctx(), ref, a)
+		if err != nil {
+			s.Errorf("%s: %v", a.Verb, err)
+		}
+		return got
+	}
+	act(ref, admin.Action{Verb: "pause"})
+	s.Until(ref, "paused")
+	act(ref, admin.Action{Verb: "resume"})
+	s.Until(ref, "waiting")
+	act(ref, admin.Action{Verb: "cancel", Reason: "ordered twice <&>", Key: "c"})
+	if r, err := s.Service.Wait(s.ctx(), ref, time.Minute); err != nil || r.Status != string(workflow.StatusCanceled) || !strings.Contains(r.Failure.Message, "ordered twice <&>") {
+		s.Errorf("cancel: got %+v, %v", r, err)
+	}
+	again := act(ref, admin.Action{Verb: "resume-new"})
+	if again.New == "" || again.Run != ref {
+		s.Errorf("resume-new: got %+v", again)
+	}
+	act(again.New, admin.Action{Verb: "cancel"})
+
+	bad := s.Ended("bad", "") // an id would be that of one new run at a time
+	one, two := act(bad, admin.Action{Verb: "retry", Key: "r"}), act(bad, admin.Action{Verb: "retry", Key: "r"})
+	if one.New == "" || one != two {
+		s.Errorf("retry: got %+v, then %+v", one, two)
+	}
+	restarted := act(bad, admin.Action{Verb: "restart"})
+	page, err := s.Direct.Events(s.ctx(), bad, 1, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var step string
+	for _, e := range page.Events {
+		if e.Name == "admintest.label" && e.Key != "" {
+			step = e.Key
+			break
+		}
+	}
+	forked := act(bad, admin.Action{Verb: "fork", Step: step})
+	for _, made := range []string{one.New, restarted.New, forked.New} {
+		if r, err := s.Service.Wait(s.ctx(), made, time.Minute); err != nil || r.Status != "failed" {
+			s.Errorf("got %+v, %v", r, err)
+		}
+	}
+	act(bad, admin.Action{Verb: "delete"})
+	_, err = s.Service.Run(s.ctx(), bad)
+	problem(s, "a run that was deleted", err, http.StatusNotFound, admin.CodeNotFound)
+	for _, a := range []admin.Action{{Verb: "explode"}, {Verb: "restart", Reason: "why"}, {Verb: "pause", Reason: strings.Repeat("x", 5000)}, {Verb: "fork"}, {Verb: "cancel", Reason: strings.Repeat("x", 5000)}, {Verb: "cancel", Reason: "\xff"}} {
+		_, err := s.Service.Act(s.ctx(), restarted.New, a)
+		problem(s, a.Verb, err, http.StatusBadRequest, admin.CodeInput)
+	}
+	_, err = s.Service.Act(s.ctx(), restarted.New, admin.Action{Verb: "pause"})
+	problem(s, "pause a run that has ended", err, http.StatusConflict, admin.CodeRefused)
+	_, err = s.Service.Act(s.ctx(), restarted.New, admin.Action{Verb: "restart", Key: "k"})
+	problem(s, "a key that is not kept", err, http.StatusNotImplemented, admin.CodeUnsupported)
+}
+
+func reasons(s *Scene) {
+	ref := s.Start("wait", "reasons")
+	s.Until(ref, "waiting")
+	for _, a := range []admin.Action{{Verb: "pause", Reason: "lunch", Key: "k"}, {Verb: "resume", Reason: "back", Key: "k"}, {Verb: "pause", Reason: "again", Key: "k"}} {
+		if _, err := s.Service.Act(s.ctx(), ref, a); err != nil {
+			s.Fatalf("%s: %v", a.Verb, err)
+		}
+		s.Until(ref, map[string]string{"lunch": "paused", "back": "waiting", "again": "waiting"}[a.Reason])
+	}
+	if _, err := s.Service.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload("1")}); err != nil {
+		s.Fatal(err)
+	}
+	if r, err := s.Service.Wait(s.ctx(), ref, time.Minute); err != nil || r.Status != "completed" {
+		s.Fatalf("got %+v, %v: the second pause has a key that was used", r, err)
+	}
+	page, err := s.Service.Events(s.ctx(), ref, 1, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var told []string
+	for _, e := range page.Events {
+		if e.Reason != "" {
+			told = append(told, e.Type+": "+e.Reason)
+		}
+	}
+	same(s, "reasons in the log", told, []string{"run_paused: lunch", "run_resumed: back"})
+}
+
+func sends(s *Scene) {
+	ref := s.Start("wait", "sends")
+	s.Until(ref, "waiting")
+	for range 2 {
+		got, err := s.Service.Send(s.ctx(), "id:sends", "other/ topic", admin.Message{Payload: admin.Payload("1"), Key: "k"})
+		if err != nil || got.Run != ref {
+			s.Errorf("got %+v, %v", got, err)
+		}
+	}
+	if _, err := s.Service.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload(`null`)}); err != nil {
+		s.Error(err)
+	}
+	if r, err := s.Service.Wait(s.ctx(), ref, time.Minute); err != nil || string(r.Result) != `"null"` {
+		s.Errorf("got %+v, %v", r, err)
+	}
+	events, err := log(s, s.Direct, ref, 1)
+	if err != nil {
+		s.Fatal(err)
+	}
+	n := 0
+	for _, e := range events {
+		if e.Type == "message_received" && e.Name == "other/ topic" {
+			n++
+		}
+	}
+	if n != 1 {
+		s.Errorf("the message has come %d times, want once", n)
+	}
+	_, err = s.Service.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload("2")})
+	problem(s, "a run that has ended", err, http.StatusConflict, admin.CodeRefused)
+}
+
+func asks(s *Scene) {
+	ref := s.Start("wait", "asks")
+	ask := func(payload, key string) (admin.Answer, error) {
+		return s.Service.Ask(s.ctx(), ref, limits.Name(), admin.Message{Payload: admin.Payload(payload), Key: key})
+	}
+	if got, err := ask("21", ""); err != nil || string(got.Payload) != "42" || got.Run != ref {
+		s.Errorf("got %+v, %v", got, err)
+	}
+	for range 2 {
+		if got, err := ask("4", "k"); err != nil || string(got.Payload) != "8" {
+			s.Errorf("with a key: got %+v, %v", got, err)
+		}
+	}
+	_, err := ask("-1", "")
+	problem(s, "a question that is refused", err, http.StatusUnprocessableEntity, admin.CodeRejected)
+	_, err = ask("13", "")
+	problem(s, "an answer that is an error", err, http.StatusUnprocessableEntity, admin.CodeRejected)
+	_, err = s.Service.Ask(s.ctx(), s.Ended("good", "asks-ended"), limits.Name(), admin.Message{Payload: admin.Payload("1")})
+	problem(s, "a run that has ended", err, http.StatusConflict, admin.CodeRefused)
+	ctx, cancel := context.WithTimeout(s.ctx(), 20*time.Millisecond)
+	defer cancel()
+	_, err = s.Service.Ask(ctx, ref, "nobody-handles", admin.Message{Payload: admin.Payload("1")})
+	problem(s, "an ask that nobody handles", err, http.StatusGatewayTimeout, admin.CodeTimeout)
+}
+
+func values(s *Scene) {
+	ref := s.Ended("good", "values")
+	got, err := s.Service.Value(s.ctx(), "id:values", "progress")
+	same(s, "progress", got, admin.Value{Run: ref, Name: "progress", Set: true, Value: admin.Payload(`"good"`)})
+	if err != nil {
+		s.Error(err)
+	}
+	got, err = s.Service.Value(s.ctx(), ref, "..")
+	same(s, "a value that was never set", got, admin.Value{Run: ref, Name: ".."})
+	if err != nil {
+		s.Error(err)
+	}
+}
