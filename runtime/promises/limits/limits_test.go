@@ -44,25 +44,43 @@ func TestPOOL2_AttemptsOfAllWorkersStayBelowTheLimit(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.render", using(func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var under gauge
+		all := make(chan struct{}) // closed once all have come as far as they may
 		for range 3 {
 			w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
 				return render.Call(ctx, n)
-			}), render.As(func(_ context.Context, n int) (int, error) {
+			}), render.As(func(ctx context.Context, n int) (int, error) {
 				defer under.enter()()
-				time.Sleep(time.Millisecond) // so that attempts meet
-				return n, nil
+				select {
+				case <-all:
+				case <-ctx.Done():
+				}
+				return n, ctx.Err()
 			}))
 		}
+		const many = 40
 		var runs []*workflow.Run[int]
-		for n := range 40 {
+		for n := range many {
 			runs = append(runs, flowtest.Start(w, renders, n))
 		}
+		w.Eventually("each attempt is under way or waits", func() bool {
+			limits, err := w.Client.Limits().List(w.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits := 0
+			for _, l := range limits {
+				waits += l.Waits
+			}
+			now := int(under.now.Load())
+			return now >= 2 && now+waits == many
+		})
+		close(all)
 		for n, run := range runs {
 			if got := flowtest.Result(w, run); got != n {
 				t.Errorf("run %d: got %d", n, got)
 			}
 		}
-		if most := under.most.Load(); most > 2 || most == 0 {
+		if most := under.most.Load(); most != 2 {
 			t.Errorf("%d attempts were under way at once, the limit is 2", most)
 		}
 	})
