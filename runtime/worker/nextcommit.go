@@ -119,8 +119,8 @@ func (d *draft) trouble(effect store.Effect) store.Trouble {
 	if effect == store.EffectBlock {
 		return trouble.Blocked(d.route.Workflow, whatBlocks(d.blocked))
 	}
-	if d.blocked != nil || d.run == nil {
-		return store.Trouble{Group: d.group} // what its steps that have not ended yet do changes nothing
+	if d.run == nil {
+		return store.Trouble{Group: d.group} // the log could not be read: nothing is known that would change it
 	}
 	state := d.run.State()
 	if effect == store.EffectFinish && state.Run == event.StateFailed {

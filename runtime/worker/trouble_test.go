@@ -180,6 +180,37 @@ func TestOPS1_ABlockedRunIsInTroubleUntilCodeThatFitsGoesOnWithIt(t *testing.T) 
 	})
 }
 
+// The run is not given back in between: its worker knows the label that it has set itself.
+func TestOPS1_ARunLeavesItsGroupWhileAnotherStepIsUnderWay(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		busy, done := new(flaky).fails("busy"), make(chan struct{})
+		w.Work(worker.Config{}, ship.As(busy.do), notify.As(func(ctx context.Context, n int) (int, error) {
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+			return n, ctx.Err()
+		}), flowtest.As(shipping, func(ctx workflow.Context, n int) (int, error) {
+			long := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return notify.Call(ctx, n) })
+			if _, err := ship.Call(ctx, n); err != nil {
+				return 0, err
+			}
+			return long.Get(ctx)
+		}))
+		run := flowtest.Start(w, shipping, 1)
+		inGroup(w, run, workflow.TroubleRetrying, "test.shipping.ship", "busy §")
+		busy.fails("")
+		inGroup(w, run, "", "", "")
+		if n := w.Record(run).Fence.Epoch; n != 1 {
+			t.Errorf("the run was claimed %d times, want once", n)
+		}
+		close(done)
+		flowtest.Result(w, run)
+		w.StopWorkers()
+		w.Healthy()
+	})
+}
+
 // What another worker has labeled, the next one takes back.
 func TestOPS1_AnotherWorkerKnowsTheLabelOfARun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
