@@ -323,6 +323,13 @@ var troubleBehaviors = []behavior{
 		h.commit(l, labeled(l.Commit(fence, l.Work()...), busy))
 		h.equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: first, Last: h.clock.Now(), Total: 3, Open: 2}})
 	}},
+	{"T2_AGroupStaysInOrderThoughTheClockIsSetBack", func(h *harness) {
+		s, at := h.session(), h.clock.Now()
+		h.startTroubled(s, busy)
+		h.clock.Advance(-time.Hour) // somebody has set the clock back
+		h.startTroubled(s, busy)
+		h.equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: at, Last: at, Total: 2, Open: 2}})
+	}},
 	{"T2_TheSameCommitSentAgainCountsOnce", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		c := labeled(l.Commit(fence, l.Work()...), busy)
@@ -358,6 +365,16 @@ var troubleBehaviors = []behavior{
 		l, fence = h.startOwned(h.session())
 		h.commit(l, labeled(l.Commit(fence, l.Work()...), busy))
 		h.opens(busy.Group, 1, 1) // it begins anew
+	}},
+	{"T3_AGroupIntoWhichARunHasComeAgainIsKept", func(h *harness) {
+		s := h.session()
+		l, fence := h.startTroubled(s, declined)
+		h.commit(l, cleared(l.Commit(fence, l.Work()...))) // there is no run in it
+		h.commit(l, labeled(l.Commit(fence, l.Work()...), declined))
+		h.clock.Advance(store.TroubleKept + time.Millisecond)
+		h.startTroubled(h.session(), busy)
+		h.equal("groups", groupsOf(h.troubles(store.TroubleQuery{})), []string{busy.Group, declined.Group})
+		h.opens(declined.Group, 1, 2)
 	}},
 	{"T3_ANewGroupForgetsTwoAtMostTheOldestFirst", func(h *harness) {
 		s := h.session()
