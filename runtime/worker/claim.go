@@ -231,6 +231,9 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
 	}
 	var from time.Time
+	if full && c.runs.capacity() > 0 {
+		c.runs.freed.Notify() // an earlier wait may have taken that
+	}
 	if !full && c.runs.capacity() > 0 {
 		if req.Routes, from = c.runs.awaited(c.routes); !from.IsZero() && from.Before(req.Until) {
 			req.Until = from
@@ -287,12 +290,17 @@ func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, ful
 // claimShare is claimFrom for some of the routes: all of one queue that has a bound, or those
 // that have none.
 func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Route) (next time.Time, full bool, err error) {
-	for renewed, filled := false, false; ; {
-		free := min(c.runs.capacity(), claimBatch)
-		if c.passes(s, free, filled) {
+	for renewed, filled, over := false, false, false; ; {
+		capacity := c.runs.capacity()
+		free := min(capacity, claimBatch)
+		switch {
+		case c.passes(s, free, filled):
 			c.runs.setBehind(s.Partition, true)
 			next, err = c.store.Due(ctx, s.Partition, dueBatch)
 			return next, true, err
+		case over:
+			c.runs.setBehind(s.Partition, true)
+			return next, true, nil
 		}
 		id := s.Current()
 		if id == "" {
@@ -324,7 +332,9 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		case err != nil:
 			return next, false, err
 		case len(answer.Runs) == free:
-			filled = true
+			// Runs may have ended meanwhile: those places are for the other partitions, which may
+			// have runs of a higher priority, and for this one in the next round.
+			filled, over, next = true, free == capacity && len(c.sources) > 1, answer.Next
 		case most > 0 && len(answer.Runs) == most: // of this queue; it may be ready to do more
 		default:
 			c.runs.setBehind(s.Partition, false)
