@@ -1,12 +1,14 @@
 package worker_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -70,6 +72,7 @@ func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	held := limit.New("held", limit.Config{AtOnce: 1})
 	takes := flowtest.LimitedFlow[int, []int]("takes", func(int) []limit.Use { return []limit.Use{held.Use(1)} })
+	busy, work := flowtest.Flow[int, int]("busy"), flowtest.AStep[int, int]("busy.work", shim.Policy{})
 	collect := func(ctx workflow.Context, n int) ([]int, error) {
 		var all []int
 		for range n {
@@ -84,7 +87,7 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cfg    worker.Config
 		flow   workflow.Definition[int, []int]
-		others int // that stay
+		others int // that are worked on
 	}{
 		"the only place of the worker": {worker.Config{Runs: 1, NoHandover: true}, flowtest.Collects, 0},
 		"the second of three places":   {worker.Config{Runs: 3, NoHandover: true}, flowtest.Collects, 1},
@@ -93,11 +96,14 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := flowtest.NewVirtual(t)
-			w.Work(tt.cfg, flowtest.Collect, flowtest.As(takes, collect))
-			for range tt.others {
-				other := flowtest.Start(w, tt.flow, 3)
-				w.Eventually("it was begun", func() bool { return w.Parked(other) })
-				tell(w, other, 0, 2)
+			over := make(chan struct{})
+			w.Work(tt.cfg, flowtest.Collect, flowtest.As(takes, collect), flowtest.As(busy, work.Call), work.As(func(_ context.Context, n int) (int, error) {
+				<-over
+				return n, nil
+			}))
+			t.Cleanup(func() { close(over) }) // before the worker stops
+			for n := range tt.others {
+				w.Reach(flowtest.Start(w, busy, n), event.StepStarted, 1)
 			}
 			run := flowtest.Start(w, tt.flow, 3)
 			w.Eventually("it was begun", func() bool { return w.Parked(run) })
