@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,7 +63,6 @@ type Scene struct {
 	Service admin.Service // that is judged
 	Direct  admin.Service // on the same store
 	Client  *workflow.Client
-	names   int
 }
 
 // NewScene returns a scene on a store, which it closes at the end of the test. over returns the service that is
@@ -133,10 +133,8 @@ func (s *Scene) Until(ref string, want ...string) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		for _, status := range want {
-			if r.Status == status {
-				return
-			}
+		if slices.Contains(want, r.Status) {
+			return
 		}
 		if !r.EndedAt.IsZero() {
 			s.Fatalf("run %s is %s, want %v", ref, r.Status, want)

@@ -44,8 +44,7 @@ func startsOnce(s *Scene) {
 		s.Errorf("another key: got %+v, %v", other, err)
 	}
 	waiting := admin.Start{Workflow: Workflow, Input: Input("wait"), Key: "k-3"}
-	first, err = s.Service.Start(s.ctx(), waiting)
-	if err != nil {
+	if _, err = s.Service.Start(s.ctx(), waiting); err != nil {
 		s.Fatal(err)
 	}
 	waiting.Workflow = "admintest.other"

@@ -155,7 +155,7 @@ func TestOPS3_APrincipalHoldsSoManyStreams(t *testing.T) {
 	s.wants("waiting counts as one", s.ask("GET", "/v1/runs/"+s.run+"/result?wait=1s", "", "Authorization: Bearer "+secrets[0]), 429, admin.CodeBusy)
 	other := open(1)
 	defer other.Body.Close()
-	if one.StatusCode != 200 || other.StatusCode != 200 {
+	if one.StatusCode != http.StatusOK || other.StatusCode != http.StatusOK {
 		t.Errorf("got %d and %d, want 200", one.StatusCode, other.StatusCode)
 	}
 	if err := one.Body.Close(); err != nil {

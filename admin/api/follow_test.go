@@ -149,7 +149,7 @@ func (s *server) follow(query string, header ...string) func() message {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = answer.Body.Close() })
-	if answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
 		s.Fatalf("got %d %v", answer.StatusCode, answer.Header)
 	}
 	return s.messages(answer.Body)

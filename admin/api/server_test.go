@@ -101,10 +101,10 @@ func (s *server) ask(method, path, body string, header ...string) got {
 	}
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
-		switch {
-		case name == "Host":
+		switch name {
+		case "Host":
 			r.Host = value
-		case name == "Content-Type":
+		case "Content-Type":
 			r.Header.Set(name, value)
 		default:
 			r.Header.Add(name, value)

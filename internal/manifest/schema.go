@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"encoding/json"
-	"fmt"
 	"go/types"
 	"reflect"
 	"slices"
@@ -226,7 +225,3 @@ func embeddedStruct(t types.Type) (*types.Struct, bool) {
 	u, ok := t.Underlying().(*types.Struct)
 	return u, ok
 }
-
-// methodsOf describes the methods by which a type stores itself, for those whose
-// source is not at hand.
-func methodsOf(t *types.Named) string { return fmt.Sprint(t.Obj().Pkg().Path(), ".", t.Obj().Name()) }

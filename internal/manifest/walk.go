@@ -173,12 +173,11 @@ func sharedVariables(info *types.Info, b *ast.BlockStmt) map[types.Object]bool {
 	return shared
 }
 
-func (x *walker) emit(o *Op, pos token.Pos) *Op {
+func (x *walker) emit(o *Op, pos token.Pos) {
 	o.Position = x.pkg.Position(pos)
 	if x.size++; x.size <= maxOps {
 		*x.out = append(*x.out, o)
 	}
-	return o
 }
 
 // nested follows what is in a block of its own and returns its ops.

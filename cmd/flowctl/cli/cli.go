@@ -123,7 +123,7 @@ func (c *command) root() *cobra.Command {
 			"7 doctor or fsck has found something, 8 the run that was waited for has not completed, 124 no answer in time, 130 interrupted.",
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return exitError{code: exitUsage}
 		},

@@ -116,7 +116,9 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	if err := server.Shutdown(bye); err != nil {
 		_ = server.Close() // who is left had time enough
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }
 

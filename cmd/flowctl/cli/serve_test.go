@@ -264,7 +264,7 @@ func TestOPS3_ServeRefusesStrangersWithoutTokens(t *testing.T) {
 
 func TestOPS1_SchemaDescribesWhatIsPrinted(t *testing.T) {
 	names := flowctl(t, "schema")
-	for _, name := range strings.Fields(names.stdout) {
+	for name := range strings.FieldsSeq(names.stdout) {
 		g := flowctl(t, "schema", name, "--json")
 		var schema map[string]any
 		if err := json.Unmarshal([]byte(g.stdout), &schema); err != nil || g.code != 0 || schema["type"] != "object" || strings.Contains(g.stdout, "components") {

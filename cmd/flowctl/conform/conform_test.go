@@ -165,7 +165,7 @@ func (c *checker) stream(r *http.Request, body []byte) {
 		case name == "data" && event == "event":
 			c.events++
 			page := httptest.NewRequest(http.MethodGet, strings.TrimSuffix(r.URL.Path, "/follow")+"/events", nil)
-			answer := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"events":[` + value + `]}`)), Request: page}
+			answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"events":[` + value + `]}`)), Request: page}
 			if ok, faults := c.validator.ValidateHttpResponse(page, answer); !ok {
 				c.faults = append(c.faults, fmt.Sprintf("event %s: %v", value, faults))
 			}

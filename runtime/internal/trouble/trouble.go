@@ -126,7 +126,9 @@ func stepIn(f *event.Failure) (step string) {
 			break
 		}
 		if f.Type == wireStepError {
-			var stored struct{ Step string }
+			var stored struct {
+				Step string `json:"step"`
+			}
 			if json.Unmarshal(f.Data, &stored) == nil && stored.Step != "" {
 				step = stored.Step
 			}
