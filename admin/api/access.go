@@ -4,9 +4,9 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/httpauth"
 	"github.com/flowgen/flowgen/admin/internal/loopback"
 )
 
@@ -20,7 +20,7 @@ var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Ho
 // machine comes from here as well; but its requests name the host of that page, which its owner
 // can let resolve to this machine, and no local name.
 func (h *Handler) near(r *http.Request) error {
-	if h.cfg.Auth != nil || h.cfg.AllowUnauthenticated {
+	if h.who != nil || h.cfg.AllowUnauthenticated {
 		return nil
 	}
 	refuse := func(why string) error {
@@ -43,20 +43,30 @@ func (h *Handler) near(r *http.Request) error {
 	return nil
 }
 
+// identifier returns what says who sends a request; nil: nothing does.
+func identifier(cfg *Config) httpauth.Identifier {
+	var all []httpauth.Identifier
+	if cfg.Proxy != nil {
+		all = append(all, cfg.Proxy)
+	}
+	if cfg.Auth != nil {
+		all = append(all, httpauth.Bearer(cfg.Auth))
+	}
+	if cfg.Session != nil {
+		all = append(all, cfg.Session)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return httpauth.First(all...)
+}
+
 // authenticate returns who sends a request.
 func (h *Handler) authenticate(r *http.Request) (admin.Principal, error) {
-	if h.cfg.Auth == nil {
+	if h.who == nil {
 		return local, nil
 	}
-	given := r.Header.Values("Authorization")
-	if len(given) == 0 {
-		return admin.Principal{}, &admin.UnauthenticatedError{What: "the request has no token"}
-	}
-	scheme, credential, ok := strings.Cut(given[0], " ")
-	if len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") || credential == "" {
-		return admin.Principal{}, &admin.UnauthenticatedError{What: "the header Authorization has no bearer token"}
-	}
-	return h.cfg.Auth.Authenticate(r.Context(), credential)
+	return h.who.Identify(r)
 }
 
 type principalKey struct{}

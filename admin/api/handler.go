@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/httpauth"
 	"github.com/flowgen/flowgen/admin/internal/route"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -18,9 +19,16 @@ const Prefix = route.Prefix
 
 // Config configures a Handler. The zero value answers to programs of the same machine, which may do everything.
 type Config struct {
-	// Auth says who asks; nil: requests from other machines, and forwarded ones, are refused.
+	// Auth says whose a bearer token is. If nothing says who asks, requests from other machines, and forwarded ones,
+	// are refused.
 	Auth admin.Authenticator
-	// AllowUnauthenticated answers to everybody who reaches the handler, if Auth is nil. Set it only where something
+	// Session are the logins of browsers, at POST /v1/login and /v1/logout, and Proxy is a trusted one. Each of them, as
+	// Auth, says who asks; nil: there is none.
+	Session *httpauth.Session
+	Proxy   *httpauth.Proxy
+	// CORS says of which origins pages may ask by bearer tokens; nil: of none. Where nobody says who asks it is not looked at.
+	CORS *httpauth.CORS
+	// AllowUnauthenticated answers to everybody who reaches the handler, if Auth, Session and Proxy are nil. Set it only where something
 	// else keeps strangers away: they may do everything.
 	AllowUnauthenticated bool
 	// MaxBody bounds the body of a request, in bytes; 0: workflow.DefaultMaxPayload and 64 KiB.
@@ -43,6 +51,7 @@ type Handler struct {
 	cfg     Config
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
+	who     httpauth.Identifier // nil: nobody has to say it
 	shares  *shares
 }
 
@@ -57,6 +66,12 @@ func New(s admin.Service, cfg Config) *Handler {
 	h := &Handler{
 		service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		shares: newShares(cmp.Or(cfg.Mutations, 50), cmp.Or(cfg.Streams, 100), cfg.Now),
+	}
+	h.who = identifier(&cfg)
+	if h.who != nil && cfg.CORS != nil {
+		for _, origin := range cfg.CORS.Origins() {
+			_ = h.origins.AddTrustedOrigin(origin) // it was checked when the CORS was made
+		}
 	}
 	for _, r := range route.All {
 		h.mux.Handle(r.Pattern(), h.operation(r, operations[r]))
@@ -76,8 +91,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	if h.who != nil && h.cfg.CORS != nil && h.cfg.CORS.Answer(w, r) {
+		return
+	}
 	if err := h.origins.Check(r); err != nil {
 		fail(w, admin.NewProblem(admin.CodeForbidden, err.Error(), "ask from a page of the same origin, or from a program"))
+		return
+	}
+	if h.logs(w, r) {
 		return
 	}
 	who, err := h.authenticate(r)

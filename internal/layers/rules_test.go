@@ -73,12 +73,13 @@ var rules = []rule{
 	// What operators do lies over the client; the command knows what it declares, and the stores.
 	// The API and its client share the table of routes; each knows what admin declares, and not the other.
 	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/worker", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
-	{packages: "admin/api", module: []string{"admin", "admin/internal/loopback", "admin/internal/route", "runtime/workflow"}, external: none, required: true},
+	{packages: "admin/httpauth", module: []string{"admin"}, external: none, required: true},
+	{packages: "admin/api", module: []string{"admin", "admin/httpauth", "admin/internal/loopback", "admin/internal/route", "runtime/workflow"}, external: none, required: true},
 	{packages: "admin/remote", module: []string{"admin", "admin/internal/loopback", "admin/internal/route"}, external: none, required: true},
 	{packages: "admin/internal/loopback", module: none, external: none, required: true},
 	{packages: "admin/internal/route", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin", module: below("worker"), external: none, required: true},
-	{packages: "cmd/flowctl/cli", module: []string{"admin", "admin/api", "admin/remote", "runtime/event", "runtime/store", "runtime/store/fsck", "runtime/workflow"}, required: true},
+	{packages: "cmd/flowctl/cli", module: []string{"admin", "admin/api", "admin/httpauth", "admin/remote", "runtime/event", "runtime/store", "runtime/store/fsck", "runtime/workflow"}, required: true},
 	{packages: "cmd/flowctl/conform", helper: true},
 	{packages: "cmd/flowctl", module: []string{"cmd/flowctl/cli", "sqlitestore", "redisstore"}, required: true},
 	{packages: "cmd/flowgen", module: []string{"internal/...", "flowcheck/..."}, required: true},
