@@ -116,9 +116,10 @@ func ProblemOf(err error) *Problem {
 		return p
 	case isInput:
 		return NewProblem(CodeInput, input.What, input.Fix)
-	case errors.As(err, new(*workflow.InvalidError)):
+	case errors.As(err, new(*workflow.InvalidError)), errors.As(err, new(*workflow.ScheduleError)):
 		return is(CodeInput)
-	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound):
+	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound),
+		errors.Is(err, workflow.ErrScheduleNotFound), errors.Is(err, workflow.ErrLimitNotFound):
 		return is(CodeNotFound)
 	case isMissing:
 		p := is(CodeNotFound)
@@ -138,7 +139,7 @@ func ProblemOf(err error) *Problem {
 		return is(CodeRefused)
 	case errors.As(err, new(*store.StartRefusedError)):
 		return is(CodeBusy)
-	case errors.Is(err, workflow.ErrNotSupported):
+	case errors.Is(err, workflow.ErrNotSupported), errors.Is(err, store.ErrNoLimits):
 		return is(CodeUnsupported)
 	case errors.Is(err, context.DeadlineExceeded):
 		return NewProblem(CodeTimeout, err.Error(), "try again, or allow more time")

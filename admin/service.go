@@ -45,6 +45,32 @@ type Service interface {
 	Ask(ctx context.Context, ref, name string, m Message) (Answer, error)
 	// Value returns the newest value of a name that a run has published. It does not wait.
 	Value(ctx context.Context, ref, name string) (Value, error)
+
+	Scheduling
+	Limiting
+}
+
+// Scheduling is the part of a [Service] that is about schedules. A store that cannot be searched has no list of them.
+type Scheduling interface {
+	// Schedules returns a page of schedules.
+	Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage, error)
+	// Schedule returns a schedule with its next ten ticks.
+	Schedule(ctx context.Context, name string) (Schedule, error)
+	// PutSchedule makes a schedule, or replaces what the one of its name does; then a pause stays. When it returns nil the
+	// schedule is durable.
+	PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error)
+	// ActOnSchedule controls a schedule. When it returns nil the request is durable. To delete one waits
+	// until a worker has ended it.
+	ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error)
+}
+
+// Limiting is the part of a [Service] that is about limits.
+type Limiting interface {
+	// Pools returns the parts of limits that are busiest.
+	Pools(ctx context.Context, f PoolFilter) (PoolPage, error)
+	// ActOnPool configures a limit at run time, for all workers at once, or a part of it. A limit that is each
+	// worker's own is not found.
+	ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error)
 }
 
 // Direct is the Service that works with the store itself.

@@ -101,6 +101,14 @@ func untyped(name string) workflow.Definition[any, Payload] {
 	return shim.NewWorkflow[any, Payload](name, "", shim.WorkflowPolicy{})
 }
 
+// input returns that of the run.
+func (s *Start) input() any {
+	if len(s.Input) == 0 {
+		return workflow.None{}
+	}
+	return s.Input
+}
+
 // Start is part of Service.
 func (d *Direct) Start(ctx context.Context, s Start) (Started, error) {
 	policy, err := s.policy()
@@ -128,11 +136,7 @@ func (d *Direct) Start(ctx context.Context, s Start) (Started, error) {
 	if s.Hold {
 		opts = append(opts, workflow.WithHold())
 	}
-	var input any = workflow.None{}
-	if len(s.Input) > 0 {
-		input = s.Input
-	}
-	run, err := untyped(s.Workflow).Start(ctx, d.client, input, opts...)
+	run, err := untyped(s.Workflow).Start(ctx, d.client, s.input(), opts...)
 	if s.Key == "" {
 		if err != nil {
 			return Started{}, err

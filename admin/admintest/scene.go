@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -26,7 +27,12 @@ var (
 	verdicts = workflow.NewTopic[json.RawMessage]("verdict")
 	limits   = workflow.NewAsk[int, int]("set limit/β") // a name that must be escaped in URLs
 	progress = workflow.NewValue[string]("progress")
-	label    = shim.NewStep("admintest.label", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, func(f func(context.Context, string) (string, error)) shim.Handler {
+	// customers lets one visit of each customer go on at a time.
+	customers = limit.NewKeyed[string]("admintest.customer/β", limit.Config{AtOnce: 1})
+	visit     = shim.NewWorkflow[string, string]("admintest.visit", "customer", shim.WorkflowPolicy{
+		Uses: shim.Uses(func(customer string) []limit.Use { return []limit.Use{customers.For(customer).Use(1)} }),
+	})
+	label = shim.NewStep("admintest.label", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, func(f func(context.Context, string) (string, error)) shim.Handler {
 		return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
 	})
 )
@@ -78,6 +84,10 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 		return "label of " + what, nil
 	})
 	shim.BindWorkflow(w, order, run)
+	shim.BindWorkflow(w, visit, func(ctx workflow.Context, _ string) (string, error) {
+		got, err := verdicts.Receive(ctx)
+		return string(got), err
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()

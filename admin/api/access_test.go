@@ -96,12 +96,24 @@ func tokensOf(t *testing.T, all ...admin.Token) (tokens *admin.Tokens, secrets [
 // example is a request to a route that needs its role and no more.
 func example(s *server, r *route.Route) (path, body string) {
 	s.Helper()
-	values := []string{s.run, map[*route.Route]string{route.Action: "pause", route.Send: "items", route.Ask: "limit", route.Value: "n"}[r]}
-	path, err := r.URL(values[:len(r.Names())]...)
+	values := map[string]string{"id": s.run, "name": map[*route.Route]string{
+		route.Send: "items", route.Ask: "limit", route.Value: "n", route.Schedule: "nightly", route.ActOnSchedule: "nightly", route.ActOnPool: room.Name(),
+	}[r]}
+	if r.Verbs != nil {
+		values["action"] = "pause"
+	}
+	var named []string
+	for _, name := range r.Names() {
+		named = append(named, values[name])
+	}
+	path, err := r.URL(named...)
 	if err != nil {
 		s.Fatal(err)
 	}
-	return path, map[*route.Route]string{route.Start: `{"workflow":"api.collect"}`, route.Send: `{"payload":"x"}`, route.Ask: `{"payload":1}`}[r]
+	const nightly = `{"name":"nightly","workflow":"api.collect","when":"30 2 * * *"}`
+	return path, map[*route.Route]string{
+		route.Start: `{"workflow":"api.collect"}`, route.Send: `{"payload":"x"}`, route.Ask: `{"payload":1}`, route.PutSchedule: nightly,
+	}[r]
 }
 
 // No route is forgotten: each needs a token, of its role or a higher one.
@@ -112,6 +124,17 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 	}
 	tokens, secrets := tokensOf(t, all...)
 	s := serve(t, api.Config{Auth: tokens})
+	for e, err := range s.direct.Follow(t.Context(), s.run, 1) { // until the worker has begun, and declared its limits
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == "run_started" {
+			break
+		}
+	}
+	if _, err := s.direct.PutSchedule(t.Context(), admin.NewSchedule{Name: "nightly", Workflow: "api.collect", Timing: admin.Timing{When: "30 2 * * *"}}); err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range route.All {
 		at, body := example(s, r)
 		g := s.ask(r.Method, at, body)

@@ -66,8 +66,8 @@ func (s *schemas) operation(r *route.Route) object {
 	params := []any{}
 	for _, name := range r.Names() {
 		schema := object{"type": "string"}
-		if name == "action" {
-			schema["enum"] = admin.Actions()
+		if name == "action" && r.Verbs != nil {
+			schema["enum"] = r.Verbs()
 		}
 		params = append(params, object{"in": "path", "name": name, "required": true, "schema": schema})
 	}
@@ -135,6 +135,7 @@ func query(p route.Param) object {
 // enums are the values of strings that not every string is.
 var enums = map[string]func() []string{
 	"Start.policy": admin.Policies, "Start.finished": admin.FinishedPolicies, "Run.status": admin.Statuses, "Acted.verb": admin.Actions,
+	"PoolActed.verb": admin.PoolActions,
 }
 
 // of returns the schema of a type: a reference to one of all, if it is a struct.

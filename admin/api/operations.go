@@ -136,7 +136,13 @@ var operations = map[*route.Route]func(*request) error{
 		sent, err := q.service.Send(q.ctx(), q.path("id"), q.path("name"), in)
 		return q.reply(http.StatusAccepted, sent, err)
 	},
-	route.Ask: ask,
+	route.Ask:           ask,
+	route.Schedules:     list(route.ReadScheduleFilter, admin.Service.Schedules),
+	route.Schedule:      schedule,
+	route.PutSchedule:   putSchedule,
+	route.ActOnSchedule: actOnSchedule,
+	route.Pools:         list(route.ReadPoolFilter, admin.Service.Pools),
+	route.ActOnPool:     actOnPool,
 	route.Value: func(q *request) error {
 		value, err := q.service.Value(q.ctx(), q.path("id"), q.path("name"))
 		return q.reply(http.StatusOK, value, err)

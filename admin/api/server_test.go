@@ -19,6 +19,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/api"
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	collect = shim.NewWorkflow[workflow.None, int]("api.collect", "", shim.WorkflowPolicy{})
 	items   = workflow.NewTopic[string]("items")
+	room    = limit.New("api.room", limit.Config{AtOnce: 1})
 )
 
 // server is the API of a store in memory, with a worker.

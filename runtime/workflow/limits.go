@@ -39,38 +39,42 @@ type LimitInfo struct {
 // a limit that each worker has of its own: its size is in worker.Config.Capacity; or it is
 // store.ErrNoLimits.
 func (l Limits) Set(ctx context.Context, which limit.Limit, c limit.Config) error {
-	return l.set(ctx, which, func(*store.SetLimit) {}, store.LimitConfig{
-		AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting,
-	})
+	return l.set(ctx, l.part(which), func(*store.SetLimit) {}, storedLimit(c))
+}
+
+func storedLimit(c limit.Config) store.LimitConfig {
+	return store.LimitConfig{AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting}
 }
 
 // Reset removes what was set: the limit is again as it is declared. Errors are as of Set, here
 // and in Pause and Resume.
 func (l Limits) Reset(ctx context.Context, which limit.Limit) error {
-	return l.set(ctx, which, func(s *store.SetLimit) { s.Reset = true }, store.LimitConfig{})
+	return l.set(ctx, l.part(which), func(s *store.SetLimit) { s.Reset = true }, store.LimitConfig{})
 }
 
 // Pause lets nothing begin that uses the limit, until Resume. What holds permits goes on. The
 // configuration that holds now becomes one that is set.
-func (l Limits) Pause(ctx context.Context, which limit.Limit) error { return l.pause(ctx, which, true) }
+func (l Limits) Pause(ctx context.Context, which limit.Limit) error {
+	return l.pause(ctx, l.part(which), true)
+}
 
 // Resume ends Pause.
 func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
-	return l.pause(ctx, which, false)
+	return l.pause(ctx, l.part(which), false)
 }
 
-func (l Limits) pause(ctx context.Context, which limit.Limit, paused bool) error {
-	all, err := l.list(ctx, l.partitions(which))
+func (l Limits) pause(ctx context.Context, which limitPart, paused bool) error {
+	all, err := l.list(ctx, which.partitions)
 	if err != nil {
 		return err
 	}
-	config, whole := store.LimitConfig{}, permits.Default(which.Name()) // until a worker says so, too
+	config, whole := store.LimitConfig{}, permits.Default(which.id.Name) // until a worker says so, too
 	own := false
 	for _, s := range all {
 		switch {
-		case s.LimitID == limitID(which):
+		case s.LimitID == which.id:
 			config, own = s.Config, true
-		case s.Name == which.Name() && s.Key == "":
+		case s.Name == which.id.Name && s.Key == "":
 			whole = s.Config
 		}
 	}
@@ -84,11 +88,7 @@ func (l Limits) pause(ctx context.Context, which limit.Limit, paused bool) error
 // List returns all parts of limits that are configured, of which something is held, or for
 // which something waits, by name and key.
 func (l Limits) List(ctx context.Context) ([]LimitInfo, error) {
-	all := make([]int, l.c.store.Partitions())
-	for p := range all {
-		all[p] = p
-	}
-	states, err := l.list(ctx, all)
+	states, err := l.list(ctx, l.all())
 	if err != nil {
 		return nil, err
 	}
@@ -157,36 +157,48 @@ func (l Limits) limiter() (store.Limiter, error) {
 	return limiter, nil
 }
 
-func (l Limits) set(ctx context.Context, which limit.Limit, change func(*store.SetLimit), c store.LimitConfig) error {
-	if which.Use(1).Local {
-		return fmt.Errorf("set limit %s: %w", which, &store.InvalidError{
-			What: "limit", Value: which.Name(), Reason: "is each worker's own: say how much one has in worker.Config.Capacity",
+func (l Limits) set(ctx context.Context, which limitPart, change func(*store.SetLimit), c store.LimitConfig) error {
+	if which.local {
+		return fmt.Errorf("set limit %s: %w", which.id, &store.InvalidError{
+			What: "limit", Value: which.id.Name, Reason: "is each worker's own: say how much one has in worker.Config.Capacity",
 		})
 	}
 	limiter, err := l.limiter()
 	if err != nil {
-		return fmt.Errorf("set limit %s: %w", which, err)
+		return fmt.Errorf("set limit %s: %w", which.id, err)
 	}
-	s := store.SetLimit{LimitID: limitID(which), Config: c}
+	s := store.SetLimit{LimitID: which.id, Config: c}
 	change(&s)
-	for _, p := range l.partitions(which) {
+	for _, p := range which.partitions {
 		if err := limiter.SetLimits(ctx, p, []store.SetLimit{s}); err != nil {
-			return fmt.Errorf("set limit %s: %w", which, err)
+			return fmt.Errorf("set limit %s: %w", which.id, err)
 		}
 	}
 	return nil
 }
 
-func limitID(l limit.Limit) store.LimitID { return store.LimitID{Name: l.Name(), Key: l.Key()} }
+// limitPart is a part of a limit, and where it is kept.
+type limitPart struct {
+	id         store.LimitID
+	local      bool
+	partitions []int
+}
 
-// partitions returns where a limit is kept.
-func (l Limits) partitions(which limit.Limit) []int {
-	n := l.c.store.Partitions()
+// part returns a part of a limit that this code declares.
+func (l Limits) part(which limit.Limit) limitPart {
 	u := which.Use(1)
-	if !u.Spread || which.Key() != "" {
-		return []int{int(u.Slot) % n}
+	part := limitPart{id: store.LimitID{Name: which.Name(), Key: which.Key()}, local: u.Local}
+	if u.Spread && which.Key() == "" {
+		part.partitions = l.all()
+	} else {
+		part.partitions = []int{int(u.Slot) % l.c.store.Partitions()}
 	}
-	all := make([]int, n)
+	return part
+}
+
+// all returns the numbers of all partitions.
+func (l Limits) all() []int {
+	all := make([]int, l.c.store.Partitions())
 	for p := range all {
 		all[p] = p
 	}

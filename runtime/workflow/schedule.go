@@ -167,8 +167,8 @@ func Tick(ctx Context) (time.Time, bool) {
 // whatever becomes of them; the id of that run follows from the name and the tick.
 //
 // The options are those of the runs: a queue, tags, priority, WithStartBy, timeout and retention. Errors:
-// a *[ScheduleError]; a *[PayloadError]; one that matches ErrWrongWorkflow if another workflow
-// has the workflow id; after any other one call it again.
+// a *[ScheduleError]; a *[PayloadError]; an *[InvalidError] if no store would take the runs; one that matches
+// ErrWrongWorkflow if another workflow has the workflow id; after any other one call it again.
 func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s Schedule, in In, opts ...RunOption) error {
 	set, err := d.def().scheduled(c, name, s, in, opts)
 	if err != nil {
@@ -226,7 +226,20 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 			does.PermitSlot = int(home) + 1 // its runs are in the partition of the schedule's name
 		}
 	}
-	return does, nil
+	return does, does.check(name)
+}
+
+// check refuses what no store would start at a tick, such as tags that are too long: by then nobody is there to be told.
+func (s *scheduled) check(name string) error {
+	spec := s.spec(name, tickID(time.Unix(0, 1)), s.Overlap)
+	c := store.Create{
+		Route: store.Route{Workflow: spec.Workflow, Queue: spec.Queue}, WorkflowID: spec.WorkflowID, Tags: spec.Tags, Priority: spec.Priority,
+		Fair: spec.Fair, Share: spec.Share, Uses: permits.Stored(spec.Uses),
+	}
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("schedule %q: %w", name, err)
+	}
+	return nil
 }
 
 // scheduled is a schedule and the run that it starts, as it is stored.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/admin"
@@ -22,10 +23,11 @@ type Route struct {
 	Path   string     // after Prefix, with {names} as in patterns of net/http
 	Role   admin.Role // that it needs at least
 	Query  []Param
-	In     reflect.Type // of the JSON that it takes; nil: none
-	Out    reflect.Type // of the JSON that it answers
-	Status int          // when it has worked
-	Other  int          // when it has worked and nothing was made; 0: none
+	Verbs  func() []string // what {action} in the path may be; nil: the path has none
+	In     reflect.Type    // of the JSON that it takes; nil: none
+	Out    reflect.Type    // of the JSON that it answers
+	Status int             // when it has worked
+	Other  int             // when it has worked and nothing was made; 0: none
 
 	Keyed  bool // it takes an Idempotency-Key
 	Waits  bool // it takes Prefer: wait=SECONDS
@@ -104,7 +106,7 @@ var (
 	}
 	Action = &Route{
 		Name: "actOnRun", About: "Control a run.", Method: http.MethodPost, Path: "runs/{id}/{action}", Role: admin.RoleOperator,
-		In: reflect.TypeFor[Act](), Out: reflect.TypeFor[admin.Acted](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
+		Verbs: admin.Actions, In: reflect.TypeFor[Act](), Out: reflect.TypeFor[admin.Acted](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	Send = &Route{
 		Name: "sendMessage", About: "Put a message of a topic into a run.", Method: http.MethodPost, Path: "runs/{id}/topics/{name}", Role: admin.RoleOperator,
@@ -123,7 +125,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = []*Route{Runs, Count, Failures, Start, Run, Events, Result, Follow, Action, Send, Ask, Value}
+var All = slices.Concat([]*Route{Runs, Count, Failures, Start, Run, Events, Result, Follow, Action, Send, Ask, Value}, fleet)
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

@@ -1,0 +1,149 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// ScheduleAct says more of an action on a schedule than its verb. It is flat, so that a name that does not exist is
+// refused wherever it stands.
+type ScheduleAct struct {
+	Reason    string    `json:"reason,omitempty"`    // of pause
+	When      string    `json:"when,omitempty"`      // of update
+	Overlap   string    `json:"overlap,omitempty"`   // of update and backfill
+	CatchUpMs int64     `json:"catchUpMs,omitempty"` // of update
+	JitterMs  int64     `json:"jitterMs,omitempty"`  // of update
+	From      time.Time `json:"from,omitzero"`       // of backfill
+	To        time.Time `json:"to,omitzero"`         // of backfill
+}
+
+// BodyOf returns the body of an action.
+func BodyOf(a *admin.ScheduleAction) ScheduleAct {
+	b := ScheduleAct{Reason: a.Reason}
+	if t := a.Timing; t != nil {
+		b.When, b.Overlap, b.CatchUpMs, b.JitterMs = t.When, t.Overlap, t.CatchUpMs, t.JitterMs
+	}
+	if f := a.Fill; f != nil {
+		b.From, b.To, b.Overlap = f.From, f.To, f.Overlap
+	}
+	return b
+}
+
+// Action returns the action of a body, in which what the verb does not take is kept, so that it is refused.
+func (b *ScheduleAct) Action(verb, key string) admin.ScheduleAction {
+	a := admin.ScheduleAction{Verb: verb, Reason: b.Reason, Key: key}
+	timing := admin.Timing{When: b.When, Overlap: b.Overlap, CatchUpMs: b.CatchUpMs, JitterMs: b.JitterMs}
+	fill := admin.Backfill{From: b.From, To: b.To, Overlap: b.Overlap}
+	switch verb {
+	case "update":
+		a.Timing, fill.Overlap = &timing, ""
+	case "backfill":
+		a.Fill, timing.Overlap = &fill, ""
+	}
+	if timing != (admin.Timing{}) {
+		a.Timing = &timing
+	}
+	if fill != (admin.Backfill{}) {
+		a.Fill = &fill
+	}
+	return a
+}
+
+// PoolAct says more of an action on a limit than its verb.
+type PoolAct struct {
+	Key     string `json:"key,omitempty"` // of the part; empty: the limit as a whole
+	AtOnce  int    `json:"atOnce,omitempty"`
+	Rate    int    `json:"rate,omitempty"`
+	PerMs   int64  `json:"perMs,omitempty"`
+	Burst   int    `json:"burst,omitempty"`
+	Waiting int    `json:"waiting,omitempty"`
+	Refuse  bool   `json:"refuse,omitempty"`
+}
+
+// PoolBodyOf returns the body of an action.
+func PoolBodyOf(a *admin.PoolAction) PoolAct {
+	b := PoolAct{Key: a.Key}
+	if c := a.Config; c != nil {
+		b.AtOnce, b.Rate, b.PerMs, b.Burst, b.Waiting, b.Refuse = c.AtOnce, c.Rate, c.PerMs, c.Burst, c.Waiting, c.Refuse
+	}
+	return b
+}
+
+// Action returns the action of a body, in which what the verb does not take is kept, so that it is refused.
+func (b *PoolAct) Action(verb string) admin.PoolAction {
+	c := admin.PoolConfig{AtOnce: b.AtOnce, Rate: b.Rate, PerMs: b.PerMs, Burst: b.Burst, Waiting: b.Waiting, Refuse: b.Refuse}
+	a := admin.PoolAction{Verb: verb, Key: b.Key}
+	if verb == "set" || c != (admin.PoolConfig{}) {
+		a.Config = &c
+	}
+	return a
+}
+
+// The routes of schedules and limits.
+var (
+	Schedules = &Route{
+		Name: "listSchedules", About: "A page of schedules.", Method: http.MethodGet, Path: "schedules", Role: admin.RoleViewer,
+		Query: []Param{cursorParam, limitParam}, Out: reflect.TypeFor[admin.SchedulePage](), Status: http.StatusOK,
+	}
+	Schedule = &Route{
+		Name: "getSchedule", About: "A schedule with its next ten ticks.", Method: http.MethodGet, Path: "schedules/{name}", Role: admin.RoleViewer,
+		Out: reflect.TypeFor[admin.Schedule](), Status: http.StatusOK,
+	}
+	PutSchedule = &Route{
+		Name: "putSchedule", About: "Make a schedule, or replace what the one of its name does. Asking again does nothing more.", Method: http.MethodPost, Path: "schedules",
+		Role: admin.RoleOperator, In: reflect.TypeFor[admin.NewSchedule](), Out: reflect.TypeFor[admin.ScheduleActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
+	}
+	ActOnSchedule = &Route{
+		Name: "actOnSchedule", About: "Control a schedule. To delete one waits until a worker has ended it, for up to 30 seconds.", Method: http.MethodPost,
+		Path: "schedules/{name}/{action}", Role: admin.RoleOperator, Verbs: admin.ScheduleActions, Holds: true,
+		In: reflect.TypeFor[ScheduleAct](), Out: reflect.TypeFor[admin.ScheduleActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
+	}
+	Pools = &Route{
+		Name: "listPools", About: "The parts of limits for which most waits, then those of which most is in use.", Method: http.MethodGet, Path: "pools", Role: admin.RoleViewer,
+		Query: []Param{{Name: "name", About: "of the limit", Type: "string"}, limitParam}, Out: reflect.TypeFor[admin.PoolPage](), Status: http.StatusOK,
+	}
+	ActOnPool = &Route{
+		Name: "actOnPool", About: "Configure a limit at run time, or a part of it. Asking again does nothing more.", Method: http.MethodPost, Path: "pools/{name}/{action}", Role: admin.RoleOperator,
+		Verbs: admin.PoolActions, In: reflect.TypeFor[PoolAct](), Out: reflect.TypeFor[admin.PoolActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
+	}
+)
+
+var fleet = []*Route{Schedules, Schedule, PutSchedule, ActOnSchedule, Pools, ActOnPool}
+
+var (
+	cursorParam = Param{Name: "cursor", About: "of the page before", Type: "string"}
+	limitParam  = Param{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"}
+)
+
+// MaxDelete is how long a request to delete a schedule waits.
+const MaxDelete = 30 * time.Second
+
+// ScheduleQuery writes a filter of schedules.
+func ScheduleQuery(f admin.ScheduleFilter) url.Values {
+	w := written{}
+	w.text("cursor", f.Cursor)
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
+// ReadScheduleFilter reads what ScheduleQuery writes.
+func ReadScheduleFilter(q *Query) admin.ScheduleFilter {
+	return admin.ScheduleFilter{Cursor: q.Text("cursor"), Limit: q.Number("limit")}
+}
+
+// PoolQuery writes a filter of limits.
+func PoolQuery(f admin.PoolFilter) url.Values {
+	w := written{}
+	w.text("name", f.Name)
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
+// ReadPoolFilter reads what PoolQuery writes.
+func ReadPoolFilter(q *Query) admin.PoolFilter {
+	return admin.PoolFilter{Name: q.Text("name"), Limit: q.Number("limit")}
+}

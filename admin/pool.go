@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// PoolConfig bounds a limit. Zero bounds nothing.
+type PoolConfig struct {
+	AtOnce  int   `json:"atOnce"`            // weights that may be held at once
+	Rate    int   `json:"rate,omitempty"`    // weights that may begin in each perMs, evenly
+	PerMs   int64 `json:"perMs,omitempty"`   // 0: a second
+	Burst   int   `json:"burst,omitempty"`   // weights that may begin at once by the rate; 0: what 50 ms of it are, at least 1
+	Waiting int   `json:"waiting,omitempty"` // weights that may wait; starts beyond are refused. 0: any number
+	Refuse  bool  `json:"refuse,omitempty"`  // starts that would have to wait are refused
+}
+
+// Pool is a part of a limit as it stands: see [workflow.Limits].
+type Pool struct {
+	Name string `json:"name"`
+	Key  string `json:"key,omitempty"` // empty: it has no keys, or this holds for those without a configuration
+	PoolConfig
+	Set    bool `json:"set"` // at run time; false: as declared, or not at all
+	Paused bool `json:"paused"`
+	InUse  int  `json:"inUse"` // weights of what is under way
+	Waits  int  `json:"waits"` // weights of what waits
+	// Next is when the rate lets something begin; zero: now, or there is no rate.
+	Next time.Time `json:"next,omitzero"`
+}
+
+// PoolFilter selects parts of limits. The zero value selects all, of which a page has the first 100.
+type PoolFilter struct {
+	Name  string `json:"name,omitempty"`
+	Limit int    `json:"limit,omitempty"` // 0: 100, at most 1,000
+}
+
+// PoolPage has the parts of limits that match: those first for which most waits, then those of which most is in use.
+type PoolPage struct {
+	Pools []Pool `json:"pools"`
+	Total int    `json:"total"` // how many match, whether they are on the page or not
+}
+
+// PoolAction says what to do with a limit, or with one part of it.
+type PoolAction struct {
+	Verb string `json:"verb"`          // one of [PoolActions]
+	Key  string `json:"key,omitempty"` // of the part; empty: the limit as a whole
+	// Config is what set takes, which replaces all of it.
+	Config *PoolConfig `json:"config,omitempty"`
+}
+
+// PoolActed says that a limit is configured so now.
+type PoolActed struct {
+	Name string `json:"name"`
+	Key  string `json:"key,omitempty"`
+	Verb string `json:"verb"`
+}
+
+// poolVerbs are all actions on limits. Each does nothing more when it is asked for again.
+var poolVerbs = []struct {
+	name string
+	do   func(ctx context.Context, l workflow.NamedLimit, c *PoolConfig) error
+}{
+	{"set", func(ctx context.Context, l workflow.NamedLimit, c *PoolConfig) error { return l.Set(ctx, c.config()) }},
+	{"reset", func(ctx context.Context, l workflow.NamedLimit, _ *PoolConfig) error { return l.Reset(ctx) }},
+	{"pause", func(ctx context.Context, l workflow.NamedLimit, _ *PoolConfig) error { return l.Pause(ctx) }},
+	{"resume", func(ctx context.Context, l workflow.NamedLimit, _ *PoolConfig) error { return l.Resume(ctx) }},
+}
+
+// PoolActions returns the verbs of all actions on limits.
+func PoolActions() []string {
+	var all []string
+	for _, v := range poolVerbs {
+		all = append(all, v.name)
+	}
+	return all
+}
+
+func (c *PoolConfig) config() limit.Config {
+	return limit.Config{AtOnce: c.AtOnce, Rate: c.Rate, Per: time.Duration(c.PerMs) * time.Millisecond, Burst: c.Burst, Waiting: c.Waiting, Refuse: c.Refuse}
+}
+
+func poolOf(i *workflow.LimitInfo) Pool {
+	c := i.Config
+	return Pool{
+		Name: i.Name, Key: i.Key, Set: i.Set, Paused: i.Paused, InUse: i.Held, Waits: i.Waits, Next: utc(i.Next),
+		PoolConfig: PoolConfig{AtOnce: c.AtOnce, Rate: c.Rate, PerMs: c.Per.Milliseconds(), Burst: c.Burst, Waiting: c.Waiting, Refuse: c.Refuse},
+	}
+}
+
+// Pools is part of Service.
+func (d *Direct) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
+	if err := checkPage("parts of limits", f.Limit, 0, nil); err != nil {
+		return PoolPage{}, err
+	}
+	all, err := d.client.Limits().List(ctx)
+	if err != nil {
+		return PoolPage{}, err
+	}
+	if f.Name != "" {
+		all = slices.DeleteFunc(all, func(i workflow.LimitInfo) bool { return i.Name != f.Name })
+	}
+	slices.SortStableFunc(all, func(a, b workflow.LimitInfo) int {
+		return cmp.Or(cmp.Compare(b.Waits, a.Waits), cmp.Compare(b.Held, a.Held))
+	})
+	page := PoolPage{Pools: []Pool{}, Total: len(all)}
+	for i := range all[:min(len(all), cmp.Or(f.Limit, 100))] {
+		page.Pools = append(page.Pools, poolOf(&all[i]))
+	}
+	return page, nil
+}
+
+// ActOnPool is part of Service.
+func (d *Direct) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
+	i := slices.Index(PoolActions(), a.Verb)
+	switch {
+	case i < 0:
+		return PoolActed{}, checkOneOf("action on limits", a.Verb, PoolActions())
+	case (a.Config != nil) != (a.Verb == "set"):
+		return PoolActed{}, &InputError{What: "set takes a configuration, and no other action does", Fix: "give all of it with set, and none with " + a.Verb}
+	case a.Config != nil && a.Config.AtOnce == 0 && a.Config.Rate == 0:
+		return PoolActed{}, &InputError{What: "a limit that bounds nothing", Fix: "give atOnce or rate; pause lets nothing begin, and reset takes back what was set"}
+	case a.Config != nil && (a.Config.PerMs < 0 || a.Config.PerMs > maxDelay):
+		return PoolActed{}, &InputError{What: fmt.Sprintf("a rate by %d ms", a.Config.PerMs), Fix: "give milliseconds, or nothing: a second"}
+	}
+	l, err := d.client.Limits().Named(ctx, name, a.Key)
+	if err != nil {
+		return PoolActed{}, err
+	}
+	if err := poolVerbs[i].do(ctx, l, a.Config); err != nil {
+		return PoolActed{}, err
+	}
+	return PoolActed{Name: name, Key: a.Key, Verb: a.Verb}, nil
+}

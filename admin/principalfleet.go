@@ -1,0 +1,69 @@
+package admin
+
+import "context"
+
+// all returns an error if a principal may not use what is about the runs of all owners.
+func (l *limited) all(role Role, what, instead string) error {
+	if err := l.p.Need(role, "to "+what); err != nil {
+		return err
+	}
+	if l.p.Owner != "" {
+		return &NotAllowedError{What: "to " + what + " is about the runs of all owners", Fix: instead}
+	}
+	return nil
+}
+
+// ownRuns is what a principal with an owner has instead of schedules and limits.
+const ownRuns = "list and start runs: those of the token's owner"
+
+// Schedules is part of Service.
+func (l *limited) Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage, error) {
+	if err := l.all(RoleViewer, "see schedules", ownRuns); err != nil {
+		return SchedulePage{}, err
+	}
+	return l.under.Schedules(ctx, f)
+}
+
+// Schedule is part of Service.
+func (l *limited) Schedule(ctx context.Context, name string) (Schedule, error) {
+	if err := l.all(RoleViewer, "see schedules", ownRuns); err != nil {
+		return Schedule{}, err
+	}
+	return l.under.Schedule(ctx, name)
+}
+
+// PutSchedule is part of Service.
+func (l *limited) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
+	if err := l.all(RoleOperator, "make schedules", ownRuns); err != nil {
+		return ScheduleActed{}, err
+	}
+	return l.under.PutSchedule(ctx, n)
+}
+
+// ActOnSchedule is part of Service.
+func (l *limited) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
+	role := RoleOperator
+	if a.Verb == verbDelete {
+		role = RoleAdmin
+	}
+	if err := l.all(role, a.Verb+" schedules", ownRuns); err != nil {
+		return ScheduleActed{}, err
+	}
+	return l.under.ActOnSchedule(ctx, name, a)
+}
+
+// Pools is part of Service.
+func (l *limited) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
+	if err := l.all(RoleViewer, "see limits", ownRuns); err != nil {
+		return PoolPage{}, err
+	}
+	return l.under.Pools(ctx, f)
+}
+
+// ActOnPool is part of Service.
+func (l *limited) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
+	if err := l.all(RoleOperator, a.Verb+" limits", ownRuns); err != nil {
+		return PoolActed{}, err
+	}
+	return l.under.ActOnPool(ctx, name, a)
+}

@@ -1,0 +1,38 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
+)
+
+// Schedules is part of admin.Service.
+func (s *Service) Schedules(ctx context.Context, f admin.ScheduleFilter) (admin.SchedulePage, error) {
+	return get[admin.SchedulePage](ctx, s, call{route: route.Schedules, query: route.ScheduleQuery(f)})
+}
+
+// Schedule is part of admin.Service.
+func (s *Service) Schedule(ctx context.Context, name string) (admin.Schedule, error) {
+	return get[admin.Schedule](ctx, s, call{route: route.Schedule, path: []string{name}})
+}
+
+// PutSchedule is part of admin.Service.
+func (s *Service) PutSchedule(ctx context.Context, n admin.NewSchedule) (admin.ScheduleActed, error) {
+	return get[admin.ScheduleActed](ctx, s, call{route: route.PutSchedule, body: n})
+}
+
+// ActOnSchedule is part of admin.Service.
+func (s *Service) ActOnSchedule(ctx context.Context, name string, a admin.ScheduleAction) (admin.ScheduleActed, error) {
+	return get[admin.ScheduleActed](ctx, s, call{route: route.ActOnSchedule, path: []string{name, a.Verb}, body: route.BodyOf(&a), key: a.Key})
+}
+
+// Pools is part of admin.Service.
+func (s *Service) Pools(ctx context.Context, f admin.PoolFilter) (admin.PoolPage, error) {
+	return get[admin.PoolPage](ctx, s, call{route: route.Pools, query: route.PoolQuery(f)})
+}
+
+// ActOnPool is part of admin.Service.
+func (s *Service) ActOnPool(ctx context.Context, name string, a admin.PoolAction) (admin.PoolActed, error) {
+	return get[admin.PoolActed](ctx, s, call{route: route.ActOnPool, path: []string{name, a.Verb}, body: route.PoolBodyOf(&a)})
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+func (c *command) pools() *cobra.Command {
+	var f admin.PoolFilter
+	cmd := &cobra.Command{
+		Use: "pools [NAME]", Aliases: []string{"limits"}, Short: "List limits: what is in use, and what waits", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.poolNames,
+		Long: "Pools lists the limits of the store, and the parts of those that have keys: those first for which most waits, then\n" +
+			"those of which most is in use. One without a key holds for the keys that have no configuration of their own.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Name = strings.Join(args, "")
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				page, err := s.Pools(ctx, f)
+				if err != nil {
+					return err
+				}
+				return c.printPools(page)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many parts at most, up to 1,000; 0: 100")
+	cmd.AddCommand(c.setPool(),
+		c.poolAction("reset", "Take back what was set: the limit is again as the code declares it"),
+		c.poolAction("pause", "Let nothing begin that uses a limit"),
+		c.poolAction("resume", "Let begin again what uses a limit"))
+	return cmd
+}
+
+func (c *command) printPools(page admin.PoolPage) error {
+	if c.output == "json" {
+		return c.print(page)
+	}
+	printed, err := printEach(c, page.Pools, func(p *admin.Pool) string { return p.Name })
+	if err != nil {
+		return err
+	}
+	if !printed {
+		t := newTable(c.Stdout, "NAME", "KEY", "IN USE", "LIMIT", "RATE", "WAITS", "NEXT", "STATE")
+		for i := range page.Pools {
+			p := &page.Pools[i]
+			t.row(p.Name, p.Key, fmt.Sprint(p.InUse), atOnce(p), rate(p), fmt.Sprint(p.Waits), instant(p.Next), poolState(p))
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if more := page.Total - len(page.Pools); more > 0 && c.output != "jsonl" {
+		fmt.Fprintf(c.Stderr, "there are %d more: give a name, or --limit\n", more)
+	}
+	return nil
+}
+
+func atOnce(p *admin.Pool) string {
+	if p.AtOnce == 0 {
+		return ""
+	}
+	return fmt.Sprint(p.AtOnce)
+}
+
+func rate(p *admin.Pool) string {
+	switch {
+	case p.Rate == 0:
+		return ""
+	case p.PerMs == 0:
+		return fmt.Sprintf("%d/1s", p.Rate)
+	}
+	return fmt.Sprintf("%d/%v", p.Rate, time.Duration(p.PerMs)*time.Millisecond)
+}
+
+func poolState(p *admin.Pool) string {
+	switch {
+	case p.Paused:
+		return "paused"
+	case p.Set:
+		return "set"
+	}
+	return "declared"
+}
+
+func (c *command) setPool() *cobra.Command {
+	var config admin.PoolConfig
+	var per time.Duration
+	cmd := c.poolAction("set", "Configure a limit at run time, for all workers at once")
+	cmd.Use = "set NAME [AT-ONCE]"
+	cmd.Args = cobra.RangeArgs(1, 2)
+	cmd.Long = "Set configures a limit at run time, for all workers at once: it goes before what the code declares, until reset.\n" +
+		"It replaces all of the configuration. More room is used at once; with less room what holds permits finishes first."
+	cmd.Example = "  flowctl pools set gpu 8\n  flowctl pools set customer --key ada 3\n  flowctl pools set mail --rate 100 --per 1m"
+	f := cmd.Flags()
+	key := f.Lookup("key")
+	f.IntVar(&config.Rate, "rate", 0, "how many weights may begin in a time")
+	f.DurationVar(&per, "per", 0, "the time of the rate; 0: a second")
+	f.IntVar(&config.Burst, "burst", 0, "how many weights may begin at once by the rate; 0: what 50 ms of it are")
+	f.IntVar(&config.Waiting, "waiting", 0, "how many weights may wait; starts beyond are refused; 0: any number")
+	f.BoolVar(&config.Refuse, "refuse", false, "refuse starts that would have to wait")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		config.PerMs = per.Milliseconds()
+		if len(args) > 1 {
+			n, err := strconv.ParseInt(args[1], 10, 32)
+			if err != nil {
+				return &admin.InputError{What: fmt.Sprintf("%q is no number of weights", args[1]), Fix: "give how many may be held at once, as 8"}
+			}
+			config.AtOnce = int(n)
+		}
+		return c.actOnPool(cmd, args[0], admin.PoolAction{Verb: "set", Key: key.Value.String(), Config: &config})
+	}
+	return cmd
+}
+
+func (c *command) poolAction(verb, about string) *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use: verb + " NAME", Short: about, Args: cobra.ExactArgs(1), ValidArgsFunction: c.poolNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.actOnPool(cmd, args[0], admin.PoolAction{Verb: verb, Key: key})
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "the part of this key; empty: the limit as a whole")
+	return cmd
+}
+
+func (c *command) actOnPool(cmd *cobra.Command, name string, a admin.PoolAction) error {
+	return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+		done, err := s.ActOnPool(ctx, name, a)
+		if err != nil || !c.jsonOut() {
+			return err
+		}
+		return c.print(done)
+	})
+}
+
+// poolNames completes the names of limits.
+func (c *command) poolNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		page, _ := s.Pools(ctx, admin.PoolFilter{Limit: 1000})
+		known := map[string]bool{}
+		for i := range page.Pools {
+			if name := clean(page.Pools[i].Name); !known[name] {
+				known[name] = true
+				all = append(all, name)
+			}
+		}
+		return all
+	})
+}

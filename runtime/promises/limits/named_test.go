@@ -1,0 +1,82 @@
+package limits_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// What is set by the name of a limit is the same as what is set by its variable, wherever it is kept: that takes it back.
+func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
+	flowtest.OnPartitions(t, 5, func(t *testing.T, w *flowtest.World) {
+		l := w.Client.Limits()
+		if _, err := l.Named(w.Ctx, gpu.Name(), ""); !errors.Is(err, workflow.ErrLimitNotFound) {
+			t.Errorf("before a worker has declared it: %v", err)
+		}
+		limiter, _ := store.As[store.Limiter](w.Store)
+		n := w.Store.Partitions()
+		for p := range n { // as a worker does
+			if err := limiter.SetLimits(w.Ctx, p, permits.Defaults(p, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, which := range []limit.Limit{gpu, customer.All(), customer.For("ada"), tenant.All(), tenant.For("ada"), tenant.For("bob"), tenant.For("eve")} {
+			named, err := l.Named(w.Ctx, which.Name(), which.Key())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := named.Set(w.Ctx, limit.Config{AtOnce: 17}); err != nil {
+				t.Fatal(err)
+			}
+			if got := part(t, w, which); !got.Set || got.Config.AtOnce != 17 {
+				t.Errorf("%s: got %+v", which, got)
+			}
+			if err := named.Pause(w.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			if got := part(t, w, which); !got.Paused || got.Config.AtOnce != 17 {
+				t.Errorf("%s, paused: got %+v", which, got)
+			}
+			if err := l.Resume(w.Ctx, which); err != nil {
+				t.Fatal(err)
+			}
+			if got := part(t, w, which); got.Paused || got.Config.AtOnce != 17 {
+				t.Errorf("%s, resumed by its variable: got %+v", which, got)
+			}
+			if err := l.Reset(w.Ctx, which); err != nil {
+				t.Fatal(err)
+			}
+			if got := part(t, w, which); got.Set || got.Config.AtOnce == 17 {
+				t.Errorf("%s, reset by its variable: got %+v", which, got)
+			}
+		}
+		for _, name := range []string{"nobody's", memory.Name(), gpu.Name() + "x", gpu.Name()[:len(gpu.Name())-1]} {
+			if _, err := l.Named(w.Ctx, name, ""); !errors.Is(err, workflow.ErrLimitNotFound) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		if _, err := l.Named(w.Ctx, "", ""); !errors.As(err, new(*store.InvalidError)) {
+			t.Errorf("no name: got %v", err)
+		}
+	})
+}
+
+// part returns a part of a limit as it stands; the zero value: nothing is known of it.
+func part(t *testing.T, w *flowtest.World, which limit.Limit) workflow.LimitInfo {
+	t.Helper()
+	all, err := w.Client.Limits().List(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		if i.Name == which.Name() && i.Key == which.Key() {
+			return i
+		}
+	}
+	return workflow.LimitInfo{}
+}
