@@ -176,6 +176,37 @@ func (l *limited) Events(ctx context.Context, ref string, from uint64, limit int
 	return page, err
 }
 
+// Entities is part of Service.
+func (l *limited) Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return EntityPage{}, err
+	}
+	page, err := l.under.Entities(ctx, ref, f)
+	if !l.p.Role.Allows(RolePayloads) {
+		for i := range page.Entities {
+			page.Entities[i].Failure = withoutData(page.Entities[i].Failure)
+		}
+	}
+	return page, err
+}
+
+// Tree is part of Service. Of a tree a principal with an owner sees the runs of that owner.
+func (l *limited) Tree(ctx context.Context, ref string) (Tree, error) {
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Tree{}, err
+	}
+	t, err := l.under.Tree(ctx, ref)
+	if l.p.Owner != "" {
+		t.Runs = slices.DeleteFunc(t.Runs, func(b Branch) bool { return b.Tags[ownerTag] != l.p.Owner })
+	}
+	for i := range t.Runs {
+		l.hide(&t.Runs[i].Run)
+	}
+	return t, err
+}
+
 // Follow is part of Service.
 func (l *limited) Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

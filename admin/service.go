@@ -29,6 +29,10 @@ type Service interface {
 	Run(ctx context.Context, ref string) (Run, error)
 	// Events returns up to limit events of a run, those from number from on; limit 0: 1,000, which is the most. It does not wait.
 	Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error)
+	// Entities returns a page of what a run has begun, such as its steps, each as it stands.
+	Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error)
+	// Tree returns a run and those below it, up to 1,000.
+	Tree(ctx context.Context, ref string) (Tree, error)
 	// Follow delivers the events of a run from number from on, and waits for more until it has ended. An
 	// outage of the store is waited for.
 	Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error]

@@ -37,7 +37,7 @@ var (
 	})
 )
 
-// run does what its input says: "good" completes, "bad" fails, "next" continues as a good one; any other waits for
+// run does what its input says: "good" completes, "bad" fails, "next" continues as a good one; "family" has a good child, then one that waits; any other waits for
 // a message, which it returns.
 func run(ctx workflow.Context, what string) (string, error) {
 	progress.Set(ctx, what)
@@ -58,6 +58,11 @@ func run(ctx workflow.Context, what string) (string, error) {
 		return got, err
 	case "next":
 		return "", order.ContinueAsNew(ctx, "good")
+	case "family":
+		if _, err := order.Child(ctx, "good"); err != nil {
+			return "", err
+		}
+		return order.Child(ctx, "wait")
 	}
 	got, err := verdicts.Receive(ctx)
 	return string(got), err

@@ -23,6 +23,8 @@ var behaviors = []struct {
 	{"GroupsFailures", groupsFailures},
 	{"ShowsARunInEachState", shows},
 	{"ReadsALogInPages", readsLogs},
+	{"ListsWhatARunHasBegun", listsEntities},
+	{"ShowsATree", showsTrees},
 	{"FollowsARunThatHasEnded", followsEnded},
 	{"FollowsARunWhileItRuns", followsLive},
 	{"FollowsFromAnEvent", followsFrom},

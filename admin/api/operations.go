@@ -109,6 +109,18 @@ var operations = map[*route.Route]func(*request) error{
 		page, err := q.service.Events(q.ctx(), q.path("id"), from, limit)
 		return q.reply(http.StatusOK, page, err)
 	},
+	route.Entities: func(q *request) error {
+		f := route.ReadEntityFilter(q.query)
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		page, err := q.service.Entities(q.ctx(), q.path("id"), f)
+		return q.reply(http.StatusOK, page, err)
+	},
+	route.Tree: func(q *request) error {
+		tree, err := q.service.Tree(q.ctx(), q.path("id"))
+		return q.reply(http.StatusOK, tree, err)
+	},
 	route.Result: func(q *request) error {
 		wait := q.query.Duration("wait", maxWait)
 		if q.query.Err != nil {

@@ -206,6 +206,16 @@ func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int
 	return get[admin.EventPage](ctx, s, call{route: route.Events, path: []string{ref}, query: q})
 }
 
+// Entities is part of admin.Service.
+func (s *Service) Entities(ctx context.Context, ref string, f admin.EntityFilter) (admin.EntityPage, error) {
+	return get[admin.EntityPage](ctx, s, call{route: route.Entities, path: []string{ref}, query: route.EntityQuery(f)})
+}
+
+// Tree is part of admin.Service.
+func (s *Service) Tree(ctx context.Context, ref string) (admin.Tree, error) {
+	return get[admin.Tree](ctx, s, call{route: route.Tree, path: []string{ref}})
+}
+
 // Start is part of admin.Service.
 func (s *Service) Start(ctx context.Context, in admin.Start) (admin.Started, error) {
 	got, err := get[route.Started](ctx, s, call{route: route.Start, body: in, key: in.Key})

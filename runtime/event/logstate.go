@@ -48,7 +48,7 @@ type LogState struct {
 	dues     dueHeap
 }
 
-// Open is an entity that has not reached a terminal state.
+// Open is an entity that has not reached a terminal state; [Lives] keeps others as well.
 type Open struct {
 	Ref     uint64
 	Entity  Entity
@@ -176,10 +176,7 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 		if f.open == nil {
 			f.open = map[uint64]*Open{}
 		}
-		o := &Open{
-			Ref: e.Seq, Entity: e.Type.Entity(), State: next, Name: e.Name, Key: e.Key,
-			Due: e.Due, Wait: e.Wait, Since: e.Time, Changed: e.Time, Token: e.Token, Next: e.Next, Close: e.Close,
-		}
+		o := newOpen(e, next)
 		if o.counts() {
 			f.kids++
 			f.children++
@@ -197,20 +194,8 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 		return from, err
 	}
 	f.count(o.State, next) // a state that something can follow is that of an open entity
-	o.State, o.Changed, o.Due = next, e.Time, e.Due
-	if o.Entity == EntityStep {
-		o.hook(e)
-	}
+	o.follow(e, next)
 	f.schedule(o)
-	if e.Attempt > 0 || e.Type == StepRetrying {
-		o.Attempt = e.Attempt
-	}
-	if e.Type == StepRetrying {
-		o.giveBack(e)
-	}
-	if e.Failure != nil {
-		o.Failure = e.Failure
-	}
 	f.noteFailing(o, e, next)
 	f.states[e.Ref-1] = next
 	if next.Terminal() {
@@ -220,6 +205,31 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 		}
 	}
 	return next, nil
+}
+
+// newOpen returns the entity that an event creates.
+func newOpen(e *Event, state State) *Open {
+	return &Open{
+		Ref: e.Seq, Entity: e.Type.Entity(), State: state, Name: e.Name, Key: e.Key,
+		Due: e.Due, Wait: e.Wait, Since: e.Time, Changed: e.Time, Token: e.Token, Next: e.Next, Close: e.Close,
+	}
+}
+
+// follow takes an event about the entity, which leads to a state.
+func (o *Open) follow(e *Event, next State) {
+	o.State, o.Changed, o.Due = next, e.Time, e.Due
+	if o.Entity == EntityStep {
+		o.hook(e)
+	}
+	if e.Attempt > 0 || e.Type == StepRetrying {
+		o.Attempt = e.Attempt
+	}
+	if e.Type == StepRetrying {
+		o.giveBack(e)
+	}
+	if e.Failure != nil {
+		o.Failure = e.Failure
+	}
 }
 
 // noteFailing takes note of a step whose attempt has failed, or that goes on otherwise now. An

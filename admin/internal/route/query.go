@@ -121,6 +121,23 @@ func FailureQuery(f admin.FailureFilter) url.Values {
 	return url.Values(w)
 }
 
+// EntityQuery writes a filter of entities.
+func EntityQuery(f admin.EntityFilter) url.Values {
+	w := written{}
+	w.add("kind", f.Kinds...)
+	w.flag("open", f.Open)
+	if f.From != 0 {
+		w.text("from", strconv.FormatUint(f.From, 10))
+	}
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
+// ReadEntityFilter reads what EntityQuery writes.
+func ReadEntityFilter(q *Query) admin.EntityFilter {
+	return admin.EntityFilter{Kinds: q.values["kind"], Open: q.flag("open"), From: q.Seq("from"), Limit: q.Number("limit")}
+}
+
 // ReadFailureFilter reads what FailureQuery writes.
 func ReadFailureFilter(q *Query) admin.FailureFilter {
 	return admin.FailureFilter{

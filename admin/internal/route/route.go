@@ -95,6 +95,18 @@ var (
 		Query: []Param{fromParam, {Name: "limit", About: "of events; 1,000 if it is not given", Type: "integer"}},
 		Out:   reflect.TypeFor[admin.EventPage](), Status: http.StatusOK,
 	}
+	Entities = &Route{
+		Name: "listEntities", About: "A page of what a run has begun: steps, waits, hooks, children, messages, questions, each as it stands.", Method: http.MethodGet,
+		Path: "runs/{id}/entities", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.EntityPage](), Status: http.StatusOK,
+		Query: []Param{
+			{Name: "kind", About: "any of them", Type: "string", Many: true, Enum: admin.EntityKinds}, {Name: "open", About: "that have not ended", Type: "boolean"},
+			{Name: "from", About: "number of the event with which the first began; 1 if it is not given", Type: "integer"}, limitParam,
+		},
+	}
+	Tree = &Route{
+		Name: "getTree", About: "A run and those below it, up to 1,000: each one is followed by those that it has started.", Method: http.MethodGet, Path: "runs/{id}/tree",
+		Role: admin.RoleViewer, Out: reflect.TypeFor[admin.Tree](), Status: http.StatusOK,
+	}
 	Result = &Route{
 		Name: "awaitRun", About: "A run once it has ended, or as it is when the time to wait is over.", Method: http.MethodGet, Path: "runs/{id}/result", Role: admin.RoleViewer,
 		Query: []Param{{Name: "wait", About: "how long to wait for its end, as 30s; at most 60s", Type: "string"}},
@@ -125,7 +137,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Start, Run, Events, Result, Follow, Action, Send, Ask, Value}, fleet)
+var All = slices.Concat([]*Route{Runs, Count, Failures, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet)
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

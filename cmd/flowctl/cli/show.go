@@ -13,11 +13,14 @@ import (
 )
 
 func (c *command) show() *cobra.Command {
-	var events bool
+	var events, entities, open, tree bool
 	var from uint64
 	cmd := &cobra.Command{
 		Use: "show RUN", Short: "Show a run: what it has done, what it waits for, why it has failed", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if events && (entities || tree) || entities && tree || open && !entities {
+				return &admin.InputError{What: "flags that exclude each other", Fix: "give one of --events, --entities and --tree, and --open with --entities"}
+			}
 			s, ctx, cancel, err := c.service(cmd.Context(), false)
 			defer cancel()
 			if err != nil {
@@ -26,6 +29,12 @@ func (c *command) show() *cobra.Command {
 			r, err := s.Run(ctx, args[0])
 			if err != nil {
 				return err
+			}
+			switch {
+			case entities:
+				return c.entities(ctx, s, r.ID, admin.EntityFilter{From: from, Open: open})
+			case tree:
+				return c.tree(ctx, s, r.ID)
 			}
 			page, err := s.Events(ctx, r.ID, from, 0)
 			if err != nil {
@@ -58,6 +67,9 @@ func (c *command) show() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&events, "events", false, "the events of the log instead of what has been done")
+	cmd.Flags().BoolVar(&entities, "entities", false, "its steps, waits, hooks, children, messages and questions, with their ids, instead")
+	cmd.Flags().BoolVar(&open, "open", false, "of --entities: those that have not ended")
+	cmd.Flags().BoolVar(&tree, "tree", false, "the runs below it instead")
 	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with; 1,000 are shown")
 	return cmd
 }

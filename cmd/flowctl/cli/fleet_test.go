@@ -113,3 +113,15 @@ func TestOPS1_LimitsAreListedAndSet(t *testing.T) {
 	s.wants(3, nil, []string{"not found"}, "pools", "set", "shop.gates", "1")
 	s.wants(0, []string{docks.Name()}, nil, "__complete", "pools", "pause", "")
 }
+
+func TestEV12_ShowListsWhatARunHasBegun(t *testing.T) {
+	s := open(t)
+	s.wants(0, []string{"step_", "shop.ship", "completed", "wait_", "verdict", "waiting"}, nil, "show", s.runs["wait"], "--entities")
+	g := s.flowctl("show", s.runs["wait"], "--entities", "--open", "-o", "name")
+	if !strings.HasPrefix(g.stdout, "wait_") || strings.Count(g.stdout, "\n") != 1 {
+		t.Errorf("open entities: got %+v", g)
+	}
+	s.wants(0, []string{`closed`}, nil, "show", s.runs["bad"], "--entities")
+	s.wants(0, []string{s.runs["wait"] + "  waiting"}, nil, "show", "id:order-wait", "--tree")
+	s.wants(2, nil, []string{"entities"}, "show", s.runs["wait"], "--entities", "--tree")
+}

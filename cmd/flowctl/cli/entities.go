@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// mostEntities is how many are shown at once.
+const mostEntities = 1000
+
+// entities prints what a run has begun.
+func (c *command) entities(ctx context.Context, s admin.Service, run string, f admin.EntityFilter) error {
+	f.Limit = mostEntities
+	page, err := s.Entities(ctx, run, f)
+	switch {
+	case err != nil:
+		return err
+	case c.output == "json":
+		return c.print(page)
+	}
+	printed, err := printEach(c, page.Entities, func(e *admin.Entity) string { return e.ID })
+	if err != nil {
+		return err
+	}
+	if !printed {
+		t := newTable(c.Stdout, "#", "ID", "KIND", "NAME", "KEY", "STATE", "SINCE", "NOTE")
+		for i := range page.Entities {
+			e := &page.Entities[i]
+			t.row(fmt.Sprint(e.Seq), e.ID, e.Kind, e.Name, e.Key, e.State, instant(e.Changed), note(e))
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if page.Next != 0 && c.output != "jsonl" {
+		fmt.Fprintf(c.Stderr, "there are more: --from %d\n", page.Next)
+	}
+	return nil
+}
+
+// note says what there is to say of an entity besides its state.
+func note(e *admin.Entity) string {
+	var notes []string
+	if e.Attempt > 1 {
+		notes = append(notes, fmt.Sprintf("attempt %d", e.Attempt))
+	}
+	if e.Open && !e.Due.IsZero() {
+		notes = append(notes, "due "+instant(e.Due))
+	}
+	if e.Failure != nil {
+		notes = append(notes, e.Failure.Message)
+	}
+	if e.Run != "" {
+		notes = append(notes, e.Run)
+	}
+	return strings.Join(notes, ", ")
+}
+
+// tree prints a run and those below it.
+func (c *command) tree(ctx context.Context, s admin.Service, run string) error {
+	tree, err := s.Tree(ctx, run)
+	switch {
+	case err != nil:
+		return err
+	case c.output == "json":
+		return c.print(tree)
+	}
+	printed, err := printEach(c, tree.Runs, func(b *admin.Branch) string { return b.ID })
+	if err != nil {
+		return err
+	}
+	if !printed {
+		t := newTable(c.Stdout, "RUN", "STATUS", "WORKFLOW", "ID", "CREATED", "ENDED")
+		for i := range tree.Runs {
+			b := &tree.Runs[i]
+			t.row(strings.Repeat("  ", b.Depth)+b.ID, b.Status, b.Workflow, b.WorkflowID, instant(b.CreatedAt), instant(b.EndedAt))
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if tree.Partial && c.output != "jsonl" {
+		fmt.Fprintln(c.Stderr, "there are more below the root: flowctl runs --root lists them")
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package event
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Lives follows the entities of a log that are created from the event First on, as [LogState] does, but
+// keeps those that have ended, and none that were created before. Feed it the events from First on, in order. The zero value
+// follows all.
+type Lives struct {
+	First uint64
+	// Kinds are the entities that are meant; empty: all.
+	Kinds []Entity
+	// Open says that entities which have ended are not meant.
+	Open bool
+	// Limit bounds how many are followed; 0: no bound. With Open it bounds those that All returns.
+	Limit int
+
+	seq  uint64 // of the last event
+	more uint64 // the first that is not followed; 0: all are
+	by   map[uint64]*Open
+}
+
+// Apply takes the next event. It fails, and changes nothing, if the event is not the next one, or if the table of
+// transitions forbids it.
+func (l *Lives) Apply(e *Event) error {
+	if want := max(l.seq+1, l.First, 1); e.Seq != want {
+		return fmt.Errorf("follow entities: event %d (%s) comes where %d should: %w", e.Seq, e.Type, want, ErrCorrupt)
+	}
+	kind := e.Type.Entity()
+	if kind == EntityNone || kind == EntityRun || len(l.Kinds) > 0 && !slices.Contains(l.Kinds, kind) {
+		l.seq = e.Seq
+		return nil
+	}
+	if !e.Type.Creates() {
+		if err := l.change(e); err != nil {
+			return err
+		}
+		l.seq = e.Seq
+		return nil
+	}
+	state, err := Next(StateNone, e.Type)
+	if err != nil {
+		return err
+	}
+	l.seq = e.Seq
+	if l.Limit > 0 && !l.Open && len(l.by) == l.Limit {
+		if l.more == 0 {
+			l.more = e.Seq
+		}
+		return nil
+	}
+	if l.by == nil {
+		l.by = map[uint64]*Open{}
+	}
+	l.by[e.Seq] = newOpen(e, state)
+	return nil
+}
+
+// change takes an event about an entity that was created before.
+func (l *Lives) change(e *Event) error {
+	of := l.by[e.Ref]
+	if of == nil {
+		return nil // it is not followed
+	}
+	state, err := Next(of.State, e.Type)
+	if err != nil {
+		if te, ok := err.(*TransitionError); ok { //nolint:errorlint // Next returns it as it is
+			te.Seq, te.Ref = e.Seq, e.Ref
+		}
+		return err
+	}
+	of.follow(e, state)
+	if l.Open && state.Terminal() {
+		delete(l.by, e.Ref)
+	}
+	return nil
+}
+
+// All returns the entities by their creation, and the Seq from which more can be asked for; 0: there are no more.
+func (l *Lives) All() (all []*Open, more uint64) {
+	for _, of := range l.by {
+		all = append(all, of)
+	}
+	slices.SortFunc(all, func(a, b *Open) int { return int(int64(a.Ref) - int64(b.Ref)) })
+	if l.Limit > 0 && len(all) > l.Limit {
+		return all[:l.Limit], all[l.Limit].Ref
+	}
+	return all, l.more
+}
+
+// StreamID returns the id of a stream of a run.
+func StreamID(run RunID, name string, created time.Time) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return derivedID(PrefixStream, run, h.Sum64(), created)
+}
+
+// ParseEntity returns the entity of a name as [Entity.String] writes it.
+func ParseEntity(name string) (Entity, error) {
+	all := Entities()
+	for _, e := range all {
+		if e.String() == name {
+			return e, nil
+		}
+	}
+	var names []string
+	for _, e := range all {
+		names = append(names, e.String())
+	}
+	return EntityNone, fmt.Errorf("parse entity %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// Entities returns the kinds of entities that a log can hold many of.
+func Entities() []Entity {
+	return []Entity{EntityStep, EntityWait, EntityHook, EntityChild, EntitySend, EntityAsk}
+}
