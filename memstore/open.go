@@ -11,10 +11,11 @@ import (
 // Store keeps runs in memory. Make one with New or NewWith. All methods are
 // safe for concurrent use.
 type Store struct {
-	clock store.Clock
-	parts []*partition
-	done  chan struct{} // closed by Close
-	close sync.Once
+	clock   store.Clock
+	parts   []*partition
+	journal journal
+	done    chan struct{} // closed by Close
+	close   sync.Once
 }
 
 var (

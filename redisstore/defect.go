@@ -45,6 +45,7 @@ func (e *partitionScan) look() {
 	e.lookAtLimits()
 	e.lookAtGathering()
 	e.lookAtTroubles()
+	e.lookAtJournal()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}

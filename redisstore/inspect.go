@@ -105,6 +105,7 @@ type view struct {
 	waiting, kept, passes         map[string]*redis.ZSliceCmd
 	flows, troubles               *redis.MapStringStringCmd
 	recent, idle, troubled        *redis.ZSliceCmd
+	journal                       *redis.ZSliceCmd
 	grouped                       map[string]*redis.ZSliceCmd // by group of trouble
 }
 
@@ -135,6 +136,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 		v.kept[use] = tx.ZRangeWithScores(ctx, p.kept(use), 0, -1)
 	}
 	v.readTroubles(ctx, tx)
+	v.journal = tx.ZRangeWithScores(ctx, p.journal(), 0, -1)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
 	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}

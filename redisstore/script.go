@@ -58,6 +58,7 @@ var (
 	scriptSetLimit     = load("set_limit")
 	scriptRepairLimits = load("repair_limits")
 	scriptMigrate      = load("migrate")
+	scriptJournal      = load("journal")
 )
 
 // load puts a script together from its own text and the parts that it names. Comments

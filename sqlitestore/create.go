@@ -109,7 +109,7 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 		return nil, err
 	}
 	err = t.exec(`INSERT INTO runs (key, id, chain, wid, class, priority, place, status, n, seq, last, epoch,
-		recoveries, marks, inbox, created, retention, hidden, parent, child, root, tags, created_by, uses, fair, share)
+		recoveries, flags, inbox, created, retention, hidden, parent, child, root, tags, created_by, uses, fair, share)
 		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		key, r.id, later, nonZero(r.wid), r.route, r.priority, string(r.status), r.seq, r.last[:],
 		r.created, int64(r.retention), c.Parent, r.child, c.Root, nonEmpty(tags), nonEmpty(string(createdBy)), nonEmpty(r.uses), nonEmpty(r.fair), nonZero(int64(r.share)))

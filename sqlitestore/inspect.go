@@ -18,7 +18,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		snap = newSnapshot(s.clock.Now())
 		for _, part := range []func(*store.Snapshot) error{
 			c.inspectRuns, c.inspectWorkflowIDs, c.inspectGathering, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectStreams, c.inspectOutbox,
-			c.inspectSessions, c.inspectWakes, c.countRoutes, c.inspectLimits, c.inspectTroubles,
+			c.inspectSessions, c.inspectWakes, c.countRoutes, c.inspectLimits, c.inspectTroubles, c.inspectJournal,
 		} {
 			if err := part(snap); err != nil {
 				return err
@@ -159,7 +159,7 @@ func (c *conn) inspectOutbox(snap *store.Snapshot) error {
 }
 
 func (c *conn) inspectSessions(snap *store.Snapshot) error {
-	err := c.query(`SELECT name, worker, expires, ttl, reason, fingerprint FROM sessions`, func(r row) error {
+	err := c.query(`SELECT name, worker, expires, ttl, reason, build FROM sessions`, func(r row) error {
 		id := store.SessionID(r.ColumnText(0))
 		snap.Leases[id] = store.Lease{Session: id, Worker: r.ColumnText(1), Expires: timeOf(r.ColumnInt64(2)),
 			TTL: time.Duration(r.ColumnInt64(3)), Recovering: !r.ColumnIsNull(4), Fingerprint: r.ColumnText(5)}

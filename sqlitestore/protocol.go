@@ -62,12 +62,12 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	// The usual commit changes columns that no index knows.
 	before.N, before.Seq, before.Last, before.Recoveries, before.Closing, before.Exempt = s.N, s.Seq, s.Last, s.Recoveries, s.Closing, s.Exempt
 	if before == s {
-		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, marks = ? WHERE key = +?`,
+		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, flags = ? WHERE key = +?`,
 			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.key)
 	}
 	before.Unread = s.Unread
 	if before == s {
-		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, marks = ?, inbox = ? WHERE key = +?`,
+		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, flags = ?, inbox = ? WHERE key = +?`,
 			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.inbox, r.key)
 	}
 	if err := t.save(r); err != nil || line == r.line {

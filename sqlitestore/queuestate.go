@@ -26,7 +26,7 @@ func (t *tx) save(r *run) error {
 		place = waits
 	}
 	return t.exec(`UPDATE runs SET place = ?2, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, misfits = ?, marks = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, created_by = ?, line = ?, waits = ?, gather = ?, trouble = ? WHERE key = +?1`,
+		ord = ?, due = ?, recoveries = ?, misfits = ?, flags = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, created_by = ?, line = ?, waits = ?, gather = ?, trouble = ? WHERE key = +?1`,
 		r.key, int(place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
 		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)), nonZero(r.line), nonZero(r.waitsSince), nonEmpty(r.gather), nonEmpty(r.trouble))
 }

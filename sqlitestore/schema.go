@@ -13,7 +13,7 @@ const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes.
-	schemaVersion = 5
+	schemaVersion = 6
 )
 
 // schema is the whole of a database. Runs, routes, workflow ids and sessions
@@ -24,7 +24,7 @@ const (
 // indexes are ready, blocked and queued. An index that covers only the runs of
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
-var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, troubleSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
+var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, troubleSchema, journalSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
 
 // limitSchema has what version 2 adds to version 1. place is 7 of a ready run that waits for
 // permits; ord is its place among those who do. A line is the runs of one route that wait for
@@ -167,6 +167,21 @@ var troubleSchema = []string{
 		total    INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX troubles_last ON troubles (last)`,
+	`PRAGMA user_version = 5`,
+}
+
+// journalSchema has what version 6 adds to version 5: the journal of operators, whose entries sort by their ids.
+//
+// As in version 4, columns that all transactions of older releases need get other names: such a process would go on
+// without what this version has beside the runs.
+var journalSchema = []string{
+	`ALTER TABLE runs RENAME COLUMN marks TO flags`,
+	`ALTER TABLE sessions RENAME COLUMN fingerprint TO build`,
+	`ALTER TABLE limit_configs RENAME COLUMN declared TO from_code`,
+	`CREATE TABLE journal (
+		id   TEXT NOT NULL PRIMARY KEY,
+		body BLOB NOT NULL
+	) STRICT, WITHOUT ROWID`,
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 }
 

@@ -247,7 +247,7 @@ type run struct {
 const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
-		r.ord, r.due, r.recoveries, r.misfits, r.marks, r.inbox, r.created, r.ended,
+		r.ord, r.due, r.recoveries, r.misfits, r.flags, r.inbox, r.created, r.ended,
 		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child, r.trouble`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
@@ -280,7 +280,7 @@ func scanRun(r row) *run {
 	return v
 }
 
-// What the column marks holds.
+// What the column flags holds.
 const (
 	isClosing = 1 << iota
 	isExempt

@@ -186,6 +186,8 @@ type Snapshot struct {
 	// Troubles has the groups of trouble, and Troubled the runs that are found as those of any group, sorted.
 	Troubles map[string]TroubleState
 	Troubled []event.RunID
+	// Journal has the lines of the journal, the oldest first.
+	Journal []JournalLine
 }
 
 // WaitingLine is the runs of one route that wait for the same permits.

@@ -89,6 +89,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkGathering()
 	c.checkFlows()
 	c.checkTroubles()
+	c.checkJournal()
 	sortFindings(c.findings)
 	return c
 }
