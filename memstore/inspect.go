@@ -144,10 +144,7 @@ func (p *partition) inspectWork(snap *store.Snapshot) {
 
 func (p *partition) inspectSessions(snap *store.Snapshot) {
 	for id, l := range p.sessions {
-		snap.Leases[id] = store.Lease{
-			Session: id, Partition: p.number, Worker: l.worker, Fingerprint: l.code,
-			Expires: timeOf(l.expires), TTL: l.ttl, Recovering: l.recovering,
-		}
+		snap.Leases[id] = p.lease(l)
 		owned := make([]event.RunID, 0, l.owned.n)
 		for r := l.owned.first; r != nil; r = r.after {
 			owned = append(owned, r.id)

@@ -16,6 +16,7 @@ type route struct {
 	open    ordered // lines at which claims look
 	blocked list[*run]
 	runs    int  // of the route, wherever they are
+	parked  int  // of these, those that are parked or queued
 	wake    bool // announces that there may be something to claim
 }
 

@@ -81,6 +81,7 @@ func (p *partition) leave(r *run) {
 		r.owner, r.token = nil, event.Token{}
 		r.exempt = false
 	case store.StateParked:
+		r.route.parked--
 		if r.due != 0 {
 			p.timers.remove(r)
 			r.due = 0
@@ -88,6 +89,7 @@ func (p *partition) leave(r *run) {
 	case store.StateBlocked:
 		r.route.blocked.remove(r)
 	case store.StateQueued:
+		r.route.parked--
 		n := p.name(r.wid)
 		n.line = slices.DeleteFunc(n.line, func(one *run) bool { return one == r })
 	}
@@ -116,12 +118,14 @@ func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 			r.owner.addUnread(r)
 		}
 	case store.StateParked:
+		r.route.parked++
 		if r.due = s.Due; r.due != 0 {
 			p.timers.add(r, r.due)
 		}
 	case store.StateBlocked:
 		r.route.blocked.push(r)
 	case store.StateQueued:
+		r.route.parked++
 		n := p.name(r.wid)
 		n.line = append(n.line, r)
 	case store.StateEnded:

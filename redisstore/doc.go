@@ -47,7 +47,7 @@
 //	{p}p:CF zset   open runs by their creation; F is c for those with a parent, r for the others
 //	{p}f:CFO zset  done runs by their creation; O is 3, 4, 5 or 6 for those that have completed, failed,
 //	                were cancelled or have continued, 0 for others
-//	{p}z:S  hash   a session
+//	{p}z:S  hash   a session; k and n are the codes and the names of the routes that it serves
 //	{p}o:S  set    runs that it owns
 //	{p}a:S  hash   those with unread items; 1: it has not been told
 //	{p}q:W  list   runs that wait for the end of the active one

@@ -174,6 +174,9 @@ func code(kind, name string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
+// codeSize is the length of a code.
+const codeSize = 16
+
 func routeCode(c store.Route) string { return code("class", routeName(c)) }
 func routeCodes(all []store.Route) string {
 	var b strings.Builder
@@ -182,7 +185,18 @@ func routeCodes(all []store.Route) string {
 	}
 	return b.String()
 }
-func routeName(c store.Route) string       { return c.Queue + "\x00" + c.Workflow }
+func routeName(c store.Route) string { return c.Queue + "\x00" + c.Workflow }
+
+// routeNames returns the names of routes, each with its length before it.
+func routeNames(all []store.Route) string {
+	var b strings.Builder
+	for _, c := range all {
+		name := routeName(c)
+		b.WriteString(strconv.Itoa(len(name)) + ":" + name)
+	}
+	return b.String()
+}
+
 func sessionCode(s store.SessionID) string { return code("session", string(s)) }
 func parseRoute(name string) (c store.Route) {
 	c.Queue, c.Workflow, _ = strings.Cut(name, "\x00")

@@ -31,6 +31,7 @@ var (
 	scriptHeartbeat    = load("heartbeat")
 	scriptReconcile    = load("reconcile")
 	scriptServes       = load("serves")
+	scriptFleet        = load("fleet")
 	scriptCloseSession = load("close_session")
 	scriptClaim        = load("claim")
 	scriptClaimRun     = load("claim_run")

@@ -29,7 +29,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	}
 	session := sessionCode(o.ID)
 	keys := []string{p.session(session), p.leases()}
-	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, routeCodes(o.Routes)}
+	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, routeCodes(o.Routes), routeNames(o.Routes)}
 	c := &call{script: scriptOpenSession, p: p, keys: keys, args: args}
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)

@@ -139,15 +139,23 @@ func (x *extra) pack() string {
 	return b.String()
 }
 
-func unpackExtra(packed string) (*extra, error) {
-	var all []string
+// unpackTexts returns texts that have their lengths before them.
+func unpackTexts(packed string) (all []string, err error) {
 	for packed != "" {
 		length, rest, ok := strings.Cut(packed, ":")
 		n, err := strconv.Atoi(length)
 		if !ok || err != nil || n < 0 || n > len(rest) {
-			return nil, fmt.Errorf("%w: the tags of a run are cut short", errDamaged)
+			return nil, fmt.Errorf("%w: a text is cut short", errDamaged)
 		}
 		all, packed = append(all, rest[:n]), rest[n:]
+	}
+	return all, nil
+}
+
+func unpackExtra(packed string) (*extra, error) {
+	all, err := unpackTexts(packed)
+	if err != nil {
+		return nil, fmt.Errorf("the tags of a run: %w", err)
 	}
 	if len(all)%2 != 1 {
 		return nil, fmt.Errorf("%w: a tag of a run has no value", errDamaged)

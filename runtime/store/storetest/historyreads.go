@@ -119,6 +119,7 @@ func (h *history) drawFind(t *rapid.T) {
 	if canList(h.store) {
 		h.compareList(h.drawQuery(t))
 	}
+	h.compareFleet()
 	if l, ok := store.As[store.TroubleLister](h.store); ok {
 		page, err := l.Troubles(h.ctx, store.TroubleQuery{})
 		h.check("troubles", err)

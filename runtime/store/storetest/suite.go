@@ -35,7 +35,8 @@ type group struct {
 func groups(cfg Config) []group {
 	return []group{
 		{createBehaviors, nil}, {itemBehaviors, nil}, {lineBehaviors, nil}, {gatherBehaviors, nil}, {sessionBehaviors, nil}, {unservedBehaviors, nil},
-		{servesBehaviors, canTellWhoServes}, {recoverBehaviors, nil},
+		{servesBehaviors, canTellWhoServes}, {fleetBehaviors, canTellFleet},
+		{fleetLimitBehaviors, func(s store.Store) bool { return canTellFleet(s) && canLimit(s) }}, {recoverBehaviors, nil},
 		{claimBehaviors, nil}, {handedBehaviors, nil}, {ownerBehaviors, nil}, {ownerAgainBehaviors, nil}, {ownerRaceBehaviors, nil},
 		{commitBehaviors, nil}, {effectBehaviors, nil}, {blockedBehaviors, nil}, {deliverBehaviors, nil},
 		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {createdByBehaviors, nil}, {keptBehaviors, nil},

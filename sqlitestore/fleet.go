@@ -1,0 +1,203 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+var _ store.FleetTeller = (*Store)(nil)
+
+// Fleet returns the sessions and the routes. It counts entries of the indexes of runs that have not ended, as
+// far as the budget lasts, and reads no run.
+func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
+	var f store.Fleet
+	err := s.readAside(ctx, func(c *conn) error {
+		census := &census{c: c, loads: map[int64]*store.RouteLoad{}, left: store.FleetBudget}
+		sessions, err := census.sessions()
+		if err == nil {
+			err = census.routes()
+		}
+		if err != nil {
+			return err
+		}
+		var loads []store.RouteLoad
+		for _, l := range census.loads {
+			loads = append(loads, *l)
+		}
+		f = store.FleetOf(s.clock.Now(), sessions, loads)
+		return nil
+	})
+	if err != nil {
+		return store.Fleet{}, fmt.Errorf("ask for the fleet: %w", err)
+	}
+	return f, nil
+}
+
+// census is one call of Fleet, in one state of the database.
+type census struct {
+	c     *conn
+	loads map[int64]*store.RouteLoad // by the numbers of the routes
+	left  int                        // how many entries of indexes may be counted
+}
+
+const (
+	fleetSessions = `SELECT s.id, s.name, s.worker, s.fingerprint, s.expires, s.ttl, s.reason IS NOT NULL,
+		(SELECT count(*) FROM runs INDEXED BY runs_owned WHERE owner = s.id /*readable key*/) FROM sessions s`
+	fleetServes  = `SELECT session, queue, workflow FROM serves`
+	fleetRoutes  = `SELECT id, queue, workflow FROM classes`
+	fleetOwned   = `SELECT class, count(*) FROM (SELECT class FROM runs INDEXED BY runs_owned WHERE owner IS NOT NULL /*readable key*/ LIMIT +?) GROUP BY class`
+	fleetReady   = `SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_ready WHERE class = +? AND place = 1 /*readable key*/ LIMIT +?)`
+	fleetBlocked = `SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_blocked WHERE class = +? AND place = 4 /*readable key*/ LIMIT +?)`
+	fleetWaiting = `SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_waiting WHERE line = +? AND place = 7 /*readable key*/ LIMIT +?)`
+	fleetFirst   = `SELECT id, priority FROM runs INDEXED BY runs_ready WHERE class = +? AND place = 1 AND priority < +? /*readable key*/ ORDER BY priority DESC, ord LIMIT 1`
+	fleetLines   = `SELECT id, mode FROM lines WHERE class = +? /*lines class*/ LIMIT +?`
+	fleetTurns   = `SELECT r.id FROM lines l CROSS JOIN runs r ON r.key = l.first WHERE l.class = +? AND l.mode <> 1 /*lines l.class*/ /*readable r.key*/
+		ORDER BY l.priority DESC, l.place LIMIT +?`
+)
+
+// sessions reads the sessions with what they serve.
+func (n *census) sessions() ([]store.FleetSession, error) {
+	var all []store.FleetSession
+	at := map[int64]int{}
+	err := n.c.query(fleetSessions, func(r row) error {
+		at[r.ColumnInt64(0)] = len(all)
+		all = append(all, store.FleetSession{
+			Lease: store.Lease{
+				Session: store.SessionID(r.ColumnText(1)), Worker: r.ColumnText(2), Fingerprint: r.ColumnText(3),
+				Expires: timeOf(r.ColumnInt64(4)), TTL: time.Duration(r.ColumnInt64(5)), Recovering: r.ColumnBool(6),
+			},
+			Owned: r.ColumnInt(7),
+		})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = n.c.query(fleetServes, func(r row) error {
+		if i, ok := at[r.ColumnInt64(0)]; ok {
+			all[i].Routes = append(all[i].Routes, store.Route{Queue: r.ColumnText(1), Workflow: r.ColumnText(2)})
+		}
+		return nil
+	})
+	return all, err
+}
+
+// routes counts the runs of all routes.
+func (n *census) routes() error {
+	err := n.c.query(fleetRoutes, func(r row) error {
+		n.loads[r.ColumnInt64(0)] = &store.RouteLoad{Route: store.Route{Queue: r.ColumnText(1), Workflow: r.ColumnText(2)}}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := n.owned(); err != nil {
+		return err
+	}
+	for _, count := range []func(int64, *store.RouteLoad) error{n.ready, n.parked} { // what is ready matters most: the budget is for it first
+		for class, l := range n.loads {
+			if err := count(class, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// owned counts by routes what sessions own.
+func (n *census) owned() error {
+	total := 0
+	err := n.c.query(fleetOwned, func(r row) error {
+		total += r.ColumnInt(1)
+		if l := n.loads[r.ColumnInt64(0)]; l != nil {
+			l.Owned = r.ColumnInt(1)
+		}
+		return nil
+	}, n.left)
+	if n.left -= total; n.left > 0 {
+		return err
+	}
+	for _, l := range n.loads {
+		l.Inexact = true
+	}
+	return err
+}
+
+// number counts entries of an index, as far as the budget lasts.
+func (n *census) number(l *store.RouteLoad, query string, args ...any) (int, error) {
+	found, err := n.c.number(query, append(args, n.left)...)
+	if n.left -= int(found); n.left <= 0 {
+		l.Inexact = true
+	}
+	return int(found), err
+}
+
+// ready counts the runs of a route that are ready, wait or are blocked, and names the first of them.
+func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
+	if l.Ready, err = n.number(l, fleetReady, class); err != nil {
+		return err
+	}
+	if l.Blocked, err = n.number(l, fleetBlocked, class); err != nil {
+		return err
+	}
+	lines := map[int64]int64{} // their modes
+	err = n.c.query(fleetLines, func(r row) error { lines[r.ColumnInt64(0)] = r.ColumnInt64(1); return nil }, class, n.left)
+	n.left -= len(lines)
+	for id, mode := range lines {
+		if err != nil {
+			return err
+		}
+		var waiting int
+		waiting, err = n.number(l, fleetWaiting, id)
+		if mode != lineShut && waiting > 0 {
+			l.Ready, waiting = l.Ready+1, waiting-1
+		}
+		l.Waiting += waiting
+	}
+	if err != nil {
+		return err
+	}
+	return n.first(class, l)
+}
+
+// lineShut is the mode of a line at which claims do not look.
+const lineShut = int64(protocol.LineShut)
+
+// first names the runs of a route that come first, of each of some priorities, and of some lines.
+func (n *census) first(class int64, l *store.RouteLoad) error {
+	name := func(r row) error { l.First = append(l.First, unpackRun(r, 0)); return nil }
+	for below, found := int64(math.MaxInt64), true; found && len(l.First) < store.FleetFirst; {
+		found = false
+		err := n.c.query(fleetFirst, func(r row) error {
+			below, found = r.ColumnInt64(1), true
+			return name(r)
+		}, class, below)
+		if err != nil {
+			return err
+		}
+	}
+	return n.c.query(fleetTurns, name, class, store.FleetFirst)
+}
+
+// parked counts the runs of a route that have not ended; those are parked that are not counted yet.
+func (n *census) parked(class int64, l *store.RouteLoad) error {
+	ranges, err := n.c.rangesOfClasses(&store.Query{}, map[int64]store.Route{class: l.Route})
+	open := 0
+	for _, of := range ranges {
+		if of.status.Terminal() {
+			continue
+		}
+		found, err := n.number(l, countRange, class, of.child, string(of.status))
+		if err != nil {
+			return err
+		}
+		open += found
+	}
+	l.Parked = max(open-l.Ready-l.Waiting-l.Owned-l.Blocked, 0)
+	return err
+}
