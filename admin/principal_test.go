@@ -169,6 +169,21 @@ func TestOPS3_AnOwnerSeesAndControlsItsRunsOnly(t *testing.T) {
 	if _, err := s.Failures(t.Context(), admin.FailureFilter{}); admin.ProblemOf(err).Status != http.StatusForbidden {
 		t.Errorf("failures of all owners: got %v, want 403", err)
 	}
+	for what, err := range fleetErrors(t.Context(), s) {
+		if admin.ProblemOf(err) == nil || admin.ProblemOf(err).Status != http.StatusForbidden {
+			t.Errorf("%s of all owners: got %v, want 403", what, err)
+		}
+	}
+	for what, err := range fleetErrors(t.Context(), e.as(admin.RoleViewer, "")) {
+		if err != nil {
+			t.Errorf("%s: got %v for a viewer of all runs", what, err)
+		}
+	}
+	for what, err := range fleetErrors(t.Context(), e.as("", "")) {
+		if admin.ProblemOf(err) == nil || admin.ProblemOf(err).Status != http.StatusForbidden {
+			t.Errorf("%s: got %v without a role, want 403", what, err)
+		}
+	}
 	if _, err := e.as(admin.RoleViewer, "").Failures(t.Context(), admin.FailureFilter{}); err != nil {
 		t.Errorf("failures: got %v for a viewer of all runs", err)
 	}
@@ -235,4 +250,12 @@ func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
 	if !ada.Created || !bob.Created || bob.Run == ada.Run || again.Created || again.Run != ada.Run {
 		t.Errorf("got %+v, %+v, %+v", ada, bob, again)
 	}
+}
+
+// fleetErrors asks for what is about the runs of all owners.
+func fleetErrors(ctx context.Context, s admin.Service) map[string]error {
+	_, workers := s.Workers(ctx, admin.FleetFilter{})
+	_, queues := s.Queues(ctx, admin.FleetFilter{})
+	_, depth := s.Depth(ctx, "default")
+	return map[string]error{"workers": workers, "queues": queues, "depth": depth}
 }

@@ -67,3 +67,27 @@ func (l *limited) ActOnPool(ctx context.Context, name string, a PoolAction) (Poo
 	}
 	return l.under.ActOnPool(ctx, name, a)
 }
+
+// Workers is part of Service.
+func (l *limited) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error) {
+	if err := l.all(RoleViewer, "see workers", "use a token without an owner"); err != nil {
+		return WorkerPage{}, err
+	}
+	return l.under.Workers(ctx, f)
+}
+
+// Queues is part of Service.
+func (l *limited) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
+	if err := l.all(RoleViewer, "see queues", "list or count runs, with the filter queue"); err != nil {
+		return QueuePage{}, err
+	}
+	return l.under.Queues(ctx, f)
+}
+
+// Depth is part of Service.
+func (l *limited) Depth(ctx context.Context, queue string) (Depth, error) {
+	if err := l.all(RoleViewer, "see queues", "use a token without an owner"); err != nil {
+		return Depth{}, err
+	}
+	return l.under.Depth(ctx, queue)
+}

@@ -25,6 +25,12 @@ type Service interface {
 	// Failures returns a page of groups of runs to which the same has happened: they have failed, a step of them is being
 	// retried, or they are blocked.
 	Failures(ctx context.Context, f FailureFilter) (FailurePage, error)
+	// Workers returns a page of the workers, by name.
+	Workers(ctx context.Context, f FleetFilter) (WorkerPage, error)
+	// Queues returns a page of what there is to do on the queues, by queue and workflow, also while no worker is at work.
+	Queues(ctx context.Context, f FleetFilter) (QueuePage, error)
+	// Depth returns how much there is to do on a queue, also while no worker is at work. Of a queue that nobody has used it is nothing.
+	Depth(ctx context.Context, queue string) (Depth, error)
 	// Run returns a run with its input and outcome, and why it does not go on.
 	Run(ctx context.Context, ref string) (Run, error)
 	// Events returns up to limit events of a run, those from number from on; limit 0: 1,000, which is the most. It does not wait.

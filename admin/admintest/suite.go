@@ -21,6 +21,7 @@ var behaviors = []struct {
 	{"ListsAndCountsByEachField", lists},
 	{"ListsPageByPage", pages},
 	{"GroupsFailures", groupsFailures},
+	{"ShowsWorkersAndQueues", showsFleet},
 	{"ShowsARunInEachState", shows},
 	{"ReadsALogInPages", readsLogs},
 	{"ListsWhatARunHasBegun", listsEntities},

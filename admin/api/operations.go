@@ -96,7 +96,13 @@ var operations = map[*route.Route]func(*request) error{
 	route.Runs:     list(route.ReadFilter, admin.Service.Runs),
 	route.Count:    list(route.ReadFilter, admin.Service.Count),
 	route.Failures: list(route.ReadFailureFilter, admin.Service.Failures),
-	route.Start:    start,
+	route.Workers:  list(route.ReadFleetFilter, admin.Service.Workers),
+	route.Queues:   list(route.ReadFleetFilter, admin.Service.Queues),
+	route.Depth: func(q *request) error {
+		depth, err := q.service.Depth(q.ctx(), q.path("queue"))
+		return q.reply(http.StatusOK, depth, err)
+	},
+	route.Start: start,
 	route.Run: func(q *request) error {
 		run, err := q.service.Run(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, run, err)

@@ -189,6 +189,21 @@ func (s *Service) Failures(ctx context.Context, f admin.FailureFilter) (admin.Fa
 	return get[admin.FailurePage](ctx, s, call{route: route.Failures, query: route.FailureQuery(f)})
 }
 
+// Workers is part of admin.Service.
+func (s *Service) Workers(ctx context.Context, f admin.FleetFilter) (admin.WorkerPage, error) {
+	return get[admin.WorkerPage](ctx, s, call{route: route.Workers, query: route.FleetQuery(f)})
+}
+
+// Queues is part of admin.Service.
+func (s *Service) Queues(ctx context.Context, f admin.FleetFilter) (admin.QueuePage, error) {
+	return get[admin.QueuePage](ctx, s, call{route: route.Queues, query: route.FleetQuery(f)})
+}
+
+// Depth is part of admin.Service.
+func (s *Service) Depth(ctx context.Context, queue string) (admin.Depth, error) {
+	return get[admin.Depth](ctx, s, call{route: route.Depth, path: []string{queue}})
+}
+
 // Run is part of admin.Service.
 func (s *Service) Run(ctx context.Context, ref string) (admin.Run, error) {
 	return get[admin.Run](ctx, s, call{route: route.Run, path: []string{ref}})

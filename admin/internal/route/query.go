@@ -48,6 +48,13 @@ var failureParams = []Param{
 	{Name: "budget", About: "how many groups may be looked at; 20,000 if it is not given", Type: "integer"},
 }
 
+// fleetParams are the fields of a FleetFilter.
+var fleetParams = []Param{
+	{Name: "queue", About: "its name", Type: "string"},
+	{Name: "cursor", About: "of the page before", Type: "string"},
+	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
+}
+
 // written is a query that leaves out what is zero.
 type written url.Values
 
@@ -133,9 +140,23 @@ func EntityQuery(f admin.EntityFilter) url.Values {
 	return url.Values(w)
 }
 
+// FleetQuery writes a filter of workers or queues.
+func FleetQuery(f admin.FleetFilter) url.Values {
+	w := written{}
+	w.text("queue", f.Queue)
+	w.text("cursor", f.Cursor)
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
 // ReadEntityFilter reads what EntityQuery writes.
 func ReadEntityFilter(q *Query) admin.EntityFilter {
 	return admin.EntityFilter{Kinds: q.values["kind"], Open: q.flag("open"), From: q.Seq("from"), Limit: q.Number("limit")}
+}
+
+// ReadFleetFilter reads what FleetQuery writes.
+func ReadFleetFilter(q *Query) admin.FleetFilter {
+	return admin.FleetFilter{Queue: q.Text("queue"), Cursor: q.Text("cursor"), Limit: q.Number("limit")}
 }
 
 // ReadFailureFilter reads what FailureQuery writes.

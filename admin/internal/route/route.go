@@ -82,6 +82,18 @@ var (
 		Name: "listFailures", About: "A page of groups of failures, those first into which a run has come last.", Method: http.MethodGet, Path: "failures", Role: admin.RoleViewer,
 		Query: failureParams, Out: reflect.TypeFor[admin.FailurePage](), Status: http.StatusOK,
 	}
+	Workers = &Route{
+		Name: "listWorkers", About: "A page of workers, by name.", Method: http.MethodGet, Path: "workers", Role: admin.RoleViewer,
+		Query: fleetParams, Out: reflect.TypeFor[admin.WorkerPage](), Status: http.StatusOK,
+	}
+	Queues = &Route{
+		Name: "listQueues", About: "A page of what there is to do on the queues, by queue and workflow.", Method: http.MethodGet, Path: "queues", Role: admin.RoleViewer,
+		Query: fleetParams, Out: reflect.TypeFor[admin.QueuePage](), Status: http.StatusOK,
+	}
+	Depth = &Route{
+		Name: "getDepth", About: "How much there is to do on a queue, for what decides how many workers there should be.", Method: http.MethodGet, Path: "queues/{queue}/depth", Role: admin.RoleViewer,
+		Out: reflect.TypeFor[admin.Depth](), Status: http.StatusOK,
+	}
 	Start = &Route{
 		Name: "startRun", About: "Create a run of a workflow that is known by name only.", Method: http.MethodPost, Path: "runs", Role: admin.RoleOperator,
 		In: reflect.TypeFor[admin.Start](), Out: reflect.TypeFor[Started](), Status: http.StatusCreated, Other: http.StatusOK, Keyed: true, Waits: true, Problems: withBody,
@@ -137,7 +149,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet)
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet)
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

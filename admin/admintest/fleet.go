@@ -1,0 +1,108 @@
+package admintest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// showsFleet compares what does not move on its own: the worker of the scene renews its lease.
+func showsFleet(s *Scene) {
+	ref := s.Start("wait", "fleet-1")
+	s.Until(ref, "waiting")
+	const unserved = "nobody's queue/β" // a name that must be escaped in URLs
+	var started []string
+	for n := range 3 {
+		in := admin.Start{Workflow: Workflow, Input: Input("good"), Queue: unserved, ID: fmt.Sprint("fleet-unserved-", n)}
+		got, err := s.Direct.Start(s.ctx(), in)
+		if err != nil {
+			s.Fatal(err)
+		}
+		started = append(started, got.Run)
+	}
+	first, err := s.Direct.Run(s.ctx(), "id:fleet-unserved-0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	workers, err := s.Service.Workers(s.ctx(), admin.FleetFilter{})
+	if err != nil || len(workers.Workers) != 1 || !workers.Workers[0].Live || workers.Workers[0].Name == "" || workers.Workers[0].Build == "" || workers.Workers[0].Lease.IsZero() ||
+		!slices.Contains(workers.Workers[0].Serves, admin.Served{Queue: "default", Workflow: Workflow}) {
+		s.Errorf("workers: %+v, %v, want the one of the scene", workers, err)
+	}
+	queues, err := s.Service.Queues(s.ctx(), admin.FleetFilter{Queue: unserved})
+	if err != nil || len(queues.Queues) != 1 {
+		s.Fatalf("queues: %+v, %v, want one", queues, err)
+	}
+	got := queues.Queues[0]
+	if !strings.Contains(got.Fix, "start a worker") || !strings.Contains(got.Fix, unserved) {
+		s.Errorf("the fix of a queue that nobody serves is %q", got.Fix)
+	}
+	if !slices.Contains(started, got.OldestRun) { // they may be of one millisecond
+		s.Errorf("the oldest run is %q, want one of %v", got.OldestRun, started)
+	}
+	got.Fix, got.OldestRun = "", ""
+	same(s, "queue that nobody serves", got, admin.Queue{
+		Queue: unserved, Workflow: Workflow, Ready: 3, Exact: true, Oldest: first.CreatedAt,
+	})
+	served, err := s.Service.Queues(s.ctx(), admin.FleetFilter{Queue: "default"})
+	if err != nil || len(served.Queues) == 0 {
+		s.Fatalf("queues: %+v, %v", served, err)
+	}
+	if q := served.Queues[slices.IndexFunc(served.Queues, func(q admin.Queue) bool { return q.Workflow == Workflow })]; q.Workers != 1 || q.Fix != "" || q.Parked+q.Running < 1 {
+		s.Errorf("queue that is served: %+v, want one worker, and the run that waits", q)
+	}
+	depth, err := s.Service.Depth(s.ctx(), unserved)
+	if err != nil || depth.OldestMs < 0 || depth.Ready != 3 || depth.Workers != 0 || depth.Queue != unserved || !depth.Exact {
+		s.Errorf("depth: %+v, %v, want 3 runs that nobody serves", depth, err)
+	}
+	if depth, err = s.Service.Depth(s.ctx(), "default"); err != nil || depth.Workers != 1 {
+		s.Errorf("depth of a queue that is served: %+v, %v", depth, err)
+	}
+	depth, err = s.Service.Depth(s.ctx(), "never used")
+	if err != nil {
+		s.Error(err)
+	}
+	same(s, "depth of a queue that nobody has used", depth, admin.Depth{Queue: "never used", Exact: true})
+	pagesFleet(s)
+}
+
+func pagesFleet(s *Scene) {
+	all, err := s.Direct.Queues(s.ctx(), admin.FleetFilter{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var names, want []string
+	for _, q := range all.Queues {
+		want = append(want, q.Queue+" "+q.Workflow)
+	}
+	for f := (admin.FleetFilter{Limit: 1}); ; {
+		page, err := s.Service.Queues(s.ctx(), f)
+		if err != nil || len(page.Queues) > 1 || len(names) > len(want) {
+			s.Fatalf("page after %q: %+v, %v", f.Cursor, page, err)
+		}
+		for _, q := range page.Queues {
+			names = append(names, q.Queue+" "+q.Workflow)
+		}
+		if f.Cursor = page.Cursor; f.Cursor == "" {
+			break
+		}
+	}
+	same(s, "queues, page by page", names, want)
+	none, err := s.Service.Workers(s.ctx(), admin.FleetFilter{Queue: "never used"})
+	if err != nil || none.Workers == nil || len(none.Workers) != 0 {
+		s.Errorf("workers of a queue that nobody has used: %+v, %v, want an empty page", none, err)
+	}
+	for what, f := range map[string]admin.FleetFilter{"limit": {Limit: 1001}, "negative limit": {Limit: -1}, "cursor": {Cursor: "no/cursor"}} {
+		_, got := s.Service.Workers(s.ctx(), f)
+		_, want := s.Direct.Workers(s.ctx(), f)
+		sameProblem(s, "workers by a bad "+what, got, want)
+		_, got = s.Service.Queues(s.ctx(), f)
+		_, want = s.Direct.Queues(s.ctx(), f)
+		sameProblem(s, "queues by a bad "+what, got, want)
+	}
+	_, got := s.Service.Depth(s.ctx(), "")
+	_, direct := s.Direct.Depth(s.ctx(), "")
+	sameProblem(s, "depth of no queue", got, direct)
+}

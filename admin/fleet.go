@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// FleetFilter selects a page of workers or queues. The zero value selects the first one.
+type FleetFilter struct {
+	// Queue takes only what is on that queue: of workers those that serve it.
+	Queue  string `json:"queue,omitempty"`
+	Cursor string `json:"cursor,omitempty"` // of the page before
+	Limit  int    `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
+}
+
+// Worker is a worker as the store knows it.
+type Worker struct {
+	Name  string `json:"name"`
+	Build string `json:"build,omitempty"` // fingerprint of the code that it executes
+	// Live says that it was heard of within its lease; of one that does not live the runs go to others.
+	Live    bool      `json:"live"`
+	Lease   time.Time `json:"lease"`   // when its lease ends, unless it is renewed
+	Running int       `json:"running"` // runs that it has
+	Serves  []Served  `json:"serves"`
+	// Unnamed is how many more workflows it serves: a worker of an earlier release has not written their names.
+	Unnamed int `json:"unnamed,omitempty"`
+}
+
+// Served is a workflow whose runs a worker takes from a queue.
+type Served struct {
+	Queue    string `json:"queue"`
+	Workflow string `json:"workflow"`
+}
+
+// WorkerPage is a part of a list of workers, by name.
+type WorkerPage struct {
+	Workers []Worker `json:"workers"`
+	Cursor  string   `json:"cursor,omitempty"` // of the next page; empty: there is none
+}
+
+// Queue is how many runs of a workflow on a queue there are that have not ended.
+type Queue struct {
+	Queue    string `json:"queue"`
+	Workflow string `json:"workflow"`
+	Ready    int    `json:"ready"`   // wait for a worker
+	Waiting  int    `json:"waiting"` // wait for permits of limits, and for nothing else
+	Running  int    `json:"running"` // workers have them
+	Parked   int    `json:"parked"`  // sleep, or wait for messages, answers or the run before them
+	Blocked  int    `json:"blocked"` // wait for a worker whose code fits their logs
+	// Exact says that the store has counted all of them; otherwise there are about so many.
+	Exact bool `json:"exact"`
+	// Oldest is since when, at the earliest, the run has been ready that has waited for longest: see [workflow.QueueInfo].
+	Oldest    time.Time `json:"oldest,omitzero"`
+	OldestRun string    `json:"oldestRun,omitempty"`
+	Workers   int       `json:"workers"`       // that live and serve it
+	Fix       string    `json:"fix,omitempty"` // what to do, if something waits and nobody serves it
+}
+
+// QueuePage is a part of a list of queues, by queue and workflow.
+type QueuePage struct {
+	Queues []Queue `json:"queues"`
+	Cursor string  `json:"cursor,omitempty"` // of the next page; empty: there is none
+}
+
+// Depth is how much there is to do on a queue, for what decides how many workers there should be.
+type Depth struct {
+	Queue    string `json:"queue"`
+	Ready    int    `json:"ready"`    // runs that wait for a worker
+	OldestMs int64  `json:"oldestMs"` // for how long, at most, the oldest of them has waited; 0: there is none
+	Waiting  int    `json:"waiting"`  // runs that wait for permits of limits: no worker more would help them
+	Running  int    `json:"running"`  // runs that workers have
+	Blocked  int    `json:"blocked"`  // runs that wait for a worker whose code fits their logs
+	Workers  int    `json:"workers"`  // that live and serve some of it
+	Exact    bool   `json:"exact"`    // false: there are about so many
+}
+
+// fleetPage returns a page of a list that is sorted by what key says; no two have the same key.
+func fleetPage[T any](f FleetFilter, what string, all []T, key func(*T) string) (page []T, cursor string, err error) {
+	after, badCursor := base64.RawURLEncoding.DecodeString(f.Cursor)
+	if err := checkPage(what, f.Limit, 0, badCursor); err != nil {
+		return nil, "", err
+	}
+	page = []T{}
+	for i := range all {
+		if f.Cursor != "" && key(&all[i]) <= string(after) {
+			continue
+		}
+		if len(page) == cmp.Or(f.Limit, 100) {
+			return page, base64.RawURLEncoding.EncodeToString([]byte(key(&page[len(page)-1]))), nil
+		}
+		page = append(page, all[i])
+	}
+	return page, "", nil
+}
+
+// Workers is part of Service.
+func (d *Direct) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error) {
+	fleet, err := d.client.Fleet(ctx)
+	if err != nil {
+		return WorkerPage{}, err
+	}
+	var all []Worker
+	for i := range fleet.Workers {
+		if w := workerOf(&fleet.Workers[i]); f.Queue == "" || slices.ContainsFunc(w.Serves, func(s Served) bool { return s.Queue == f.Queue }) {
+			all = append(all, w)
+		}
+	}
+	page := WorkerPage{}
+	page.Workers, page.Cursor, err = fleetPage(f, "workers", all, func(w *Worker) string { return w.Name + "\x00" + w.Build })
+	return page, err
+}
+
+func workerOf(w *workflow.WorkerInfo) Worker {
+	got := Worker{
+		Name: w.Name, Build: w.Build, Live: w.Live > 0, Lease: w.Lease.UTC(), Running: w.Running, Serves: make([]Served, len(w.Serves)), Unnamed: w.Unnamed,
+	}
+	for i, c := range w.Serves {
+		got.Serves[i] = Served{Queue: c.Queue, Workflow: c.Workflow}
+	}
+	return got
+}
+
+// Queues is part of Service.
+func (d *Direct) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
+	fleet, err := d.client.Fleet(ctx)
+	if err != nil {
+		return QueuePage{}, err
+	}
+	var all []Queue
+	for i := range fleet.Queues {
+		if f.Queue == "" || fleet.Queues[i].Queue == f.Queue {
+			all = append(all, queueOf(&fleet.Queues[i]))
+		}
+	}
+	page := QueuePage{}
+	page.Queues, page.Cursor, err = fleetPage(f, "queues", all, func(q *Queue) string { return q.Queue + "\x00" + q.Workflow })
+	return page, err
+}
+
+func queueOf(q *workflow.QueueInfo) Queue {
+	got := Queue{
+		Queue: q.Queue, Workflow: q.Workflow, Ready: q.Ready, Waiting: q.Waiting, Running: q.Running, Parked: q.Parked, Blocked: q.Blocked,
+		Exact: !q.Inexact, Oldest: utc(q.Oldest), OldestRun: string(q.OldestRun), Workers: q.Workers,
+	}
+	if q.Workers == 0 && q.Ready+q.Blocked > 0 {
+		got.Fix = fmt.Sprintf("start a worker that registers %s and has the queue %s in worker.Config.Queues", q.Workflow, q.Queue)
+	}
+	return got
+}
+
+// Depth is part of Service.
+func (d *Direct) Depth(ctx context.Context, queue string) (Depth, error) {
+	if queue == "" {
+		return Depth{}, &InputError{What: "the name of the queue is empty", Fix: "say which queue: flowctl queues lists them"}
+	}
+	fleet, err := d.client.Fleet(ctx)
+	if err != nil {
+		return Depth{}, err
+	}
+	got := Depth{Queue: queue, Exact: true}
+	for i := range fleet.Queues {
+		q := &fleet.Queues[i]
+		if q.Queue != queue {
+			continue
+		}
+		got.Ready, got.Waiting, got.Running, got.Blocked = got.Ready+q.Ready, got.Waiting+q.Waiting, got.Running+q.Running, got.Blocked+q.Blocked
+		got.Exact = got.Exact && !q.Inexact
+		if q.OldestRun != "" {
+			got.OldestMs = max(got.OldestMs, fleet.At.Sub(q.Oldest).Milliseconds())
+		}
+	}
+	for i := range fleet.Workers {
+		w := &fleet.Workers[i]
+		if w.Live > 0 && slices.ContainsFunc(w.Serves, func(c store.Route) bool { return c.Queue == queue }) {
+			got.Workers++
+		}
+	}
+	return got, nil
+}
