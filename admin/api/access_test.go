@@ -96,7 +96,7 @@ func tokensOf(t *testing.T, all ...admin.Token) (tokens *admin.Tokens, secrets [
 // example is a request to a route that needs its role and no more.
 func example(s *server, r *route.Route) (path, body string) {
 	s.Helper()
-	values := map[string]string{"id": s.run, "name": map[*route.Route]string{
+	values := map[string]string{"id": s.run, "queue": "default", "name": map[*route.Route]string{
 		route.Send: "items", route.Ask: "limit", route.Value: "n", route.Schedule: "nightly", route.ActOnSchedule: "nightly", route.ActOnPool: room.Name(),
 	}[r]}
 	if r.Verbs != nil {
