@@ -71,7 +71,7 @@ func moment(flag, s string) (time.Time, error) {
 
 func (c *command) runs() *cobra.Command {
 	var f filterFlags
-	var all bool
+	var all, watch bool
 	cmd := &cobra.Command{
 		Use: "runs", Short: "List runs, the newest first", Args: cobra.NoArgs,
 		Example: "  flowctl runs --status failed --workflow orders.fulfil --since 24h\n  flowctl runs --all -o jsonl >runs.jsonl",
@@ -80,10 +80,16 @@ func (c *command) runs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, ctx, cancel, err := c.service(cmd.Context(), all)
+			if all && watch {
+				return &admin.InputError{What: "--all and --watch are given", Fix: "give one: --watch looks at one page, of up to --limit runs"}
+			}
+			s, ctx, cancel, err := c.service(cmd.Context(), all || watch)
 			defer cancel()
 			if err != nil {
 				return err
+			}
+			if watch {
+				return c.watch(ctx, s, filter)
 			}
 			return c.list(ctx, s, filter, all)
 		},
@@ -93,6 +99,7 @@ func (c *command) runs() *cobra.Command {
 	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
 	cmd.Flags().BoolVar(&f.Oldest, "oldest", false, "the oldest first")
 	cmd.Flags().BoolVar(&all, "all", false, "all pages")
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on, and print each run again that has changed")
 	cmd.AddCommand(c.count())
 	return cmd
 }
@@ -116,11 +123,7 @@ func (c *command) list(ctx context.Context, s admin.Service, f admin.Filter, all
 			}
 		default:
 			if t == nil {
-				head := []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "NOW"}
-				if c.output == "wide" {
-					head = []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "RUN", "QUEUE", "TAGS", "NOW"}
-				}
-				t = newTable(c.Stdout, head...)
+				t = newTable(c.Stdout, c.runHead()...)
 			}
 			for i := range page.Runs {
 				t.row(c.cells(&page.Runs[i])...)
@@ -150,6 +153,14 @@ func (c *command) endList(t *table, whole, last admin.RunPage) error {
 		fmt.Fprintf(c.Stderr, "%s: --cursor %s, or --all\n", why, last.Cursor)
 	}
 	return nil
+}
+
+// runHead is the head of a table of runs.
+func (c *command) runHead() []string {
+	if c.output == "wide" {
+		return []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "RUN", "QUEUE", "TAGS", "NOW"}
+	}
+	return []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "NOW"}
 }
 
 func (c *command) cells(r *admin.Run) []string {

@@ -28,10 +28,13 @@ func clean(s string) string {
 type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, head ...string) *table {
-	t := &table{tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)}
+	t := continueTable(w)
 	t.row(head...)
 	return t
 }
+
+// continueTable returns a table without a head.
+func continueTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)} }
 
 func (t *table) row(cells ...string) {
 	for i, c := range cells {

@@ -1,0 +1,369 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/cmd/flowctl/cli/internal/quiet"
+)
+
+func init() { quiet.Restore() } //nolint:gochecknoinits // bubbletea has been initialised
+
+func (c *command) top() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "top [FILTER]", Short: "Watch runs, failures, queues and workers in the terminal, and act on runs", Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Top shows runs, failures, queues and workers as they change; it asks once a second. Its FILTER is made of words as\n" +
+			"status:failed workflow:orders.fulfil queue:gpu id:ORDER-17 tag:region=eu group:f1-9c0e11a2b3d4 since:24h troubled children.\n" +
+			"Keys: j k move, enter opens a run, tab changes the list, / changes the filter, ? lists the keys, q leaves.",
+		Example: "  flowctl top status:running since:1h",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !isTerminal(c.Stdin) || !isTerminal(c.Stdout) {
+				return &admin.InputError{What: "top needs a terminal", Fix: "use flowctl runs --watch, or flowctl runs -o jsonl"}
+			}
+			m := newTop(cmd.Context(), c)
+			if err := m.setFilter(strings.Join(args, " ")); err != nil {
+				return err
+			}
+			s, _, cancel, err := c.service(cmd.Context(), true)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			m.service = s
+			return m.run(c.Stdin, c.Stdout)
+		},
+	}
+	return cmd
+}
+
+// run shows the screen until somebody leaves it or the context ends. Then, and after a panic, the terminal is as it was
+// before: bubbletea sees to that. Signals end the context, which Main has made.
+func (m *topModel) run(in io.Reader, out io.Writer) error {
+	m.renderer = lipgloss.NewRenderer(out)
+	m.renderer.SetHasDarkBackground(true) // it is not asked: the colours are for any
+	_, err := tea.NewProgram(m, tea.WithContext(m.ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
+	if m.ctx.Err() != nil {
+		return m.ctx.Err()
+	}
+	return err
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(f.Fd())
+}
+
+// The lists of top.
+const (
+	tabRuns = iota
+	tabFailures
+	tabQueues
+	tabWorkers
+	tabs
+)
+
+const (
+	// topPause is the least time between two rounds of questions.
+	topPause = time.Second
+	// topPatience bounds how long one round may take.
+	topPatience = 10 * time.Second
+	// topPage is how many lines of a list are asked for.
+	topPage = 200
+	// topEvents is how many events of an open run are looked at: its last ones.
+	topEvents = 500
+)
+
+// round is what one round of questions has answered.
+type round struct {
+	asked    question
+	at       time.Time
+	err      error
+	counts   admin.Counts
+	runs     []admin.Run
+	failures []admin.FailureGroup
+	queues   []admin.Queue
+	workers  []admin.Worker
+	opened   string   // the run that was asked for
+	lines    []string // of it
+}
+
+// question says what a round asks for.
+type question struct {
+	tab    int
+	filter admin.Filter
+	open   string // a run; empty: the lists
+	number int    // counts them
+}
+
+// topModel is the state of top.
+type topModel struct {
+	ctx      context.Context //nolint:containedctx // of the program: bubbletea gives its commands none
+	c        *command
+	service  admin.Service
+	renderer *lipgloss.Renderer
+	now      func() time.Time
+	where    string
+
+	width, height int
+	tab           int
+	at            [tabs]int // selected line of each list
+	filterText    string
+	filter        admin.Filter
+	got           round // the newest answer that was good
+	failedSince   time.Time
+	err           error
+
+	asked  time.Time // when the last round began
+	number int       // of the last question that was thought of
+	asking bool
+
+	open   string // the run that is shown; empty: a list
+	scroll int
+
+	typing  bool   // the filter is being changed
+	typed   string // so far
+	confirm *pending
+	says    string // what became of the last action
+	help    bool
+}
+
+// pending is an action that waits for a yes.
+type pending struct{ verb, run, name string }
+
+func newTop(ctx context.Context, c *command) *topModel {
+	where := cmp.Or(c.server, c.url)
+	if u, s, err := c.where(); err == nil {
+		where = cmp.Or(s, u)
+	}
+	return &topModel{ctx: ctx, c: c, now: time.Now, where: withoutPassword(where), width: 80, height: 24, renderer: lipgloss.DefaultRenderer()}
+}
+
+// withoutPassword returns a URL as others may see it on a screen.
+func withoutPassword(at string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return ""
+	}
+	return u.Redacted()
+}
+
+// setFilter reads a filter, and asks by it from now on.
+func (m *topModel) setFilter(text string) error {
+	f, err := parseFilter(text)
+	if err == nil {
+		m.filterText, m.filter, m.at[tabRuns] = text, f, 0
+	}
+	return err
+}
+
+// parseFilter reads words as status:failed or troubled.
+func parseFilter(text string) (admin.Filter, error) {
+	var f filterFlags
+	for word := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(word, ":")
+		switch name {
+		case "status":
+			f.Statuses = append(f.Statuses, strings.Split(value, ",")...)
+		case "workflow":
+			f.Workflow = value
+		case "queue":
+			f.Queue = value
+		case "id":
+			f.WorkflowID = value
+		case "tag":
+			f.tags = append(f.tags, value)
+		case "group":
+			f.Group = value
+		case "parent":
+			f.Parent = value
+		case "root":
+			f.Root = value
+		case "since":
+			f.since = value
+		case "until":
+			f.until = value
+		case "troubled":
+			f.Troubled = true
+		case "children":
+			f.Children = true
+		case "system":
+			f.System = true
+		default:
+			return admin.Filter{}, &admin.InputError{What: fmt.Sprintf("the filter has %q", word), Fix: "use status: workflow: queue: id: tag: group: parent: root: since: until: troubled children system"}
+		}
+	}
+	got, err := f.filter()
+	got.Limit = topPage
+	return got, err
+}
+
+// Init asks for the first round.
+func (m *topModel) Init() tea.Cmd { return m.ask() }
+
+// due says that it is time for a question.
+type due int
+
+// acted says what became of an action.
+type acted struct {
+	pending
+	got admin.Acted
+	err error
+}
+
+// ask plans the next round: of all that is asked for within a second the last is. While one is under way the next one
+// is planned when it has been answered.
+func (m *topModel) ask() tea.Cmd {
+	m.number++
+	if m.asking {
+		return nil
+	}
+	number := m.number
+	wait := topPause - m.now().Sub(m.asked)
+	if m.asked.IsZero() || wait <= 0 {
+		return func() tea.Msg { return due(number) }
+	}
+	return tea.Tick(wait, func(time.Time) tea.Msg { return due(number) })
+}
+
+// Update is told of keys, answers and the size of the terminal.
+func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case due:
+		if int(msg) != m.number || m.asking {
+			return m, nil
+		}
+		m.asking, m.asked = true, m.now()
+		asked := question{tab: m.tab, filter: m.filter, open: m.open, number: m.number}
+		return m, func() tea.Msg { return m.round(asked) }
+	case round:
+		return m, m.answered(msg)
+	case acted:
+		m.says = outcomeText(msg)
+		return m, m.ask()
+	case tea.KeyMsg:
+		return m, m.key(msg)
+	}
+	return m, nil
+}
+
+// answered takes over an answer, unless something else has been asked for since, and plans the next round.
+func (m *topModel) answered(r round) tea.Cmd {
+	m.asking = false
+	switch {
+	case r.err != nil:
+		if m.err == nil {
+			m.failedSince = r.at
+		}
+		m.err = r.err
+	default:
+		m.err = nil
+		if r.asked.number == m.number {
+			m.take(r)
+		}
+	}
+	return m.ask()
+}
+
+// take shows an answer. The selected line stays on what it is about.
+func (m *topModel) take(r round) {
+	if r.asked.open != "" {
+		m.got.lines, m.got.opened, m.got.at = r.lines, r.opened, r.at
+		return
+	}
+	before := m.selectedRun()
+	was := m.got
+	m.got = r
+	for _, keep := range []struct {
+		tab int
+		do  func()
+	}{
+		{tabRuns, func() { m.got.runs = was.runs }},
+		{tabFailures, func() { m.got.failures = was.failures }},
+		{tabQueues, func() { m.got.queues = was.queues }},
+		{tabWorkers, func() { m.got.workers = was.workers }},
+	} {
+		if keep.tab != r.asked.tab {
+			keep.do()
+		}
+	}
+	if i := slices.IndexFunc(m.got.runs, func(one admin.Run) bool { return before != nil && one.ID == before.ID }); i >= 0 && r.asked.tab == tabRuns {
+		m.at[tabRuns] = i
+	}
+	m.move(0)
+}
+
+// round asks for what the screen shows.
+func (m *topModel) round(q question) (r round) {
+	ctx, cancel := context.WithTimeout(m.ctx, topPatience)
+	defer cancel()
+	r = round{asked: q, at: m.now()}
+	if q.open != "" {
+		r.opened = q.open
+		r.lines, r.err = m.c.screenful(ctx, m.service, q.open)
+		return r
+	}
+	if r.counts, r.err = m.service.Count(ctx, q.filter); r.err != nil {
+		return r
+	}
+	switch q.tab {
+	case tabRuns:
+		var page admin.RunPage
+		page, r.err = m.service.Runs(ctx, q.filter)
+		r.runs = page.Runs
+	case tabFailures:
+		var page admin.FailurePage
+		page, r.err = m.service.Failures(ctx, admin.FailureFilter{Workflow: q.filter.Workflow, Since: q.filter.Since, Limit: topPage})
+		r.failures = page.Groups
+	case tabQueues:
+		var page admin.QueuePage
+		page, r.err = m.service.Queues(ctx, admin.FleetFilter{Queue: q.filter.Queue, Limit: topPage})
+		r.queues = page.Queues
+	case tabWorkers:
+		var page admin.WorkerPage
+		page, r.err = m.service.Workers(ctx, admin.FleetFilter{Queue: q.filter.Queue, Limit: topPage})
+		r.workers = page.Workers
+	}
+	return r
+}
+
+// screenful returns the lines that show prints of a run.
+func (c *command) screenful(ctx context.Context, s admin.Service, ref string) ([]string, error) {
+	r, err := s.Run(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.Events(ctx, r.ID, r.Events-min(r.Events, topEvents)+1, topEvents)
+	if err != nil {
+		return nil, err
+	}
+	if c.hidden() {
+		hide(&r, page.Events)
+	}
+	var b bytes.Buffer
+	on := &command{Config: Config{Stdout: &b, Stderr: io.Discard}, output: "table", hide: c.hide}
+	if err := on.head(&r); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	if err := timeline(&b, &r, page.Events); err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n"), nil
+}

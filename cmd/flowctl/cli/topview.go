@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/mattn/go-runewidth"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// View draws the screen. Whatever stands on it has gone through clean, so that the terminal obeys nothing of
+// what the store holds; no line is wider than the terminal, and there are no more of them than it has.
+func (m *topModel) View() string {
+	head := []string{m.title(), m.tabLine(), m.countLine()}
+	foot := m.footLine()
+	rest := max(m.height-len(head)-1, 1)
+	var body []string
+	switch {
+	case m.help:
+		body = topHelp
+	case m.open != "":
+		body = m.runLines()
+	default:
+		body = m.table(rest)
+	}
+	body = slices.Clone(body[:min(len(body), rest)])
+	for len(body) < rest {
+		body = append(body, "")
+	}
+	lines := slices.Concat(head, body, []string{foot})
+	for i, line := range lines {
+		lines[i] = m.paint(i, m.cut(line), line)
+	}
+	return strings.Join(lines[:min(len(lines), max(m.height, 1))], "\n")
+}
+
+// cut shortens a line to the width of the terminal, and cleans it.
+func (m *topModel) cut(line string) string {
+	return strings.TrimRight(runewidth.Truncate(clean(line), max(m.width, 1), "…"), " ")
+}
+
+// mark begins the selected line: it is seen without colours, too.
+const mark = "> "
+
+// paint gives a line its colours, where the terminal has some.
+func (m *topModel) paint(i int, line, whole string) string {
+	style := m.renderer.NewStyle()
+	switch {
+	case i == 0:
+		return style.Bold(true).Render(line)
+	case i == 3 && !m.help && m.open == "":
+		return style.Faint(true).Render(line)
+	case strings.HasPrefix(line, mark):
+		return style.Reverse(true).Render(line)
+	}
+	for status, color := range topColors {
+		if strings.HasPrefix(strings.TrimSpace(whole), status+" ") {
+			return style.Foreground(color).Render(line)
+		}
+	}
+	return line
+}
+
+// topColors are those of lines that begin with these words.
+var topColors = map[string]lipgloss.Color{"failed": "1", "blocked": "5", "retrying": "3", "silent": "1"}
+
+func (m *topModel) title() string {
+	state := "asking …"
+	switch {
+	case m.err != nil:
+		state = fmt.Sprintf("no answer for %s, as of %s: %s", took(m.now().Sub(m.failedSince).Truncate(time.Second)), clock(m.got.at), problemText(m.err))
+	case !m.got.at.IsZero():
+		state = "as of " + clock(m.got.at)
+	}
+	return "flowctl top  " + state + "  " + m.where
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format(time.TimeOnly)
+}
+
+func (m *topModel) tabLine() string {
+	var all []string
+	for i, name := range []string{"Runs", "Failures", "Queues", "Workers"} {
+		if i == m.tab {
+			name = "[" + name + "]"
+		}
+		all = append(all, name)
+	}
+	filter := cmp.Or(m.filterText, "all")
+	if m.typing {
+		filter = m.typed + "_"
+	}
+	return strings.Join(all, "  ") + "   / " + filter
+}
+
+// countLine says how many runs match, by status.
+func (m *topModel) countLine() string {
+	sums, approx := map[string]int{}, ""
+	for _, n := range m.got.counts.Counts {
+		sums[cmp.Or(n.Status, "not ended")] += n.Runs
+	}
+	if !m.got.counts.Exact {
+		approx = "~"
+	}
+	var all []string
+	for _, status := range append(admin.Statuses(), "not ended") {
+		if sums[status] > 0 {
+			all = append(all, fmt.Sprintf("%s %s%d", status, approx, sums[status]))
+		}
+	}
+	if m.got.at.IsZero() {
+		return ""
+	}
+	return cmp.Or(strings.Join(all, "  "), "no runs")
+}
+
+func (m *topModel) footLine() string {
+	switch {
+	case m.confirm != nil:
+		return fmt.Sprintf("%s %s? [y/N]", m.confirm.verb, m.confirm.name)
+	case m.says != "":
+		return m.says
+	case m.typing:
+		return "enter: use the filter   esc: leave it"
+	case m.tab == tabQueues && m.at[tabQueues] < len(m.got.queues) && m.got.queues[m.at[tabQueues]].Fix != "":
+		return m.got.queues[m.at[tabQueues]].Fix
+	case m.open != "":
+		return "j k scroll   c cancel  p pause  r resume  t retry   esc back   ? keys   q leave"
+	}
+	return "j k move   enter open   tab list   / filter   c p r t act   ? keys   q leave"
+}
+
+// runLines are those of the open run, from the one on that is scrolled to.
+func (m *topModel) runLines() []string {
+	if m.got.opened != m.open || m.got.lines == nil {
+		return []string{"run " + m.open + " …"}
+	}
+	return m.got.lines[min(m.scroll, len(m.got.lines)-1):]
+}
+
+// table draws the part of a list that fits into n lines with its head, around the selected line.
+func (m *topModel) table(n int) []string {
+	head, rows := m.rows()
+	if len(rows) == 0 {
+		return []string{"  " + strings.Join(head, "  ")}
+	}
+	at := m.at[m.tab]
+	from := min(max(at-(n-1)/2, 0), max(len(rows)-(n-1), 0))
+	shown := append([][]string{head}, rows[from:min(from+n-1, len(rows))]...)
+	widths := m.fit(shown)
+	lines := make([]string, len(shown))
+	for i, row := range shown {
+		lines[i] = "  "
+		if i > 0 && from+i-1 == at {
+			lines[i] = mark
+		}
+		for j, width := range widths {
+			lines[i] += runewidth.FillRight(runewidth.Truncate(row[j], width, "…"), width) + "  "
+		}
+		lines[i] += row[len(row)-1]
+	}
+	return lines
+}
+
+// fit cleans the cells and returns how wide the columns are but the last one, which is cut at the end of the line: the widest
+// ones give way until that has its place.
+func (m *topModel) fit(rows [][]string) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = clean(row[i])
+			widths[i] = max(widths[i], runewidth.StringWidth(row[i]))
+		}
+	}
+	last := len(widths) - 1
+	left := m.width - len(mark) - min(widths[last], lastWidth)
+	widths = widths[:last]
+	for _, width := range widths {
+		left -= width + len("  ")
+	}
+	for ; left < 0; left++ {
+		widest := slices.Index(widths, slices.Max(widths))
+		if widths[widest] <= leastWidth {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+const (
+	// lastWidth is the place that the last column has at least, and leastWidth that of any other one.
+	lastWidth  = 14
+	leastWidth = 6
+)
+
+// rows returns the lines of the list.
+func (m *topModel) rows() (head []string, rows [][]string) {
+	at := m.now()
+	switch m.tab {
+	case tabRuns:
+		head = []string{"STATUS", "WORKFLOW", "ID", "AGE", "EVENTS", "NOW"}
+		for i := range m.got.runs {
+			r := &m.got.runs[i]
+			rows = append(rows, []string{r.Status, r.Workflow, nameOf(r), took(at.Sub(r.CreatedAt).Truncate(time.Second)), fmt.Sprint(r.Events), now(r)})
+		}
+	case tabFailures:
+		head = []string{"KIND", "RUNS", "OPEN", "LAST", "WORKFLOW/STEP", "MESSAGE"}
+		for _, g := range m.got.failures {
+			rows = append(rows, []string{g.Kind, fmt.Sprint(g.Runs), fmt.Sprint(g.Open), took(at.Sub(g.Last).Truncate(time.Second)), place(&g), g.Message})
+		}
+	case tabQueues:
+		head = []string{"QUEUE", "WORKFLOW", "READY", "OLDEST", "RUN", "WAIT", "PARK", "BLOCK", "SERVED BY"}
+		for i := range m.got.queues {
+			rows = append(rows, queueCells(&m.got.queues[i], at))
+		}
+	case tabWorkers:
+		head = []string{"STATE", "WORKER", "BUILD", "RUNNING", "LEASE", "SERVES"}
+		for i := range m.got.workers {
+			w := &m.got.workers[i]
+			rows = append(rows, []string{workerState(w), w.Name, w.Build[:min(len(w.Build), 12)], fmt.Sprint(w.Running), took(w.Lease.Sub(at).Truncate(time.Second)), serves(w, false)})
+		}
+	}
+	return head, rows
+}
