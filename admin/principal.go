@@ -40,6 +40,8 @@ type Principal struct {
 	// Owner limits the principal to runs with the tag owner of this value; empty: all runs.
 	// What runs without it, or with another one, look like they were not there.
 	Owner string
+	// Face is that by which the principal asks, for the journal, as [FaceAPI]; empty: FaceProgram.
+	Face string
 }
 
 // ownerTag is the tag that says whose a run is.
@@ -63,13 +65,30 @@ func (p Principal) Need(role Role, what string) error {
 }
 
 // As returns the service as a principal may use it: every decision about roles and owners is
-// made here, so that each face makes the same ones.
-func As(s Service, p Principal) Service { return &limited{s, p} }
+// made here, so that each face makes the same ones. If the service is a [Recorder], whatever changes something is written
+// into the journal, also what is refused: before it is done, and again with what has come of it.
+func As(s Service, p Principal) Service { return journal(s, &limited{under: s, p: p}, p) }
+
+// AsLocal returns the service for somebody who has opened the store itself: nothing is refused, and what changes
+// something is written into the journal as by the face cli. Keys of starts are those of everybody who does so.
+func AsLocal(s Service, name string) Service {
+	p := Principal{Name: name, Role: RoleAdmin, Face: FaceCLI}
+	return journal(s, &limited{under: s, p: p, local: true}, p)
+}
+
+func journal(s Service, as *limited, p Principal) Service {
+	to, ok := s.(Recorder)
+	if !ok {
+		return as
+	}
+	return &journaled{Service: as, to: to, p: p}
+}
 
 // limited embeds no Service: what a Service can do more does not compile here until it is decided who may.
 type limited struct {
 	under Service
 	p     Principal
+	local bool // the store is open to the principal anyway
 }
 
 // owned limits a filter to the runs of the principal.
@@ -242,7 +261,7 @@ func (l *limited) Start(ctx context.Context, s Start) (Started, error) {
 	if err := l.p.Need(RoleOperator, "to start runs"); err != nil {
 		return Started{}, err
 	}
-	if s.Key != "" {
+	if s.Key != "" && !l.local {
 		s.Key = l.p.Name + "\x00" + s.Key // nobody is given the run of somebody else
 	}
 	if l.p.Owner == "" {

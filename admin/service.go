@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -56,6 +57,10 @@ type Service interface {
 	// Value returns the newest value of a name that a run has published. It does not wait.
 	Value(ctx context.Context, ref, name string) (Value, error)
 
+	// Journal returns a page of what operators have asked for, the newest entry first. It is there for operators; those
+	// with an owner have their own entries.
+	Journal(ctx context.Context, f JournalFilter) (JournalPage, error)
+
 	Scheduling
 	Limiting
 }
@@ -85,13 +90,33 @@ type Limiting interface {
 
 // Direct is the Service that works with the store itself.
 type Direct struct {
-	client *workflow.Client
+	client  *workflow.Client
+	journal store.JournalKeep
 }
 
 var _ Service = (*Direct)(nil)
 
+// Option configures a [Direct].
+type Option func(*Direct)
+
+// KeepJournal limits the journal: most is how many entries are kept, and by how much they may be older than the
+// newest. 0: DefaultJournalMost and DefaultJournalFor. All processes that write the journal of a store should say the same: what
+// one of them lets go is gone.
+func KeepJournal(most int, age time.Duration) Option {
+	return func(d *Direct) {
+		d.journal = store.JournalKeep{Most: cmp.Or(max(most, 0), DefaultJournalMost), For: cmp.Or(max(age, 0), DefaultJournalFor)}
+	}
+}
+
 // New returns the service of a client, which stays the caller's.
-func New(client *workflow.Client) *Direct { return &Direct{client: client} }
+func New(client *workflow.Client, opts ...Option) *Direct {
+	d := &Direct{client: client}
+	KeepJournal(0, 0)(d)
+	for _, o := range opts {
+		o(d)
+	}
+	return d
+}
 
 // byID begins a name of a run that is its workflow id.
 const byID = "id:"

@@ -40,6 +40,7 @@ var behaviors = []struct {
 	{"RefusesSchedulesThatMakeNoSense", refusesSchedules},
 	{"ListsAndConfiguresLimits", configuresLimits},
 	{"RefusesLimitsThatMakeNoSense", refusesLimits},
+	{"ReadsTheJournal", journals},
 	{"NamesRunsByHostileWorkflowIDs", hostileNames},
 	{"AnswersBadInputAsTheStoreDoes", badInput},
 	{"EndsWithItsContext", endsWithContext},

@@ -151,13 +151,17 @@ func (h *Handler) operation(r *route.Route, do func(*request) error) http.Handle
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		who := principalOf(hr.Context())
+		who.Face = admin.FaceAPI
 		req := &request{h: h, route: r, w: w, r: hr, service: admin.As(h.service, who), query: r.ReadQuery(hr.URL.RawQuery)}
-		err := who.Need(r.Role, "the operation "+r.Name)
+		err := h.share(req, who) // before the role: what is refused counts, for it is written into the journal
+		defer req.end()
 		if err == nil {
-			err = h.share(req, who)
+			if err = who.Need(r.Role, "the operation "+r.Name); err != nil && r.Method == http.MethodPost {
+				action, target := r.Asked(hr.PathValue)
+				admin.Refused(hr.Context(), req.service, action, target, err)
+			}
 		}
 		if err == nil {
-			defer req.end()
 			err = req.query.Err
 		}
 		if err == nil {

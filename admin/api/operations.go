@@ -161,6 +161,7 @@ var operations = map[*route.Route]func(*request) error{
 	route.ActOnSchedule: actOnSchedule,
 	route.Pools:         list(route.ReadPoolFilter, admin.Service.Pools),
 	route.ActOnPool:     actOnPool,
+	route.Journal:       list(route.ReadJournalFilter, admin.Service.Journal),
 	route.Value: func(q *request) error {
 		value, err := q.service.Value(q.ctx(), q.path("id"), q.path("name"))
 		return q.reply(http.StatusOK, value, err)

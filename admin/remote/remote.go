@@ -247,6 +247,11 @@ func (s *Service) Send(ctx context.Context, ref, topic string, m admin.Message) 
 	return get[admin.Sent](ctx, s, call{route: route.Send, path: []string{ref, topic}, body: m, key: m.Key})
 }
 
+// Journal is part of admin.Service.
+func (s *Service) Journal(ctx context.Context, f admin.JournalFilter) (admin.JournalPage, error) {
+	return get[admin.JournalPage](ctx, s, call{route: route.Journal, query: route.JournalQuery(f)})
+}
+
 // Value is part of admin.Service.
 func (s *Service) Value(ctx context.Context, ref, name string) (admin.Value, error) {
 	return get[admin.Value](ctx, s, call{route: route.Value, path: []string{ref, name}})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,7 +40,8 @@ type JournalEntry struct {
 	Face      string    `json:"f"` // by what: cli, api, console, …
 	Action    string    `json:"a"`
 	Target    string    `json:"t,omitempty"` // as it was named
-	Run       string    `json:"r,omitempty"` // that it was, or that was made; empty: not known, or none
+	Run       string    `json:"r,omitempty"` // that it is about; empty: not known, or none
+	New       string    `json:"n,omitempty"` // the run that was made
 	Detail    string    `json:"d,omitempty"` // a workflow, a step, a topic
 	Reason    string    `json:"w,omitempty"`
 	Key       string    `json:"k,omitempty"` // of the request
@@ -64,12 +66,34 @@ const (
 	JournalTrim = 1000
 )
 
-// NewJournalID returns an id for an entry of a time: its milliseconds since 1970 in 12 hex digits, and 16 random ones. So
-// ids sort by time.
+// NewJournalID returns an id for an entry of a time: its milliseconds since 1970 in 12 hex digits, 4 that count those of one
+// millisecond, and 12 random ones. So ids sort by time, and those that one process makes sort as it has made them.
 func NewJournalID(now time.Time) string {
-	var b [8]byte
+	var b [6]byte
 	_, _ = rand.Read(b[:]) // which never fails
-	return journalIDAt(now) + hex.EncodeToString(b[:])
+	begin := journalIDAt(now)
+	return begin + fmt.Sprintf("%04x", journalIDs.next(begin)) + hex.EncodeToString(b[:])
+}
+
+var journalIDs journalCounter
+
+// journalCounter counts the ids of one millisecond.
+type journalCounter struct {
+	mu    sync.Mutex
+	begin string
+	n     uint16
+}
+
+// next returns how many ids with a beginning there were just now; what is beyond its range sorts at random.
+func (c *journalCounter) next(begin string) uint16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if begin != c.begin {
+		c.begin, c.n = begin, 0
+	} else if c.n < math.MaxUint16 {
+		c.n++
+	}
+	return c.n
 }
 
 // journalIDAt returns what the ids of entries of a time begin with: it is less than each of them, and more than those of
@@ -95,7 +119,7 @@ func (e *JournalEntry) Pack() ([]byte, error) {
 		return nil, err
 	}
 	kept := *e
-	for _, text := range []*string{&kept.Principal, &kept.Face, &kept.Action, &kept.Target, &kept.Run, &kept.Detail, &kept.Reason, &kept.Key, &kept.Outcome} {
+	for _, text := range []*string{&kept.Principal, &kept.Face, &kept.Action, &kept.Target, &kept.Run, &kept.New, &kept.Detail, &kept.Reason, &kept.Key, &kept.Outcome} {
 		*text = keptText(*text, MaxJournalText)
 	}
 	return json.Marshal(&kept)
@@ -128,7 +152,7 @@ func (k JournalKeep) Oldest(written string) string {
 type JournalQuery struct {
 	Principals []string // any of them
 	Actions    []string
-	Target     string // it was named so, or is the run
+	Target     string // it was named so, or is a run of the entry
 	Outcomes   []string
 	From, To   time.Time // in [From, To), to the millisecond
 	// Cursor continues after the page that returned it: it is the id of its last entry, or of the last one that was looked at.
@@ -170,7 +194,7 @@ func (q *JournalQuery) Range() (low, high string, err error) {
 func (q *JournalQuery) Matches(e *JournalEntry) bool {
 	one := func(all []string, is string) bool { return len(all) == 0 || slices.Contains(all, is) }
 	return one(q.Principals, e.Principal) && one(q.Actions, e.Action) && one(q.Outcomes, e.Outcome) &&
-		(q.Target == "" || q.Target == e.Target || q.Target == e.Run)
+		(q.Target == "" || q.Target == e.Target || q.Target == e.Run || q.Target == e.New)
 }
 
 // JournalLine is an entry as it is kept.

@@ -94,7 +94,7 @@ var (
 		Out: reflect.TypeFor[admin.Schedule](), Status: http.StatusOK,
 	}
 	PutSchedule = &Route{
-		Name: "putSchedule", About: "Make a schedule, or replace what the one of its name does. Asking again does nothing more.", Method: http.MethodPost, Path: "schedules",
+		Name: "putSchedule", About: "Make a schedule, or replace what the one of its name does. Asking again does nothing more.", Method: http.MethodPost, Path: "schedules", Acts: "put",
 		Role: admin.RoleOperator, In: reflect.TypeFor[admin.NewSchedule](), Out: reflect.TypeFor[admin.ScheduleActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	ActOnSchedule = &Route{

@@ -34,6 +34,8 @@ type Route struct {
 	Holds  bool // it may stay open for long, and counts as a stream
 	Stream bool // it answers with server-sent events of Out
 
+	Acts string // what the journal calls it, if it changes something and has no {action} in its path
+
 	Problems []int // statuses, beside those of all routes
 }
 
@@ -95,7 +97,7 @@ var (
 		Out: reflect.TypeFor[admin.Depth](), Status: http.StatusOK,
 	}
 	Start = &Route{
-		Name: "startRun", About: "Create a run of a workflow that is known by name only.", Method: http.MethodPost, Path: "runs", Role: admin.RoleOperator,
+		Name: "startRun", About: "Create a run of a workflow that is known by name only.", Method: http.MethodPost, Path: "runs", Role: admin.RoleOperator, Acts: "start",
 		In: reflect.TypeFor[admin.Start](), Out: reflect.TypeFor[Started](), Status: http.StatusCreated, Other: http.StatusOK, Keyed: true, Waits: true, Problems: withBody,
 	}
 	Run = &Route{
@@ -133,11 +135,11 @@ var (
 		Verbs: admin.Actions, In: reflect.TypeFor[Act](), Out: reflect.TypeFor[admin.Acted](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	Send = &Route{
-		Name: "sendMessage", About: "Put a message of a topic into a run.", Method: http.MethodPost, Path: "runs/{id}/topics/{name}", Role: admin.RoleOperator,
+		Name: "sendMessage", About: "Put a message of a topic into a run.", Method: http.MethodPost, Path: "runs/{id}/topics/{name}", Role: admin.RoleOperator, Acts: "send",
 		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Sent](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	Ask = &Route{
-		Name: "askRun", About: "Ask a run something, and wait for the answer.", Method: http.MethodPost, Path: "runs/{id}/asks/{name}", Role: admin.RoleOperator,
+		Name: "askRun", About: "Ask a run something, and wait for the answer.", Method: http.MethodPost, Path: "runs/{id}/asks/{name}", Role: admin.RoleOperator, Acts: "ask",
 		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Answer](), Status: http.StatusOK, Keyed: true, Waits: true, Holds: true, Problems: withBody,
 	}
 	Value = &Route{
@@ -149,7 +151,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet)
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet, []*Route{Journal})
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

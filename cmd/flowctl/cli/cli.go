@@ -104,7 +104,11 @@ type command struct {
 	timeout time.Duration
 	yes     bool
 	hide    string
-	ran     bool // the arguments made sense
+
+	journalMost int
+	journalFor  time.Duration
+
+	ran bool // the arguments made sense
 
 	store  store.Store
 	client *workflow.Client
@@ -137,12 +141,15 @@ func (c *command) root() *cobra.Command {
 	f.BoolVar(&c.asJSON, "json", false, "the same as --output json")
 	f.DurationVar(&c.timeout, "timeout", 0, "how long to wait for the store; 0: 30s, for follow and wait without end")
 	f.BoolVarP(&c.yes, "yes", "y", false, "do what cannot be undone without asking")
+	f.IntVar(&c.journalMost, "journal-most", 0, "how many entries of the journal a store keeps; 0: $FLOWGEN_JOURNAL_MOST, or 100,000")
+	f.DurationVar(&c.journalFor, "journal-for", 0, "how old entries of the journal may be, as 720h; 0: $FLOWGEN_JOURNAL_FOR, or a year")
 	f.StringVar(&c.hide, "payloads", "show", "show or hide what steps and messages carry")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
 		c.runs(), c.failures(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.doctor(), c.fsck(), c.migrate(), c.serve(), c.token(), c.schema(),
 	)
+	root.AddCommand(c.journal())
 	root.AddCommand(c.actions()...)
 	return root
 }
@@ -157,6 +164,9 @@ func (c *command) check() error {
 	}
 	if c.hide != "show" && c.hide != "hide" {
 		return &admin.InputError{What: fmt.Sprintf("--payloads is %q", c.hide), Fix: "use show or hide"}
+	}
+	if err := c.checkJournal(); err != nil {
+		return err
 	}
 	c.ran = true
 	return nil
@@ -186,7 +196,12 @@ func (c *command) service(ctx context.Context, long bool) (admin.Service, contex
 		return nil, ctx, cancel, err
 	}
 	c.store, c.client = st, workflow.NewClient(st, workflow.ClientConfig{})
-	return admin.New(c.client), ctx, cancel, nil
+	return admin.AsLocal(c.onStore(), whoami()), ctx, cancel, nil
+}
+
+// onStore returns the service of the open store, for whoever may do what.
+func (c *command) onStore() *admin.Direct {
+	return admin.New(c.client, admin.KeepJournal(c.journalMost, c.journalFor))
 }
 
 // do does something with the service.

@@ -38,7 +38,7 @@ func (c *command) serve() *cobra.Command {
 			if err := allowed(listen, auth != nil); err != nil {
 				return err
 			}
-			s, ctx, cancel, err := c.service(cmd.Context(), true)
+			_, ctx, cancel, err := c.service(cmd.Context(), true)
 			defer cancel()
 			if err != nil {
 				return err
@@ -53,7 +53,7 @@ func (c *command) serve() *cobra.Command {
 			if _, err := fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr()); err != nil {
 				return errors.Join(err, l.Close())
 			}
-			return serveUntil(ctx, l, api.New(s, api.Config{Auth: auth}))
+			return serveUntil(ctx, l, api.New(c.onStore(), api.Config{Auth: auth}))
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address; port 0: a free one, which is printed")

@@ -77,7 +77,7 @@ func (h *harness) noteMany(keep store.JournalKeep, actions ...string) {
 var journalBehaviors = []behavior{
 	{"J1_AnEntryIsKeptAsItWasWritten", func(h *harness) {
 		e := h.note(store.JournalEntry{
-			Principal: "ada", Face: "api", Action: "cancel", Target: "id:order-1", Run: "wrun_1", Detail: "step", Reason: "because \"<§>\" & 'so'\n\u202e", Key: "k", Outcome: store.JournalOK,
+			Principal: "ada", Face: "api", Action: "cancel", Target: "id:order-1", Run: "wrun_1", New: "wrun_2", Detail: "step", Reason: "because \"<§>\" & 'so'\n\u202e", Key: "k", Outcome: store.JournalOK,
 		}, store.JournalKeep{})
 		all, _ := h.noted(store.JournalQuery{})
 		h.equal("journal", all, []store.JournalEntry{e})
@@ -96,6 +96,15 @@ var journalBehaviors = []behavior{
 	{"J1_TheNewestEntriesComeFirst", func(h *harness) {
 		h.noteMany(store.JournalKeep{}, "a", "b", "c")
 		h.equal("journal", h.notes(store.JournalQuery{}), []string{"c", "b", "a"})
+	}},
+	{"J1_EntriesOfOneInstantKeepTheirOrder", func(h *harness) {
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint(i))
+			h.note(store.JournalEntry{Action: want[i]}, store.JournalKeep{})
+		}
+		slices.Reverse(want)
+		h.equal("journal", h.notes(store.JournalQuery{Limit: 3}), want)
 	}},
 	{"J1_PagesHaveEachEntryOnce", func(h *harness) {
 		var want []string
@@ -116,7 +125,7 @@ var journalBehaviors = []behavior{
 		for i, e := range []store.JournalEntry{
 			{Principal: "ada", Action: "cancel", Target: "id:a", Run: "wrun_a", Outcome: store.JournalOK},
 			{Principal: "bob", Action: "cancel", Target: "wrun_a", Outcome: "forbidden"},
-			{Principal: "ada", Action: "retry", Target: "wrun_b"},
+			{Principal: "ada", Action: "retry", Target: "wrun_b", New: "wrun_c"},
 		} {
 			e.Detail = fmt.Sprint(i)
 			h.note(e, store.JournalKeep{})
@@ -132,6 +141,7 @@ var journalBehaviors = []behavior{
 			"action":           {store.JournalQuery{Actions: []string{"cancel"}}, []string{"1", "0"}},
 			"target as named":  {store.JournalQuery{Target: "id:a"}, []string{"0"}},
 			"run":              {store.JournalQuery{Target: "wrun_a"}, []string{"1", "0"}},
+			"new run":          {store.JournalQuery{Target: "wrun_c"}, []string{"2"}},
 			"outcome":          {store.JournalQuery{Outcomes: []string{"forbidden"}}, []string{"1"}},
 			"no outcome":       {store.JournalQuery{Outcomes: []string{""}}, []string{"2"}},
 			"from":             {store.JournalQuery{From: at.Add(time.Second)}, []string{"2", "1"}},

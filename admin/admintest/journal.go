@@ -1,0 +1,61 @@
+package admintest
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// journals writes entries of somebody, and asks for them.
+func journals(s *Scene) {
+	ada := admin.As(s.Direct, admin.Principal{Name: "journal-ada\u202e<b>", Role: admin.RoleOperator, Face: admin.FaceConsole})
+	begun := time.Now().Add(-time.Minute)
+	ref := s.Start("wait", "of-the-journal")
+	for _, verb := range []string{"pause", "resume", "delete", "cancel"} {
+		_, err := ada.Act(s.ctx(), ref, admin.Action{Verb: verb})
+		if (err != nil) != (verb == "delete") {
+			s.Fatalf("%s: %v", verb, err)
+		}
+	}
+	mine := []string{"journal-ada\u202e<b>"}
+	count := func(what string, f admin.JournalFilter, want int) {
+		s.Helper()
+		f.Principals = mine
+		got, err := s.Service.Journal(s.ctx(), f)
+		if err != nil || len(got.Entries) != want {
+			s.Errorf("%s: got %+v, %v, want %d entries", what, got, err, want)
+			return
+		}
+		direct, err := s.Direct.Journal(s.ctx(), f)
+		if err != nil {
+			s.Fatal(err)
+		}
+		same(s, what, got, direct)
+	}
+	count("all", admin.JournalFilter{}, 4)
+	count("actions", admin.JournalFilter{Actions: []string{"pause", "cancel"}}, 2)
+	count("target", admin.JournalFilter{Target: ref}, 4)
+	count("another target", admin.JournalFilter{Target: "id:of-the-journal"}, 0)
+	count("outcome", admin.JournalFilter{Outcomes: []string{admin.CodeForbidden}}, 1)
+	count("no outcome", admin.JournalFilter{Outcomes: []string{admin.OutcomeUnknown}}, 0)
+	count("since", admin.JournalFilter{Since: begun}, 4)
+	count("until", admin.JournalFilter{Until: begun}, 0)
+	count("a page", admin.JournalFilter{Limit: 3}, 3)
+	first, err := s.Service.Journal(s.ctx(), admin.JournalFilter{Principals: mine, Limit: 3})
+	if err != nil || first.Cursor == "" {
+		s.Fatalf("the first page: %+v, %v", first, err)
+	}
+	count("the next page", admin.JournalFilter{Limit: 3, Cursor: first.Cursor}, 1)
+	got, err := s.Service.Journal(s.ctx(), admin.JournalFilter{Actions: []string{"dance"}, Budget: 1})
+	if err != nil || !got.Partial || got.Cursor == "" {
+		s.Errorf("a budget of 1: got %+v, %v, want a partial page", got, err)
+	}
+	for what, f := range map[string]admin.JournalFilter{
+		"a cursor of nobody": {Cursor: "no"}, "a page that is too large": {Limit: 1001}, "a negative page": {Limit: -1}, "a negative budget": {Budget: -1},
+		"times that are exchanged": {Since: time.Now(), Until: begun},
+	} {
+		_, err := s.Service.Journal(s.ctx(), f)
+		problem(s, what, err, http.StatusBadRequest, admin.CodeInput)
+	}
+}

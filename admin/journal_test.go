@@ -1,0 +1,262 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// entries returns the journal of a service, the newest first.
+func entries(t *testing.T, s admin.Service) []admin.JournalEntry {
+	t.Helper()
+	page, err := s.Journal(t.Context(), admin.JournalFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Entries
+}
+
+// reads are the methods that somebody may be refused who only reads: they change nothing.
+var reads = []string{"Value", "Journal"}
+
+// Each method of a Service either reads, or writes the journal: nobody can add one that is forgotten.
+func TestOPS3_WhateverChangesSomethingIsInTheJournal(t *testing.T) {
+	e := newEstate(t)
+	viewer := reflect.ValueOf(admin.As(e.direct, admin.Principal{Name: "eve", Role: admin.RoleViewer, Face: admin.FaceAPI}))
+	methods, changing := reflect.TypeFor[admin.Service](), 0
+	for m := range methods.Methods() {
+		before := len(entries(t, e.direct))
+		args := []reflect.Value{reflect.ValueOf(t.Context())}
+		for i := 1; i < m.Type.NumIn(); i++ {
+			args = append(args, reflect.Zero(m.Type.In(i)))
+		}
+		out := viewer.MethodByName(m.Name).Call(args)
+		err, _ := out[len(out)-1].Interface().(error)
+		if !errors.As(err, new(*admin.NotAllowedError)) || slices.Contains(reads, m.Name) {
+			if got := len(entries(t, e.direct)); got != before {
+				t.Errorf("%s reads, and writes the journal", m.Name)
+			}
+			continue
+		}
+		changing++
+		all := entries(t, e.direct)
+		if len(all) != before+1 {
+			t.Errorf("%s is refused (%v), and the journal has %d entries more, want 1", m.Name, err, len(all)-before)
+			continue
+		}
+		if got := all[0]; got.Principal != "eve" || got.Face != admin.FaceAPI || got.Outcome != admin.CodeForbidden {
+			t.Errorf("%s: the journal has %+v", m.Name, got)
+		}
+	}
+	if changing < 7 {
+		t.Errorf("%d methods change something: that is too few to say something", changing)
+	}
+}
+
+func TestOPS3_TheJournalSaysWhatHasComeOfIt(t *testing.T) {
+	e := newEstate(t)
+	ctx := t.Context()
+	ada := admin.As(e.direct, admin.Principal{Name: "ada", Role: admin.RoleOperator, Face: admin.FaceConsole})
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	_, err := ada.Act(ctx, "id:of-bob", admin.Action{Verb: "pause", Reason: "to look at it", Key: "p"})
+	check("pause", err)
+	started, err := ada.Start(ctx, admin.Start{Workflow: "orders.fulfil", ID: "new"})
+	check("start", err)
+	_, err = ada.Start(ctx, admin.Start{Workflow: "orders.fulfil", ID: "new"})
+	check("start again", err)
+	_, err = ada.Send(ctx, e.bob, "items", admin.Message{Payload: admin.Payload(`"secret"`), Key: "m"})
+	check("send", err)
+	if _, err := ada.Act(ctx, e.bob, admin.Action{Verb: "delete"}); err == nil {
+		t.Error("an operator has deleted a run")
+	}
+	if _, err := ada.Act(ctx, "id:nobody", admin.Action{Verb: "cancel"}); err == nil {
+		t.Error("a run that does not exist was cancelled")
+	}
+	if _, err := ada.Act(ctx, e.bob, admin.Action{Verb: "dance"}); err == nil {
+		t.Error("a run has danced")
+	}
+	if _, err := ada.ActOnPool(ctx, "gpu", admin.PoolAction{Verb: "set", Key: "k", Config: &admin.PoolConfig{AtOnce: 3}}); err == nil {
+		t.Error("a limit that nobody has was set")
+	}
+	cli := admin.AsLocal(e.direct, "root@host")
+	_, err = cli.Act(ctx, e.bob, admin.Action{Verb: "terminate"})
+	check("terminate", err)
+	got := entries(t, e.direct)
+	slices.Reverse(got)
+	want := []admin.JournalEntry{
+		{Principal: "ada", Face: "console", Action: "pause", Target: "id:of-bob", Run: e.bob, Reason: "to look at it", Key: "p", Outcome: "ok"},
+		{Principal: "ada", Face: "console", Action: "start", Target: "id:new", Run: started.Run, New: started.Run, Detail: "orders.fulfil", Outcome: "ok"},
+		{Principal: "ada", Face: "console", Action: "start", Target: "id:new", Run: started.Run, Detail: "orders.fulfil", Outcome: "ok"},
+		{Principal: "ada", Face: "console", Action: "send", Target: e.bob, Run: e.bob, Detail: "items", Key: "m", Outcome: "ok"},
+		{Principal: "ada", Face: "console", Action: "delete", Target: e.bob, Outcome: "forbidden"},
+		{Principal: "ada", Face: "console", Action: "cancel", Target: "id:nobody", Outcome: "notFound"},
+		{Principal: "ada", Face: "console", Action: "dance", Target: e.bob, Outcome: "input"},
+		{Principal: "ada", Face: "console", Action: "set", Target: "pool:gpu", Detail: `k{"atOnce":3}`, Outcome: "notFound"},
+		{Principal: "root@host", Face: "cli", Action: "terminate", Target: e.bob, Run: e.bob, Outcome: "ok"},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(admin.JournalEntry{}, "ID", "Time")); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+}
+
+func TestOPS3_OwnersReadTheirOwnEntries(t *testing.T) {
+	e := newEstate(t)
+	as := func(name string, role admin.Role, owner string) admin.Service {
+		return admin.As(e.direct, admin.Principal{Name: name, Role: role, Owner: owner})
+	}
+	ada, bob := as("ada", admin.RoleOperator, "ada"), as("bob", admin.RoleOperator, "bob")
+	for run, s := range map[string]admin.Service{e.ada: ada, e.bob: bob} {
+		if _, err := s.Act(t.Context(), run, admin.Action{Verb: "pause"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []admin.JournalFilter{{}, {Principals: []string{"ada"}}} {
+		page, err := ada.Journal(t.Context(), f)
+		if err != nil || len(page.Entries) != 1 || page.Entries[0].Principal != "ada" {
+			t.Errorf("%+v: got %+v, %v; want the entry of ada", f, page, err)
+		}
+	}
+	if all := entries(t, as("root", admin.RoleOperator, "")); len(all) != 2 {
+		t.Errorf("an operator reads %+v, want 2 entries", all)
+	}
+	for what, call := range map[string]func() error{
+		"the entries of another owner": func() error {
+			return second(ada.Journal(t.Context(), admin.JournalFilter{Principals: []string{"bob"}}))
+		},
+		"those of both": func() error {
+			return second(ada.Journal(t.Context(), admin.JournalFilter{Principals: []string{"ada", "bob"}}))
+		},
+		"any, by a role that only sees": func() error {
+			return second(as("eve", admin.RolePayloads, "").Journal(t.Context(), admin.JournalFilter{}))
+		},
+	} {
+		if p := admin.ProblemOf(call()); p == nil || p.Code != admin.CodeForbidden {
+			t.Errorf("%s: got %v, want forbidden", what, p)
+		}
+	}
+}
+
+// failing is a store whose journal fails from the nth entry on.
+type failing struct {
+	store.Store
+	left int
+	why  error
+}
+
+func (f *failing) Unwrap() store.Store { return f.Store }
+
+func (f *failing) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) error {
+	if f.left--; f.left < 0 {
+		return f.why
+	}
+	j, _ := store.As[store.Journaler](f.Store)
+	return j.WriteJournal(ctx, e, keep)
+}
+
+func (f *failing) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	j, _ := store.As[store.Journaler](f.Store)
+	return j.Journal(ctx, q)
+}
+
+// Nothing is done of which the journal does not know; what was done is answered, and its entry stays.
+func TestOPS3_NothingIsDoneWithoutItsEntry(t *testing.T) {
+	for _, tt := range []struct {
+		left    int
+		done    bool
+		outcome []string
+	}{{0, false, nil}, {1, true, []string{"unknown"}}, {2, true, []string{"ok"}}} {
+		st := &failing{Store: memstore.New(), left: tt.left, why: errors.New("the disk is full")}
+		client := workflow.NewClient(st, workflow.ClientConfig{})
+		direct := admin.New(client)
+		_, err := admin.As(direct, admin.Principal{Name: "ada", Role: admin.RoleOperator}).Start(t.Context(), admin.Start{Workflow: "w", ID: "one"})
+		if done := err == nil; done != tt.done || !done && (!errors.Is(err, st.why) || !strings.Contains(err.Error(), "nothing was done")) {
+			t.Errorf("after %d entries: got %v, want done %v", tt.left, err, tt.done)
+		}
+		if _, err := direct.Run(t.Context(), "id:one"); (err == nil) != tt.done {
+			t.Errorf("after %d entries: the run is there: %v, want %v", tt.left, err == nil, tt.done)
+		}
+		var outcomes []string
+		for _, e := range entries(t, direct) {
+			outcomes = append(outcomes, e.Outcome)
+		}
+		if diff := cmp.Diff(tt.outcome, outcomes); diff != "" {
+			t.Errorf("after %d entries: outcomes (-want +got):\n%s", tt.left, diff)
+		}
+		if err := errors.Join(client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The outcome is written even if whoever has asked is gone.
+func TestOPS3_TheOutcomeIsWrittenWithoutItsCaller(t *testing.T) {
+	e := newEstate(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := admin.As(e.direct, admin.Principal{Name: "ada", Role: admin.RoleOperator})
+	if err := admin.Recorded(ctx, s, "repair", "all", func() error { cancel(); return ctx.Err() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if all := entries(t, e.direct); len(all) != 1 || all[0].Outcome != admin.CodeInterrupted || all[0].Action != "repair" || all[0].Detail != "all" {
+		t.Errorf("the journal has %+v", all)
+	}
+	cancelled := errors.New("it was done")
+	if err := admin.Recorded(ctx, s, "repair", "", func() error { return cancelled }); errors.Is(err, cancelled) {
+		t.Error("something was done for somebody who had gone before its entry was written")
+	}
+}
+
+// without is a store that keeps no journal.
+type without struct{ store.Store }
+
+func TestOPS3_AStoreWithoutAJournalWorks(t *testing.T) {
+	st := without{memstore.New()}
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	defer func() {
+		if err := errors.Join(client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := admin.As(admin.New(client), admin.Principal{Name: "ada", Role: admin.RoleOperator})
+	if _, err := s.Start(t.Context(), admin.Start{Workflow: "w"}); err != nil {
+		t.Error(err)
+	}
+	if p := admin.ProblemOf(second(s.Journal(t.Context(), admin.JournalFilter{}))); p == nil || p.Code != admin.CodeUnsupported {
+		t.Errorf("the journal: got %v, want unsupported", p)
+	}
+}
+
+func TestOPS3_TheJournalIsLimited(t *testing.T) {
+	st := memstore.New()
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	defer func() {
+		if err := errors.Join(client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	direct := admin.New(client, admin.KeepJournal(2, 0))
+	s := admin.As(direct, admin.Principal{Name: "ada", Role: admin.RoleOperator})
+	for _, w := range []string{"a", "b", "c"} {
+		if _, err := s.Start(t.Context(), admin.Start{Workflow: w}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := entries(t, direct); len(all) != 2 {
+		t.Errorf("the journal has %+v, want 2 entries", all)
+	}
+}

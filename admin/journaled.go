@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// journaled writes the journal around all that changes something. It embeds the service for what only reads: a test calls every method
+// as somebody who may nothing, and finds the one that is refused and writes nothing.
+type journaled struct {
+	Service
+	to Recorder
+	p  Principal
+}
+
+// entry returns an entry of the principal.
+func (j *journaled) entry(e JournalEntry) JournalEntry {
+	e.Principal, e.Face = j.p.Name, j.p.Face
+	if e.Face == "" {
+		e.Face = FaceProgram
+	}
+	return e
+}
+
+// Act is part of Service.
+func (j *journaled) Act(ctx context.Context, ref string, a Action) (Acted, error) {
+	e := j.entry(JournalEntry{Action: a.Verb, Target: ref, Detail: a.Step, Reason: a.Reason, Key: a.Key})
+	return recorded(ctx, j.to, e, func() (Acted, error) { return j.Service.Act(ctx, ref, a) },
+		func(done Acted, e *JournalEntry) { e.Run, e.New = done.Run, done.New })
+}
+
+// Start is part of Service.
+func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
+	e := j.entry(JournalEntry{Action: "start", Detail: s.Workflow, Key: s.Key})
+	if s.ID != "" {
+		e.Target = byID + s.ID
+	}
+	return recorded(ctx, j.to, e, func() (Started, error) { return j.Service.Start(ctx, s) }, func(got Started, e *JournalEntry) {
+		if e.Run = got.Run; got.Created {
+			e.New = got.Run
+		}
+	})
+}
+
+// Send is part of Service.
+func (j *journaled) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
+	e := j.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Key: m.Key})
+	return recorded(ctx, j.to, e, func() (Sent, error) { return j.Service.Send(ctx, ref, topic, m) },
+		func(got Sent, e *JournalEntry) { e.Run = got.Run })
+}
+
+// Ask is part of Service.
+func (j *journaled) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
+	e := j.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Key: m.Key})
+	return recorded(ctx, j.to, e, func() (Answer, error) { return j.Service.Ask(ctx, ref, name, m) },
+		func(got Answer, e *JournalEntry) { e.Run = got.Run })
+}
+
+// PutSchedule is part of Service.
+func (j *journaled) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
+	e := j.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow})
+	return recorded(ctx, j.to, e, func() (ScheduleActed, error) { return j.Service.PutSchedule(ctx, n) }, actedOnSchedule)
+}
+
+// ActOnSchedule is part of Service.
+func (j *journaled) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
+	e := j.entry(JournalEntry{Action: a.Verb, Target: "schedule:" + name, Reason: a.Reason, Key: a.Key})
+	return recorded(ctx, j.to, e, func() (ScheduleActed, error) { return j.Service.ActOnSchedule(ctx, name, a) }, actedOnSchedule)
+}
+
+func actedOnSchedule(done ScheduleActed, e *JournalEntry) { e.New = done.Run }
+
+// ActOnPool is part of Service.
+func (j *journaled) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
+	e := j.entry(JournalEntry{Action: a.Verb, Target: "pool:" + name, Detail: a.Key})
+	if a.Config != nil {
+		b, _ := json.Marshal(a.Config) // numbers always encode
+		e.Detail = a.Key + string(b)
+	}
+	return recorded(ctx, j.to, e, func() (PoolActed, error) { return j.Service.ActOnPool(ctx, name, a) }, func(PoolActed, *JournalEntry) {})
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// whoami names who works with a store itself: the user of the system and the machine.
+func whoami() string {
+	name, host := fmt.Sprint("uid ", os.Getuid()), "unknown"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil && h != "" {
+		host = h
+	}
+	return name + "@" + host
+}
+
+// checkJournal completes what is said of the limits of the journal by the environment.
+func (c *command) checkJournal() error {
+	bad := func(what, given string) error {
+		return &admin.InputError{What: fmt.Sprintf("%s is %q", what, given), Fix: "give how many entries are kept, as 100000, and how old they may be, as 8760h"}
+	}
+	if text := os.Getenv("FLOWGEN_JOURNAL_MOST"); text != "" && c.journalMost == 0 {
+		n, err := strconv.Atoi(text)
+		if err != nil || n <= 0 {
+			return bad("FLOWGEN_JOURNAL_MOST", text)
+		}
+		c.journalMost = n
+	}
+	if text := os.Getenv("FLOWGEN_JOURNAL_FOR"); text != "" && c.journalFor == 0 {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return bad("FLOWGEN_JOURNAL_FOR", text)
+		}
+		c.journalFor = d
+	}
+	if c.journalMost < 0 || c.journalFor < 0 {
+		return bad("--journal-most and --journal-for", fmt.Sprint(c.journalMost, " ", c.journalFor))
+	}
+	return nil
+}
+
+func (c *command) journal() *cobra.Command {
+	var f admin.JournalFilter
+	var since, until string
+	cmd := &cobra.Command{
+		Use: "journal", Short: "List what operators have asked for, the newest first", Args: cobra.NoArgs,
+		Long: "Journal lists what was asked for that changes something, also what was refused: when, by whom, by which face, why, and what has come\n" +
+			"of it. OUTCOME is ok, the code of a problem, or unknown: it was begun, and whoever did it was interrupted before it was\n" +
+			"written down. It may have been done.",
+		Example: "  flowctl journal --since 24h --action cancel --action terminate\n  flowctl journal --target id:order-17 -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if f.Since, err = moment("--since", since); err != nil {
+				return err
+			}
+			if f.Until, err = moment("--until", until); err != nil {
+				return err
+			}
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				page, err := s.Journal(ctx, f)
+				if err != nil {
+					return err
+				}
+				return c.printJournal(page)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.Principals, "principal", nil, "entries of this one; may be given more than once")
+	flags.StringArrayVar(&f.Actions, "action", nil, "entries of this action; may be given more than once")
+	flags.StringArrayVar(&f.Outcomes, "outcome", nil, "entries of this outcome: ok, unknown, or the code of a problem; may be given more than once")
+	flags.StringVar(&f.Target, "target", "", "entries about what was named so, or about this run")
+	flags.StringVar(&since, "since", "", "entries of then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
+	flags.StringVar(&until, "until", "", "entries from before then")
+	flags.IntVar(&f.Limit, "limit", 0, "how many entries at most, up to 1,000; 0: 100")
+	flags.StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+	for flag, of := range map[string]func(e *admin.JournalEntry) string{
+		"principal": func(e *admin.JournalEntry) string { return e.Principal },
+		"action":    func(e *admin.JournalEntry) string { return e.Action },
+		"outcome":   func(e *admin.JournalEntry) string { return e.Outcome },
+		"target":    func(e *admin.JournalEntry) string { return e.Target },
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, c.journaled(of))
+	}
+	return cmd
+}
+
+// journaled completes values that the newest entries have.
+func (c *command) journaled(of func(e *admin.JournalEntry) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+			page, _ := s.Journal(ctx, admin.JournalFilter{Limit: 1000})
+			for i := range page.Entries {
+				if value := of(&page.Entries[i]); value != "" && value == clean(value) {
+					all = append(all, value)
+				}
+			}
+			slices.Sort(all)
+			return slices.Compact(all)
+		})
+	}
+}
+
+func (c *command) printJournal(page admin.JournalPage) error {
+	if c.output == "json" {
+		return c.print(page)
+	}
+	printed, err := printEach(c, page.Entries, func(e *admin.JournalEntry) string { return e.ID })
+	if err != nil {
+		return err
+	}
+	if !printed {
+		head := []string{"TIME", "PRINCIPAL", "FACE", "ACTION", "TARGET", "OUTCOME", "REASON"}
+		wide := c.output == "wide"
+		if wide {
+			head = append(head, "RUN", "NEW", "DETAIL", "KEY", "ID")
+		}
+		t := newTable(c.Stdout, head...)
+		for _, e := range page.Entries {
+			row := []string{instant(e.Time), e.Principal, e.Face, e.Action, cmp.Or(e.Target, e.Run, e.Detail), e.Outcome, e.Reason}
+			if wide {
+				row = append(row, e.Run, e.New, e.Detail, e.Key, e.ID)
+			}
+			t.row(row...)
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if page.Cursor != "" && c.output != "jsonl" {
+		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
+	}
+	return nil
+}
