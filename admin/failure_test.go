@@ -41,3 +41,13 @@ func TestOPS1_AStoreWithoutGroupsSaysSo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestOPS1_AStoreThatCannotTellItsFleetSaysSo(t *testing.T) {
+	client := workflow.NewClient(plain{memstore.New()}, workflow.ClientConfig{})
+	defer client.Close()
+	for what, err := range fleetErrors(t.Context(), admin.New(client)) {
+		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeUnsupported {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}

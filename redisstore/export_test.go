@@ -1,6 +1,15 @@
 package redisstore
 
-import "github.com/flowgen/flowgen/runtime/store"
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// FleetWithin is Fleet with a budget for each partition.
+func (s *Store) FleetWithin(ctx context.Context, budget int) (store.Fleet, error) {
+	return s.fleet(ctx, budget)
+}
 
 // HeaderWithFrames changes the number of frames that a header has.
 func HeaderWithFrames(n uint64) func(packed string) string {

@@ -14,6 +14,11 @@ var _ store.FleetTeller = (*Store)(nil)
 // Fleet returns the sessions and the routes. The server knows how many runs of a route have not ended, are ready
 // and are blocked; those that are owned it looks at, and at the lines for permits, as far as the budget lasts.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
+	return s.fleet(ctx, max(store.FleetBudget/len(s.parts), 1))
+}
+
+// fleet is Fleet with a budget for each partition.
+func (s *Store) fleet(ctx context.Context, budget int) (store.Fleet, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Fleet{}, err
 	}
@@ -25,7 +30,7 @@ func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	err := each(s.all(), func(p *partition, _ struct{}) error {
 		c := &call{
 			script: scriptFleet, p: p, keys: []string{p.routes(), p.leases()},
-			args: []any{max(store.FleetBudget/len(s.parts), 1), store.FleetFirst},
+			args: []any{budget, store.FleetFirst},
 		}
 		if err := s.do(ctx, c); err != nil {
 			return err

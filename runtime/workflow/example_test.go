@@ -317,3 +317,25 @@ func ExampleRetryPolicy() {
 	// after attempt 2 wait 2s
 	// after attempt 3 wait 4s
 }
+
+// What there is to do on the queues, and who does it, comes from the store: also while no worker runs.
+func ExampleClient_Fleet() {
+	ctx := context.Background()
+	st := memstore.New()
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	defer func() { _ = errors.Join(client.Close(), st.Close()) }()
+	for _, doc := range []string{"spec", "manual"} {
+		if _, err := flows.Review.Start(ctx, client, doc); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fleet, err := client.Fleet(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, q := range fleet.Queues {
+		fmt.Println(q.Queue, q.Ready, "ready,", q.Workers, "workers")
+	}
+	// Output: default 2 ready, 0 workers
+}

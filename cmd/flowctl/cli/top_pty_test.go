@@ -5,7 +5,6 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,11 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/creack/pty"
 
-	"github.com/charmbracelet/x/term"
-
-	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -41,6 +38,12 @@ type screen struct {
 // onScreen starts flowctl at a terminal of its own, without colours.
 func (s *shop) onScreen(args ...string) *screen {
 	s.t.Helper()
+	return s.onScreenAt(append([]string{"--store", s.url}, args...)...)
+}
+
+// onScreenAt is onScreen with all arguments.
+func (s *shop) onScreenAt(args ...string) *screen {
+	s.t.Helper()
 	terminal, tty, err := pty.Open()
 	if err != nil {
 		s.t.Fatal(err)
@@ -57,7 +60,7 @@ func (s *shop) onScreen(args ...string) *screen {
 		s.t.Fatal(err)
 	}
 	x := &screen{T: s.t, terminal: terminal, tty: tty, before: before, came: make(chan struct{}, 1), done: make(chan struct{})}
-	x.cmd = exec.Command(program, append([]string{"--store", s.url}, args...)...)
+	x.cmd = exec.Command(program, args...)
 	x.cmd.Env = append(os.Environ(), isFlowctl+"=1", "NO_COLOR=1", "TERM=xterm-256color")
 	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = tty, tty, tty
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -170,10 +173,7 @@ func TestOPS1_TopWorksAtATerminal(t *testing.T) {
 	x.press("\t", "shop.order/shop.ship")
 	x.press("\t", "nobody!")
 	x.press("\t", "WORKER")
-	var run admin.Run
-	if g := s.flowctl("show", s.runs["wait"], "--json"); json.Unmarshal([]byte(g.stdout), &run) != nil || run.ID == "" {
-		t.Errorf("show: %s%s", g.stdout, g.stderr)
-	}
+	s.work(func(ctx context.Context, c *workflow.Client) { paused(ctx, t, c, s.runs["wait"]) }) // what was asked for stands
 	if _, err := x.terminal.WriteString("q"); err != nil {
 		t.Fatal(err)
 	}
@@ -226,4 +226,20 @@ func TestOPS1_CommandsAskTheTerminalNothing(t *testing.T) {
 	if got := x.sent(0); strings.Contains(got, "\x1b") {
 		t.Errorf("the terminal was sent %q", got)
 	}
+}
+
+// An outage is shown with what was known before, and ends by itself.
+func TestOPS1_TopOutlivesAnOutage(t *testing.T) {
+	s := open(t)
+	first := s.serve("127.0.0.1:0")
+	x := s.onScreenAt("--server", first.url, "top")
+	at := x.until(0, "order-wait")
+	first.kill(t)
+	at = x.until(at, "no answer for")
+	s.serve(strings.TrimPrefix(first.url, "http://"))
+	x.until(at, "flowctl top  as of")
+	if _, err := x.terminal.WriteString("q"); err != nil {
+		t.Fatal(err)
+	}
+	x.ends(0)
 }

@@ -86,7 +86,7 @@ var faults = func() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{
 		storeFaults, chainFaults, outboxFaults, leftFaults, streamFaults, readFaults, awaitFaults, waitFaults, ownerFaults, itemFaults, gatherFaults, extremeFaults,
-		listFaults, unservedFaults, opaqueFaults, limitFaults, shareFaults, limitHistoryFaults,
+		listFaults, unservedFaults, fleetFaults, opaqueFaults, limitFaults, shareFaults, limitHistoryFaults,
 	} {
 		maps.Copy(all, some)
 	}
