@@ -23,7 +23,7 @@ const terminateItem event.ItemID = "terminate"
 //
 // When it returns nil the run has ended. A worker that has it is told and ends it; while that does not
 // answer, Terminate waits, at the longest until its claim has expired. It waits, too, while the run is in line for its workflow
-// id or for limits. If ctx ends first the request is durable, and the next worker that takes the run carries it out;
+// id. If ctx ends first the request is durable, and the next worker that takes the run carries it out;
 // calling Terminate again goes on. A second call does nothing and returns nil. Workers of a release that does not know Terminate
 // take it for Cancel.
 //

@@ -500,6 +500,15 @@ local function call_off(run, header, route, priority)
   settle(left)
 end
 
+-- forgo lets a run that is not ready, and has no permits, go on without them once it is.
+local function forgo(run)
+  local l = uses_of(run)
+  if not queues(l) then
+    l.off = true
+    save_uses(run, l)
+  end
+end
+
 -- forget_waiting takes a run out of a line in which it does not belong.
 local function forget_waiting(line, run)
   intact('ZREM', tag .. 'P:' .. line.id, line.place .. run)

@@ -21,8 +21,8 @@ local function forget(seen, inbox, now)
 end
 
 -- push accepts an item that has not been seen: inbox and seen in one action. A
--- parked run is made ready, the owner of an owned one is told. urgent: a run that waits for
--- permits goes without them; one that gathers starts is woken by nothing else. keep: the sender may send
+-- parked run is made ready, the owner of an owned one is told. urgent: a run that has no
+-- permits goes on without them, now or once it is ready; one that gathers starts is woken by nothing else. keep: the sender may send
 -- it again, and the end of the run must ask for that.
 local function push(run, id, item, now, keep, urgent)
   local meta = tag .. 'm:' .. run
@@ -42,13 +42,18 @@ local function push(run, id, item, now, keep, urgent)
     -- Part: gather
     stop_gathering(run, m[6])
   end
+  local limited = urgent and queue_state and queue_state ~= '2' and flagged(header, is_limited)
+  if limited and queue_state ~= '1' then
+    -- Part: intact limit
+    forgo(run)
+  end
   if queue_state == '3' and (urgent or not gathers) then
     make_ready(run, header, m[4], m[5])
     redis.call('ZREM', tag .. 't', run)
   elseif queue_state == '2' then
     redis.call('HSET', tag .. 'a:' .. m[2], run, 1)
     redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')
-  elseif urgent and queue_state == '1' and flagged(header, is_limited) then
+  elseif limited and queue_state == '1' then
     -- Part: intact limit
     if not queues(uses_of(run)) then
       call_off(run, header, m[4], m[5])

@@ -238,6 +238,55 @@ func TestPOOL3_ACanceledWaiterLeavesTheLine(t *testing.T) {
 	})
 }
 
+// What waits for its next attempt has no permits, and needs none to be canceled: another run may hold them for long.
+func TestPOOL3_ACanceledStepThatIsRetriedNeedsNoPermits(t *testing.T) {
+	held := flowtest.LimitedFlow[int, int]("limits.holds", func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
+	policy := using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
+	policy.Retry = workflow.RetryPolicy{Attempts: 3, Initial: time.Hour}
+	fails := flowtest.AStep[int, int]("limits.fails", policy)
+	calls := flowtest.Flow[int, int]("limits.callsfailing")
+	topic := workflow.NewTopic[int]("go on")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{},
+			flowtest.As(held, func(ctx workflow.Context, _ int) (int, error) { return topic.Receive(ctx) }),
+			flowtest.As(calls, func(ctx workflow.Context, n int) (int, error) { return fails.Call(ctx, n) }),
+			fails.As(func(context.Context, int) (int, error) { return 0, errors.New("not now") }))
+		open := func() (runs []workflow.RunInfo) {
+			for info, err := range w.Client.List(w.Ctx, workflow.Filter{Internal: true}) {
+				flowtest.Order(t, err)
+				if info.EndedAt.IsZero() {
+					runs = append(runs, info)
+				}
+			}
+			return runs
+		}
+		run := flowtest.Start(w, calls, 1)
+		w.Eventually("the step waits for its next attempt", func() bool {
+			for _, info := range open() {
+				if info.ID != run.ID() && info.Status == workflow.StatusSleeping {
+					return true
+				}
+			}
+			return false
+		})
+		holder := flowtest.Start(w, held, 1)
+		w.Eventually("another run has the permits", func() bool {
+			info, err := holder.Info(w.Ctx)
+			return err == nil && info.Status == workflow.StatusWaiting
+		})
+		flowtest.Order(t, run.Cancel(w.Ctx, "not wanted"))
+		if e := flowtest.Failure(w, run); !errors.Is(e, workflow.ErrCanceled) {
+			t.Errorf("the canceled run ended with %v", e)
+		}
+		w.Eventually("only the run with the permits has not ended", func() bool {
+			left := open()
+			return len(left) == 1 && left[0].ID == holder.ID()
+		})
+		flowtest.Order(t, topic.Send(w.Ctx, holder, 9))
+		flowtest.Result(w, holder)
+	})
+}
+
 func TestPOOL2_ARateHoldsOverAllWorkers(t *testing.T) {
 	call := flowtest.AStep[int, time.Time]("limits.call", using(func(int) []limit.Use { return []limit.Use{crm.Use(1)} }))
 	calls := flowtest.Flow[int, []time.Time]("limits.calls")

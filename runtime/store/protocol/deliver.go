@@ -95,8 +95,9 @@ func (o *Op[R, S]) accept(r R, s *Run[S], item store.Item, keep bool) error {
 	return o.Tx.AddItem(r, item)
 }
 
-// push accepts an item, and tells whoever reads it. A run that waits for permits goes
-// without them if the item is urgent.
+// push accepts an item, and tells whoever reads it. If the item is urgent, a run that has no
+// permits goes on without them: at once if it waits for them, and if it is parked, blocked or
+// queued, it does not wait for them when it is ready. [L9]
 func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) error {
 	if err := o.Tx.ForgetSeen(r, o.Tx.Now().Add(-Dedupe).UnixMilli()); err != nil {
 		return err
@@ -106,6 +107,7 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 	}
 	if urgent {
 		s.Gather = "" // what joined a run that only ends would be lost [L12]
+		s.CalledOff = s.CalledOff || s.mayWait()
 	}
 	switch {
 	case urgent && s.Waits():

@@ -99,6 +99,11 @@ func (s *Run[S]) Waits() bool {
 	return s.QueueState == store.StateReady && s.Limited && !s.Permits && !s.CalledOff
 }
 
+// mayWait reports whether the run comes into a line once it is ready.
+func (s *Run[S]) mayWait() bool {
+	return s.QueueState != store.StateReady && s.QueueState != store.StateOwned && s.Limited && !s.Permits
+}
+
 func (l *Limit) wait(now time.Time, weights int) int64 { return l.Due(l.TAT, weights, now) }
 
 // Next returns when the rate lets the next weight begin, in milliseconds; 0: now, or there is

@@ -246,6 +246,15 @@ var limitFaults = map[string]fault{
 	"a canceled run stays in its line": {"L9_ACanceledWaiterLeaves", func(w wrapper) store.Store {
 		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error { d.Urgent = false; return nil }}
 	}},
+	"a canceled run that parked comes into line": {"L9_ACanceledRunThatParkedComesIntoNoLine", func(w wrapper) store.Store {
+		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error { d.Urgent = false; return nil }}
+	}},
+	"a canceled run that is blocked comes into line": {"L9_ACanceledRunThatIsBlockedIsGivenByName", func(w wrapper) store.Store {
+		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error { d.Urgent = false; return nil }}
+	}},
+	"a canceled run comes out of one line into another": {"L9_ACanceledRunInLineForItsWorkflowIDComesIntoNoOtherLine", func(w wrapper) store.Store {
+		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error { d.Urgent = false; return nil }}
+	}},
 	"every message takes a run out of its line": {"L9_AnOrdinaryMessageLeavesAWaiterInItsLine", func(w wrapper) store.Store {
 		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error { d.Urgent = true; return nil }}
 	}},

@@ -375,6 +375,39 @@ var turnBehaviors = []behavior{
 		h.counts("gpu", 2, 0)
 		h.state(light.Run, store.StateOwned)
 	}},
+	{"L9_ACanceledRunThatParkedComesIntoNoLine", func(h *harness) {
+		h.canceledWithoutPermits(func(s store.SessionID) *Log {
+			l := h.start(using("gpu"))
+			h.park(l, h.one(s, l), time.Time{})
+			return l
+		}, func(s store.SessionID, _ *Log) store.ClaimedRun { return h.claim(s, 10)[0] })
+	}},
+	{"L9_ACanceledRunThatIsBlockedIsGivenByName", func(h *harness) {
+		h.canceledWithoutPermits(func(s store.SessionID) *Log {
+			l := h.start(using("gpu"))
+			h.block(l, h.one(s, l))
+			return l
+		}, func(s store.SessionID, l *Log) store.ClaimedRun {
+			got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
+			h.check("claim the blocked run", err)
+			return h.handed(got)
+		})
+	}},
+	{"L9_ACanceledRunInLineForItsWorkflowIDComesIntoNoOtherLine", func(h *harness) {
+		var first *Log
+		var fence store.Fence
+		h.canceledWithoutPermits(func(s store.SessionID) *Log {
+			wid := h.workflowID("order")
+			first = h.startAs(orders, wid)
+			fence = h.one(s, first)
+			l := h.startAs(orders, wid, using("gpu"), func(c *store.Create) { c.Active = store.ActiveQueue })
+			h.state(l.Run, store.StateQueued)
+			return l
+		}, func(s store.SessionID, _ *Log) store.ClaimedRun {
+			h.finish(first, fence, event.StatusCompleted)
+			return h.claim(s, 10)[0]
+		})
+	}},
 	{"L9_AnOrdinaryMessageLeavesAWaiterInItsLine", func(h *harness) {
 		h.limit("gpu", 1)
 		s := h.session()
@@ -488,4 +521,28 @@ func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.clock.Advance(callTime)
 	h.one(s, below)
 	h.state(both.Run, store.StateReady)
+}
+
+// canceledWithoutPermits cancels a run that has no permits and is not ready, while another one holds all
+// permits: it is given without them, and they are held by the other one until its end.
+func (h *harness) canceledWithoutPermits(begin func(store.SessionID) *Log, give func(store.SessionID, *Log) store.ClaimedRun) {
+	h.Helper()
+	h.limit("gpu", 1)
+	s := h.session()
+	l := begin(s)
+	holder := h.start(using("gpu"))
+	fence := h.one(s, holder)
+	cancel := h.item()
+	_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: cancel, Urgent: true})
+	h.check("deliver", err)
+	h.counts("gpu", 1, 0)
+	got := give(s, l)
+	h.equal("given", got.Run, l.Run)
+	h.equal("called off", got.CalledOff, true)
+	h.counts("gpu", 1, 0)
+	c := l.Commit(got.Fence, append(l.Receive(cancel), l.End(event.StatusCanceled)...)...)
+	h.commit(l, consuming(withEffect(c, store.EffectFinish, event.StatusCanceled), cancel))
+	h.counts("gpu", 1, 0)
+	h.finish(holder, fence, event.StatusCompleted)
+	h.counts("gpu", 0, 0)
 }

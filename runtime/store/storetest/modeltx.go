@@ -198,8 +198,12 @@ func (m *model) HasRunItem(r *modelRun, n int) (bool, error) {
 
 func (m *model) AddItem(r *modelRun, item store.Item) error {
 	r.Inbox = append(slices.Clone(r.Inbox), item)
-	if item.ID == m.limits.urgent && r.Waits() {
+	switch {
+	case item.ID != m.limits.urgent:
+	case r.Waits():
 		m.callOff(r)
+	case len(r.Uses) > 0 && !r.Permits && r.QueueState != store.StateReady && r.QueueState != store.StateOwned:
+		r.CalledOff = true // it needs none once it is ready [L9]
 	}
 	return nil
 }
