@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,21 +20,23 @@ import (
 )
 
 func (c *command) serve() *cobra.Command {
-	var listen, tokens string
+	var listen string
+	var who access
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the HTTP API of a store", Args: cobra.NoArgs,
-		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. Without --tokens it listens on\n" +
+		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. Without --tokens, --jwt-issuer or\n" +
+			"--trust-proxy-header it listens on\n" +
 			"this machine only, and whoever can reach it there may do everything. With tokens, let nobody reach it but by TLS: by a\n" +
 			"proxy that has the certificate.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := c.theStore("serve"); err != nil {
 				return err
 			}
-			auth, err := authenticator(tokens)
+			cfg, err := who.config()
 			if err != nil {
 				return err
 			}
-			if err := allowed(listen, auth != nil); err != nil {
+			if err := allowed(listen, who.known()); err != nil {
 				return err
 			}
 			_, ctx, cancel, err := c.service(cmd.Context(), true)
@@ -47,39 +48,18 @@ func (c *command) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := allowed(l.Addr().String(), auth != nil); err != nil { // where the name has led to
+			if err := allowed(l.Addr().String(), who.known()); err != nil { // where the name has led to
 				return errors.Join(err, l.Close())
 			}
 			if _, err := fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr()); err != nil {
 				return errors.Join(err, l.Close())
 			}
-			return serveUntil(ctx, l, api.New(c.onStore(), api.Config{Auth: auth}))
+			return serveUntil(ctx, l, api.New(c.onStore(), cfg))
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address; port 0: a free one, which is printed")
-	cmd.Flags().StringVar(&tokens, "tokens", "", "file with the tokens that are known: a JSON array of what flowctl token prints")
+	who.flags(cmd.Flags())
 	return cmd
-}
-
-// authenticator returns one for the tokens of a file; nil: there is none.
-func authenticator(file string) (admin.Authenticator, error) {
-	if file == "" {
-		return nil, nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, &admin.InputError{What: "the tokens cannot be read: " + err.Error(), Fix: "name their file by --tokens"}
-	}
-	defer f.Close()
-	all, err := admin.ReadTokens(f)
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := admin.NewTokens(all, nil)
-	if err != nil { // a nil *Tokens would be an Authenticator
-		return nil, err
-	}
-	return tokens, nil
 }
 
 // allowed refuses to listen where others can reach a server that does not know who they are.
@@ -92,7 +72,7 @@ func allowed(address string, known bool) error {
 	if known || strings.EqualFold(host, "localhost") || err == nil && at.Unmap().IsLoopback() {
 		return nil
 	}
-	return &admin.InputError{What: fmt.Sprintf("--listen %q: others could reach it, and it would not know who they are", address), Fix: "listen on 127.0.0.1, or give --tokens FILE"}
+	return &admin.InputError{What: fmt.Sprintf("--listen %q: others could reach it, and it would not know who they are", address), Fix: "listen on 127.0.0.1, or give --tokens FILE, --jwt-issuer or --trust-proxy-header"}
 }
 
 // farewell is how long requests that are under way may take when the server stops.

@@ -25,6 +25,10 @@ import (
 const isFlowctl = "FLOWGEN_TEST_IS_FLOWCTL"
 
 func TestMain(m *testing.M) {
+	if at := os.Getenv(stopsAt); at != "" {
+		os.Unsetenv(stopsAt)
+		os.Exit(stoppingMain(at))
+	}
 	if os.Getenv(isFlowctl) != "" {
 		os.Unsetenv(isFlowctl)
 		os.Exit(cli.Main(context.Background(), cli.Config{}))

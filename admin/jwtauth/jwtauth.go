@@ -1,0 +1,200 @@
+package jwtauth
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// Config configures an Authenticator.
+type Config struct {
+	Issuer   string // which the claim iss is
+	Audience string // which is among the claim aud
+	JWKS     string // URL of the keys, by https, or on this machine
+	// Algorithms are those that are accepted; empty: RS256 and ES256. Those with a shared secret, and none, are refused: the
+	// public keys would be the secret.
+	Algorithms []string
+	// RolesClaim has the roles, a text or a list of them; empty: roles. With points it leads into objects, as realm_access.roles.
+	RolesClaim string
+	// Roles says which role each value of the claim is; nil: those that are called as the role. The highest counts, and what is
+	// no key of it gives none: then everything is forbidden.
+	Roles map[string]admin.Role
+	// OwnerClaim has the owner of the principal; empty: nobody is limited to an owner. A token without it is refused.
+	OwnerClaim string
+	// Skew is by how much the clock of the issuer may differ; 0: a minute.
+	Skew time.Duration
+	// Refresh is after which time the keys are asked for again, and Keep how long they are used if that fails; 0: 10
+	// minutes and an hour. A token of an unknown key lets them be asked for at once, but no more often than every 10 s.
+	Refresh, Keep time.Duration
+	// Else says whose a credential is that is no JWT; nil: nobody's.
+	Else admin.Authenticator
+	// Client asks for the keys; nil: one that waits for 10 s at most.
+	Client *http.Client
+	// Now says what time it is; nil: time.Now.
+	Now func() time.Time
+}
+
+// asymmetric are the algorithms whose keys may be public.
+var asymmetric = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
+
+// Authenticator is an admin.Authenticator for the tokens of an issuer.
+type Authenticator struct {
+	cfg      Config
+	verifier *oidc.IDTokenVerifier
+}
+
+var _ admin.Authenticator = (*Authenticator)(nil)
+
+// New returns an authenticator. It asks for no keys yet, so that a server can begin while the issuer is away.
+func New(cfg Config) (*Authenticator, error) {
+	bad := func(what, fix string) error { return &admin.InputError{What: what, Fix: fix} }
+	if len(cfg.Algorithms) == 0 {
+		cfg.Algorithms = []string{oidc.RS256, oidc.ES256}
+	}
+	for _, alg := range cfg.Algorithms {
+		if !slices.Contains(asymmetric, alg) {
+			return nil, bad(fmt.Sprintf("tokens signed by %q could be made by anybody", alg), "use some of "+strings.Join(asymmetric, ", "))
+		}
+	}
+	for _, role := range cfg.Roles {
+		if !slices.Contains(admin.Roles(), role) {
+			return nil, bad(fmt.Sprintf("there is no role %q", role), fmt.Sprintf("use one of %v", admin.Roles()))
+		}
+	}
+	keys, err := url.Parse(cfg.JWKS)
+	switch {
+	case cfg.Issuer == "":
+		return nil, bad("it is not said whose tokens are accepted", "give the issuer, as the tokens have it in iss")
+	case cfg.Audience == "":
+		return nil, bad("tokens for anybody would be accepted", "give the audience, as the tokens have it in aud")
+	case err != nil || keys.Host == "" || keys.Scheme != "https" && (keys.Scheme != "http" || !local(keys.Hostname())):
+		return nil, bad("the keys would come over the network as they are", "give the URL of the JWKS, by https")
+	}
+	cfg.RolesClaim = cmp.Or(cfg.RolesClaim, "roles")
+	cfg.Skew, cfg.Refresh, cfg.Keep = cmp.Or(cfg.Skew, time.Minute), cmp.Or(cfg.Refresh, 10*time.Minute), cmp.Or(cfg.Keep, time.Hour)
+	if cfg.Client == nil {
+		cfg.Client = &http.Client{Timeout: 10 * time.Second}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Authenticator{cfg: cfg, verifier: oidc.NewVerifier(cfg.Issuer, newKeys(&cfg), &oidc.Config{
+		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, Now: cfg.Now,
+		SkipExpiryCheck: true, // it allows no skew: see checkTimes
+	})}, nil
+}
+
+func local(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
+
+// maxToken bounds a token, in bytes.
+const maxToken = 16 << 10
+
+// Authenticate is part of admin.Authenticator. What is wrong with a token is said, but for what is secret in it.
+func (a *Authenticator) Authenticate(ctx context.Context, credential string) (admin.Principal, error) {
+	refuse := func(what string) (admin.Principal, error) {
+		return admin.Principal{}, &admin.UnauthenticatedError{What: what}
+	}
+	if strings.Count(credential, ".") != 2 {
+		if a.cfg.Else != nil {
+			return a.cfg.Else.Authenticate(ctx, credential)
+		}
+		return refuse("the token is no JWT")
+	}
+	if len(credential) > maxToken {
+		return refuse("the token is too long")
+	}
+	ctx, away := withAway(ctx)
+	token, err := a.verifier.Verify(ctx, credential)
+	if err := away(); err != nil {
+		return admin.Principal{}, err
+	}
+	if err != nil {
+		return refuse("the token is not accepted: " + err.Error())
+	}
+	var claims map[string]any
+	var times struct{ Exp, Nbf, Iat *json.Number }
+	if token.Claims(&claims) != nil || token.Claims(&times) != nil {
+		return refuse("the token has no claims")
+	}
+	if err := a.checkTimes(times.Exp, times.Nbf, times.Iat); err != nil {
+		return admin.Principal{}, err
+	}
+	p := admin.Principal{Name: token.Subject, Role: a.role(claim(claims, a.cfg.RolesClaim))}
+	if p.Name == "" {
+		return refuse("the token has no subject")
+	}
+	if a.cfg.OwnerClaim != "" {
+		if p.Owner, _ = claim(claims, a.cfg.OwnerClaim).(string); p.Owner == "" {
+			return refuse("the token has no owner in " + a.cfg.OwnerClaim)
+		}
+	}
+	return p, nil
+}
+
+// checkTimes refuses a token before and after its time, as far as the clocks may differ.
+func (a *Authenticator) checkTimes(exp, nbf, iat *json.Number) error {
+	refuse := func(what string) error { return &admin.UnauthenticatedError{What: what} }
+	now := a.cfg.Now()
+	if exp == nil {
+		return refuse("the token never expires")
+	}
+	for what, at := range map[string]*json.Number{"exp": exp, "nbf": nbf, "iat": iat} {
+		if at == nil {
+			continue
+		}
+		seconds, err := at.Float64()
+		if err != nil || seconds < 0 || seconds > 1e11 {
+			return refuse("the token has no time in " + what)
+		}
+		t := time.UnixMilli(int64(seconds * 1000))
+		if what == "exp" && !now.Before(t.Add(a.cfg.Skew)) {
+			return refuse("the token has expired")
+		}
+		if what != "exp" && now.Before(t.Add(-a.cfg.Skew)) {
+			return refuse("the token is not valid yet")
+		}
+	}
+	return nil
+}
+
+// claim returns a claim, by its name or by the names that lead to it.
+func claim(claims map[string]any, name string) any {
+	if v, ok := claims[name]; ok {
+		return v
+	}
+	outer, inner, ok := strings.Cut(name, ".")
+	within, isObject := claims[outer].(map[string]any)
+	if !ok || !isObject {
+		return nil
+	}
+	return claim(within, inner)
+}
+
+// role returns the highest role of the values of a claim.
+func (a *Authenticator) role(v any) (highest admin.Role) {
+	values, many := v.([]any)
+	if !many {
+		values = []any{v}
+	}
+	for _, v := range values {
+		name, _ := v.(string)
+		role := admin.Role(name)
+		if a.cfg.Roles != nil {
+			role = a.cfg.Roles[name]
+		}
+		if slices.Contains(admin.Roles(), role) && (highest == "" || role.Allows(highest)) {
+			highest = role
+		}
+	}
+	return highest
+}

@@ -1,0 +1,268 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/cmd/flowctl/cli"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// stopsAt is set in the environment of a process of this test that is flowctl, and stops for ever at an entry of the journal:
+// before the nth one that it writes, counted from 1, or after it.
+const stopsAt = "FLOWGEN_TEST_STOPS_AT"
+
+// stopping is the store of such a process.
+type stopping struct {
+	store.Store
+	at    int
+	after bool
+	n     atomic.Int64
+}
+
+func (s *stopping) Unwrap() store.Store { return s.Store }
+
+// Journal is part of store.Journaler.
+func (s *stopping) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	j, _ := store.As[store.Journaler](s.Store)
+	return j.Journal(ctx, q)
+}
+
+// WriteJournal is part of store.Journaler.
+func (s *stopping) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) error {
+	here := int(s.n.Add(1)) == s.at
+	stop := func() {
+		fmt.Println("midway")
+		select {}
+	}
+	if here && !s.after {
+		stop()
+	}
+	j, _ := store.As[store.Journaler](s.Store)
+	err := j.WriteJournal(ctx, e, keep)
+	if here {
+		stop()
+	}
+	return err
+}
+
+// stoppingMain is flowctl on such a store.
+func stoppingMain(at string) int {
+	return cli.Main(context.Background(), cli.Config{Open: func(ctx context.Context, url string) (store.Store, error) {
+		st, err := store.OpenExisting(ctx, url)
+		n, after := strings.CutSuffix(at, "+")
+		stop, _ := strconv.Atoi(n)
+		return &stopping{Store: st, at: stop, after: after}, err
+	}})
+}
+
+// entries returns the journal, the newest first.
+func (s *shop) entries(args ...string) []admin.JournalEntry {
+	s.t.Helper()
+	g := s.flowctl(append([]string{"journal", "-o", "json", "--limit", "1000"}, args...)...)
+	var page admin.JournalPage
+	if err := json.Unmarshal([]byte(g.stdout), &page); err != nil {
+		s.t.Fatalf("journal: %+v", g)
+	}
+	return page.Entries
+}
+
+// Wherever the process is killed between entry, effect and outcome: an effect has its entry.
+func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]struct {
+		outcome  string
+		canceled bool
+	}{
+		"1": {"", false}, "1+": {admin.OutcomeUnknown, false}, "2": {admin.OutcomeUnknown, true}, "2+": {admin.OutcomeDone, true},
+	} {
+		t.Run(at, func(t *testing.T) {
+			s := open(t)
+			p := exec.Command(program, "--store", s.url, "terminate", "-y", s.runs["held"], "--reason", "by mistake")
+			p.Env = append(os.Environ(), stopsAt+"="+at)
+			stdout := newOutput()
+			p.Stdout = stdout
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stdout.has(t, "midway")
+			if err := p.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = p.Wait() // it was killed
+			all := s.entries()
+			outcome := ""
+			if len(all) > 0 {
+				e := all[0]
+				if outcome = e.Outcome; len(all) != 1 || e.Action != "terminate" || e.Target != s.runs["held"] || e.Reason != "by mistake" || e.Face != admin.FaceCLI || !strings.Contains(e.Principal, "@") {
+					t.Errorf("the journal has %+v", all)
+				}
+			}
+			if outcome != want.outcome {
+				t.Errorf("the outcome is %q, want %q", outcome, want.outcome)
+			}
+			g := s.flowctl("show", s.runs["held"], "--json")
+			if got := strings.Contains(g.stdout, `"status": "canceled"`) || strings.Contains(g.stdout, `"status": "cancelled"`); got != want.canceled {
+				t.Errorf("the run has ended: %v, want %v\n%s", got, want.canceled, g.stdout)
+			}
+		})
+	}
+}
+
+// A server that is killed while it starts runs leaves none without its entry.
+func TestOPS3_EachRunOfAKilledServerHasItsEntry(t *testing.T) {
+	s := open(t)
+	server := s.serve("127.0.0.1:0")
+	answered := make(chan bool, 1000)
+	for worker := range 4 {
+		go func() {
+			for n := 0; ; n++ {
+				body := fmt.Sprintf(`{"workflow":"shop.order","id":"w%d-%d"}`, worker, n)
+				answer, err := http.Post(server.url+"/v1/runs", "application/json", strings.NewReader(body))
+				if err != nil { // it was killed
+					return
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+				answered <- answer.StatusCode == http.StatusCreated
+			}
+		}()
+	}
+	for done := 0; done < 30; {
+		select {
+		case ok := <-answered:
+			if ok {
+				done++
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the server does not answer")
+		}
+	}
+	server.kill(t)
+	entries := map[string]string{}
+	for _, e := range s.entries("--action", "start") {
+		entries[e.Target] = e.Outcome
+	}
+	g := s.flowctl("runs", "--workflow", "shop.order", "--json", "--limit", "1000")
+	var page admin.RunPage
+	if err := json.Unmarshal([]byte(g.stdout), &page); err != nil {
+		t.Fatal(err)
+	}
+	started := 0
+	for _, r := range page.Runs {
+		if !strings.HasPrefix(r.WorkflowID, "w") {
+			continue
+		}
+		started++
+		if o := entries["id:"+r.WorkflowID]; o != admin.OutcomeDone && o != admin.OutcomeUnknown {
+			t.Errorf("run %s: its entry has the outcome %q", r.WorkflowID, o)
+		}
+	}
+	if started < 30 {
+		t.Errorf("%d runs: that is too few to say something", started)
+	}
+}
+
+func TestOPS3_JournalListsWhatWasAskedFor(t *testing.T) {
+	s := open(t)
+	s.wants(0, nil, nil, "pause", s.runs["wait"], "--reason", "odd \x1b[31m\u202e")
+	s.wants(4, nil, nil, "resume", s.runs["good"])
+	s.wants(3, nil, nil, "cancel", "id:nobody")
+	if all := s.entries("--action", "pause", "--since", "1h"); len(all) != 1 || all[0].Outcome != "ok" {
+		t.Errorf("pauses: %+v", all)
+	}
+	s.wants(0, []string{"PRINCIPAL", "@", "cli", "pause", "odd \\u001b[31m\\u202e", "notFound", "id:nobody"}, nil, "journal")
+	s.wants(0, []string{"DETAIL"}, nil, "journal", "-o", "wide", "--target", s.runs["wait"])
+	s.wants(0, nil, []string{"--cursor"}, "journal", "--limit", "1")
+	s.wants(0, nil, nil, "journal", "--principal", "nobody@nowhere")
+	s.wants(2, nil, []string{"cursor"}, "journal", "--cursor", "no")
+	s.wants(2, nil, []string{"--since"}, "journal", "--since", "yesterday")
+	s.wants(2, nil, []string{"--journal-most"}, "journal", "--journal-most", "-1")
+	if g := flowctl(t, "__complete", "--store", s.url, "journal", "--action", ""); !strings.Contains(g.stdout, "pause") {
+		t.Errorf("completion: %+v", g)
+	}
+	t.Setenv("FLOWGEN_JOURNAL_MOST", "2")
+	s.wants(0, nil, nil, "resume", s.runs["wait"])
+	if all := s.entries(); len(all) != 2 {
+		t.Errorf("%d entries, want 2: as many as the environment says", len(all))
+	}
+	t.Setenv("FLOWGEN_JOURNAL_MOST", "many")
+	s.wants(2, nil, []string{"FLOWGEN_JOURNAL_MOST"}, "journal")
+}
+
+// Who asks is said in each way that there is, and an oversized header is refused.
+func TestOPS3_ServeKnowsWhoAsksByProxyAndCookie(t *testing.T) {
+	s := open(t)
+	g := flowctl(t, "token", "--name", "ada", "--role", "operator")
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	if err := os.WriteFile(file, []byte("["+g.stdout+"]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.TrimSpace(g.stderr)
+	server := s.serve("127.0.0.1:0", "--tokens", file, "--trust-proxy-header", "X-User", "--trust-proxy-from", "127.0.0.1", "--cors-origin", "https://app.example.com",
+		"--jwt-issuer", "https://issuer.example.com", "--jwt-audience", "flowgen", "--jwt-jwks-url", "http://127.0.0.1:1/jwks")
+	ask := func(method, path, body string, header ...string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, server.url+path, bytes.NewReader([]byte(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		b, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, string(b)
+	}
+	login, _ := ask("POST", "/v1/login", `{"token":"`+secret+`"}`)
+	if login.StatusCode != http.StatusOK || len(login.Cookies()) != 1 {
+		t.Fatalf("login: %d", login.StatusCode)
+	}
+	cookie := login.Cookies()[0]
+	for what, tt := range map[string]struct {
+		header []string
+		want   int
+	}{
+		"nobody": {nil, 401}, "token": {[]string{"Authorization", "Bearer " + secret}, 200}, "cookie": {[]string{"Cookie", cookie.Name + "=" + cookie.Value}, 200},
+		"proxy": {[]string{"X-User", "grace"}, 200}, "a JWT while the issuer is away": {[]string{"Authorization", "Bearer eyJhbGciOiJSUzI1NiJ9.e30.eA"}, 503},
+		"an oversized header": {[]string{"X-Large", strings.Repeat("x", 200<<10)}, 431},
+	} {
+		if answer, body := ask("GET", "/v1/runs", "", tt.header...); answer.StatusCode != tt.want {
+			t.Errorf("%s: got %d %s, want %d", what, answer.StatusCode, body, tt.want)
+		}
+	}
+	if answer, _ := ask("GET", "/v1/runs", "", "Origin", "https://app.example.com"); answer.Header.Get("Access-Control-Allow-Origin") != "https://app.example.com" {
+		t.Errorf("CORS: %v", answer.Header)
+	}
+	for _, args := range [][]string{
+		{"--jwt-audience", "x"}, {"--jwt-issuer", "x"}, {"--jwt-issuer", "x", "--jwt-audience", "y", "--jwt-jwks-url", "http://example.com"}, {"--trust-proxy-header", "X-User"},
+		{"--trust-proxy-from", "127.0.0.1"}, {"--trust-proxy-header", "X-User", "--trust-proxy-from", "here"}, {"--trust-proxy-header", "X-User", "--trust-proxy-from", "0.0.0.0/0"},
+		{"--cors-origin", "https://app.example.com"}, {"--tokens", file, "--cors-origin", "*"}, {"--trust-proxy-header", "X-User", "--trust-proxy-from", "127.0.0.1", "--trust-proxy-role", "root"},
+	} {
+		s.wants(2, nil, nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	}
+}
