@@ -52,6 +52,14 @@ func (l *limited) ActOnSchedule(ctx context.Context, name string, a ScheduleActi
 	return l.under.ActOnSchedule(ctx, name, a)
 }
 
+// Catalog is part of Service. It says nothing of runs: who may start them may see it, whatever their owner.
+func (l *limited) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, error) {
+	if err := l.p.Need(RoleViewer, "to see the catalogue"); err != nil {
+		return CatalogPage{}, err
+	}
+	return l.under.Catalog(ctx, f)
+}
+
 // Pools is part of Service.
 func (l *limited) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
 	if err := l.all(RoleViewer, "see limits", ownRuns); err != nil {

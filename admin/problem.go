@@ -31,6 +31,7 @@ type Problem struct {
 	Fix    string   `json:"fix,omitempty"`    // what to do
 	Run    string   `json:"run,omitempty"`    // that it is about
 	Undone []string `json:"undone,omitempty"` // compensations that have undone what would be taken over
+	Faults []Fault  `json:"faults,omitempty"` // where an input does not fit the schema of its workflow
 }
 
 // Error returns the detail.

@@ -262,6 +262,9 @@ func (d *Direct) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed,
 		return ScheduleActed{}, err
 	}
 	timing, err := n.schedule()
+	if err == nil {
+		err = d.fits(ctx, n.Workflow, n.Input)
+	}
 	if err != nil {
 		return ScheduleActed{}, err
 	}

@@ -45,6 +45,8 @@ type Service interface {
 	Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error]
 	// Act controls a run.
 	Act(ctx context.Context, ref string, a Action) (Acted, error)
+	// Catalog returns a page of what workers have said of their workflows.
+	Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, error)
 	// Start creates a run. When it returns nil the run is durable.
 	Start(ctx context.Context, s Start) (Started, error)
 	// Wait waits until a run, or what it has continued as, has ended, but no longer than that, and

@@ -26,7 +26,7 @@ import (
 type Start struct {
 	Workflow string `json:"workflow"` // stored name
 	// Input is JSON as it is stored: an object of the parameters by their names. Leave it out for a workflow that
-	// takes none. Whether it fits is seen when the code begins.
+	// takes none. What the catalogue has a schema of is checked; whether any other one fits is seen when the code begins.
 	Input    Payload           `json:"input,omitempty"`
 	ID       string            `json:"id,omitempty"`       // workflow id; empty: none
 	Policy   string            `json:"policy,omitempty"`   // if the id has an active run: one of [Policies]; empty: use
@@ -113,6 +113,9 @@ func (s *Start) input() any {
 func (d *Direct) Start(ctx context.Context, s Start) (Started, error) {
 	policy, err := s.policy()
 	if err != nil {
+		return Started{}, err
+	}
+	if err := d.fits(ctx, s.Workflow, s.Input); err != nil {
 		return Started{}, err
 	}
 	id := s.ID

@@ -25,7 +25,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		}
 	}()
 	snap := newSnapshot(s.clock.Now())
-	snap.Journal = s.journal.kept()
+	snap.Journal, snap.Catalog = s.journal.kept(), s.catalog.kept()
 	for _, p := range s.parts {
 		p.inspectRuns(snap)
 		p.inspectSeen(snap)

@@ -14,6 +14,7 @@ type Store struct {
 	clock   store.Clock
 	parts   []*partition
 	journal journal
+	catalog catalog
 	done    chan struct{} // closed by Close
 	close   sync.Once
 }

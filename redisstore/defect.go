@@ -46,6 +46,7 @@ func (e *partitionScan) look() {
 	e.lookAtGathering()
 	e.lookAtTroubles()
 	e.lookAtJournal()
+	e.lookAtCatalog()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}

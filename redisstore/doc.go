@@ -87,6 +87,7 @@
 //	{p}Z    zset   the same of those in which there is no run now
 //	{p}N    zset   in partition 0 the journal of operators: ids of 28 digits, each with its entry as JSON; all
 //	                scores are 0
+//	{p}V    hash   in partition 0 the catalogue: what builds say of each workflow, as JSON
 //	{p}c    string counter of runs that were made ready, and of records
 //	{p}y           the copy of a log, within a script
 //	{p}-           a key that never exists: see keys.go
@@ -175,7 +176,7 @@
 // pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, count.go, trouble.go, journal.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
+// await.go, list.go, count.go, trouble.go, journal.go, catalog.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
 // repair.go serve package fsck, and the files with stream in their names do the same
 // for streams; migrate.go brings an older format up to date; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by

@@ -103,7 +103,7 @@ type view struct {
 	limits, configs, waitLines    *redis.MapStringStringCmd
 	gathering                     *redis.MapStringStringCmd
 	waiting, kept, passes         map[string]*redis.ZSliceCmd
-	flows, troubles               *redis.MapStringStringCmd
+	flows, troubles, catalog      *redis.MapStringStringCmd
 	recent, idle, troubled        *redis.ZSliceCmd
 	journal                       *redis.ZSliceCmd
 	grouped                       map[string]*redis.ZSliceCmd // by group of trouble
@@ -136,6 +136,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 		v.kept[use] = tx.ZRangeWithScores(ctx, p.kept(use), 0, -1)
 	}
 	v.readTroubles(ctx, tx)
+	v.catalog = tx.HGetAll(ctx, p.catalog())
 	v.journal = tx.ZRangeWithScores(ctx, p.journal(), 0, -1)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
 	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}

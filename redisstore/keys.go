@@ -135,6 +135,7 @@ func (p *partition) recent() string         { return p.whole['E'] }
 func (p *partition) idle() string           { return p.whole['Z'] }
 func (p *partition) troubled() string       { return p.whole['U'] }
 func (p *partition) journal() string        { return p.whole['N'] }
+func (p *partition) catalog() string        { return p.whole['V'] }
 
 // format says how the database was written, under the same name in all formats. It is decided in partition 0; in a
 // cluster the others have copies.

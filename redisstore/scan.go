@@ -190,7 +190,7 @@ func escaped(text string) string {
 }
 
 // partitionKeys are the keys that a partition has once.
-const partitionKeys = "tewkuvdhcTGDALKYJQHEZUN"
+const partitionKeys = "tewkuvdhcTGDALKYJQHEZUNV"
 
 // note adds what the name of a key, behind the tag, is about; false: nothing that
 // this release knows.

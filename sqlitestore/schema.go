@@ -170,7 +170,8 @@ var troubleSchema = []string{
 	`PRAGMA user_version = 5`,
 }
 
-// journalSchema has what version 6 adds to version 5: the journal of operators, whose entries sort by their ids.
+// journalSchema has what version 6 adds to version 5: the journal of operators, whose entries sort by their ids,
+// and the catalogue of workflows.
 //
 // As in version 4, columns that all transactions of older releases need get other names: such a process would go on
 // without what this version has beside the runs.
@@ -181,6 +182,10 @@ var journalSchema = []string{
 	`CREATE TABLE journal (
 		id   TEXT NOT NULL PRIMARY KEY,
 		body BLOB NOT NULL
+	) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE catalog (
+		workflow TEXT NOT NULL PRIMARY KEY,
+		body     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID`,
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 }

@@ -115,14 +115,14 @@ func refusesStarts(s *Scene) {
 		"delay of a million y":  {Workflow: Workflow, DelayMs: 1 << 62},
 		"delay and hold":        {Workflow: Workflow, DelayMs: 1, Hold: true},
 		"id that is not UTF-8":  {Workflow: Workflow, ID: "\xff"},
-		"tag that is not UTF-8": {Workflow: Workflow, Tags: map[string]string{"a": "\xff"}},
+		"tag that is not UTF-8": {Workflow: Workflow, Input: Input("good"), Tags: map[string]string{"a": "\xff"}},
 		"id with a zero byte":   {Workflow: Workflow, ID: "a\x00b"},
 		"id of 2 KiB":           {Workflow: Workflow, ID: strings.Repeat("x", 2<<10)},
 	} {
 		_, err := s.Service.Start(s.ctx(), in)
 		problem(s, what, err, http.StatusBadRequest, admin.CodeInput)
 	}
-	big := admin.Payload(`"` + strings.Repeat("x", workflow.DefaultMaxPayload) + `"`)
+	big := Input(strings.Repeat("x", workflow.DefaultMaxPayload))
 	_, err := s.Service.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: big})
 	problem(s, "an input that is too large", err, http.StatusRequestEntityTooLarge, admin.CodeInput)
 }

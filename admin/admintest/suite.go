@@ -17,6 +17,8 @@ var behaviors = []struct {
 	{"StartsByThePoliciesOfAnID", startsByPolicy},
 	{"StartsLaterAndOnHold", startsLater},
 	{"RefusesAStartThatMakesNoSense", refusesStarts},
+	{"ListsWorkflowsWithTheirSchemas", listsCatalog},
+	{"RefusesAnInputThatDoesNotFitTheSchema", refusesInputs},
 	{"KeepsNumbersAndTextOfPayloads", keepsPayloads},
 	{"ListsAndCountsByEachField", lists},
 	{"ListsPageByPage", pages},

@@ -16,7 +16,7 @@ import (
 func TestOPS3_BodiesThatTwoReadersCouldUnderstandDifferentlyAreRefused(t *testing.T) {
 	s := serve(t, api.Config{})
 	deep := func(n int) string {
-		return `{"workflow":"api.collect","input":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
+		return `{"workflow":"api.unknown","input":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
 	}
 	for what, body := range map[string]string{
 		"no JSON":               `workflow=api.collect`,
@@ -47,7 +47,7 @@ func TestOPS3_BodiesThatTwoReadersCouldUnderstandDifferentlyAreRefused(t *testin
 		s.wants(what, s.ask("POST", "/v1/runs", body), 400, admin.CodeInput)
 	}
 	s.wants("as deep as may be", s.ask("POST", "/v1/runs", deep(499)), 201, "")
-	s.wants("one name in several objects", s.ask("POST", "/v1/runs", `{"workflow":"api.collect","input":[{"a":1},{"a":{"a":2}},"a",["a"]]}`), 201, "")
+	s.wants("one name in several objects", s.ask("POST", "/v1/runs", `{"workflow":"api.unknown","input":[{"a":1},{"a":{"a":2}},"a",["a"]]}`), 201, "")
 	for what, header := range map[string]string{
 		"a form": "application/x-www-form-urlencoded", "text": "text/plain", "JSON in Latin 1": "application/json; charset=iso-8859-1", "none": "", "a type like it": "application/jsonx",
 	} {
@@ -71,7 +71,7 @@ func TestOPS3_QueriesThatMakeNoSenseAreRefused(t *testing.T) {
 
 func TestOPS3_BodiesAreBounded(t *testing.T) {
 	s := serve(t, api.Config{MaxBody: 4 << 10, BodyTime: 100 * time.Millisecond})
-	over := func(n int) string { return `{"workflow":"api.collect","input":"` + strings.Repeat("x", n) + `"}` }
+	over := func(n int) string { return `{"workflow":"api.unknown","input":"` + strings.Repeat("x", n) + `"}` }
 	s.wants("as long as may be", s.ask("POST", "/v1/runs", over(4<<10-40)), 201, "")
 	s.wants("oversized", s.ask("POST", "/v1/runs", over(4<<10)), 413, admin.CodeInput)
 

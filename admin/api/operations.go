@@ -159,6 +159,7 @@ var operations = map[*route.Route]func(*request) error{
 	route.Schedule:      schedule,
 	route.PutSchedule:   putSchedule,
 	route.ActOnSchedule: actOnSchedule,
+	route.Catalog:       list(route.ReadCatalogFilter, admin.Service.Catalog),
 	route.Pools:         list(route.ReadPoolFilter, admin.Service.Pools),
 	route.ActOnPool:     actOnPool,
 	route.Journal:       list(route.ReadJournalFilter, admin.Service.Journal),

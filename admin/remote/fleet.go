@@ -27,6 +27,11 @@ func (s *Service) ActOnSchedule(ctx context.Context, name string, a admin.Schedu
 	return get[admin.ScheduleActed](ctx, s, call{route: route.ActOnSchedule, path: []string{name, a.Verb}, body: route.BodyOf(&a), key: a.Key})
 }
 
+// Catalog is part of admin.Service.
+func (s *Service) Catalog(ctx context.Context, f admin.CatalogFilter) (admin.CatalogPage, error) {
+	return get[admin.CatalogPage](ctx, s, call{route: route.Catalog, query: route.CatalogQuery(f)})
+}
+
 // Pools is part of admin.Service.
 func (s *Service) Pools(ctx context.Context, f admin.PoolFilter) (admin.PoolPage, error) {
 	return get[admin.PoolPage](ctx, s, call{route: route.Pools, query: route.PoolQuery(f)})

@@ -188,6 +188,8 @@ type Snapshot struct {
 	Troubled []event.RunID
 	// Journal has the lines of the journal, the oldest first.
 	Journal []JournalLine
+	// Catalog is what the catalogue has of each workflow, as CatalogEntry.Pack has written it.
+	Catalog map[string][]byte
 }
 
 // WaitingLine is the runs of one route that wait for the same permits.

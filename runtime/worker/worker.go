@@ -40,7 +40,7 @@ type Worker struct {
 	steps     *steps
 	executors *executors
 	unserved  []*unserved // by partition
-	declares  bool        // the schedules of directives
+	declares  bool        // the schedules of directives, and what the code says of workflows
 	watchdog  *watchdog
 	ran       atomic.Bool
 }
@@ -182,6 +182,9 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	if w.declares && w.code.Scheduled() {
 		began := w.clock.Now()
 		w.work.Go(func() { w.declare(purging, began) })
+	}
+	if w.declares {
+		w.work.Go(func() { w.describe(purging) })
 	}
 	go w.watchdog.run()
 }

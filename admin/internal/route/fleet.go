@@ -102,6 +102,11 @@ var (
 		Path: "schedules/{name}/{action}", Role: admin.RoleOperator, Verbs: admin.ScheduleActions, Holds: true,
 		In: reflect.TypeFor[ScheduleAct](), Out: reflect.TypeFor[admin.ScheduleActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
+	Catalog = &Route{
+		Name: "listCatalog", About: "What workers have said of their workflows when they started: queue, and schemas of input and result.", Method: http.MethodGet, Path: "catalog",
+		Role: admin.RoleViewer, Out: reflect.TypeFor[admin.CatalogPage](), Status: http.StatusOK,
+		Query: []Param{{Name: "workflow", About: "its stored name", Type: "string"}, {Name: "after", About: "those whose names come after this one", Type: "string"}, limitParam},
+	}
 	Pools = &Route{
 		Name: "listPools", About: "The parts of limits for which most waits, then those of which most is in use.", Method: http.MethodGet, Path: "pools", Role: admin.RoleViewer,
 		Query: []Param{{Name: "name", About: "of the limit", Type: "string"}, limitParam}, Out: reflect.TypeFor[admin.PoolPage](), Status: http.StatusOK,
@@ -112,7 +117,7 @@ var (
 	}
 )
 
-var fleet = []*Route{Schedules, Schedule, PutSchedule, ActOnSchedule, Pools, ActOnPool}
+var fleet = []*Route{Schedules, Schedule, PutSchedule, ActOnSchedule, Catalog, Pools, ActOnPool}
 
 var (
 	cursorParam = Param{Name: "cursor", About: "of the page before", Type: "string"}
@@ -133,6 +138,20 @@ func ScheduleQuery(f admin.ScheduleFilter) url.Values {
 // ReadScheduleFilter reads what ScheduleQuery writes.
 func ReadScheduleFilter(q *Query) admin.ScheduleFilter {
 	return admin.ScheduleFilter{Cursor: q.Text("cursor"), Limit: q.Number("limit")}
+}
+
+// CatalogQuery writes a filter of workflows.
+func CatalogQuery(f admin.CatalogFilter) url.Values {
+	w := written{}
+	w.text("workflow", f.Workflow)
+	w.text("after", f.After)
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
+// ReadCatalogFilter reads what CatalogQuery writes.
+func ReadCatalogFilter(q *Query) admin.CatalogFilter {
+	return admin.CatalogFilter{Workflow: q.Text("workflow"), After: q.Text("after"), Limit: q.Number("limit")}
 }
 
 // PoolQuery writes a filter of limits.

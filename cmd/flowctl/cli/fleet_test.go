@@ -86,7 +86,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 		}
 	})
 	s.wants(3, nil, []string{"not found"}, "schedules", "show", "nightly")
-	s.wants(2, nil, []string{"61"}, "schedules", "create", "bad", "shop.order", "--when", "61 * * * *")
+	s.wants(2, nil, []string{"61"}, "schedules", "create", "bad", "shop.order", "--when", "61 * * * *", "-i", `{"what":"good"}`)
 	s.wants(2, nil, []string{"when"}, "schedules", "create", "bad", "shop.order")
 	s.wants(2, nil, []string{"--from"}, "schedules", "backfill", hostile, "--from", "yesterday")
 	s.wants(0, []string{hostileWord}, nil, "__complete", "schedules", "pause", "")
@@ -124,4 +124,27 @@ func TestEV12_ShowListsWhatARunHasBegun(t *testing.T) {
 	s.wants(0, []string{`closed`}, nil, "show", s.runs["bad"], "--entities")
 	s.wants(0, []string{s.runs["wait"] + "  waiting"}, nil, "show", "id:order-wait", "--tree")
 	s.wants(2, nil, []string{"entities"}, "show", s.runs["wait"], "--entities", "--tree")
+}
+
+func TestOPS1_InputsAreCheckedByTheCatalogue(t *testing.T) {
+	s := open(t)
+	s.work(func(ctx context.Context, c *workflow.Client) { // a worker that has just started describes its workflows
+		for {
+			if all, err := c.Catalog(ctx, workflow.CatalogQuery{}); err != nil {
+				t.Fatal(err)
+			} else if len(all) == 1 {
+				return
+			}
+		}
+	})
+	s.wants(0, []string{"WORKFLOW", "shop.order", "default", `{"what":{"type":"string"}}`}, nil, "catalog")
+	var page admin.CatalogPage
+	if g := s.flowctl("catalog", "shop.order", "--json"); json.Unmarshal([]byte(g.stdout), &page) != nil || len(page.Workflows) != 1 || len(page.Workflows[0].Versions) != 1 {
+		t.Errorf("got %+v of %s", page, g.stdout)
+	}
+	s.wants(3, nil, []string{"flowctl catalog lists"}, "catalog", "shop.other")
+	s.wants(2, nil, []string{"/what is number, want string", "/wat is not known, want one of what"}, "start", "shop.order", "-i", `{"what":3,"wat":"good"}`)
+	s.wants(0, []string{"wrun_"}, nil, "start", "shop.order", "-i", `{"what":"good"}`)
+	s.wants(0, []string{"wrun_"}, nil, "start", "shop.other", "-i", `[1]`)
+	s.wants(0, []string{"shop.order"}, nil, "__complete", "start", "")
 }

@@ -170,7 +170,7 @@ func (c *command) createSchedule() *cobra.Command {
 			if len(args) == 0 {
 				return c.scheduleNames(cmd, args, to)
 			}
-			return c.names(func(n admin.Counted) string { return n.Workflow })(cmd, nil, to)
+			return c.workflows(cmd, args[1:], to)
 		},
 	}
 	read := timing(cmd)

@@ -24,7 +24,7 @@ func (c *command) start() *cobra.Command {
 		Long: "Start starts a run of a workflow by its name. The input is an object of its parameters by their names. What the directive of\n" +
 			"the workflow says, such as its queue, limits and time limit, does not hold for such a run: give what matters as flags.",
 		Example:           "  flowctl start orders.fulfil -i '{\"order\":\"o-17\"}' --id order-17\n  flowctl start orders.fulfil -i @order.json",
-		ValidArgsFunction: c.names(func(n admin.Counted) string { return n.Workflow }),
+		ValidArgsFunction: c.workflows,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			in.Workflow, in.DelayMs = args[0], delay.Milliseconds()

@@ -103,6 +103,8 @@ type Registry interface {
 	// WorkflowNames returns the names of the workflows, each with the queue that its
 	// directive names, sorted.
 	WorkflowNames() []store.Route
+	// Catalog returns what the code says of each workflow, by name, without a build: one version of each.
+	Catalog() []store.CatalogEntry
 	// Scheduled reports whether the directive of a workflow names a schedule.
 	Scheduled() bool
 	// LimitedSteps returns the names of the steps that use limits, sorted. Each call is a run

@@ -42,7 +42,7 @@
 // # Reading order
 //
 // fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go,
-// orphan.go, stream.go, limit.go, trouble.go and journal.go the invariants. repair.go has Repair, plan.go decides what to do about each
+// orphan.go, stream.go, limit.go, trouble.go, journal.go and catalog.go the invariants. repair.go has Repair, plan.go decides what to do about each
 // finding, rebuild.go makes a record from a log, planname.go decides about workflow
 // ids, planlink.go about outboxes, and links.go about what is between partitions.
 //
@@ -78,4 +78,5 @@
 //	23  a run is found in the group of trouble that it says it is in; one that was deleted,
 //	    or has ended otherwise than by failing, is in none
 //	24  what the journal of operators has can be read, in order
+//	25  what the catalogue has of workflows can be read
 package fsck

@@ -90,6 +90,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkFlows()
 	c.checkTroubles()
 	c.checkJournal()
+	c.checkCatalog()
 	sortFindings(c.findings)
 	return c
 }

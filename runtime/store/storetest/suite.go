@@ -47,6 +47,7 @@ func groups(cfg Config) []group {
 		{raceBehaviors, nil}, {closeBehaviors, nil}, {extremeBehaviors, nil}, {nameBehaviors, nil},
 		{listBehaviors, canList}, {budgetBehaviors, canList}, {extremeListBehaviors, canList}, {auditBehaviors, canAudit}, {stepDataBehaviors, canKeepStepData},
 		{troubleBehaviors, canTellTroubles}, {listTroubleBehaviors, func(s store.Store) bool { return canTellTroubles(s) && canList(s) }},
+		{catalogBehaviors, canKeepCatalog}, {reopenCatalogBehaviors, func(s store.Store) bool { return canKeepCatalog(s) && cfg.Reopen != nil }},
 		{journalBehaviors, canKeepJournal}, {reopenJournalBehaviors, func(s store.Store) bool { return canKeepJournal(s) && cfg.Reopen != nil }},
 		{limitBehaviors, canLimit}, {shareBehaviors, canLimit},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},

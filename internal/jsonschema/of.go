@@ -1,0 +1,258 @@
+// Package jsonschema describes what JSON encoding/json reads into a Go type as a JSON Schema (draft 2020-12), and says where a
+// value does not fit one, by JSON pointers. It writes, and understands, the keywords type, properties,
+// required, additionalProperties, items, minItems, maxItems, minimum, maximum, anyOf, format, contentEncoding, $ref and $defs;
+// others, which a newer release may write, it passes over.
+package jsonschema
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxSize bounds a schema, in bytes. A type with a larger one has none.
+const MaxSize = 64 << 10
+
+// object is a JSON object; they are written with sorted names.
+type object = map[string]any
+
+// Of returns the schema of what is stored of a value of a type under the name of a parameter; without a
+// name the value itself is stored. Each parameter must be there, unless its type has a nil. It returns nil
+// for a type that has too large a schema. The same type has the same schema in every process of a build.
+func Of(t reflect.Type, param string) json.RawMessage {
+	b := &builder{names: map[reflect.Type]string{}, defs: object{}}
+	var root object
+	switch {
+	case param != "":
+		root = object{"type": "object", "properties": object{param: b.of(t)}, "additionalProperties": false}
+		if !nils(t) {
+			root["required"] = []string{param}
+		}
+	case t.Kind() == reflect.Struct && !reads(t):
+		root = b.structure(t, true)
+	default:
+		root = b.of(t)
+	}
+	if len(b.defs) > 0 {
+		root["$defs"] = b.defs
+	}
+	data, err := json.Marshal(root)
+	if err != nil || len(data) > MaxSize || b.size > MaxSize {
+		return nil
+	}
+	return data
+}
+
+// builder describes one type.
+type builder struct {
+	names map[reflect.Type]string // of structs, in $defs
+	defs  object
+	size  int // of names, so that a type which is far too large is not looked at to its end
+}
+
+var (
+	jsonReader = reflect.TypeFor[json.Unmarshaler]()
+	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// reads reports whether a type reads JSON by a method of its own.
+func reads(t reflect.Type) bool { return has(t, jsonReader) || has(t, textReader) }
+
+func has(t, method reflect.Type) bool {
+	return t.Kind() != reflect.Interface && (t.Implements(method) || reflect.PointerTo(t).Implements(method))
+}
+
+// nils reports whether a type has a value that is written as null.
+func nils(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
+		return true
+	}
+	return false
+}
+
+func (b *builder) of(t reflect.Type) object {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[json.Number](), reflect.TypeFor[big.Int]():
+		return object{"type": "number"}
+	}
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return nullable(b.of(t.Elem()))
+	case has(t, jsonReader):
+		return object{}
+	case has(t, textReader):
+		return object{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		most := int64(1)<<(t.Bits()-1) - 1
+		return object{"type": "integer", "minimum": -most - 1, "maximum": most}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return object{"type": "integer", "minimum": 0, "maximum": ^uint64(0) >> (64 - t.Bits())}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 && !reads(t.Elem()) {
+			return object{"type": []string{"string", "null"}, "contentEncoding": "base64"}
+		}
+		return object{"type": []string{"array", "null"}, "items": b.of(t.Elem())}
+	case reflect.Array:
+		return object{"type": "array", "items": b.of(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
+	case reflect.Map:
+		return object{"type": []string{"object", "null"}, "additionalProperties": b.of(t.Elem())}
+	case reflect.Struct:
+		return b.reference(t)
+	}
+	return object{}
+}
+
+// nullable allows null beside what a schema allows.
+func nullable(s object) object {
+	switch t := s["type"].(type) {
+	case string:
+		s["type"] = []string{t, "null"}
+		return s
+	case []string:
+		return s
+	}
+	if len(s) == 0 {
+		return s
+	}
+	return object{"anyOf": []object{s, {"type": "null"}}}
+}
+
+// reference returns a reference to the schema of a struct, which may have parts of its own type.
+func (b *builder) reference(t reflect.Type) object {
+	name, known := b.names[t]
+	if !known {
+		name = b.name(t)
+		b.names[t] = name
+		b.defs[name] = object{} // its name is taken
+		b.defs[name] = b.structure(t, false)
+	}
+	return object{"$ref": "#/$defs/" + name}
+}
+
+// name returns a name for a struct that no other one has: that of the type, without its package and parameters.
+func (b *builder) name(t reflect.Type) string {
+	short, _, _ := strings.Cut(t.Name(), "[")
+	if short == "" {
+		short = "struct"
+	}
+	name := short
+	for n := 2; b.defs[name] != nil; n++ {
+		name = fmt.Sprint(short, n)
+	}
+	return name
+}
+
+// structure returns the schema of a struct; all: what cannot be nil and is not left out must be there.
+func (b *builder) structure(t reflect.Type, all bool) object {
+	properties, required := object{}, []string{}
+	for _, f := range fields(t) {
+		if b.size += len(f.name); b.size > MaxSize {
+			break
+		}
+		s := object{}
+		if !f.quoted { // encoding/json has rules for that
+			s = b.of(f.t)
+		}
+		properties[f.name] = s
+		if all && !f.omits && !nils(f.t) {
+			required = append(required, f.name)
+		}
+	}
+	s := object{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		slices.Sort(required)
+		s["required"] = required
+	}
+	return s
+}
+
+// field is a field of a struct as encoding/json sees it.
+type field struct {
+	name   string
+	t      reflect.Type
+	tagged bool
+	omits  bool // it may be left out
+	quoted bool // its value is in a string
+	depth  int
+}
+
+// fields returns those of a struct and of what it embeds, by the rules of encoding/json: of several with one name
+// the one that is least deep counts, then the one with a tag, else none.
+func fields(t reflect.Type) []field {
+	var all []field
+	collect(t, 0, map[reflect.Type]bool{}, &all)
+	slices.SortStableFunc(all, func(a, b field) int {
+		if a.name != b.name {
+			return strings.Compare(a.name, b.name)
+		}
+		if a.depth != b.depth {
+			return a.depth - b.depth
+		}
+		if a.tagged != b.tagged {
+			return map[bool]int{true: -1, false: 1}[a.tagged]
+		}
+		return 0
+	})
+	var count []field
+	for i := 0; i < len(all); {
+		same := 1
+		for i+same < len(all) && all[i+same].name == all[i].name {
+			same++
+		}
+		if same == 1 || all[i+1].depth != all[i].depth || all[i+1].tagged != all[i].tagged {
+			count = append(count, all[i])
+		}
+		i += same
+	}
+	return count
+}
+
+func collect(t reflect.Type, depth int, within map[reflect.Type]bool, all *[]field) {
+	if within[t] {
+		return
+	}
+	within[t] = true
+	defer delete(within, t)
+	for f := range t.Fields() {
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Tag.Get("json") == "-" {
+			continue
+		}
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if f.Anonymous && tag == "" && inner.Kind() == reflect.Struct {
+			collect(inner, depth+1, within, all)
+			continue
+		}
+		if !f.IsExported() {
+			continue
+		}
+		one := field{name: f.Name, t: f.Type, depth: depth}
+		if tag != "" {
+			one.name, one.tagged = tag, true
+		}
+		for option := range strings.SplitSeq(options, ",") {
+			one.omits = one.omits || option == "omitempty" || option == "omitzero"
+			one.quoted = one.quoted || option == "string"
+		}
+		*all = append(*all, one)
+	}
+}

@@ -1,0 +1,194 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+func canKeepCatalog(s store.Store) bool {
+	_, ok := store.As[store.Cataloger](s)
+	return ok
+}
+
+// cataloger returns the store as one that keeps a catalogue.
+func (h *harness) cataloger() store.Cataloger {
+	c, _ := store.As[store.Cataloger](h.store)
+	return c
+}
+
+// describe lets a build say something of a workflow, and returns what is kept of that now.
+func (h *harness) describe(workflow, build, says string) store.CatalogVersion {
+	h.Helper()
+	v := store.CatalogVersion{Build: build, Queue: "q", Input: json.RawMessage(fmt.Sprintf(`{"title":%q}`, says)), Output: json.RawMessage(`{}`)}
+	h.check("describe", h.cataloger().Describe(h.ctx, workflow, v))
+	v.At = time.UnixMilli(h.clock.Now().UnixMilli()).UTC()
+	return v
+}
+
+// catalogued returns what a query finds.
+func (h *harness) catalogued(q store.CatalogQuery) []store.CatalogEntry {
+	h.Helper()
+	all, err := h.cataloger().Catalog(h.ctx, q)
+	h.check("catalog", err)
+	return all
+}
+
+// said returns the builds of what is kept of a workflow, each with what it says.
+func (h *harness) said(workflow string) (all []string) {
+	h.Helper()
+	for _, e := range h.catalogued(store.CatalogQuery{Workflow: workflow}) {
+		for i := range e.Versions {
+			all = append(all, e.Versions[i].Build+" "+strings.Trim(string(e.Versions[i].Input), `{}`))
+		}
+	}
+	return all
+}
+
+var catalogBehaviors = []behavior{
+	{"CAT1_WhatABuildSaysIsKeptAsItWasSaid", func(h *harness) {
+		h.equal("catalogue", h.catalogued(store.CatalogQuery{}), []store.CatalogEntry{})
+		v := h.describe("orders.<fulfil>/β", "b1", "é <&> \u2028")
+		got := h.catalogued(store.CatalogQuery{Workflow: "orders.<fulfil>/β"})
+		if len(got) != 1 || len(got[0].Versions) != 1 || got[0].Workflow != "orders.<fulfil>/β" {
+			h.Fatalf("got %+v", got)
+		}
+		kept := got[0].Versions[0]
+		var said, want any
+		if json.Unmarshal(kept.Input, &said) != nil || json.Unmarshal(v.Input, &want) != nil {
+			h.Fatalf("got %s", kept.Input)
+		}
+		h.equal("schema", said, want)
+		h.equal("version", []any{kept.Build, kept.Queue, string(kept.Output), kept.At.Equal(v.At)}, []any{"b1", "q", "{}", true})
+	}},
+	{"CAT1_ABuildThatSaysTheSameAgainChangesNothing", func(h *harness) {
+		v := h.describe("w", "b1", "a")
+		h.clock.Advance(time.Hour)
+		spaced := v
+		spaced.Input = json.RawMessage(" " + string(v.Input) + "\n")
+		h.check("describe", h.cataloger().Describe(h.ctx, "w", spaced))
+		h.equal("versions", h.catalogued(store.CatalogQuery{})[0].Versions, []store.CatalogVersion{v})
+	}},
+	{"CAT1_ABuildThatSaysWhatAnotherHasSaidTakesItsPlace", func(h *harness) {
+		h.describe("w", "b1", "a")
+		h.clock.Advance(time.Hour)
+		v := h.describe("w", "b2", "a")
+		h.equal("versions", h.catalogued(store.CatalogQuery{})[0].Versions, []store.CatalogVersion{v})
+	}},
+	{"CAT1_ABuildThatSaysSomethingElseIsTheNewest", func(h *harness) {
+		h.describe("w", "b1", "a")
+		h.describe("w", "b2", "b")
+		h.equal("said", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
+		h.describe("w", "b1", "a") // a worker of the older build starts again
+		h.equal("when the older one starts again", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
+		h.describe("w", "b3", "a") // a build that goes back
+		h.equal("when a newer one goes back", h.said("w"), []string{`b3 "title":"a"`, `b2 "title":"b"`})
+	}},
+	{"CAT1_AQueueAndAResultCountAsWell", func(h *harness) {
+		v := h.describe("w", "b1", "a")
+		for _, change := range []func(v *store.CatalogVersion){
+			func(v *store.CatalogVersion) { v.Queue = "other" }, func(v *store.CatalogVersion) { v.Output = nil }, func(v *store.CatalogVersion) { v.Input = nil },
+		} {
+			other := v
+			change(&other)
+			h.check("describe", h.cataloger().Describe(h.ctx, "w", other))
+			got := h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0]
+			h.equal("the newest", got.Same(&other), true)
+		}
+		h.equal("versions", len(h.said("w")), 4)
+	}},
+	{"CAT1_OldVersionsAreForgotten", func(h *harness) {
+		for i := range store.MaxCatalogVersions + 3 {
+			h.describe("w", fmt.Sprint("b", i), fmt.Sprint(i))
+		}
+		got := h.said("w")
+		h.equal("versions", len(got), store.MaxCatalogVersions)
+		h.equal("the newest", got[0], fmt.Sprintf(`b%[1]d "title":"%[1]d"`, store.MaxCatalogVersions+2))
+	}},
+	{"CAT1_PagesHaveEachWorkflowOnceByName", func(h *harness) {
+		var want []string
+		for i := range 23 {
+			want = append(want, fmt.Sprintf("w%02d", i))
+		}
+		for i := range want {
+			h.describe(want[(i*7)%23], "b", "a")
+		}
+		for _, limit := range []int{0, 1, 5, 22, 23, 24} {
+			var got []string
+			for q := (store.CatalogQuery{Limit: limit}); ; {
+				page := h.catalogued(q)
+				if len(page) == 0 {
+					break
+				}
+				if limit > 0 && len(page) > limit {
+					h.Fatalf("a page of %d has %d", limit, len(page))
+				}
+				for i := range page {
+					got = append(got, page[i].Workflow)
+				}
+				q.After = page[len(page)-1].Workflow
+			}
+			h.equal(fmt.Sprint("in pages of ", limit), got, want)
+		}
+		h.equal("one that nobody has described", h.catalogued(store.CatalogQuery{Workflow: "w"}), []store.CatalogEntry{})
+	}},
+	{"CAT1_WhatIsNoDescriptionIsRefused", func(h *harness) {
+		for what, v := range map[string]store.CatalogVersion{
+			"input that is no JSON":  {Input: json.RawMessage(`{`)},
+			"result that is no JSON": {Output: json.RawMessage(`}`)},
+			"too large a schema":     {Input: json.RawMessage(`"` + strings.Repeat("x", store.MaxCatalogSchema) + `"`)},
+			"a build that is none":   {Build: "\x00"},
+			"a queue that is none":   {Queue: "\xff"},
+		} {
+			if err := h.cataloger().Describe(h.ctx, "w", v); !errors.As(err, new(*store.InvalidError)) {
+				h.Errorf("%s: got %v", what, err)
+			}
+		}
+		for _, name := range []string{"", "\x00", strings.Repeat("x", store.MaxName+1)} {
+			if err := h.cataloger().Describe(h.ctx, name, store.CatalogVersion{}); !errors.As(err, new(*store.InvalidError)) {
+				h.Errorf("workflow %.10q: got %v", name, err)
+			}
+		}
+		h.equal("catalogue", h.catalogued(store.CatalogQuery{}), []store.CatalogEntry{})
+	}},
+	{"CAT1_WorkersThatStartAtOnceLoseNothing", func(h *harness) {
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				for n := range store.MaxCatalogVersions {
+					v := store.CatalogVersion{Build: fmt.Sprint("b", n), Input: json.RawMessage(fmt.Sprint(n))}
+					if err := h.cataloger().Describe(h.ctx, fmt.Sprint("w", i%2), v); err != nil {
+						h.Errorf("describe: %v", err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, name := range []string{"w0", "w1"} {
+			h.equal("versions of "+name, len(h.said(name)), store.MaxCatalogVersions)
+		}
+	}},
+	{"CAT1_AClosedStoreSaysNothing", func(h *harness) {
+		c := h.cataloger()
+		h.check("close", h.store.Close())
+		if err := c.Describe(h.ctx, "w", store.CatalogVersion{}); err == nil {
+			h.Errorf("a workflow was described")
+		}
+		if _, err := c.Catalog(h.ctx, store.CatalogQuery{}); err == nil {
+			h.Errorf("the catalogue was read")
+		}
+	}},
+}
+
+var reopenCatalogBehaviors = []behavior{
+	{"CAT1_TheCatalogueIsThereAfterTheStoreWasOpenedAgain", func(h *harness) {
+		h.describe("w", "b1", "a")
+		h.reopen()
+		h.equal("said", h.said("w"), []string{`b1 "title":"a"`})
+	}},
+}

@@ -1,0 +1,35 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
+)
+
+// describe tells the store what the code says of each workflow, until it has done so or ctx ends. Nothing waits for it: runs
+// go on without a catalogue.
+func (w *Worker) describe(ctx context.Context) {
+	cataloger, ok := store.As[store.Cataloger](w.store)
+	if !ok {
+		return
+	}
+	for _, e := range w.code.Catalog() {
+		v := e.Versions[0]
+		v.Build = w.build
+		for {
+			err := cataloger.Describe(ctx, e.Workflow, v)
+			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+				return
+			}
+			if err == nil || errors.As(err, new(*store.InvalidError)) { // such as a schema that is too large
+				break
+			}
+			w.log.Warn("the store cannot be told of a workflow yet", "worker", w.cfg.Name, "workflow", e.Workflow, "error", err)
+			if !wait.For(ctx, w.clock, declareAgain) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/flowgen/flowgen/internal/jsonschema"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// CatalogEntry is what workers have said of a workflow: its queue, and the JSON Schemas of its input and its result. The schema
+// of a workflow that takes none, or returns none, has the type null. An empty schema says nothing.
+type CatalogEntry = store.CatalogEntry
+
+// CatalogQuery selects entries of the catalogue.
+type CatalogQuery = store.CatalogQuery
+
+// Catalog returns what workers have said of their workflows when they started, by the names of these. Workers of earlier releases
+// say nothing. [ErrNotSupported]: the store keeps no catalogue.
+func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("read catalogue: %w", err)
+	}
+	cataloger, ok := store.As[store.Cataloger](c.store)
+	if !ok {
+		return nil, fmt.Errorf("read catalogue: %w", ErrNotSupported)
+	}
+	return cataloger.Catalog(ctx, q)
+}
+
+// Catalog is part of [engine.Registry].
+func (r *registry) Catalog() []store.CatalogEntry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []store.CatalogEntry
+	for name, w := range r.workflows {
+		all = append(all, store.CatalogEntry{Workflow: name, Versions: []store.CatalogVersion{{
+			Queue: w.def.queue, Input: schemaOf(w.def.in, w.def.param), Output: schemaOf(w.def.out, ""),
+		}}})
+	}
+	slices.SortFunc(all, func(a, b store.CatalogEntry) int { return cmp.Compare(a.Workflow, b.Workflow) })
+	return all
+}
+
+// schemaOf returns the schema of what is stored for a type under the name of a parameter.
+func schemaOf(t reflect.Type, param string) json.RawMessage {
+	switch t {
+	case nil: // a definition that was made by hand
+		return nil
+	case reflect.TypeFor[None]():
+		return json.RawMessage(`{"type":"null"}`)
+	}
+	return jsonschema.Of(t, param)
+}
