@@ -150,7 +150,7 @@ var fleetBehaviors = []behavior{
 	}},
 	{"OPS1_TheFleetCountsRunsThatAreQueuedAsParked", func(h *harness) {
 		id := h.workflowID("order-1")
-		h.startAs(orders, id)
+		active := h.startAs(orders, id)
 		for range 2 {
 			l := h.newLog(orders, id)
 			c := l.Create()
@@ -162,6 +162,10 @@ var fleetBehaviors = []behavior{
 		got := h.loadOf(orders)
 		got.First = nil
 		h.equal("load", got, store.RouteLoad{Route: orders, Ready: 1, Parked: 2})
+		h.finish(active, h.own(h.session(orders), active), event.StatusCompleted)
+		got = h.loadOf(orders)
+		got.First = nil
+		h.equal("load once the next one is ready", got, store.RouteLoad{Route: orders, Ready: 1, Parked: 1})
 	}},
 	{"OPS1_TheFleetHasRoutesThatNobodyServesAndThoseWithoutRuns", func(h *harness) {
 		l := h.startFor(refunds)
