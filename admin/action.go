@@ -16,7 +16,7 @@ type Action struct {
 	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
 	// Key says that asking again with it is the same request. Actions that are done once however often
 	// they are asked for take any key: cancel, terminate, release, retry, resume-new and delete. Restart and fork
-	// refuse one as unsupported, for no store keeps it.
+	// with the same key answer with the same new run, and refuse the key of a request that asked for something else.
 	Key string `json:"-"`
 }
 
@@ -29,9 +29,6 @@ type Acted struct {
 
 // verbDelete is the one action that cannot be undone.
 const verbDelete = "delete"
-
-// repeated are the actions that asking again repeats, whatever the key: each makes another run.
-var repeated = []string{"restart", "fork"}
 
 // reasoned are the actions for whose reason a log has a place.
 var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "release"}
@@ -54,14 +51,14 @@ var verbs = []struct {
 	{"resume-new", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
 		return h.RetryCanceled(ctx)
 	}, only(workflow.StatusCanceled)},
-	{"restart", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
-		return h.Restart(ctx)
+	{"restart", func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+		return h.Restart(ctx, a.key()...)
 	}, func(*workflow.RunInfo) bool { return true }},
 	{"fork", func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		if a.Step == "" {
 			return nil, &InputError{What: "the step to fork from is missing", Fix: "name it by its id or its key: the events of the run have both"}
 		}
-		return h.Fork(ctx, a.Step)
+		return h.Fork(ctx, a.Step, a.key()...)
 	}, func(i *workflow.RunInfo) bool { return i.Events > 1 }},
 	{"terminate", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), open},
 	{verbDelete, none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), func(i *workflow.RunInfo) bool { return !open(i) }},
@@ -70,10 +67,18 @@ var verbs = []struct {
 // options returns what a command takes of an action.
 func (a Action) options() []workflow.CommandOption {
 	opts := []workflow.CommandOption{workflow.Reason(a.Reason)}
-	if a.Key != "" {
-		opts = append(opts, workflow.IdempotencyKey(a.Key))
+	for _, key := range a.key() {
+		opts = append(opts, key)
 	}
 	return opts
+}
+
+// key returns the idempotency key, if there is one.
+func (a Action) key() []workflow.SendOption {
+	if a.Key == "" {
+		return nil
+	}
+	return []workflow.SendOption{workflow.IdempotencyKey(a.Key)}
 }
 
 func none(do func(context.Context, *workflow.Handle, Action) error) func(context.Context, *workflow.Handle, Action) (*workflow.Handle, error) {
@@ -120,9 +125,6 @@ func (d *Direct) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	}
 	if a.Reason != "" && !TakesReason(a.Verb) {
 		return Acted{}, &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
-	}
-	if a.Key != "" && slices.Contains(repeated, a.Verb) {
-		return Acted{}, NewProblem(CodeUnsupported, a.Verb+" is done each time that it is asked for: a store keeps no key for it", "leave the key out, and look at the run before asking again")
 	}
 	h, info, err := d.find(ctx, ref)
 	if err != nil {

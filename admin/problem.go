@@ -135,7 +135,7 @@ func ProblemOf(err error) *Problem {
 		p.Fix = old.Fix()
 		return p
 	case errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),
-		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)),
+		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)), errors.As(err, new(*workflow.KeyConflictError)),
 		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign), errors.As(err, new(*store.VersionError)):
 		return is(CodeRefused)
 	case errors.As(err, new(*store.StartRefusedError)):

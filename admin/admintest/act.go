@@ -3,6 +3,7 @@ package admintest
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,8 +68,58 @@ func acts(s *Scene) {
 	}
 	_, err = s.Service.Act(s.ctx(), restarted.New, admin.Action{Verb: "pause"})
 	problem(s, "pause a run that has ended", err, http.StatusConflict, admin.CodeRefused)
-	_, err = s.Service.Act(s.ctx(), restarted.New, admin.Action{Verb: "restart", Key: "k"})
-	problem(s, "a key that is not kept", err, http.StatusNotImplemented, admin.CodeUnsupported)
+}
+
+// rerunsByKeys makes many clients ask at the same time.
+func rerunsByKeys(s *Scene) {
+	bad := s.Ended("bad", "reruns") // its id is the new run's, once that is there
+	page, err := s.Direct.Events(s.ctx(), bad, 1, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	at := slices.IndexFunc(page.Events, func(e admin.Event) bool { return e.Name == "admintest.label" && e.Key != "" })
+	if at < 0 {
+		s.Fatalf("no step in %+v", page)
+	}
+	made := map[string]string{}
+	for _, a := range []admin.Action{{Verb: "restart", Key: "r"}, {Verb: "fork", Step: page.Events[at].Key, Key: "f"}, {Verb: "restart", Key: strings.Repeat("ключ/ ", 40)}} {
+		if strings.HasPrefix(a.Key, "ключ") && s.Service != s.Direct {
+			continue // a header has no such key
+		}
+		got := make(chan string, 8)
+		for range cap(got) {
+			go func() {
+				done, err := s.Service.Act(s.ctx(), bad, a)
+				if err != nil {
+					s.Errorf("%s: %v", a.Verb, err)
+				}
+				got <- done.New
+			}()
+		}
+		one := <-got
+		for range cap(got) - 1 {
+			if other := <-got; one == "" || other != one {
+				s.Errorf("%s: one key has made run %q and run %q", a.Verb, one, other)
+			}
+		}
+		if before := made[one]; before != "" {
+			s.Errorf("%s: the run of the key %q", a.Verb, before)
+		}
+		made[one] = a.Key
+		if r, err := s.Service.Wait(s.ctx(), one, time.Minute); err != nil || r.Status != "failed" {
+			s.Errorf("got %+v, %v", r, err)
+		}
+		if done, err := s.Service.Act(s.ctx(), bad, a); err != nil || done.New != one {
+			s.Errorf("%s again, after its end: got %+v, %v, want run %s", a.Verb, done, err, one)
+		}
+	}
+	_, err = s.Service.Act(s.ctx(), bad, admin.Action{Verb: "restart", Key: "f"})
+	problem(s, "the key of a fork", err, http.StatusConflict, admin.CodeRefused)
+	_, err = s.Service.Act(s.ctx(), bad, admin.Action{Verb: "fork", Step: page.Events[at].Key, Key: "r"})
+	problem(s, "the key of a restart", err, http.StatusConflict, admin.CodeRefused)
+	if got, err := s.Service.Act(s.ctx(), bad, admin.Action{Verb: "restart"}); err != nil || made[got.New] != "" {
+		s.Errorf("without a key: got %+v, %v, want another run", got, err)
+	}
 }
 
 func reasons(s *Scene) {

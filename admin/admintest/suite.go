@@ -33,6 +33,7 @@ var behaviors = []struct {
 	{"FollowsFromAnEvent", followsFrom},
 	{"WaitsForTheEndAndNoLonger", waits},
 	{"Acts", acts},
+	{"RerunsOnceForAKey", rerunsByKeys},
 	{"KeepsReasonsAndActsOnceForAKey", reasons},
 	{"SendsAMessageOnceForAKey", sends},
 	{"AsksAndGetsTheAnswer", asks},

@@ -44,6 +44,7 @@ type earlier struct {
 	record store.Record
 	log    []event.Event
 	last   *event.Event
+	key    RunID // the id of the new run, by the idempotency key of the request; empty: there is none
 }
 
 // Restart makes a rerun, a new run, with the input of this one, which may still be
@@ -55,7 +56,11 @@ type earlier struct {
 // tags, priority, retention and time limit of the old one, the limit begins anew; it has
 // no parent. Errors: ErrRunNotFound; an *ActiveRunError if the workflow id is in use by
 // now.
-func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
+//
+// Each call of Restart or Fork makes another run. With an [IdempotencyKey] calls for the same run with the same key
+// return the same new run, as long as that is kept, whoever makes them and whenever; if they ask for something else, the
+// error is a *[KeyConflictError]. Retry and RetryCanceled need no key.
+func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, error) {
 	const verb = "restart"
 	old, err := h.earlier(ctx, verb)
 	if err != nil {
@@ -66,7 +71,11 @@ func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
 	if first.Payload, known = event.InputOf(old.log); !known {
 		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "it shares its input with other starts, and has none before a worker has claimed it"}
 	}
-	return h.rerun(ctx, verb, old, old.fresh(h.c.store.Clock().Now()), []event.Event{first}, 0)
+	id := old.keyed(opts)
+	if id == "" {
+		id = old.fresh(h.c.store.Clock().Now())
+	}
+	return h.rerun(ctx, verb, old, id, []event.Event{first}, 0)
 }
 
 // Fork makes a rerun that repeats this one from a step on, which is named by its id or
@@ -83,7 +92,7 @@ func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
 // See [Handle.Restart] for the other properties of the new run; it is never in debug mode.
 // Errors: those of Restart; one that matches [ErrStepNotFound]; a *[PayloadError] if
 // there are more than 64 MiB to copy.
-func (h *Handle) Fork(ctx context.Context, stepID string) (*Handle, error) {
+func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*Handle, error) {
 	const verb = "fork"
 	old, err := h.earlier(ctx, verb)
 	if err != nil {
@@ -98,7 +107,7 @@ func (h *Handle) Fork(ctx context.Context, stepID string) (*Handle, error) {
 	if cut == 0 {
 		return nil, fmt.Errorf("fork run %s at %q: %w", old.record.Run, stepID, ErrStepNotFound)
 	}
-	return h.rerunFrom(ctx, verb, old, "", cut, cut)
+	return h.rerunFrom(ctx, verb, old, old.keyed(opts), cut, cut)
 }
 
 // Retry makes a rerun that continues where this one, which failed, has failed: completed
@@ -191,6 +200,20 @@ func (o *earlier) fresh(now time.Time) RunID {
 		slot = o.record.Run.Slot() // where its limits are
 	}
 	return event.NewRunID(now, slot)
+}
+
+// keyed returns the id of the run that is made of this one under an idempotency key; empty: there is no key.
+//
+// The id is the key of the creation: whoever asks again, also at the same time or after a crash, asks the store to
+// create a run that it has. So it is derived from the old run and the key alone, and from nothing that changes while the
+// old run goes on. It has the slot of the old run: that of its workflow id, and where its limits are.
+func (o *earlier) keyed(opts []SendOption) RunID {
+	item, given := itemOf("rerun", opts)
+	if !given {
+		return ""
+	}
+	o.key = event.DerivedRunID(o.record.Run, string(item), o.record.Run.Slot())
+	return o.key
 }
 
 // next is the id of the one run that goes on where this one has ended.
@@ -324,15 +347,51 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	if err != nil {
 		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)
 	}
+	if id == old.key {
+		if err := h.sameRerun(ctx, verb, run, id, kept, len(events)); err != nil {
+			return nil, err
+		}
+	}
 	return h.c.Run(created[0].Run), nil
 }
 
+// KeyConflictError says that an idempotency key was used for a request that asked for something else.
+type KeyConflictError struct {
+	Verb string // what was asked for now
+	Run  RunID  // of which
+	New  RunID  // that the key has made
+}
+
+// Error names the runs, and the fix.
+func (e *KeyConflictError) Error() string {
+	return fmt.Sprintf("%s run %s: the idempotency key was used before for another request, which has made run %s: use another key", e.Verb, e.Run, e.New)
+}
+
+// sameRerun returns a *KeyConflictError if a run that the store has was made otherwise than by what is taken over of the old
+// one now. Two requests that take over the same are the same.
+func (h *Handle) sameRerun(ctx context.Context, verb string, old, made RunID, kept, events int) error {
+	l, err := h.c.loadAgain(ctx, store.Load{Run: made, Limit: 1})
+	if err != nil {
+		return fmt.Errorf("%s run %s: look at run %s, which was made: %w", verb, old, made, err)
+	}
+	f, err := event.DecodeFrame(l.Frames[0])
+	if err != nil {
+		return fmt.Errorf("%s run %s: %w", verb, old, &EventError{Run: made, Frame: 1, Err: err})
+	}
+	if spec := f.Events[0].Spec; spec == nil || spec.RerunOf != old || spec.Kept != kept || len(f.Events) != events {
+		return &KeyConflictError{Verb: verb, Run: old, New: made}
+	}
+	return nil
+}
+
 // Restart is that of the Handle.
-func (r *Run[T]) Restart(ctx context.Context) (*Run[T], error) { return r.typed(r.Handle.Restart(ctx)) }
+func (r *Run[T]) Restart(ctx context.Context, opts ...SendOption) (*Run[T], error) {
+	return r.typed(r.Handle.Restart(ctx, opts...))
+}
 
 // Fork is that of the Handle.
-func (r *Run[T]) Fork(ctx context.Context, stepID string) (*Run[T], error) {
-	return r.typed(r.Handle.Fork(ctx, stepID))
+func (r *Run[T]) Fork(ctx context.Context, stepID string, opts ...SendOption) (*Run[T], error) {
+	return r.typed(r.Handle.Fork(ctx, stepID, opts...))
 }
 
 // Retry is that of the Handle.

@@ -233,7 +233,8 @@ func inEveryWay(ctx context.Context, c *workflow.Client, open *atomic.Bool) (tol
 		return "", fmt.Errorf("the run that was cancelled: %w", err)
 	}
 	for _, do := range []func(context.Context) (*workflow.Run[string], error){
-		first.Retry, first.Restart, canceled.RetryCanceled,
+		first.Retry, canceled.RetryCanceled,
+		func(ctx context.Context) (*workflow.Run[string], error) { return first.Restart(ctx) },
 		func(ctx context.Context) (*workflow.Run[string], error) {
 			return first.Fork(ctx, "again/shop.ship-late#1")
 		},
