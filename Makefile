@@ -32,7 +32,7 @@ help: ## list the targets
 PLAIN := ./internal/generator/... ./internal/gate ./internal/survival ./cmd/flowgen ./flowcheck/... ./flowcheck/golangci/... ./internal/layers ./internal/docs ./internal/english \
 	./internal/mutants ./internal/cron ./internal/payload ./runtime/store/protocol/... ./runtime/event ./runtime/internal/shape \
 	./examples/quickstart ./examples/research ./examples/onboarding \
-	./internal/manifest ./internal/compat ./internal/breaking ./internal/revision
+	./internal/manifest ./internal/compat ./internal/breaking ./internal/revision ./cmd/flowctl/conform
 
 .PHONY: test
 test: format vet generated plain race ## everything that must hold before a commit, in under 10 minutes
