@@ -165,6 +165,24 @@ matrix: ## judge every change of the table of docs/breaking.md by the runtime
 	@echo "== matrix: go test ./internal/compat -matrix"
 	@$(GO) test ./internal/compat -run Matrix -matrix -v -count=1
 
+.PHONY: chromium
+chromium:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "== chromium: no browser: installing chromium"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	else \
+		echo "no chromium: the console is tested in a browser, install chromium"; exit 1; \
+	fi
+
+.PHONY: ui
+ui: chromium ## test the web console in a browser, on every store (installs chromium where it is missing)
+	FLOWGEN_TEST_BROWSER=1 $(GO) test -count=1 -timeout 20m ./admin/console ./cmd/flowctl/uitest/...
+
+.PHONY: pictures
+pictures: chromium ## draw the pictures of the README from runs of the examples
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) run ./cmd/flowctl/uitest/pictures -tour "$$dir/tour.db" -out docs/images
+
 .PHONY: soak
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)

@@ -95,6 +95,25 @@ func reachable(packages map[string]*goPackage, roots []string) []string {
 	return all
 }
 
+// A program that links html/template keeps methods that nobody calls: the console alone does.
+func TestOPS2_OnlyTheConsoleLinksTemplates(t *testing.T) {
+	packages := list(t, "./runtime/...", "./admin/...", "./memstore", "./sqlitestore", "./redisstore")
+	var roots []string
+	for _, p := range reachable(packages, runtimePackages(packages)) {
+		if name, ok := local(p); ok && name != "admin/console" {
+			roots = append(roots, p)
+		}
+	}
+	if !slices.Contains(roots, module+"/runtime/worker") {
+		t.Fatalf("only %d packages are checked", len(roots))
+	}
+	for _, to := range []string{"html/template", "text/template"} {
+		if way := chain(packages, roots, to); strings.Contains(way, " → ") {
+			t.Errorf("what is not the console links %s: %s", to, way)
+		}
+	}
+}
+
 func TestRuntime_FindsADriverBehindOthers(t *testing.T) {
 	driver := &goPackage{ImportPath: "d", Imports: []string{"d/c"}}
 	packages := map[string]*goPackage{

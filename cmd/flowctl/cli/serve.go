@@ -17,13 +17,14 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/admin/console"
 )
 
 func (c *command) serve() *cobra.Command {
 	var listen string
 	var who access
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the HTTP API of a store", Args: cobra.NoArgs,
+		Use: "serve", Short: "Serve the HTTP API and the web console of a store", Args: cobra.NoArgs,
 		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. Without --tokens, --jwt-issuer or\n" +
 			"--trust-proxy-header it listens on\n" +
 			"this machine only, and whoever can reach it there may do everything. With tokens, let nobody reach it but by TLS: by a\n" +
@@ -54,12 +55,25 @@ func (c *command) serve() *cobra.Command {
 			if _, err := fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr()); err != nil {
 				return errors.Join(err, l.Close())
 			}
-			return serveUntil(ctx, l, api.New(c.onStore(), cfg))
+			return serveUntil(ctx, l, c.faces(c.onStore(), cfg))
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address; port 0: a free one, which is printed")
 	who.flags(cmd.Flags())
 	return cmd
+}
+
+// faces returns the API, and the console beside it.
+func (c *command) faces(s admin.Service, cfg api.Config) http.Handler {
+	store, server, _ := c.where() // which was opened already
+	flags := "--store " + hiddenPassword(store)
+	if server != "" {
+		flags = "--server " + hiddenPassword(server)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(api.Prefix, api.New(s, cfg))
+	mux.Handle("/", console.New(s, console.Config{Store: storeName(store + server), Flags: flags, Session: cfg.Session, Proxy: cfg.Proxy}))
+	return mux
 }
 
 // allowed refuses to listen where others can reach a server that does not know who they are.

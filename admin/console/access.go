@@ -1,0 +1,85 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/httpauth"
+	"github.com/flowgen/flowgen/admin/internal/loopback"
+)
+
+// local is who asks where nobody has to say it.
+var local = admin.Principal{Name: "local", Role: admin.RoleAdmin}
+
+// identifier returns what says who sends a request; nil: nothing does.
+func identifier(cfg *Config) httpauth.Identifier {
+	var all []httpauth.Identifier
+	if cfg.Proxy != nil {
+		all = append(all, cfg.Proxy)
+	}
+	if cfg.Session != nil {
+		all = append(all, cfg.Session)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return httpauth.First(all...)
+}
+
+// who returns who sends a request. Pages of other origins can change nothing.
+func (h *Handler) who(r *http.Request) (admin.Principal, error) {
+	if err := h.origins.Check(r); err != nil {
+		return admin.Principal{}, admin.NewProblem(admin.CodeForbidden, err.Error(), "use the forms of the console itself")
+	}
+	if h.identifier != nil {
+		return h.identifier.Identify(r)
+	}
+	if why := loopback.Stranger(r); why != "" && !h.cfg.AllowUnauthenticated {
+		return admin.Principal{}, admin.NewProblem(admin.CodeForbidden, why+", and it need not say who asks", "open http://127.0.0.1 on the machine of the server, or give the console a Session")
+	}
+	return local, nil
+}
+
+// login logs a browser in, or shows the form for it.
+func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
+	q := h.request(r, admin.Principal{})
+	v := &view{name: "login", Title: "Log in", Data: &loginView{}}
+	if r.Method == http.MethodPost && h.cfg.Session != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+		_, err := h.cfg.Session.Login(w, r, strings.TrimSpace(r.PostFormValue("token")))
+		if err == nil {
+			http.Redirect(w, r, h.cfg.Prefix+"runs", http.StatusSeeOther)
+			return
+		}
+		p := admin.ProblemOf(err)
+		v.Status, v.Data = p.Status, &loginView{Problem: p}
+	}
+	h.show(w, q, v)
+}
+
+// loginView is the form by which a browser logs in.
+type loginView struct{ Problem *admin.Problem }
+
+// logout ends the login of a browser.
+func (h *Handler) logout(w http.ResponseWriter, r *http.Request) {
+	if h.cfg.Session != nil {
+		if err := h.cfg.Session.Logout(w, r); err != nil {
+			h.fail(w, h.request(r, admin.Principal{}), err)
+			return
+		}
+	}
+	http.Redirect(w, r, h.cfg.Prefix+"login", http.StatusSeeOther)
+}
+
+type principalKey struct{}
+
+func withPrincipal(ctx context.Context, p admin.Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// principalOf returns who sends a request. It panics if nobody has said: then nobody gets an answer.
+func principalOf(ctx context.Context) admin.Principal {
+	return ctx.Value(principalKey{}).(admin.Principal)
+}

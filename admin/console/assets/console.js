@@ -1,0 +1,243 @@
+// What scripts add to the pages: updates while somebody looks, dialogs, keys, zoom, own views. No page needs them.
+const $ = (s, in_ = document) => in_.querySelector(s);
+const $$ = (s, in_ = document) => [...in_.querySelectorAll(s)];
+const main = $("#main");
+const prefix = document.body.dataset.prefix;
+const say = (text) => { $("#said").textContent = text; };
+
+// patch makes an old element like a new one and keeps the nodes, so that focus, selection and what was opened stay.
+function patch(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || (old.id || "") !== (fresh.id || "")) { old.replaceWith(fresh); return; }
+  if (old.nodeType === Node.TEXT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; return; }
+  if (old.nodeType !== Node.ELEMENT_NODE) return;
+  for (const a of [...old.attributes]) if (!fresh.hasAttribute(a.name) && !(a.name === "open" && old.nodeName === "DETAILS") && a.name !== "class") old.removeAttribute(a.name);
+  for (const a of fresh.attributes) {
+    if (a.name === "open" && old.nodeName === "DETAILS" || a.name === "value" && old.nodeName === "INPUT") continue;
+    if (old.getAttribute(a.name) !== a.value) old.setAttribute(a.name, a.value);
+  }
+  if (old.classList.contains("at") && !fresh.classList.contains("at")) old.classList.add("at");
+  children(old, fresh);
+}
+function children(old, fresh) {
+  const byId = new Map();
+  for (const c of old.children) if (c.id) byId.set(c.id, c);
+  let at = old.firstChild;
+  for (const f of [...fresh.childNodes]) {
+    const known = f.id && byId.get(f.id);
+    if (known) {
+      if (known !== at) old.insertBefore(known, at); else at = at.nextSibling;
+      patch(known, f);
+    } else if (at && !(at.id && at.nodeType === 1) && !f.id && at.nodeName === f.nodeName) {
+      const next = at.nextSibling; patch(at, f); at = next;
+    } else old.insertBefore(f, at);
+  }
+  while (at) { const next = at.nextSibling; at.remove(); at = next; }
+}
+
+// Rows of a list that are new wait until they are asked for; those that are there are patched.
+let waiting = null;
+function show(html) {
+  const fresh = document.createElement("main");
+  fresh.innerHTML = html;
+  const rows = $("table[data-rows=''] tbody", main), then = $("table[data-rows=''] tbody", fresh);
+  const sel = new Set($$("input[name=run]:checked", main).map((b) => b.value));
+  if (rows && then) {
+    const known = new Set($$("tr", rows).map((r) => r.id));
+    const came = $$("tr", then).filter((r) => !known.has(r.id));
+    waiting = came.length ? html : null;
+    for (const r of came) r.remove();
+    const left = new Set($$("tr", then).map((r) => r.id)), last = then.lastElementChild?.id;
+    for (const r of $$("tr", rows)) if (!left.has(r.id)) { if (last && r.id > last) r.classList.add("gone"); then.append(r.cloneNode(true)); }
+    const b = $("#new", fresh);
+    if (b && came.length) { b.hidden = false; b.textContent = came.length + " new"; }
+    if (came.length && $("#new", main)?.hidden) say(came.length + " new runs");
+  }
+  children(main, fresh);
+  for (const b of $$("input[name=run]", main)) b.checked = sel.has(b.value);
+  ready();
+}
+function showAll(html) {
+  const fresh = document.createElement("main");
+  fresh.innerHTML = html; waiting = null; children(main, fresh); ready();
+}
+
+// One source of updates for each tab, while somebody looks at it.
+let source = null;
+function listen() {
+  source?.close(); source = null;
+  if (document.hidden || !main.dataset.live) return;
+  source = new EventSource(main.dataset.live);
+  source.addEventListener("page", (e) => { if (!document.querySelector("dialog[open]")) show(e.data); });
+}
+document.addEventListener("visibilitychange", listen);
+
+// go shows another state of the same page without leaving it.
+let going = 0;
+async function go(url, push = true) {
+  const mine = ++going;
+  let text;
+  try { const r = await fetch(url, { headers: { Accept: "text/html" } }); text = await r.text(); } catch { location.href = url; return; }
+  if (mine !== going) return;
+  const doc = new DOMParser().parseFromString(text, "text/html"), m = $("#main", doc);
+  if (!m) { location.href = url; return; }
+  if (push) history.pushState({}, "", url); else history.replaceState({}, "", url);
+  if (m.dataset.live) main.dataset.live = m.dataset.live; else delete main.dataset.live;
+  document.title = doc.title;
+  children(main, m); ready(); listen();
+}
+addEventListener("popstate", () => go(location.href, false));
+
+// Dialogs: the form of an action, over the page.
+async function dialog(url) {
+  const r = await fetch(url);
+  const doc = new DOMParser().parseFromString(await r.text(), "text/html");
+  const form = $("#main .dialog, #main .narrow", doc);
+  if (!form) { location.href = url; return; }
+  const d = document.createElement("dialog");
+  d.append(form);
+  const h = $("h1", d); if (h) { h.id = "dialog-title"; d.setAttribute("aria-labelledby", "dialog-title"); }
+  document.body.append(d);
+  d.addEventListener("close", () => { d.remove(); });
+  $("[data-close]", d)?.addEventListener("click", (e) => { e.preventDefault(); d.close(); });
+  const cmd = $("[data-command]", d), why = $("#reason", d), plain = cmd?.textContent;
+  why?.addEventListener("input", () => { cmd.textContent = plain + (why.value ? " --reason '" + why.value.replaceAll("'", "'\\''") + "'" : ""); });
+  $("form", d)?.addEventListener("submit", () => { for (const b of $$("button", d)) setTimeout(() => { b.disabled = true; }); });
+  d.showModal();
+  (why || $("button.primary, button.danger", d))?.focus();
+}
+
+document.addEventListener("click", (e) => {
+  if (e.metaKey || e.ctrlKey || e.shiftKey || e.button) return;
+  const a = e.target.closest("a");
+  if (a?.matches("[data-dialog]")) { e.preventDefault(); a.closest("details")?.removeAttribute("open"); dialog(a.href); return; }
+  if (a && main.contains(a) && a.closest("[data-timeline]") && new URL(a.href).pathname === location.pathname) { e.preventDefault(); go(a.href); return; }
+  if (e.target.closest("#new") && waiting) { showAll(waiting); return; }
+  if (e.target.closest("[data-help]")) { help(); return; }
+  for (const m of $$("details.menu[open]")) if (!m.contains(e.target)) m.removeAttribute("open");
+});
+document.addEventListener("submit", (e) => {
+  const f = e.target;
+  if (f.id !== "chosen") return;
+  e.preventDefault();
+  const runs = $$("input[name=run]:checked", f);
+  if (!runs.length) { say("Choose runs first: with their boxes, or with x"); many(); return; }
+  dialog((e.submitter?.formAction || f.action) + "?" + new URLSearchParams(runs.map((b) => ["run", b.value])));
+});
+document.addEventListener("change", (e) => { if (e.target.name === "run") many(); });
+function many() {
+  const n = $$("input[name=run]:checked").length, m = $("#many");
+  if (m) m.textContent = n ? n + " chosen" : "Choose runs to act on several at once";
+}
+
+// Time: what is said of it goes on.
+const rough = (s) => s < 60 ? Math.floor(s) + " s" : s < 3600 ? Math.floor(s / 60) + " min" : s < 172800 ? Math.floor(s / 3600) + " h" : Math.floor(s / 86400) + " d";
+function took(s) {
+  if (s < 10) return s.toFixed(1) + " s";
+  if (s < 60) return Math.floor(s) + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min" + (Math.floor(s % 60) ? " " + Math.floor(s % 60) + " s" : "");
+  return rough(s);
+}
+function tick() {
+  if (document.hidden) return;
+  for (const t of $$("time[data-ago], time[data-took]")) {
+    const s = (Date.now() - Date.parse(t.dateTime)) / 1000;
+    const text = "took" in t.dataset ? took(Math.max(s, 0)) : s < -1 ? "in " + rough(-s) : s < 1 ? "now" : rough(s) + " ago";
+    if (t.textContent !== text) t.textContent = text;
+  }
+}
+setInterval(tick, 1000);
+
+// Own views: names for filters, kept in this browser.
+const own = () => { try { return JSON.parse(localStorage.getItem("flowgen.views") || "[]"); } catch { return []; } };
+const keep = (v) => { try { localStorage.setItem("flowgen.views", JSON.stringify(v)); } catch { say("This browser keeps nothing"); } };
+function views() {
+  const at = $("#own");
+  if (!at || at.childNodes.length) return;
+  const line = $("#q")?.value || "";
+  for (const v of own()) {
+    const a = document.createElement("a");
+    a.href = prefix + "runs?q=" + encodeURIComponent(v.line); a.textContent = v.name;
+    if (v.line === line) a.setAttribute("aria-current", "true");
+    at.append(a);
+  }
+  if (!line) return;
+  const known = own().find((v) => v.line === line), b = document.createElement("button");
+  b.type = "button"; b.className = "quiet"; b.textContent = known ? "Forget this view" : "+ Save view";
+  b.addEventListener("click", () => {
+    if (known) keep(own().filter((v) => v.line !== line));
+    else { const name = prompt("Name of the view", line.slice(0, 40)); if (!name) return; keep([...own(), { name, line }]); }
+    at.replaceChildren(); views();
+  });
+  at.append(b);
+}
+
+// Keys.
+const typing = (e) => e.target.closest?.("input:not([type=checkbox]), textarea, select") || e.target.isContentEditable;
+const rows = () => $$("tbody tr", main).filter((r) => r.dataset.href || $("a", r));
+function move(by) {
+  const all = rows(); if (!all.length) return;
+  const i = all.findIndex((r) => r.classList.contains("at"));
+  const to = all[Math.min(Math.max(i < 0 ? (by > 0 ? 0 : all.length - 1) : i + by, 0), all.length - 1)];
+  for (const r of all) r.classList.remove("at");
+  to.classList.add("at");
+  $("a", to)?.focus({ preventScroll: true });
+  to.scrollIntoView({ block: "nearest" });
+}
+let after = "";
+const goes = { r: "runs", f: "failures", q: "queues", w: "workers", s: "schedules", n: "start" };
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey) return;
+  if (e.key === "Escape" && typing(e)) { e.target.blur(); return; }
+  if (typing(e) || $("dialog[open]")) return;
+  if (after === "g") { after = ""; if (goes[e.key]) { e.preventDefault(); location.href = prefix + goes[e.key]; } return; }
+  const at = $("tr.at", main), tl = $("[data-timeline]");
+  const press = (s) => { const a = $(s, main); if (a) { e.preventDefault(); a.click(); } };
+  switch (e.key) {
+    case "j": move(1); break;
+    case "k": move(-1); break;
+    case "x": { const b = at && $("input[name=run]", at); if (b) { b.checked = !b.checked; many(); } break; }
+    case "Enter": if (at?.dataset.href && document.activeElement?.tagName !== "BUTTON" && !document.activeElement?.closest("a")) location.href = at.dataset.href; break;
+    case "/": if ($("#q")) { e.preventDefault(); $("#q").select(); } break;
+    case "g": after = "g"; setTimeout(() => { after = ""; }, 1500); break;
+    case "r": press("a[data-dialog][href*='/act/retry']"); if (at) { const b = $("input[name=run]", at); if (b) { b.checked = true; many(); $("[formaction$='/act/retry']")?.click(); } } break;
+    case "[": press("a[rel=prev], a[rel=first]"); break;
+    case "]": press("a[rel=next]"); break;
+    case ".": { const m = $("details.menu > summary"); if (m) { m.click(); $("a", m.parentElement)?.focus(); } break; }
+    case "?": help(); break;
+    case "+": case "=": case "-": case "0": case "ArrowLeft": case "ArrowRight":
+      if (tl) press("[data-key='" + (e.key === "=" ? "+" : e.key) + "']");
+  }
+});
+function help() {
+  const d = document.createElement("dialog");
+  const keys = [["j k", "next, previous row"], ["Enter", "open it"], ["x", "choose it"], ["r", "retry it"], ["/", "filter"], ["[ ]", "previous, next page"], [".", "actions"], ["+ - 0", "zoom the timeline"], ["← →", "earlier, later"], ["g r", "runs"], ["g f", "failures"], ["g q", "queues"], ["g w", "workers"], ["?", "this"]];
+  const box = document.createElement("div"), h = document.createElement("h1"), dl = document.createElement("dl"), b = document.createElement("button");
+  box.className = "dialog"; h.textContent = "Keys"; dl.className = "keys"; b.textContent = "Close";
+  for (const [k, t] of keys) { const dt = document.createElement("dt"), dd = document.createElement("dd"); dt.textContent = k; dd.textContent = t; dl.append(dt, dd); }
+  b.addEventListener("click", () => d.close());
+  box.append(h, dl, b); d.append(box); d.setAttribute("aria-label", "Keys");
+  d.addEventListener("close", () => d.remove());
+  document.body.append(d); d.showModal();
+}
+
+// Zoom by wheel, with ctrl or by pinching, around where the pointer is.
+let zoom = 0;
+main.addEventListener("wheel", (e) => {
+  const tl = e.target.closest?.("[data-timeline]"), track = e.target.closest?.(".track");
+  if (!tl || !track || !(e.ctrlKey || e.metaKey)) return;
+  e.preventDefault();
+  const from = +tl.dataset.from, to = +tl.dataset.to, total = +tl.dataset.total, box = track.getBoundingClientRect();
+  const at = from + (to - from) * Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1), by = e.deltaY < 0 ? 0.7 : 1.4;
+  const a = Math.max(0, Math.round(at - (at - from) * by)), b = Math.min(total, Math.round(at + (to - at) * by));
+  if (b - a < 10) return;
+  tl.dataset.from = a; tl.dataset.to = b;
+  clearTimeout(zoom);
+  zoom = setTimeout(() => { const u = new URL(location.href); u.searchParams.set("from", a); u.searchParams.set("to", b); u.searchParams.delete("row"); go(u.href, false); }, 60);
+}, { passive: false });
+
+function ready() {
+  for (const b of $$("[data-help]")) b.hidden = false;
+  views(); many(); tick();
+}
+ready();
+listen();

@@ -1,0 +1,127 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/httpauth"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Config configures a Handler. The zero value serves at / and answers to browsers of the same machine, which may do everything.
+type Config struct {
+	// Prefix is the path under which the handler is mounted, as /flows/; empty: /.
+	Prefix string
+	// Session lets people log in with a token. Without it and Proxy requests from other machines, and forwarded ones, are refused.
+	Session *httpauth.Session
+	// Proxy is trusted to say who asks; nil: no header is believed.
+	Proxy *httpauth.Proxy
+	// AllowUnauthenticated answers to everybody who reaches the handler, if nobody has to say who asks. Set it only where
+	// something else keeps strangers away: they may do everything.
+	AllowUnauthenticated bool
+	// Store is what the pages call the store, such as orders@redis; empty: nothing.
+	Store string
+	// Flags stand behind flowctl in the commands that the pages show, as --store sqlite:orders.db; empty: none.
+	Flags string
+	// MaxBody bounds the body of a request, in bytes; 0: workflow.DefaultMaxPayload and 64 KiB.
+	MaxBody int64
+	// Memory bounds what is kept of logs between requests, in bytes; 0: 64 MiB.
+	Memory int64
+	// Now says what time it is; nil: time.Now.
+	Now func() time.Time
+}
+
+// Handler serves the pages.
+type Handler struct {
+	service admin.Service
+	cfg     Config
+	mux     *http.ServeMux
+	origins *http.CrossOriginProtection
+	assets  *assets
+	pages   *templates
+	logs    *logs
+	once    *once
+	live    *live
+
+	identifier httpauth.Identifier // nil: nobody has to say who asks
+}
+
+// New returns the handler of a service.
+func New(s admin.Service, cfg Config) *Handler {
+	cfg.Prefix = path.Join("/", cfg.Prefix)
+	if cfg.Prefix != "/" {
+		cfg.Prefix += "/"
+	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
+	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	h := &Handler{service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets, logs: newLogs(cfg.Memory), once: newOnce(cfg.Now)}
+	h.identifier = identifier(&h.cfg)
+	h.pages = newTemplates(h)
+	h.live = newLive(h)
+	h.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, cfg.Prefix+"runs", http.StatusSeeOther)
+	})
+	for pattern, p := range pages {
+		h.mux.Handle("GET "+pattern, h.page(p))
+	}
+	for pattern, do := range forms {
+		h.mux.Handle("POST "+pattern, h.form(do))
+	}
+	h.mux.Handle("GET /runs/{id}/payload/{seq}", h.file(payloadFile))
+	h.mux.HandleFunc("GET /live", h.live.serve)
+	h.mux.Handle("/", h.page(nowhere))
+	return h
+}
+
+// policy lets a page load and ask only what this handler serves, and be in no frame.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP judges a request: from where it comes, who sends it, what it asks for. The first that does not
+// hold is the answer.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	rest, ok := strings.CutPrefix(r.URL.Path, h.cfg.Prefix)
+	if !ok {
+		if r.URL.Path+"/" == h.cfg.Prefix {
+			http.Redirect(w, r, h.cfg.Prefix, http.StatusMovedPermanently)
+			return
+		}
+		http.NotFound(w, r)
+		return
+	}
+	below := r.Clone(r.Context())
+	below.URL.Path, below.URL.RawPath = "/"+rest, ""
+	if raw, ok := strings.CutPrefix(r.URL.EscapedPath(), h.cfg.Prefix); ok && raw != rest {
+		below.URL.RawPath = "/" + raw
+	}
+	if strings.HasPrefix(below.URL.Path, "/assets/") { // the form to log in needs them
+		h.assets.ServeHTTP(w, below)
+		return
+	}
+	who, err := h.who(r)
+	unknown := errors.As(err, new(*admin.UnauthenticatedError)) && h.cfg.Session != nil
+	switch {
+	case (err == nil || unknown) && below.URL.Path == "/login":
+		h.login(w, below)
+	case (err == nil || unknown) && below.URL.Path == "/logout" && r.Method == http.MethodPost:
+		h.logout(w, below)
+	case unknown && r.Method == http.MethodGet && below.URL.Path != "/live":
+		http.Redirect(w, r, h.cfg.Prefix+"login", http.StatusSeeOther)
+	case err != nil:
+		h.fail(w, h.request(below, admin.Principal{}), err)
+	default:
+		h.mux.ServeHTTP(w, below.WithContext(withPrincipal(below.Context(), who)))
+	}
+}

@@ -1,0 +1,330 @@
+package console_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/admintest"
+	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/admin/httpauth"
+	"github.com/flowgen/flowgen/memstore"
+)
+
+// site is a console over a scene.
+type site struct {
+	*admintest.Scene
+	url    string
+	client *http.Client
+}
+
+func newSite(t *testing.T, cfg console.Config) *site {
+	t.Helper()
+	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	cfg.Prefix = "/flows"
+	server := httptest.NewServer(console.New(s.Direct, cfg))
+	t.Cleanup(server.Close)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{Scene: s, url: server.URL + "/flows/", client: &http.Client{Jar: jar, Timeout: time.Minute}}
+}
+
+func (s *site) do(r *http.Request) (int, string, http.Header) {
+	s.Helper()
+	answer, err := s.client.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer.StatusCode, string(b), answer.Header
+}
+
+// get returns a page, which must have this status.
+func (s *site) get(path string, want int) string {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	status, text, header := s.do(r)
+	if status != want {
+		s.Fatalf("GET %s: status %d, want %d\n%s", path, status, want, text)
+	}
+	if policy := header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'") {
+		s.Errorf("GET %s has the policy %q", path, policy)
+	}
+	if found := inline.FindString(text); found != "" {
+		s.Errorf("GET %s has %q, which the policy forbids", path, found)
+	}
+	return text
+}
+
+// inline is what the policy lets a browser refuse.
+var inline = regexp.MustCompile(`<style|<script[^>]*>[^<]|<[a-z][^>]* (style|on[a-z]+)=`)
+
+func (s *site) post(path string, form url.Values, want int) string {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	status, text, _ := s.do(r)
+	if status != want {
+		s.Fatalf("POST %s: status %d, want %d\n%s", path, status, want, text)
+	}
+	return text
+}
+
+// mainOf returns what differs between pages.
+func mainOf(text string) string {
+	if _, after, ok := strings.Cut(text, "<main"); ok {
+		text = after
+	}
+	return text[:min(len(text), 4000)]
+}
+
+func has(t testing.TB, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is missing in\n%s", w, mainOf(text))
+		}
+	}
+}
+
+func hasNot(t testing.TB, text string, unwanted ...string) {
+	t.Helper()
+	for _, w := range unwanted {
+		if strings.Contains(text, w) {
+			t.Errorf("%q is in\n%s", w, mainOf(text))
+		}
+	}
+}
+
+func TestOPS2_ListsFiltersAndCounts(t *testing.T) {
+	s := newSite(t, console.Config{Store: "orders@redis"})
+	has(t, s.get("runs", 200), "No runs yet", "orders@redis")
+	failed, good := s.Ended("bad", "order-1"), s.Ended("good", "order-2")
+	list := s.get("runs", 200)
+	has(t, list, failed, good, "order-1", "order-2", admintest.Workflow)
+	list = s.get("runs?q="+url.QueryEscape("status:failed"), 200)
+	has(t, list, failed, "<b>1</b>", "flowctl runs --status failed")
+	hasNot(t, list, good)
+	has(t, s.get("runs?q=order-2", 200), good)
+	has(t, s.get("runs?q=status:odd", 400), "there is no status")
+	has(t, s.get("runs?q=colour:red", 400), "a filter has no", "use status")
+	has(t, s.get("runs?q="+url.QueryEscape("workflow:no.such"), 200), "No run matches")
+	has(t, s.get("runs?q="+good, 200), "completed", "Timeline") // an id leads to its run
+	has(t, s.get("failures", 200), "the carrier is closed")
+	for _, page := range []string{"queues", "workers", "start"} {
+		has(t, s.get(page, 200), "<h1>")
+	}
+	has(t, s.get("no/such/page", 404), "there is no such page")
+}
+
+func TestOPS2_ARunSaysWhyItFailedAndWhatItDid(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Ended("bad", "order-1")
+	page := s.get("runs/"+run, 200)
+	has(t, page, "the carrier is closed", "admintest.label", "/act/retry?run="+run, "class=\"b failed\"")
+	hasNot(t, page, "/act/pause?") // it has ended
+	op := regexp.MustCompile(`\?op=\d+`).FindString(page)
+	has(t, s.get("runs/"+run+op, 200), "Arguments", "Repeat from here")
+	has(t, s.get("runs/"+run+"/events", 200), "step failed", "run created")
+	has(t, s.get("runs/"+run+"/data", 200), "what", "bad")
+	has(t, s.get("runs/"+run+"/tree", 200), run)
+	has(t, s.get("runs/"+run+"/event/1", 200), "#1 run created")
+	s.get("runs/"+run+"/event/99", 404)
+	s.get("runs/wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV", 404)
+	s.get("runs/order-1", 400)
+}
+
+// A form that is sent twice acts once, although no store keeps a key for the action.
+func TestOPS2_AFormThatIsSentTwiceActsOnce(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Ended("good", "")
+	page := s.get("act/restart?run="+run, 200)
+	key := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(page)
+	if key == nil {
+		t.Fatalf("the form has no key\n%s", page)
+	}
+	has(t, page, "flowctl restart "+run, "A new run begins from the start")
+	form := url.Values{"run": {run}, "key": {key[1]}}
+	has(t, s.post("act/restart", form, 200), "This is the new run")
+	s.post("act/restart", form, 200)
+	got, err := s.Direct.Runs(s.Context(), admin.Filter{})
+	if err != nil || len(got.Runs) != 2 {
+		t.Errorf("there are %d runs (%v), want 2", len(got.Runs), err)
+	}
+	form.Set("key", "another")
+	s.post("act/restart", form, 200)
+	if got, err = s.Direct.Runs(s.Context(), admin.Filter{}); err != nil || len(got.Runs) != 3 {
+		t.Errorf("there are %d runs (%v), want 3", len(got.Runs), err)
+	}
+}
+
+func TestOPS2_ActsOnSeveralAndSaysWhichWereRefused(t *testing.T) {
+	s := newSite(t, console.Config{})
+	open, ended := s.Start("wait", ""), s.Ended("good", "")
+	s.Until(open, "waiting")
+	has(t, s.get("act/cancel?run="+open+"&run="+ended, 200), "Cancel 1 of 2 runs", "it is completed")
+	text := s.post("act/cancel", url.Values{"run": {open, ended}, "reason": {"ordered twice"}}, 207)
+	has(t, text, "done", ended)
+	s.Until(open, "cancelled")
+	s.post("act/cancel", url.Values{"run": {ended}}, 409)
+	s.post("act/cancel", url.Values{}, 400)
+	s.post("act/explode", url.Values{"run": {open}}, 404)
+}
+
+func TestOPS2_StartsARunAndKeepsWhatWasTyped(t *testing.T) {
+	s := newSite(t, console.Config{})
+	text := s.post("start", url.Values{"workflow": {admintest.Workflow}, "input": {`{"what":`}, "id": {"order-9"}}, 400)
+	has(t, text, "the input is no JSON", `value="order-9"`)
+	has(t, s.post("start", url.Values{"workflow": {admintest.Workflow}, "input": {`{"what":"good"}`}, "id": {"order-9"}, "tags": {"region=eu"}}, 200), "order-9", "region")
+}
+
+// Names and payloads come from everywhere. They are shown as text, and what cannot be seen is made visible.
+func TestOPS2_HostileNamesAndPayloadsAreText(t *testing.T) {
+	s := newSite(t, console.Config{})
+	id := "<script>alert(1)</script>\u202e\"'`{{.}}"
+	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
+	for i, input := range []string{
+		`{"what":"<img src=x onerror=alert(1)>\u202e\u0000\u001b[31m"}`, `{"what":"` + strings.Repeat("x", 1<<20) + `"}`, `{"what":"x","deep":` + deep + `}`,
+	} {
+		got, err := s.Direct.Start(s.Context(), admin.Start{Workflow: admintest.Workflow, Input: admin.Payload(input), ID: fmt.Sprint(id, i), Hold: true, Tags: map[string]string{"<b>": "</dd><script>"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range []string{"runs", "runs/" + got.Run, "runs/" + got.Run + "/events", "runs/" + got.Run + "/data", "runs/" + got.Run + "/event/1", "runs/" + got.Run + "/tree", "act/cancel?run=" + got.Run} {
+			text := s.get(page, 200)
+			hasNot(t, text, "<script>", "<img", "\u202e", "\x1b", "\x00")
+			if len(text) > 120_000 {
+				t.Errorf("%s has %d bytes", page, len(text))
+			}
+		}
+	}
+	has(t, s.get("runs", 200), `&lt;script&gt;`, `\u202e`)
+}
+
+func TestOPS2_StrangersAndOtherOriginsAreRefused(t *testing.T) {
+	s := newSite(t, console.Config{})
+	ask := func(method, path string, change func(r *http.Request)) int {
+		r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader("run=x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(r)
+		status, _, _ := s.do(r)
+		return status
+	}
+	for name, change := range map[string]func(r *http.Request){
+		"another host": func(r *http.Request) { r.Host = "flows.example.com" },
+		"forwarded":    func(r *http.Request) { r.Header.Set("X-Forwarded-For", "10.0.0.7") },
+	} {
+		if status := ask("GET", "runs", change); status != 403 {
+			t.Errorf("%s: status %d, want 403", name, status)
+		}
+	}
+	if status := ask("POST", "act/cancel", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }); status != 403 {
+		t.Errorf("a page of another origin: status %d, want 403", status)
+	}
+}
+
+// The console decides nothing by itself: a viewer sees no payloads and is offered nothing to do.
+func TestOPS2_RolesDecideWhatIsShownAndOffered(t *testing.T) {
+	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
+	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := httpauth.NewSession(tokens, httpauth.SessionConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, console.Config{Session: session})
+	run := s.Ended("bad", "order-1")
+	has(t, s.get("runs", 200), "Log in")
+	has(t, s.post("login", url.Values{"token": {"wrong"}}, 401), "Log in")
+	has(t, s.post("login", url.Values{"token": {secret}}, 200), "ada", "order-1")
+	page := s.get("runs/"+run, 200)
+	has(t, page, "the carrier is closed", "viewer")
+	hasNot(t, page, "/act/")
+	hasNot(t, s.get("runs/"+run+"/events", 200), "&#34;what&#34;")
+	s.get("runs/"+run+"/payload/1", 404)
+	s.post("act/retry", url.Values{"run": {run}}, 403)
+	has(t, s.post("logout", nil, 200), "Log in")
+	has(t, s.get("runs/"+run, 200), "Log in")
+}
+
+func TestOPS2_UpdatesComeWhileSomebodyLooks(t *testing.T) {
+	s := newSite(t, console.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"live?page="+url.QueryEscape("/runs?q="), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	run := s.Start("wait", "order-live")
+	var got bytes.Buffer
+	b := make([]byte, 32<<10)
+	for !strings.Contains(got.String(), run) {
+		n, err := answer.Body.Read(b)
+		got.Write(b[:n])
+		if err != nil {
+			t.Fatalf("the stream ended with %v before the run was in it", err)
+		}
+	}
+	hasNot(t, got.String(), "<!doctype")
+}
+
+func TestOPS2_AssetsAreSmallAndKept(t *testing.T) {
+	var short bytes.Buffer
+	z := gzip.NewWriter(&short)
+	for _, name := range []string{"assets/console.css", "assets/console.js"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) > 28<<10 {
+			t.Errorf("%s has %d bytes, want at most 28 KB", name, len(b))
+		}
+		_, _ = z.Write(b)
+	}
+	_ = z.Close()
+	if short.Len() > 20<<10 {
+		t.Errorf("styles and scripts have %d bytes compressed, want at most 20 KB", short.Len())
+	}
+	s := newSite(t, console.Config{})
+	at := regexp.MustCompile(`/flows/(assets/console-[0-9a-f]{12}\.css)`).FindStringSubmatch(s.get("runs", 200))
+	if at == nil {
+		t.Fatal("the page names no styles")
+	}
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+at[1], nil)
+	if status, _, header := s.do(r); status != 200 || !strings.Contains(header.Get("Cache-Control"), "immutable") || !strings.HasPrefix(header.Get("Content-Type"), "text/css") {
+		t.Errorf("the styles: status %d, header %v", status, header)
+	}
+}

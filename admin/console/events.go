@@ -1,0 +1,214 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// eventsPerPage is how many rows a page of a log has.
+const eventsPerPage = 200
+
+// eventsView is a page of a log.
+type eventsView struct {
+	Rows        []eventRow
+	Older, Next string
+	Last        string
+	From        uint64
+	Err         *admin.Problem
+}
+
+type eventRow struct {
+	Seq    uint64
+	Time   time.Time
+	After  string // since the event before
+	Type   string
+	What   string
+	Detail string
+	Bad    bool
+	Link   string
+}
+
+func eventsTab(q *request, v *runView) (any, error) {
+	from := seqOf(q.query.Get("from"))
+	if from == 0 || from > v.Events {
+		from = 1
+	}
+	page := &eventsView{From: from}
+	var before time.Time
+	err := events(q.ctx(), q.service, v.ID, from, min(from+eventsPerPage-1, v.Events), func(e *admin.Event) {
+		r := eventRow{
+			Seq: e.Seq, Time: e.Time, Type: e.Type, What: visible(cut(120, firstOf(e.Key, e.Name))), Detail: detail(q.now, e), Bad: e.Failure != nil,
+			Link: link(q.h.cfg.Prefix, "runs", v.ID, "event", strconv.FormatUint(e.Seq, 10)),
+		}
+		if !before.IsZero() {
+			r.After = "+" + took(e.Time.Sub(before))
+		}
+		before = e.Time
+		page.Rows = append(page.Rows, r)
+	})
+	page.Err = admin.ProblemOf(err)
+	at := func(from uint64) string {
+		return link(q.h.cfg.Prefix, "runs", v.ID, "events") + "?from=" + strconv.FormatUint(from, 10)
+	}
+	if from > 1 {
+		page.Older = at(max(from, eventsPerPage+1) - eventsPerPage)
+	}
+	if from+eventsPerPage <= v.Events {
+		page.Next = at(from + eventsPerPage)
+		page.Last = at(v.Events - min(v.Events-1, eventsPerPage-1))
+	}
+	return page, nil
+}
+
+func firstOf(all ...string) string {
+	for _, s := range all {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// events calls f with a part of a log. One at a time is in memory, however large they are.
+func events(ctx context.Context, s admin.Service, run string, from, to uint64, f func(e *admin.Event)) error {
+	if from > to {
+		return nil
+	}
+	for e, err := range s.Follow(ctx, run, from) {
+		if err != nil {
+			return err
+		}
+		f(&e)
+		if e.Seq >= to {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// detail says on one line what an event carries.
+func detail(now time.Time, e *admin.Event) string {
+	s := ""
+	if e.Attempt > 1 {
+		s = fmt.Sprintf("attempt %d  ", e.Attempt)
+	}
+	switch {
+	case e.Failure != nil:
+		s += cut(110, e.Failure.Message)
+	case len(e.Payload) > 0:
+		s += cut(110, string(e.Payload[:min(len(e.Payload), 500)]))
+	case e.Reason != "":
+		s += cut(110, e.Reason)
+	case e.Next != "":
+		s += e.Next
+	}
+	if !e.Due.IsZero() {
+		s += "  due " + ago(now, e.Due)
+	}
+	if e.By != "" {
+		s += "  by " + cut(40, e.By)
+	}
+	return s
+}
+
+// eventView is one event, whole.
+type eventView struct {
+	admin.Event
+	Payload *payloadView
+	Failure *admin.Failure
+	Raw     string // address of the payload as it is
+	Before  string
+	After   string
+}
+
+func eventTab(q *request, v *runView) (any, error) {
+	n := seqOf(q.path("seq"))
+	if n == 0 || n > v.Events {
+		return nil, admin.NewProblem(admin.CodeNotFound, fmt.Sprintf("the log has no event %.20q", q.path("seq")), fmt.Sprintf("it has those from 1 to %d", v.Events))
+	}
+	var got *eventView
+	at := func(n uint64) string {
+		return link(q.h.cfg.Prefix, "runs", v.ID, "event", strconv.FormatUint(n, 10))
+	}
+	err := events(q.ctx(), q.service, v.ID, n, n, func(e *admin.Event) {
+		got = &eventView{Event: *e, Payload: payloadOf(e.Payload), Failure: e.Failure, Raw: link(q.h.cfg.Prefix, "runs", v.ID, "payload", strconv.FormatUint(n, 10))}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n > 1 {
+		got.Before = at(n - 1)
+	}
+	if n < v.Events {
+		got.After = at(n + 1)
+	}
+	return got, nil
+}
+
+// payloadFile sends what an event carries, to be saved: a browser shows nothing of it.
+func payloadFile(q *request, w http.ResponseWriter) error {
+	n := seqOf(q.path("seq"))
+	page, err := q.service.Events(q.ctx(), q.path("id"), max(n, 1), 1)
+	if err != nil {
+		return err
+	}
+	if n == 0 || len(page.Events) == 0 || len(page.Events[0].Payload) == 0 {
+		return admin.NewProblem(admin.CodeNotFound, "there is no payload", "look at the event: it may have none, or you may not see it")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fmt.Sprintf("event-%d.json", n)))
+	_, _ = w.Write(page.Events[0].Payload) // a reader that has gone needs nothing
+	return nil
+}
+
+// operationView is what a run has begun, with its events.
+type operationView struct {
+	operation
+	Kind, Name, Key string
+	Args, Result    *payloadView
+	Failure         *admin.Failure
+	Events          []eventRow
+	Fork            string // the address of the action; empty: it cannot be repeated from here
+	Run             string
+	Close           string
+}
+
+// operationOf returns the operation that an event has created; nil: there is none.
+func operationOf(q *request, v *runView, ops []operation, n uint64) *operationView {
+	for i := range ops {
+		if ops[i].seq != n {
+			continue
+		}
+		o := &operationView{operation: ops[i], Kind: ops[i].kind, Name: ops[i].name, Key: ops[i].key, Run: ops[i].note.next, Close: changed(q, "op", "")}
+		if o.kind == "step" && contains(v.Actions, "fork") {
+			o.Fork = actLink(q, "fork", v.ID) + "&step=" + queryEscape(o.key)
+		}
+		o.read(q, v)
+		return o
+	}
+	return nil
+}
+
+// operationEvents bounds how much of a log is read for the events of an operation.
+const operationEvents = 2000
+
+// read fills in what is in the log of an operation, as far as it is close to its beginning.
+func (o *operationView) read(q *request, v *runView) {
+	_ = events(q.ctx(), q.service, v.ID, o.seq, min(o.seq+operationEvents, v.Events), func(e *admin.Event) {
+		if e.Ref != o.seq || len(o.Events) >= 50 {
+			return
+		}
+		if e.Creates {
+			o.Args = payloadOf(e.Payload)
+		} else if len(e.Payload) > 0 {
+			o.Result = payloadOf(e.Payload)
+		}
+		o.Failure = e.Failure
+		o.Events = append(o.Events, eventRow{Seq: e.Seq, Time: e.Time, Type: e.Type, Detail: detail(q.now, e), Bad: e.Failure != nil, Link: link(q.h.cfg.Prefix, "runs", v.ID, "event", strconv.FormatUint(e.Seq, 10))})
+	})
+}

@@ -1,0 +1,64 @@
+package console
+
+import (
+	"github.com/flowgen/flowgen/admin"
+)
+
+// fleetPage is the list of a part of the fleet, one page of it.
+type fleetPage struct {
+	Workers   []admin.Worker
+	Queues    []admin.Queue
+	Pools     []admin.Pool
+	NoPools   *admin.Problem
+	Schedules []admin.Schedule
+	Next      string
+	Command   string
+}
+
+func workersPage(q *request) (*view, error) {
+	page, err := q.service.Workers(q.ctx(), admin.FleetFilter{Cursor: q.query.Get("cursor")})
+	if err != nil {
+		return nil, err
+	}
+	l := &fleetPage{Workers: page.Workers, Next: nextPage(q, page.Cursor), Command: q.h.command("workers")}
+	return &view{name: "workers", Title: "Workers", Nav: "workers", Live: true, Data: l}, nil
+}
+
+func queuesPage(q *request) (*view, error) {
+	page, err := q.service.Queues(q.ctx(), admin.FleetFilter{Cursor: q.query.Get("cursor")})
+	if err != nil {
+		return nil, err
+	}
+	l := &fleetPage{Queues: page.Queues, Next: nextPage(q, page.Cursor), Command: q.h.command("queues")}
+	pools, err := q.service.Pools(q.ctx(), admin.PoolFilter{})
+	l.Pools, l.NoPools = pools.Pools, admin.ProblemOf(err) // queues are shown without them
+	return &view{name: "queues", Title: "Queues and limits", Nav: "queues", Live: true, Data: l}, nil
+}
+
+func schedulesPage(q *request) (*view, error) {
+	page, err := q.service.Schedules(q.ctx(), admin.ScheduleFilter{Cursor: q.query.Get("cursor")})
+	if err != nil {
+		return nil, err
+	}
+	l := &fleetPage{Schedules: page.Schedules, Next: nextPage(q, page.Cursor), Command: q.h.command("schedules")}
+	return &view{name: "schedules", Title: "Schedules", Nav: "schedules", Live: true, Data: l}, nil
+}
+
+// nextPage returns the address of the page after a cursor; empty: there is none.
+func nextPage(q *request, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	return changed(q, "cursor", cursor)
+}
+
+// treeView is a run and those below it.
+type treeView struct{ admin.Tree }
+
+func treeTab(q *request, v *runView) (any, error) {
+	tree, err := q.service.Tree(q.ctx(), v.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &treeView{tree}, nil
+}

@@ -1,0 +1,231 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// request is a request whose sender is known.
+type request struct {
+	h       *Handler
+	r       *http.Request
+	who     admin.Principal
+	service admin.Service // as the sender may use it
+	now     time.Time
+	query   url.Values
+}
+
+func (h *Handler) request(r *http.Request, who admin.Principal) *request {
+	who.Face = admin.FaceConsole
+	return &request{h: h, r: r, who: who, service: admin.As(h.service, who), now: h.cfg.Now(), query: r.URL.Query()}
+}
+
+func (q *request) ctx() context.Context    { return q.r.Context() }
+func (q *request) path(name string) string { return q.r.PathValue(name) }
+
+// view is a page before it is drawn.
+type view struct {
+	name   string // of its template
+	Title  string
+	Nav    string // the part of the console that it belongs to
+	Status int    // of HTTP; 0: 200
+	Live   bool   // it is drawn again when what it shows has changed
+	Run    string // the run that it is about: then it changes with the log of that
+	Data   any
+}
+
+// a page returns what a request is shown.
+type page func(q *request) (*view, error)
+
+// pages has the patterns of all pages.
+var pages = map[string]page{
+	"/runs":                  runsPage,
+	"/runs/{id}":             runPage("timeline", timelineTab),
+	"/runs/{id}/events":      runPage("events", eventsTab),
+	"/runs/{id}/data":        runPage("data", dataTab),
+	"/runs/{id}/event/{seq}": runPage("event", eventTab),
+	"/runs/{id}/tree":        runPage("tree", treeTab),
+	"/act/{verb}":            actPage,
+	"/failures":              failuresPage,
+	"/queues":                queuesPage,
+	"/workers":               workersPage,
+	"/schedules":             schedulesPage,
+	"/start":                 startPage,
+}
+
+// forms has the patterns of what changes something. Each answers with a redirection, or with a view.
+var forms = map[string]func(q *request) (to string, v *view, err error){
+	"/act/{verb}": act,
+	"/start":      start,
+}
+
+func nowhere(*request) (*view, error) {
+	return nil, admin.NewProblem(admin.CodeNotFound, "there is no such page", "go to the list of runs")
+}
+
+// page serves a page.
+func (h *Handler) page(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := h.request(r, principalOf(r.Context()))
+		v, err := p(q)
+		if to, ok := errors.AsType[*redirection](err); ok {
+			http.Redirect(w, r, to.to, http.StatusSeeOther)
+			return
+		}
+		if err != nil {
+			h.fail(w, q, err)
+			return
+		}
+		h.show(w, q, v)
+	})
+}
+
+// redirection says that what was asked for is at another address.
+type redirection struct{ to string }
+
+// Error says where it is.
+func (r *redirection) Error() string { return "it is at " + r.to }
+
+// form serves what changes something.
+func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := h.request(r, principalOf(r.Context()))
+		r.Body = http.MaxBytesReader(w, r.Body, h.cfg.MaxBody)
+		if err := r.ParseForm(); err != nil {
+			p := admin.NewProblem(admin.CodeInput, "the form cannot be read: "+err.Error(), "send less, or use flowctl")
+			h.fail(w, q, p)
+			return
+		}
+		to, v, err := do(q)
+		switch {
+		case err != nil:
+			h.fail(w, q, err)
+		case to != "":
+			http.Redirect(w, r, to, http.StatusSeeOther)
+		default:
+			h.show(w, q, v)
+		}
+	})
+}
+
+// file serves something to be saved.
+func (h *Handler) file(do func(q *request, w http.ResponseWriter) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := h.request(r, principalOf(r.Context()))
+		if err := do(q, w); err != nil {
+			h.fail(w, q, err)
+		}
+	})
+}
+
+// fail shows a problem.
+func (h *Handler) fail(w http.ResponseWriter, q *request, err error) {
+	p := admin.ProblemOf(err)
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	h.show(w, q, &view{name: "problem", Title: p.Title, Status: p.Status, Data: p})
+}
+
+// show draws a page, and sends it when it is whole.
+func (h *Handler) show(w http.ResponseWriter, q *request, v *view) {
+	var b bytes.Buffer
+	if err := h.pages.draw(&b, q, v, partOf(q.ctx())); err != nil {
+		http.Error(w, "the page cannot be drawn", http.StatusInternalServerError) // what a template does wrong, a test finds
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if v.Status != 0 {
+		w.WriteHeader(v.Status)
+	}
+	_, _ = b.WriteTo(w) // a reader that has gone needs nothing
+}
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates draws pages.
+type templates struct {
+	h   *Handler
+	all map[string]*template.Template
+}
+
+func newTemplates(h *Handler) *templates {
+	t := &templates{h: h, all: map[string]*template.Template{}}
+	base := template.Must(template.New("").Funcs(t.functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err) // they are in the binary
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		t.all[name] = template.Must(template.Must(base.Clone()).ParseFS(templateFiles, "templates/"+f.Name()))
+	}
+	return t
+}
+
+// drawn is what the templates see.
+type drawn struct {
+	*view
+	Prefix  string
+	Store   string
+	Who     admin.Principal
+	Now     time.Time
+	Self    string // the address of the page, to be asked for again
+	Refresh string // the address of its updates; empty: it has none
+	Menu    []menuItem
+	Logout  bool
+}
+
+// menuItem is a part of the console.
+type menuItem struct{ At, Name string }
+
+// menu are the parts of the console.
+var menu = []menuItem{{"runs", "Runs"}, {"failures", "Failures"}, {"queues", "Queues"}, {"workers", "Workers"}, {"schedules", "Schedules"}, {"start", "Start"}}
+
+func (t *templates) drawn(q *request, v *view) *drawn {
+	d := &drawn{view: v, Prefix: t.h.cfg.Prefix, Store: t.h.cfg.Store, Who: q.who, Now: q.now, Menu: menu, Logout: t.h.cfg.Session != nil && q.who.Name != "", Self: t.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")}
+	if v.Live {
+		d.Refresh = t.h.cfg.Prefix + "live?" + url.Values{"page": {q.r.URL.RequestURI()}}.Encode()
+	}
+	return d
+}
+
+// draw draws a page, or the part of it that changes.
+func (t *templates) draw(w io.Writer, q *request, v *view, part string) error {
+	return t.all[v.name].ExecuteTemplate(w, part, t.drawn(q, v))
+}
+
+// The parts of a page.
+const (
+	wholePage = "page"
+	mainPart  = "main"
+)
+
+type partKey struct{}
+
+// onlyMain lets a page be drawn without what does not change.
+func onlyMain(ctx context.Context) context.Context {
+	return context.WithValue(ctx, partKey{}, mainPart)
+}
+
+func partOf(ctx context.Context) string {
+	part, ok := ctx.Value(partKey{}).(string)
+	if !ok {
+		return wholePage
+	}
+	return part
+}

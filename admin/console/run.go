@@ -1,0 +1,151 @@
+package console
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// runView is what each page of a run shows.
+type runView struct {
+	admin.Run
+	Tab     string
+	Tabs    []tab
+	Why     *why
+	Took    time.Duration
+	Main    []string // actions that stand beside the name
+	More    []string // the others
+	Did     *did
+	Command string
+	Body    any // of the tab
+}
+
+type tab struct {
+	Name, Text, Count string
+}
+
+// why says why a run does not go on.
+type why struct {
+	Kind    string // as a status, for its colour
+	Title   string
+	Text    string
+	Frees   string // what lets it go on
+	Failure *admin.Failure
+	Group   string
+	Retries []admin.Retry
+}
+
+// did says what was done with the run just now.
+type did struct {
+	Verb, From string
+}
+
+// a runTab returns what a page of a run shows below its head.
+type runTab func(q *request, v *runView) (any, error)
+
+// mainActions stand beside the name of a run, if it takes them now.
+var mainActions = []string{"resume", "release", "retry", "resume-new", "pause", "cancel"}
+
+// runPage returns the page that shows a tab of a run.
+func runPage(name string, body runTab) page {
+	return func(q *request) (*view, error) {
+		r, err := q.service.Run(q.ctx(), q.path("id"))
+		if err != nil {
+			return nil, err
+		}
+		v := &runView{Run: r, Tab: name, Took: lasted(q.now, &r), Why: whyOf(q.now, &r), Command: q.h.command("show", r.ID)}
+		v.Tabs = []tab{{"timeline", "Timeline", ""}, {"events", "Events", number(r.Events)}, {"data", "Input & result", ""}, {"tree", "Tree", ""}}
+		for _, verb := range mainActions {
+			if contains(r.Actions, verb) && len(v.Main) < 2 {
+				v.Main = append(v.Main, verb)
+			}
+		}
+		for _, verb := range r.Actions {
+			if !contains(v.Main, verb) && verb != "fork" { // which needs a step: it is offered there
+				v.More = append(v.More, verb)
+			}
+		}
+		if verb := q.query.Get("did"); contains(admin.Actions(), verb) {
+			v.Did = &did{Verb: verb, From: q.query.Get("of")}
+		}
+		if v.Body, err = body(q, v); err != nil {
+			return nil, err
+		}
+		title := r.WorkflowID
+		if title == "" {
+			title = r.Workflow
+		}
+		return &view{name: name, Title: title + " · " + r.Status, Nav: "runs", Live: r.EndedAt.IsZero() && name != "event", Run: r.ID, Data: v}, nil
+	}
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// whyOf says why a run does not go on, or how it has ended other than well; nil: there is nothing to say.
+func whyOf(now time.Time, r *admin.Run) *why {
+	w := &why{Kind: r.Status, Group: r.Group, Failure: r.Failure, Retries: r.Retries}
+	switch {
+	case r.Status == "blocked":
+		w.Title = "Blocked: the code of the workers does not fit what this run has done"
+		w.Text = r.Blocked
+		w.Frees = "It goes on by itself once a worker with fitting code serves it. Nothing of it is lost. Terminate ends it without its code."
+	case r.Status == "failed":
+		w.Title = "Failed"
+		w.Frees = "Retry goes on in a new run where this one has failed: what is done already is not done again."
+	case r.Status == "cancelled" && r.Failure != nil:
+		w.Title = "Cancelled"
+		w.Frees = "Resume goes on in a new run where this one was stopped."
+	case r.Unserved:
+		w.Kind = "blocked"
+		w.Title = "No worker serves it"
+		w.Text = "No worker that lives serves workflow " + r.Workflow + " on queue " + r.Queue + "."
+		w.Frees = "Start a worker that registers this workflow and serves this queue."
+	case len(r.Retries) > 0:
+		w.Kind = "retrying"
+		w.Title = "Retrying " + plural(len(r.Retries), "step", "steps")
+		w.Frees = "It goes on by itself: each step is tried again as its policy says."
+	case r.Status == "paused":
+		w.Title = "Paused by somebody"
+		w.Frees = "Resume lets it go on."
+	case r.Status == "held":
+		w.Title = "On hold: it was started so that somebody releases it"
+		w.Frees = "Release lets it begin."
+	case r.Status == "waiting" && len(r.Waits) > 0:
+		w.Title = "Waits for " + strings.Join(r.Waits, ", ")
+		if !r.WaitsSince.IsZero() {
+			w.Text = "Since " + ago(now, r.WaitsSince) + "."
+		}
+	default:
+		return nil
+	}
+	return w
+}
+
+// seqOf reads the number of an event; 0: it is none.
+func seqOf(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// dataView is what goes into a run and comes out of it.
+type dataView struct {
+	Input, Result *payloadView
+	Last          uint64 // number of the last event
+}
+
+func dataTab(q *request, v *runView) (any, error) {
+	d := &dataView{Input: payloadOf(v.Input), Result: payloadOf(v.Result), Last: v.Events}
+	return d, nil
+}

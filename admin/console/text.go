@@ -1,0 +1,152 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// functions are what templates call.
+func (t *templates) functions() template.FuncMap {
+	return template.FuncMap{
+		"asset":   func(name string) string { return t.h.cfg.Prefix + "assets/" + t.h.assets.hashed(name) },
+		"link":    func(parts ...string) string { return link(t.h.cfg.Prefix, parts...) },
+		"visible": visible,
+		"cut":     cut,
+		"number":  number[int],
+		"seq":     number[uint64],
+		"took":    took,
+		"ago":     ago,
+		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+		"instant": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"size":    size,
+		"word":    word,
+		"can":     func(p admin.Principal, role string) bool { return p.Role.Allows(admin.Role(role)) },
+		"plural":  plural,
+		"list":    func(all ...any) []any { return all },
+		"status":  func(r admin.Run) string { return statusOf(&r) },
+		"doing":   func(now time.Time, r admin.Run) string { return nowOf(now, &r) },
+		"lasted":  func(now time.Time, r admin.Run) string { return took(lasted(now, &r)) },
+		"verb":    func(name string) verb { return verbs[name] },
+		"act":     func(name, run string) string { return t.h.cfg.Prefix + "act/" + name + "?run=" + queryEscape(run) },
+		"query":   queryEscape,
+		"sorted":  func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+	}
+}
+
+// visible replaces what would be seen as something else, or not at all: control characters, and marks that turn
+// the direction of writing round. Line ends and tabs stay.
+func visible(s string) string {
+	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool {
+	return !unicode.IsPrint(r) && r != '\n' && r != '\t'
+}
+
+// cut returns the beginning of a text, by characters, on one line.
+func cut(n int, s string) string {
+	if len(s) > 4*n+4 { // the rest is not looked at
+		s = s[:4*n+4]
+		for len(s) > 0 && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && !utf8.RuneStart(s[len(s)-1]) {
+			s = s[:len(s)-1]
+		}
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) <= n {
+		return visible(s)
+	}
+	return visible(string([]rune(s)[:n-1])) + "…"
+}
+
+// number writes a number with a comma before each three digits.
+func number[N int | uint64](n N) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// took writes a duration by its two largest units or so.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "0 ms"
+	case d < time.Second:
+		return fmt.Sprint(d.Milliseconds(), " ms")
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	case d < time.Minute:
+		return fmt.Sprint(int(d.Seconds()), " s")
+	case d < time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60), " 0 s")
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60), " 0 min")
+	}
+	return fmt.Sprint(int(d.Hours())/24, " d")
+}
+
+// ago says how long before now a time is, or how long after it.
+func ago(now, t time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case d < -time.Second:
+		return "in " + roughly(-d)
+	case d < time.Second:
+		return "now"
+	}
+	return roughly(d) + " ago"
+}
+
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprint(int(d.Seconds()), " s")
+	case d < time.Hour:
+		return fmt.Sprint(int(d.Minutes()), " min")
+	case d < 48*time.Hour:
+		return fmt.Sprint(int(d.Hours()), " h")
+	}
+	return fmt.Sprint(int(d.Hours())/24, " d")
+}
+
+func size(n int) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprint(n, " B")
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + many
+}
+
+// word writes the name of something without what separates its parts.
+func word(s string) string { return strings.ReplaceAll(s, "_", " ") }

@@ -1,0 +1,482 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// The bounds of a timeline: more would be too much for a browser, and for people.
+const (
+	rowsPerTimeline = 80
+	maxBars         = 400
+	maxAttempts     = 8  // of a row: those between are drawn as one
+	fanned          = 6  // so many branches of one operation are drawn one by one
+	cells           = 40 // of the density of many operations
+)
+
+// timelineView is the picture of a run over time.
+type timelineView struct {
+	Rows     []row
+	Ticks    []tick
+	From, To int64 // of the window, in milliseconds since the run began
+	Total    int64
+	Window   string
+	In, Out  string // addresses of other windows
+	Left, Right,
+	Fit string
+	Show       string // all, open or failed
+	Shows      []choice
+	More, Less string // addresses of the rows that follow, and of those before
+	First, Of  int
+	Operation  *operationView
+	Err        *admin.Problem
+	Events     uint64
+	Now        string // where now is, in percent; empty: outside
+}
+
+type choice struct {
+	Name, Link string
+	Current    bool
+}
+
+// tick is a line of the scale.
+type tick struct{ X, Text string }
+
+// row is one line of the timeline.
+type row struct {
+	ID    string
+	Depth int
+	Label string
+	Sub   string // what tells it from others of the same name
+	Kind  string
+	State string
+	Text  string // what is known of it
+	Took  string
+	Bars  []bar
+	Link  string // shows its operation
+	Count int    // of operations that are drawn as one; 0: one
+	Bad   int
+	Open  string // the address at which it is expanded
+	Close string
+	Run   string // another run that it is
+	Here  bool
+}
+
+// bar is a part of a row. Numbers are in percent of the window.
+type bar struct {
+	Kind   string // done, failed, open, interrupted, cancelled: attempts; retry, queued, wait: between; cell
+	X, W   string
+	Y, H   string
+	Cut    bool // it goes on beyond the window
+	Number int  // of the attempt
+}
+
+// window is the part of a run's time that is drawn.
+type window struct {
+	start    int64 // Unix time in milliseconds
+	from, to int64 // since start
+	now      int64 // Unix time in milliseconds
+	ended    bool
+}
+
+func (w *window) place(begin, end int64) (x, width float64, ok bool) {
+	if end == 0 {
+		end = w.now
+	}
+	a, b := begin-w.start-w.from, end-w.start-w.from
+	span := w.to - w.from
+	if b < 0 || a > span {
+		return 0, 0, false
+	}
+	a, b = max(a, 0), min(max(b, a), span)
+	x = 100 * float64(a) / float64(span)
+	width = max(100*float64(b-a)/float64(span), 0.25)
+	return min(x, 99.75), min(width, 100-min(x, 99.75)), true
+}
+
+func percent(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) + "%" }
+
+func timelineTab(q *request, v *runView) (any, error) {
+	t := &timelineView{Events: v.Events, Show: q.query.Get("show")}
+	if t.Show != "open" && t.Show != "failed" {
+		t.Show = "all"
+	}
+	var ops []operation
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
+		ops = s.operations()
+		t.Err = admin.ProblemOf(err)
+	})
+	w := windowOf(q, v)
+	t.From, t.To, t.Total = w.from, w.to, w.whole()
+	t.Window = took(time.Duration(w.to-w.from) * time.Millisecond)
+	t.links(q)
+	t.Ticks = ticks(&w)
+	if x, _, ok := w.place(w.now, w.now); ok && !w.ended {
+		t.Now = percent(x)
+	}
+	t.draw(q, v, &w, ops)
+	if n := seqOf(q.query.Get("op")); n > 0 {
+		t.Operation = operationOf(q, v, ops, n)
+	}
+	return t, nil
+}
+
+// windowOf returns the part of the run that a request asks for.
+func windowOf(q *request, v *runView) window {
+	w := window{start: v.CreatedAt.UnixMilli(), now: q.now.UnixMilli(), ended: !v.EndedAt.IsZero()}
+	if w.ended {
+		w.now = v.EndedAt.UnixMilli()
+	}
+	w.now = max(w.now, w.start)
+	whole := w.whole()
+	w.from = number64(q.query.Get("from"), 0)
+	w.to = number64(q.query.Get("to"), whole)
+	w.from = min(max(w.from, 0), whole)
+	w.to = min(w.to, whole)
+	if w.to <= w.from {
+		w.from, w.to = 0, whole
+	}
+	return w
+}
+
+// whole returns how long the run is, with some room on the right if it goes on.
+func (w *window) whole() int64 {
+	long := w.now - w.start
+	if !w.ended {
+		long += long / 20
+	}
+	return max(long, 10)
+}
+
+func number64(s string, otherwise int64) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+// links fills in the addresses of other windows and of other rows.
+func (t *timelineView) links(q *request) {
+	to := func(from, to int64) string {
+		if to-from < 10 || from < 0 {
+			return ""
+		}
+		return changed(q, "from", strconv.FormatInt(from, 10), "to", strconv.FormatInt(min(to, t.Total), 10), "row", "")
+	}
+	span := t.To - t.From
+	t.In = to(t.From+span/4, t.To-span/4)
+	if span < t.Total {
+		t.Out = to(max(t.From-span/2, 0), t.To+span/2)
+		t.Fit = changed(q, "from", "", "to", "", "row", "")
+		if t.From > 0 {
+			t.Left = to(max(t.From-span/2, 0), max(t.From-span/2, 0)+span)
+		}
+		if t.To < t.Total {
+			t.Right = to(min(t.From+span/2, t.Total-span), min(t.From+span/2, t.Total-span)+span)
+		}
+	}
+	for _, show := range []string{"all", "open", "failed"} {
+		t.Shows = append(t.Shows, choice{show, changed(q, "show", show, "row", ""), show == t.Show})
+	}
+}
+
+// changed returns the address of the page with other parameters; an empty one is left out.
+func changed(q *request, pairs ...string) string {
+	values := url.Values{}
+	for k, v := range q.query {
+		if k != "did" && k != "of" {
+			values[k] = v
+		}
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			values.Del(pairs[i])
+		} else {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	at := q.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.EscapedPath(), "/")
+	if len(values) > 0 {
+		at += "?" + values.Encode()
+	}
+	return at
+}
+
+// steps between ticks, in milliseconds.
+var tickSteps = []int64{
+	1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
+	3_600_000, 2 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000, 24 * 3_600_000, 7 * 24 * 3_600_000, 30 * 24 * 3_600_000, 365 * 24 * 3_600_000,
+}
+
+func ticks(w *window) []tick {
+	span := w.to - w.from
+	step := tickSteps[len(tickSteps)-1]
+	for _, s := range tickSteps {
+		if span/s <= 5 {
+			step = s
+			break
+		}
+	}
+	var all []tick
+	for at := (w.from + step - 1) / step * step; at <= w.to && len(all) < 12; at += step {
+		x := 100 * float64(at-w.from) / float64(span)
+		if x > 94 {
+			break // its text would stand outside
+		}
+		all = append(all, tick{percent(x), "+" + took(time.Duration(at)*time.Millisecond)})
+	}
+	return all
+}
+
+// draw fills in the rows.
+func (t *timelineView) draw(q *request, v *runView, w *window, ops []operation) {
+	tree := grow(ops)
+	tree.label = rootName(tree, v)
+	p := &painter{q: q, w: w, open: q.query["open"], show: t.Show}
+	p.walk(tree, 0)
+	t.Of = len(p.lines)
+	first := int(number64(q.query.Get("row"), 0))
+	if first < 0 || first >= t.Of {
+		first = 0
+	}
+	last := min(first+rowsPerTimeline, t.Of)
+	if first > 0 {
+		t.Less = changed(q, "row", strconv.Itoa(max(first-rowsPerTimeline, 0)))
+	}
+	if last < t.Of {
+		t.More = changed(q, "row", strconv.Itoa(last))
+	}
+	t.First = first + 1
+	for _, l := range p.lines[first:last] {
+		t.Rows = append(t.Rows, p.row(l))
+	}
+}
+
+func rootName(tree *node, v *runView) string {
+	if tree.label != "" {
+		return tree.label
+	}
+	return v.Workflow
+}
+
+// painter turns the tree of a run into rows.
+type painter struct {
+	q     *request
+	w     *window
+	open  []string
+	show  string
+	lines []line
+	bars  int
+}
+
+// line is a row before it is drawn.
+type line struct {
+	n     *node
+	depth int
+	many  bool // drawn as one
+}
+
+func (p *painter) walk(n *node, depth int) {
+	if p.hides(n) {
+		return
+	}
+	many := n.fan && len(n.kids) > fanned
+	p.lines = append(p.lines, line{n, depth, many})
+	if many && !contains(p.open, n.path) {
+		return
+	}
+	for _, kid := range n.kids {
+		p.walk(kid, depth+1)
+	}
+}
+
+// hides reports whether nothing of a node is asked for.
+func (p *painter) hides(n *node) bool {
+	switch {
+	case n.parent == nil:
+		return false
+	case p.show == "open":
+		return n.open == 0
+	case p.show == "failed":
+		return n.bad == 0
+	}
+	return false
+}
+
+func (p *painter) row(l line) row {
+	n := l.n
+	r := row{ID: "n-" + strconv.FormatUint(n.first, 10) + "-" + strconv.Itoa(l.depth), Depth: min(l.depth, 6), Label: visible(n.label), Sub: visible(n.sub)}
+	switch {
+	case n.op != nil:
+		p.operation(&r, n.op)
+	default:
+		r.Kind, r.State = "branch", n.state()
+		r.Count, r.Bad = n.size, n.bad
+		end := n.end
+		if n.open > 0 {
+			end = 0
+		}
+		r.Took = p.took(n.begin, end)
+		if l.many {
+			r.Kind = "many"
+			p.density(&r, n)
+			p.fold(&r, n)
+		} else {
+			p.add(&r, bar{Kind: "lane"}, n.begin, end)
+		}
+		if n.bad > 0 {
+			r.Text = fmt.Sprint(number(n.bad), " failed")
+		}
+		if n.parent == nil {
+			r.Text, r.Count = "", 0
+		}
+	}
+	return r
+}
+
+// fold gives a row of many the address at which it is expanded, or is not any more.
+func (p *painter) fold(r *row, n *node) {
+	i := slices.Index(p.open, n.path)
+	values := url.Values{}
+	for k, v := range p.q.query {
+		values[k] = v
+	}
+	if i >= 0 {
+		values["open"] = slices.Delete(slices.Clone(p.open), i, i+1)
+	} else {
+		values["open"] = append(slices.Clone(p.open), n.path)
+	}
+	at := p.q.h.cfg.Prefix + strings.TrimPrefix(p.q.r.URL.EscapedPath(), "/") + "?" + values.Encode()
+	if i >= 0 {
+		r.Close = at
+	} else {
+		r.Open = at
+	}
+}
+
+func (p *painter) took(begin, end int64) string {
+	if end == 0 {
+		end = p.w.now
+	}
+	return took(time.Duration(end-begin) * time.Millisecond)
+}
+
+// add draws a part of a row if it is in the window.
+func (p *painter) add(r *row, b bar, begin, end int64) {
+	x, width, ok := p.w.place(begin, end)
+	if !ok || p.bars >= maxBars {
+		return
+	}
+	p.bars++
+	b.X, b.W = percent(x), percent(width)
+	r.Bars = append(r.Bars, b)
+}
+
+// operation draws one that the run has begun.
+func (p *painter) operation(r *row, o *operation) {
+	r.Kind, r.State, r.Run = o.kind, o.state, o.note.next
+	r.Link = changed(p.q, "op", strconv.FormatUint(o.seq, 10))
+	r.Here = p.q.query.Get("op") == strconv.FormatUint(o.seq, 10)
+	r.Took = p.took(o.begin, o.end)
+	r.Text = p.say(o)
+	if o.kind != "step" || len(o.attempts) == 0 {
+		kind := "wait"
+		if o.kind == "child" {
+			kind = "child " + o.state
+		}
+		if o.kind == "step" {
+			kind = "queued"
+		}
+		p.add(r, bar{Kind: kind}, o.begin, o.end)
+		return
+	}
+	at := o.begin
+	for i, a := range shortened(o.attempts) {
+		between := "retry"
+		if i == 0 {
+			between = "queued"
+		}
+		if a.begin > at {
+			p.add(r, bar{Kind: between}, at, a.begin)
+		}
+		p.add(r, bar{Kind: a.state, Number: i + 1}, a.begin, a.end)
+		at = max(a.end, a.begin)
+	}
+	if o.state == stateRetrying {
+		p.add(r, bar{Kind: "retry"}, at, 0)
+	}
+}
+
+// shortened returns the attempts with those between the first and the last drawn as one.
+func shortened(all []attempt) []attempt {
+	if len(all) <= maxAttempts {
+		return all
+	}
+	half := maxAttempts / 2
+	middle := attempt{begin: all[half].begin, end: all[len(all)-half-1].end, state: "failed many"}
+	return slices.Concat(all[:half], []attempt{middle}, all[len(all)-half:])
+}
+
+// say says what is known of an operation.
+func (p *painter) say(o *operation) string {
+	now := time.UnixMilli(p.w.now)
+	due := ""
+	if o.note.due != 0 {
+		due = ago(now, time.UnixMilli(o.note.due))
+	}
+	switch {
+	case o.state == stateRetrying:
+		return fmt.Sprintf("attempt %d %s: %s", len(o.attempts)+1, due, o.note.text)
+	case o.state == stateFailed && len(o.attempts) > 1:
+		return fmt.Sprintf("%d attempts: %s", len(o.attempts), o.note.text)
+	case o.state == stateFailed || o.state == stateCancelled:
+		return o.note.text
+	case o.state == stateOpen && len(o.attempts) > 1:
+		return fmt.Sprintf("attempt %d, after: %s", len(o.attempts), o.note.text)
+	case o.state == stateOpen && due != "":
+		return "due " + due
+	case len(o.attempts) > 1:
+		return plural(len(o.attempts), "attempt", "attempts")
+	}
+	return ""
+}
+
+// density draws how many operations of a node were under way, over the window.
+func (p *painter) density(r *row, n *node) {
+	var under, bad [cells]int
+	most := 1
+	n.each(func(o *operation) {
+		x, width, ok := p.w.place(o.begin, o.end)
+		if !ok {
+			return
+		}
+		from := min(int(x*cells/100), cells-1)
+		to := min(int((x+width)*cells/100), cells-1)
+		for i := from; i <= to; i++ {
+			under[i]++
+			most = max(most, under[i])
+		}
+		if o.state == stateFailed {
+			bad[to]++
+		}
+	})
+	for i, count := range under {
+		if count == 0 || p.bars >= maxBars {
+			continue
+		}
+		p.bars++
+		high := max(100*float64(count)/float64(most), 12)
+		kind := "cell"
+		if bad[i] > 0 {
+			kind = "cell failed"
+		}
+		r.Bars = append(r.Bars, bar{Kind: kind, X: percent(float64(i) * 100 / cells), W: percent(100.0/cells - 0.3), Y: percent(100 - high), H: percent(high)})
+	}
+}
