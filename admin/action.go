@@ -30,18 +30,49 @@ type Acted struct {
 // verbDelete is the one action that cannot be undone.
 const verbDelete = "delete"
 
+// errNoStep refuses a fork that does not say from where.
+var errNoStep = &InputError{What: "the step to fork from is missing", Fix: "name it by its id or its key: the events of the run have both"}
+
 // reasoned are the actions for whose reason a log has a place.
 var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "release"}
 
 // TakesReason reports whether an action takes a reason.
 func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
 
-// verbs are all actions, as Handle has them.
-var verbs = []struct {
+// verb is an action as Handle has it.
+type verb struct {
 	name string
 	do   func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error)
 	fits func(i *workflow.RunInfo) bool
-}{
+}
+
+// done reports whether a run that took the action shows its effect.
+func (v *verb) done(i *workflow.RunInfo) bool {
+	if v.name == "cancel" || v.name == "terminate" { // other ends are not theirs
+		return i.Status == workflow.StatusCanceled
+	}
+	return !v.fits(i)
+}
+
+// verbOf returns the action of a name.
+func verbOf(name string) (*verb, error) {
+	i := slices.Index(Actions(), name)
+	if i < 0 {
+		return nil, &InputError{What: fmt.Sprintf("there is no action %q", name), Fix: "use one of " + strings.Join(Actions(), ", ")}
+	}
+	return &verbs[i], nil
+}
+
+// roleFor returns the role that an action needs.
+func roleFor(name string) Role {
+	if name == verbDelete {
+		return RoleAdmin
+	}
+	return RoleOperator
+}
+
+// verbs are all actions.
+var verbs = []verb{
 	{"cancel", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Cancel(ctx, a.Reason) }), open},
 	{"pause", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), openBut(workflow.StatusPaused)},
 	{"resume", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), only(workflow.StatusPaused)},
@@ -56,7 +87,7 @@ var verbs = []struct {
 	}, func(*workflow.RunInfo) bool { return true }},
 	{"fork", func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		if a.Step == "" {
-			return nil, &InputError{What: "the step to fork from is missing", Fix: "name it by its id or its key: the events of the run have both"}
+			return nil, errNoStep
 		}
 		return h.Fork(ctx, a.Step, a.key()...)
 	}, func(i *workflow.RunInfo) bool { return i.Events > 1 }},
@@ -117,20 +148,26 @@ func actionsFor(i *workflow.RunInfo) []string {
 	return all
 }
 
+// check returns the verb of an action that makes sense.
+func (a Action) check() (*verb, error) {
+	v, err := verbOf(a.Verb)
+	if err == nil && a.Reason != "" && !TakesReason(a.Verb) {
+		err = &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
+	}
+	return v, err
+}
+
 // Act is part of Service.
 func (d *Direct) Act(ctx context.Context, ref string, a Action) (Acted, error) {
-	i := slices.Index(Actions(), a.Verb)
-	if i < 0 {
-		return Acted{}, &InputError{What: fmt.Sprintf("there is no action %q", a.Verb), Fix: "use one of " + strings.Join(Actions(), ", ")}
-	}
-	if a.Reason != "" && !TakesReason(a.Verb) {
-		return Acted{}, &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
+	v, err := a.check()
+	if err != nil {
+		return Acted{}, err
 	}
 	h, info, err := d.find(ctx, ref)
 	if err != nil {
 		return Acted{}, err
 	}
-	made, err := verbs[i].do(ctx, h, a)
+	made, err := v.do(ctx, h, a)
 	if err != nil {
 		return Acted{}, err // which names the verb and the run
 	}

@@ -79,3 +79,22 @@ func (j *journaled) ActOnPool(ctx context.Context, name string, a PoolAction) (P
 	}
 	return recorded(ctx, j.to, e, func() (PoolActed, error) { return j.Service.ActOnPool(ctx, name, a) }, func(PoolActed, *JournalEntry) {})
 }
+
+// StartBulk is part of Service. The token of a preview stands for what it fixes.
+func (j *journaled) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
+	f, a := b.Filter, b.Action
+	if p, err := readPreview(b.Token); err == nil {
+		f, a = p.Filter, p.Action
+	}
+	text, _ := json.Marshal(f) // text and times always encode
+	e := j.entry(JournalEntry{Action: "bulk", Detail: a.Verb + " " + string(text), Reason: a.Reason, Key: b.Key})
+	return recorded(ctx, j.to, e, func() (Bulk, error) { return j.Service.StartBulk(ctx, b) },
+		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
+}
+
+// StopBulk is part of Service.
+func (j *journaled) StopBulk(ctx context.Context, id string) (Bulk, error) {
+	e := j.entry(JournalEntry{Action: "stop", Target: id})
+	return recorded(ctx, j.to, e, func() (Bulk, error) { return j.Service.StopBulk(ctx, id) },
+		func(got Bulk, e *JournalEntry) { e.Run = got.Run })
+}

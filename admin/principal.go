@@ -242,16 +242,17 @@ func (l *limited) Follow(ctx context.Context, ref string, from uint64) iter.Seq2
 
 // Act is part of Service.
 func (l *limited) Act(ctx context.Context, ref string, a Action) (Acted, error) {
-	role := RoleOperator
-	if a.Verb == verbDelete {
-		role = RoleAdmin
-	}
-	if err := l.p.Need(role, "to "+a.Verb+" runs"); err != nil {
+	if err := l.p.Need(roleFor(a.Verb), "to "+a.Verb+" runs"); err != nil {
 		return Acted{}, err
 	}
 	ref, err := l.own(ctx, ref)
 	if err != nil {
 		return Acted{}, err
+	}
+	if remakes(a.Verb) {
+		if err := l.notBulk(ctx, ref, a.Verb); err != nil {
+			return Acted{}, err
+		}
 	}
 	return l.under.Act(ctx, ref, a)
 }
@@ -260,6 +261,9 @@ func (l *limited) Act(ctx context.Context, ref string, a Action) (Acted, error) 
 func (l *limited) Start(ctx context.Context, s Start) (Started, error) {
 	if err := l.p.Need(RoleOperator, "to start runs"); err != nil {
 		return Started{}, err
+	}
+	if s.Workflow == BulkRuns.Name() { // whose input says with which rights it acts
+		return Started{}, &NotAllowedError{What: "bulk actions are not started as runs", Fix: "POST bulk, or use flowctl with a filter"}
 	}
 	if s.Key != "" && !l.local {
 		s.Key = l.p.Name + "\x00" + s.Key // nobody is given the run of somebody else

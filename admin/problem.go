@@ -42,6 +42,7 @@ const (
 	CodeInput           = "input"           // the request makes no sense, whatever is stored
 	CodeNotFound        = "notFound"        // there is nothing of that name
 	CodeRefused         = "refused"         // the state does not allow it
+	CodePrecondition    = "precondition"    // what the request was made for has changed
 	CodeRejected        = "rejected"        // the code of the run has said no
 	CodeUnauthenticated = "unauthenticated" // it is not known who asks
 	CodeForbidden       = "forbidden"       // who asks may not do it
@@ -60,6 +61,7 @@ var kinds = map[string]struct {
 	CodeInput:           {"The request makes no sense", http.StatusBadRequest, 2},
 	CodeNotFound:        {"There is nothing of that name", http.StatusNotFound, 3},
 	CodeRefused:         {"The state does not allow it", http.StatusConflict, 4},
+	CodePrecondition:    {"What the request was made for has changed", http.StatusPreconditionFailed, 4},
 	CodeRejected:        {"The run has said no", http.StatusUnprocessableEntity, 4},
 	CodeUnauthenticated: {"It is not known who asks", http.StatusUnauthorized, 6},
 	CodeForbidden:       {"It is not allowed", http.StatusForbidden, 6},

@@ -89,6 +89,8 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 		return "label of " + what, nil
 	})
 	shim.BindWorkflow(w, order, run)
+	direct := admin.New(client)
+	admin.Register(w, direct)
 	shim.BindWorkflow(w, visit, func(ctx workflow.Context, _ string) (string, error) {
 		got, err := verdicts.Receive(ctx)
 		return string(got), err
@@ -102,7 +104,6 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 			t.Error(err)
 		}
 	})
-	direct := admin.New(client)
 	return &Scene{TB: t, Service: over(t, direct), Direct: direct, Client: client}
 }
 

@@ -16,8 +16,6 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
-
 // The API answers as the store does, with each kind of store.
 func TestOPS3_DirectAndRemoteAreOneService(t *testing.T) {
 	stores := map[string]func(t testing.TB) store.Store{

@@ -106,6 +106,13 @@ func example(s *server, r *route.Route) (path, body string) {
 	for _, name := range r.Names() {
 		named = append(named, values[name])
 	}
+	if strings.HasPrefix(r.Path, "bulk/{id}") {
+		b, err := s.direct.StartBulk(s.Context(), admin.NewBulk{BulkRequest: nobody, Expect: new(int), Key: "example"})
+		if err != nil {
+			s.Fatal(err)
+		}
+		named = []string{b.ID}
+	}
 	path, err := r.URL(named...)
 	if err != nil {
 		s.Fatal(err)
@@ -113,8 +120,12 @@ func example(s *server, r *route.Route) (path, body string) {
 	const nightly = `{"name":"nightly","workflow":"api.collect","when":"30 2 * * *"}`
 	return path, map[*route.Route]string{
 		route.Start: `{"workflow":"api.collect"}`, route.Send: `{"payload":"x"}`, route.Ask: `{"payload":1}`, route.PutSchedule: nightly,
+		route.Preview: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"}}`, route.StartBulk: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"},"expect":0}`,
 	}[r]
 }
+
+// nobody is a bulk action on no run.
+var nobody = admin.BulkRequest{Filter: admin.Filter{Workflow: "nobody"}, Action: admin.Action{Verb: "cancel"}}
 
 // No route is forgotten: each needs a token, of its role or a higher one.
 func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {

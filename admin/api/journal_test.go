@@ -35,7 +35,7 @@ func TestOPS3_TheJournalHasWhatRoutesRefuse(t *testing.T) {
 		if action == "" {
 			action = parts[len(parts)-1]
 		}
-		if e.Face != admin.FaceAPI || e.Outcome != admin.CodeForbidden || e.Action != action || len(parts) > 2 && !strings.HasSuffix(e.Target, parts[2]) {
+		if e.Face != admin.FaceAPI || e.Outcome != admin.CodeForbidden || e.Action != action || len(parts) > 2 && r != route.Preview && !strings.HasSuffix(e.Target, parts[2]) {
 			t.Errorf("%s %s: the journal has %+v, want action %q", r.Name, at, e, action)
 		}
 	}

@@ -134,7 +134,7 @@ func query(p route.Param) object {
 
 // enums are the values of strings that not every string is.
 var enums = map[string]func() []string{
-	"Start.policy": admin.Policies, "Start.finished": admin.FinishedPolicies, "Run.status": admin.Statuses, "Acted.verb": admin.Actions, "Entity.kind": admin.EntityKinds,
+	"Start.policy": admin.Policies, "Start.finished": admin.FinishedPolicies, "Run.status": admin.Statuses, "Acted.verb": admin.Actions, "Bulk.status": admin.BulkStatuses, "Entity.kind": admin.EntityKinds,
 	"PoolActed.verb": admin.PoolActions,
 }
 

@@ -163,6 +163,32 @@ var operations = map[*route.Route]func(*request) error{
 	route.Pools:         list(route.ReadPoolFilter, admin.Service.Pools),
 	route.ActOnPool:     actOnPool,
 	route.Journal:       list(route.ReadJournalFilter, admin.Service.Journal),
+	route.Preview: func(q *request) error {
+		var in admin.BulkRequest
+		if err := q.read(&in); err != nil {
+			return err
+		}
+		got, err := q.service.Preview(q.ctx(), in)
+		return q.reply(http.StatusOK, got, err)
+	},
+	route.StartBulk: func(q *request) error {
+		var in admin.NewBulk
+		var err error
+		if in.Key, err = q.input(&in); err != nil {
+			return err
+		}
+		got, err := q.service.StartBulk(q.ctx(), in)
+		return q.reply(http.StatusAccepted, got, err)
+	},
+	route.Bulks: list(route.ReadBulkFilter, admin.Service.Bulks),
+	route.Bulk: func(q *request) error {
+		got, err := q.service.Bulk(q.ctx(), q.path("id"))
+		return q.reply(http.StatusOK, got, err)
+	},
+	route.StopBulk: func(q *request) error {
+		got, err := q.service.StopBulk(q.ctx(), q.path("id"))
+		return q.reply(http.StatusAccepted, got, err)
+	},
 	route.Value: func(q *request) error {
 		value, err := q.service.Value(q.ctx(), q.path("id"), q.path("name"))
 		return q.reply(http.StatusOK, value, err)

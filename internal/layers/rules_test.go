@@ -83,7 +83,7 @@ var rules = []rule{
 	{packages: "admin/internal/loopback", module: none, external: none, required: true},
 	{packages: "admin/internal/route", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin", module: below("worker"), external: none, required: true},
-	{packages: "cmd/flowctl/cli", module: []string{"admin", "admin/api", "admin/console", "admin/httpauth", "admin/jwtauth", "admin/remote", "runtime/event", "runtime/store", "runtime/store/fsck", "runtime/workflow"}, required: true},
+	{packages: "cmd/flowctl/cli", module: []string{"admin", "admin/api", "admin/console", "admin/httpauth", "admin/jwtauth", "admin/remote", "runtime/event", "runtime/store", "runtime/store/fsck", "runtime/worker", "runtime/workflow"}, required: true},
 	{packages: "cmd/flowctl/conform", helper: true},
 	{packages: "cmd/flowctl/uitest/...", module: append(below("workflowtest"), "admin", "admin/console", "cmd/flowctl/uitest", "sqlitestore"), helper: true},
 	{packages: "cmd/flowctl", module: []string{"cmd/flowctl/cli", "sqlitestore", "redisstore"}, required: true},

@@ -25,7 +25,7 @@ func (c *command) serve() *cobra.Command {
 	var who access
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the HTTP API and the web console of a store", Args: cobra.NoArgs,
-		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. Without --tokens, --jwt-issuer or\n" +
+		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. It does bulk actions, too. Without --tokens, --jwt-issuer or\n" +
 			"--trust-proxy-header it listens on\n" +
 			"this machine only, and whoever can reach it there may do everything. With tokens, let nobody reach it but by TLS: by a\n" +
 			"proxy that has the certificate.",
@@ -55,7 +55,8 @@ func (c *command) serve() *cobra.Command {
 			if _, err := fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr()); err != nil {
 				return errors.Join(err, l.Close())
 			}
-			return serveUntil(ctx, l, c.faces(c.onStore(), cfg))
+			stop := c.serveAdmin(ctx)
+			return errors.Join(serveUntil(ctx, l, c.faces(c.onStore(), cfg)), stop())
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address; port 0: a free one, which is printed")

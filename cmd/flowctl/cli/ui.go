@@ -45,7 +45,11 @@ func (c *command) ui() *cobra.Command {
 			if !quiet {
 				open(at)
 			}
-			return serveUntil(ctx, l, c.faces(s, api.Config{}))
+			stop := func() error { return nil }
+			if c.store != nil {
+				stop = c.serveAdmin(ctx)
+			}
+			return errors.Join(serveUntil(ctx, l, c.faces(s, api.Config{})), stop())
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address on this machine; port 0: a free one, which is printed")

@@ -1,0 +1,212 @@
+package admintest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// bulkStore names, in the environment of a process of this test that does bulk actions, their store.
+const bulkStore = "FLOWGEN_TEST_BULK_STORE"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(bulkStore); url != "" {
+		fmt.Fprintln(os.Stderr, bulkWorker(url))
+		os.Exit(1)
+	}
+	redistest.Main(m)
+}
+
+// quiet is the configuration of clients of these tests.
+var quiet = workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)}
+
+// bulkWorker does bulk actions until it is killed.
+func bulkWorker(url string) error {
+	st, err := store.OpenExisting(context.Background(), url)
+	if err != nil {
+		return err
+	}
+	c := workflow.NewClient(st, quiet)
+	w := worker.New(c, worker.Config{Queues: []string{admin.AdminQueue}, Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second})
+	admin.Register(w, admin.New(c))
+	return w.Run(context.Background())
+}
+
+// bulkProcess starts a process that does bulk actions; the result kills it as kill -9 does.
+func bulkProcess(t *testing.T, url string) (kill func()) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := exec.Command(program)
+	p.Env, p.Stderr = append(os.Environ(), bulkStore+"="+url), os.Stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = p.Process.Kill()
+		_ = p.Wait() // it was killed
+	})
+	t.Cleanup(kill)
+	return kill
+}
+
+// stepwise does ten operations; in debug mode one with each request.
+var stepwise = shim.NewWorkflow[workflow.None, int]("admintest.stepwise", "", shim.WorkflowPolicy{})
+
+func doStepwise(ctx workflow.Context, _ workflow.None) (sum int, err error) {
+	for i := range 10 {
+		n, err := workflow.Record(ctx, func() (int, error) { return i, nil })
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// The process that does a bulk action is killed twice amid a part of it. Each run has taken the action once: a second request to
+// step would have allowed a second operation.
+func TestOPS1_BulkActsOnEachRunOnceAlthoughItsWorkerIsKilledTwice(t *testing.T) {
+	for name, url := range map[string]string{
+		"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "runs.db"),
+		"redis":  redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix(),
+	} {
+		t.Run(name, func(t *testing.T) { killTwice(t, url) })
+	}
+}
+
+const bulkRuns = 300
+
+func killTwice(t *testing.T, url string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := openClient(t, url)
+	w := worker.New(c, worker.Config{Queues: []string{"default"}})
+	shim.BindWorkflow(w, stepwise, doStepwise)
+	working, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(working) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	var runs []*workflow.Handle
+	for range bulkRuns {
+		run, err := stepwise.Start(ctx, c, workflow.None{}, workflow.WithDebug())
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, c.Run(run.ID()))
+	}
+	for _, h := range runs {
+		until(ctx, t, h, event.RunStarted)
+	}
+	direct := admin.New(c)
+	n := bulkRuns
+	b, err := direct.StartBulk(ctx, admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{Workflow: stepwise.Name()}, Action: admin.Action{Verb: "step"}}, Expect: &n, Rate: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{60, 270} { // amid the first part of 250, and amid the second
+		kill := bulkProcess(t, url)
+		until(ctx, t, runs[i], event.RunStepped)
+		kill()
+	}
+	bulkProcess(t, url)
+	got := bulkEnd(ctx, t, direct, b.ID)
+	if got.Status != admin.BulkCompleted || got.Total != bulkRuns || got.Done != bulkRuns {
+		t.Errorf("got %+v", got)
+	}
+	for i, h := range runs {
+		until(ctx, t, h, event.RunStepped)
+		steps := 0
+		info, err := h.Info(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range h.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == event.RunStepped {
+				steps++
+			}
+			if e.Seq >= info.Events {
+				break
+			}
+		}
+		if steps != 1 {
+			t.Errorf("run %d was stepped %d times", i, steps)
+		}
+	}
+}
+
+// until waits until the log of a run has an event of a type.
+func until(ctx context.Context, t *testing.T, h *workflow.Handle, typ event.Type) {
+	t.Helper()
+	for e, err := range h.Events(ctx) {
+		if err != nil {
+			t.Fatalf("no %s: %v", typ, err)
+		}
+		if e.Type == typ {
+			return
+		}
+	}
+	t.Fatalf("run %s has ended without %s", h.ID(), typ)
+}
+
+func openClient(t *testing.T, url string) *workflow.Client {
+	t.Helper()
+	var st store.Store
+	var err error
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		st, err = sqlitestore.Open(path)
+	} else {
+		st, err = redisstore.Open(url)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := workflow.NewClient(st, quiet)
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// bulkEnd waits for the end of a bulk action.
+func bulkEnd(ctx context.Context, t *testing.T, s admin.Service, id string) admin.Bulk {
+	t.Helper()
+	if _, err := s.Wait(ctx, "id:"+id, 2*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Bulk(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,530 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Bulking is the part of a [Service] that does the same with many runs. A bulk action is a durable run of the
+// workflow flowgen.bulk: it goes on whoever has asked for it, and whatever dies, as long as a worker on which
+// [Register] was called serves the queue [AdminQueue].
+type Bulking interface {
+	// Preview tells what a bulk action would do now, and does nothing.
+	Preview(ctx context.Context, r BulkRequest) (BulkPreview, error)
+	// StartBulk starts a bulk action. When it returns nil the action is durable. It is refused with the code precondition if
+	// its preview is older than [PreviewLasts], or if the number of runs has changed by more than a tenth.
+	StartBulk(ctx context.Context, b NewBulk) (Bulk, error)
+	// Bulk returns a bulk action as it is now.
+	Bulk(ctx context.Context, id string) (Bulk, error)
+	// Bulks returns a page of bulk actions, the newest first.
+	Bulks(ctx context.Context, f BulkFilter) (BulkPage, error)
+	// StopBulk lets a bulk action act on no more runs than those that it has begun with. It does not wait for that.
+	StopBulk(ctx context.Context, id string) (Bulk, error)
+}
+
+// PreviewLasts is how long the token of a preview is good.
+const PreviewLasts = time.Hour
+
+// Limits of a bulk action, and what they are if nobody says.
+const (
+	DefaultBulkRate     = 100 // runs per second
+	DefaultBulkFailures = 100
+	maxBulkRate         = 1_000_000
+	maxBulkFailures     = 20 // of which it is told why
+	bulkSamples         = 10
+	bulkGroups          = 20
+)
+
+// BulkRequest says what to do with which runs.
+type BulkRequest struct {
+	// Filter selects the runs. Its Cursor, Limit, Budget and Oldest must be zero.
+	Filter Filter `json:"filter,omitzero"`
+	// All allows a filter that selects all runs: an empty one is refused otherwise.
+	All    bool   `json:"all,omitempty"`
+	Action Action `json:"action,omitzero"`
+}
+
+// BulkPreview tells what a bulk action would do.
+type BulkPreview struct {
+	Token    string      `json:"token"` // for [NewBulk]: it fixes the filter, the action, the time and the number
+	At       time.Time   `json:"at"`
+	Count    int         `json:"count"`              // of runs that match
+	Refused  int         `json:"refused"`            // of those that would not take the action
+	Statuses []BulkCount `json:"statuses"`           // those with most runs first
+	Groups   []BulkCount `json:"groups,omitempty"`   // of failures; the 20 with most runs
+	Refusals []BulkCount `json:"refusals,omitempty"` // by status
+	Samples  []Run       `json:"samples"`            // the ten oldest
+}
+
+// BulkCount is how many runs are of a kind.
+type BulkCount struct {
+	Name string `json:"name"`
+	Runs int    `json:"runs"`
+}
+
+// NewBulk describes a bulk action to start: by the token of a preview, or by what to do with which runs and how many there should be.
+type NewBulk struct {
+	Token string `json:"token,omitempty"`
+	BulkRequest
+
+	// Expect is how many runs should match, without a token.
+	Expect *int `json:"expect,omitempty"`
+	// Rate is how many runs are acted on in a second, at most; 0: 100.
+	Rate int `json:"rate,omitempty"`
+	// MaxFailures is how many runs may fail before the action ends as failed; 0: 100.
+	MaxFailures int `json:"maxFailures,omitempty"`
+	// Key says that asking again with it is the same request.
+	Key string `json:"-"`
+	// By is the one who asks, with whose rights each run is acted on; nil: one that may do everything. [As] sets it.
+	By *Principal `json:"-"`
+}
+
+// Bulk is a bulk action.
+type Bulk struct {
+	ID       string        `json:"id"`
+	Status   string        `json:"status"` // one of [BulkStatuses]
+	Action   Action        `json:"action"`
+	Filter   Filter        `json:"filter"`
+	By       string        `json:"by,omitempty"`
+	Owner    string        `json:"owner,omitempty"`
+	Total    int           `json:"total"` // runs that matched when it was started
+	Done     int           `json:"done"`
+	Failed   int           `json:"failed"`
+	Refused  int           `json:"refused"` // their state did not allow it
+	Skipped  int           `json:"skipped"` // did not match any more at their turn
+	Left     int           `json:"remaining"`
+	Rate     int           `json:"rate"`               // at most, in a second
+	Speed    int           `json:"perSecond"`          // what it was until now
+	Failures []BulkFailure `json:"failures,omitempty"` // the first 20 that failed or were refused
+	Failure  string        `json:"failure,omitempty"`  // why it has failed
+	Run      string        `json:"run"`                // that does the work now
+	Unserved bool          `json:"unserved,omitempty"` // no worker that lives serves it
+	Created  time.Time     `json:"createdAt"`
+	Ended    time.Time     `json:"endedAt,omitzero"`
+}
+
+// BulkFailure says why a run was not acted on.
+type BulkFailure struct {
+	Run     string `json:"run"`
+	Outcome string `json:"outcome"` // failed or refused
+	Detail  string `json:"detail"`
+}
+
+// The outcomes of a BulkFailure.
+const (
+	bulkFailed  = "failed"
+	bulkRefused = "refused"
+)
+
+// The statuses of bulk actions.
+const (
+	BulkPending   = "pending" // no worker has begun with it
+	BulkRunning   = "running"
+	BulkCompleted = "completed"
+	BulkStopped   = "stopped"
+	BulkFailed    = "failed"
+)
+
+// BulkStatuses returns the statuses of bulk actions.
+func BulkStatuses() []string {
+	return []string{BulkPending, BulkRunning, BulkCompleted, BulkStopped, BulkFailed}
+}
+
+// BulkFilter selects a page of bulk actions.
+type BulkFilter struct {
+	Owner  string `json:"-"`                // only those of an owner; [As] sets it
+	Cursor string `json:"cursor,omitempty"` // of the page before
+	Limit  int    `json:"limit,omitempty"`  // of a page; 0: 20, at most 1,000
+}
+
+// BulkPage is a part of the list of bulk actions.
+type BulkPage struct {
+	Bulks  []Bulk `json:"bulks"`
+	Cursor string `json:"cursor,omitempty"` // of the next page; empty: there is none
+}
+
+// errNoFilter refuses what would be about all runs without saying so.
+var errNoFilter = &InputError{What: "a bulk action without a filter would be about all runs", Fix: "give a filter, or say all"}
+
+// isZero reports whether a filter selects all runs.
+func (f Filter) isZero() bool {
+	f.Children, f.System = false, false // which only add runs
+	if len(f.Statuses) == 0 {
+		f.Statuses = nil
+	}
+	if len(f.Tags) == 0 {
+		f.Tags = nil
+	}
+	return reflect.ValueOf(f).IsZero()
+}
+
+// check refuses a request that makes no sense.
+func (r *BulkRequest) check() (*verb, error) {
+	v, err := r.Action.check()
+	f := &r.Filter
+	switch {
+	case err != nil:
+		return nil, err
+	case !r.All && f.isZero():
+		return nil, errNoFilter
+	case f.Cursor != "" || f.Limit != 0 || f.Budget != 0 || f.Oldest:
+		return nil, &InputError{What: "the filter has a cursor, a limit, a budget or an order", Fix: "leave it out: a bulk action takes all that match"}
+	case v.name == "fork" && r.Action.Step == "":
+		return nil, errNoStep
+	}
+	if err := store.CheckText("reason", r.Action.Reason, workflow.MaxReason); err != nil {
+		return nil, &InputError{What: err.Error(), Fix: "give a shorter reason, in UTF-8"}
+	}
+	_, err = f.filter()
+	return v, err
+}
+
+// preview is what the token of one fixes. It gives no right, for whoever has it could ask for the same without one;
+// its sum tells what was damaged, or put together by hand, from what was issued.
+type preview struct {
+	Filter Filter    `json:"filter"` // with its time
+	All    bool      `json:"all,omitempty"`
+	Action Action    `json:"action"`
+	At     time.Time `json:"at"`
+	Count  int       `json:"count"`
+}
+
+const previewSum = 8
+
+func (p *preview) token() (string, error) {
+	b, err := json.Marshal(p)
+	sum := sha256.Sum256(b)
+	return base64.RawURLEncoding.EncodeToString(append(sum[:previewSum], b...)), err
+}
+
+func readPreview(token string) (*preview, error) {
+	bad := &InputError{What: "the token is that of no preview", Fix: "take it as a preview has given it"}
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(b) < previewSum {
+		return nil, bad
+	}
+	sum := sha256.Sum256(b[previewSum:])
+	p := &preview{}
+	if string(sum[:previewSum]) != string(b[:previewSum]) || json.Unmarshal(b[previewSum:], p) != nil {
+		return nil, bad
+	}
+	return p, nil
+}
+
+// Preview is part of Service.
+func (d *Direct) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
+	v, err := r.check()
+	if err != nil {
+		return BulkPreview{}, err
+	}
+	r.Action.Key = ""
+	p := preview{Filter: r.Filter, All: r.All, Action: r.Action}
+	if p.At, err = p.Filter.existing(ctx); err != nil {
+		return BulkPreview{}, err
+	}
+	got := BulkPreview{At: p.At, Samples: []Run{}}
+	statuses, groups, refusals := map[string]int{}, map[string]int{}, map[string]int{}
+	err = d.survey(ctx, p.Filter, func(i *workflow.RunInfo) {
+		got.Count++
+		statuses[string(i.Status)]++
+		if i.Group != "" {
+			groups[i.Group]++
+		}
+		if !v.fits(i) {
+			got.Refused++
+			refusals[string(i.Status)]++
+		}
+		if len(got.Samples) < bulkSamples {
+			got.Samples = append(got.Samples, runOf(i))
+		}
+	})
+	if err != nil {
+		return BulkPreview{}, err
+	}
+	got.Statuses, got.Groups, got.Refusals = counted(statuses), counted(groups), counted(refusals)
+	got.Groups = got.Groups[:min(len(got.Groups), bulkGroups)]
+	p.Count = got.Count
+	got.Token, err = p.token()
+	return got, err
+}
+
+// existing limits a filter to the runs that exist, and returns when that was. A store keeps the time at which a run was
+// created in milliseconds: the one that has begun is waited for, so that none of them comes later.
+func (f *Filter) existing(ctx context.Context) (time.Time, error) {
+	at := time.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+	for wait := time.Until(at); wait > 0; wait = time.Until(at) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return at, ctx.Err()
+		}
+	}
+	if f.Until.IsZero() || f.Until.After(at) {
+		f.Until = at
+	}
+	return at, nil
+}
+
+func counted(m map[string]int) []BulkCount {
+	all := []BulkCount{}
+	for name, n := range m {
+		all = append(all, BulkCount{name, n})
+	}
+	slices.SortFunc(all, func(a, b BulkCount) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// survey visits all runs that match, page by page.
+func (d *Direct) survey(ctx context.Context, f Filter, visit func(i *workflow.RunInfo)) error {
+	for cursor := ""; ; {
+		next, err := d.bulkPage(ctx, f, cursor, visit)
+		if err != nil || next == "" {
+			return err
+		}
+		cursor = next
+	}
+}
+
+// off reports whether a number of runs is more than a tenth away from what was expected.
+func off(got, want int) bool { return 10*max(got-want, want-got) > want }
+
+// order checks a bulk action to start, against the runs as they are now.
+func (d *Direct) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
+	var o bulkOrder
+	p, err := b.preview()
+	if err == nil && p.At.IsZero() {
+		p.At, err = p.Filter.existing(ctx)
+	}
+	if err != nil {
+		return o, err
+	}
+	r := BulkRequest{Filter: p.Filter, All: p.All, Action: p.Action}
+	if _, err := r.check(); err != nil {
+		return o, err
+	}
+	switch now := time.Now(); {
+	case b.Rate < 0 || b.Rate > maxBulkRate:
+		return o, &InputError{What: fmt.Sprintf("a rate of %d runs per second", b.Rate), Fix: fmt.Sprintf("give 1 to %d", maxBulkRate)}
+	case b.MaxFailures < 0:
+		return o, &InputError{What: fmt.Sprintf("%d failures at most", b.MaxFailures), Fix: "give 1 or more"}
+	case now.Sub(p.At) > PreviewLasts:
+		return o, NewProblem(CodePrecondition, fmt.Sprintf("the preview is of %s", p.At.Format(time.RFC3339)), "ask for a new one: it is good for "+PreviewLasts.String())
+	}
+	count := 0
+	if err := d.survey(ctx, p.Filter, func(*workflow.RunInfo) { count++ }); err != nil {
+		return o, err
+	}
+	if off(count, p.Count) {
+		return o, NewProblem(CodePrecondition, fmt.Sprintf("%d runs match, where %d were expected", count, p.Count), "look at a new preview")
+	}
+	o = bulkOrder{Filter: p.Filter, Action: p.Action, Total: count, Rate: cmp.Or(b.Rate, DefaultBulkRate), MaxFailures: cmp.Or(b.MaxFailures, DefaultBulkFailures), By: Principal{Role: RoleAdmin}}
+	if b.By != nil {
+		o.By = *b.By
+	}
+	return o, nil
+}
+
+// preview returns what a bulk action was asked for with; without a token its time is zero.
+func (b *NewBulk) preview() (*preview, error) {
+	switch {
+	case b.Token != "" && (b.Expect != nil || b.All || !b.Filter.isZero() || b.Action != Action{}):
+		return nil, &InputError{What: "a token is given, and what it fixes as well", Fix: "give the token alone, with rate and maxFailures"}
+	case b.Token != "":
+		return readPreview(b.Token)
+	case b.Expect == nil || *b.Expect < 0:
+		return nil, &InputError{What: "it is not said how many runs there should be", Fix: "give the token of a preview, or expect"}
+	}
+	p := &preview{Filter: b.Filter, All: b.All, Action: b.Action, Count: *b.Expect}
+	if _, err := (&BulkRequest{Filter: b.Filter, All: b.All, Action: b.Action}).check(); err != nil {
+		return nil, err
+	}
+	p.Action.Key = ""
+	return p, nil
+}
+
+// bulkID begins the ids of bulk actions, which are workflow ids.
+const bulkID = "bulk-"
+
+// StartBulk is part of Service.
+func (d *Direct) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
+	id := bulkID + strings.ToLower(rand.Text()[:16])
+	if b.Key != "" {
+		sum := sha256.Sum256([]byte(b.Key))
+		id = bulkID + hex.EncodeToString(sum[:16])
+		if got, err := d.Bulk(ctx, id); !errors.Is(err, workflow.ErrRunNotFound) {
+			return d.sameBulk(got, b, err)
+		}
+	}
+	o, err := d.order(ctx, b)
+	if err != nil {
+		return Bulk{}, err
+	}
+	o.ID, o.Created = id, time.Now().UTC()
+	tags := map[string]string{}
+	if o.By.Owner != "" {
+		tags[ownerTag] = o.By.Owner
+	}
+	policy := workflow.IDPolicy{Finished: workflow.RejectFinished} // the same key at the same time is one action
+	_, err = BulkRuns.Start(ctx, d.client, bulkWork{Order: o}, workflow.WithID(id), workflow.WithIDPolicy(policy), workflow.WithTags(tags))
+	if err != nil && !errors.As(err, new(*workflow.FinishedRunError)) {
+		return Bulk{}, fmt.Errorf("start bulk action: %w", err)
+	}
+	return d.Bulk(ctx, id)
+}
+
+// sameBulk answers a request whose key was used before.
+func (d *Direct) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
+	if err != nil {
+		return Bulk{}, err
+	}
+	p, err := b.preview()
+	if err != nil {
+		return Bulk{}, err
+	}
+	p.Filter.Until = got.Filter.Until // that of a request without a token is later each time
+	if p.Action != got.Action || !sameJSON(p.Filter, got.Filter) {
+		p := NewProblem(CodeInput, "start bulk action: its idempotency key was used before, for other runs or another action", "use a new key for each request, and the same one to repeat a request")
+		p.Status = http.StatusUnprocessableEntity
+		return Bulk{}, p
+	}
+	return got, nil
+}
+
+func sameJSON(a, b any) bool {
+	one, err := json.Marshal(a)
+	two, err2 := json.Marshal(b)
+	return err == nil && err2 == nil && string(one) == string(two)
+}
+
+// findBulk returns the run that does the work of a bulk action now.
+func (d *Direct) findBulk(ctx context.Context, id string) (*workflow.Handle, workflow.RunInfo, error) {
+	if !strings.HasPrefix(id, bulkID) {
+		return nil, workflow.RunInfo{}, &InputError{What: fmt.Sprintf("%q is no id of a bulk action", id), Fix: "take it from the list of bulk actions"}
+	}
+	info, err := d.client.RunByID(id).Info(ctx)
+	if err == nil && info.Workflow != BulkRuns.Name() {
+		err = noBulk(id)
+	}
+	if err != nil {
+		return nil, info, fmt.Errorf("find bulk action: %w", err)
+	}
+	return d.client.Run(info.ID), info, nil
+}
+
+// Bulk is part of Service.
+func (d *Direct) Bulk(ctx context.Context, id string) (Bulk, error) {
+	h, info, err := d.findBulk(ctx, id)
+	if err != nil {
+		return Bulk{}, err
+	}
+	return d.bulkOf(ctx, h, info)
+}
+
+func (d *Direct) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.RunInfo) (Bulk, error) {
+	first, err := d.read(ctx, h, info, 1, 1)
+	if err != nil {
+		return Bulk{}, err
+	}
+	var in struct{ W bulkWork }
+	if len(first) == 0 || json.Unmarshal(first[0].Payload, &in) != nil {
+		return Bulk{}, fmt.Errorf("read bulk action %s: its input cannot be read", info.WorkflowID)
+	}
+	o, s := in.W.Order, in.W.State
+	if newer, ok, err := bulkProgress.Get(ctx, h); err != nil {
+		return Bulk{}, fmt.Errorf("read bulk action %s: %w", o.ID, err)
+	} else if ok {
+		s = newer
+	}
+	b := Bulk{
+		ID: o.ID, Action: o.Action, Filter: o.Filter, By: o.By.Name, Owner: o.By.Owner, Total: o.Total, Done: s.Done, Failed: s.Failed, Refused: s.Refused, Skipped: s.Skipped,
+		Left: max(0, o.Total-s.seen()), Rate: o.Rate, Failures: s.Failures, Run: string(info.ID), Unserved: info.Unserved,
+		Created: o.Created.UTC(), Ended: utc(info.EndedAt), Status: BulkRunning,
+	}
+	if took := s.At.Sub(s.Began); took > 0 {
+		b.Speed = int(time.Duration(s.seen()) * time.Second / took)
+	}
+	switch {
+	case info.EndedAt.IsZero() && s.At.IsZero() && info.Status == workflow.StatusPending:
+		b.Status = BulkPending
+	case info.EndedAt.IsZero(): // it runs
+	case s.Stopped:
+		b.Status = BulkStopped
+	case info.Status == workflow.StatusCompleted:
+		b.Status = BulkCompleted
+	default:
+		b.Status = BulkFailed
+		r, err := d.Run(ctx, string(info.ID))
+		if err != nil {
+			return Bulk{}, err
+		}
+		if r.Failure != nil {
+			b.Failure = r.Failure.Message
+		}
+	}
+	return b, nil
+}
+
+// bulkPageSize is the default of BulkFilter.Limit: each action takes some reads.
+const bulkPageSize = 20
+
+// Bulks is part of Service.
+func (d *Direct) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
+	runs := Filter{Workflow: BulkRuns.Name(), Cursor: f.Cursor, Limit: cmp.Or(f.Limit, bulkPageSize)}
+	for _, s := range Statuses() {
+		if s != string(workflow.StatusContinued) {
+			runs.Statuses = append(runs.Statuses, s)
+		}
+	}
+	if f.Owner != "" {
+		runs.Tags = map[string]string{ownerTag: f.Owner}
+	}
+	asked, err := runs.filter()
+	if err != nil {
+		return BulkPage{}, err
+	}
+	page, err := d.client.Page(ctx, asked, runs.Limit)
+	if err != nil {
+		return BulkPage{}, err
+	}
+	got := BulkPage{Bulks: []Bulk{}, Cursor: page.Cursor}
+	for _, info := range page.Runs {
+		b, err := d.bulkOf(ctx, d.client.Run(info.ID), info)
+		if errors.Is(err, workflow.ErrRunNotFound) { // purged meanwhile
+			continue
+		}
+		if err != nil {
+			return BulkPage{}, err
+		}
+		got.Bulks = append(got.Bulks, b)
+	}
+	return got, nil
+}
+
+// StopBulk is part of Service.
+func (d *Direct) StopBulk(ctx context.Context, id string) (Bulk, error) {
+	h, _, err := d.findBulk(ctx, id)
+	if err != nil {
+		return Bulk{}, err
+	}
+	if err := bulkStop.Send(ctx, h, "", workflow.IdempotencyKey("stop")); err != nil {
+		return Bulk{}, fmt.Errorf("stop bulk action %s: %w", id, err)
+	}
+	return d.Bulk(ctx, id)
+}

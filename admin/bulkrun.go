@@ -1,0 +1,289 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// AdminQueue is the queue of the runtime's own workflows for operators. Workers on which [Register] was called serve it.
+const AdminQueue = "flowgen.admin"
+
+// What bounds a bulk action: the log of each run of it, and what is repeated after a crash.
+const (
+	bulkListed = 1000 // runs of a page
+	bulkPages  = 10   // pages before it continues as a new run
+	bulkPart   = 250  // runs of a step at most
+	bulkAtOnce = 16   // runs of a step at a time
+)
+
+var (
+	bulkProgress = workflow.NewValue[bulkState]("progress")
+	bulkStop     = workflow.NewTopic[string]("stop")
+)
+
+// bulkOrder says what a bulk action does. It never changes.
+type bulkOrder struct {
+	ID          string    `json:"id"`
+	Filter      Filter    `json:"filter"` // Until is the time of the preview, or before it
+	Action      Action    `json:"action"`
+	By          Principal `json:"by"` // with whose rights each run is acted on
+	Created     time.Time `json:"created"`
+	Total       int       `json:"total"`
+	Rate        int       `json:"rate"`
+	MaxFailures int       `json:"maxFailures"`
+}
+
+// bulkState is how far a bulk action is.
+type bulkState struct {
+	Began    time.Time     `json:"began,omitzero"`
+	At       time.Time     `json:"at,omitzero"`
+	Done     int           `json:"done"`
+	Failed   int           `json:"failed"`
+	Refused  int           `json:"refused"`
+	Skipped  int           `json:"skipped"`
+	Failures []BulkFailure `json:"failures,omitempty"`
+	Stopped  bool          `json:"stopped,omitempty"`
+	Cursor   string        `json:"cursor,omitempty"` // of the next page
+}
+
+func (s *bulkState) seen() int { return s.Done + s.Failed + s.Refused + s.Skipped }
+
+func (s *bulkState) add(o bulkState) {
+	s.Done, s.Failed, s.Refused, s.Skipped = s.Done+o.Done, s.Failed+o.Failed, s.Refused+o.Refused, s.Skipped+o.Skipped
+	s.Failures = append(s.Failures, o.Failures[:min(len(o.Failures), maxBulkFailures-len(s.Failures))]...)
+}
+
+// bulkWork is the input of a run of a bulk action.
+type bulkWork struct {
+	Order bulkOrder `json:"order"`
+	State bulkState `json:"state"`
+}
+
+// bulkList is a page of runs that match.
+type bulkList struct {
+	Runs   []string  `json:"runs"`  // that take the action
+	State  bulkState `json:"state"` // of those that do not
+	Cursor string    `json:"cursor,omitempty"`
+}
+
+// bulk acts on each run of a filter. Which runs there are is durable before any of them is acted on, so that what is
+// repeated after a crash is the same; and it is repeated with the same idempotency keys.
+//
+//flow:workflow name=flowgen.bulk as=BulkRuns queue=flowgen.admin retention=720h
+func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
+	o, s := w.Order, w.State
+	if s.Began.IsZero() {
+		s.Began = workflow.Now(ctx)
+	}
+	for range bulkPages {
+		page, err := ListBulk(ctx, o, s.Cursor)
+		if err != nil {
+			return s, err
+		}
+		s.add(page.State)
+		for part := range slices.Chunk(page.Runs, min(o.Rate, bulkPart)) {
+			if err := bulkTurn(ctx, o, &s, part); err != nil || s.Stopped {
+				return s, err
+			}
+		}
+		if s.Cursor = page.Cursor; s.Cursor == "" {
+			s.Skipped += max(0, o.Total-s.seen()) // they did not match any more when they were listed
+			s.At = workflow.Now(ctx)
+			bulkProgress.Set(ctx, s)
+			return s, nil
+		}
+	}
+	return s, BulkRuns.ContinueAsNew(ctx, bulkWork{o, s})
+}
+
+// bulkTurn acts on a part of a page, and lets so much time pass that the rate holds.
+func bulkTurn(ctx workflow.Context, o bulkOrder, s *bulkState, part []string) error {
+	begun := workflow.Now(ctx)
+	got, err := ActOnBulk(ctx, o, part)
+	if err != nil {
+		return err
+	}
+	s.add(got)
+	s.At = workflow.Now(ctx)
+	_, s.Stopped, err = bulkStop.TryReceive(ctx)
+	if err != nil {
+		return err
+	}
+	bulkProgress.Set(ctx, *s)
+	if s.Failed >= o.MaxFailures {
+		return fmt.Errorf("%s has failed for %d runs, and no more than %d were allowed: %d remain", o.Action.Verb, s.Failed, o.MaxFailures, max(0, o.Total-s.seen()))
+	}
+	rest := time.Duration(len(part))*time.Second/time.Duration(o.Rate) - s.At.Sub(begun)
+	if rest <= 0 || s.Stopped {
+		return nil
+	}
+	stop := bulkStop.Case()
+	first, err := workflow.Select(ctx, stop, workflow.After(rest))
+	if err == nil && first == workflow.Case(stop) {
+		s.Stopped = true
+		bulkProgress.Set(ctx, *s)
+	}
+	return err
+}
+
+// listBulk lists the runs that match now, the oldest first.
+//
+//flow:step name=flowgen.bulk.list as=ListBulk retries=1000000 backoff=exponential(100ms,1m)
+func (d *Direct) listBulk(ctx context.Context, o bulkOrder, cursor string) (bulkList, error) {
+	v, err := verbOf(o.Action.Verb)
+	if err != nil {
+		return bulkList{}, step.Fatal(err)
+	}
+	got := bulkList{Runs: []string{}}
+	got.Cursor, err = d.bulkPage(ctx, o.Filter, cursor, func(i *workflow.RunInfo) {
+		if v.fits(i) {
+			got.Runs = append(got.Runs, string(i.ID))
+			return
+		}
+		got.State.refuse(string(i.ID), notNow(v.name, i))
+	})
+	return got, err
+}
+
+// notNow says why a run does not take an action.
+func notNow(verb string, i *workflow.RunInfo) string {
+	return "a run that is " + string(i.Status) + " does not take " + verb
+}
+
+func (s *bulkState) refuse(run, why string) {
+	s.Refused++
+	s.add(bulkState{Failures: []BulkFailure{{Run: run, Outcome: bulkRefused, Detail: why}}})
+}
+
+// actOnBulk acts on runs of a page.
+//
+//flow:step name=flowgen.bulk.act as=ActOnBulk retries=1000000 backoff=exponential(100ms,1m) timeout=30m
+func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bulkState, error) {
+	v, err := verbOf(o.Action.Verb)
+	if err == nil {
+		err = o.By.Need(roleFor(v.name), "to "+v.name+" runs")
+	}
+	if err != nil {
+		return bulkState{}, step.Fatal(err)
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var down error
+	outcomes := make([]bulkState, len(runs))
+	places := make(chan struct{}, bulkAtOnce)
+	for i, run := range runs {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			one, err := d.actOnItem(ctx, v, &o, run, step.Attempt(ctx) > 1)
+			outcomes[i] = one
+			if err != nil {
+				mu.Lock()
+				down = err
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	var sum bulkState
+	for _, one := range outcomes {
+		sum.add(one)
+	}
+	return sum, down
+}
+
+// actOnItem acts on a run if it still matches. again: the step was interrupted, and the run may have been acted on. Its
+// effect counts as done then; what is not there yet is asked for again with the same key. An error says that the store is away.
+func (d *Direct) actOnItem(ctx context.Context, v *verb, o *bulkOrder, run string, again bool) (bulkState, error) {
+	h := d.client.Run(workflow.RunID(run))
+	info, err := h.Info(ctx)
+	if errors.Is(err, workflow.ErrRunNotFound) {
+		if again && v.name == verbDelete {
+			return bulkState{Done: 1}, nil
+		}
+		return bulkState{Skipped: 1}, nil
+	}
+	if err == nil {
+		switch {
+		case again && v.done(&info):
+			return bulkState{Done: 1}, nil
+		case !matches(o.Filter, &info):
+			return bulkState{Skipped: 1}, nil
+		case !v.fits(&info):
+			var s bulkState
+			s.refuse(run, notNow(v.name, &info))
+			return s, nil
+		}
+		a := o.Action
+		a.Key = o.ID + "/" + run
+		_, err = v.do(ctx, h, a)
+	}
+	if err == nil {
+		return bulkState{Done: 1}, nil
+	}
+	p := ProblemOf(err)
+	if p.Code == CodeRefused || p.Code == CodeNotFound { // a step to fork from, that it does not have
+		var s bulkState
+		s.refuse(run, p.Detail)
+		return s, nil
+	}
+	if call, ok := step.Current(ctx); ok { // is it the run, or the store?
+		if _, down := d.client.Run(call.RunID).Info(ctx); down != nil {
+			return bulkState{}, err
+		}
+	}
+	return bulkState{Failed: 1, Failures: []BulkFailure{{Run: run, Outcome: bulkFailed, Detail: p.Detail}}}, ctx.Err()
+}
+
+// bulkPage visits a page of the runs that match, the oldest first, and returns the cursor of the next one.
+// The runtime's own runs are visited only if the filter names them, and bulk actions never.
+func (d *Direct) bulkPage(ctx context.Context, f Filter, cursor string, visit func(i *workflow.RunInfo)) (string, error) {
+	f.Oldest, f.Cursor = true, cursor
+	asked, err := f.filter()
+	if err != nil {
+		return "", err
+	}
+	page, err := d.client.Page(ctx, asked, bulkListed)
+	if err != nil {
+		return "", err
+	}
+	for i := range page.Runs {
+		if !reserved(&f, page.Runs[i].Workflow) {
+			visit(&page.Runs[i])
+		}
+	}
+	return page.Cursor, nil
+}
+
+// ownPrefix begins the names of the runtime's own workflows.
+const ownPrefix = "flowgen."
+
+func reserved(f *Filter, name string) bool {
+	return strings.HasPrefix(name, ownPrefix) && (name == BulkRuns.Name() || !f.System && f.Workflow != name)
+}
+
+// matches reports whether a filter selects a run, as a store does.
+func matches(f Filter, i *workflow.RunInfo) bool {
+	q := store.Query{
+		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),
+		Roots: !f.Children && f.Parent == "" && f.Root == "", From: f.Since, To: f.Until, Group: f.Group, Troubled: f.Troubled,
+	}
+	for _, s := range f.Statuses {
+		q.Statuses = append(q.Statuses, workflow.Status(s))
+	}
+	return q.Matches(&store.Record{
+		Run: i.ID, WorkflowID: i.WorkflowID, Route: store.Route{Workflow: i.Workflow, Queue: i.Queue}, Tags: i.Tags, Parent: i.Parent, Root: i.Root,
+		CreatedAt: i.CreatedAt, Status: i.Status, Group: i.Group,
+	})
+}

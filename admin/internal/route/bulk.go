@@ -1,0 +1,54 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// The routes of bulk actions.
+var (
+	Preview = &Route{
+		Name: "previewBulk", About: "What a bulk action would do now.", Method: http.MethodPost, Path: "bulk/preview", Acts: "preview", Role: admin.RoleOperator,
+		In: reflect.TypeFor[admin.BulkRequest](), Out: reflect.TypeFor[admin.BulkPreview](), Status: http.StatusOK, Problems: withBody,
+	}
+	StartBulk = &Route{
+		Name: "startBulk", About: "Do with many runs what a preview has told.", Method: http.MethodPost, Path: "bulk", Acts: "bulk", Role: admin.RoleOperator,
+		In: reflect.TypeFor[admin.NewBulk](), Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusAccepted, Keyed: true, Problems: append([]int{http.StatusPreconditionFailed}, withBody...),
+	}
+	Bulks = &Route{
+		Name: "listBulks", About: "A page of bulk actions, the newest first.", Method: http.MethodGet, Path: "bulk", Role: admin.RoleViewer,
+		Query: bulkParams, Out: reflect.TypeFor[admin.BulkPage](), Status: http.StatusOK,
+	}
+	Bulk = &Route{
+		Name: "getBulk", About: "A bulk action as it is now.", Method: http.MethodGet, Path: "bulk/{id}", Role: admin.RoleViewer,
+		Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusOK,
+	}
+	StopBulk = &Route{
+		Name: "stopBulk", About: "Let a bulk action act on no more runs.", Method: http.MethodPost, Path: "bulk/{id}/stop", Acts: "stop", Role: admin.RoleOperator,
+		Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusAccepted,
+	}
+)
+
+var bulks = []*Route{Preview, StartBulk, Bulks, Bulk, StopBulk}
+
+// bulkParams are the fields of a BulkFilter.
+var bulkParams = []Param{
+	{Name: "cursor", About: "of the page before", Type: "string"},
+	{Name: "limit", About: "of a page; 20 if it is not given, at most 1,000", Type: "integer"},
+}
+
+// BulkQuery writes a filter of bulk actions.
+func BulkQuery(f admin.BulkFilter) url.Values {
+	w := written{}
+	w.text("cursor", f.Cursor)
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
+// ReadBulkFilter reads what BulkQuery writes.
+func ReadBulkFilter(q *Query) admin.BulkFilter {
+	return admin.BulkFilter{Cursor: q.Text("cursor"), Limit: q.Number("limit")}
+}

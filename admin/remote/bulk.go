@@ -1,0 +1,34 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
+)
+
+// Preview is part of admin.Service.
+func (s *Service) Preview(ctx context.Context, r admin.BulkRequest) (admin.BulkPreview, error) {
+	return get[admin.BulkPreview](ctx, s, call{route: route.Preview, body: r})
+}
+
+// StartBulk is part of admin.Service. The server knows who asks.
+func (s *Service) StartBulk(ctx context.Context, b admin.NewBulk) (admin.Bulk, error) {
+	b.By = nil
+	return get[admin.Bulk](ctx, s, call{route: route.StartBulk, body: b, key: b.Key})
+}
+
+// Bulk is part of admin.Service.
+func (s *Service) Bulk(ctx context.Context, id string) (admin.Bulk, error) {
+	return get[admin.Bulk](ctx, s, call{route: route.Bulk, path: []string{id}})
+}
+
+// Bulks is part of admin.Service.
+func (s *Service) Bulks(ctx context.Context, f admin.BulkFilter) (admin.BulkPage, error) {
+	return get[admin.BulkPage](ctx, s, call{route: route.Bulks, query: route.BulkQuery(f)})
+}
+
+// StopBulk is part of admin.Service.
+func (s *Service) StopBulk(ctx context.Context, id string) (admin.Bulk, error) {
+	return get[admin.Bulk](ctx, s, call{route: route.StopBulk, path: []string{id}})
+}
