@@ -35,20 +35,39 @@ func (c *command) actions() []*cobra.Command {
 	var all []*cobra.Command
 	for _, verb := range admin.Actions() {
 		a := admin.Action{Verb: verb}
-		cmd := &cobra.Command{
-			Use: verb + " RUN…", Short: about[verb], Args: cobra.MinimumNArgs(1), ValidArgsFunction: c.ids,
-			RunE: func(cmd *cobra.Command, args []string) error { return c.act(cmd, a, args) },
-		}
+		cmd := &cobra.Command{Use: verb + " RUN… | FILTER", Short: about[verb], ValidArgsFunction: c.ids}
 		if admin.TakesReason(verb) {
 			cmd.Flags().StringVar(&a.Reason, "reason", "", "why: it stands in the log")
 		}
 		if verb == "fork" {
 			cmd.Flags().StringVar(&a.Step, "step", "", "the id or the key of the step to go on from")
 		}
-		cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.act(cmd, a, args) }
+		c.byFilter(cmd, &a)
 		all = append(all, cmd)
 	}
 	return all
+}
+
+// byFilter lets an action take a filter instead of runs.
+func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
+	var f bulkFlags
+	f.add(c, cmd)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.Long = cmd.Short + ".\n\nWith a filter instead of runs it is done with all that match: with those that are there now, and still match at their turn.\n" +
+		"People type how many there are, scripts give -y --expect N; --dry-run says it and does nothing. It goes on if this command ends:\nsee flowctl bulk. Exit code 5: a part was refused, has failed or remains."
+	cmd.Example = "  flowctl " + a.Verb + " --workflow orders.fulfil --since 24h --dry-run\n  flowctl " + a.Verb + " --tag region=eu -y --expect 1204 --rate 500"
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		flag := f.given(cmd)
+		switch {
+		case len(args) == 0 && flag == "":
+			return &admin.InputError{What: a.Verb + " of which runs?", Fix: "name runs, or give a filter such as --workflow; --all means all"}
+		case len(args) > 0 && flag != "":
+			return &admin.InputError{What: "runs are named, and --" + flag + " is given", Fix: "name runs, or give a filter"}
+		case len(args) > 0:
+			return c.act(cmd, *a, args)
+		}
+		return c.actOnAll(cmd, *a, &f)
+	}
 }
 
 // outcome holds the result of an action on one run.

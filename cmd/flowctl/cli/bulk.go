@@ -1,0 +1,306 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// bulkFlags are the flags of an action on all runs of a filter.
+type bulkFlags struct {
+	filterFlags
+	all, dry, leave   bool
+	expect            int
+	rate, maxFailures int
+}
+
+func (f *bulkFlags) add(c *command, cmd *cobra.Command) {
+	f.filterFlags.add(c, cmd)
+	_ = cmd.Flags().MarkHidden("budget") // of a page of a list
+	flags := cmd.Flags()
+	flags.BoolVar(&f.all, "all", false, "all runs, without a filter")
+	flags.BoolVar(&f.dry, "dry-run", false, "say what would be done, and do nothing")
+	flags.BoolVar(&f.leave, "no-wait", false, "do not wait for the end: a worker of the queue "+admin.AdminQueue+" does it, as flowctl serve has one")
+	flags.IntVar(&f.expect, "expect", 0, "with -y: how many runs there should be; a tenth off is refused")
+	flags.IntVar(&f.rate, "rate", 0, fmt.Sprintf("runs per second at most; 0: %d", admin.DefaultBulkRate))
+	flags.IntVar(&f.maxFailures, "max-failures", 0, fmt.Sprintf("how many may fail before it ends; 0: %d", admin.DefaultBulkFailures))
+}
+
+// bulkOnly are the flags of filters, which make no sense beside names of runs.
+func (f *bulkFlags) given(cmd *cobra.Command) (name string) {
+	for _, one := range []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "troubled", "children", "system", "all", "dry-run", "no-wait", "expect", "rate", "max-failures"} {
+		if cmd.Flags().Changed(one) {
+			return one
+		}
+	}
+	return ""
+}
+
+// actOnAll does the same with each run of a filter.
+func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) error {
+	filter, err := f.filter()
+	if err != nil {
+		return err
+	}
+	s, ctx, cancel, err := c.service(cmd.Context(), true)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	r := admin.BulkRequest{Filter: filter, All: f.all, Action: a}
+	p, err := s.Preview(ctx, r)
+	if err != nil {
+		return err
+	}
+	if f.dry {
+		return c.printPreview(a.Verb, &p)
+	}
+	b := admin.NewBulk{Token: p.Token, Rate: f.rate, MaxFailures: f.maxFailures}
+	switch {
+	case c.yes && !cmd.Flags().Changed("expect"):
+		return &admin.InputError{What: fmt.Sprintf("-y without a number would %s whatever matches", a.Verb), Fix: "give --expect N: flowctl " + a.Verb + " … --dry-run says how many there are"}
+	case c.yes:
+		b.Token, b.BulkRequest, b.Expect = "", r, &f.expect
+	case p.Count == 0:
+		fmt.Fprintln(c.Stderr, "no run matches")
+		return nil
+	default:
+		if err := c.typed(a.Verb, &p); err != nil {
+			return err
+		}
+	}
+	started, err := s.StartBulk(ctx, b)
+	if err != nil {
+		return err
+	}
+	if f.leave {
+		return c.leaveBulk(&started)
+	}
+	fmt.Fprintf(c.Stderr, "%s: it goes on without this command: flowctl bulk show %s\n", started.ID, started.ID)
+	return c.awaitBulk(ctx, s, started.ID)
+}
+
+// typed lets somebody type how many runs there are.
+func (c *command) typed(verb string, p *admin.BulkPreview) error {
+	if !onTerminal(c.Stdin) {
+		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and nobody is there to ask", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
+	}
+	c.tellPreview(verb, p)
+	fmt.Fprintf(c.Stderr, "%s %d runs? Type their number: ", verb, p.Count)
+	answer, _ := bufio.NewReader(c.Stdin).ReadString('\n')
+	if strings.TrimSpace(answer) == strconv.Itoa(p.Count) {
+		return nil
+	}
+	fmt.Fprintln(c.Stderr, "nothing was done")
+	return exitError{code: exitUsage}
+}
+
+// printPreview prints what would be done.
+func (c *command) printPreview(verb string, p *admin.BulkPreview) error {
+	if c.jsonOut() {
+		return c.print(p)
+	}
+	if printed, err := printEach(c, p.Samples, func(r *admin.Run) string { return r.ID }); printed || err != nil {
+		return err
+	}
+	t := newTable(c.Stdout, verb, "RUNS")
+	previewRows(t, p)
+	return t.end()
+}
+
+// tellPreview says beside the output what would be done.
+func (c *command) tellPreview(verb string, p *admin.BulkPreview) {
+	t := newTable(c.Stderr, verb, "RUNS")
+	previewRows(t, p)
+	_ = t.end() // the question follows all the same
+}
+
+func previewRows(t *table, p *admin.BulkPreview) {
+	t.row("all", strconv.Itoa(p.Count))
+	for _, n := range p.Statuses {
+		t.row(n.Name, strconv.Itoa(n.Runs))
+	}
+	for _, n := range p.Groups {
+		t.row(n.Name, strconv.Itoa(n.Runs))
+	}
+	for _, n := range p.Refusals {
+		t.row("refused, for they are "+n.Name, strconv.Itoa(n.Runs))
+	}
+	for i := range p.Samples {
+		r := &p.Samples[i]
+		t.row("such as "+cmp.Or(r.WorkflowID, r.ID), r.Status+" "+r.Workflow)
+	}
+}
+
+// unserved says what a bulk action without a worker needs.
+const unserved = "no worker serves the queue " + admin.AdminQueue + ": start flowctl serve, or call admin.Register on a worker\n"
+
+// leaveBulk ends the command before its bulk action.
+func (c *command) leaveBulk(b *admin.Bulk) error {
+	if b.Unserved {
+		fmt.Fprint(c.Stderr, unserved)
+	}
+	return c.printBulks([]admin.Bulk{*b}, true)
+}
+
+// awaitBulk waits for the end of a bulk action. With the store itself this process does what is to do, beside any other worker.
+func (c *command) awaitBulk(ctx context.Context, s admin.Service, id string) (err error) {
+	if c.client != nil {
+		stop := c.serveAdmin(ctx)
+		defer func() {
+			if failed := stop(); err == nil {
+				err = failed
+			}
+		}()
+	}
+	said, told := "", false
+	for {
+		b, err := s.Bulk(ctx, id)
+		if err != nil {
+			return err
+		}
+		if now := fmt.Sprintf("%s: %d done, %d failed, %d refused, %d skipped, %d remain", b.Status, b.Done, b.Failed, b.Refused, b.Skipped, b.Left); now != said {
+			fmt.Fprintln(c.Stderr, now)
+			said = now
+		}
+		if !b.Ended.IsZero() {
+			return c.endBulk(&b)
+		}
+		if b.Unserved && c.client == nil && !told {
+			fmt.Fprint(c.Stderr, unserved)
+			told = true
+		}
+		if _, err := s.Wait(ctx, "id:"+id, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// endBulk prints a bulk action that has ended.
+func (c *command) endBulk(b *admin.Bulk) error {
+	if err := c.printBulks([]admin.Bulk{*b}, true); err != nil {
+		return err
+	}
+	if b.Failed+b.Refused+b.Left > 0 || b.Status == admin.BulkFailed {
+		return exitError{code: exitSome}
+	}
+	return nil
+}
+
+// printBulks prints bulk actions; one: it is one, with what has failed in it.
+func (c *command) printBulks(all []admin.Bulk, one bool) error {
+	if c.output == "json" && one {
+		return c.print(&all[0])
+	}
+	if printed, err := printEach(c, all, func(b *admin.Bulk) string { return b.ID }); printed || err != nil {
+		return err
+	}
+	t := newTable(c.Stdout, "STATUS", "BULK", "ACTION", "BY", "CREATED", "RUNS", "DONE", "FAILED", "REFUSED", "SKIPPED", "REMAIN", "RATE")
+	for i := range all {
+		b := &all[i]
+		row := []string{b.Status, b.ID, b.Action.Verb, cmp.Or(b.By, "-"), instant(b.Created)}
+		for _, n := range []int{b.Total, b.Done, b.Failed, b.Refused, b.Skipped, b.Left} {
+			row = append(row, strconv.Itoa(n))
+		}
+		t.row(append(row, fmt.Sprintf("%d/s of %d/s", b.Speed, b.Rate))...)
+	}
+	if err := t.end(); err != nil || !one {
+		return err
+	}
+	if all[0].Failure != "" {
+		if _, err := fmt.Fprintln(c.Stdout, clean(all[0].Failure)); err != nil {
+			return err
+		}
+	}
+	if len(all[0].Failures) == 0 {
+		return nil
+	}
+	t = newTable(c.Stdout, "RUN", "OUTCOME", "WHY")
+	for _, f := range all[0].Failures {
+		t.row(f.Run, f.Outcome, f.Detail)
+	}
+	return t.end()
+}
+
+func (c *command) bulk() *cobra.Command {
+	var f admin.BulkFilter
+	cmd := &cobra.Command{
+		Use: "bulk", Short: "List actions on many runs, the newest first", Args: cobra.NoArgs,
+		Long: "Bulk lists actions on all runs of a filter, such as flowctl cancel --workflow orders.fulfil has started.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				page, err := s.Bulks(ctx, f)
+				if err != nil {
+					return err
+				}
+				if c.output == "json" {
+					return c.print(page)
+				}
+				if err := c.printBulks(page.Bulks, false); err != nil {
+					return err
+				}
+				if page.Cursor != "" && c.output != "jsonl" {
+					fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many at most, up to 1,000; 0: 20")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+	var wait bool
+	show := &cobra.Command{
+		Use: "show ID", Short: "Show how far a bulk action is", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, ctx, cancel, err := c.service(cmd.Context(), wait)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			if wait {
+				return c.awaitBulk(ctx, s, args[0])
+			}
+			b, err := s.Bulk(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if b.Unserved && b.Ended.IsZero() {
+				fmt.Fprint(c.Stderr, unserved)
+			}
+			return c.printBulks([]admin.Bulk{b}, true)
+		},
+	}
+	show.Flags().BoolVar(&wait, "wait", false, "wait for its end; with --store this command does what is to do")
+	cmd.AddCommand(show, &cobra.Command{
+		Use: "stop ID", Short: "Let a bulk action act on no more runs", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				b, err := s.StopBulk(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return c.leaveBulk(&b)
+			})
+		},
+	})
+	return cmd
+}
+
+// bulkIDs completes the ids of bulk actions.
+func (c *command) bulkIDs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		page, _ := s.Bulks(ctx, admin.BulkFilter{})
+		for _, b := range page.Bulks {
+			all = append(all, b.ID+"\t"+b.Status+" "+b.Action.Verb)
+		}
+		return all
+	})
+}
