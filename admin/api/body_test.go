@@ -194,7 +194,11 @@ func TestOPS3_AnIdempotencyKeyMakesRequestsOne(t *testing.T) {
 	s.wants("that is empty", s.ask("POST", "/v1/runs", `{"workflow":"api.collect"}`, "Idempotency-Key: "), 400, admin.CodeInput)
 	s.wants("that is too long", s.ask("POST", "/v1/runs", `{"workflow":"api.collect"}`, "Idempotency-Key: "+strings.Repeat("k", 256)), 400, admin.CodeInput)
 	s.wants("given twice", s.ask("POST", "/v1/runs", `{"workflow":"api.collect"}`, "Idempotency-Key: a", "Idempotency-Key: b"), 400, admin.CodeInput)
-	s.wants("of an action that keeps none", s.ask("POST", "/v1/runs/"+s.run+"/restart", "", "Idempotency-Key: k"), 501, admin.CodeUnsupported)
+	restarted := s.ask("POST", "/v1/runs/"+s.run+"/restart", "", "Idempotency-Key: k")
+	s.wants("of a restart", restarted, 202, "")
+	if g := s.ask("POST", "/v1/runs/"+s.run+"/restart", "", "Idempotency-Key: k"); g.status != 202 || g.body != restarted.body || !strings.Contains(g.body, `"new":"wrun_`) {
+		t.Errorf("a restart again: got %d %s, want %s", g.status, g.body, restarted.body)
+	}
 }
 
 func TestOPS3_PreferWaitsForTheOutcome(t *testing.T) {
