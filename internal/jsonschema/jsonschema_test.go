@@ -90,6 +90,36 @@ func TestOf_DescribesWhatEncodingJSONReads(t *testing.T) {
 	}
 }
 
+func TestOf_FollowsTheRulesOfEncodingJSONForFieldsOfOneName(t *testing.T) {
+	type deeper struct{ A, B, C, D int }
+	type deep struct {
+		deeper
+		B string `json:"B"`
+		C string
+	}
+	type other struct {
+		B string
+		C string
+	}
+	type all struct {
+		deep
+		other
+		A bool
+		D bool `json:"D,omitzero,string"`
+	}
+	const want = `{"additionalProperties":false,"properties":{"A":{"type":"boolean"},"B":{"type":"string"},"D":{}},"required":["A","B"],"type":"object"}`
+	if got := string(jsonschema.Of(reflect.TypeFor[all](), "")); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	b, err := json.Marshal(all{D: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults := jsonschema.Check([]byte(want), b); len(faults) > 0 { // encoding/json leaves out what is ambiguous
+		t.Errorf("%s: %+v", b, faults)
+	}
+}
+
 // What is written of a value fits the schema of its type.
 func TestCheck_TakesWhatIsWritten(t *testing.T) {
 	when := time.Now()

@@ -59,6 +59,9 @@ func TestEV12_LivesAgreeWithTheStateOfTheLog(t *testing.T) {
 		}
 		for _, onlyOpen := range []bool{false, true} {
 			expected, _ := lives(t, &event.Lives{Open: onlyOpen}, log)
+			if onlyOpen && len(expected) != open {
+				t.Errorf("%d entities are open, %d are listed as such", open, len(expected))
+			}
 			var paged []*event.Open
 			limit := rapid.IntRange(1, 5).Draw(t, "limit")
 			for from := uint64(1); from != 0; {

@@ -1,0 +1,61 @@
+package admin_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// fleetCalls does each thing with schedules, limits and the catalogue, and returns the errors by its name.
+func (e *estate) fleetCalls(s admin.Service) map[string]error {
+	ctx := e.Context()
+	nightly := admin.NewSchedule{Name: "nightly", Timing: admin.Timing{When: "30 2 * * *"}, Workflow: "orders.fulfil", Input: admin.Payload(`{}`)}
+	return map[string]error{
+		"put":      second(s.PutSchedule(ctx, nightly)),
+		"list":     second(s.Schedules(ctx, admin.ScheduleFilter{})),
+		"show":     second(s.Schedule(ctx, "nobody")),
+		"trigger":  second(s.ActOnSchedule(ctx, "nobody", admin.ScheduleAction{Verb: "trigger"})),
+		"delete":   second(s.ActOnSchedule(ctx, "nobody", admin.ScheduleAction{Verb: "delete"})),
+		"pools":    second(s.Pools(ctx, admin.PoolFilter{})),
+		"pause":    second(s.ActOnPool(ctx, "nobody's", admin.PoolAction{Verb: "pause"})),
+		"catalog":  second(s.Catalog(ctx, admin.CatalogFilter{})),
+		"entities": second(s.Entities(ctx, e.ada, admin.EntityFilter{})),
+		"tree":     second(s.Tree(ctx, e.ada)),
+	}
+}
+
+func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
+	lowest := map[string]admin.Role{
+		"put": admin.RoleOperator, "list": admin.RoleViewer, "show": admin.RoleViewer, "trigger": admin.RoleOperator, "delete": admin.RoleAdmin,
+		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "tree": admin.RoleViewer,
+	}
+	anybody := map[string]bool{"catalog": true, "entities": true, "tree": true} // with an owner, too
+	for _, role := range append(admin.Roles(), "", "root") {
+		for _, owner := range []string{"", "ada"} {
+			e := newEstate(t)
+			for what, err := range e.fleetCalls(e.as(role, owner)) {
+				may := role.Allows(lowest[what]) && (owner == "" || anybody[what])
+				p := admin.ProblemOf(err)
+				if forbidden := p != nil && p.Status == http.StatusForbidden; forbidden == may {
+					t.Errorf("%q of owner %q may %s: %v: got %v", role, owner, what, may, err)
+				}
+			}
+		}
+	}
+}
+
+// What runs an owner has nothing to do with look as if they were not there, in trees and with what they have begun.
+func TestOPS3_TreesAndEntitiesAreThoseOfTheOwner(t *testing.T) {
+	e := newEstate(t)
+	s := e.as(admin.RoleViewer, "ada")
+	tree, err := s.Tree(t.Context(), e.ada)
+	if err != nil || len(tree.Runs) != 1 || tree.Runs[0].ID != e.ada || tree.Runs[0].Input != nil {
+		t.Errorf("got %+v, %v", tree, err)
+	}
+	for what, err := range map[string]error{"tree": second(s.Tree(t.Context(), e.bob)), "entities": second(s.Entities(t.Context(), e.bob, admin.EntityFilter{}))} {
+		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeNotFound {
+			t.Errorf("%s of a run of somebody else: %v", what, err)
+		}
+	}
+}
