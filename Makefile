@@ -180,8 +180,15 @@ ui: chromium ## test the web console in a browser, on every store (installs chro
 	FLOWGEN_TEST_BROWSER=1 $(GO) test -count=1 -timeout 20m ./admin/console ./cmd/flowctl/uitest/...
 
 .PHONY: pictures
-pictures: chromium ## draw the pictures of the README from runs of the examples
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) run ./cmd/flowctl/uitest/pictures -tour "$$dir/tour.db" -out docs/images
+pictures: chromium ## draw the pictures of the README from runs of the tour
+	@dir=$$(mktemp -d) && $(GO) build -o "$$dir" ./examples/tour ./cmd/flowctl ./cmd/flowctl/uitest/pictures && \
+	"$$dir/tour" -store "sqlite:$$dir/tour.db" -messages 400 >/dev/null && { \
+		"$$dir/flowctl" ui --store "sqlite:$$dir/tour.db" --no-browser >"$$dir/at" & server=$$!; \
+		trap 'kill $$server; rm -rf "$$dir"' EXIT; \
+		until [ -s "$$dir/at" ]; do sleep 0.1; done; \
+		newest() { "$$dir/flowctl" runs --store "sqlite:$$dir/tour.db" --workflow $$1 --limit 1 -o name 2>/dev/null; }; \
+		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 760 -out docs/images console-runs=runs console-run="runs/$$(newest tour.travel)" && \
+		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 560 -theme dark -out docs/images console-failures=failures; }
 
 .PHONY: soak
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)

@@ -210,7 +210,7 @@ func TestOPS2_HostileNamesAndPayloadsAreText(t *testing.T) {
 	for i, input := range []string{
 		`{"what":"<img src=x onerror=alert(1)>\u202e\u0000\u001b[31m"}`, `{"what":"` + strings.Repeat("x", 1<<20) + `"}`, `{"what":"x","deep":` + deep + `}`,
 	} {
-		got, err := s.Direct.Start(s.Context(), admin.Start{Workflow: admintest.Workflow, Input: admin.Payload(input), ID: fmt.Sprint(id, i), Hold: true, Tags: map[string]string{"<b>": "</dd><script>"}})
+		got, err := s.Direct.Start(s.Context(), admin.Start{Workflow: "no.schema", Input: admin.Payload(input), ID: fmt.Sprint(id, i), Hold: true, Tags: map[string]string{"<b>": "</dd><script>"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// eventsPerPage is how many rows a page of a log has.
-const eventsPerPage = 200
+// eventsPerPage is how many rows a page of a log has: with more a page would have more than 1,500 nodes.
+const eventsPerPage = 190
 
 // eventsView is a page of a log.
 type eventsView struct {
