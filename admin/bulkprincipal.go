@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -67,7 +68,7 @@ func (l *limited) Bulk(ctx context.Context, id string) (Bulk, error) {
 		return Bulk{}, err
 	}
 	b, err := l.under.Bulk(ctx, id)
-	if l.p.Owner != "" && (err == nil && b.Owner != l.p.Owner || isNotFound(ProblemOf(err))) {
+	if l.p.Owner != "" && (err == nil && b.Owner != l.p.Owner || errors.Is(err, workflow.ErrRunNotFound) || isNotFound(err)) { // one text for both
 		return Bulk{}, noBulk(id)
 	}
 	return b, err

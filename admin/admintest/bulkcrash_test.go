@@ -3,6 +3,7 @@ package admintest_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,6 +24,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/sqlitestore"
 )
+
+var long = flag.Bool("long", false, "also act on 100,000 runs in the test of bulk actions")
 
 // bulkStore names, in the environment of a process of this test that does bulk actions, their store.
 const bulkStore = "FLOWGEN_TEST_BULK_STORE"
@@ -159,6 +162,63 @@ func killTwice(t *testing.T, url string) {
 		}
 		if steps != 1 {
 			t.Errorf("run %d was stepped %d times", i, steps)
+		}
+	}
+}
+
+// 100,000 runs within a minute, although the process is killed twice, with logs that stay short.
+func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
+	n := 1_500
+	if *long {
+		n = 100_000
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	url := redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix()
+	c := openClient(t, url)
+	var runs []workflow.RunID
+	for len(runs) < n {
+		batch := make([]workflow.StartRequest[workflow.None], min(1000, n-len(runs)))
+		for i := range batch {
+			batch[i].Options = []workflow.StartOption{workflow.WithHold()}
+		}
+		started, err := stepwise.StartMany(ctx, c, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range started {
+			runs = append(runs, one.Run.ID())
+		}
+	}
+	direct := admin.New(c)
+	begun := time.Now()
+	b, err := direct.StartBulk(ctx, admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{Workflow: stepwise.Name()}, Action: admin.Action{Verb: "cancel"}}, Expect: &n, Rate: 1_000_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{n / 3, 2 * n / 3} {
+		kill := bulkProcess(t, url)
+		for range c.Run(runs[i]).Events(ctx) { // until it is canceled: nothing else ends it
+		}
+		kill()
+	}
+	bulkProcess(t, url)
+	got := bulkEnd(ctx, t, direct, b.ID)
+	took := time.Since(begun)
+	t.Logf("%d runs in %v", n, took)
+	if got.Status != admin.BulkCompleted || got.Done != n || *long && took > time.Minute {
+		t.Errorf("after %v: got %+v", took, got)
+	}
+	counts, err := direct.Count(ctx, admin.Filter{Workflow: stepwise.Name(), Statuses: []string{"cancelled"}, Budget: 2 * n})
+	if err != nil || counts.Total != n {
+		t.Errorf("got %+v, %v", counts, err)
+	}
+	for info, err := range c.List(ctx, workflow.Filter{WorkflowID: b.ID}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Events > 1000 {
+			t.Errorf("run %s has a log of %d events", info.ID, info.Events)
 		}
 	}
 }

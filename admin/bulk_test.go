@@ -1,0 +1,289 @@
+package admin_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var (
+	cancelOrders = admin.BulkRequest{Filter: admin.Filter{Workflow: "orders.fulfil"}, Action: admin.Action{Verb: "cancel"}}
+	deleteOrders = admin.BulkRequest{Filter: admin.Filter{Workflow: "orders.fulfil"}, Action: admin.Action{Verb: "delete"}}
+)
+
+// code returns that of the problem of an error; empty: there is none.
+func code(err error) string {
+	if err == nil {
+		return ""
+	}
+	return admin.ProblemOf(err).Code
+}
+
+func TestOPS3_ABulkActionHasTheRightsOfTheOneThatAsks(t *testing.T) {
+	e := newEstate(t)
+	ctx := t.Context()
+	preview := func(s admin.Service, r admin.BulkRequest) admin.BulkPreview {
+		t.Helper()
+		p, err := s.Preview(ctx, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	all, gone := preview(e.direct, cancelOrders), preview(e.direct, deleteOrders)
+	if all.Count != 3 || gone.Refused != 3 {
+		t.Fatalf("got %+v, %+v", all, gone)
+	}
+	viewer, operator, owner, other := e.as(admin.RolePayloads, ""), e.as(admin.RoleOperator, ""), e.as(admin.RoleOperator, "ada"), e.as(admin.RoleOperator, "bob")
+	if own := preview(owner, cancelOrders); own.Count != 1 || own.Samples[0].ID != e.ada {
+		t.Errorf("an owner sees %+v", own)
+	}
+	own, err := owner.StartBulk(ctx, admin.NewBulk{Token: preview(owner, cancelOrders).Token})
+	if err != nil || own.Owner != "ada" || own.By != "p" || own.Total != 1 {
+		t.Fatalf("an owner starts %+v, %v", own, err)
+	}
+	whole, err := operator.StartBulk(ctx, admin.NewBulk{Token: all.Token})
+	if err != nil || whole.Owner != "" || whole.Total != 3 {
+		t.Fatalf("an operator starts %+v, %v", whole, err)
+	}
+	start := func(s admin.Service, b admin.NewBulk) error { _, err := s.StartBulk(ctx, b); return err }
+	find := func(s admin.Service, id string) error { _, err := s.Bulk(ctx, id); return err }
+	stop := func(s admin.Service, id string) error { _, err := s.StopBulk(ctx, id); return err }
+	ask := func(s admin.Service, r admin.BulkRequest) error { _, err := s.Preview(ctx, r); return err }
+	forBob := cancelOrders
+	forBob.Filter.Tags = map[string]string{"owner": "bob"}
+	one := 1
+	for what, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"preview by a viewer":                   {ask(viewer, cancelOrders), admin.CodeForbidden},
+		"start by a viewer":                     {start(viewer, admin.NewBulk{Token: all.Token}), admin.CodeForbidden},
+		"stop by a viewer":                      {stop(viewer, whole.ID), admin.CodeForbidden},
+		"show to a viewer":                      {find(viewer, whole.ID), ""},
+		"preview of a deletion by an operator":  {ask(operator, deleteOrders), admin.CodeForbidden},
+		"deletion by an operator":               {start(operator, admin.NewBulk{BulkRequest: deleteOrders, Expect: &one}), admin.CodeForbidden},
+		"deletion with the token of an admin":   {start(operator, admin.NewBulk{Token: gone.Token}), admin.CodeForbidden},
+		"all runs by an owner":                  {start(owner, admin.NewBulk{Token: all.Token}), admin.CodeForbidden},
+		"runs of another owner":                 {ask(owner, forBob), admin.CodeForbidden},
+		"start with runs of another owner":      {start(owner, admin.NewBulk{BulkRequest: forBob, Expect: &one}), admin.CodeForbidden},
+		"no filter but the owner":               {ask(owner, admin.BulkRequest{Action: cancelOrders.Action}), admin.CodeInput},
+		"a start with no filter but the owner":  {start(owner, admin.NewBulk{BulkRequest: admin.BulkRequest{Action: cancelOrders.Action}, Expect: &one}), admin.CodeInput},
+		"all of an owner":                       {ask(owner, admin.BulkRequest{Action: cancelOrders.Action, All: true}), ""},
+		"show to another owner":                 {find(other, own.ID), admin.CodeNotFound},
+		"stop by another owner":                 {stop(other, own.ID), admin.CodeNotFound},
+		"show of that of all to an owner":       {find(owner, whole.ID), admin.CodeNotFound},
+		"show of nothing to an owner":           {find(owner, "bulk-0"), admin.CodeNotFound},
+		"stop by the owner":                     {stop(owner, own.ID), ""},
+		"a run of the workflow by an operator":  {startRun(ctx, operator), admin.CodeForbidden},
+		"a run of the workflow by an admin":     {startRun(ctx, e.as(admin.RoleAdmin, "")), admin.CodeForbidden},
+		"a new run of a bulk action":            {act(ctx, operator, whole.Run, "restart"), admin.CodeForbidden},
+		"a new run of a bulk action for admins": {act(ctx, e.as(admin.RoleAdmin, ""), whole.Run, "restart"), admin.CodeForbidden},
+	} {
+		if got := code(tt.err); got != tt.want {
+			t.Errorf("%s: got %v, want %q", what, tt.err, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		who  admin.Service
+		want []string
+	}{{viewer, []string{own.ID, whole.ID}}, {owner, []string{own.ID}}, {other, nil}} {
+		page, err := tt.who.Bulks(ctx, admin.BulkFilter{})
+		var ids []string
+		for _, b := range page.Bulks {
+			ids = append(ids, b.ID)
+		}
+		slices.Sort(ids)
+		slices.Sort(tt.want)
+		if err != nil || !slices.Equal(ids, tt.want) {
+			t.Errorf("got %v, %v, want %v", ids, err, tt.want)
+		}
+	}
+}
+
+func startRun(ctx context.Context, s admin.Service) error {
+	_, err := s.Start(ctx, admin.Start{Workflow: admin.BulkRuns.Name()})
+	return err
+}
+
+func act(ctx context.Context, s admin.Service, run, verb string) error {
+	_, err := s.Act(ctx, run, admin.Action{Verb: verb})
+	return err
+}
+
+func TestOPS1_ABulkActionByAnOldPreviewIsRefused(t *testing.T) {
+	e := newEstate(t)
+	token := func(at time.Time) string {
+		b := []byte(`{"filter":{"workflow":"orders.fulfil"},"action":{"verb":"cancel"},"at":"` + at.Format(time.RFC3339) + `","count":3}`)
+		sum := sha256.Sum256(b)
+		return base64.RawURLEncoding.EncodeToString(append(sum[:8], b...))
+	}
+	_, err := e.direct.StartBulk(t.Context(), admin.NewBulk{Token: token(time.Now().Add(-admin.PreviewLasts - time.Minute))})
+	if code(err) != admin.CodePrecondition || admin.ProblemOf(err).Status != 412 || admin.ProblemOf(err).Exit != 4 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := e.direct.StartBulk(t.Context(), admin.NewBulk{Token: token(time.Now().Add(-admin.PreviewLasts + time.Minute))}); err != nil {
+		t.Errorf("one that is almost old: %v", err)
+	}
+}
+
+// A tenth is the limit, in both directions.
+func TestOPS1_ABulkActionIsRefusedIfTheNumberIsATenthOff(t *testing.T) {
+	e := newEstate(t)
+	for range 17 {
+		if _, err := e.direct.Start(t.Context(), admin.Start{Workflow: "orders.fulfil"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for expect, want := range map[int]string{17: admin.CodePrecondition, 18: admin.CodePrecondition, 19: "", 20: "", 22: "", 23: admin.CodePrecondition, 0: admin.CodePrecondition} { // there are 20
+		if _, err := e.direct.StartBulk(t.Context(), admin.NewBulk{BulkRequest: cancelOrders, Expect: &expect}); code(err) != want {
+			t.Errorf("%d expected: got %v, want %q", expect, err, want)
+		}
+	}
+}
+
+// broken fails to deliver to some runs, and while it is away to tell of any.
+type broken struct {
+	store.Store
+	mu           sync.Mutex
+	runs         map[event.RunID]bool
+	outage, away int // for how many reads it will be away when something is delivered, and is
+}
+
+func (b *broken) Unwrap() store.Store { return b.Store }
+
+var errBroken = errors.New("the disk is broken")
+
+func (b *broken) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.outage > 0 {
+		b.away, b.outage = b.outage, 0
+	}
+	if b.away > 0 || b.runs[d.Run] {
+		return "", errBroken
+	}
+	return b.Store.Deliver(ctx, d)
+}
+
+func (b *broken) Load(ctx context.Context, l []store.Load) ([]store.Loaded, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away > 0 {
+		b.away--
+		return nil, errBroken
+	}
+	return b.Store.Load(ctx, l)
+}
+
+// bulkEnd lets a worker do a bulk action, and returns how it has ended.
+func bulkEnd(t *testing.T, c *workflow.Client, b admin.NewBulk) admin.Bulk {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	direct := admin.New(c)
+	started, err := direct.StartBulk(ctx, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := worker.New(c, worker.Config{Queues: []string{admin.AdminQueue}})
+	admin.Register(w, direct)
+	working, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(working) }()
+	if _, err := direct.Wait(ctx, "id:"+started.ID, time.Minute); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	got, err := direct.Bulk(t.Context(), started.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// brokenStore returns a client of a store with runs, some of which cannot be delivered to.
+func brokenStore(t *testing.T, runs int, bad func(i int) bool) (*workflow.Client, *broken) {
+	t.Helper()
+	b := &broken{Store: memstore.New(), runs: map[event.RunID]bool{}}
+	c := workflow.NewClient(b, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), b.Store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range runs {
+		got, err := admin.New(c).Start(t.Context(), admin.Start{Workflow: "orders.fulfil", Hold: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bad(i) {
+			b.runs[event.RunID(got.Run)] = true
+		}
+	}
+	return c, b
+}
+
+var pauseOrders = admin.BulkRequest{Filter: admin.Filter{Workflow: "orders.fulfil"}, Action: admin.Action{Verb: "pause"}}
+
+func TestOPS1_ABulkActionCountsWhatFailsAndEndsIfThatIsTooMuch(t *testing.T) {
+	n := 12
+	c, _ := brokenStore(t, n, func(i int) bool { return i%3 == 0 })
+	got := bulkEnd(t, c, admin.NewBulk{BulkRequest: pauseOrders, Expect: &n, Rate: 1000, MaxFailures: 5})
+	if got.Status != admin.BulkCompleted || got.Done != 8 || got.Failed != 4 || got.Left != 0 || len(got.Failures) != 4 || !strings.Contains(got.Failures[0].Detail, errBroken.Error()) {
+		t.Errorf("got %+v", got)
+	}
+	c, _ = brokenStore(t, n, func(int) bool { return true })
+	got = bulkEnd(t, c, admin.NewBulk{BulkRequest: pauseOrders, Expect: &n, Rate: 4, MaxFailures: 3})
+	if got.Status != admin.BulkFailed || got.Failed != 4 || got.Left != 8 || !strings.Contains(got.Failure, "no more than 3 were allowed: 8 remain") {
+		t.Errorf("too many: got %+v", got)
+	}
+}
+
+// While the store is away nothing counts as failed: the part is done again.
+func TestOPS1_ABulkActionWaitsForTheStore(t *testing.T) {
+	n := 8
+	c, b := brokenStore(t, n, func(int) bool { return false })
+	b.outage = 20
+	got := bulkEnd(t, c, admin.NewBulk{BulkRequest: pauseOrders, Expect: &n, Rate: 1000, MaxFailures: 1})
+	if got.Status != admin.BulkCompleted || got.Done != n || got.Failed != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The runtime's own runs are taken only if the filter says so, and bulk actions never: one would end itself.
+func TestOPS1_ABulkActionLeavesTheRunsOfTheRuntimeAlone(t *testing.T) {
+	c, _ := brokenStore(t, 2, func(int) bool { return false })
+	direct := admin.New(c)
+	ctx := t.Context()
+	if _, err := direct.PutSchedule(ctx, admin.NewSchedule{Name: "nightly", Workflow: "orders.fulfil", Timing: admin.Timing{When: "30 2 * * *"}}); err != nil {
+		t.Fatal(err)
+	}
+	two := 2
+	if _, err := direct.StartBulk(ctx, admin.NewBulk{BulkRequest: pauseOrders, Expect: &two}); err != nil {
+		t.Fatal(err)
+	}
+	for want, f := range map[int]admin.Filter{2: {}, 3: {System: true}, 1: {Workflow: "flowgen.schedule"}, 0: {Workflow: admin.BulkRuns.Name(), System: true}} {
+		p, err := direct.Preview(ctx, admin.BulkRequest{Filter: f, All: true, Action: admin.Action{Verb: "cancel"}})
+		if err != nil || p.Count != want {
+			t.Errorf("%+v: got %d, %v, want %d", f, p.Count, err, want)
+		}
+	}
+}
