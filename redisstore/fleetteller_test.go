@@ -111,7 +111,7 @@ func TestOPS1_TheFleetSaysWhatItHasNotLookedAt(t *testing.T) {
 }
 
 // The sessions of the release before have no names of their routes.
-func TestEV11_TheFleetKnowsWhatAnOlderWorkerServes(t *testing.T) {
+func TestOPS1_TheFleetKnowsWhatAnOlderWorkerServes(t *testing.T) {
 	c := newCensus(t)
 	keys, err := c.client.Keys(t.Context(), "*z:*").Result()
 	if err != nil || len(keys) != 1 {

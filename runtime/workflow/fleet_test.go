@@ -99,7 +99,7 @@ func (y *yard) queue(c store.Route) workflow.QueueInfo {
 	return workflow.QueueInfo{}
 }
 
-func TestEV11_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
+func TestOPS1_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
 	y := newYard(t)
 	at := y.clock.Now()
 	for partition := range 3 {

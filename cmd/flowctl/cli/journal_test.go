@@ -133,13 +133,17 @@ func TestOPS3_EachRunOfAKilledServerHasItsEntry(t *testing.T) {
 	for worker := range 4 {
 		go func() {
 			for n := 0; ; n++ {
-				body := fmt.Sprintf(`{"workflow":"shop.order","id":"w%d-%d"}`, worker, n)
+				body := fmt.Sprintf(`{"workflow":"shop.order","id":"w%d-%d","input":{"what":"a book"}}`, worker, n)
 				answer, err := http.Post(server.url+"/v1/runs", "application/json", strings.NewReader(body))
 				if err != nil { // it was killed
 					return
 				}
-				_, _ = io.Copy(io.Discard, answer.Body)
+				text, _ := io.ReadAll(answer.Body)
 				answer.Body.Close()
+				if answer.StatusCode != http.StatusCreated && answer.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("start: %s: %s", answer.Status, text)
+					return
+				}
 				answered <- answer.StatusCode == http.StatusCreated
 			}
 		}()
