@@ -4,27 +4,43 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/internal/typescript"
 )
 
-var update = flag.Bool("update", false, "write openapi.json")
+var update = flag.Bool("update", false, "write openapi.json, and the types of the client in clients/ts")
 
 // Clients are generated from the committed document: a change of it is seen in review.
 func TestOPS3_OpenAPIIsTheCommittedDocument(t *testing.T) {
-	if *update {
-		if err := os.WriteFile("openapi.json", api.OpenAPI(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile("openapi.json")
+	committed(t, "openapi.json", api.OpenAPI())
+}
+
+func TestOPS3_TypesOfTheTypeScriptClientAreThoseOfTheDocument(t *testing.T) {
+	types, err := typescript.API(api.OpenAPI())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := api.OpenAPI(); !bytes.Equal(got, want) {
-		t.Errorf("the routes differ from openapi.json (-committed +got); go test ./admin/api -update writes it:\n%s", cmp.Diff(string(want), string(got)))
+	committed(t, filepath.Join("..", "..", "clients", "ts", "src", "schema.ts"), types)
+}
+
+// committed compares what is made from the routes with a file.
+func committed(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the routes differ from %s (-committed +got); go test ./admin/api -update writes it:\n%s", file, cmp.Diff(string(want), string(got)))
 	}
 }

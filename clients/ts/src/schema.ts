@@ -1,0 +1,642 @@
+// Made from admin/api/openapi.json by go test ./admin/api -update. Do not edit.
+
+export interface Act {
+  reason?: string;
+  step?: string;
+}
+
+export interface Acted {
+  new?: string;
+  run: string;
+  verb: "cancel" | "pause" | "resume" | "step" | "release" | "retry" | "resume-new" | "restart" | "fork" | "terminate" | "delete";
+}
+
+export interface Answer {
+  /** Any JSON, as it is stored. */
+  payload?: unknown;
+  run: string;
+}
+
+export interface Backfill {
+  from: string;
+  overlap?: string;
+  to: string;
+}
+
+export interface Branch {
+  actions?: string[];
+  blocked?: string;
+  createdAt: string;
+  depth: number;
+  due?: string;
+  endedAt?: string;
+  events: number;
+  failure?: Failure;
+  group?: string;
+  id: string;
+  /** Any JSON, as it is stored. */
+  input?: unknown;
+  next?: string;
+  parent?: string;
+  queue: string;
+  /** Any JSON, as it is stored. */
+  result?: unknown;
+  retries?: Retry[];
+  root: string;
+  startBy?: string;
+  status: string;
+  tags?: Record<string, string>;
+  unserved?: boolean;
+  waits?: string[];
+  waitsSince?: string;
+  workflow: string;
+  workflowId?: string;
+}
+
+export interface Counted {
+  queue: string;
+  runs: number;
+  status?: string;
+  workflow: string;
+}
+
+export interface Counts {
+  counts: Counted[];
+  exact: boolean;
+  total: number;
+}
+
+export interface Depth {
+  blocked: number;
+  exact: boolean;
+  oldestMs: number;
+  queue: string;
+  ready: number;
+  running: number;
+  waiting: number;
+  workers: number;
+}
+
+export interface Entity {
+  attempt?: number;
+  began: string;
+  changed: string;
+  due?: string;
+  failure?: Failure;
+  id: string;
+  key?: string;
+  kind: "step" | "wait" | "hook" | "child" | "send" | "ask";
+  name?: string;
+  open: boolean;
+  run?: string;
+  seq: number;
+  state: string;
+}
+
+export interface EntityPage {
+  entities: Entity[];
+  next?: number;
+}
+
+export interface Event {
+  attempt?: number;
+  build?: string;
+  by?: string;
+  creates?: boolean;
+  due?: string;
+  ends?: boolean;
+  failure?: Failure;
+  key?: string;
+  name?: string;
+  next?: string;
+  /** Any JSON, as it is stored. */
+  payload?: unknown;
+  reason?: string;
+  ref?: number;
+  seq: number;
+  time: string;
+  type: string;
+}
+
+export interface EventPage {
+  events: Event[];
+  next?: number;
+}
+
+export interface Failure {
+  causes?: Failure[];
+  code?: string;
+  /** Any JSON, as it is stored. */
+  data?: unknown;
+  message: string;
+  notUndone?: string[];
+  stack?: string;
+  type?: string;
+  undone?: string[];
+}
+
+export interface FailureGroup {
+  first: string;
+  group: string;
+  kind: string;
+  last: string;
+  message: string;
+  open: number;
+  runs: number;
+  step?: string;
+  workflow: string;
+}
+
+export interface FailurePage {
+  cursor?: string;
+  groups: FailureGroup[];
+  partial: boolean;
+}
+
+export interface JournalEntry {
+  action: string;
+  detail?: string;
+  face: string;
+  id: string;
+  key?: string;
+  new?: string;
+  outcome: string;
+  principal: string;
+  reason?: string;
+  run?: string;
+  target?: string;
+  time: string;
+}
+
+export interface JournalPage {
+  cursor?: string;
+  entries: JournalEntry[];
+  partial: boolean;
+}
+
+export interface Message {
+  /** Any JSON, as it is stored. */
+  payload: unknown;
+}
+
+export interface NewSchedule {
+  catchUpMs?: number;
+  /** Any JSON, as it is stored. */
+  input?: unknown;
+  jitterMs?: number;
+  name: string;
+  overlap?: string;
+  queue?: string;
+  tags?: Record<string, string>;
+  when: string;
+  workflow: string;
+}
+
+export interface Pool {
+  atOnce: number;
+  burst?: number;
+  inUse: number;
+  key?: string;
+  name: string;
+  next?: string;
+  paused: boolean;
+  perMs?: number;
+  rate?: number;
+  refuse?: boolean;
+  set: boolean;
+  waiting?: number;
+  waits: number;
+}
+
+export interface PoolAct {
+  atOnce?: number;
+  burst?: number;
+  key?: string;
+  perMs?: number;
+  rate?: number;
+  refuse?: boolean;
+  waiting?: number;
+}
+
+export interface PoolActed {
+  key?: string;
+  name: string;
+  verb: "set" | "reset" | "pause" | "resume";
+}
+
+export interface PoolPage {
+  pools: Pool[];
+  total: number;
+}
+
+export interface Problem {
+  code: string;
+  detail: string;
+  exit: number;
+  fix?: string;
+  run?: string;
+  status: number;
+  title: string;
+  type: string;
+  undone?: string[];
+}
+
+export interface Queue {
+  blocked: number;
+  exact: boolean;
+  fix?: string;
+  oldest?: string;
+  oldestRun?: string;
+  parked: number;
+  queue: string;
+  ready: number;
+  running: number;
+  waiting: number;
+  workers: number;
+  workflow: string;
+}
+
+export interface QueuePage {
+  cursor?: string;
+  queues: Queue[];
+}
+
+export interface Retry {
+  attempt: number;
+  code?: string;
+  failed: string;
+  key: string;
+  next?: string;
+  step: string;
+}
+
+export interface Run {
+  actions?: string[];
+  blocked?: string;
+  createdAt: string;
+  due?: string;
+  endedAt?: string;
+  events: number;
+  failure?: Failure;
+  group?: string;
+  id: string;
+  /** Any JSON, as it is stored. */
+  input?: unknown;
+  next?: string;
+  parent?: string;
+  queue: string;
+  /** Any JSON, as it is stored. */
+  result?: unknown;
+  retries?: Retry[];
+  root: string;
+  startBy?: string;
+  status: "pending" | "held" | "running" | "sleeping" | "waiting" | "paused" | "blocked" | "completed" | "failed" | "cancelled" | "continued";
+  tags?: Record<string, string>;
+  unserved?: boolean;
+  waits?: string[];
+  waitsSince?: string;
+  workflow: string;
+  workflowId?: string;
+}
+
+export interface RunPage {
+  cursor?: string;
+  looked: number;
+  partial: boolean;
+  runs: Run[];
+}
+
+export interface Schedule {
+  backfills?: Backfill[];
+  catchUpMs?: number;
+  jitterMs?: number;
+  missed: number;
+  name: string;
+  next?: string;
+  note?: string;
+  overlap?: string;
+  paused?: boolean;
+  problem?: string;
+  queue: string;
+  recent?: ScheduleStart[];
+  run: string;
+  skipped: number;
+  started: number;
+  ticks?: string[];
+  unserved?: boolean;
+  when: string;
+  workflow: string;
+}
+
+export interface ScheduleAct {
+  catchUpMs?: number;
+  from?: string;
+  jitterMs?: number;
+  overlap?: string;
+  reason?: string;
+  to?: string;
+  when?: string;
+}
+
+export interface ScheduleActed {
+  name: string;
+  run?: string;
+  verb: string;
+}
+
+export interface SchedulePage {
+  cursor?: string;
+  schedules: Schedule[];
+}
+
+export interface ScheduleStart {
+  run: string;
+  skipped?: string;
+  tick: string;
+}
+
+export interface Sent {
+  run: string;
+}
+
+export interface Served {
+  queue: string;
+  workflow: string;
+}
+
+export interface Start {
+  delayMs?: number;
+  finished?: "allow" | "allowAfterFailure" | "reject";
+  hold?: boolean;
+  id?: string;
+  /** Any JSON, as it is stored. */
+  input?: unknown;
+  policy?: "cancel" | "fail" | "latest" | "queue" | "use";
+  queue?: string;
+  tags?: Record<string, string>;
+  workflow: string;
+}
+
+export interface Started {
+  created: boolean;
+  outcome?: Run;
+  run: string;
+}
+
+export interface Tree {
+  partial: boolean;
+  runs: Branch[];
+}
+
+export interface Value {
+  name: string;
+  run: string;
+  set: boolean;
+  /** Any JSON, as it is stored. */
+  value?: unknown;
+}
+
+export interface Worker {
+  build?: string;
+  lease: string;
+  live: boolean;
+  name: string;
+  running: number;
+  serves: Served[];
+  unnamed?: number;
+}
+
+export interface WorkerPage {
+  cursor?: string;
+  workers: Worker[];
+}
+
+export interface AwaitRunQuery {
+  /** how long to wait for its end, as 30s; at most 60s */
+  wait?: string;
+}
+
+export interface CountRunsQuery {
+  /** how many runs may be looked at; 20,000 if it is not given */
+  budget?: number;
+  /** take the runs that another one has started, too */
+  children?: boolean;
+  /** of the page before */
+  cursor?: string;
+  /** their group of failures */
+  group?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** the oldest first */
+  oldest?: boolean;
+  /** the run that has started them */
+  parent?: string;
+  /** its name */
+  queue?: string;
+  /** that run and all below it */
+  root?: string;
+  /** created then or later */
+  since?: string;
+  /** any of them */
+  status?: ("pending" | "held" | "running" | "sleeping" | "waiting" | "paused" | "blocked" | "completed" | "failed" | "cancelled" | "continued")[];
+  /** take the runtime's own, too */
+  system?: boolean;
+  /** as name=value; all of them */
+  tag?: string[];
+  /** that are in any group of failures */
+  troubled?: boolean;
+  /** created before */
+  until?: string;
+  /** its stored name */
+  workflow?: string;
+  /** of the runs */
+  workflowId?: string;
+}
+
+export interface FollowRunQuery {
+  /** number of the first event; 1 if it is not given */
+  from?: number;
+}
+
+export interface ListEntitiesQuery {
+  /** number of the event with which the first began; 1 if it is not given */
+  from?: number;
+  /** any of them */
+  kind?: ("step" | "wait" | "hook" | "child" | "send" | "ask")[];
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** that have not ended */
+  open?: boolean;
+}
+
+export interface ListEventsQuery {
+  /** number of the first event; 1 if it is not given */
+  from?: number;
+  /** of events; 1,000 if it is not given */
+  limit?: number;
+}
+
+export interface ListFailuresQuery {
+  /** how many groups may be looked at; 20,000 if it is not given */
+  budget?: number;
+  /** of the page before */
+  cursor?: string;
+  /** its id */
+  group?: string;
+  /** any of them */
+  kind?: ("failed" | "retrying" | "blocked")[];
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** there are runs in it now */
+  open?: boolean;
+  /** a run has come into it then or later */
+  since?: string;
+  /** its stored name */
+  step?: string;
+  /** its stored name */
+  workflow?: string;
+}
+
+export interface ListPoolsQuery {
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** of the limit */
+  name?: string;
+}
+
+export interface ListQueuesQuery {
+  /** of the page before */
+  cursor?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** its name */
+  queue?: string;
+}
+
+export interface ListRunsQuery {
+  /** how many runs may be looked at; 20,000 if it is not given */
+  budget?: number;
+  /** take the runs that another one has started, too */
+  children?: boolean;
+  /** of the page before */
+  cursor?: string;
+  /** their group of failures */
+  group?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** the oldest first */
+  oldest?: boolean;
+  /** the run that has started them */
+  parent?: string;
+  /** its name */
+  queue?: string;
+  /** that run and all below it */
+  root?: string;
+  /** created then or later */
+  since?: string;
+  /** any of them */
+  status?: ("pending" | "held" | "running" | "sleeping" | "waiting" | "paused" | "blocked" | "completed" | "failed" | "cancelled" | "continued")[];
+  /** take the runtime's own, too */
+  system?: boolean;
+  /** as name=value; all of them */
+  tag?: string[];
+  /** that are in any group of failures */
+  troubled?: boolean;
+  /** created before */
+  until?: string;
+  /** its stored name */
+  workflow?: string;
+  /** of the runs */
+  workflowId?: string;
+}
+
+export interface ListSchedulesQuery {
+  /** of the page before */
+  cursor?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+}
+
+export interface ListWorkersQuery {
+  /** of the page before */
+  cursor?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** its name */
+  queue?: string;
+}
+
+export interface ReadJournalQuery {
+  /** any of them */
+  action?: string[];
+  /** how many entries may be looked at; 20,000 if it is not given */
+  budget?: number;
+  /** of the page before */
+  cursor?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** any of them: ok, unknown, or the code of a problem */
+  outcome?: string[];
+  /** any of them */
+  principal?: string[];
+  /** then or later */
+  since?: string;
+  /** as it was named, or the run that it is about or has made */
+  target?: string;
+  /** before */
+  until?: string;
+}
+
+/** Method and path of each operation, with {names} for what is put in. */
+export const routes = {
+  /** Configure a limit at run time, or a part of it. Asking again does nothing more. */
+  actOnPool: ["POST", "/v1/pools/{name}/{action}"],
+  /** Control a run. */
+  actOnRun: ["POST", "/v1/runs/{id}/{action}"],
+  /** Control a schedule. To delete one waits until a worker has ended it, for up to 30 seconds. */
+  actOnSchedule: ["POST", "/v1/schedules/{name}/{action}"],
+  /** Ask a run something, and wait for the answer. */
+  askRun: ["POST", "/v1/runs/{id}/asks/{name}"],
+  /** A run once it has ended, or as it is when the time to wait is over. */
+  awaitRun: ["GET", "/v1/runs/{id}/result"],
+  /** How many runs match. */
+  countRuns: ["GET", "/v1/runs/count"],
+  /** The events of a run as they come, until it has ended. */
+  followRun: ["GET", "/v1/runs/{id}/follow"],
+  /** How much there is to do on a queue, for what decides how many workers there should be. */
+  getDepth: ["GET", "/v1/queues/{queue}/depth"],
+  /** This document. */
+  getDocument: ["GET", "/v1/openapi.json"],
+  /** A run with its input and outcome, and why it does not go on. */
+  getRun: ["GET", "/v1/runs/{id}"],
+  /** A schedule with its next ten ticks. */
+  getSchedule: ["GET", "/v1/schedules/{name}"],
+  /** A run and those below it, up to 1,000: each one is followed by those that it has started. */
+  getTree: ["GET", "/v1/runs/{id}/tree"],
+  /** The newest value of a name that a run has published. */
+  getValue: ["GET", "/v1/runs/{id}/values/{name}"],
+  /** A page of what a run has begun: steps, waits, hooks, children, messages, questions, each as it stands. */
+  listEntities: ["GET", "/v1/runs/{id}/entities"],
+  /** A page of the log of a run. */
+  listEvents: ["GET", "/v1/runs/{id}/events"],
+  /** A page of groups of failures, those first into which a run has come last. */
+  listFailures: ["GET", "/v1/failures"],
+  /** The parts of limits for which most waits, then those of which most is in use. */
+  listPools: ["GET", "/v1/pools"],
+  /** A page of what there is to do on the queues, by queue and workflow. */
+  listQueues: ["GET", "/v1/queues"],
+  /** A page of runs, the newest first. */
+  listRuns: ["GET", "/v1/runs"],
+  /** A page of schedules. */
+  listSchedules: ["GET", "/v1/schedules"],
+  /** A page of workers, by name. */
+  listWorkers: ["GET", "/v1/workers"],
+  /** Make a schedule, or replace what the one of its name does. Asking again does nothing more. */
+  putSchedule: ["POST", "/v1/schedules"],
+  /** A page of what operators have asked for, the newest entry first. Those with an owner have their own entries. */
+  readJournal: ["GET", "/v1/journal"],
+  /** Put a message of a topic into a run. */
+  sendMessage: ["POST", "/v1/runs/{id}/topics/{name}"],
+  /** Create a run of a workflow that is known by name only. */
+  startRun: ["POST", "/v1/runs"],
+} as const;
