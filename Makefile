@@ -100,6 +100,12 @@ lint: ## run golangci-lint (the first time builds it: one to five minutes) and c
 	$(GO) run $(GOLANGCI_LINT) run $(PACKAGES)
 	@for os in windows darwin; do echo "== vet: what is generated, for $$os"; GOOS=$$os CGO_ENABLED=0 $(GO) vet ./generated/... || exit 1; done
 
+# Node 20 or later and npm are needed for this only.
+.PHONY: ts
+ts: ## check, build and test the TypeScript client, also against a server and a worker (needs Node 20 and npm)
+	cd clients/ts && npm ci && npm run build && npm run check && npm test
+	$(GO) run ./clients/ts/e2e npm --prefix clients/ts run e2e
+
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME (20s)
 	@list=$$($(GO) test -list '^Fuzz' $(PACKAGES)) || { echo "$$list"; exit 1; }; \

@@ -1,7 +1,7 @@
 import type { Abortable } from "./client.js";
 import type { AnyFlows, Name } from "./flows.js";
 import { RunError } from "./problem.js";
-import type { Act, Acted, Event, EventPage, Run, Sent } from "./schema.js";
+import type { Act, Acted, EntityPage, Event, EventPage, ListEntitiesQuery, Run, Sent } from "./schema.js";
 import type { Answer, Value } from "./schema.js";
 import type { Call, Transport } from "./transport.js";
 
@@ -49,6 +49,12 @@ export class RunHandle<F extends AnyFlows = AnyFlows, W extends Name<F, "workflo
   async events(options: Abortable & { from?: number; limit?: number } = {}): Promise<EventPage> {
     const { signal, ...query } = options;
     return this.#transport.json("listEvents", { path: [this.ref], query, repeat: true, signal });
+  }
+
+  /** A page of what the run has begun, such as steps and waits, each as it stands. */
+  async entities(filter: ListEntitiesQuery & Abortable = {}): Promise<EntityPage> {
+    const { signal, ...query } = filter;
+    return this.#transport.json("listEntities", { path: [this.ref], query, repeat: true, signal });
   }
 
   /**

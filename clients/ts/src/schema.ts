@@ -11,6 +11,12 @@ export interface Acted {
   verb: "cancel" | "pause" | "resume" | "step" | "release" | "retry" | "resume-new" | "restart" | "fork" | "terminate" | "delete";
 }
 
+export interface Action {
+  reason?: string;
+  step?: string;
+  verb: string;
+}
+
 export interface Answer {
   /** Any JSON, as it is stored. */
   payload?: unknown;
@@ -51,6 +57,82 @@ export interface Branch {
   waitsSince?: string;
   workflow: string;
   workflowId?: string;
+}
+
+export interface Bulk {
+  action: Action;
+  by?: string;
+  createdAt: string;
+  done: number;
+  endedAt?: string;
+  failed: number;
+  failure?: string;
+  failures?: BulkFailure[];
+  filter: Filter;
+  id: string;
+  owner?: string;
+  perSecond: number;
+  rate: number;
+  refused: number;
+  remaining: number;
+  run: string;
+  skipped: number;
+  status: "pending" | "running" | "completed" | "stopped" | "failed";
+  total: number;
+  unserved?: boolean;
+}
+
+export interface BulkCount {
+  name: string;
+  runs: number;
+}
+
+export interface BulkFailure {
+  detail: string;
+  outcome: string;
+  run: string;
+}
+
+export interface BulkPage {
+  bulks: Bulk[];
+  cursor?: string;
+}
+
+export interface BulkPreview {
+  at: string;
+  count: number;
+  groups?: BulkCount[];
+  refusals?: BulkCount[];
+  refused: number;
+  samples: Run[];
+  statuses: BulkCount[];
+  token: string;
+}
+
+export interface BulkRequest {
+  action?: Action;
+  all?: boolean;
+  filter?: Filter;
+}
+
+export interface CatalogPage {
+  next?: string;
+  workflows: CatalogWorkflow[];
+}
+
+export interface CatalogVersion {
+  at: string;
+  build: string;
+  /** Any JSON, as it is stored. */
+  input?: unknown;
+  /** Any JSON, as it is stored. */
+  output?: unknown;
+  queue: string;
+}
+
+export interface CatalogWorkflow {
+  versions: CatalogVersion[];
+  workflow: string;
 }
 
 export interface Counted {
@@ -153,6 +235,31 @@ export interface FailurePage {
   partial: boolean;
 }
 
+export interface Fault {
+  pointer: string;
+  problem: string;
+}
+
+export interface Filter {
+  budget?: number;
+  children?: boolean;
+  cursor?: string;
+  group?: string;
+  limit?: number;
+  oldest?: boolean;
+  parent?: string;
+  queue?: string;
+  root?: string;
+  since?: string;
+  statuses?: string[];
+  system?: boolean;
+  tags?: Record<string, string>;
+  troubled?: boolean;
+  until?: string;
+  workflow?: string;
+  workflowId?: string;
+}
+
 export interface JournalEntry {
   action: string;
   detail?: string;
@@ -177,6 +284,16 @@ export interface JournalPage {
 export interface Message {
   /** Any JSON, as it is stored. */
   payload: unknown;
+}
+
+export interface NewBulk {
+  action?: Action;
+  all?: boolean;
+  expect?: number;
+  filter?: Filter;
+  maxFailures?: number;
+  rate?: number;
+  token?: string;
 }
 
 export interface NewSchedule {
@@ -233,6 +350,7 @@ export interface Problem {
   code: string;
   detail: string;
   exit: number;
+  faults?: Fault[];
   fix?: string;
   run?: string;
   status: number;
@@ -458,6 +576,22 @@ export interface FollowRunQuery {
   from?: number;
 }
 
+export interface ListBulksQuery {
+  /** of the page before */
+  cursor?: string;
+  /** of a page; 20 if it is not given, at most 1,000 */
+  limit?: number;
+}
+
+export interface ListCatalogQuery {
+  /** those whose names come after this one */
+  after?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+  /** its stored name */
+  workflow?: string;
+}
+
 export interface ListEntitiesQuery {
   /** number of the event with which the first began; 1 if it is not given */
   from?: number;
@@ -603,6 +737,8 @@ export const routes = {
   countRuns: ["GET", "/v1/runs/count"],
   /** The events of a run as they come, until it has ended. */
   followRun: ["GET", "/v1/runs/{id}/follow"],
+  /** A bulk action as it is now. */
+  getBulk: ["GET", "/v1/bulk/{id}"],
   /** How much there is to do on a queue, for what decides how many workers there should be. */
   getDepth: ["GET", "/v1/queues/{queue}/depth"],
   /** This document. */
@@ -615,6 +751,10 @@ export const routes = {
   getTree: ["GET", "/v1/runs/{id}/tree"],
   /** The newest value of a name that a run has published. */
   getValue: ["GET", "/v1/runs/{id}/values/{name}"],
+  /** A page of bulk actions, the newest first. */
+  listBulks: ["GET", "/v1/bulk"],
+  /** What workers have said of their workflows when they started: queue, and schemas of input and result. */
+  listCatalog: ["GET", "/v1/catalog"],
   /** A page of what a run has begun: steps, waits, hooks, children, messages, questions, each as it stands. */
   listEntities: ["GET", "/v1/runs/{id}/entities"],
   /** A page of the log of a run. */
@@ -631,12 +771,18 @@ export const routes = {
   listSchedules: ["GET", "/v1/schedules"],
   /** A page of workers, by name. */
   listWorkers: ["GET", "/v1/workers"],
+  /** What a bulk action would do now. */
+  previewBulk: ["POST", "/v1/bulk/preview"],
   /** Make a schedule, or replace what the one of its name does. Asking again does nothing more. */
   putSchedule: ["POST", "/v1/schedules"],
   /** A page of what operators have asked for, the newest entry first. Those with an owner have their own entries. */
   readJournal: ["GET", "/v1/journal"],
   /** Put a message of a topic into a run. */
   sendMessage: ["POST", "/v1/runs/{id}/topics/{name}"],
+  /** Do with many runs what a preview has told. */
+  startBulk: ["POST", "/v1/bulk"],
   /** Create a run of a workflow that is known by name only. */
   startRun: ["POST", "/v1/runs"],
+  /** Let a bulk action act on no more runs. */
+  stopBulk: ["POST", "/v1/bulk/{id}/stop"],
 } as const;

@@ -1,0 +1,126 @@
+// Command e2e starts the HTTP API on a free port of this machine, over a store in a new SQLite file and with a worker
+// that serves clients.order, and runs the command of its arguments with the address in FLOWGEN_URL and a bearer token in
+// FLOWGEN_TOKEN. It fails if the command does. make ts runs the tests of the TypeScript client so.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// longest bounds the command.
+const longest = 5 * time.Minute
+
+// receipt is the result of clients.order.
+type receipt struct {
+	Customer string   `json:"customer"`
+	Items    []string `json:"items"`
+}
+
+var (
+	order = shim.NewWorkflow[string, receipt]("clients.order", "customer", shim.WorkflowPolicy{})
+	items = workflow.NewTopic[string]("items")
+	price = workflow.NewAsk[int, int]("price")
+	count = workflow.NewValue[int]("count")
+)
+
+// take collects items until one of them is "done".
+func take(ctx workflow.Context, customer string) (receipt, error) {
+	got := receipt{Customer: customer, Items: []string{}}
+	price.Handle(ctx, func(each int) error {
+		if each < 0 {
+			return errors.New("a price is not negative")
+		}
+		return nil
+	}, func(_ workflow.Context, each int) (int, error) { return each * len(got.Items), nil })
+	for {
+		count.Set(ctx, len(got.Items))
+		item, err := items.Receive(ctx)
+		if err != nil || item == "done" {
+			return got, err
+		}
+		got.Items = append(got.Items, item)
+	}
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "e2e: say which command to run, such as node --test FILE")
+		os.Exit(2)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	if err := run(ctx, os.Args[1], os.Args[2:]...); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		cancel()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, name string, args ...string) (err error) {
+	dir, err := os.MkdirTemp("", "flowgen-ts-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	st, err := sqlitestore.Open(filepath.Join(dir, "runs.db"))
+	if err != nil {
+		return err
+	}
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	w := worker.New(client, worker.Config{})
+	shim.BindWorkflow(w, order, take)
+	working, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(working) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-worked, client.Close(), st.Close())
+	}()
+	return serve(ctx, client, func(url, token string) error {
+		command := exec.CommandContext(ctx, name, args...)
+		command.Env = append(os.Environ(), "FLOWGEN_URL="+url, "FLOWGEN_TOKEN="+token)
+		command.Stdout, command.Stderr = os.Stdout, os.Stderr
+		return command.Run()
+	})
+}
+
+// serve serves the API while use runs.
+func serve(ctx context.Context, client *workflow.Client, use func(url, token string) error) error {
+	entry, secret := admin.NewToken(admin.Token{Name: "ts", Role: admin.RoleOperator, Expires: time.Now().Add(longest)})
+	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           api.New(admin.New(client), api.Config{Auth: tokens, Mutations: 10_000}), // the tests ask faster than people
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	err = use("http://"+l.Addr().String(), secret)
+	err = errors.Join(err, server.Close())
+	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
+	return err
+}
