@@ -25,6 +25,7 @@ const (
 	bulkPages  = 10   // pages before it continues as a new run
 	bulkPart   = 250  // runs of a step at most
 	bulkAtOnce = 16   // runs of a step at a time
+	bulkTries  = 4    // attempts of a step before a run, and not the store, is taken for broken
 )
 
 var (
@@ -237,6 +238,9 @@ func (d *Direct) actOnItem(ctx context.Context, v *verb, o *bulkOrder, run strin
 		var s bulkState
 		s.refuse(run, p.Detail)
 		return s, nil
+	}
+	if step.Attempt(ctx) < bulkTries { // an outage may be over before the question below
+		return bulkState{}, err
 	}
 	if call, ok := step.Current(ctx); ok { // is it the run, or the store?
 		if _, down := d.client.Run(call.RunID).Info(ctx); down != nil {
