@@ -106,7 +106,7 @@ type Bulk struct {
 	Done     int           `json:"done"`
 	Failed   int           `json:"failed"`
 	Refused  int           `json:"refused"` // their state did not allow it
-	Skipped  int           `json:"skipped"` // did not match any more at their turn
+	Skipped  int           `json:"skipped"` // no longer matched at their turn
 	Left     int           `json:"remaining"`
 	Rate     int           `json:"rate"`               // at most, in a second
 	Speed    int           `json:"perSecond"`          // what it was until now
@@ -194,7 +194,7 @@ func (r *BulkRequest) check() (*verb, error) {
 	return v, err
 }
 
-// preview is what the token of one fixes. It gives no right, for whoever has it could ask for the same without one;
+// preview has all that the token of a preview fixes. The token gives no right, for whoever has it could ask for the same without one;
 // its sum tells what was damaged, or put together by hand, from what was issued.
 type preview struct {
 	Filter Filter    `json:"filter"` // with its time

@@ -274,7 +274,7 @@ func TestOPS1_ABulkActionCountsWhatFailsAndEndsIfThatIsTooMuch(t *testing.T) {
 }
 
 // While the store is away nothing counts as failed: the part is done again. Runs that have ended meanwhile by what was done
-// before count as done, although they do not match any more.
+// before count as done, although they no longer match.
 func TestOPS1_ABulkActionWaitsForTheStore(t *testing.T) {
 	n := 40
 	for _, r := range []admin.BulkRequest{pauseOrders, cancelHeld} {

@@ -99,7 +99,7 @@ func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 			}
 		}
 		if s.Cursor = page.Cursor; s.Cursor == "" {
-			s.Skipped += max(0, o.Total-s.seen()) // they did not match any more when they were listed
+			s.Skipped += max(0, o.Total-s.seen()) // they no longer matched when they were listed
 			s.At = workflow.Now(ctx)
 			bulkProgress.Set(ctx, s)
 			return s, nil

@@ -21,13 +21,13 @@ type CatalogFilter struct {
 	Limit    int    `json:"limit,omitempty"`    // of a page; 0: 100, at most 1,000
 }
 
-// CatalogWorkflow is what workers have said of a workflow when they started.
+// CatalogWorkflow describes a workflow as workers did when they started.
 type CatalogWorkflow struct {
 	Workflow string           `json:"workflow"` // stored name
 	Versions []CatalogVersion `json:"versions"` // that differ, the newest first; the last four
 }
 
-// CatalogVersion is what a build says of a workflow.
+// CatalogVersion describes a workflow as a build does.
 type CatalogVersion struct {
 	Build string    `json:"build"` // the newest that says this
 	At    time.Time `json:"at"`    // when it has said it first
@@ -96,7 +96,7 @@ func (d *Direct) fits(ctx context.Context, name string, input Payload) error {
 			return nil
 		}
 		for _, f := range wrong {
-			if i == 0 { // the newest one is what is asked for
+			if i == 0 { // the fix speaks of the newest one
 				faults = append(faults, Fault(f))
 			}
 		}

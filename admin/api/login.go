@@ -11,7 +11,7 @@ const (
 	logoutPath = Prefix + "logout"
 )
 
-// login is what a browser logs in with.
+// login has the token with which a browser logs in.
 type login struct {
 	Token string `json:"token"`
 }

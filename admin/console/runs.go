@@ -62,7 +62,7 @@ func runsPage(q *request) (*view, error) {
 		list.Views = append(list.Views, v)
 	}
 	v := &view{name: "runs", Title: "Runs", Nav: "runs", Live: true, Data: list}
-	f, err := readFilter(line, q.now)
+	f, err := admin.ParseFilter(line, q.now)
 	if err == nil {
 		err = list.read(q, f)
 	}

@@ -76,7 +76,7 @@ func (s *startView) start() (admin.Start, error) {
 		}
 		a.DelayMs = int64(seconds * 1000)
 	}
-	for _, pair := range words(s.Tags) {
+	for _, pair := range admin.SplitWords(s.Tags) {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
 			return a, &admin.InputError{What: "the tag " + pair + " has no =", Fix: "write name=value, with spaces between several"}

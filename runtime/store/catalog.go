@@ -18,7 +18,7 @@ type Cataloger interface {
 	Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error)
 }
 
-// CatalogVersion is what a build says of a workflow.
+// CatalogVersion describes a workflow as a build does.
 type CatalogVersion struct {
 	Build  string          `json:"build"`            // the newest that says this
 	At     time.Time       `json:"at"`               // when that has said it first; to the millisecond

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// CatalogEntry is what workers have said of a workflow: its queue, and the JSON Schemas of its input and its result. The schema
+// CatalogEntry describes a workflow as workers did: its queue, and the JSON Schemas of its input and its result. The schema
 // of a workflow that takes none, or returns none, has the type null. An empty schema says nothing.
 type CatalogEntry = store.CatalogEntry
 

@@ -16,6 +16,13 @@ const hostileQueue = "q\x1b[31m\u202e"
 func TestOPS1_QueuesAreShownWithWhoServesThem(t *testing.T) {
 	s := open(t)
 	s.work(func(ctx context.Context, c *workflow.Client) {
+		run, err := orders.Start(ctx, c, "good") // once it has ended the worker has a session
+		if err == nil {
+			_, err = run.Result(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := orders.Start(ctx, c, "good", workflow.WithQueue(hostileQueue)); err != nil {
 			t.Fatal(err)
 		}

@@ -56,17 +56,12 @@ func (f *filterFlags) filter() (admin.Filter, error) {
 	return got, err
 }
 
+// moment reads the time of a flag; empty: there is none.
 func moment(flag, s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return time.Now().Add(-d), nil
-	}
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t, nil
-	}
-	return time.Time{}, &admin.InputError{What: fmt.Sprintf("%s %q is no time", flag, s), Fix: "write 2026-11-24T08:00:00Z, or how long ago, as 24h"}
+	return admin.ParseTime(flag, s, time.Now())
 }
 
 func (c *command) runs() *cobra.Command {

@@ -45,15 +45,9 @@ func (c *command) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l, err := net.Listen("tcp", listen)
+			l, err := c.listen(listen, who.known())
 			if err != nil {
 				return err
-			}
-			if err := allowed(l.Addr().String(), who.known()); err != nil { // where the name has led to
-				return errors.Join(err, l.Close())
-			}
-			if _, err := fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr()); err != nil {
-				return errors.Join(err, l.Close())
 			}
 			stop := c.serveAdmin(ctx)
 			return errors.Join(serveUntil(ctx, l, c.faces(c.onStore(), cfg)), stop())
@@ -75,6 +69,22 @@ func (c *command) faces(s admin.Service, cfg api.Config) http.Handler {
 	mux.Handle(api.Prefix, api.New(s, cfg))
 	mux.Handle("/", console.New(s, console.Config{Store: storeName(store + server), Flags: flags, Session: cfg.Session, Proxy: cfg.Proxy}))
 	return mux
+}
+
+// listen listens at an address, and prints where. known: the server knows who asks.
+func (c *command) listen(address string, known bool) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	err = allowed(l.Addr().String(), known) // where the name has led to
+	if err == nil {
+		_, err = fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr())
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // allowed refuses to listen where others can reach a server that does not know who they are.

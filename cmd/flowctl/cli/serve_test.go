@@ -242,6 +242,7 @@ func TestOPS3_ServeRefusesStrangersWithoutTokens(t *testing.T) {
 	}
 	for _, listen := range []string{"0.0.0.0:0", "[::]:0", ":0", "192.168.1.7:0", "example.com:0"} {
 		s.wants(2, nil, []string{"--tokens"}, "serve", "--listen", listen)
+		s.wants(2, nil, []string{"--listen"}, "ui", "--no-browser", "--listen", listen)
 		s.wants(2, nil, []string{"there is no token"}, "serve", "--listen", listen, "--tokens", empty)
 	}
 	s.wants(2, nil, []string{"cannot be read"}, "serve", "--tokens", empty+"2")

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -150,66 +148,17 @@ func newTop(ctx context.Context, c *command) *topModel {
 	if u, s, err := c.where(); err == nil {
 		where = cmp.Or(s, u)
 	}
-	return &topModel{ctx: ctx, c: c, now: time.Now, where: withoutPassword(where), width: 80, height: 24, renderer: lipgloss.DefaultRenderer()}
-}
-
-// withoutPassword returns a URL as others may see it on a screen.
-func withoutPassword(at string) string {
-	u, err := url.Parse(at)
-	if err != nil {
-		return ""
-	}
-	return u.Redacted()
+	return &topModel{ctx: ctx, c: c, now: time.Now, where: hiddenPassword(where), width: 80, height: 24, renderer: lipgloss.DefaultRenderer()}
 }
 
 // setFilter reads a filter, and asks by it from now on.
 func (m *topModel) setFilter(text string) error {
-	f, err := parseFilter(text)
+	f, err := admin.ParseFilter(text, m.now())
+	f.Limit = topPage
 	if err == nil {
 		m.filterText, m.filter, m.at[tabRuns] = text, f, 0
 	}
 	return err
-}
-
-// parseFilter reads words as status:failed or troubled.
-func parseFilter(text string) (admin.Filter, error) {
-	var f filterFlags
-	for word := range strings.FieldsSeq(text) {
-		name, value, _ := strings.Cut(word, ":")
-		switch name {
-		case "status":
-			f.Statuses = append(f.Statuses, strings.Split(value, ",")...)
-		case "workflow":
-			f.Workflow = value
-		case "queue":
-			f.Queue = value
-		case "id":
-			f.WorkflowID = value
-		case "tag":
-			f.tags = append(f.tags, value)
-		case "group":
-			f.Group = value
-		case "parent":
-			f.Parent = value
-		case "root":
-			f.Root = value
-		case "since":
-			f.since = value
-		case "until":
-			f.until = value
-		case "troubled":
-			f.Troubled = true
-		case "children":
-			f.Children = true
-		case "system":
-			f.System = true
-		default:
-			return admin.Filter{}, &admin.InputError{What: fmt.Sprintf("the filter has %q", word), Fix: "use status: workflow: queue: id: tag: group: parent: root: since: until: troubled children system"}
-		}
-	}
-	got, err := f.filter()
-	got.Limit = topPage
-	return got, err
 }
 
 // Init asks for the first round.

@@ -209,7 +209,7 @@ func TestOPS1_TopLeavesTheTerminalAsItWas(t *testing.T) {
 func TestOPS1_TopWantsATerminal(t *testing.T) {
 	s := open(t)
 	s.wants(2, nil, []string{"needs a terminal", "flowctl runs --watch"}, "top")
-	x := s.onScreen("top", "orders") // no filter
+	x := s.onScreen("top", "tag:orders") // no filter
 	if err := x.cmd.Wait(); err == nil || x.cmd.ProcessState.ExitCode() != 2 {
 		t.Errorf("a filter that is none: %v", err)
 	}

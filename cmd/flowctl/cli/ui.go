@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os/exec"
 	"path"
@@ -31,19 +30,15 @@ func (c *command) ui() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l, err := net.Listen("tcp", listen)
+			l, err := c.listen(listen, false)
 			if err != nil {
 				return err
 			}
 			if c.store != nil { // the console says itself who asks
 				s = c.onStore()
 			}
-			at := fmt.Sprintf("http://%s/", l.Addr())
-			if _, err := fmt.Fprintln(c.Stdout, at); err != nil {
-				return errors.Join(err, l.Close())
-			}
 			if !quiet {
-				open(at)
+				open(fmt.Sprintf("http://%s/", l.Addr()))
 			}
 			stop := func() error { return nil }
 			if c.store != nil {
@@ -96,8 +91,5 @@ func hiddenPassword(store string) string {
 	if err != nil {
 		return "URL"
 	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	return u.String()
+	return u.Redacted()
 }
