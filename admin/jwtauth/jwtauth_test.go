@@ -46,8 +46,7 @@ func newIssuer(t *testing.T) *issuer {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if i.asked++; i.away {
-			http.Error(w, "away", http.StatusServiceUnavailable)
-			return
+			w.WriteHeader(http.StatusServiceUnavailable) // with keys, which do not count
 		}
 		_ = json.NewEncoder(w).Encode(i.keys)
 	}))
@@ -219,6 +218,7 @@ func TestOPS3_OnlyGoodTokensOfTheIssuerAreAccepted(t *testing.T) {
 		"not valid yet":               i.sign(jose.RS256, key, "one", i.claims(claims{"nbf": now.Add(62 * time.Second).Unix()})),
 		"issued in the future":        i.sign(jose.RS256, key, "one", i.claims(claims{"iat": now.Add(62 * time.Second).Unix()})),
 		"without an end":              i.sign(jose.RS256, key, "one", i.claims(claims{"exp": nil})),
+		"an end before all times":     i.sign(jose.RS256, key, "one", i.claims(claims{"nbf": -1})),
 		"an end that is text":         i.sign(jose.RS256, key, "one", i.claims(claims{"exp": "tomorrow"})),
 		"an end beyond all times":     i.sign(jose.RS256, key, "one", i.claims(claims{"exp": 1e300})),
 		"foreign audience":            i.sign(jose.RS256, key, "one", i.claims(claims{"aud": "other"})),
@@ -290,9 +290,41 @@ func TestOPS3_KeysRotateAndOutliveTheIssuerForAnHour(t *testing.T) {
 	i.pass(11 * time.Second)
 	wants("it is back", second, "second", 200)
 
+	kept := i.keys
+	i.change(func() { i.keys = jose.JSONWebKeySet{} })
+	i.pass(11 * time.Minute)
+	wants("it has no keys for a moment", second, "second", 200)
+	i.change(func() { i.keys = kept })
+
 	i.change(func() { i.away = true })
 	ask = i.serve(i.config())
 	wants("away from the beginning", second, "second", 503)
+}
+
+// A set of keys may have some that are for something else.
+func TestOPS3_KeysForSomethingElseSignNoTokens(t *testing.T) {
+	i := newIssuer(t)
+	for id, change := range map[string]func(k *jose.JSONWebKey){
+		"plain":      func(*jose.JSONWebKey) {},
+		"use":        func(k *jose.JSONWebKey) { k.Use = "sig" },
+		"algorithm":  func(k *jose.JSONWebKey) { k.Algorithm = "RS256" },
+		"encryption": func(k *jose.JSONWebKey) { k.Use = "enc" },
+		"another's":  func(k *jose.JSONWebKey) { k.Algorithm = "PS256" },
+	} {
+		key := i.rsaKey()
+		public := jose.JSONWebKey{Key: key.Public(), KeyID: id}
+		change(&public)
+		i.change(func() { i.keys.Keys = []jose.JSONWebKey{public} })
+		auth, err := jwtauth.New(i.config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := i.sign(jose.RS256, key, id, i.claims(nil))
+		_, err = auth.Authenticate(t.Context(), token)
+		if good := id != "encryption" && id != "another's"; (err == nil) != good {
+			t.Errorf("a key with %s: got %v", id, err)
+		}
+	}
 }
 
 func TestOPS3_ClaimsSayWhoItIs(t *testing.T) {
