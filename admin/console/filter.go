@@ -80,3 +80,34 @@ func shell(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
+
+// lineOf writes a filter as it is typed.
+func lineOf(f admin.Filter) string {
+	var all []string
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, quote(name+":"+value))
+		}
+	}
+	add("status", strings.Join(f.Statuses, ","))
+	add("workflow", f.Workflow)
+	add("queue", f.Queue)
+	add("id", f.WorkflowID)
+	for _, k := range slices.Sorted(maps.Keys(f.Tags)) {
+		add("tag", k+"="+f.Tags[k])
+	}
+	add("parent", f.Parent)
+	add("root", f.Root)
+	add("group", f.Group)
+	add("since", day(f.Since))
+	add("until", day(f.Until))
+	for _, word := range []struct {
+		name string
+		on   bool
+	}{{"troubled", f.Troubled}, {"children", f.Children}, {"system", f.System}} {
+		if word.on {
+			all = append(all, word.name)
+		}
+	}
+	return strings.Join(all, " ")
+}

@@ -61,12 +61,19 @@ var pages = map[string]page{
 	"/workers":               workersPage,
 	"/schedules":             schedulesPage,
 	"/start":                 startPage,
+	"/bulk":                  bulksPage,
+	"/bulk/new":              newBulkPage,
+	"/bulk/{id}":             bulkPage,
+	"/bulk/{id}/stop":        stopPage,
+	"/journal":               journalPage,
 }
 
 // forms has the patterns of what changes something. Each answers with a redirection, or with a view.
 var forms = map[string]func(q *request) (to string, v *view, err error){
-	"/act/{verb}": act,
-	"/start":      start,
+	"/act/{verb}":     act,
+	"/start":          start,
+	"/bulk/new":       newBulk,
+	"/bulk/{id}/stop": stopBulk,
 }
 
 func nowhere(*request) (*view, error) {
@@ -188,16 +195,36 @@ type drawn struct {
 	Refresh string // the address of its updates; empty: it has none
 	Menu    []menuItem
 	Logout  bool
+	Notice  string // of what was done just now
 }
 
 // menuItem is a part of the console.
-type menuItem struct{ At, Name string }
+type menuItem struct {
+	At, Name string
+	Role     admin.Role // that it needs
+	Fleet    bool       // it is about the runs of all owners
+}
 
 // menu are the parts of the console.
-var menu = []menuItem{{"runs", "Runs"}, {"failures", "Failures"}, {"queues", "Queues"}, {"workers", "Workers"}, {"schedules", "Schedules"}, {"start", "Start"}}
+var menu = []menuItem{
+	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"queues", "Queues", admin.RoleViewer, true},
+	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"bulk", "Bulk", admin.RoleViewer, false},
+	{"journal", "Journal", admin.RoleOperator, false}, {"start", "Start", admin.RoleOperator, false},
+}
+
+// menuFor returns the parts that a principal may see.
+func menuFor(who admin.Principal) []menuItem {
+	var all []menuItem
+	for _, m := range menu {
+		if who.Role.Allows(m.Role) && !(m.Fleet && who.Owner != "") {
+			all = append(all, m)
+		}
+	}
+	return all
+}
 
 func (t *templates) drawn(q *request, v *view) *drawn {
-	d := &drawn{view: v, Prefix: t.h.cfg.Prefix, Store: t.h.cfg.Store, Who: q.who, Now: q.now, Menu: menu, Logout: t.h.cfg.Session != nil && q.who.Name != "", Self: t.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")}
+	d := &drawn{view: v, Prefix: t.h.cfg.Prefix, Store: t.h.cfg.Store, Who: q.who, Now: q.now, Menu: menuFor(q.who), Notice: notices[q.query.Get("did")], Logout: t.h.cfg.Session != nil && q.who.Name != "", Self: t.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")}
 	if v.Live {
 		d.Refresh = t.h.cfg.Prefix + "live?" + url.Values{"page": {q.r.URL.RequestURI()}}.Encode()
 	}

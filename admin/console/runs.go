@@ -52,7 +52,7 @@ var views = []savedView{
 }
 
 func runsPage(q *request) (*view, error) {
-	line := strings.Join(strings.Fields(q.query.Get("q")), " ")
+	line := oneLine(q.query.Get("q"))
 	if ref := strings.TrimPrefix(line, "id:"); strings.HasPrefix(ref, "wrun_") && !strings.ContainsAny(ref, " :") {
 		return nil, &redirection{link(q.h.cfg.Prefix, "runs", ref)}
 	}

@@ -39,6 +39,7 @@ func (t *templates) functions() template.FuncMap {
 		"verb":    func(name string) verb { return verbs[name] },
 		"act":     func(name, run string) string { return t.h.cfg.Prefix + "act/" + name + "?run=" + queryEscape(run) },
 		"query":   queryEscape,
+		"target":  func(e admin.JournalEntry) string { return targetOf(t.h.cfg.Prefix, &e) },
 		"sorted":  func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 	}
 }

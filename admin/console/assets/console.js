@@ -99,11 +99,27 @@ async function dialog(url) {
   document.body.append(d);
   d.addEventListener("close", () => { d.remove(); });
   $("[data-close]", d)?.addEventListener("click", (e) => { e.preventDefault(); d.close(); });
-  const cmd = $("[data-command]", d), why = $("#reason", d), plain = cmd?.textContent;
-  why?.addEventListener("input", () => { cmd.textContent = plain + (why.value ? " --reason '" + why.value.replaceAll("'", "'\\''") + "'" : ""); });
+  commands(d);
   $("form", d)?.addEventListener("submit", () => { for (const b of $$("button", d)) setTimeout(() => { b.disabled = true; }); });
   d.showModal();
-  (why || $("button.primary, button.danger", d))?.focus();
+  ($("input:not([type=hidden]), textarea, select", d) || $("button.primary, button.danger", d))?.focus();
+}
+// commands keeps the command that a form shows like what is typed into the form.
+const shell = (s) => /^[\w./:=,@%+-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'";
+function commands(in_) {
+  for (const cmd of $$("[data-command]", in_)) {
+    const form = cmd.closest("form"), plain = cmd.textContent;
+    if (form.dataset.said) continue;
+    form.dataset.said = "1";
+    const tell = () => {
+      cmd.textContent = plain + $$("[data-flag]", form).map((f) => {
+        const flag = f.dataset.flag, v = f.value.trim();
+        if (f.type === "checkbox") return f.checked ? " --" + flag : "";
+        return v ? (flag === "-" ? " " : " --" + flag + " ") + shell(v) : "";
+      }).join("");
+    };
+    form.addEventListener("input", tell); tell();
+  }
 }
 
 document.addEventListener("click", (e) => {
@@ -237,7 +253,7 @@ main.addEventListener("wheel", (e) => {
 
 function ready() {
   for (const b of $$("[data-help]")) b.hidden = false;
-  views(); many(); tick();
+  views(); many(); tick(); commands(main);
 }
 ready();
 listen();

@@ -1,0 +1,215 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// bulkList is the list of actions on many runs.
+type bulkList struct {
+	Bulks   []bulkView
+	Older   string
+	Command string
+}
+
+// bulkView is an action on many runs.
+type bulkView struct {
+	admin.Bulk
+	Line    string // its filter, as it is typed
+	Share   string // of its runs that it has seen, in percent
+	Seen    int
+	Is      verb
+	Stop    bool // it can be stopped, and the reader may do so
+	Ends    string
+	Command string
+}
+
+func (q *request) bulkView(b *admin.Bulk) bulkView {
+	v := bulkView{Bulk: *b, Line: lineOf(b.Filter), Is: verbs[b.Action.Verb], Seen: b.Done + b.Failed + b.Refused + b.Skipped, Command: q.h.command("bulk show", b.ID)}
+	v.Stop = b.Ended.IsZero() && q.who.Role.Allows(admin.RoleOperator)
+	v.Share = percent(100 * float64(v.Seen) / float64(max(b.Total, v.Seen, 1)))
+	if b.Speed > 0 && b.Ended.IsZero() {
+		v.Ends = fmt.Sprintf("about %d s", b.Left/b.Speed+1)
+	}
+	return v
+}
+
+func bulksPage(q *request) (*view, error) {
+	page, err := q.service.Bulks(q.ctx(), admin.BulkFilter{Cursor: q.query.Get("cursor")})
+	if err != nil {
+		return nil, err
+	}
+	l := &bulkList{Older: nextPage(q, page.Cursor), Command: q.h.command("bulk")}
+	for i := range page.Bulks {
+		l.Bulks = append(l.Bulks, q.bulkView(&page.Bulks[i]))
+	}
+	return &view{name: "bulks", Title: "Bulk actions", Nav: "bulk", Live: true, Data: l}, nil
+}
+
+func bulkPage(q *request) (*view, error) {
+	b, err := q.service.Bulk(q.ctx(), q.path("id"))
+	if err != nil {
+		return nil, err
+	}
+	v := q.bulkView(&b)
+	return &view{name: "bulk", Title: v.Is.Name + " " + number(b.Total) + " runs", Nav: "bulk", Live: b.Ended.IsZero(), Data: &v}, nil
+}
+
+// previewView is what an action on many runs would do, and the form that starts it.
+type previewView struct {
+	Line     string
+	Verb     string
+	Is       verb
+	Verbs    []string // that the reader may use
+	Reason   string
+	Reasons  bool // the action takes one
+	All      bool // the filter may select all runs
+	Rate     string
+	Failures string
+	Preview  *admin.BulkPreview // nil: it is not said yet what to do
+	Fit      int
+	Key      string
+	Problem  *admin.Problem
+	Command  string
+}
+
+// bulkVerbs returns the actions that make sense for many runs and that a principal may use.
+func bulkVerbs(who admin.Principal) []string {
+	return slices.DeleteFunc(slices.Clone(admin.Actions()), func(name string) bool {
+		role := admin.RoleOperator
+		if name == "delete" {
+			role = admin.RoleAdmin
+		}
+		return name == "fork" || name == "step" || !who.Role.Allows(role)
+	})
+}
+
+func newBulkPage(q *request) (*view, error) {
+	if err := q.who.Need(admin.RoleOperator, "to act on runs"); err != nil {
+		return nil, err
+	}
+	return q.preview(q.query, nil), nil
+}
+
+// preview asks what an action would do; before is what was wrong with the request to start it.
+func (q *request) preview(given url.Values, before error) *view {
+	p := &previewView{Line: oneLine(given.Get("q")), Verb: given.Get("verb"), Reason: strings.TrimSpace(given.Get("reason")), All: given.Get("all") != "", Key: newKey(), Verbs: bulkVerbs(q.who), Rate: given.Get("rate"), Failures: given.Get("maxFailures")}
+	p.Is, p.Reasons = verbs[p.Verb], admin.TakesReason(p.Verb)
+	v := &view{name: "bulknew", Title: "Act on many runs", Nav: "bulk", Data: p}
+	err := before
+	r, wrong := p.request(q)
+	if wrong == nil {
+		p.Command = strings.TrimSpace(q.h.command(p.Verb, bulkFlags(&r)))
+		var got admin.BulkPreview
+		if got, wrong = q.service.Preview(q.ctx(), r); wrong == nil {
+			p.Preview, p.Fit = &got, got.Count-got.Refused
+		}
+	}
+	if p.Verb == "" {
+		wrong = nil // it is to be said yet
+	}
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		p.Problem = admin.ProblemOf(err)
+		v.Status = p.Problem.Status
+	}
+	return v
+}
+
+func (p *previewView) request(q *request) (admin.BulkRequest, error) {
+	f, err := admin.ParseFilter(p.Line, q.now)
+	f.Oldest = false // a bulk action takes all
+	r := admin.BulkRequest{Filter: f, All: p.All, Action: admin.Action{Verb: p.Verb}}
+	if p.Reasons {
+		r.Action.Reason = p.Reason
+	}
+	if err == nil && !contains(p.Verbs, p.Verb) {
+		err = &admin.InputError{What: fmt.Sprintf("there is no action %.40q for many runs", p.Verb), Fix: "use one of " + strings.Join(p.Verbs, ", ")}
+	}
+	return r, err
+}
+
+// bulkFlags writes what an action is about as flowctl takes it.
+func bulkFlags(r *admin.BulkRequest) string {
+	s := flags(r.Filter)
+	if r.All {
+		s += " --all"
+	}
+	if r.Action.Reason != "" {
+		s += " --reason " + shell(r.Action.Reason)
+	}
+	return strings.TrimSpace(s)
+}
+
+// newBulk starts an action once somebody has typed on how many runs.
+func newBulk(q *request) (string, *view, error) {
+	form := q.r.PostForm
+	rate, err := whole(form.Get("rate"), "the rate")
+	most, err2 := whole(form.Get("maxFailures"), "the number of failures")
+	typed, expected := digits(form.Get("count")), form.Get("expect")
+	switch {
+	case err != nil:
+	case err2 != nil:
+		err = err2
+	case expected == "" || typed != expected:
+		err = &admin.InputError{What: fmt.Sprintf("%.20q was typed, which is not how many runs match", form.Get("count")), Fix: "look at the preview, and type the number of runs in it"}
+	}
+	if err == nil {
+		b := admin.NewBulk{Token: form.Get("token"), Rate: rate, MaxFailures: most, Key: form.Get("key")}
+		var got admin.Bulk
+		if got, err = q.service.StartBulk(q.ctx(), b); err == nil {
+			return link(q.h.cfg.Prefix, "bulk", got.ID) + "?did=bulk-start", nil, nil
+		}
+	}
+	return "", q.preview(form, err), nil
+}
+
+// digits leaves out what people write between the digits of a number.
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(" ,.'\u00a0", r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// whole reads a number that may be left out.
+func whole(s, what string) (int, error) {
+	if s = digits(s); s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		return 0, &admin.InputError{What: what + " is no whole number", Fix: "write it as 100, or leave it out"}
+	}
+	return int(n), nil
+}
+
+// stopForm asks whether to stop an action on many runs.
+func stopForm(q *request) *ask {
+	id := q.path("id")
+	return &ask{
+		Title: "Stop", Will: "It acts on no more runs than those that it has begun with. What is done is not taken back.", Danger: true, Button: "Stop it",
+		Command: q.h.command("bulk stop", id), Back: link(q.h.cfg.Prefix, "bulk", id),
+	}
+}
+
+func stopPage(q *request) (*view, error) {
+	_, err := q.service.Bulk(q.ctx(), q.path("id"))
+	return q.asking("bulk", stopForm(q)), err
+}
+
+func stopBulk(q *request) (string, *view, error) {
+	return q.answered("bulk", stopForm(q), func(url.Values) (string, error) {
+		b, err := q.service.StopBulk(q.ctx(), q.path("id"))
+		return link(q.h.cfg.Prefix, "bulk", b.ID) + "?did=bulk-stop", err
+	})
+}
