@@ -66,6 +66,7 @@ type Service interface {
 	Scheduling
 	Limiting
 	Bulking
+	Checking
 }
 
 // Scheduling is the part of a [Service] that is about schedules. A store that cannot be searched has no list of them.

@@ -48,6 +48,7 @@ var behaviors = []struct {
 	{"ListsAndConfiguresLimits", configuresLimits},
 	{"RefusesLimitsThatMakeNoSense", refusesLimits},
 	{"ReadsTheJournal", journals},
+	{"ChecksAndRepairsTheStore", checks},
 	{"NamesRunsByHostileWorkflowIDs", hostileNames},
 	{"AnswersBadInputAsTheStoreDoes", badInput},
 	{"EndsWithItsContext", endsWithContext},

@@ -180,7 +180,10 @@ var operations = map[*route.Route]func(*request) error{
 		got, err := q.service.StartBulk(q.ctx(), in)
 		return q.reply(http.StatusAccepted, got, err)
 	},
-	route.Bulks: list(route.ReadBulkFilter, admin.Service.Bulks),
+	route.Examine: whole(admin.Service.Examine),
+	route.Check:   whole(admin.Service.Check),
+	route.Repair:  whole(admin.Service.Repair),
+	route.Bulks:   list(route.ReadBulkFilter, admin.Service.Bulks),
 	route.Bulk: func(q *request) error {
 		got, err := q.service.Bulk(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, got, err)
@@ -193,6 +196,14 @@ var operations = map[*route.Route]func(*request) error{
 		value, err := q.service.Value(q.ctx(), q.path("id"), q.path("name"))
 		return q.reply(http.StatusOK, value, err)
 	},
+}
+
+// whole answers with what is said of the store.
+func whole[T any](ask func(admin.Service, context.Context) (T, error)) func(*request) error {
+	return func(q *request) error {
+		got, err := ask(q.service, q.ctx())
+		return q.reply(http.StatusOK, got, err)
+	}
 }
 
 // list answers with what matches the filter in the query.

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,6 +23,8 @@ import (
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/admin/httpauth"
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // site is a console over a scene.
@@ -33,7 +36,12 @@ type site struct {
 
 func newSite(t *testing.T, cfg console.Config) *site {
 	t.Helper()
-	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	return newSiteOn(t, memstore.New(), cfg)
+}
+
+func newSiteOn(t *testing.T, st store.Store, cfg console.Config) *site {
+	t.Helper()
+	s := admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct })
 	cfg.Prefix = "/flows"
 	server := httptest.NewServer(console.New(s.Direct, cfg))
 	t.Cleanup(server.Close)
@@ -428,4 +436,28 @@ func TestOPS2_TheJournalShowsWhoAskedForWhat(t *testing.T) {
 	hasNot(t, s.get("journal?target="+run, 200), "Nothing was asked for")
 	has(t, s.get("journal?since=yesterday", 400), "yesterday")
 	s.get("journal?cursor=no", 400)
+}
+
+func TestOPS2_ChecksSayWhatIsWrongAndRepairIt(t *testing.T) {
+	memory := newSite(t, console.Config{})
+	has(t, memory.get("checks", 200), "has no doctor", "Check the store", "flowctl doctor")
+	has(t, memory.get("checks/plan", 501), "can be neither checked nor repaired")
+
+	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSiteOn(t, st, console.Config{})
+	run := s.Ended("good", "order-1")
+	has(t, s.get("checks/plan", 200), "Nothing is wrong")
+	s.Damage(run)
+	page := s.get("checks/plan", 200)
+	has(t, page, run, "planned", "Type 1 to make this repair", "flowctl fsck --repair")
+	form := hiddenOf(page)
+	form.Set("count", "2")
+	has(t, s.post("checks/repair", form, 400), "which is not how many repairs are planned", "planned")
+	form.Set("count", "1")
+	has(t, s.post("checks/repair", form, 200), run, "repaired")
+	has(t, s.get("checks/plan", 200), "Nothing is wrong")
+	has(t, s.get("journal?action=repair", 200), "1 repairs, 0 findings left")
 }

@@ -66,6 +66,8 @@ var pages = map[string]page{
 	"/bulk/{id}":             bulkPage,
 	"/bulk/{id}/stop":        stopPage,
 	"/journal":               journalPage,
+	"/checks":                checksPage,
+	"/checks/plan":           planPage,
 }
 
 // forms has the patterns of what changes something. Each answers with a redirection, or with a view.
@@ -74,6 +76,7 @@ var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/start":          start,
 	"/bulk/new":       newBulk,
 	"/bulk/{id}/stop": stopBulk,
+	"/checks/repair":  repair,
 }
 
 func nowhere(*request) (*view, error) {
@@ -209,7 +212,7 @@ type menuItem struct {
 var menu = []menuItem{
 	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"queues", "Queues", admin.RoleViewer, true},
 	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"bulk", "Bulk", admin.RoleViewer, false},
-	{"journal", "Journal", admin.RoleOperator, false}, {"start", "Start", admin.RoleOperator, false},
+	{"journal", "Journal", admin.RoleOperator, false}, {"checks", "Checks", admin.RoleOperator, true}, {"start", "Start", admin.RoleOperator, false},
 }
 
 // menuFor returns the parts that a principal may see.

@@ -17,6 +17,9 @@ func (c *Client) Journal(ctx context.Context, q store.JournalQuery) (store.Journ
 	return j.Journal(ctx, q)
 }
 
+// Store returns the store of the client, for what looks at it as a whole, such as package fsck. It stays the caller's who opened it.
+func (c *Client) Store() store.Store { return c.store }
+
 // WriteJournal writes an entry of the journal, as [store.Journaler] has it, and returns its id: one without an id gets one, of
 // now by the clock of the store. [ErrNotSupported]: the store keeps none.
 func (c *Client) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) (id string, err error) {

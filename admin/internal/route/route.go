@@ -151,7 +151,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet, []*Route{Journal}, bulks)
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet, []*Route{Journal}, bulks, checks)
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

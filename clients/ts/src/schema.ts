@@ -59,6 +59,13 @@ export interface Branch {
   workflowId?: string;
 }
 
+export interface Broken {
+  explain: string;
+  invariant: number;
+  run?: string;
+  what: string;
+}
+
 export interface Bulk {
   action: Action;
   by?: string;
@@ -135,6 +142,15 @@ export interface CatalogWorkflow {
   workflow: string;
 }
 
+export interface Checked {
+  done: number;
+  fixes: Mending[];
+  left: number;
+  planned: number;
+  repair: boolean;
+  runs: number;
+}
+
 export interface Counted {
   queue: string;
   runs: number;
@@ -203,6 +219,20 @@ export interface Event {
 export interface EventPage {
   events: Event[];
   next?: number;
+}
+
+export interface Exam {
+  findings: ExamFinding[];
+  supported: boolean;
+}
+
+export interface ExamFinding {
+  check: string;
+  fix?: string;
+  found: string;
+  node?: string;
+  severity: string;
+  want?: string;
 }
 
 export interface Failure {
@@ -279,6 +309,15 @@ export interface JournalPage {
   cursor?: string;
   entries: JournalEntry[];
   partial: boolean;
+}
+
+export interface Mending {
+  action?: string;
+  broken?: Broken[];
+  outcome: string;
+  run?: string;
+  why?: string;
+  workflowId?: string;
 }
 
 export interface Message {
@@ -733,8 +772,12 @@ export const routes = {
   askRun: ["POST", "/v1/runs/{id}/asks/{name}"],
   /** A run once it has ended, or as it is when the time to wait is over. */
   awaitRun: ["GET", "/v1/runs/{id}/result"],
+  /** What is broken in the store, and what a repair would do. It reads everything. */
+  checkStore: ["GET", "/v1/fsck"],
   /** How many runs match. */
   countRuns: ["GET", "/v1/runs/count"],
+  /** How the servers of the store are set up, and what is wrong with that. */
+  examineStore: ["GET", "/v1/doctor"],
   /** The events of a run as they come, until it has ended. */
   followRun: ["GET", "/v1/runs/{id}/follow"],
   /** A bulk action as it is now. */
@@ -777,6 +820,8 @@ export const routes = {
   putSchedule: ["POST", "/v1/schedules"],
   /** A page of what operators have asked for, the newest entry first. Those with an owner have their own entries. */
   readJournal: ["GET", "/v1/journal"],
+  /** Repair what is broken in the store from the logs. It reads everything. */
+  repairStore: ["POST", "/v1/repair"],
   /** Put a message of a topic into a run. */
   sendMessage: ["POST", "/v1/runs/{id}/topics/{name}"],
   /** Do with many runs what a preview has told. */

@@ -1,0 +1,161 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+)
+
+// Checking is the part of a [Service] that looks at a store as a whole.
+type Checking interface {
+	// Examine says how the servers of the store are set up, and what is wrong with that. It changes nothing.
+	Examine(ctx context.Context) (Exam, error)
+	// Check checks every invariant of the store, and says what a repair would do. It changes nothing. It reads
+	// everything, a partition at a time, and takes as long as that takes. A store that cannot be checked is the code unsupported.
+	Check(ctx context.Context) (Checked, error)
+	// Repair checks every invariant of the store, and repairs what is broken from the logs. Workers may work meanwhile. When
+	// it returns nil what it has done is durable; with an error a part of it may be.
+	Repair(ctx context.Context) (Checked, error)
+}
+
+// Exam says how a store is set up.
+type Exam struct {
+	Supported bool          `json:"supported"` // false: this kind of store has no doctor, and nothing was looked at
+	Findings  []ExamFinding `json:"findings"`  // in the order of the servers
+}
+
+// ExamFinding is what came of one check of one server: see [store.Finding].
+type ExamFinding struct {
+	Check    string `json:"check"`
+	Severity string `json:"severity"` // ok, info, warn or fail
+	Node     string `json:"node,omitempty"`
+	Found    string `json:"found"`
+	Want     string `json:"want,omitempty"`
+	Fix      string `json:"fix,omitempty"`
+}
+
+// Checked says what is broken in a store, and what was done about it: see [fsck.Report].
+type Checked struct {
+	Repair  bool      `json:"repair"`  // false: nothing was changed
+	Runs    int       `json:"runs"`    // that the store has
+	Planned int       `json:"planned"` // fixes that a repair would make
+	Done    int       `json:"done"`    // fixes that were made
+	Left    int       `json:"left"`    // findings that are still there
+	Fixes   []Mending `json:"fixes"`   // the first 1,000
+}
+
+// Mending is what is done about one run, one workflow id, or the store itself.
+type Mending struct {
+	Run        string   `json:"run,omitempty"`
+	WorkflowID string   `json:"workflowId,omitempty"`
+	Outcome    string   `json:"outcome"`          // planned, repaired, moved or remains
+	Action     string   `json:"action,omitempty"` // what is done; empty: nothing can be
+	Why        string   `json:"why,omitempty"`    // nothing can be done
+	Broken     []Broken `json:"broken,omitempty"`
+}
+
+// Broken is an invariant that does not hold.
+type Broken struct {
+	Invariant int    `json:"invariant"`
+	Run       string `json:"run,omitempty"`
+	What      string `json:"what"`
+	Explain   string `json:"explain"`
+}
+
+// maxFixes bounds Checked.Fixes.
+const maxFixes = 1000
+
+// Examine is part of Service.
+func (d *Direct) Examine(ctx context.Context) (Exam, error) {
+	got := Exam{Findings: []ExamFinding{}}
+	doctor, ok := store.As[store.Doctor](d.client.Store())
+	if !ok {
+		return got, nil
+	}
+	report, err := doctor.Examine(ctx)
+	if err != nil {
+		return got, fmt.Errorf("examine the store: %w", err)
+	}
+	got.Supported = true
+	for _, f := range report.Findings {
+		got.Findings = append(got.Findings, ExamFinding{Check: f.Check, Severity: f.Severity.String(), Node: f.Node, Found: f.Found, Want: f.Want, Fix: f.Fix})
+	}
+	return got, nil
+}
+
+// Check is part of Service.
+func (d *Direct) Check(ctx context.Context) (Checked, error) {
+	return d.fsck(ctx, fsck.Options{DryRun: true})
+}
+
+// Repair is part of Service.
+func (d *Direct) Repair(ctx context.Context) (Checked, error) { return d.fsck(ctx, fsck.Options{}) }
+
+func (d *Direct) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
+	report, err := fsck.Repair(ctx, d.client.Store(), opts)
+	if errors.Is(err, fsck.ErrNotRepairable) {
+		return Checked{}, NewProblem(CodeUnsupported, "this kind of store can be neither checked nor repaired", "let it implement store.Repairer")
+	}
+	if err != nil {
+		return Checked{}, fmt.Errorf("check the store: %w", err)
+	}
+	return checkedOf(report), nil
+}
+
+func checkedOf(r *fsck.Report) Checked {
+	got := Checked{Repair: !r.DryRun, Runs: r.Runs, Left: len(r.Remaining), Fixes: []Mending{}}
+	for i := range r.Fixes {
+		f := &r.Fixes[i]
+		switch f.Outcome {
+		case fsck.OutcomePlanned:
+			got.Planned++
+		case fsck.OutcomeRepaired:
+			got.Done++
+		}
+		if len(got.Fixes) == maxFixes {
+			continue
+		}
+		m := Mending{Run: string(f.Run), WorkflowID: f.WorkflowID, Outcome: string(f.Outcome), Action: f.Action, Why: f.Why}
+		for _, b := range f.Findings {
+			m.Broken = append(m.Broken, Broken{Invariant: b.Invariant, Run: string(cmp.Or(b.Run, f.Run)), What: b.What, Explain: b.Explain})
+		}
+		got.Fixes = append(got.Fixes, m)
+	}
+	return got
+}
+
+// Examine is part of Service. It names servers, and how they are set up.
+func (l *limited) Examine(ctx context.Context) (Exam, error) {
+	if err := l.all(RoleOperator, "examine the store", ownRuns); err != nil {
+		return Exam{}, err
+	}
+	return l.under.Examine(ctx)
+}
+
+// Check is part of Service.
+func (l *limited) Check(ctx context.Context) (Checked, error) {
+	if err := l.all(RoleOperator, "check the store", ownRuns); err != nil {
+		return Checked{}, err
+	}
+	return l.under.Check(ctx)
+}
+
+// Repair is part of Service.
+func (l *limited) Repair(ctx context.Context) (Checked, error) {
+	if err := l.all(RoleAdmin, "repair the store", ownRuns); err != nil {
+		return Checked{}, err
+	}
+	return l.under.Repair(ctx)
+}
+
+// Repair is part of Service.
+func (j *journaled) Repair(ctx context.Context) (Checked, error) {
+	e := j.entry(JournalEntry{Action: "repair"})
+	return recorded(ctx, j.to, e, func() (Checked, error) { return j.Service.Repair(ctx) }, func(got Checked, e *JournalEntry) {
+		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
+	})
+}
