@@ -461,3 +461,33 @@ func TestOPS2_ChecksSayWhatIsWrongAndRepairIt(t *testing.T) {
 	has(t, s.get("checks/plan", 200), "Nothing is wrong")
 	has(t, s.get("journal?action=repair", 200), "1 repairs, 0 findings left")
 }
+
+func TestOPS2_TalkShowsMessagesValuesAndQuestionsAndSendsThem(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Start("wait", "order-1")
+	s.Until(run, "waiting")
+	page := s.get("runs/"+run+"/talk", 200)
+	has(t, page, "progress", "&#34;wait&#34;", "it waits for", "/runs/"+run+"/send?topic=verdict", "/runs/"+run+"/ask")
+	has(t, s.get("runs/"+run+"/send?topic=verdict", 200), `value="verdict"`, "flowctl send "+run)
+	has(t, s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {"yes"}, "key": {"k"}}, 400), "what was typed is no JSON", ">yes<")
+	has(t, s.post("runs/"+run+"/ask", url.Values{"name": {"set limit/β"}, "payload": {"21"}, "key": {"a"}}, 200), "Answer to set limit/β", "42")
+	has(t, s.post("runs/"+run+"/ask", url.Values{"name": {"set limit/β"}, "payload": {"-1"}, "key": {"b"}}, 422), "a limit is not negative")
+	form := url.Values{"topic": {"verdict"}, "payload": {`{"ok":"<b>\u202e"}`}, "key": {"k2"}}
+	has(t, s.post("runs/"+run+"/send", form, 200), "The message is durable")
+	s.Until(run, "completed")
+	page = s.get("runs/"+run+"/talk", 200)
+	has(t, page, "verdict", `&lt;b&gt;\u202e`, "set limit/β", "done")
+	hasNot(t, page, "/send", "<b>\u202e")
+}
+
+func TestOPS2_AuditShowsWhatOperatorsDidWithARun(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run, other := s.Start("wait", "order-1"), s.Start("wait", "order-2")
+	has(t, s.get("runs/"+run+"/audit", 200), "nobody has acted on it", "run created")
+	s.post("act/cancel", url.Values{"run": {run}, "reason": {"ordered twice"}}, 200)
+	s.post("act/cancel", url.Values{"run": {other}, "reason": {"of the other one"}}, 200)
+	s.Until(run, "cancelled")
+	page := s.get("runs/"+run+"/audit", 200)
+	has(t, page, "ordered twice", "cancel requested", "local", "console")
+	hasNot(t, page, "of the other one")
+}

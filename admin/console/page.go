@@ -55,6 +55,10 @@ var pages = map[string]page{
 	"/runs/{id}/data":        runPage("data", dataTab),
 	"/runs/{id}/event/{seq}": runPage("event", eventTab),
 	"/runs/{id}/tree":        runPage("tree", treeTab),
+	"/runs/{id}/talk":        runPage("talk", talkTab),
+	"/runs/{id}/audit":       runPage("audit", auditTab),
+	"/runs/{id}/send":        sendPage,
+	"/runs/{id}/ask":         askRunPage,
 	"/act/{verb}":            actPage,
 	"/failures":              failuresPage,
 	"/queues":                queuesPage,
@@ -73,6 +77,8 @@ var pages = map[string]page{
 // forms has the patterns of what changes something. Each answers with a redirection, or with a view.
 var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/act/{verb}":     act,
+	"/runs/{id}/send": send,
+	"/runs/{id}/ask":  askRun,
 	"/start":          start,
 	"/bulk/new":       newBulk,
 	"/bulk/{id}/stop": stopBulk,

@@ -56,7 +56,7 @@ func runPage(name string, body runTab) page {
 			return nil, err
 		}
 		v := &runView{Run: r, Tab: name, Took: lasted(q.now, &r), Why: whyOf(q.now, &r), Command: q.h.command("show", r.ID)}
-		v.Tabs = []tab{{"timeline", "Timeline", ""}, {"events", "Events", number(r.Events)}, {"data", "Input & result", ""}, {"tree", "Tree", ""}}
+		v.Tabs = []tab{{"timeline", "Timeline", ""}, {"events", "Events", number(r.Events)}, {"data", "Input & result", ""}, {"talk", "Talk", ""}, {"tree", "Tree", ""}, {"audit", "Audit", ""}}
 		for _, verb := range mainActions {
 			if contains(r.Actions, verb) && len(v.Main) < 2 {
 				v.Main = append(v.Main, verb)

@@ -1,0 +1,289 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// The bounds of what is shown of the talk with a run. All of it is in its log.
+const (
+	maxMessages = 20
+	maxValues   = 20
+	askPatience = 30 * time.Second
+)
+
+// talkView is what a run and others say to each other.
+type talkView struct {
+	Waits    []string // topics
+	Messages []spoken // the newest first
+	Values   []spoken // by name
+	Asks     []spoken
+	Hooks    []spoken
+	Sends    []spoken
+	More     bool // there are more than are shown
+	Send     string
+	Ask      string // addresses of the forms; empty: they are not offered
+	Err      *admin.Problem
+}
+
+// spoken is one message, value, question or hook.
+type spoken struct {
+	Seq     uint64
+	Time    time.Time
+	Name    string
+	Key     string
+	State   string
+	Note    string
+	Run     string
+	Payload *payloadView
+	Link    string
+}
+
+// at returns the numbers of the events of some types, the last first, up to so many.
+func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
+	var wanted []uint16
+	for i, k := range s.kinds {
+		if contains(kinds, k) {
+			wanted = append(wanted, uint16(i))
+		}
+	}
+	for i := len(s.marks) - 1; i >= 0; i-- {
+		if !slices.Contains(wanted, s.marks[i].kind) {
+			continue
+		}
+		if len(all) == most {
+			return all, true
+		}
+		all = append(all, uint64(i)+1)
+	}
+	return all, false
+}
+
+// newest returns the number of the last event of a type for each name, by name.
+func (s *skeleton) newest(most int, kind string) (all []uint64) {
+	seen := map[uint32]bool{}
+	events, _ := s.at(len(s.marks), kind)
+	for _, n := range events {
+		name := s.marks[n-1].name
+		if seen[name] {
+			continue
+		}
+		if seen[name] = true; len(seen) > most {
+			break
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b uint64) int {
+		return strings.Compare(s.texts[s.marks[a-1].name], s.texts[s.marks[b-1].name])
+	})
+	return all
+}
+
+func talkTab(q *request, v *runView) (any, error) {
+	t := &talkView{}
+	var messages, values []uint64
+	var ops []operation
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
+		t.Err = admin.ProblemOf(err)
+		messages, t.More = s.at(maxMessages, "message_received", "hook_received", "input_received")
+		values = s.newest(maxValues, "value_set")
+		ops = s.operations()
+	})
+	t.Messages, t.Values = q.spoken(v.ID, messages), q.spoken(v.ID, values)
+	t.operations(q, v.ID, ops)
+	if v.EndedAt.IsZero() && q.who.Role.Allows(admin.RoleOperator) {
+		t.Send, t.Ask = link(q.h.cfg.Prefix, "runs", v.ID, "send"), link(q.h.cfg.Prefix, "runs", v.ID, "ask")
+		if len(t.Waits) > 0 {
+			t.Send += "?topic=" + queryEscape(t.Waits[0])
+		}
+	}
+	return t, nil
+}
+
+// spoken reads events of a log, each by itself: those between may be many.
+func (q *request) spoken(run string, events []uint64) []spoken {
+	var all []spoken
+	for _, n := range events {
+		page, err := q.service.Events(q.ctx(), run, n, 1)
+		if err != nil || len(page.Events) == 0 {
+			continue // the log itself says what is wrong with it
+		}
+		e := &page.Events[0]
+		all = append(all, spoken{Seq: n, Time: e.Time, Name: firstOf(e.Name, word(e.Type)), Key: e.Key, State: e.Type, Payload: payloadOf(e.Payload), Link: q.eventLink(run, n)})
+	}
+	return all
+}
+
+func (q *request) eventLink(run string, n uint64) string {
+	return link(q.h.cfg.Prefix, "runs", run, "event", strconv.FormatUint(n, 10))
+}
+
+// operations takes in the questions, hooks and messages of a run, the newest first.
+func (t *talkView) operations(q *request, run string, ops []operation) {
+	for _, o := range slices.Backward(ops) {
+		if o.kind == "wait" && o.state == stateOpen && o.name != "" && len(t.Waits) < maxMessages && !contains(t.Waits, o.name) {
+			t.Waits = append(t.Waits, o.name)
+		}
+		to := map[string]*[]spoken{"ask": &t.Asks, "hook": &t.Hooks, "send": &t.Sends}[o.kind]
+		if to == nil {
+			continue
+		}
+		if len(*to) == maxMessages {
+			t.More = true
+			continue
+		}
+		*to = append(*to, spoken{Seq: o.seq, Time: time.UnixMilli(o.begin).UTC(), Name: o.name, Key: o.key, State: o.state, Note: o.note.text, Run: o.note.next, Link: q.eventLink(run, o.seq)})
+	}
+}
+
+// known returns the names that a form proposes: those of events of some types.
+func (q *request) known(run string, kinds ...string) []string {
+	r, err := q.service.Run(q.ctx(), run)
+	if err != nil {
+		return nil // the form says so when it is sent
+	}
+	names := map[string]bool{}
+	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) {
+		all, _ := s.at(1000, kinds...)
+		for _, n := range all {
+			if name := s.texts[s.marks[n-1].name]; name != "" {
+				names[name] = true
+			}
+		}
+	})
+	return sortedKeys(names)
+}
+
+func sortedKeys(m map[string]bool) []string {
+	var all []string
+	for k := range m {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func sendForm(q *request) *ask {
+	run := q.path("id")
+	return &ask{
+		Title: "Send a message", Will: "The run takes it when its code asks for a message of this topic. Once it is sent it is durable.", Button: "Send",
+		Fields: []field{
+			{Name: "topic", Label: "Topic", Value: q.query.Get("topic"), Required: true, Flag: "-", Options: q.known(run, "message_received", "wait_created")},
+			{Name: "payload", Label: "Message, as JSON", Kind: "json", Required: true, Flag: "-"},
+		},
+		Command: q.h.command("send", run), Back: link(q.h.cfg.Prefix, "runs", run, "talk"),
+	}
+}
+
+func sendPage(q *request) (*view, error) { return q.asking("runs", sendForm(q)), nil }
+
+func send(q *request) (string, *view, error) {
+	return q.answered("runs", sendForm(q), func(form url.Values) (string, error) {
+		m, err := messageOf(form)
+		if err != nil {
+			return "", err
+		}
+		sent, err := q.service.Send(q.ctx(), q.path("id"), strings.TrimSpace(form.Get("topic")), m)
+		return link(q.h.cfg.Prefix, "runs", sent.Run, "talk") + "?did=sent", err
+	})
+}
+
+// messageOf returns what a form sends. The key of the form is that of the message: sent twice it arrives once.
+func messageOf(form url.Values) (admin.Message, error) {
+	payload := strings.TrimSpace(form.Get("payload"))
+	if !json.Valid([]byte(payload)) {
+		return admin.Message{}, &admin.InputError{What: "what was typed is no JSON", Fix: `write text with quotes, as "yes"; numbers, true and {"approved":true} as they are`}
+	}
+	return admin.Message{Payload: admin.Payload(payload), Key: form.Get("key")}, nil
+}
+
+func askForm(q *request) *ask {
+	run := q.path("id")
+	return &ask{
+		Title: "Ask the run", Will: "Its code answers, or refuses. The question is durable once it is accepted; the answer appears here.", Button: "Ask",
+		Fields: []field{
+			{Name: "name", Label: "Question", Value: q.query.Get("name"), Required: true, Flag: "-", Options: q.known(run, "ask_received", "ask_accepted")},
+			{Name: "payload", Label: "What it is about, as JSON", Kind: "json", Required: true, Value: "null", Flag: "-"},
+		},
+		Command: q.h.command("ask", run), Back: link(q.h.cfg.Prefix, "runs", run, "talk"),
+	}
+}
+
+func askRunPage(q *request) (*view, error) { return q.asking("runs", askForm(q)), nil }
+
+// answerView is the answer of a run to a question.
+type answerView struct {
+	Run, Name string
+	Payload   *payloadView
+	Back      string
+}
+
+func askRun(q *request) (string, *view, error) {
+	form, a := q.r.PostForm, askForm(q)
+	m, err := messageOf(form)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(q.ctx(), askPatience)
+		defer cancel()
+		name := strings.TrimSpace(form.Get("name"))
+		var got admin.Answer
+		if got, err = q.service.Ask(ctx, q.path("id"), name, m); err == nil {
+			answer := &answerView{Run: got.Run, Name: name, Payload: payloadOf(got.Payload), Back: a.Back}
+			return "", &view{name: "answer", Title: "Answer", Nav: "runs", Data: answer}, nil
+		}
+		if ctx.Err() != nil && q.ctx().Err() == nil {
+			err = admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("no answer within %v, and the question may have been accepted", askPatience), "send the form again: it is the same question")
+			a.Key = form.Get("key")
+		}
+	}
+	a.Problem = admin.ProblemOf(err)
+	return "", q.asking("runs", a), nil
+}
+
+// auditView is what operators have done with a run: what the journal says, and what stands in its log.
+type auditView struct {
+	Entries []admin.JournalEntry
+	Hidden  *admin.Problem // the reader may not read the journal
+	Older   string
+	Rows    []eventRow
+}
+
+// controls are the events with which somebody controls a run.
+var controls = []string{"run_created", "cancel_requested", "run_paused", "run_resumed", "run_released", "run_stepped", "run_cancelled"}
+
+func auditTab(q *request, v *runView) (any, error) {
+	a := &auditView{}
+	page, err := q.service.Journal(q.ctx(), admin.JournalFilter{Target: v.ID, Limit: runsPerPage, Cursor: q.query.Get("cursor")})
+	if p := admin.ProblemOf(err); p != nil {
+		if p.Code != admin.CodeForbidden && p.Code != admin.CodeUnsupported {
+			return nil, err
+		}
+		a.Hidden = p
+	}
+	a.Entries, a.Older = page.Entries, nextPage(q, page.Cursor)
+	var events []uint64
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { events, _ = s.at(runsPerPage, controls...) })
+	for _, n := range events {
+		page, err := q.service.Events(q.ctx(), v.ID, n, 1)
+		if err != nil || len(page.Events) == 0 {
+			continue // the log itself says what is wrong with it
+		}
+		e := &page.Events[0]
+		a.Rows = append(a.Rows, eventRow{Seq: n, Time: e.Time, Type: e.Type, Detail: strings.TrimSpace(cut(200, e.Reason) + "  " + by(e)), Link: q.eventLink(v.ID, n)})
+	}
+	return a, nil
+}
+
+func by(e *admin.Event) string {
+	if e.By == "" {
+		return ""
+	}
+	return "by " + cut(60, e.By)
+}
