@@ -121,3 +121,14 @@ func refusesLimits(s *Scene) {
 	_, err = s.Service.Pools(ended, admin.PoolFilter{})
 	problem(s, "limits", err, http.StatusServiceUnavailable, admin.CodeInterrupted)
 }
+
+// Visit starts a run that holds the only permit of a customer, waits until it does, and returns the name of the limit.
+func (s *Scene) Visit(customer string) (limit string) {
+	s.Helper()
+	run, err := visit.Start(s.ctx(), s.Client, customer)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Until(string(run.ID()), "waiting")
+	return customers.All().Name()
+}

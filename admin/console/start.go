@@ -1,7 +1,10 @@
 package console
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,40 +14,133 @@ import (
 
 // startView is the form by which a run is started. What was typed stays when something is wrong.
 type startView struct {
-	Known                                           []string // workflows that have runs
+	Known                                           []string // workflows that workers have described, or that have runs
 	Policies                                        []string
 	Workflow, Input, ID, Policy, Queue, Delay, Tags string
 	Hold                                            bool
+	Fields                                          []field // by the schema of the input; nil: it is typed as JSON
+	Schema                                          bool    // there is one that makes a form
+	None                                            bool    // the workflow takes no input
+	Build                                           string  // whose schema it is
 	Key                                             string
+	Command                                         string
 	Problem                                         *admin.Problem
-	Size                                            int
+	Faults                                          []admin.Fault // of the input, that no field has
 }
 
+// asJSON asks for the input to be typed as JSON, and asForm by fields.
+const (
+	asJSON = "json"
+	asForm = "form"
+)
+
 func startPage(q *request) (*view, error) {
-	s := &startView{Workflow: q.query.Get("workflow"), Key: newKey()}
+	s := &startView{Workflow: oneLine(q.query.Get("workflow")), Key: newKey()}
+	s.describe(q, q.query.Get("show"))
+	return q.starting(s), nil
+}
+
+func (q *request) starting(s *startView) *view {
 	s.choices(q)
-	return &view{name: "start", Title: "Start a run", Nav: "start", Data: s}, nil
+	s.Command = q.h.command(strings.TrimSpace("start " + s.Workflow))
+	v := &view{name: "start", Title: "Start a run", Nav: "start", Data: s}
+	if s.Problem != nil {
+		v.Status = s.Problem.Status
+	}
+	return v
 }
 
 // choices fills in what the form proposes.
 func (s *startView) choices(q *request) {
 	s.Policies = admin.Policies()
 	names := map[string]bool{}
-	counts, _ := q.service.Count(q.ctx(), admin.Filter{}) // without it nothing is proposed
+	page, _ := q.service.Catalog(q.ctx(), admin.CatalogFilter{Limit: 200}) // without it less is proposed
+	for _, w := range page.Workflows {
+		names[w.Workflow] = true
+	}
+	counts, _ := q.service.Count(q.ctx(), admin.Filter{Budget: 2000})
 	for _, c := range counts.Counts {
 		names[c.Workflow] = true
 	}
 	s.Known = slices.Sorted(maps.Keys(names))
 }
 
+// describe looks up what the newest build says of the input of the workflow, and makes fields of it unless JSON is asked for.
+func (s *startView) describe(q *request, show string) {
+	if s.Workflow == "" {
+		return
+	}
+	page, err := q.service.Catalog(q.ctx(), admin.CatalogFilter{Workflow: s.Workflow, Limit: 1})
+	if err != nil || len(page.Workflows) == 0 || len(page.Workflows[0].Versions) == 0 {
+		return // then it is typed as JSON
+	}
+	newest := page.Workflows[0].Versions[0]
+	s.Build = newest.Build
+	var root schema
+	if json.Unmarshal(newest.Input, &root) == nil && slices.Equal(root.Type, kinds{"null"}) {
+		s.None = true
+		return
+	}
+	fields := formOf(newest.Input)
+	if s.Schema = fields != nil; s.Schema && show != asJSON {
+		s.Fields = fields
+	}
+}
+
+// read fills in what was typed.
+func (s *startView) read(q *request, form url.Values) []admin.Fault {
+	show := form.Get("as")
+	if form.Has("input") {
+		show = asJSON
+	}
+	s.describe(q, show)
+	if s.Fields == nil {
+		s.Input = strings.TrimSpace(form.Get("input"))
+		return nil
+	}
+	for i := range s.Fields {
+		s.Fields[i].Value = form.Get(s.Fields[i].Name)
+	}
+	input, faults := typedInput(s.Fields)
+	s.Input = string(input)
+	return faults
+}
+
+// turn shows the input in the other form.
+func (s *startView) turn(q *request, show string) {
+	input := s.Input
+	s.Fields = nil
+	s.describe(q, show)
+	if s.Fields == nil {
+		var b bytes.Buffer
+		if json.Indent(&b, []byte(input), "", "  ") == nil {
+			s.Input = b.String()
+		}
+		return
+	}
+	if !fillIn(s.Fields, []byte(input)) {
+		s.Fields = nil
+		s.Problem = admin.ProblemOf(&admin.InputError{What: "the form has no place for all of this input", Fix: "start it as JSON, or take out what the schema does not know"})
+	}
+}
+
 // start starts a run. A form that is sent twice starts one.
 func start(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	s := &startView{
-		Workflow: strings.TrimSpace(form.Get("workflow")), Input: strings.TrimSpace(form.Get("input")), ID: strings.TrimSpace(form.Get("id")), Policy: form.Get("policy"),
+		Workflow: strings.TrimSpace(form.Get("workflow")), ID: strings.TrimSpace(form.Get("id")), Policy: form.Get("policy"),
 		Queue: strings.TrimSpace(form.Get("queue")), Delay: strings.TrimSpace(form.Get("delay")), Tags: form.Get("tags"), Hold: form.Get("hold") != "", Key: form.Get("key"),
 	}
+	faults := s.read(q, form)
+	if show := form.Get("show"); show != "" { // nothing is started
+		s.turn(q, show)
+		return "", q.starting(s), nil
+	}
 	asked, err := s.start()
+	if err == nil && len(faults) > 0 {
+		p := admin.NewProblem(admin.CodeInput, "the input cannot be read", "mend what is marked")
+		p.Faults, err = faults, p
+	}
 	if err == nil {
 		var to string
 		to, _, err = q.h.once.do(strings.Join([]string{q.who.Name, s.Key, "start", s.Workflow, s.Input, s.ID}, "\x00"), func() (string, *view, error) {
@@ -56,8 +152,8 @@ func start(q *request) (string, *view, error) {
 		}
 	}
 	s.Problem, s.Key = admin.ProblemOf(err), newKey()
-	s.choices(q)
-	return "", &view{name: "start", Title: "Start a run", Nav: "start", Status: s.Problem.Status, Data: s}, nil
+	s.Faults = blame(s.Fields, s.Problem.Faults)
+	return "", q.starting(s), nil
 }
 
 // start returns what the form asks for.

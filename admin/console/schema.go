@@ -1,0 +1,279 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// inputPrefix begins the names of the fields of an input in a form: a JSON pointer follows.
+const inputPrefix = "in:"
+
+// The bounds of a form: what is deeper, or more, is typed as JSON.
+const (
+	formDepth  = 3
+	formFields = 60
+)
+
+// schema is what a form understands of a JSON Schema: see package internal/jsonschema, which writes them.
+type schema struct {
+	Ref        string             `json:"$ref"`
+	Defs       map[string]*schema `json:"$defs"`
+	Type       kinds              `json:"type"`
+	Format     string             `json:"format"`
+	Properties map[string]*schema `json:"properties"`
+	Required   []string           `json:"required"`
+	AnyOf      []*schema          `json:"anyOf"`
+	Enum       []any              `json:"enum"`
+}
+
+// kinds are the types of a schema: one, or several.
+type kinds []string
+
+// UnmarshalJSON reads a name, or a list of names.
+func (k *kinds) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*k = kinds{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(k))
+}
+
+// formOf returns the fields by which an input is typed that fits a schema; nil: it is typed as JSON.
+func formOf(text json.RawMessage) []field {
+	var root schema
+	if len(text) == 0 || json.Unmarshal(text, &root) != nil {
+		return nil
+	}
+	f := &former{defs: root.Defs}
+	f.walk(&root, "", "", true, 0, nil)
+	if len(f.fields) == 0 || f.fields[0].Name == inputPrefix { // no object
+		return nil
+	}
+	return f.fields
+}
+
+// former turns a schema into fields.
+type former struct {
+	defs   map[string]*schema
+	fields []field
+}
+
+// walk takes in what is at a pointer. seen are the definitions on the way there: one that has itself in it is typed as JSON.
+func (f *former) walk(s *schema, at, label string, required bool, depth int, seen []string) {
+	for s != nil && (s.Ref != "" || len(s.AnyOf) > 0) {
+		if len(s.AnyOf) > 0 { // it, or null
+			s, required = s.AnyOf[0], false
+			continue
+		}
+		name := strings.TrimPrefix(s.Ref, "#/$defs/")
+		if slices.Contains(seen, name) {
+			s = nil
+			break
+		}
+		s, seen = f.defs[name], append(slices.Clone(seen), name)
+	}
+	if s == nil {
+		s = &schema{}
+	}
+	if len(s.Type) == 1 && s.Type[0] == "object" && len(s.Properties) > 0 && depth < formDepth && len(f.fields)+len(s.Properties) <= formFields {
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			below := name
+			switch {
+			case label != "":
+				below = label + " › " + name
+			case depth == 0 && len(s.Properties) == 1: // the one parameter, which says nothing before the names in it
+				below = ""
+			}
+			f.walk(s.Properties[name], at+"/"+pointerNames.Replace(name), below, required && slices.Contains(s.Required, name), depth+1, seen)
+		}
+		return
+	}
+	if label == "" {
+		label = pointerParts.Replace(at[strings.LastIndex(at, "/")+1:])
+	}
+	one := field{Name: inputPrefix + at, Label: label, Required: required, Kind: "json", Hint: "JSON"}
+	if len(s.Type) == 1 {
+		switch s.Type[0] {
+		case "string":
+			one.Kind, one.Hint, one.Required = "text", s.Format, false // text may be empty
+			if s.Format == "date-time" {
+				one.Hint, one.Required = "as 2026-11-24T08:00:00Z", required
+			}
+		case "integer":
+			one.Kind, one.Hint = "number", "a whole number"
+		case "number":
+			one.Kind, one.Hint = "number", ""
+		case "boolean":
+			one.Kind, one.Hint, one.Options = "select", "", []string{"false", "true"}
+			if !required {
+				one.Options = []string{"", "true", "false"}
+			}
+		}
+	}
+	if one.Optional = !required; one.Optional && one.Kind != "text" && one.Hint == "" {
+		one.Hint = "may be left out"
+	}
+	f.fields = append(f.fields, one)
+}
+
+// pointerNames escapes names in JSON pointers (RFC 6901), and pointerParts is its reverse.
+var (
+	pointerNames = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerParts = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// typedInput returns the JSON of what was typed into fields. What is no number where one is wanted stays text, so that the check of
+// the input finds it; what is no JSON is said by the faults.
+func typedInput(fields []field) (admin.Payload, []admin.Fault) {
+	root := map[string]any{}
+	var faults []admin.Fault
+	for i := range fields {
+		f := &fields[i]
+		at := strings.TrimPrefix(f.Name, inputPrefix)
+		text := f.Value
+		if f.Kind != "text" {
+			text = strings.TrimSpace(text)
+		}
+		if text == "" && (f.Kind != "text" || f.Optional) {
+			continue
+		}
+		var value any = text
+		switch {
+		case f.Kind == "json" && !json.Valid([]byte(text)):
+			faults = append(faults, admin.Fault{Pointer: at, Problem: "is no JSON"})
+			continue
+		case f.Kind == "json", f.Kind == "select", f.Kind == "number" && isNumber(text):
+			value = json.RawMessage(text)
+		}
+		put(root, strings.Split(strings.TrimPrefix(at, "/"), "/"), value)
+	}
+	b, err := json.Marshal(root)
+	if err != nil {
+		return nil, []admin.Fault{{Problem: err.Error()}}
+	}
+	return b, faults
+}
+
+func isNumber(s string) bool {
+	var n json.Number
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber()
+	return json.Valid([]byte(s)) && d.Decode(&n) == nil && !strings.HasPrefix(s, `"`)
+}
+
+// put puts a value where a pointer leads.
+func put(in map[string]any, parts []string, value any) {
+	name := pointerParts.Replace(parts[0])
+	if len(parts) == 1 {
+		in[name] = value
+		return
+	}
+	below, ok := in[name].(map[string]any)
+	if !ok {
+		below = map[string]any{}
+		in[name] = below
+	}
+	put(below, parts[1:], value)
+}
+
+// fillIn puts the values of an input into fields. It reports whether all of the input has found a place.
+func fillIn(fields []field, input []byte) bool {
+	var root any
+	d := json.NewDecoder(bytes.NewReader(input))
+	d.UseNumber()
+	if d.Decode(&root) != nil {
+		return len(input) == 0
+	}
+	for i := range fields {
+		f := &fields[i]
+		value, ok := dig(root, strings.Split(strings.TrimPrefix(strings.TrimPrefix(f.Name, inputPrefix), "/"), "/"))
+		if !ok || value == nil {
+			continue
+		}
+		if text, isText := value.(string); isText && f.Kind != "json" {
+			f.Value = text
+			continue
+		}
+		if b, err := json.MarshalIndent(value, "", "  "); err == nil {
+			f.Value = string(b)
+		}
+	}
+	got, _ := typedInput(fields)
+	return equalJSON(got, input)
+}
+
+// dig returns the value where a pointer leads.
+func dig(v any, parts []string) (any, bool) {
+	for _, part := range parts {
+		in, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = in[pointerParts.Replace(part)]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// equalJSON reports whether two texts are the same JSON but for what is null.
+func equalJSON(a, b []byte) bool {
+	one, two := withoutNulls(a), withoutNulls(b)
+	return one != "" && one == two
+}
+
+func withoutNulls(b []byte) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return ""
+	}
+	var drop func(v any)
+	drop = func(v any) {
+		if in, ok := v.(map[string]any); ok {
+			maps.DeleteFunc(in, func(_ string, v any) bool { return v == nil })
+			for _, v := range in {
+				drop(v)
+			}
+		}
+	}
+	drop(v)
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// blame writes the faults of an input to the fields that they are about, and returns the others.
+func blame(fields []field, faults []admin.Fault) (others []admin.Fault) {
+	for _, fault := range faults {
+		best := -1
+		for i := range fields {
+			at := strings.TrimPrefix(fields[i].Name, inputPrefix)
+			if (fault.Pointer == at || strings.HasPrefix(fault.Pointer, at+"/")) && (best < 0 || len(fields[i].Name) > len(fields[best].Name)) {
+				best = i
+			}
+		}
+		if best < 0 {
+			others = append(others, fault)
+			continue
+		}
+		said := fault.Problem
+		if below := strings.TrimPrefix(fault.Pointer, strings.TrimPrefix(fields[best].Name, inputPrefix)); below != "" {
+			said = below + " " + said
+		}
+		if fields[best].Problem != "" {
+			said = fields[best].Problem + "; " + said
+		}
+		fields[best].Problem = said
+	}
+	return others
+}
