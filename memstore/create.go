@@ -40,11 +40,11 @@ func (s *Store) routed(c *store.Create) error {
 }
 
 // insert stores the log and what is known of the run, in no queue state yet.
-func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *run {
+func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID, created int64) *run {
 	r := &run{
 		id: c.Run, chain: chain, wid: c.WorkflowID, route: p.route(c.Route), priority: c.Priority,
 		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CommitID,
-		status: cmp.Or(c.Status, event.StatusPending), created: p.now(),
+		status: cmp.Or(c.Status, event.StatusPending), created: created,
 	}
 	retention := max(c.Retention, 0)
 	if retention == store.DefaultRetention {

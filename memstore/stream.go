@@ -69,7 +69,8 @@ func (p *partition) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 		}
 		p.streams[s.Chain][s.Name], s.Found = &stream{}, true
 	}
-	p.stream(s.Chain, s.Name).closed = s.Closed
+	st := p.stream(s.Chain, s.Name)
+	st.last, st.closed = s.Last, s.Closed
 	return s, nil
 }
 

@@ -149,7 +149,7 @@ func (p *partition) setPurge(r *run, at int64) {
 
 // Insert stores a new run, in no queue state yet.
 func (p *partition) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
-	return p.insert(c, chain, createdBy), nil
+	return p.insert(c, chain, createdBy, p.now()), nil
 }
 
 // AppendFrame appends a frame to the log.

@@ -177,7 +177,7 @@
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
 // await.go, list.go, count.go, trouble.go, journal.go, catalog.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
-// repair.go serve package fsck, and the files with stream in their names do the same
+// repair.go serve package fsck, import.go takes in runs of other stores, and the files with stream in their names do the same
 // for streams; migrate.go brings an older format up to date; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by
 // subject.

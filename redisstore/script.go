@@ -60,6 +60,7 @@ var (
 	scriptRepairLimits = load("repair_limits")
 	scriptMigrate      = load("migrate")
 	scriptJournal      = load("journal")
+	scriptImport       = load("import")
 )
 
 // load puts a script together from its own text and the parts that it names. Comments

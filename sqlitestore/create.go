@@ -79,9 +79,9 @@ func (c *conn) workflowID(name string) (workflowID, error) {
 
 // insert stores the log and what is known of the run, in no queue state yet. The first
 // run of a chain is its own.
-func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID) (*run, error) {
+func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID, created int64) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
-		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CommitID, created: t.ms(),
+		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CommitID, created: created,
 		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy, child: c.Parent != "", whole: c.Whole, fair: c.Fair, share: c.Weight()}
 	var err error
 	if r.uses, err = encodeUses(c.Uses); err != nil {

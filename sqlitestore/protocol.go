@@ -118,7 +118,7 @@ func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) 
 		return nil, err
 	}
 	t.named = namedID{} // it may get its number now
-	return t.insert(c, w, chain, createdBy)
+	return t.insert(c, w, chain, createdBy, t.ms())
 }
 
 // AppendFrame stores a frame.

@@ -33,6 +33,12 @@ type Streams interface {
 	AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error
 }
 
+// StreamLister is a store that tells which streams there are.
+type StreamLister interface {
+	// StreamNames returns the names of the streams of the chain of a run, sorted. ErrRunNotFound: there is no such run.
+	StreamNames(ctx context.Context, run event.RunID) ([]string, error)
+}
+
 // Publication is one thing that is done to a stream, in this order: Drop, Body,
 // Keep, Close.
 type Publication struct {

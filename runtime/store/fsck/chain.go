@@ -120,8 +120,8 @@ func (c *checker) checkInbox(r *store.RunState, logged map[event.ItemID]bool) {
 // young reports whether a chain is so young that nothing that it has accepted can
 // have been forgotten. Of an older one an item may have come from an outbox, and
 // have been confirmed: it is not said when an item was accepted but in what may be
-// forgotten.
+// forgotten. One that was imported has accepted everything in another store.
 func (c *checker) young(chain event.RunID) bool {
 	first := c.Runs[chain]
-	return first != nil && c.Now.Sub(first.CreatedAt) < settling
+	return first != nil && !c.imported[chain] && c.Now.Sub(first.CreatedAt) < settling
 }

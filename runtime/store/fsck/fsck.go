@@ -113,6 +113,7 @@ type checker struct {
 	unreadOf map[event.RunID][]store.SessionID
 	linesOf  map[event.RunID][]string
 	audited  map[event.RunID]int                  // entries in the audit trail
+	imported map[event.RunID]bool                 // runs that have ended in another store
 	later    map[event.RunID]int                  // by chain: runs but the first
 	records  map[event.RunID]map[event.ItemID]int // in the outbox, by sender
 	sent     map[event.ItemID]bool                // the same, whoever sends them
@@ -121,9 +122,10 @@ type checker struct {
 }
 
 func newChecker(s *store.Snapshot) *checker {
-	audited := map[event.RunID]int{}
+	audited, imported := map[event.RunID]int{}, map[event.RunID]bool{}
 	for _, e := range s.Audit {
 		audited[e.Run]++
+		imported[e.Run] = imported[e.Run] || e.Reason == store.ReasonImported
 	}
 	later := map[event.RunID]int{}
 	for id, r := range s.Runs {
@@ -140,7 +142,7 @@ func newChecker(s *store.Snapshot) *checker {
 		sent[o.ID] = true
 	}
 	return &checker{
-		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited, later: later, records: records, sent: sent,
+		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited, imported: imported, later: later, records: records, sent: sent,
 		received: map[event.RunID]map[event.ItemID]bool{},
 		readyIn:  byRun(s.Ready, compareRoutes),
 		ownedBy:  byRun(s.Owned, cmp.Compare[store.SessionID]),

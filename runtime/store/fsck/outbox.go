@@ -84,9 +84,10 @@ func (c *checker) checkCauses(r *store.RunState, h *history) {
 	}
 }
 
-// missing reports whether a record that a log has caused must be there, and is not.
+// missing reports whether a record that a log has caused must be there, and is not. Those of an imported run are in the
+// store in which it was executed.
 func (c *checker) missing(run event.RunID, h *history, id event.ItemID) bool {
-	return c.Now.Sub(h.causes[id]) < store.Horizon && c.records[run][id] == 0
+	return !c.imported[run] && c.Now.Sub(h.causes[id]) < store.Horizon && c.records[run][id] == 0
 }
 
 // checkLeft is 14.

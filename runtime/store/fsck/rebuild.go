@@ -31,6 +31,9 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
 		rec.CreatedAt = h.state.CreatedAt
 	}
 	rec.Retention = cmp.Or(max(spec.Retention, 0), max(r.Retention, 0), store.DefaultRetention)
+	if p.imported[r.Run] {
+		rec.Retention = max(rec.Retention, r.Retention)
+	}
 	p.put(r, h, rec)
 	permits(r, h, rec)
 	m.Hidden = r.Hidden && rec.QueueState == store.StateEnded

@@ -32,7 +32,7 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	differs("queue", r.Route.Queue, spec.Queue)
 	differs("parent", r.Parent, spec.Parent)
 	differs("root", r.Root, spec.Root)
-	if spec.Retention > 0 {
+	if spec.Retention > 0 && (!c.imported[r.Run] || r.Retention < spec.Retention) { // that of an imported one counts from its import
 		differs("retention", r.Retention, spec.Retention)
 	}
 	if spec.Fair != "" {

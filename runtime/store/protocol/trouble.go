@@ -13,12 +13,16 @@ func (o *Op[R, S]) label(s *Run[S], c *store.Commit) error {
 	if s.Group == "" {
 		return nil
 	}
-	now := o.Tx.Now()
-	fresh, err := o.Tx.EnterTrouble(t, now.UnixMilli())
+	return o.enterTrouble(t, o.Tx.Now().UnixMilli())
+}
+
+// enterTrouble records that a run comes into a group at a time. When there is a new one some are forgotten.
+func (o *Op[R, S]) enterTrouble(t store.Trouble, at int64) error {
+	fresh, err := o.Tx.EnterTrouble(t, at)
 	if err != nil || !fresh {
 		return err
 	}
-	return o.Tx.ForgetTroubles(now.Add(-store.TroubleKept).UnixMilli(), forgottenAtOnce) // [T3]
+	return o.Tx.ForgetTroubles(o.Tx.Now().Add(-store.TroubleKept).UnixMilli(), forgottenAtOnce) // [T3]
 }
 
 // forgottenAtOnce is how many groups are forgotten when there is a new one: so there are ever fewer that nobody needs.

@@ -1,0 +1,116 @@
+-- Import adds a run that has ended in another store.
+-- It mirrors Import of package protocol.
+--
+-- KEYS  1 metadata  2 metadata of a hidden run  3 log  4 streams of its chain  5 and 6 metadata of the run that follows it,
+--       hidden or not
+-- ARGV  1 now  2 when it was created  3 when it ended  4 how long it is to be kept from now as from its end
+--       5 how long any run is kept at least  6 how long if it does not say  7 what it continued as, or ''
+--       8 its chain if it is not the first, or ''  9 its workflow id as a key, or ''  10 the group of trouble that it
+--       is in, or ''  11 what is common to the runs of the group  12 for how long a group without runs is kept
+--       13 who imports  14 the reason  15 number of frames but the first  16 number of streams
+--       17 number of chunks  18 and on: the frames; of each stream its name, the number of its first chunk and of its last one,
+--       the bytes of the longest, whether it is closed, and how many chunks of it follow; the chunks of all; then the
+--       run, as add_run wants it
+--
+-- Returns {'ok', overwritten key, …}, {'there'}, {'other'}, {'hidden'}, {'goes on'}, {'no chain'} or {'ends', run}. It
+-- fails with LOST if a repair must write the metadata of the run again.
+--
+-- Atomic, because a run is there as a whole or not at all, however many commands that takes: all that could refuse
+-- comes first. What belongs to the partition comes last, and is left out if it was overwritten: whoever reads it tells, and
+-- a repair writes it again from the runs.
+--
+-- Parts: tag intact clock header ready compact sets add kept remembered end lost trail
+
+local frames, streams, chunks = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
+local first = 18 + frames + 6 * streams + chunks
+local run, route, header = ARGV[first], ARGV[first + 1], ARGV[first + 4]
+local created, ended, next_run, chain, wid = ARGV[2], ARGV[3], ARGV[7], ARGV[8], ARGV[9]
+local there = redis.call('HGET', KEYS[1], 'H')
+if there then
+  if not queue_state_of(there) or queue_state_of(there) ~= '6' then
+    return {'goes on'}
+  end
+  local same = string.sub(there, 26, 49) == string.sub(header, 26, 49) and string.sub(there, 54, 57) == string.sub(header, 54, 57)
+  return {same and 'there' or 'other'}
+end
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  return {'hidden'}
+end
+if redis.call('EXISTS', KEYS[1]) == 1 or lost(run) then
+  return lost_error(run)
+end
+local latest = ''
+if chain ~= '' then
+  local head = redis.call('HMGET', tag .. 'm:' .. chain, 'H', 'h')
+  if not head[1] or head[2] then
+    return {'no chain'}
+  end
+  local last = redis.call('HGET', tag .. 'T', chain)
+  local known = last and redis.call('EXISTS', tag .. 'm:' .. last, tag .. 'g:' .. last) == 1
+  if next_run == '' then
+    if known then
+      return {'ends', last}
+    end
+    latest = run
+  elseif not known and redis.call('EXISTS', KEYS[5], KEYS[6]) == 0 then
+    latest = next_run -- which is gone, until it is imported
+  end
+end
+
+local now = clock(ARGV[1])
+local keep = math.min(ARGV[4] + math.max(0, now - ended), 9223372036854)
+header = with_flag(header, has_retention, keep ~= tonumber(ARGV[6]))
+add_run(first, created, header, ended, true)
+local parent, bytes = redis.call('HGET', KEYS[1], 'u'), #ARGV[first + 3]
+for i = 1, frames do
+  bytes = bytes + #ARGV[17 + i]
+  redis.call('XADD', KEYS[3], string.format('%d-0', i + 1), 'f', ARGV[17 + i])
+end
+compact(run, bytes)
+redis.call('HSET', KEYS[1], 'j', string.format('%.0f', keep))
+if next_run ~= '' then
+  redis.call('HSET', KEYS[1], 'N', next_run)
+end
+local body = 18 + frames + 6 * streams
+redis.call('UNLINK', KEYS[4])
+for i = 18 + frames, body - 1, 6 do
+  local name, from, last, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 5])
+  local key = tag .. 'C:' .. run .. ':' .. name
+  redis.call('UNLINK', key, tag .. 'W:' .. run .. ':' .. name)
+  for c = 0, n - 1 do
+    redis.call('XADD', key, string.format('%.0f-0', from + c), 'f', ARGV[body + c])
+  end
+  body = body + n
+  redis.call('HSET', KEYS[4], name, string.format('%.0f %.0f %s %s', from, last, ARGV[i + 3], ARGV[i + 4]))
+end
+
+intact('HSETNX', tag .. 'k', route, ARGV[first + 2])
+retire(run, header, route, parent, created, ended, math.max(math.max(created, ended) + ARGV[5], ended + keep), false)
+if chain ~= '' then
+  redis.call('HSET', KEYS[1], 'h', chain)
+  intact('HINCRBY', tag .. 'h', chain, 1)
+  if latest ~= '' then
+    intact('HSET', tag .. 'T', chain, latest)
+  end
+  local purge = intact('ZSCORE', tag .. 'd', chain)
+  if purge then -- what the chain has later holds back its first run
+    intact('ZREM', tag .. 'd', chain)
+    intact('ZADD', tag .. 'G', purge, chain)
+  end
+end
+if wid ~= '' and next_run == '' then
+  local last = intact('HGET', tag .. 'v', wid)
+  local before = last and intact('HGET', tag .. 'm:' .. last, 'p')
+  if not before or tonumber(before) <= tonumber(ended) then
+    intact('HSET', tag .. 'v', wid, run)
+  end
+end
+if ARGV[10] ~= '' then
+  -- Part: trouble
+  enter_trouble(ARGV[10], ARGV[11], ARGV[12] - (now - ended), tonumber(ended), ended)
+  redis.call('HSET', KEYS[1], 'g', ARGV[10])
+  join_trouble(run, ARGV[10], created)
+end
+trail(run, ARGV[14], ARGV[13], '', now, redis.call('HGET', KEYS[1], 'H'))
+redis.call('PUBLISH', tag .. 'frame:' .. run, '')
+return told({'ok'})

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Importer is a store that takes in runs which have ended in another store.
+//
+// An imported run is there as if it had ended here: under its id, with its log, times, tags and label, in every list and
+// count, and its workflow id leads to it unless a later one has ended. What others have sent to it, or it to others, is not:
+// that is between the runs of the store in which it was executed. So it has no records in the outbox, and remembers no items.
+// Its audit trail says that it was imported, with ReasonImported.
+//
+// Its retention counts from its import as it did from its end, for else a run that ended long ago would be purged at
+// once. As the end itself stays what it was, its Retention is longer by the time that has passed since.
+type Importer interface {
+	// Import adds one run in one atomic action, and reports whether it is new. A run that is there already, with the same
+	// log, changes nothing, whatever else is asked for: so an import that was interrupted is repeated. The first run of a chain
+	// comes before the others, and the streams of the chain with it. Errors: an *InvalidError, a *DamagedError or an
+	// [event.VersionError] of Import.Check; an *ImportError; a *TooLargeError.
+	Import(ctx context.Context, m Import) (fresh bool, err error)
+}
+
+// Import is a run that has ended, as a store has shown it.
+type Import struct {
+	// Record is that which Load has returned. It must agree with the log; Owner, Token, Recoveries and CreatedBy are not
+	// looked at.
+	Record Record
+	Frames [][]byte // the whole log
+	// Streams are those of the chain. Only its first run brings any.
+	Streams []ImportedStream
+	// Trouble is the group of the record; the zero value: it is in none.
+	Trouble Trouble
+	By      SessionID // who imports, for the audit trail
+}
+
+// ImportedStream is a stream of a chain. Its chunks are those up to Last that are kept, in order.
+type ImportedStream struct {
+	Name   string
+	Chunks [][]byte
+	Last   uint64 // the index of the last chunk that was written, kept or not; 0: none was
+	Closed bool
+}
+
+// First returns the index of the first chunk that is kept; Last + 1: none is.
+func (s *ImportedStream) First() uint64 { return s.Last + 1 - uint64(len(s.Chunks)) }
+
+// ReasonImported: the run has ended in another store, and was added to this one.
+const ReasonImported Reason = "imported"
+
+// ImportError says why a run cannot be imported. Nothing was written.
+type ImportError struct {
+	Run   event.RunID
+	Why   ImportRefusal
+	Other event.RunID // the run that is in the way, or that is missing
+}
+
+// ImportRefusal is a reason not to import a run.
+type ImportRefusal string
+
+// The reasons.
+const (
+	ImportOpen    ImportRefusal = "open"     // it has not ended
+	ImportGoesOn  ImportRefusal = "goes on"  // it is there, and has not ended
+	ImportOther   ImportRefusal = "other"    // another run of its id is there
+	ImportHidden  ImportRefusal = "hidden"   // it is there, and was deleted
+	ImportNoChain ImportRefusal = "no chain" // the first run of its chain, Other, is not there
+	ImportEnds    ImportRefusal = "ends"     // its chain ends with Other
+)
+
+// refusals has what is wrong, and what to do.
+var refusals = map[ImportRefusal][2]string{
+	ImportOpen:    {"it has not ended", "end it in the store that has it, as by flowctl terminate, and export it again; what was terminated can be started again there"},
+	ImportGoesOn:  {"it is in the store, and has not ended", "leave it out: a run is executed in one store"},
+	ImportOther:   {"another run of its id is in the store", "leave it out, or import it into another store"},
+	ImportHidden:  {"it was deleted from the store", "import it once it is purged there, which is no sooner than two minutes after its end"},
+	ImportNoChain: {"the first run of its chain is not in the store", "import that before it: an export of flowctl has whole chains"},
+	ImportEnds:    {"its chain ends with another run", "leave it out, or import it into another store"},
+}
+
+// Error names the run, the reason and the fix.
+func (e *ImportError) Error() string {
+	other := ""
+	if e.Other != "" {
+		other = fmt.Sprintf(" (%s)", e.Other)
+	}
+	return fmt.Sprintf("import run %s: %s%s: %s", e.Run, refusals[e.Why][0], other, e.Fix())
+}
+
+// Permanent is true: the same request will be refused again.
+func (e *ImportError) Permanent() bool { return true }
+
+// Fix says what must be done.
+func (e *ImportError) Fix() string { return refusals[e.Why][1] }
+
+// Retention returns for how long a run is kept after its end that is imported at a time: in whole milliseconds.
+func (m *Import) Retention(now time.Time) time.Duration {
+	const most = math.MaxInt64 - time.Millisecond
+	keep := min(m.Record.Retention, most)
+	if keep <= 0 {
+		keep = DefaultRetention
+	}
+	if since := now.Sub(m.Record.EndedAt); since > 0 {
+		keep += min(since, most-keep)
+	}
+	if part := keep % time.Millisecond; part > 0 {
+		keep += time.Millisecond - part
+	}
+	return keep
+}
+
+// Create returns the request with which the run could have been created, without a deadline or an owner.
+func (m *Import) Create() Create {
+	rec := &m.Record
+	return Create{
+		Run: rec.Run, WorkflowID: rec.WorkflowID, Route: rec.Route, Priority: rec.Priority, Tags: rec.Tags, Parent: rec.Parent, Root: rec.Root,
+		Uses: rec.Uses, Whole: rec.Whole, Fair: rec.Fair, Share: rec.Share,
+	}
+}
+
+// Check reads the log, and returns an error if the run has not ended, if the record does not agree with the log, or if
+// there is something that some store does not keep. Stores ask it before everything else: what is imported comes from a
+// file, which anybody can have written.
+func (m *Import) Check() error {
+	create := m.Create()
+	if err := create.Check(); err != nil {
+		return err
+	}
+	for _, run := range []event.RunID{m.Record.Run, m.Record.Chain} {
+		if _, err := event.ParseRunID(string(run)); err != nil {
+			return &InvalidError{What: "id of a run", Value: string(run), Reason: "is none"}
+		}
+	}
+	for what, run := range map[string]event.RunID{"parent": m.Record.Parent, "root": m.Record.Root, "next run": m.Record.Next} {
+		if _, err := event.ParseRunID(string(run)); run != "" && err != nil {
+			return &InvalidError{What: what, Value: string(run), Reason: "is no id of a run"}
+		}
+	}
+	if m.Record.QueueState != StateEnded || !m.Record.Status.Terminal() {
+		return &ImportError{Run: m.Record.Run, Why: ImportOpen}
+	}
+	if err := m.checkLog(); err != nil {
+		return err
+	}
+	if err := m.checkTrouble(); err != nil {
+		return err
+	}
+	return m.checkStreams()
+}
+
+// differs is the error about a run whose record or streams contradict its log.
+func (m *Import) differs(format string, args ...any) error {
+	return &DamagedError{Run: m.Record.Run, Err: fmt.Errorf(format, args...)}
+}
+
+// checkLog reads the log from its beginning to its end.
+func (m *Import) checkLog() error {
+	var state event.LogState
+	var last *event.Frame
+	epoch := uint64(0)
+	for i, b := range m.Frames {
+		f, err := event.DecodeFrame(b)
+		if err == nil && last != nil && f.Prev != last.CommitID || last == nil && err == nil && f.Prev != (event.CommitID{}) {
+			err = fmt.Errorf("it continues another frame: %w", event.ErrCorrupt)
+		}
+		for n := 0; err == nil && n < len(f.Events); n++ {
+			err = state.Apply(&f.Events[n])
+		}
+		if _, newer := errors.AsType[*event.VersionError](err); newer {
+			return fmt.Errorf("import run %s: frame %d: %w", m.Record.Run, i+1, err)
+		}
+		if err != nil {
+			return &DamagedError{Run: m.Record.Run, Frame: uint64(i) + 1, Err: err}
+		}
+		last, epoch = f, max(epoch, f.Epoch)
+	}
+	if last == nil {
+		return m.differs("its log is empty")
+	}
+	if !state.Run.Terminal() {
+		return m.differs("its record says that it is %s, and its log has not ended", m.Record.Status)
+	}
+	rec := &m.Record
+	if rec.N != uint64(len(m.Frames)) || rec.Seq != state.Seq || rec.Last != last.CommitID || rec.Fence.Epoch < epoch {
+		return m.differs("its record says that it ends with frame %d and event %d, its log ends with frame %d and event %d", rec.N, rec.Seq, len(m.Frames), state.Seq)
+	}
+	return m.checkRecord(&state)
+}
+
+// checkRecord compares the record with what the log says.
+func (m *Import) checkRecord(log *event.LogState) error {
+	rec, spec := &m.Record, log.Spec
+	for _, c := range []struct {
+		what         string
+		kept, logged any
+	}{
+		{"status", rec.Status, log.Status()}, {"workflow id", rec.WorkflowID, spec.WorkflowID}, {"workflow", rec.Route.Workflow, spec.Workflow},
+		{"queue", rec.Route.Queue, spec.Queue}, {"parent", rec.Parent, spec.Parent}, {"root", rec.Root, spec.Root}, {"next run", rec.Next, log.Next},
+		{"place at the head of its chain", rec.Chain == rec.Run, spec.ContinuedOf == ""},
+	} {
+		if c.kept != c.logged {
+			return m.differs("its record says that its %s is %q, its log %q", c.what, fmt.Sprint(c.kept), fmt.Sprint(c.logged))
+		}
+	}
+	if !maps.Equal(rec.Tags, spec.Tags) {
+		return m.differs("its record says that its tags are %v, its log %v", rec.Tags, spec.Tags)
+	}
+	if spec.Fair != "" && rec.Fair != spec.Fair || spec.PermitSlot == 0 && len(spec.Uses) > 0 && len(rec.Uses) == 0 {
+		return m.differs("its record does not have the limits, or the fair key, that its log says")
+	}
+	for what, at := range map[string]time.Time{"creation": rec.CreatedAt, "end": rec.EndedAt} {
+		if at.IsZero() || !event.Instant(at).Equal(at) {
+			return m.differs("its record says that its %s was at %v", what, at)
+		}
+	}
+	return nil
+}
+
+func (m *Import) checkTrouble() error {
+	switch group := m.Record.Group; {
+	case group != m.Trouble.Group:
+		return m.differs("its record has group %q, and comes with group %q", group, m.Trouble.Group)
+	case group == "":
+		return nil
+	case m.Record.Status != event.StatusFailed:
+		return m.differs("it is %s, and in a group of trouble", m.Record.Status)
+	default:
+		return CheckGroup(group)
+	}
+}
+
+func (m *Import) checkStreams() error {
+	if len(m.Streams) > 0 && m.Record.Chain != m.Record.Run {
+		return m.differs("it brings streams, and is not the first run of its chain")
+	}
+	names := map[string]bool{}
+	for i := range m.Streams {
+		s := &m.Streams[i]
+		if err := CheckStreamName(s.Name); err != nil {
+			return &InvalidError{What: "name of a stream", Value: s.Name[:min(len(s.Name), 100)], Reason: "is no name"}
+		}
+		if names[s.Name] || s.Last > math.MaxInt64 || uint64(len(s.Chunks)) > s.Last {
+			return m.differs("stream %q comes twice, or has %d chunks up to chunk %d", s.Name, len(s.Chunks), s.Last)
+		}
+		names[s.Name] = true
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package protocol
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// ImportTx is what Import needs beside a Tx.
+type ImportTx[R comparable] interface {
+	// InsertPast is Insert of a run that was created at a time, in another store.
+	InsertPast(c *store.Create, chain event.RunID, created int64) (R, error)
+	// SetChain records that next follows r, empty: none does, and, unless it is empty, which is the latest run of the
+	// chain. Both may be runs that the store does not have.
+	SetChain(r R, next, latest event.RunID) error
+}
+
+// Import adds a run that has ended elsewhere, which was checked. It takes part in nothing: it is in no queue state before it has
+// ended, it uses its limits no more, and wakes nobody. The error is a failure of the Tx, or a refusal.
+func (o *Op[R, S]) Import(tx ImportTx[R], m *store.Import) (r R, fresh bool, err error) {
+	var none R
+	rec := &m.Record
+	r, err = o.Tx.Run(rec.Run)
+	if err != nil {
+		return none, false, err
+	}
+	if r != none {
+		s := o.Tx.State(r)
+		return r, false, s.guardSame(rec)
+	}
+	latest, err := o.guardChain(rec)
+	if err != nil {
+		return none, false, err
+	}
+	c := m.Create()
+	c.Frame, c.CommitID, c.Seq, c.Retention = m.Frames[0], rec.Last, rec.Seq, m.Retention(o.Tx.Now())
+	if r, err = tx.InsertPast(&c, rec.Chain, Millis(rec.CreatedAt)); err != nil {
+		return none, false, err
+	}
+	for n, frame := range m.Frames[1:] {
+		if err := o.Tx.AppendFrame(r, uint64(n)+2, frame); err != nil {
+			return none, false, err
+		}
+	}
+	if err := tx.SetChain(r, rec.Next, latest); err != nil {
+		return none, false, err
+	}
+	for i := range m.Streams {
+		if err := o.importStream(rec.Chain, &m.Streams[i]); err != nil {
+			return none, false, err
+		}
+	}
+	if err := o.settleImport(r, m); err != nil {
+		return none, false, err
+	}
+	o.Changes.Frames = append(o.Changes.Frames, r)
+	return r, true, nil
+}
+
+// guardSame refuses if a run that is there is not the one of a record: a commit id is never used twice, so
+// that two logs with the same last one are the same. [F3]
+func (s *Run[S]) guardSame(rec *store.Record) error {
+	switch {
+	case s.Hidden:
+		return refuse(&store.ImportError{Run: s.ID, Why: store.ImportHidden})
+	case s.QueueState != store.StateEnded:
+		return refuse(&store.ImportError{Run: s.ID, Why: store.ImportGoesOn})
+	case s.Last != rec.Last || s.N != rec.N || s.Seq != rec.Seq:
+		return refuse(&store.ImportError{Run: s.ID, Why: store.ImportOther})
+	}
+	return nil
+}
+
+// guardChain returns the latest run of the chain of a run that is to be imported as far as it is known then; empty: it stays as
+// it is. The first run of a chain is there as long as any other: so it comes first.
+func (o *Op[R, S]) guardChain(rec *store.Record) (event.RunID, error) {
+	if rec.Chain == rec.Run {
+		return "", nil
+	}
+	var none R
+	first, err := o.Tx.Run(rec.Chain)
+	if err != nil {
+		return "", err
+	}
+	if first == none || o.Tx.State(first).Hidden || o.Tx.State(first).Chain != rec.Chain {
+		return "", refuse(&store.ImportError{Run: rec.Run, Why: store.ImportNoChain, Other: rec.Chain})
+	}
+	latest, err := o.Tx.Latest(first)
+	if err != nil {
+		return "", err
+	}
+	known := latest != none && latest != first
+	switch {
+	case rec.Next == "" && known:
+		return "", refuse(&store.ImportError{Run: rec.Run, Why: store.ImportEnds, Other: o.Tx.State(latest).ID})
+	case rec.Next == "":
+		return rec.Run, nil
+	case known:
+		return "", nil
+	}
+	after, err := o.Tx.Run(rec.Next)
+	if err != nil || after != none {
+		return "", err
+	}
+	return rec.Next, nil // which is gone, until it is imported
+}
+
+// settleImport gives an imported run its end, its label and its workflow id.
+func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
+	var none R
+	rec := &m.Record
+	s := o.Tx.State(r)
+	s.N, s.Seq, s.Last, s.Fence.Epoch = rec.N, rec.Seq, rec.Last, rec.Fence.Epoch
+	s.QueueState, s.Status, s.Ended = store.StateEnded, rec.Status, Millis(rec.EndedAt)
+	if label := m.Trouble.Kept(); label.Group != "" {
+		s.Group = label.Group
+		if err := o.enterTrouble(label, s.Ended); err != nil {
+			return err
+		}
+	}
+	if err := o.schedule(r, &s); err != nil {
+		return err
+	}
+	if err := o.Tx.Save(r, s); err != nil {
+		return err
+	}
+	if s.ID != s.Chain { // which holds back the first run
+		first, err := o.Tx.Run(s.Chain)
+		if err != nil {
+			return err
+		}
+		if err := o.Reschedule(first); err != nil {
+			return err
+		}
+	}
+	if s.WorkflowID == "" || rec.Next != "" {
+		return nil
+	}
+	last, err := o.Tx.LastEnded(s.WorkflowID)
+	if err != nil || last != none && o.Tx.State(last).Ended > s.Ended {
+		return err
+	}
+	active, err := o.Tx.Active(s.WorkflowID)
+	if err != nil {
+		return err
+	}
+	return o.Tx.SetActive(r, active, true)
+}
+
+// importStream makes a stream of a chain that has none of that name.
+func (o *Op[R, S]) importStream(chain event.RunID, m *store.ImportedStream) error {
+	st, err := o.Tx.Stream(chain, m.Name)
+	if err != nil {
+		return err
+	}
+	if st.Found { // of a run that is gone, and nobody has cleaned up
+		if err := o.Tx.DropStream(st); err != nil {
+			return err
+		}
+	}
+	st, err = o.Tx.SaveStream(Stream{Chain: chain, Name: m.Name, First: m.First(), Last: m.Last, Closed: m.Closed})
+	if err != nil {
+		return err
+	}
+	for i, body := range m.Chunks {
+		if body == nil {
+			body = []byte{}
+		}
+		st.Last = m.First() + uint64(i)
+		if err := o.Tx.AddChunk(st, &store.Publication{Stream: m.Name, Body: body}); err != nil {
+			return err
+		}
+	}
+	st.Last = m.Last
+	_, err = o.Tx.SaveStream(st)
+	return err
+}
