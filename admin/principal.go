@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -355,7 +356,22 @@ func (l *limited) show(r *Run) {
 func (l *limited) hide(r *Run) {
 	if !l.p.Role.Allows(RolePayloads) {
 		r.Input, r.Result, r.Failure = nil, nil, withoutData(r.Failure)
+		r.Blocked = ends(r.Blocked)
+		if r.Mismatch != nil {
+			bare := *r.Mismatch
+			bare.Diff = ""
+			r.Mismatch = &bare
+		}
 	}
+}
+
+// ends returns the first and the last line of a text: what says why a run is blocked has the contents that differ between them.
+func ends(text string) string {
+	first, rest, more := strings.Cut(text, "\n")
+	if !more {
+		return text
+	}
+	return first + "\n" + rest[strings.LastIndexByte(rest, '\n')+1:]
 }
 
 func (l *limited) hideEvent(e *Event) {

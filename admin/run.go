@@ -29,8 +29,11 @@ type Run struct {
 	Group      string            `json:"group,omitempty"` // of failures: see [FailureGroup]
 
 	// The others are set by [Service.Run] only.
-	StartBy  time.Time `json:"startBy,omitzero"`
-	Blocked  string    `json:"blocked,omitempty"`  // why it is blocked, and what to do
+	StartBy time.Time `json:"startBy,omitzero"`
+	Blocked string    `json:"blocked,omitempty"` // why it is blocked, and what to do
+	// Mismatch says where the code does not fit the log of a blocked run; left out: it is blocked by something else, or by a worker of
+	// an older release.
+	Mismatch *Mismatch `json:"mismatch,omitempty"`
 	Unserved bool      `json:"unserved,omitempty"` // no worker that lives serves it
 	Retries  []Retry   `json:"retries,omitempty"`
 	Input    Payload   `json:"input,omitempty"`
@@ -38,6 +41,17 @@ type Run struct {
 	Failure  *Failure  `json:"failure,omitempty"`
 	Next     string    `json:"next,omitempty"`    // the run that it has continued as
 	Actions  []string  `json:"actions,omitempty"` // what can be done with it now: see [Actions]
+}
+
+// Mismatch is where the code of a blocked run does not fit its log.
+type Mismatch struct {
+	Event    uint64 `json:"event"`              // number of the one in the log
+	Recorded string `json:"recorded"`           // what the log has
+	Asked    string `json:"asked,omitempty"`    // what the code asks for; empty: nothing
+	Position string `json:"position,omitempty"` // of the call, as file:line
+	Diff     string `json:"diff,omitempty"`     // if only their contents differ: - recorded, + asked for
+	Build    string `json:"build,omitempty"`    // of the code that has recorded it
+	Here     string `json:"here,omitempty"`     // of the code that does not fit
 }
 
 // Payload is JSON as it is stored.
@@ -86,6 +100,9 @@ func runOf(i *workflow.RunInfo) Run {
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
 		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
+	}
+	if m := i.Mismatch; m != nil {
+		r.Mismatch = &Mismatch{Event: m.Event, Recorded: m.Recorded, Asked: m.Asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
 	}
 	for _, s := range i.Retries {
 		r.Retries = append(r.Retries, Retry{Step: s.Step, Key: s.Key, Attempt: s.Attempt, Failed: s.Failed, Code: s.Code, Next: utc(s.Next)})

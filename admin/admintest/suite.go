@@ -25,6 +25,7 @@ var behaviors = []struct {
 	{"GroupsFailures", groupsFailures},
 	{"ShowsWorkersAndQueues", showsFleet},
 	{"ShowsARunInEachState", shows},
+	{"SaysWhatBlocksARun", saysWhatBlocks},
 	{"ReadsALogInPages", readsLogs},
 	{"ListsWhatARunHasBegun", listsEntities},
 	{"ShowsATree", showsTrees},

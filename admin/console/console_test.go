@@ -491,3 +491,12 @@ func TestOPS2_AuditShowsWhatOperatorsDidWithARun(t *testing.T) {
 	has(t, page, "ordered twice", "cancel requested", "local", "console")
 	hasNot(t, page, "of the other one")
 }
+
+func TestOPS2_ABlockedRunShowsItsLogBesideItsCode(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Blocked("order-1")
+	page := s.get("runs/"+run, 200)
+	has(t, page, "The log has", "The code asks for", "step_created admintest.label", "<del>-", "<ins>&#43;", "a new old", "blocked.go:", "/flows/runs/"+run+"/event/", "goes on by itself once a worker with fitting code serves it")
+	has(t, s.get("runs?q=status:blocked", 200), run)
+	has(t, s.get("failures", 200), "blocked", "log: step_created admintest.label")
+}

@@ -172,6 +172,7 @@ type operationView struct {
 	Kind, Name, Key string
 	Args, Result    *payloadView
 	Failure         *admin.Failure
+	Attempts        []attemptView // of which some have failed
 	Events          []eventRow
 	Fork            string // the address of the action; empty: it cannot be repeated from here
 	Run             string
@@ -199,6 +200,7 @@ const operationEvents = 2000
 
 // read fills in what is in the log of an operation, as far as it is close to its beginning.
 func (o *operationView) read(q *request, v *runView) {
+	var failures []*admin.Failure
 	_ = events(q.ctx(), q.service, v.ID, o.seq, min(o.seq+operationEvents, v.Events), func(e *admin.Event) {
 		if e.Ref != o.seq || len(o.Events) >= 50 {
 			return
@@ -208,7 +210,12 @@ func (o *operationView) read(q *request, v *runView) {
 		} else if len(e.Payload) > 0 {
 			o.Result = payloadOf(e.Payload)
 		}
-		o.Failure = e.Failure
+		if o.Failure = e.Failure; e.Failure != nil {
+			failures = append(failures, e.Failure)
+		}
 		o.Events = append(o.Events, eventRow{Seq: e.Seq, Time: e.Time, Type: e.Type, Detail: detail(q.now, e), Bad: e.Failure != nil, Link: link(q.h.cfg.Prefix, "runs", v.ID, "event", strconv.FormatUint(e.Seq, 10))})
 	})
+	if o.kind == "step" && len(failures) > 1 {
+		o.Attempts = attemptsOf(failures)
+	}
 }

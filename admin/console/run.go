@@ -35,6 +35,14 @@ type why struct {
 	Failure *admin.Failure
 	Group   string
 	Retries []admin.Retry
+	Sides   *sides
+}
+
+// sides are what the log of a blocked run has, and what the code asks for instead.
+type sides struct {
+	admin.Mismatch
+	Event string // the address of the recorded one
+	Diff  []diffLine
 }
 
 // did says what was done with the run just now.
@@ -55,7 +63,7 @@ func runPage(name string, body runTab) page {
 		if err != nil {
 			return nil, err
 		}
-		v := &runView{Run: r, Tab: name, Took: lasted(q.now, &r), Why: whyOf(q.now, &r), Command: q.h.command("show", r.ID)}
+		v := &runView{Run: r, Tab: name, Took: lasted(q.now, &r), Why: q.why(&r), Command: q.h.command("show", r.ID)}
 		v.Tabs = []tab{{"timeline", "Timeline", ""}, {"events", "Events", number(r.Events)}, {"data", "Input & result", ""}, {"talk", "Talk", ""}, {"tree", "Tree", ""}, {"audit", "Audit", ""}}
 		for _, verb := range mainActions {
 			if contains(r.Actions, verb) && len(v.Main) < 2 {
@@ -96,6 +104,9 @@ func whyOf(now time.Time, r *admin.Run) *why {
 	switch {
 	case r.Status == "blocked":
 		w.Title = "Blocked: the code of the workers does not fit what this run has done"
+		if r.Mismatch == nil {
+			w.Title = "Blocked"
+		}
 		w.Text = r.Blocked
 		w.Frees = "It goes on by itself once a worker with fitting code serves it. Nothing of it is lost. Terminate ends it without its code."
 	case r.Status == "failed":
@@ -126,6 +137,19 @@ func whyOf(now time.Time, r *admin.Run) *why {
 		}
 	default:
 		return nil
+	}
+	return w
+}
+
+// why says why a run does not go on, with where its log and its code differ.
+func (q *request) why(r *admin.Run) *why {
+	w := whyOf(q.now, r)
+	if w == nil || r.Mismatch == nil {
+		return w
+	}
+	w.Sides = &sides{Mismatch: *r.Mismatch, Event: q.eventLink(r.ID, r.Mismatch.Event), Diff: diffLines(r.Mismatch.Diff)}
+	if _, advice, ok := strings.Cut(w.Text, "\n"); ok { // the rest stands beside each other
+		w.Text = advice[strings.LastIndexByte(advice, '\n')+1:]
 	}
 	return w
 }

@@ -37,6 +37,8 @@ type skeleton struct {
 	index map[string]uint32 // of texts, kinds among them
 	notes map[uint32]note   // by the number of the event that has created an operation
 	bytes int64
+
+	machine *machine // nil: the run is none
 }
 
 // note is what is known last of an operation.
@@ -104,6 +106,7 @@ func (s *skeleton) add(e *admin.Event) {
 	}
 	s.marks = append(s.marks, m)
 	s.bytes += 24
+	s.follow(e)
 	if e.Ref == 0 {
 		return
 	}

@@ -87,3 +87,62 @@ func TestOPS2_WhatCannotBeSeenIsMadeVisible(t *testing.T) {
 		}
 	}
 }
+
+// A machine is drawn as its log has it: where it is, where it was, and where it may go.
+func TestOPS2_AMachineIsDrawnWithItsStates(t *testing.T) {
+	s := newSkeleton()
+	for i, e := range []admin.Event{
+		{Type: "run_created", Ref: 1, Creates: true},
+		{Type: "step_created", Ref: 2, Creates: true, Name: "shop.Order.reserve", Payload: admin.Payload(`{"state":{},"args":{}}`)},
+		{Type: "step_completed", Ref: 2, Payload: admin.Payload(`{"state":{"n":1},"next":{"step":"shop.Order.charge"}}`)},
+		{Type: "step_created", Ref: 4, Creates: true, Name: "shop.Order.charge", Payload: admin.Payload(`{"state":{"n":1},"args":{}}`)},
+		{Type: "step_completed", Ref: 4, Payload: admin.Payload(`{"next":{"waits":[{"topic":"paid","step":"shop.Order.ship"}],"after":9,"then":{"step":"shop.Order.reserve"}}}`)},
+		{Type: "step_created", Ref: 6, Creates: true, Name: "shop.Order.reserve", Payload: admin.Payload(`{"state":{"n":1},"args":{}}`)},
+		{Type: "step_created", Ref: 7, Creates: true, Name: "no.machine", Payload: admin.Payload(`{"n":1}`)},
+		{Type: "step_completed", Ref: 7, Payload: admin.Payload(`{"next":{"step":"nowhere"}}`)},
+	} {
+		e.Seq, e.Time = uint64(i+1), time.UnixMilli(int64(i))
+		s.add(&e)
+	}
+	v := s.machineOf()
+	if v == nil {
+		t.Fatal("no machine is drawn")
+	}
+	var got []string
+	for _, n := range v.Nodes {
+		got = append(got, n.Label+" "+n.Kind)
+	}
+	for _, w := range v.Ways {
+		got = append(got, strings.TrimSpace(w.Text+" "+map[bool]string{true: "taken", false: "open"}[w.Taken]))
+	}
+	if diff := cmp.Diff([]string{"reserve now", "charge been", "ship ahead", "taken", "taken", "on paid open"}, got); diff != "" {
+		t.Errorf("the machine (-want +got):\n%s", diff)
+	}
+	if v.Width < 3*stateWidth || v.Height <= stateHeight || v.Said != "reserve: is in it; charge: has been in it; ship: may come" {
+		t.Errorf("the drawing is %d by %d, and says %q", v.Width, v.Height, v.Said)
+	}
+	if newSkeleton().machineOf() != nil {
+		t.Error("a run that is no machine is drawn as one")
+	}
+}
+
+func TestOPS2_AttemptsAreComparedLineByLine(t *testing.T) {
+	f := func(message, code string) *admin.Failure { return &admin.Failure{Message: message, Code: code} }
+	got := attemptsOf([]*admin.Failure{f("timeout\nafter 3 s", "slow"), f("timeout\nafter 3 s", "slow"), f("timeout\nafter 5 s", "slow")})
+	want := []attemptView{
+		{Number: 1}, {Number: 2, Same: true},
+		{Number: 3, Diff: []diffLine{{" ", "  timeout"}, {"-", "- after 3 s"}, {"+", "+ after 5 s"}, {" ", "  code: slow"}}},
+	}
+	for i := range got {
+		got[i].Failure = nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the attempts (-want +got):\n%s", diff)
+	}
+	if all := compare(strings.Repeat("a\n", 1000), ""); len(all) > maxDiffLines+2 {
+		t.Errorf("a difference of %d lines is shown", len(all))
+	}
+	if all := diffLines("  a\n- b\n+ c\n\u202e"); len(all) != 4 || all[1].Kind != "-" || all[2].Kind != "+" || all[3].Text != `\u202e` {
+		t.Errorf("got %+v", all)
+	}
+}

@@ -37,7 +37,8 @@ type timelineView struct {
 	Operation  *operationView
 	Err        *admin.Problem
 	Events     uint64
-	Now        string // where now is, in percent; empty: outside
+	Machine    *machineView // nil: the run is none
+	Now        string       // where now is, in percent; empty: outside
 }
 
 type choice struct {
@@ -110,6 +111,7 @@ func timelineTab(q *request, v *runView) (any, error) {
 	var ops []operation
 	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
 		ops = s.operations()
+		t.Machine = s.machineOf()
 		t.Err = admin.ProblemOf(err)
 	})
 	w := windowOf(q, v)

@@ -33,13 +33,14 @@ const (
 type commit struct {
 	run     committing
 	req     store.Commit
-	start   *localStart // it creates the run; nil: it is there
-	why     string      // why the run is blocked
-	again   bool        // it publishes effects.again
-	told    int         // of effects.refusals
-	events  int         // of effects.unsaved
-	took    int         // of unread.taken
-	read    extent      // of unread.read
+	start   *localStart      // it creates the run; nil: it is there
+	why     string           // why the run is blocked
+	differs *engine.Mismatch // if its code does not fit
+	again   bool             // it publishes effects.again
+	told    int              // of effects.refusals
+	events  int              // of effects.unsaved
+	took    int              // of unread.taken
+	read    extent           // of unread.read
 	answer  store.Committed
 	starts  []*attempt // to start when it is durable
 	cancels []uint64   // steps to cancel when it is durable
@@ -183,11 +184,17 @@ func (m *committer) ask(batch []*commit) (unknown []*commit, err error) {
 }
 
 func (m *committer) writeWhy(c *commit) {
-	if n, ok := store.As[store.StepDataStore](m.store); ok {
-		// Only people read it, and the log of the worker has it, too.
-		if err := n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.BlockedKey, []byte(c.why), false); err != nil {
-			m.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
-		}
+	n, ok := store.As[store.StepDataStore](m.store)
+	if !ok {
+		return
+	}
+	// Only people read it, and the log of the worker has it, too.
+	err := n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.BlockedKey, []byte(c.why), false)
+	if err == nil && c.differs != nil {
+		err = n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.MismatchKey, c.differs.Encode(c.why), false)
+	}
+	if err != nil {
+		m.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
 	}
 }
 

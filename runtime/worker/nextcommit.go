@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/trouble"
@@ -88,7 +89,11 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 		c.req.Consume, c.req.ConsumeLast = n, d.inbox.taken[n-1]
 	}
 	if effect == store.EffectBlock {
-		c.why = d.blocked.Error()
+		c.why, c.differs = d.blocked.Error(), nil
+		if m, ok := errors.AsType[*replay.MismatchError](d.blocked); ok {
+			recorded, asked := m.Sides()
+			c.differs = &engine.Mismatch{Event: m.Seq, Recorded: recorded, Asked: asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
+		}
 	}
 	if len(events) > 0 {
 		if err := d.fill(&c.req, events); err != nil {

@@ -71,6 +71,9 @@ type RunInfo struct {
 	// Blocked says why the run is blocked, and what to do; only [Handle.Info]
 	// sets it, and only if the status is StatusBlocked.
 	Blocked string
+	// Mismatch says what the log has and what the code asks for instead; only [Handle.Info] sets it. Nil: the run is not
+	// blocked because its code does not fit, or a worker of an older release has blocked it.
+	Mismatch *Mismatch
 	// Retries are the steps of which an attempt has failed and that have not ended, in order
 	// of their creation; only [Handle.Info] sets it, for which it reads the log.
 	Retries []StepRetry
@@ -85,6 +88,17 @@ type RunInfo struct {
 	// StartBy is when a run fails that has not begun by then, see [WithStartBy]; zero: never, or it
 	// has begun, or is still held. Only [Handle.Info] sets it.
 	StartBy time.Time
+}
+
+// Mismatch is where the code of a blocked run does not fit its log.
+type Mismatch struct {
+	Event    uint64 // number of the event in the log
+	Recorded string // what the log has
+	Asked    string // what the code asks for; empty: nothing
+	Position string // of the call, as file:line; empty: there is none
+	Diff     string // between the two, if only their contents differ: lines with - are recorded, those with + asked for; up to 16 KiB
+	Build    string // of the code that has recorded it; empty: it is not known
+	Here     string // of the code that does not fit; empty: it is not known
 }
 
 // StepRetry is a step that is tried again.
@@ -126,7 +140,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	}
 	info := infoOf(&l.Record)
 	if info.Status == StatusBlocked {
-		if info.Blocked, err = h.c.whyBlocked(ctx, id); err != nil {
+		if info.Blocked, info.Mismatch, err = h.c.whyBlocked(ctx, id); err != nil {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
 		}
 	}
@@ -376,7 +390,7 @@ func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	if l.Record.Status != StatusBlocked {
 		return c.explainUnserved(ctx, id, err)
 	}
-	why, _ := c.whyBlocked(ctx, id) // that it is blocked is worth more than nothing
+	why, _, _ := c.whyBlocked(ctx, id) // that it is blocked is worth more than nothing
 	return fmt.Errorf("%w: %w: %s: %s", err, ErrRunBlocked, id, why)
 }
 
@@ -385,13 +399,17 @@ const blockedPatience = time.Second
 
 // whyBlocked returns what the worker that has blocked the run has noted; empty if the store
 // keeps no step data.
-func (c *Client) whyBlocked(ctx context.Context, id RunID) (string, error) {
+func (c *Client) whyBlocked(ctx context.Context, id RunID) (why string, differs *Mismatch, err error) {
 	n, ok := store.As[store.StepDataStore](c.store)
 	if !ok {
-		return "", nil
+		return "", nil, nil
 	}
 	data, err := n.StepData(ctx, id)
-	return string(data[engine.BlockedKey]), err
+	why = string(data[engine.BlockedKey])
+	if m := engine.DecodeMismatch(data[engine.MismatchKey], why); m != nil {
+		differs = &Mismatch{Event: m.Event, Recorded: m.Recorded, Asked: m.Asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
+	}
+	return why, differs, err
 }
 
 func result[T any](id RunID, end *handover.End) (T, error) {

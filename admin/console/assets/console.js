@@ -129,6 +129,8 @@ document.addEventListener("click", (e) => {
   if (a && main.contains(a) && a.closest("[data-timeline]") && new URL(a.href).pathname === location.pathname) { e.preventDefault(); go(a.href); return; }
   if (e.target.closest("#new") && waiting) { showAll(waiting); return; }
   if (e.target.closest("[data-help]")) { help(); return; }
+  const copy = e.target.closest("[data-copy]");
+  if (copy) { navigator.clipboard.writeText($("pre", copy.parentElement).textContent).then(() => say("Copied"), () => say("The browser lets nothing be copied")); return; }
   for (const m of $$("details.menu[open]")) if (!m.contains(e.target)) m.removeAttribute("open");
 });
 document.addEventListener("submit", (e) => {
@@ -181,10 +183,36 @@ function views() {
   b.type = "button"; b.className = "quiet"; b.textContent = known ? "Forget this view" : "+ Save view";
   b.addEventListener("click", () => {
     if (known) keep(own().filter((v) => v.line !== line));
-    else { const name = prompt("Name of the view", line.slice(0, 40)); if (!name) return; keep([...own(), { name, line }]); }
+    else { naming(line); return; }
     at.replaceChildren(); views();
   });
   at.append(b);
+}
+
+// box opens a dialog with a title.
+function box(title) {
+  const d = document.createElement("dialog"), f = document.createElement("form"), h = document.createElement("h1");
+  f.className = "dialog"; f.method = "dialog"; h.textContent = title; f.append(h); d.append(f);
+  d.setAttribute("aria-label", title);
+  d.addEventListener("close", () => d.remove());
+  document.body.append(d);
+  return [d, f];
+}
+function button(text, type, cls) {
+  const b = document.createElement("button");
+  b.textContent = text; b.type = type; b.className = cls;
+  return b;
+}
+// naming asks for the name of an own view.
+function naming(line) {
+  const [d, f] = box("Save this view"), p = document.createElement("p"), l = document.createElement("label"), i = document.createElement("input"), acts = document.createElement("p");
+  const back = button("Back", "button", "");
+  p.className = "field"; l.textContent = "Name, in this browser"; l.htmlFor = i.id = "view"; i.value = line.slice(0, 40); i.required = true; i.maxLength = 40; i.autocomplete = "off";
+  acts.className = "acts"; acts.append(back, button("Save", "submit", "primary"));
+  back.addEventListener("click", () => d.close());
+  p.append(l, i); f.append(p, acts);
+  f.addEventListener("submit", () => { keep([...own().filter((v) => v.name !== i.value), { name: i.value, line }]); $("#own").replaceChildren(); views(); say("Saved"); });
+  d.showModal(); i.select();
 }
 
 // Keys.
@@ -200,7 +228,7 @@ function move(by) {
   to.scrollIntoView({ block: "nearest" });
 }
 let after = "";
-const goes = { r: "runs", f: "failures", q: "queues", w: "workers", s: "schedules", n: "start" };
+const goes = { r: "runs", f: "failures", q: "queues", w: "workers", s: "schedules", b: "bulk", j: "journal", c: "checks", n: "start" };
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   if (e.key === "Escape" && typing(e)) { e.target.blur(); return; }
@@ -225,15 +253,12 @@ document.addEventListener("keydown", (e) => {
   }
 });
 function help() {
-  const d = document.createElement("dialog");
-  const keys = [["j k", "next, previous row"], ["Enter", "open it"], ["x", "choose it"], ["r", "retry it"], ["/", "filter"], ["[ ]", "previous, next page"], [".", "actions"], ["+ - 0", "zoom the timeline"], ["← →", "earlier, later"], ["g r", "runs"], ["g f", "failures"], ["g q", "queues"], ["g w", "workers"], ["?", "this"]];
-  const box = document.createElement("div"), h = document.createElement("h1"), dl = document.createElement("dl"), b = document.createElement("button");
-  box.className = "dialog"; h.textContent = "Keys"; dl.className = "keys"; b.textContent = "Close";
+  const [d, f] = box("Keys"), dl = document.createElement("dl");
+  const keys = [["j k", "next, previous row"], ["Enter", "open it"], ["x", "choose it"], ["r", "retry it"], ["/", "filter"], ["[ ]", "previous, next page"], [".", "actions"], ["+ - 0", "zoom the timeline"], ["← →", "earlier, later"], ["g", Object.entries(goes).map(([k, at]) => k + " " + at).join(", ")], ["?", "this"]];
+  dl.className = "keys";
   for (const [k, t] of keys) { const dt = document.createElement("dt"), dd = document.createElement("dd"); dt.textContent = k; dd.textContent = t; dl.append(dt, dd); }
-  b.addEventListener("click", () => d.close());
-  box.append(h, dl, b); d.append(box); d.setAttribute("aria-label", "Keys");
-  d.addEventListener("close", () => d.remove());
-  document.body.append(d); d.showModal();
+  f.append(dl, button("Close", "submit", "primary"));
+  d.showModal();
 }
 
 // Zoom by wheel, with ctrl or by pinching, around where the pointer is.
@@ -253,6 +278,7 @@ main.addEventListener("wheel", (e) => {
 
 function ready() {
   for (const b of $$("[data-help]")) b.hidden = false;
+  if (navigator.clipboard) for (const b of $$("[data-copy]")) b.hidden = false;
   views(); many(); tick(); commands(main);
 }
 ready();

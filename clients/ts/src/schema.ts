@@ -42,6 +42,7 @@ export interface Branch {
   id: string;
   /** Any JSON, as it is stored. */
   input?: unknown;
+  mismatch?: Mismatch;
   next?: string;
   parent?: string;
   queue: string;
@@ -325,6 +326,16 @@ export interface Message {
   payload: unknown;
 }
 
+export interface Mismatch {
+  asked?: string;
+  build?: string;
+  diff?: string;
+  event: number;
+  here?: string;
+  position?: string;
+  recorded: string;
+}
+
 export interface NewBulk {
   action?: Action;
   all?: boolean;
@@ -439,6 +450,7 @@ export interface Run {
   id: string;
   /** Any JSON, as it is stored. */
   input?: unknown;
+  mismatch?: Mismatch;
   next?: string;
   parent?: string;
   queue: string;

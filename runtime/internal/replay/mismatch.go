@@ -124,6 +124,14 @@ func (e *MismatchError) Operations() string {
 	return "log: " + operation(&e.Recorded) + ", code: " + asked
 }
 
+// Sides describes the recorded operation and the one that was asked for, with their keys; asked is empty if there is none.
+func (e *MismatchError) Sides() (recorded, asked string) {
+	if e.Asked != nil {
+		asked = describe(e.Asked)
+	}
+	return describe(&e.Recorded), asked
+}
+
 func operation(e *event.Event) string {
 	bare := event.Event{Type: e.Type, Name: e.Name, Wait: e.Wait, Outcome: e.Outcome}
 	return describe(&bare)
