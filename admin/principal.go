@@ -225,14 +225,14 @@ func (l *limited) Tree(ctx context.Context, ref string) (Tree, error) {
 }
 
 // Follow is part of Service.
-func (l *limited) Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error] {
+func (l *limited) Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ref, err := l.own(ctx, ref)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		for e, err := range l.under.Follow(ctx, ref, from) {
+		for e, err := range l.under.Follow(ctx, ref, f) {
 			l.hideEvent(&e)
 			if !yield(e, err) {
 				return
@@ -340,6 +340,35 @@ func (l *limited) Value(ctx context.Context, ref, name string) (Value, error) {
 		return Value{}, err
 	}
 	return l.under.Value(ctx, ref, name)
+}
+
+// Stream is part of Service.
+func (l *limited) Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error) {
+	ref, err := l.ownStream(ctx, ref)
+	if err != nil {
+		return ChunkPage{}, err
+	}
+	return l.under.Stream(ctx, ref, name, from, limit)
+}
+
+// FollowStream is part of Service.
+func (l *limited) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		ref, err := l.ownStream(ctx, ref)
+		if err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		l.under.FollowStream(ctx, ref, name, from)(yield)
+	}
+}
+
+// ownStream is own for what the streams of a run carry.
+func (l *limited) ownStream(ctx context.Context, ref string) (string, error) {
+	if err := l.p.Need(RolePayloads, "to read streams"); err != nil {
+		return "", err
+	}
+	return l.own(ctx, ref)
 }
 
 // show leaves in a run what the principal may see and do.

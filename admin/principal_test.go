@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -49,11 +50,16 @@ func (e *estate) as(role admin.Role, owner string) admin.Service {
 	return admin.As(answering{e.direct}, admin.Principal{Name: "p", Role: role, Owner: owner})
 }
 
-// answering answers questions as if a worker did.
+// answering answers questions, and ends runs, as if a worker did.
 type answering struct{ admin.Service }
 
 func (answering) Ask(context.Context, string, string, admin.Message) (admin.Answer, error) {
 	return admin.Answer{}, nil
+}
+
+// FollowStream delivers nothing, as if the run had ended.
+func (answering) FollowStream(context.Context, string, string, uint64) iter.Seq2[admin.Chunk, error] {
+	return func(func(admin.Chunk, error) bool) {}
 }
 
 // calls does each thing with a run, and returns the errors by its name.
@@ -62,7 +68,12 @@ func (e *estate) calls(s admin.Service, ref string) map[string]error {
 	got := map[string]error{}
 	_, got["run"] = s.Run(ctx, ref)
 	_, got["events"] = s.Events(ctx, ref, 1, 0)
-	for _, got["follow"] = range s.Follow(ctx, ref, 1) {
+	for _, got["follow"] = range s.Follow(ctx, ref, admin.EventFilter{}) {
+		break
+	}
+	_, got["stream"] = s.Stream(ctx, ref, "words", 0, 0)
+	got["follow a stream"] = nil
+	for _, got["follow a stream"] = range s.FollowStream(ctx, ref, "words", 0) {
 		break
 	}
 	_, got["wait"] = s.Wait(ctx, ref, 0)
@@ -81,6 +92,7 @@ func (e *estate) calls(s admin.Service, ref string) map[string]error {
 func TestOPS3_ARoleDoesWhatItMayAndNoMore(t *testing.T) {
 	lowest := map[string]admin.Role{
 		"run": admin.RoleViewer, "events": admin.RoleViewer, "follow": admin.RoleViewer, "wait": admin.RoleViewer, "value": admin.RolePayloads,
+		"stream": admin.RolePayloads, "follow a stream": admin.RolePayloads,
 		"send": admin.RoleOperator, "ask": admin.RoleOperator, "pause": admin.RoleOperator, "cancel": admin.RoleOperator, "delete": admin.RoleAdmin,
 	}
 	for _, role := range append(admin.Roles(), "", "root") {
@@ -125,7 +137,7 @@ func TestOPS3_AViewerSeesNoPayload(t *testing.T) {
 		if err != nil || len(page.Events) == 0 || (page.Events[0].Payload != nil) != tt.sees {
 			t.Errorf("%s: got %+v, %v", tt.role, page, err)
 		}
-		for event, err := range s.Follow(t.Context(), e.ada, 1) {
+		for event, err := range s.Follow(t.Context(), e.ada, admin.EventFilter{}) {
 			if err != nil || (event.Payload != nil) != tt.sees {
 				t.Errorf("%s: follow: got %+v, %v", tt.role, event, err)
 			}

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -43,6 +44,7 @@ const (
 	CodeNotFound        = "notFound"        // there is nothing of that name
 	CodeRefused         = "refused"         // the state does not allow it
 	CodePrecondition    = "precondition"    // what the request was made for has changed
+	CodeLag             = "lag"             // what comes next for a reader is not kept any more
 	CodeRejected        = "rejected"        // the code of the run has said no
 	CodeUnauthenticated = "unauthenticated" // it is not known who asks
 	CodeForbidden       = "forbidden"       // who asks may not do it
@@ -62,6 +64,7 @@ var kinds = map[string]struct {
 	CodeNotFound:        {"There is nothing of that name", http.StatusNotFound, 3},
 	CodeRefused:         {"The state does not allow it", http.StatusConflict, 4},
 	CodePrecondition:    {"What the request was made for has changed", http.StatusPreconditionFailed, 4},
+	CodeLag:             {"What comes next is not kept any more", http.StatusGone, 4},
 	CodeRejected:        {"The run has said no", http.StatusUnprocessableEntity, 4},
 	CodeUnauthenticated: {"It is not known who asks", http.StatusUnauthorized, 6},
 	CodeForbidden:       {"It is not allowed", http.StatusForbidden, 6},
@@ -97,6 +100,7 @@ func ProblemOf(err error) *Problem {
 	answer, isAnswer := errors.AsType[*workflow.AnswerError](err)
 	status, isStatus := errors.AsType[*workflow.StatusError](err)
 	old, isOld := errors.AsType[*store.OldFormatError](err)
+	lag, isLag := errors.AsType[*LagError](err)
 	missing, isMissing := errors.AsType[*store.MissingError](err)
 	switch {
 	case isDenied:
@@ -119,6 +123,8 @@ func ProblemOf(err error) *Problem {
 		return p
 	case isInput:
 		return NewProblem(CodeInput, input.What, input.Fix)
+	case isLag:
+		return NewProblem(CodeLag, err.Error(), fmt.Sprintf("read on from %d", lag.Next))
 	case errors.As(err, new(*workflow.InvalidError)), errors.As(err, new(*workflow.ScheduleError)):
 		return is(CodeInput)
 	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound),

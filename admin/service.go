@@ -40,9 +40,9 @@ type Service interface {
 	Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error)
 	// Tree returns a run and those below it, up to 1,000.
 	Tree(ctx context.Context, ref string) (Tree, error)
-	// Follow delivers the events of a run from number from on, and waits for more until it has ended. An
+	// Follow delivers the events of a run that the filter selects, and waits for more until it has ended. An
 	// outage of the store is waited for.
-	Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error]
+	Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error]
 	// Act controls a run.
 	Act(ctx context.Context, ref string, a Action) (Acted, error)
 	// Catalog returns a page of what workers have said of their workflows.
@@ -63,6 +63,7 @@ type Service interface {
 	// with an owner have their own entries.
 	Journal(ctx context.Context, f JournalFilter) (JournalPage, error)
 
+	Streaming
 	Scheduling
 	Limiting
 	Bulking
@@ -245,24 +246,4 @@ func (d *Direct) read(ctx context.Context, h *workflow.Handle, info workflow.Run
 		}
 	}
 	return all, nil
-}
-
-// Follow is part of Service.
-func (d *Direct) Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		h, _, err := d.find(ctx, ref)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		for e, err := range h.Events(ctx, workflow.From(max(from, 1))) {
-			if err != nil {
-				yield(Event{}, fmt.Errorf("follow run %s: %w", ref, err))
-				return
-			}
-			if !yield(eventOf(&e), nil) {
-				return
-			}
-		}
-	}
 }

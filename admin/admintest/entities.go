@@ -73,7 +73,7 @@ func listsEntities(s *Scene) {
 // below waits until a run has started so many others, and returns them in order.
 func (s *Scene) below(ref string, n int) (all []string) {
 	s.Helper()
-	for e, err := range s.Direct.Follow(s.ctx(), ref, 1) {
+	for e, err := range s.Direct.Follow(s.ctx(), ref, admin.EventFilter{}) {
 		if err != nil {
 			s.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package admintest
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func readsLogs(s *Scene) {
 
 // log returns what follow delivers of a log, and its error.
 func log(s *Scene, service admin.Service, ref string, from uint64) (all []admin.Event, err error) {
-	for e, err := range service.Follow(s.ctx(), ref, from) {
+	for e, err := range service.Follow(s.ctx(), ref, admin.EventFilter{From: from}) {
 		if err != nil {
 			return all, err
 		}
@@ -80,7 +81,7 @@ func followsLive(s *Scene) {
 	s.Until(ref, "waiting")
 	seen := map[uint64]int{}
 	last := uint64(0)
-	for e, err := range s.Service.Follow(s.ctx(), ref, 1) {
+	for e, err := range s.Service.Follow(s.ctx(), ref, admin.EventFilter{}) {
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -111,11 +112,113 @@ func followsFrom(s *Scene) {
 		s.Error(err)
 	}
 	same(s, "the log from 3", got, want)
-	for e, err := range s.Service.Follow(s.ctx(), ref, 1) { // a reader that has had enough
+	for e, err := range s.Service.Follow(s.ctx(), ref, admin.EventFilter{}) { // a reader that has had enough
 		if err != nil || e.Seq != 1 {
 			s.Errorf("got %+v, %v", e, err)
 		}
 		break
+	}
+}
+
+// selected returns the events that a filter selects of a run that has ended.
+func selected(s *Scene, ref string, f admin.EventFilter) (all []admin.Event) {
+	s.Helper()
+	for e, err := range s.Service.Follow(s.ctx(), ref, f) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// those returns the events for which meant is true.
+func those(all []admin.Event, meant func(e *admin.Event) bool) (some []admin.Event) {
+	for i := range all {
+		if meant(&all[i]) {
+			some = append(some, all[i])
+		}
+	}
+	return some
+}
+
+func followsTypes(s *Scene) {
+	ref := s.Ended("bad", "follow-types")
+	all, err := log(s, s.Direct, ref, 1)
+	if err != nil {
+		s.Fatal(err)
+	}
+	got := selected(s, ref, admin.EventFilter{Types: []string{"step_failed", "run_created"}})
+	want := those(all, func(e *admin.Event) bool { return e.Type == "step_failed" || e.Type == "run_created" })
+	if len(want) != 2 {
+		s.Fatalf("the log is %+v", all)
+	}
+	same(s, "two types", got, want)
+	same(s, "two types, later", selected(s, ref, admin.EventFilter{From: 2, Types: []string{"step_failed", "run_created"}}), want[1:])
+}
+
+// What has begun before the first event that is asked for is known all the same.
+func followsWhat(s *Scene) {
+	ref := s.Start("family", "follow-what")
+	children := s.below(ref, 2)
+	s.Until(children[1], "waiting")
+	if _, err := s.Direct.Send(s.ctx(), children[1], "verdict", admin.Message{Payload: admin.Payload("1")}); err != nil {
+		s.Fatal(err)
+	}
+	all, err := log(s, s.Direct, ref, 1)
+	if err != nil {
+		s.Fatal(err)
+	}
+	entities, err := s.Direct.Entities(s.ctx(), ref, admin.EntityFilter{Kinds: []string{"child"}})
+	if err != nil || len(entities.Entities) != 2 {
+		s.Fatalf("got %+v, %v", entities, err)
+	}
+	second := entities.Entities[1]
+	about := func(e *admin.Event) bool { return e.Seq == second.Seq || e.Ref == second.Seq }
+	want := those(all, about)
+	if len(want) < 2 {
+		s.Fatalf("the log is %+v", all)
+	}
+	same(s, "an entity", selected(s, ref, admin.EventFilter{Entity: second.ID}), want)
+	same(s, "its key", selected(s, ref, admin.EventFilter{Key: second.Key}), want)
+	same(s, "later", selected(s, ref, admin.EventFilter{Entity: second.ID, From: second.Seq + 1}), want[1:])
+	same(s, "its key, later, and a type", selected(s, ref, admin.EventFilter{Key: second.Key, From: second.Seq + 1, Types: []string{"child_completed"}}), want[len(want)-1:])
+	branch, _, _ := strings.Cut(second.Key, "/")
+	below := those(all, func(e *admin.Event) bool {
+		for _, o := range all {
+			if (o.Seq == e.Seq || o.Seq == e.Ref) && strings.HasPrefix(o.Key, branch+"/") {
+				return true
+			}
+		}
+		return e.Key == branch
+	})
+	if len(below) <= len(want) {
+		s.Fatalf("the keys of the log are not below %q: %+v", branch, all)
+	}
+	same(s, "a branch", selected(s, ref, admin.EventFilter{Key: branch}), below)
+	named := those(all, func(e *admin.Event) bool {
+		return e.Name == Workflow && e.Type != "run_created" || e.Ref != 0 && all[e.Ref-1].Name == Workflow
+	})
+	got := selected(s, ref, admin.EventFilter{Name: Workflow})
+	if len(got) > 0 && got[0].Type == "run_created" { // it is called so, too
+		got = got[1:]
+	}
+	same(s, "a name", got, named)
+	for _, none := range []admin.EventFilter{{Key: second.Key[:len(second.Key)-1]}, {Name: "nobody"}, {Entity: entities.Entities[0].ID, From: second.Seq}} {
+		if got := selected(s, ref, none); len(got) != 0 {
+			s.Errorf("%+v: got %+v", none, got)
+		}
+	}
+}
+
+func refusesFollows(s *Scene) {
+	ref := s.Ended("good", "follow-nonsense")
+	for what, f := range map[string]admin.EventFilter{
+		"a type that is none": {Types: []string{"step_completed", "step_done"}}, "no type": {Types: []string{""}}, "an entity that is none": {Entity: "step_1"}, "a key for an entity": {Entity: "fulfil/go#2"},
+	} {
+		follow := func(a admin.Service) error { return last(a.Follow(s.ctx(), ref, f)) }
+		sameProblem(s, what, follow(s.Service), follow(s.Direct))
+		problem(s, what, follow(s.Service), http.StatusBadRequest, admin.CodeInput)
 	}
 }
 

@@ -95,7 +95,7 @@ func endsWithContext(s *Scene) {
 	problem(s, "waiting", err, http.StatusServiceUnavailable, admin.CodeInterrupted)
 	following, cancel := context.WithCancel(s.ctx())
 	defer cancel()
-	for _, err = range s.Service.Follow(following, ref, 1) {
+	for _, err = range s.Service.Follow(following, ref, admin.EventFilter{}) {
 		if err != nil {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -27,6 +28,8 @@ var (
 	verdicts = workflow.NewTopic[json.RawMessage]("verdict")
 	limits   = workflow.NewAsk[int, int]("set limit/β") // a name that must be escaped in URLs
 	progress = workflow.NewValue[string]("progress")
+	words    = workflow.NewStream[string]("words/β")
+	recent   = workflow.NewStream[int]("recent", workflow.KeepLast(2))
 	// customers lets one visit of each customer go on at a time.
 	customers = limit.NewKeyed[string]("admintest.customer/β", limit.Config{AtOnce: 1})
 	visit     = shim.NewWorkflow[string, string]("admintest.visit", "customer", shim.WorkflowPolicy{
@@ -37,8 +40,8 @@ var (
 	})
 )
 
-// run does what its input says: "good" completes, "bad" fails, "next" continues as a good one; "family" has a good child, then one that waits; any other waits for
-// a message, which it returns.
+// run does what its input says: "good" completes, "bad" fails, "next" continues as a good one; "family" has a good child, then one that waits; "talk" writes
+// to streams, and says each message that comes until one is "bye"; any other waits for a message, which it returns.
 func run(ctx workflow.Context, what string) (string, error) {
 	progress.Set(ctx, what)
 	limits.Handle(ctx, func(n int) error {
@@ -63,9 +66,28 @@ func run(ctx workflow.Context, what string) (string, error) {
 			return "", err
 		}
 		return order.Child(ctx, "wait")
+	case "talk":
+		return "", talk(ctx)
 	}
 	got, err := verdicts.Receive(ctx)
 	return string(got), err
+}
+
+func talk(ctx workflow.Context) error {
+	for i := range 5 {
+		recent.Write(ctx, i+1)
+	}
+	words.Write(ctx, "hello")
+	if _, err := shim.Call[string](ctx, label, "words"); err != nil {
+		return err
+	}
+	for {
+		got, err := verdicts.Receive(ctx)
+		if err != nil || string(got) == `"bye"` {
+			return err
+		}
+		words.Write(ctx, string(got))
+	}
 }
 
 // Scene is a store with a worker, and the service that is judged.
@@ -82,9 +104,12 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 	t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
-	label.Bind(w, func(_ context.Context, what string) (string, error) {
-		if what == "bad" {
+	label.Bind(w, func(ctx context.Context, what string) (string, error) {
+		switch what {
+		case "bad":
 			return "", fatal{"the carrier is closed"}
+		case "words":
+			return "", step.Write(ctx, words, "world")
 		}
 		return "label of " + what, nil
 	})
@@ -156,7 +181,7 @@ func (s *Scene) Until(ref string, want ...string) {
 			s.Fatalf("run %s is %s, want %v", ref, r.Status, want)
 		}
 		from = max(from, r.Events+1)
-		for _, err := range s.Direct.Follow(s.ctx(), ref, from) {
+		for _, err := range s.Direct.Follow(s.ctx(), ref, admin.EventFilter{From: from}) {
 			if err != nil {
 				s.Fatal(err)
 			}

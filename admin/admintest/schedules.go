@@ -38,7 +38,7 @@ func (s *Scene) shown(name, what string, fits func(admin.Schedule) bool) admin.S
 		if got, err = s.Service.Schedule(ctx, name); err == nil && fits(got) { // what it shows is at least as new as the log
 			return got
 		}
-		for _, err := range s.Direct.Follow(ctx, run.ID, run.Events+1) {
+		for _, err := range s.Direct.Follow(ctx, run.ID, admin.EventFilter{From: run.Events + 1}) {
 			if err != nil {
 				s.Fatalf("schedule %q does not become %s: %+v", name, what, got)
 			}
@@ -105,7 +105,7 @@ func controlsSchedules(s *Scene) {
 	}
 	ref := act(admin.ScheduleAction{Verb: "trigger"}).Run
 	started := s.shown(name, "triggered", func(i admin.Schedule) bool { return i.Started == 1 })
-	for e, err := range s.Direct.Follow(s.ctx(), started.Run, 1) {
+	for e, err := range s.Direct.Follow(s.ctx(), started.Run, admin.EventFilter{}) {
 		if err != nil {
 			s.Fatal(err)
 		}

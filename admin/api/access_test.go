@@ -135,7 +135,7 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 	}
 	tokens, secrets := tokensOf(t, all...)
 	s := serve(t, api.Config{Auth: tokens})
-	for e, err := range s.direct.Follow(t.Context(), s.run, 1) { // until the worker has begun, and declared its limits
+	for e, err := range s.direct.Follow(t.Context(), s.run, admin.EventFilter{}) { // until the worker has begun, and declared its limits
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,85 +2,125 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// follow sends the events of a run as server-sent events. Each has its number for an id, so that a reader
-// who was cut off, and says the last one that it has got, misses nothing and gets nothing twice.
+// follow sends the events of a run.
 func follow(q *request) error {
-	from, last := max(q.query.Seq("from"), 1), uint64(0)
+	f, pace := route.ReadEventFilter(q.query), route.ReadPace(q.query)
 	if q.query.Err != nil {
 		return q.query.Err
 	}
-	if text := q.r.Header.Get("Last-Event-ID"); text != "" {
-		var err error
-		if last, err = strconv.ParseUint(text, 10, 63); err != nil {
-			return &admin.InputError{What: fmt.Sprintf("the header Last-Event-ID is %.80q", text), Fix: "give the id of the last event of this run"}
-		}
-		from = last + 1 // a reader that reconnects has the from of its URL still
+	last, err := q.last()
+	if err != nil {
+		return err
 	}
-	ref := q.path("id")
-	known, err := q.service.Events(q.ctx(), ref, max(last, 1), 1)
+	r, err := q.service.Run(q.ctx(), q.path("id"))
 	if err != nil { // what is known at once has a status of its own
 		return err
 	}
-	if last > 0 && len(known.Events) == 0 {
-		return &admin.InputError{What: fmt.Sprintf("the log has no event %d to go on after", last), Fix: "follow from an event that is in the log, or from the first one"}
+	if err := f.Check(); err != nil {
+		return err
 	}
-	q.w.Header().Set("Content-Type", "text/event-stream")
-	q.w.Header().Set("X-Accel-Buffering", "no") // proxies pass each event on
-	q.w.WriteHeader(http.StatusOK)
-
-	ctx, cancel := context.WithCancel(q.ctx())
-	events := make(chan followed)
-	go func() {
-		defer close(events)
-		for e, err := range q.service.Follow(ctx, ref, from) {
-			select {
-			case events <- followed{e, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	defer func() {
-		cancel()
-		for range events { // until it has ended
-		}
-	}()
-	alive := time.NewTicker(q.h.cfg.KeepAlive)
-	defer alive.Stop()
-	for err = q.send(": the events of a run\n\n"); err == nil; {
-		select {
-		case <-ctx.Done(): // the reader has gone, or the server stops
-			return nil
-		case <-alive.C:
-			err = q.send(": alive\n\n")
-		case f, more := <-events:
-			switch {
-			case !more:
-				_ = q.send("event: end\ndata: {}\n\n") // a reader that has gone asks again
-				return nil
-			case f.err != nil:
-				_ = q.send(fmt.Sprintf("event: problem\ndata: %s\n", encode(admin.ProblemOf(f.err))))
-				return nil
-			}
-			err = q.send(fmt.Sprintf("id: %d\nevent: event\ndata: %s\n", f.Seq, encode(&f.Event)))
-		}
-	}
+	q.stream(pace, func(ctx context.Context) iter.Seq2[message, error] {
+		return numbered(max(f.From, 1), last, r.Events, func(from uint64) iter.Seq2[admin.Event, error] {
+			f.From = from
+			return q.service.Follow(ctx, r.ID, f)
+		}, func(e *admin.Event) uint64 { return e.Seq })
+	})
 	return nil
 }
 
-// followed is an event, or why there are no more.
-type followed struct {
-	admin.Event
-	err error
+// followStream sends the chunks of a stream of a run.
+func followStream(q *request) error {
+	from, pace := q.query.Seq("from"), route.ReadPace(q.query)
+	if q.query.Err != nil {
+		return q.query.Err
+	}
+	last, err := q.last()
+	if err != nil {
+		return err
+	}
+	page, err := q.service.Stream(q.ctx(), q.path("id"), q.path("name"), last.n, 1)
+	if err != nil {
+		return err
+	}
+	q.stream(pace, func(ctx context.Context) iter.Seq2[message, error] {
+		return numbered(from, last, page.Last, func(from uint64) iter.Seq2[admin.Chunk, error] {
+			return q.service.FollowStream(ctx, page.Run, page.Name, from)
+		}, func(c *admin.Chunk) uint64 { return c.Index })
+	})
+	return nil
+}
+
+// position is the number of the last that a reader has got.
+type position struct {
+	n     uint64
+	known bool
+}
+
+// last reads the header Last-Event-ID, which a reader sends that was cut off. It has the from of its URL still, which does not matter then.
+func (q *request) last() (position, error) {
+	text := q.r.Header.Get("Last-Event-ID")
+	if text == "" {
+		return position{}, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return position{}, &admin.InputError{What: fmt.Sprintf("the header Last-Event-ID is %.80q", text), Fix: "give the id of the last message of this stream"}
+	}
+	return position{n, true}, nil
+}
+
+// numbered delivers what follow does, as messages whose ids are its numbers: a reader who was cut off, and says the last one that
+// he has got, misses nothing and gets nothing twice. If it cannot go on there, since that is not kept any more, or is
+// past the end, which is the number of the newest, a message says so, and where it goes on.
+func numbered[T any](from uint64, last position, end uint64, follow func(from uint64) iter.Seq2[T, error], number func(*T) uint64) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		if last.known {
+			from = last.n + 1
+		}
+		if last.n > end {
+			lag := admin.Lag{Wanted: from, Next: end + 1}
+			if from = lag.Next; !yield(lagMessage(lag), nil) {
+				return
+			}
+		}
+		for again := true; again; {
+			again = false
+			for one, err := range follow(from) {
+				if lag, ok := errors.AsType[*admin.LagError](err); ok {
+					from, again = lag.Next, true
+					if !yield(lagMessage(lag.Lag), nil) {
+						return
+					}
+					break
+				}
+				if err != nil {
+					yield(message{}, err)
+					return
+				}
+				n := number(&one)
+				if from = n + 1; !yield(message{id: strconv.FormatUint(n, 10), kind: "event", data: &one}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lagMessage says where a reader goes on: it is at the place before that from now on.
+func lagMessage(lag admin.Lag) message {
+	return message{id: strconv.FormatUint(lag.Next-1, 10), kind: "lag", data: lag}
 }
 
 // send writes to a reader as long as it reads.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/api"
 	"github.com/flowgen/flowgen/admin/remote"
@@ -28,8 +30,15 @@ type cutter struct {
 }
 
 func (c *cutter) RoundTrip(r *http.Request) (*http.Response, error) {
+	follows := strings.HasSuffix(r.URL.Path, "/follow")
+	if follows { // without waiting for more: most of it is cut off anyway
+		r = r.Clone(r.Context())
+		q := r.URL.Query()
+		q.Set("delay", "0s")
+		r.URL.RawQuery = q.Encode()
+	}
 	answer, err := c.under.RoundTrip(r)
-	if err == nil && strings.HasSuffix(r.URL.Path, "/follow") {
+	if err == nil && follows {
 		answer.Body = &cutBody{answer.Body, c, c.after()}
 	}
 	return answer, err
@@ -53,27 +62,36 @@ func (b *cutBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A reader is cut off a thousand times, in the middle of events and between them, while the run goes on.
-func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
-	const want = 1000
-	s := serve(t, api.Config{})
+// cutOff serves a run to a reader that is cut off at least so many times, in the middle of messages and between them.
+func (s *server) cutOff(times int64) (*cutter, admin.Service) {
+	s.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	cut := &cutter{under: s.Client().Transport}
 	cut.after = func() int {
-		if cut.cuts.Load() >= want {
+		if cut.cuts.Load() >= times {
 			return math.MaxInt
 		}
 		return 200 + random.IntN(200) // one event or two, or none
 	}
 	service, err := remote.New(s.URL, remote.Config{Client: &http.Client{Transport: cut}})
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
+	return cut, service
+}
+
+// manyCuts is how often the readers of the tests are cut off.
+const manyCuts = 1000
+
+// A reader is cut off a thousand times while the run goes on.
+func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
+	s := serve(t, api.Config{})
+	cut, service := s.cutOff(manyCuts)
 	for range 50 {
 		s.send("item")
 	}
 	last, ending := uint64(0), false
-	for e, err := range service.Follow(t.Context(), s.run, 1) {
+	for e, err := range service.Follow(t.Context(), s.run, admin.EventFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +100,7 @@ func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 		}
 		last = e.Seq
 		switch cuts := cut.cuts.Load(); {
-		case cuts >= want && !ending:
+		case cuts >= manyCuts && !ending:
 			ending = true
 			s.send("stop")
 		case !ending && last%2 == 0: // so that there is something to cut
@@ -93,10 +111,82 @@ func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	if err != nil || r.Status != "completed" || r.Events != last {
 		t.Errorf("got %d events of run %+v, %v", last, r, err)
 	}
-	if cuts := cut.cuts.Load(); cuts < want {
-		t.Errorf("the reader was cut off %d times, want %d", cuts, want)
+	if cuts := cut.cuts.Load(); cuts < manyCuts {
+		t.Errorf("the reader was cut off %d times, want %d", cuts, manyCuts)
 	}
 	t.Logf("%d events, cut %d times", last, cut.cuts.Load())
+}
+
+// A filter leaves out most events, and the reader that is cut off still gets each of the others once.
+func TestRUN6_SSEWithAFilterThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
+	s := serve(t, api.Config{})
+	cut, service := s.cutOff(100)
+	var got []uint64
+	ending := false
+	s.send("item")
+	for e, err := range service.Follow(t.Context(), s.run, admin.EventFilter{Types: []string{"message_received", "run_completed"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch got = append(got, e.Seq); {
+		case cut.cuts.Load() < 100:
+			s.send("item")
+		case !ending:
+			ending = true
+			s.send("stop")
+		}
+	}
+	var want []uint64
+	for e, err := range s.direct.Follow(t.Context(), s.run, admin.EventFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == "message_received" || e.Type == "run_completed" {
+			want = append(want, e.Seq)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 50 {
+		t.Errorf("%d events (-log +followed):\n%s", len(want), diff)
+	}
+}
+
+// What holds for the events of a run holds for the chunks of a stream.
+func TestRUN6_SSEThatIsCutDeliversEachChunkOnceInOrder(t *testing.T) {
+	s := serve(t, api.Config{})
+	cut, service := s.cutOff(manyCuts)
+	sent := 0
+	send := func() {
+		for range 50 { // so that connections end before there is nothing to send
+			sent++
+			s.send(fmt.Sprintf("%60d", sent))
+		}
+	}
+	send()
+	last, ending := uint64(0), false
+	for c, err := range service.FollowStream(t.Context(), s.run, "told", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Index != last+1 || string(c.Value) != fmt.Sprintf(`"%60d"`, c.Index) {
+			t.Fatalf("chunk %d, %s, follows chunk %d", c.Index, c.Value, last)
+		}
+		last = c.Index
+		switch cuts := cut.cuts.Load(); {
+		case cuts >= manyCuts && !ending:
+			ending = true
+			s.send("stop")
+		case !ending && int(last) == sent:
+			send()
+		}
+	}
+	page, err := s.direct.Stream(t.Context(), s.run, "told", 0, 1)
+	if err != nil || page.Last != last || int(last) != sent || !page.Ended {
+		t.Errorf("got %d chunks of %+v, %d were sent, %v", last, page, sent, err)
+	}
+	if cuts := cut.cuts.Load(); cuts < manyCuts {
+		t.Errorf("the reader was cut off %d times, want %d", cuts, manyCuts)
+	}
+	t.Logf("%d chunks, cut %d times", last, cut.cuts.Load())
 }
 
 // message is one of a stream.
@@ -135,7 +225,13 @@ func (s *server) messages(body io.Reader) func() message {
 
 func (s *server) follow(query string, header ...string) func() message {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.URL+"/v1/runs/"+s.run+"/follow"+query, nil)
+	return s.events("/v1/runs/"+s.run+"/follow"+query, header...)
+}
+
+// events opens a stream, and returns what reads its next message.
+func (s *server) events(path string, header ...string) func() message {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.URL+path, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -155,20 +251,22 @@ func (s *server) follow(query string, header ...string) func() message {
 	return s.messages(answer.Body)
 }
 
+// said returns the next message that is no comment.
+func said(next func() message) message {
+	for {
+		if m := next(); m.event != ":" {
+			return m
+		}
+	}
+}
+
 func TestOPS3_SSETellsWhereItIsAndThatItIsAlive(t *testing.T) {
 	s := serve(t, api.Config{KeepAlive: 5 * time.Millisecond})
 	next := s.follow("")
-	event := func(next func() message) message {
-		for {
-			if m := next(); m.event != ":" {
-				return m
-			}
-		}
-	}
 	if m := next(); m.event != ":" {
 		t.Errorf("the stream begins with %+v, want a comment", m)
 	}
-	first := event(next)
+	first := said(next)
 	var e admin.Event
 	if err := json.Unmarshal([]byte(first.data), &e); err != nil || first.id != "1" || first.event != "event" || e.Seq != 1 || e.Type != "run_created" {
 		t.Errorf("got %+v, %v", first, err)
@@ -180,7 +278,7 @@ func TestOPS3_SSETellsWhereItIsAndThatItIsAlive(t *testing.T) {
 	}
 	s.send("stop")
 	lastID := ""
-	for m := event(next); ; m = event(next) {
+	for m := said(next); ; m = said(next) {
 		if m.event == "end" {
 			if m.id != "" || m.data != "{}" {
 				t.Errorf("got %+v", m)
@@ -200,14 +298,93 @@ func TestOPS3_SSETellsWhereItIsAndThatItIsAlive(t *testing.T) {
 		"the last one that it has got": {"", "Last-Event-ID: 2", "3"},
 		"both, as EventSource says":    {"?from=1", "Last-Event-ID: 2", "3"},
 	} {
-		if m := event(s.follow(tt.query, tt.header)); m.id != tt.want {
+		if m := said(s.follow(tt.query, tt.header)); m.id != tt.want {
 			t.Errorf("%s: got %+v, want event %s", what, m, tt.want)
 		}
 	}
-	if m := event(s.follow("", "Last-Event-ID: "+lastID)); m.event != "end" {
+	if m := said(s.follow("", "Last-Event-ID: "+lastID)); m.event != "end" {
 		t.Errorf("after the last one: got %+v, want end", m)
 	}
-	s.wants("an id behind the end", s.ask("GET", "/v1/runs/"+s.run+"/follow", "", "Last-Event-ID: 100000"), 400, admin.CodeInput)
 	s.wants("an id that is none", s.ask("GET", "/v1/runs/"+s.run+"/follow", "", "Last-Event-ID: -1"), 400, admin.CodeInput)
 	s.wants("a run that is not there", s.ask("GET", "/v1/runs/id:nobody/follow", ""), 404, admin.CodeNotFound)
+}
+
+// A reader that cannot go on where it was is told where it goes on, and goes on there also when it asks again.
+func TestRUN6_SSETellsThatItLags(t *testing.T) {
+	s := serve(t, api.Config{})
+	for range 5 {
+		s.send("item")
+	}
+	s.written(5)
+	stream := "/v1/runs/" + s.run + "/streams/newest/follow"
+	for _, tt := range []struct{ what, path, header, lag, next string }{
+		{"a chunk that is not kept", stream + "?from=1", "", `{"wanted":1,"next":4}`, "4"},
+		{"after a chunk that is not kept", stream, "Last-Event-ID: 1", `{"wanted":2,"next":4}`, "4"},
+		{"after the last that is not kept", stream, "Last-Event-ID: 3", "", "4"},
+		{"from the first chunk that is kept", stream, "", "", "4"},
+	} {
+		next := s.events(tt.path, lines(tt.header)...)
+		if tt.lag != "" {
+			s.lags(tt.what, said(next), tt.lag)
+		}
+		if m := said(next); m.event != "event" || m.id != tt.next {
+			t.Errorf("%s: got %+v, want chunk %s", tt.what, m, tt.next)
+		}
+	}
+	r, err := s.direct.Run(t.Context(), s.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ what, path, header, lag string }{
+		{"after an event that was never there", "/v1/runs/" + s.run + "/follow", "Last-Event-ID: 1000", fmt.Sprintf(`{"wanted":1001,"next":%d}`, r.Events+1)},
+		{"after a chunk that was never there", stream, "Last-Event-ID: 77", `{"wanted":78,"next":7}`},
+	} {
+		next := s.events(tt.path, tt.header)
+		lag := said(next)
+		s.lags(tt.what, lag, tt.lag)
+		again := s.events(tt.path, "Last-Event-ID: "+lag.id)
+		s.send("more")
+		if one, other := said(next), said(again); one.event != "event" || one != other {
+			t.Errorf("%s: got %+v, and %+v when asked again", tt.what, one, other)
+		}
+		s.written(6)
+	}
+	s.lags("an empty stream", said(s.events("/v1/runs/"+s.run+"/streams/unwritten/follow", "Last-Event-ID: 7")), `{"wanted":8,"next":1}`)
+	s.send("stop")
+	for c, err := range s.direct.FollowStream(t.Context(), s.run, "told", 0) {
+		if err != nil {
+			t.Fatal(c, err)
+		}
+	}
+	next := s.events(stream, "Last-Event-ID: 77")
+	if lag, end := said(next), said(next); lag.event != "lag" || end.event != "end" {
+		t.Errorf("a stream that has ended: got %+v, %+v", lag, end)
+	}
+}
+
+// written waits until the run has written so many chunks.
+func (s *server) written(n uint64) {
+	s.Helper()
+	for c, err := range s.direct.FollowStream(s.Context(), s.run, "told", n) {
+		if err != nil || c.Index != n {
+			s.Fatal(c, err)
+		}
+		break
+	}
+}
+
+func lines(header string) []string {
+	if header == "" {
+		return nil
+	}
+	return []string{header}
+}
+
+// lags reports a message that is another one than the lag.
+func (s *server) lags(what string, m message, want string) {
+	s.Helper()
+	var lag admin.Lag
+	if err := json.Unmarshal([]byte(m.data), &lag); err != nil || m.event != "lag" || m.data != want || m.id != fmt.Sprint(lag.Next-1) {
+		s.Errorf("%s: got %+v, want the lag %s: %v", what, m, want, err)
+	}
 }

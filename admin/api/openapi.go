@@ -36,6 +36,7 @@ var document = sync.OnceValue(func() []byte {
 		}},
 	}}
 	problem := s.of(reflect.TypeFor[admin.Problem]())
+	s.of(reflect.TypeFor[admin.Lag]())
 	doc := object{
 		"openapi": "3.1.0",
 		"info": object{
@@ -84,7 +85,7 @@ func (s *schemas) operation(r *route.Route) object {
 		header("Prefer", "wait=SECONDS, at most 60, as RFC 7240 has it")
 	}
 	if r.Stream {
-		header("Last-Event-ID", "the number of the last event that was got")
+		header("Last-Event-ID", "the id of the last message that was got")
 	}
 	op := object{"operationId": r.Name, "summary": r.About, "description": "Needs the role " + string(r.Role) + ".", "responses": s.responses(r)}
 	if len(params) > 0 {
@@ -105,8 +106,8 @@ func (s *schemas) responses(r *route.Route) object {
 	about := "It has worked."
 	if r.Stream {
 		content = object{"text/event-stream": object{"schema": object{"type": "string"}}}
-		about = "Server-sent events: event (its data is an " + r.Out.Name() + ", its id the number), end when there are no more, problem (its data is a Problem). " +
-			"A comment comes when nothing else has for a while."
+		about = "Server-sent events: event (its data is of the schema " + r.Out.Name() + ", its id the number), lag if it cannot go on after Last-Event-ID (its data is a Lag: it goes on with next), " +
+			"end when there are no more, problem (its data is a Problem). A comment comes when nothing else has for a while."
 	}
 	all := object{strconv.Itoa(r.Status): object{"description": about, "content": content}}
 	if r.Other != 0 {

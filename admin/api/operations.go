@@ -136,6 +136,15 @@ var operations = map[*route.Route]func(*request) error{
 		return q.reply(http.StatusOK, run, err)
 	},
 	route.Follow: follow,
+	route.Stream: func(q *request) error {
+		from, limit := q.query.Seq("from"), q.query.Number("limit")
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		page, err := q.service.Stream(q.ctx(), q.path("id"), q.path("name"), from, limit)
+		return q.reply(http.StatusOK, page, err)
+	},
+	route.FollowStream: followStream,
 	route.Action: func(q *request) error {
 		var in route.Act
 		key, err := q.input(&in)

@@ -27,10 +27,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collect takes messages until one of them is "stop", and returns how many there were.
+// collect takes messages until one of them is "stop", and returns how many there were. It writes each to two streams.
 var (
 	collect = shim.NewWorkflow[workflow.None, int]("api.collect", "", shim.WorkflowPolicy{})
 	items   = workflow.NewTopic[string]("items")
+	told    = workflow.NewStream[string]("told")
+	newest  = workflow.NewStream[string]("newest", workflow.KeepLast(2))
 	room    = limit.New("api.room", limit.Config{AtOnce: 1})
 )
 
@@ -49,9 +51,12 @@ func serve(t *testing.T, cfg api.Config) *server {
 	w := worker.New(client, worker.Config{})
 	shim.BindWorkflow(w, collect, func(ctx workflow.Context, _ workflow.None) (int, error) {
 		for n := 0; ; n++ {
-			if item, err := items.Receive(ctx); err != nil || item == "stop" {
+			item, err := items.Receive(ctx)
+			if err != nil || item == "stop" {
 				return n, err
 			}
+			told.Write(ctx, item)
+			newest.Write(ctx, item)
 		}
 	})
 	ctx, stop := context.WithCancel(context.Background())

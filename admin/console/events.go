@@ -79,7 +79,7 @@ func events(ctx context.Context, s admin.Service, run string, from, to uint64, f
 	if from > to {
 		return nil
 	}
-	for e, err := range s.Follow(ctx, run, from) {
+	for e, err := range s.Follow(ctx, run, admin.EventFilter{From: from}) {
 		if err != nil {
 			return err
 		}

@@ -174,7 +174,7 @@ func (l *live) events(ctx context.Context, who admin.Principal, run string) <-ch
 		if err != nil {
 			return
 		}
-		for _, err := range s.Follow(ctx, r.ID, r.Events+1) {
+		for _, err := range s.Follow(ctx, r.ID, admin.EventFilter{From: r.Events + 1}) {
 			if err != nil {
 				return
 			}

@@ -64,7 +64,7 @@ func (s *skeleton) extend(ctx context.Context, svc admin.Service, run string, la
 		return nil
 	}
 	s.marks = slices.Grow(s.marks, int(min(last-s.next()+1, 1<<20)))
-	for e, err := range svc.Follow(ctx, run, s.next()) {
+	for e, err := range svc.Follow(ctx, run, admin.EventFilter{From: s.next()}) {
 		if err != nil {
 			return err
 		}

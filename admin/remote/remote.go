@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -70,7 +69,7 @@ type call struct {
 	body   any // nil: none
 	key    string
 	prefer time.Duration
-	last   uint64 // event that was got; 0: none
+	last   string // id of the last message that was got; empty: none
 }
 
 // send sends a request, and returns an answer that is no problem. Its body is the caller's to close.
@@ -107,8 +106,8 @@ func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 	if c.prefer > 0 {
 		r.Header.Set("Prefer", fmt.Sprintf("wait=%d", c.prefer/time.Second))
 	}
-	if c.last > 0 {
-		r.Header.Set("Last-Event-ID", strconv.FormatUint(c.last, 10))
+	if c.last != "" {
+		r.Header.Set("Last-Event-ID", c.last)
 	}
 	if s.cfg.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.cfg.Token)
@@ -211,14 +210,7 @@ func (s *Service) Run(ctx context.Context, ref string) (admin.Run, error) {
 
 // Events is part of admin.Service.
 func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int) (admin.EventPage, error) {
-	q := url.Values{}
-	if from != 0 {
-		q.Set("from", strconv.FormatUint(from, 10))
-	}
-	if limit != 0 {
-		q.Set("limit", strconv.Itoa(limit))
-	}
-	return get[admin.EventPage](ctx, s, call{route: route.Events, path: []string{ref}, query: q})
+	return get[admin.EventPage](ctx, s, call{route: route.Events, path: []string{ref}, query: route.PageQuery(from, limit)})
 }
 
 // Entities is part of admin.Service.

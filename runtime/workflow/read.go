@@ -20,6 +20,7 @@ type chunkReader struct {
 	next uint64 // the chunk to deliver next, 0: the first that is kept
 	tail int    // begin with the last chunks, so many; negative: as next says
 	seen uint64 // everything up to this chunk was there
+	most int    // chunks of a page; 0: as the store likes
 }
 
 var errTypesOfStream = errors.New("Types selects events: the chunks of a stream have none")
@@ -57,13 +58,12 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 			return err
 		}
 		for i := range page.Chunks {
-			stored := &page.Chunks[i]
-			c, err := effects.DecodeChunk(stored.Body)
+			c, err := chunkOf(&page.Chunks[i])
 			if err != nil {
-				return fmt.Errorf("chunk %d: %w", stored.Index, err)
+				return err
 			}
-			r.seen, r.next = stored.Index, stored.Index+1
-			if !yield(Chunk[json.RawMessage]{Index: stored.Index, Value: c.Value, Run: c.Run, Step: c.Key, Attempt: c.Attempt}, nil) {
+			r.seen, r.next = c.Index, c.Index+1
+			if !yield(c, nil) {
 				return nil
 			}
 		}
@@ -84,7 +84,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 
 // page reads the next part of the stream.
 func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
-	ask := store.ReadStream{Run: r.run, Stream: effects.UserStream(r.name), From: r.next, Tail: max(r.tail, 0)}
+	ask := store.ReadStream{Run: r.run, Stream: effects.UserStream(r.name), From: r.next, Tail: max(r.tail, 0), Limit: r.most}
 	if r.tail == 0 {
 		ask.Limit = -1
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Stream is a name under which a run and its steps write chunks of one type, beside
@@ -152,4 +153,48 @@ func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption
 			yield(Chunk[json.RawMessage]{}, fmt.Errorf("read stream %s: %w", name, err))
 		}
 	}
+}
+
+// StreamPage is a part of a stream, and how far the stream goes.
+type StreamPage struct {
+	Run    RunID
+	Chunks []Chunk[json.RawMessage] // in order, without gaps; values are in their stored form
+	// First is the index of the first chunk that is kept, 0: none is. Last is that of the last one that was written, even
+	// if it is not kept any more.
+	First, Last uint64
+	// Ended says that no chunk will follow: the stream was closed, or the last run of the chain has ended.
+	Ended bool
+}
+
+// StreamPage returns up to limit chunks of a stream, from the first on that is kept and has at least the index from. It does not
+// wait for chunks, only for an outage of the store to end. limit must be positive; a page may have fewer chunks than there are, so that
+// it is not too large, but at least one. A stream that nobody has written to is empty.
+func (h *Handle) StreamPage(ctx context.Context, name string, from uint64, limit int) (StreamPage, error) {
+	r, err := h.chunks(ctx, name, []ReadOption{From(from)})
+	var page store.StreamPage
+	if err == nil {
+		r.most = limit
+		page, err = r.page(ctx)
+	}
+	if err != nil {
+		return StreamPage{}, fmt.Errorf("read stream %s: %w", name, err)
+	}
+	got := StreamPage{Run: r.run, First: page.First, Last: page.Last, Ended: page.Closed || page.Ended}
+	for i := range page.Chunks {
+		c, err := chunkOf(&page.Chunks[i])
+		if err != nil {
+			return StreamPage{}, fmt.Errorf("read stream %s: %w", name, err)
+		}
+		got.Chunks = append(got.Chunks, c)
+	}
+	return got, nil
+}
+
+// chunkOf returns a chunk as a store keeps it.
+func chunkOf(stored *store.Chunk) (Chunk[json.RawMessage], error) {
+	c, err := effects.DecodeChunk(stored.Body)
+	if err != nil {
+		return Chunk[json.RawMessage]{}, fmt.Errorf("chunk %d: %w", stored.Index, err)
+	}
+	return Chunk[json.RawMessage]{Index: stored.Index, Value: c.Value, Run: c.Run, Step: c.Key, Attempt: c.Attempt}, nil
 }

@@ -133,9 +133,7 @@ func EntityQuery(f admin.EntityFilter) url.Values {
 	w := written{}
 	w.add("kind", f.Kinds...)
 	w.flag("open", f.Open)
-	if f.From != 0 {
-		w.text("from", strconv.FormatUint(f.From, 10))
-	}
+	w.seq("from", f.From)
 	w.number("limit", f.Limit)
 	return url.Values(w)
 }

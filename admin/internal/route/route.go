@@ -126,10 +126,6 @@ var (
 		Query: []Param{{Name: "wait", About: "how long to wait for its end, as 30s; at most 60s", Type: "string"}},
 		Out:   reflect.TypeFor[admin.Run](), Status: http.StatusOK, Holds: true,
 	}
-	Follow = &Route{
-		Name: "followRun", About: "The events of a run as they come, until it has ended.", Method: http.MethodGet, Path: "runs/{id}/follow", Role: admin.RoleViewer,
-		Query: []Param{fromParam}, Out: reflect.TypeFor[admin.Event](), Status: http.StatusOK, Holds: true, Stream: true,
-	}
 	Action = &Route{
 		Name: "actOnRun", About: "Control a run.", Method: http.MethodPost, Path: "runs/{id}/{action}", Role: admin.RoleOperator,
 		Verbs: admin.Actions, In: reflect.TypeFor[Act](), Out: reflect.TypeFor[admin.Acted](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
@@ -151,7 +147,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Follow, Action, Send, Ask, Value}, fleet, []*Route{Journal}, bulks, checks)
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Action, Send, Ask, Value}, streams, fleet, []*Route{Journal}, bulks, checks)
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

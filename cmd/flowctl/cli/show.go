@@ -217,68 +217,6 @@ func bar(start, end, from, to time.Time) string {
 	return "|" + strings.Repeat(".", a) + strings.Repeat("=", b-a) + strings.Repeat(".", barWidth-b) + "|"
 }
 
-func (c *command) follow() *cobra.Command {
-	var from uint64
-	cmd := &cobra.Command{
-		Use: "follow RUN", Short: "Print the events of a run as they come, until it has ended", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, ctx, cancel, err := c.service(cmd.Context(), true)
-			defer cancel()
-			if err != nil {
-				return err
-			}
-			for e, err := range s.Follow(ctx, args[0], from) {
-				if err != nil {
-					return err
-				}
-				if c.hidden() {
-					e.Payload = nil
-				}
-				if !c.jsonOut() {
-					c.line(&e)
-				} else if err := c.oneLine(&e); err != nil {
-					return err
-				}
-			}
-			return ctx.Err()
-		},
-	}
-	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with")
-	return cmd
-}
-
-// oneLine prints an event as JSON on a line of its own, whatever the output: there is no whole.
-func (c *command) oneLine(e *admin.Event) error {
-	form := c.output
-	c.output = "jsonl"
-	defer func() { c.output = form }()
-	return c.print(e)
-}
-
-// line prints an event.
-func (c *command) line(e *admin.Event) {
-	parts := []string{fmt.Sprintf("#%d", e.Seq), e.Time.Format("2006-01-02T15:04:05.000Z07:00"), e.Type}
-	add := func(s string) {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	add(e.Name)
-	add(e.Key)
-	if e.Attempt > 1 {
-		add(fmt.Sprint("attempt ", e.Attempt))
-	}
-	if e.Failure != nil {
-		add(e.Failure.Message)
-	}
-	add(e.Reason)
-	if !e.Due.IsZero() {
-		add("due " + instant(e.Due))
-	}
-	add(string(e.Payload))
-	fmt.Fprintln(c.Stdout, clean(strings.Join(parts, " ")))
-}
-
 func (c *command) wait() *cobra.Command {
 	return &cobra.Command{
 		Use: "wait RUN", Short: "Wait for the end of a run and print its result", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
@@ -318,7 +256,7 @@ func (c *command) wait() *cobra.Command {
 // ended follows a run, and what it continues as, to the end.
 func ended(ctx context.Context, s admin.Service, ref string) (admin.Run, error) {
 	for {
-		for _, err := range s.Follow(ctx, ref, 1) {
+		for _, err := range s.Follow(ctx, ref, admin.EventFilter{}) {
 			if err != nil {
 				return admin.Run{}, err
 			}

@@ -154,8 +154,13 @@ func (c *checker) fault(r *http.Request, err error) {
 	c.faults = append(c.faults, fmt.Sprintf("%s %s: %v", r.Method, r.URL, err))
 }
 
-// stream checks that the data of each event is an Event: as the only one of a page, which has them, too.
+// stream checks that the data of each event is what the document says: as the only one of a page, which has them, too.
 func (c *checker) stream(r *http.Request, body []byte) {
+	path := strings.TrimSuffix(r.URL.Path, "/follow")
+	wrap := `{"run":"r","name":"n","first":1,"last":1,"ended":false,"chunks":[%s]}`
+	if !strings.Contains(path, "/streams/") {
+		path, wrap = path+"/events", `{"events":[%s]}`
+	}
 	event := ""
 	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
@@ -164,8 +169,8 @@ func (c *checker) stream(r *http.Request, body []byte) {
 			event = value
 		case name == "data" && event == "event":
 			c.events++
-			page := httptest.NewRequest(http.MethodGet, strings.TrimSuffix(r.URL.Path, "/follow")+"/events", nil)
-			answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"events":[` + value + `]}`)), Request: page}
+			page := httptest.NewRequest(http.MethodGet, path, nil)
+			answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(fmt.Sprintf(wrap, value))), Request: page}
 			if ok, faults := c.validator.ValidateHttpResponse(page, answer); !ok {
 				c.faults = append(c.faults, fmt.Sprintf("event %s: %v", value, faults))
 			}

@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// EventFilter selects events of a log. The zero value selects all.
+type EventFilter struct {
+	From  uint64   `json:"from,omitempty"`  // number of the first event, which may be still to come; 0: 1
+	Types []string `json:"types,omitempty"` // any of them, as step_completed
+	// Name takes events about what is called so, such as a step or a topic.
+	Name string `json:"name,omitempty"`
+	// Key takes events about what has this key, or one below it: fulfil/go#2 is a branch with all that it has begun.
+	Key string `json:"key,omitempty"`
+	// Entity takes events about the [Entity] of this id.
+	Entity string `json:"entity,omitempty"`
+}
+
+// EventTypes returns the types that an event can have.
+func EventTypes() []string {
+	var all []string
+	for _, t := range event.Types() {
+		all = append(all, t.String())
+	}
+	return all
+}
+
+// Check returns an *InputError if the filter makes no sense.
+func (f *EventFilter) Check() error {
+	_, err := f.types()
+	return err
+}
+
+// types checks the filter, and returns the types that it names.
+func (f *EventFilter) types() ([]event.Type, error) {
+	var all []event.Type
+	for _, name := range f.Types {
+		t, err := event.ParseType(name)
+		if err != nil {
+			return nil, checkOneOf("type of events", name, EventTypes())
+		}
+		all = append(all, t)
+	}
+	if prefix, rest, _ := strings.Cut(f.Entity, "_"); f.Entity != "" && (len(prefix) != 4 || len(rest) != 26) {
+		return nil, &InputError{What: fmt.Sprintf("%q is no id of an entity", f.Entity), Fix: "take it from the entities of the run, as step_ and 26 characters"}
+	}
+	return all, nil
+}
+
+// Follow is part of Service.
+func (d *Direct) Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		types, err := f.types()
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		h, info, err := d.find(ctx, ref)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		about := &about{h: h, run: info.ID, f: &f, known: map[uint64]bool{}}
+		for e, err := range h.Events(ctx, workflow.From(max(f.From, 1))) {
+			meant := false
+			if err == nil {
+				meant, err = about.means(ctx, &e)
+			}
+			switch {
+			case err != nil:
+				yield(Event{}, fmt.Errorf("follow run %s: %w", ref, err))
+				return
+			case !meant || len(types) > 0 && !slices.Contains(types, e.Type):
+			case !yield(eventOf(&e), nil):
+				return
+			}
+		}
+	}
+}
+
+// about decides which events are about what a filter names. An event may say by its Ref alone what it is about: then the event
+// that has begun that decides, which is looked up once if it was not among those that came before.
+type about struct {
+	h     *workflow.Handle
+	run   workflow.RunID
+	f     *EventFilter
+	known map[uint64]bool // by Ref
+}
+
+// means reports whether an event is meant.
+func (a *about) means(ctx context.Context, e *event.Event) (bool, error) {
+	if a.f.Name == "" && a.f.Key == "" && a.f.Entity == "" {
+		return true, nil
+	}
+	if e.Type.Creates() || e.Ref == 0 {
+		meant := a.itself(e)
+		if e.Type.Creates() {
+			a.known[e.Seq] = meant
+		}
+		return meant, nil
+	}
+	if meant, ok := a.known[e.Ref]; ok {
+		return meant, nil
+	}
+	for begun, err := range a.h.Events(ctx, workflow.From(e.Ref)) {
+		if err != nil {
+			return false, err
+		}
+		a.known[e.Ref] = a.itself(&begun)
+		break
+	}
+	return a.known[e.Ref], nil
+}
+
+// itself reports whether an event says by itself that it is meant.
+func (a *about) itself(e *event.Event) bool {
+	f := a.f
+	switch {
+	case f.Name != "" && e.Name != f.Name:
+	case f.Key != "" && e.Key != f.Key && !strings.HasPrefix(e.Key, f.Key+"/"):
+	case f.Entity != "" && (!e.Type.Creates() || event.EntityID(a.run, e.Type.Entity(), e.Seq, e.Time) != f.Entity):
+	default:
+		return true
+	}
+	return false
+}

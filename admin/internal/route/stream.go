@@ -1,0 +1,104 @@
+package route
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// streams are the routes of what comes bit by bit.
+var streams = []*Route{Follow, Stream, FollowStream}
+
+// The routes that answer with server-sent events, and that of the pages of a stream.
+var (
+	Follow = &Route{
+		Name: "followRun", About: "The events of a run as they come, until it has ended.", Method: http.MethodGet, Path: "runs/{id}/follow", Role: admin.RoleViewer,
+		Query: append([]Param{
+			fromParam, {Name: "type", About: "any of them", Type: "string", Many: true, Enum: admin.EventTypes},
+			{Name: "name", About: "events about what is called so, such as a step or a topic", Type: "string"},
+			{Name: "key", About: "events about what has this key, or one below it", Type: "string"},
+			{Name: "entity", About: "events about the entity of this id", Type: "string"},
+		}, paceParams...),
+		Out: reflect.TypeFor[admin.Event](), Status: http.StatusOK, Holds: true, Stream: true,
+	}
+	Stream = &Route{
+		Name: "readStream", About: "A page of a stream that a run writes.", Method: http.MethodGet, Path: "runs/{id}/streams/{name}", Role: admin.RolePayloads,
+		Query: []Param{fromChunk, {Name: "limit", About: "of chunks; 256 if it is not given, at most 1,000", Type: "integer"}},
+		Out:   reflect.TypeFor[admin.ChunkPage](), Status: http.StatusOK,
+	}
+	FollowStream = &Route{
+		Name: "followStream", About: "The chunks of a stream as they come, until no more can.", Method: http.MethodGet, Path: "runs/{id}/streams/{name}/follow", Role: admin.RolePayloads,
+		Query: append([]Param{fromChunk}, paceParams...), Out: reflect.TypeFor[admin.Chunk](), Status: http.StatusOK, Holds: true, Stream: true,
+	}
+)
+
+var fromChunk = Param{Name: "from", About: "number of the first chunk; the first that is kept if it is not given", Type: "integer"}
+
+// The bounds of a Pace.
+const (
+	maxBatch     = 1000
+	maxDelay     = time.Second
+	usualBatch   = 100
+	usualDelay   = 25 * time.Millisecond
+	batchIsWrong = "give a number from 1 to 1000"
+)
+
+var paceParams = []Param{
+	{Name: "batch", About: "how many are sent at once at most; 100 if it is not given, at most 1,000", Type: "integer"},
+	{Name: "delay", About: "how long one waits for others to be sent with it, as 25ms, which it is if it is not given; at most 1s", Type: "string"},
+}
+
+// Pace says when what has come is sent: once there are Batch, or after Delay.
+type Pace struct {
+	Batch int
+	Delay time.Duration
+}
+
+// ReadPace reads the paceParams.
+func ReadPace(q *Query) Pace {
+	p := Pace{Batch: usualBatch, Delay: usualDelay}
+	if q.Text("batch") != "" {
+		if p.Batch = q.Number("batch"); p.Batch < 1 || p.Batch > maxBatch {
+			q.fail(fmt.Sprintf("batch is %q", q.Text("batch")), batchIsWrong)
+		}
+	}
+	if q.Text("delay") != "" {
+		p.Delay = q.Duration("delay", maxDelay)
+	}
+	return p
+}
+
+// EventQuery writes a filter of events.
+func EventQuery(f admin.EventFilter) url.Values {
+	w := written{}
+	w.seq("from", f.From)
+	w.add("type", f.Types...)
+	w.text("name", f.Name)
+	w.text("key", f.Key)
+	w.text("entity", f.Entity)
+	return url.Values(w)
+}
+
+// ReadEventFilter reads what EventQuery writes.
+func ReadEventFilter(q *Query) admin.EventFilter {
+	return admin.EventFilter{From: q.Seq("from"), Types: q.values["type"], Name: q.Text("name"), Key: q.Text("key"), Entity: q.Text("entity")}
+}
+
+// PageQuery writes where a page of events or chunks begins, and how many it has at most.
+func PageQuery(from uint64, limit int) url.Values {
+	w := written{}
+	w.seq("from", from)
+	w.number("limit", limit)
+	return url.Values(w)
+}
+
+func (w written) seq(name string, n uint64) {
+	if n != 0 {
+		w.add(name, strconv.FormatUint(n, 10))
+	}
+}

@@ -1,0 +1,215 @@
+package remote
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
+)
+
+// Follow is part of admin.Service. The first connection must work; from then on an outage is waited for.
+func (s *Service) Follow(ctx context.Context, ref string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
+		r, err := s.Run(ctx, ref) // the workflow id could be another run's by the next connection
+		if err != nil {
+			yield(admin.Event{}, err)
+			return
+		}
+		n := &numbered[admin.Event]{
+			what: "follow run " + ref, lag: admin.LagError{Run: r.ID}, next: max(f.From, 1), number: func(e *admin.Event) uint64 { return e.Seq }, yield: yield,
+		}
+		s.follow(ctx, n.what, call{route: route.Follow, path: []string{r.ID}, query: route.EventQuery(f)}, n)
+	}
+}
+
+// FollowStream is part of admin.Service. The first connection must work; from then on an outage is waited for.
+func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[admin.Chunk, error] {
+	return func(yield func(admin.Chunk, error) bool) {
+		page, err := s.Stream(ctx, ref, name, from, 1)
+		if err != nil {
+			yield(admin.Chunk{}, err)
+			return
+		}
+		n := &numbered[admin.Chunk]{
+			what: "follow stream " + name, lag: admin.LagError{Run: page.Run, Stream: name}, next: from, number: func(c *admin.Chunk) uint64 { return c.Index }, yield: yield,
+		}
+		s.follow(ctx, n.what, call{route: route.FollowStream, path: []string{page.Run, name}, query: route.PageQuery(from, 0)}, n)
+	}
+}
+
+// Stream is part of admin.Service.
+func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, limit int) (admin.ChunkPage, error) {
+	return get[admin.ChunkPage](ctx, s, call{route: route.Stream, path: []string{ref, name}, query: route.PageQuery(from, limit)})
+}
+
+// The times between two connections.
+const (
+	firstDelay = 50 * time.Millisecond
+	lastDelay  = 5 * time.Second
+)
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// passing reports whether an error may be gone when the run is followed again.
+func passing(err error) bool {
+	if _, ok := errors.AsType[*admin.LagError](err); ok {
+		return false
+	}
+	p, ok := errors.AsType[*admin.Problem](err)
+	return !ok || p.Code == admin.CodeFailed || p.Code == admin.CodeInterrupted || p.Code == admin.CodeTimeout || p.Code == admin.CodeBusy
+}
+
+// reader takes the messages of a stream.
+type reader interface {
+	// got takes a message. done: the reader has had enough.
+	got(kind, data string) (done bool, err error)
+	// fail takes the error with which the following ends.
+	fail(err error)
+}
+
+// follow follows by as many connections as it takes, each of which goes on after the last message that was read. what is
+// done, for errors.
+func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
+		at := c.last
+		end, err := s.connect(ctx, &c, to)
+		switch {
+		case end:
+			return
+		case ctx.Err() != nil:
+			to.fail(fmt.Errorf("%s: %w", what, ctx.Err()))
+			return
+		case err != nil && !passing(err):
+			to.fail(err)
+			return
+		case c.last != at: // it works: the delay is for servers that do not
+			delay = firstDelay / 2
+			continue
+		}
+		if pause(ctx, delay) != nil {
+			to.fail(fmt.Errorf("%s: %w", what, ctx.Err()))
+			return
+		}
+	}
+}
+
+// connect follows until the connection ends. end: there is no more to come, or the reader has had enough.
+func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(s.cfg.Silence, cancel)
+	defer silence.Stop()
+	answer, err := s.send(ctx, *c)
+	if err != nil {
+		return false, err
+	}
+	defer answer.Body.Close()
+	var id, kind, data string
+	for lines := bufio.NewReader(answer.Body); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil { // what has come of a message is dropped: it comes again
+			return false, cut(err)
+		}
+		silence.Reset(s.cfg.Silence)
+		line = strings.TrimRight(line, "\r\n")
+		if line != "" {
+			name, value, _ := strings.Cut(line, ":")
+			value = strings.TrimPrefix(value, " ")
+			switch name {
+			case "id":
+				id = value
+			case "event":
+				kind = value
+			case "data":
+				data = value
+			}
+			continue
+		}
+		switch kind {
+		case "": // a comment
+		case "end":
+			return true, nil
+		default:
+			if end, err = to.got(kind, data); end || err != nil {
+				return end, err
+			}
+		}
+		c.last = cmp.Or(id, c.last)
+		id, kind, data = "", "", ""
+	}
+}
+
+// cut says of a connection that has ended without an end that it was cut.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// numbered is the reader of what has numbers.
+type numbered[T any] struct {
+	what   string
+	lag    admin.LagError // without where
+	next   uint64         // the least number that was not got
+	number func(*T) uint64
+	yield  func(T, error) bool
+}
+
+func (n *numbered[T]) fail(err error) {
+	var none T
+	n.yield(none, err)
+}
+
+func (n *numbered[T]) got(kind, data string) (done bool, err error) {
+	switch kind {
+	case "problem":
+		var p admin.Problem
+		if err := n.decode(data, &p); err != nil {
+			return false, err
+		}
+		return false, &p
+	case "lag":
+		lag := n.lag
+		if err := n.decode(data, &lag.Lag); err != nil {
+			return false, err
+		}
+		return false, &lag
+	case "event":
+		var one T
+		if err := n.decode(data, &one); err != nil {
+			return false, err
+		}
+		if n.number(&one) < n.next { // it was got before
+			return false, nil
+		}
+		n.next = n.number(&one) + 1
+		return !n.yield(one, nil), nil
+	}
+	return false, nil // what a newer server says
+}
+
+func (n *numbered[T]) decode(data string, into any) error {
+	if err := json.Unmarshal([]byte(data), into); err != nil {
+		return fmt.Errorf("%s: %w", n.what, err)
+	}
+	return nil
+}
