@@ -17,7 +17,7 @@ var durableOps = strings.Fields(`
 	Rand UUID Record Sleep SleepUntil Version WithTimeout WithDeadline
 	(Ask).Handle (Child).Cancel (Child).Started (Future).Get (Graph).Run
 	(Definition).Child (Definition).StartChild (Definition).ContinueAsNew
-	(Hook).Open (OpenHook).Receive (OpenHook).Dispose (Stream).Write (Stream).Close
+	(Hook).Open (OpenHook).Receive (OpenHook).Answer (OpenHook).Dispose (Stream).Write (Stream).Close
 	(Topic).Receive (Topic).TryReceive (Topic).SendFrom (Value).Set
 	StatusOf (Value).GetFrom (Value).WaitFrom (Stream).ReadFrom
 `)

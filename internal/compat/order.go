@@ -433,7 +433,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 		}
 	case "hook":
 		o.values(old, now, breaks, "hook.token")
-	case "set", "send":
+	case "set", "send", "answer":
 		o.values(old, now, breaks, "value.set")
 	case "sleep":
 		if old.Text != now.Text {

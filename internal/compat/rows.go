@@ -71,9 +71,9 @@ var Rows = []Row{
 
 	{"declared.renamed", "a topic, hook, value, stream or ask renamed", Breaks, "logs and senders have the name", "keep the name, which need not be that of the variable"},
 	{"declared.type", "its type", Care, "messages that were not read, and readers", ""},
-	{"effect", "Set, Write, Open, Dispose, SendFrom, Record, StatusOf, GetFrom, WaitFrom, ReadFrom added or removed", Breaks, "they make records", "change it under workflow.Version"},
+	{"effect", "Set, Write, Open, Dispose, Answer, SendFrom, Record, StatusOf, GetFrom, WaitFrom, ReadFrom added or removed", Breaks, "they make records", "change it under workflow.Version"},
 	{"read.kind", "GetFrom ↔ WaitFrom", Care, "it fits if the value was set", ""},
-	{"value.set", "another constant set or sent", Breaks, "it is compared by value", "change it under workflow.Version"},
+	{"value.set", "another constant set, sent or answered", Breaks, "it is compared by value", "change it under workflow.Version"},
 	{"hook.token", "the token of a hook", Breaks, "it is compared by value", "change it under workflow.Version"},
 	{"chunk", "another chunk written to a stream; another function of Record", Safe, "not compared", ""},
 	{"op.quiet", "TryReceive, Handle, Compensate, a deferred step added", Care, "no record until it matters", ""},

@@ -103,7 +103,7 @@ const (
 // Kinds of ops that put a record into the log when a run comes to them.
 var recorded = map[string]bool{
 	"step": true, "child": true, "sleep": true, "receive": true, "select": true, "set": true, "write": true, "close": true,
-	"hook": true, "dispose": true, "send": true, "record": true, "read": true, "timeout": true, "cancel child": true,
+	"hook": true, "dispose": true, "answer": true, "send": true, "record": true, "read": true, "timeout": true, "cancel child": true,
 }
 
 // Recorded reports whether the log of every run that passes the op has a record of it.

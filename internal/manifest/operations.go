@@ -101,7 +101,7 @@ func init() {
 		"After": (*walker).after, "Select": (*walker).selectOne,
 		"Topic.Name": field("name"), "Hook.Name": field("name"), "Value.Name": field("name"), "Ask.Name": field("name"), "Stream.Name": field("name"),
 		"Topic.SendFrom": does("send", true), "Value.Set": does("set", true), "Stream.Write": does("write", false), "Stream.Close": does("close", false),
-		"Hook.Open": (*walker).openHook, "OpenHook.Token": field("token"), "OpenHook.Dispose": does("dispose", false),
+		"Hook.Open": (*walker).openHook, "OpenHook.Token": field("token"), "OpenHook.Dispose": does("dispose", false), "OpenHook.Answer": does("answer", true),
 		"Ask.Handle": (*walker).handle, "CloseAsks": (*walker).closeAsks,
 		"Compensate": (*walker).compensate, "Version": (*walker).version, "Record": (*walker).record,
 		"Other": (*walker).otherRun, "StatusOf": reads(""), "Value.GetFrom": reads("get"), "Value.WaitFrom": reads("wait"), "Stream.ReadFrom": reads(""),

@@ -123,6 +123,7 @@ func exampleEvents() map[event.Type]event.Event {
 	all[event.StreamWritten] = event.Event{Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Item: item}
 	all[event.StreamClosed] = event.Event{Name: "tokens", Key: "fulfil/close.tokens#1"}
 	all[event.HookMissed] = event.Event{Item: item, Token: "order-42/paid"}
+	all[event.HookAnswered] = event.Event{Name: "paid", Key: string(item), Token: "order-42/paid", Payload: json.RawMessage(`{"status":200}`)}
 	all[event.AskReceived] = event.Event{Ref: 7, Since: at(0), Name: "set-limit", Item: item, Payload: json.RawMessage(`100`)}
 	all[event.AskAccepted] = event.Event{Ref: 7, Since: at(0), Name: "set-limit", Item: item, Payload: json.RawMessage(`100`)}
 	all[event.AskAnswered] = event.Event{Ref: 4, Since: created, Key: string(item), Payload: json.RawMessage(`50`), Failure: declined()}
@@ -197,7 +198,8 @@ func exampleLogs() map[string][]event.Event {
 			event.Event{Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 1, Item: "item-1"},
 			named(event.StreamClosed, "close.tokens"),
 			event.Event{Type: event.RunCompleted}),
-		"heard": heardLog(),
+		"heard":    heardLog(),
+		"answered": answeredLog(),
 		"limited": numbered(created,
 			event.Event{Type: event.ResourceWait, From: at(-time.Second), Uses: []event.Use{{Limit: "customer", Key: "c-7", Weight: 1}}},
 			started, child("renders"),
@@ -278,6 +280,16 @@ func heardLog() []event.Event {
 		event.Event{Type: event.AskAccepted, Name: "set-limit", Item: "item-3", Payload: json.RawMessage(`100`)},
 		event.Event{Type: event.AskRefused, Ref: 7, Key: "item-2", Failure: declined()},
 		event.Event{Type: event.AskAnswered, Ref: 8, Key: "item-3", Payload: json.RawMessage(`50`)},
+		event.Event{Type: event.RunCompleted})
+}
+
+// answeredLog is that of a run that has answered what came to its hook, after it had closed it.
+func answeredLog() []event.Event {
+	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()}, event.Event{Type: event.RunStarted, By: "worker-1"},
+		event.Event{Type: event.HookCreated, Name: "paid", Key: "fulfil/hook.paid#1", Token: "order-42/paid", Meta: json.RawMessage(`{"respondMs":5000}`)},
+		event.Event{Type: event.HookReceived, Ref: 3, Item: "item-1", Payload: json.RawMessage(`{"cents":1999}`)},
+		event.Event{Type: event.HookDisposed, Ref: 3, Token: "order-42/paid"},
+		event.Event{Type: event.HookAnswered, Name: "paid", Key: "item-1", Token: "order-42/paid", Payload: json.RawMessage(`{"json":{"ok":true}}`)},
 		event.Event{Type: event.RunCompleted})
 }
 

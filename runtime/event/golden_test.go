@@ -165,6 +165,7 @@ func TestGolden_LogsLeadToTheirStatus(t *testing.T) {
 		"log_controlled": event.StatusFailed,
 		"log_streaming":  event.StatusCompleted,
 		"log_heard":      event.StatusCompleted,
+		"log_answered":   event.StatusCompleted,
 		"log_limited":    event.StatusCompleted,
 		"log_gathered":   event.StatusRunning,
 		"log_pending":    event.StatusCompleted,

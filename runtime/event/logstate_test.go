@@ -45,6 +45,7 @@ func TestLogState_TellsWhatTheLogTells(t *testing.T) {
 		"controlled": {10, event.StateFailed, start, at(2 * time.Second), at(9 * time.Second), at(9 * time.Second), event.RunFailed, declined(), "", false, ""},
 		"limited":    {7, event.StateCompleted, start, at(2 * time.Second), at(6 * time.Second), at(6 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"streaming":  {6, event.StateCompleted, start, at(time.Second), at(5 * time.Second), at(5 * time.Second), event.RunCompleted, nil, "", false, ""},
+		"answered":   {7, event.StateCompleted, start, at(time.Second), at(6 * time.Second), at(6 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"heard":      {11, event.StateCompleted, start, at(time.Second), at(10 * time.Second), at(10 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"parent":     {15, event.StateCompleted, start, at(time.Second), at(14 * time.Second), at(14 * time.Second), event.RunCompleted, nil, "", false, ""},
 	}

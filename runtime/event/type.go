@@ -79,6 +79,9 @@ const (
 	// came, or whose code cannot read it: nobody takes it. Item, Token, Failure (why it
 	// cannot be read).
 	HookMissed Type = 34
+	// HookAnswered answers a payload that a hook has received, for a sender that waits for it. Name (of the
+	// hook), Key (the Item of the payload), Token, Payload (the answer).
+	HookAnswered Type = 35
 
 	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.
 	MessageReceived Type = 40
@@ -219,6 +222,7 @@ var types = map[Type]typeInfo{
 	HookDisposed:    {"hook_disposed", EntityHook, false},
 	HookConflict:    {"hook_conflict", EntityHook, false},
 	HookMissed:      {"hook_missed", EntityNone, false},
+	HookAnswered:    {"hook_answered", EntityNone, false},
 	MessageReceived: {"message_received", EntityNone, false},
 	ValueRecorded:   {"value_recorded", EntityNone, false},
 

@@ -33,7 +33,7 @@ var vocabulary = map[event.Type]struct {
 	52: {"child_cancel_requested", event.EntityChild, false}, 53: {"child_completed", event.EntityChild, false},
 	54: {"child_failed", event.EntityChild, false}, 55: {"child_cancelled", event.EntityChild, false},
 	64: {"stream_written", event.EntityNone, false}, 65: {"stream_closed", event.EntityNone, false},
-	34: {"hook_missed", event.EntityNone, false},
+	34: {"hook_missed", event.EntityNone, false}, 35: {"hook_answered", event.EntityNone, false},
 	60: {"value_set", event.EntityNone, false}, 61: {"values_kept", event.EntityNone, false},
 	70: {"ask_received", event.EntityAsk, true}, 71: {"ask_accepted", event.EntityAsk, true},
 	72: {"ask_answered", event.EntityAsk, false}, 73: {"ask_refused", event.EntityAsk, false},

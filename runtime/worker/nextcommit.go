@@ -367,7 +367,7 @@ func progress(events []event.Event) bool {
 			return e.Failure == nil || e.Failure.Code != event.CodeStopped
 		case event.StepPending, event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
 			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
-			event.StreamWritten, event.StreamClosed, event.HookCreated, event.HookReceived, event.HookDisposed,
+			event.StreamWritten, event.StreamClosed, event.HookCreated, event.HookReceived, event.HookDisposed, event.HookAnswered,
 			event.AskReceived, event.AskAccepted, event.AskAnswered:
 			return true
 		}

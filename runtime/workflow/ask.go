@@ -171,28 +171,36 @@ var errUnanswered = errors.New("the run has ended without answering")
 // ask delivers the question and waits for the answer. One with a key may have been
 // answered before.
 func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*effects.Answer, error) {
-	page, err := a.page(ctx, store.ReadStream{Limit: -1})
-	if err != nil {
-		return nil, err
-	}
-	a.next = page.Last + 1
-	if keyed {
-		a.next = 1
-		if err := a.read(ctx); err != nil || a.found != nil {
-			return a.found, err
-		}
+	if err := a.begin(ctx, keyed); err != nil || a.found != nil {
+		return a.found, err
 	}
 	refused := a.c.deliverAgain(ctx, a.run, store.Item{ID: a.id, Scope: store.ScopeChain}, question)
 	if refused != nil && !errors.Is(refused, ErrRunTerminal) {
 		return nil, refused
 	}
+	return a.await(ctx, refused == nil)
+}
+
+// begin notes from where on an answer can come. That to a question with a key may be there.
+func (a *asking) begin(ctx context.Context, keyed bool) error {
+	if keyed {
+		a.next = 1
+		return a.read(ctx)
+	}
+	page, err := a.page(ctx, store.ReadStream{Limit: -1})
+	a.next = page.Last + 1
+	return err
+}
+
+// await waits for the answer. refusable: a question of which nothing is left was delivered, and so it was refused.
+func (a *asking) await(ctx context.Context, refusable bool) (*effects.Answer, error) {
 	for {
 		if err := a.read(ctx); err != nil || a.found != nil {
 			return a.found, err
 		}
 		if a.lost && (a.ended || !a.c.store.Clock().Now().Before(a.until)) {
 			a.lost = false
-			if err := a.lookBack(ctx, refused == nil); err != nil || a.found != nil {
+			if err := a.lookBack(ctx, refusable); err != nil || a.found != nil {
 				return a.found, err
 			}
 		}

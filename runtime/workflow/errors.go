@@ -42,7 +42,7 @@ var (
 	ErrHookNotFound = errors.New("workflow: hook not found")
 	// ErrHookDisposed: the hook with this token is closed.
 	ErrHookDisposed = errors.New("workflow: hook is closed")
-	// ErrHookAnswered: the hook of a step has accepted another outcome before.
+	// ErrHookAnswered: the hook of a step has accepted another outcome before, or the payload of a hook was answered before.
 	ErrHookAnswered = errors.New("workflow: hook was answered by somebody else before")
 )
 

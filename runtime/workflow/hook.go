@@ -48,6 +48,9 @@ type hookOptions struct {
 	token string
 	own   bool
 	meta  *HookMeta
+	// respond is how long a request waits for an answer; nil: it does not.
+	respond *time.Duration
+	keep    []string // headers
 }
 
 // Token opens a hook with a token of your choice instead of an unguessable one:
@@ -87,11 +90,11 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	meta, err := o.meta.encode(h.name)
+	meta, err := h.meta(&o)
 	if err != nil {
 		return nil, fmt.Errorf("open hook %s: %w", h.name, err)
 	}
-	spec := replay.HookSpec{Name: h.name, Token: o.token, Shape: shape.Of(reflect.TypeFor[T]()), Meta: meta, Check: func(payload []byte) error {
+	spec := replay.HookSpec{Name: h.name, Token: o.token, Shape: h.shape(), Meta: meta, Answers: o.respond != nil, Check: func(payload []byte) error {
 		var v T
 		return decode(h.what(), payload, &v)
 	}}
@@ -118,8 +121,29 @@ func (h Hook[T]) ofStep(opts []HookOption) (attempt.Hook, error) {
 	if o.own {
 		return attempt.Hook{}, badToken(o.token, "is of the program's own, and an attempt of a step has one that the runtime makes")
 	}
-	meta, err := o.meta.encode(h.name)
-	return attempt.Hook{Name: h.name, Shape: shape.Of(reflect.TypeFor[T]()), Meta: meta}, err
+	if o.respond != nil {
+		return attempt.Hook{}, &InvalidError{What: "option RespondWith of hook " + h.name, Value: o.respond.String(), Reason: "is for hooks that the code of a workflow opens: what a step has opened is not answered"}
+	}
+	meta, err := h.meta(&o)
+	return attempt.Hook{Name: h.name, Shape: h.shape(), Meta: meta}, err
+}
+
+// meta returns the stored form of what the options say of the hook.
+func (h Hook[T]) meta(o *hookOptions) ([]byte, error) {
+	web, err := o.web(h.name, reflect.TypeFor[T]() == reflect.TypeFor[HookRequest]())
+	if err != nil {
+		return nil, err
+	}
+	return o.meta.encode(h.name, web)
+}
+
+// shape returns the stored form of the shape of payloads.
+func (h Hook[T]) shape() []byte {
+	t := reflect.TypeFor[T]()
+	if t == reflect.TypeFor[HookRequest]() {
+		t = reflect.TypeFor[storedRequest]()
+	}
+	return shape.Of(t)
 }
 
 // openOwn opens a hook with a token of the user's own.

@@ -38,10 +38,19 @@ const MaxHookMeta = 64 << 10
 // and fits their logs.
 func Describe(m HookMeta) HookOption { return func(o *hookOptions) { o.meta = &m } }
 
+// hookRecord is the stored form of a description.
+type hookRecord struct {
+	HookMeta
+	hookWeb
+}
+
 // encode returns the stored form; nil: there is nothing to say. The error is an *InvalidError.
-func (m *HookMeta) encode(hook string) ([]byte, error) {
+func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 	if m == nil {
-		return nil, nil
+		if !web.says() {
+			return nil, nil
+		}
+		m = &HookMeta{}
 	}
 	what := func(part string) string { return part + " of hook " + hook }
 	err := errors.Join(store.CheckName(what("title"), m.Title), store.CheckText(what("description"), m.Description, MaxHookMeta))
@@ -59,7 +68,7 @@ func (m *HookMeta) encode(hook string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(m)
+	data, err := json.Marshal(hookRecord{*m, web})
 	switch {
 	case err != nil:
 		return nil, &InvalidError{What: what("description"), Value: m.Title, Reason: err.Error()}
@@ -78,6 +87,11 @@ type HookInfo struct {
 	Run    RunID // that has opened it
 	Closed bool  // nothing is accepted any more
 	Meta   HookMeta
+	// Respond is how long a request waits for an answer, see [RespondWith]; 0: it does not.
+	Respond time.Duration
+	// Request says that the hook takes requests as they are, see [HookRequest], and Headers which headers it keeps.
+	Request bool
+	Headers []string
 	// Attempt is that of the step which has opened it, see step.Later, and Due when that times
 	// out; 0: the code of the workflow has opened it.
 	Attempt int
@@ -93,39 +107,35 @@ type HookInfo struct {
 // a hook that is closed it says so. Errors: one that matches ErrHookNotFound, as for [Hook.Send]. An
 // outage of the store is waited for; ctx limits how long.
 func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
-	run, err := c.holder(ctx, token)
+	h, err := c.openHook(ctx, token, 2)
 	if err != nil {
 		return HookInfo{}, fmt.Errorf("get hook: %w", err)
 	}
-	page, err := c.readHook(ctx, run, token, 2)
-	if err != nil {
-		return HookInfo{}, fmt.Errorf("get hook: %w", err)
+	info := HookInfo{Hook: h.state.Name, Token: token, Run: h.run, Closed: h.closed || h.ended}
+	if h.state.Step != nil {
+		info.Attempt, info.Due = h.state.Step.Attempt, h.state.Step.Due
 	}
-	n := len(page.Chunks)
-	state, err := effects.DecodeHook(page.Chunks[n-1].Body)
-	if err != nil {
-		return HookInfo{}, fmt.Errorf("get hook of run %s: %w", run, err)
-	}
-	info := HookInfo{Hook: state.Name, Token: token, Run: run, Closed: page.Closed || page.Ended}
-	if state.Step != nil {
-		info.Attempt, info.Due = state.Step.Attempt, state.Step.Due
-	}
-	if n > 1 {
-		if info.Meta, err = decodeMeta(page.Chunks[0].Body); err != nil {
-			return info, fmt.Errorf("get hook of run %s: %w", run, err)
-		}
+	if err := info.describe(h.meta); err != nil {
+		return info, fmt.Errorf("get hook of run %s: %w", h.run, err)
 	}
 	return info, nil
 }
 
-func decodeMeta(data []byte) (m HookMeta, err error) {
+// describe takes in the stored form of a description.
+func (i *HookInfo) describe(data []byte) error {
+	r, err := decodeRecord(data)
+	i.Meta, i.Respond, i.Request, i.Headers = r.HookMeta, r.respond(), r.Request, r.Keep
+	return err
+}
+
+func decodeRecord(data []byte) (r hookRecord, err error) {
 	if len(data) == 0 {
-		return m, nil
+		return r, nil
 	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		return m, fmt.Errorf("decode the description of a hook: %w: %w", err, event.ErrCorrupt)
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("decode the description of a hook: %w: %w", err, event.ErrCorrupt)
 	}
-	return m, nil
+	return r, nil
 }
 
 // readHook reads the last chunks that say how the hook of a run stands; there is at least one.
@@ -208,7 +218,7 @@ func openHooks(run RunID, events []event.Event) (all []HookInfo, remote []RunID,
 			continue
 		}
 		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: o.Key, OpenedAt: e.Time, Attempt: e.Attempt, Due: e.Due}
-		if info.Meta, err = decodeMeta(e.Meta); err != nil {
+		if err = info.describe(e.Meta); err != nil {
 			return all, nil, err
 		}
 		all = append(all, info)

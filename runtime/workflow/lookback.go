@@ -12,7 +12,7 @@ import (
 
 // lookBack searches the logs of the chain for an answer that is not published any
 // more. A question that was delivered and left no trace was refused.
-func (a *asking) lookBack(ctx context.Context, delivered bool) error {
+func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 	known := false
 	run, err := a.first(ctx)
 	for err == nil && run != "" && a.found == nil {
@@ -20,7 +20,7 @@ func (a *asking) lookBack(ctx context.Context, delivered bool) error {
 		run, here, err = a.search(ctx, run)
 		known = known || here
 	}
-	if err != nil || a.found != nil || known || !delivered {
+	if err != nil || a.found != nil || known || !refusable {
 		return err
 	}
 	if err := a.read(ctx); err != nil || a.found != nil {
@@ -71,7 +71,7 @@ func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool,
 		switch {
 		case e.Type == event.RunContinued:
 			next = e.Next
-		case (e.Type == event.AskAnswered || e.Type == event.AskRefused) && e.Key == string(a.id):
+		case (e.Type == event.AskAnswered || e.Type == event.AskRefused || e.Type == event.HookAnswered) && e.Key == string(a.id):
 			a.found = &effects.Answer{ID: a.id, Payload: e.Payload, Failure: e.Failure, Refused: e.Type == event.AskRefused}
 		}
 	}

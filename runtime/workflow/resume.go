@@ -112,51 +112,75 @@ func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawM
 
 // openHook is a hook as a sender finds it.
 type openHook struct {
+	run    RunID
 	token  string
 	state  effects.HookState
+	meta   []byte // if it was asked for
 	closed bool
+	ended  bool // the run has
+}
+
+// openHook finds the hook of a token. With two chunks it reads what that says of itself, too.
+func (c *Client) openHook(ctx context.Context, token string, chunks int) (*openHook, error) {
+	run, err := c.holder(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	page, err := c.readHook(ctx, run, token, chunks)
+	if err != nil {
+		return nil, err
+	}
+	n := len(page.Chunks)
+	h := &openHook{run: run, token: token, closed: page.Closed, ended: page.Ended}
+	if n > 1 {
+		h.meta = page.Chunks[0].Body
+	}
+	if h.state, err = effects.DecodeHook(page.Chunks[n-1].Body); err != nil {
+		return nil, fmt.Errorf("run %s: %w", run, err)
+	}
+	return h, nil
 }
 
 // sendToHook delivers a payload, or a failure; an empty name stands for any hook.
 func (c *Client) sendToHook(ctx context.Context, name, token string, e *event.Event, opts []SendOption) error {
-	run, err := c.holder(ctx, token)
+	h, err := c.openHook(ctx, token, 1)
 	if err != nil {
 		return err
 	}
-	page, err := c.readHook(ctx, run, token, 1)
-	if err != nil {
-		return err
-	}
-	state, err := effects.DecodeHook(page.Chunks[0].Body)
-	e.Token = token
-	switch was := state.Name; {
-	case err != nil:
-		return fmt.Errorf("run %s: %w", run, err)
-	case name != "" && was != name:
+	if was := h.state.Name; name != "" && was != name {
 		return fmt.Errorf("the token is one of hook %s: %w", was, ErrHookNotFound)
-	case e.Failure != nil && state.Step == nil:
-		return &InvalidError{What: "hook", Value: state.Name, Reason: "was opened by the code of a workflow, and takes payloads only: only what a step has opened can fail"}
-	case e.Failure == nil:
-		if err := shape.Check(state.Shape, e.Payload); err != nil {
-			return &PayloadError{What: "payload of hook " + state.Name, Err: err}
-		}
-	}
-	if state.Step != nil {
-		return c.finishStep(ctx, run, &openHook{token: token, state: state, closed: page.Closed}, e, opts)
 	}
 	id, keyed := itemOf("hook "+token, opts)
+	return c.deliverToHook(ctx, h, id, keyed, e, opts)
+}
+
+// deliverToHook delivers a payload, or a failure, to a hook that was found.
+func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID, keyed bool, e *event.Event, opts []SendOption) error {
+	run := h.run
+	e.Token = h.token
 	switch {
-	case !page.Closed:
+	case e.Failure != nil && h.state.Step == nil:
+		return &InvalidError{What: "hook", Value: h.state.Name, Reason: "was opened by the code of a workflow, and takes payloads only: only what a step has opened can fail"}
+	case e.Failure == nil:
+		if err := shape.Check(h.state.Shape, e.Payload); err != nil {
+			return &PayloadError{What: "payload of hook " + h.state.Name, Err: err}
+		}
+	}
+	if h.state.Step != nil {
+		return c.finishStep(ctx, run, h, e, opts)
+	}
+	switch {
+	case !h.closed:
 	case !keyed:
 		return fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
-	case !page.Ended: // else Deliver knows what was accepted
+	case !h.ended: // else Deliver knows what was accepted
 		there, err := c.received(ctx, run, id)
 		if !there && err == nil {
 			err = fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
 		}
 		return err
 	}
-	err = c.deliverAgain(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e)
+	err := c.deliverAgain(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e)
 	switch {
 	case errors.Is(err, ErrRunTerminal):
 		return fmt.Errorf("the hook of run %s: %w: %w", run, ErrHookDisposed, err)

@@ -92,7 +92,7 @@ func Publications(state *event.LogState, e *event.Event) []store.Publication {
 	case event.HookCreated, event.StepHookCreated:
 		// The run, or one that it continues, may have had a hook of that token before.
 		return openHook(e)
-	case event.AskAnswered:
+	case event.AskAnswered, event.HookAnswered:
 		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
 	case event.AskRefused:
 		return []store.Publication{Refusal(event.ItemID(e.Key), e.Failure)}

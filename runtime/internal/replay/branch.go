@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -26,9 +27,10 @@ type Branch struct {
 	waitsFor, waitsForKey string
 	awaits                awaits
 
-	makes   *Promise       // what it resolves; nil: nothing
-	answers bool           // a question
-	failed  *event.Failure // of an operation that returns no error: it ends the run
+	makes   *Promise         // what it resolves; nil: nothing
+	answers bool             // a question
+	taken   map[*Hook]*taken // what it has received last, from hooks that answer; nil: nothing
+	failed  *event.Failure   // of an operation that returns no error: it ends the run
 
 	place    node[Branch] // among the open branches
 	runnable node[Branch] // among those that can go on
@@ -161,7 +163,8 @@ func (o *ordinals) next(name string) int {
 // are opened in one place share the trace of it.
 func (b *Branch) Open(path string, at *Trace, f func(*Branch)) {
 	b.enter()
-	b.run.open(path, f).opened = at
+	nb := b.run.open(path, f)
+	nb.opened, nb.taken = at, maps.Clone(b.taken)
 }
 
 // Now returns the time of the event that the code reacts to.

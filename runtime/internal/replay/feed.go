@@ -14,7 +14,7 @@ func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
 		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet,
-		event.HookCreated, event.HookDisposed, event.HookConflict, event.AskAnswered, event.AskRefused:
+		event.HookCreated, event.HookDisposed, event.HookConflict, event.HookAnswered, event.AskAnswered, event.AskRefused:
 		return true
 	case event.StreamWritten, event.StreamClosed:
 		return e.Key != "" && e.Attempt == 0 // else a step or an earlier run did it

@@ -34,6 +34,14 @@ type HookSpec struct {
 	Meta  []byte // what it says of itself; a replay does not compare it
 	// Check says why a payload cannot be read as what the code wants; nil: any can.
 	Check func(payload []byte) error
+	// Answers lets branches know what they have received last, for [Branch.AnswerHook].
+	Answers bool
+}
+
+// taken is a payload that a branch has received. The branches that it opens after that share it.
+type taken struct {
+	item     event.ItemID
+	answered bool
 }
 
 // NewHook opens a hook. For an empty token secret makes one, once; the log keeps it.
@@ -122,7 +130,42 @@ func (h *Hook) shut() {
 // ErrClosed.
 func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, error) {
 	b.enter()
-	return b.receive(s, &h.topic, event.WaitHook, h.Name, due)
+	e, err := b.receive(s, &h.topic, event.WaitHook, h.Name, due)
+	b.took(h, e)
+	return e, err
+}
+
+// took takes note of a payload that the branch has received; nil: of none.
+func (b *Branch) took(h *Hook, e *event.Event) {
+	if e == nil || h == nil || !h.Answers {
+		return
+	}
+	if b.taken == nil {
+		b.taken = map[*Hook]*taken{}
+	}
+	b.taken[h] = &taken{item: e.Item}
+}
+
+// ErrAnswered is the end of an answer to a payload that was answered before.
+var ErrAnswered = errors.New("the payload was answered before")
+
+// AnswerHook answers the payload that the branch has received last from a hook, also one that is closed by now, or
+// else the one that the branch which has opened this one had received then. A payload is answered once.
+func (b *Branch) AnswerHook(h *Hook, answer []byte) error {
+	b.enter()
+	t := b.taken[h]
+	switch {
+	case !h.Answers:
+		panic(&MisuseError{"workflow: Answer on hook " + h.Name + ", for whose answers nobody waits: open it with workflow.RespondWith"})
+	case t == nil:
+		panic(&MisuseError{"workflow: Answer on hook " + h.Name + " in a branch that has received nothing from it: call it after Receive, or after a Select that its case has won"})
+	case t.answered:
+		return ErrAnswered
+	}
+	t.answered = true
+	asked := event.Event{Type: event.HookAnswered, Name: h.Name, Key: string(t.item), Token: h.Token, Payload: answer}
+	b.run.command(&asked, func(rec *event.Event) string { return sameJSON(rec.Payload, answer) })
+	return nil
 }
 
 // hookReceived gives a payload to its hook. While the run was paused the hook may

@@ -33,6 +33,7 @@ func (c *Case) inbox(r *Run) (*topic, event.WaitKind, string) {
 func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 	b.enter()
 	if i, msg, ok := b.ready(cases); ok {
+		b.took(cases[i].Hook, msg)
 		return i, msg, nil
 	}
 	if s.err != nil {
@@ -53,6 +54,7 @@ func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 	var got *event.Event
 	if message {
 		got = v.(*event.Event)
+		b.took(cases[won].Hook, got)
 	}
 	for i, op := range ops {
 		switch {

@@ -1,0 +1,175 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// HookRequest is an HTTP request that came to a hook by a public endpoint, such as that of package
+// admin/hooks. A hook of this type takes requests as they are, whatever their bodies hold:
+//
+//	var Stripe = workflow.NewHook[workflow.HookRequest]("stripe")
+//
+// A hook of any other type takes the body alone, which must be JSON of that type. Operators, and
+// [Client.SendToHook], send it in its JSON form: {"query":…,"header":…,"body":"…"}, with "bodyBase64" for a body that is no text.
+type HookRequest struct {
+	// Query has the parameters of the URL.
+	Query map[string][]string
+	// Header has Content-Type, if the request says it, and the headers that [KeepHeaders] lists, in the spelling
+	// of the list.
+	Header map[string][]string
+	// Body is the body, byte by byte, so that its signature can be checked.
+	Body []byte
+}
+
+// storedRequest is the stored form of a request.
+type storedRequest struct {
+	Query      map[string][]string `json:"query,omitempty"`
+	Header     map[string][]string `json:"header,omitempty"`
+	Body       string              `json:"body,omitempty"`
+	BodyBase64 []byte              `json:"bodyBase64,omitempty"`
+}
+
+// MarshalJSON returns the stored form.
+func (r HookRequest) MarshalJSON() ([]byte, error) {
+	s := storedRequest{Query: r.Query, Header: r.Header}
+	if utf8.Valid(r.Body) {
+		s.Body = string(r.Body)
+	} else {
+		s.BodyBase64 = r.Body
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON reads the stored form.
+func (r *HookRequest) UnmarshalJSON(data []byte) error {
+	var s storedRequest
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	*r = HookRequest{Query: s.Query, Header: s.Header, Body: []byte(s.Body)}
+	if len(s.BodyBase64) > 0 {
+		r.Body = s.BodyBase64
+	}
+	return nil
+}
+
+// MaxRespond bounds how long a request waits for an answer, see [RespondWith].
+const MaxRespond = 30 * time.Second
+
+// RespondWith opens a hook that answers with [OpenHook.Answer]: whoever sends a request to it waits for the answer,
+// but no longer than d after the payload was accepted; a request that was not answered by then is
+// told that it was accepted. d is more than 0 and at most MaxRespond, and counted in milliseconds.
+// Only hooks that the code of a workflow opens have it. It is recorded when the hook is opened, and not compared by a replay.
+func RespondWith(d time.Duration) HookOption { return func(o *hookOptions) { o.respond = &d } }
+
+// KeepHeaders opens a hook of [HookRequest] that takes these headers of requests, beside Content-Type. Values stay
+// in the log of the run: list what the code reads, such as the header with a signature. There are at most 32; Cookie cannot be one of them.
+func KeepHeaders(names ...string) HookOption {
+	return func(o *hookOptions) { o.keep = append(o.keep, names...) }
+}
+
+// contentType is the header that a hook always takes.
+const contentType = "Content-Type"
+
+// maxHeaders bounds how many headers a hook takes.
+const maxHeaders = 32
+
+// hookWeb is how a hook takes requests, as it is stored with its description.
+type hookWeb struct {
+	RespondMs int64    `json:"respondMs,omitempty"`
+	Request   bool     `json:"request,omitempty"`
+	Keep      []string `json:"keep,omitempty"`
+}
+
+func (w hookWeb) respond() time.Duration { return time.Duration(w.RespondMs) * time.Millisecond }
+
+// says reports whether there is something to store.
+func (w hookWeb) says() bool { return w.RespondMs > 0 || w.Request }
+
+// web returns how the hook takes requests. The error is an *InvalidError.
+func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
+	w := hookWeb{Request: request, Keep: o.keep}
+	if o.respond != nil {
+		if w.RespondMs = o.respond.Milliseconds(); w.RespondMs < 1 || *o.respond > MaxRespond {
+			return w, &InvalidError{What: "option RespondWith of hook " + hook, Value: o.respond.String(), Reason: fmt.Sprintf("is not between 1ms and %v", MaxRespond)}
+		}
+	}
+	if len(o.keep) > 0 && !request {
+		return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: strings.Join(o.keep, ", "), Reason: "is for hooks of workflow.HookRequest: others take the body alone"}
+	}
+	if len(o.keep) > maxHeaders {
+		return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: fmt.Sprint(len(o.keep)), Reason: fmt.Sprintf("lists more than %d headers", maxHeaders)}
+	}
+	for _, name := range o.keep {
+		if !headerName(name) || strings.EqualFold(name, "Cookie") {
+			return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: fmt.Sprintf("%.100q", name), Reason: "is no header that a hook can take: names have letters, digits, - and _"}
+		}
+	}
+	return w, nil
+}
+
+// headerName reports whether a text is the name of a header.
+func headerName(name string) bool {
+	return name != "" && len(name) <= store.MaxName && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
+
+// payload returns what a hook takes of a request. The error is a *PayloadError.
+func (w hookWeb) payload(l *limits, hook string, r *HookRequest) ([]byte, error) {
+	what := "payload of hook " + hook
+	if w.Request {
+		return l.encode(what, w.kept(r))
+	}
+	body := r.Body
+	if len(body) == 0 {
+		body = []byte("null")
+	}
+	if err := l.check(what, len(body), false); err != nil {
+		return nil, err
+	}
+	if err := validJSON(body); err != nil {
+		return nil, &PayloadError{What: what, Err: fmt.Errorf("the body is no JSON, and the hook takes nothing else: declare it as a hook of workflow.HookRequest: %w", err)}
+	}
+	return body, nil
+}
+
+// kept returns the request with those headers only that the hook takes. What is no UTF-8 in parameters and headers
+// is replaced: JSON has no other text.
+func (w hookWeb) kept(r *HookRequest) HookRequest {
+	k := HookRequest{Body: r.Body}
+	for name, values := range r.Query {
+		if k.Query == nil {
+			k.Query = map[string][]string{}
+		}
+		name = strings.ToValidUTF8(name, "\uFFFD")
+		k.Query[name] = append(k.Query[name], valid(values)...)
+	}
+	for _, name := range append(slices.Clone(w.Keep), contentType) {
+		for given, values := range r.Header {
+			if !strings.EqualFold(given, name) {
+				continue
+			}
+			if k.Header == nil {
+				k.Header = map[string][]string{}
+			}
+			k.Header[name] = valid(values)
+		}
+	}
+	return k
+}
+
+func valid(values []string) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = strings.ToValidUTF8(v, "\uFFFD")
+	}
+	return all
+}
