@@ -116,6 +116,7 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 	shim.BindWorkflow(w, order, run)
 	direct := admin.New(client)
 	admin.Register(w, direct)
+	release := bindStates(w)
 	shim.BindWorkflow(w, visit, func(ctx workflow.Context, _ string) (string, error) {
 		got, err := verdicts.Receive(ctx)
 		return string(got), err
@@ -124,6 +125,7 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	t.Cleanup(func() {
+		release()
 		stop()
 		if err := errors.Join(<-done, client.Close(), st.Close()); err != nil {
 			t.Error(err)

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"strconv"
+
 	"github.com/flowgen/flowgen/admin"
 )
 
@@ -52,13 +54,33 @@ func nextPage(q *request, cursor string) string {
 	return changed(q, "cursor", cursor)
 }
 
-// treeView is a run and those below it.
-type treeView struct{ admin.Tree }
+// runsPerTree is how many rows a page of a tree has.
+const runsPerTree = 100
+
+// treeView is a run and those below it, one page of them.
+type treeView struct {
+	admin.Tree
+	First, Of   int
+	Older, Next string // addresses of other pages
+}
 
 func treeTab(q *request, v *runView) (any, error) {
 	tree, err := q.service.Tree(q.ctx(), v.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &treeView{tree}, nil
+	t := &treeView{Tree: tree, Of: len(tree.Runs)}
+	first := int(number64(q.query.Get("row"), 0))
+	if first < 0 || first >= t.Of {
+		first = 0
+	}
+	last := min(first+runsPerTree, t.Of)
+	if t.First = first + 1; first > 0 {
+		t.Older = changed(q, "row", strconv.Itoa(max(first-runsPerTree, 0)))
+	}
+	if last < t.Of {
+		t.Next = changed(q, "row", strconv.Itoa(last))
+	}
+	t.Runs = tree.Runs[first:last]
+	return t, nil
 }

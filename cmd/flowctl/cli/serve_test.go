@@ -45,11 +45,17 @@ type server struct {
 // serve starts a process, and returns when it listens.
 func (s *shop) serve(listen string, args ...string) *server {
 	s.t.Helper()
+	return s.process(append([]string{"serve", "--store", s.url, "--listen", listen}, args...)...)
+}
+
+// process starts flowctl, and returns when it has said where it listens.
+func (s *shop) process(args ...string) *server {
+	s.t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &server{Cmd: exec.Command(program, append([]string{"serve", "--store", s.url, "--listen", listen}, args...)...)}
+	p := &server{Cmd: exec.Command(program, args...)}
 	p.Env = append(os.Environ(), isFlowctl+"=1")
 	var stderr bytes.Buffer
 	p.Stderr = &stderr

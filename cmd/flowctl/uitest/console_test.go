@@ -1,161 +1,17 @@
 package uitest_test
 
 import (
-	"context"
 	"fmt"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/flowgen/flowgen/admin"
-	"github.com/flowgen/flowgen/admin/admintest"
-	"github.com/flowgen/flowgen/admin/console"
-	"github.com/flowgen/flowgen/cmd/flowctl/uitest"
-	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
-	"github.com/flowgen/flowgen/redisstore"
-	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/sqlitestore"
 )
-
-// browserVariable makes the tests run that need a browser: make ui sets it.
-const browserVariable = "FLOWGEN_TEST_BROWSER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(browserVariable) == "" {
-		fmt.Println("these tests need a browser: make ui installs one, and sets", browserVariable)
-		os.Exit(0)
-	}
-	redistest.Main(m)
-}
-
-// stores are what the console shows.
-var stores = map[string]func(t testing.TB) store.Store{
-	"memory": func(testing.TB) store.Store { return memstore.New() },
-	"sqlite": func(t testing.TB) store.Store {
-		return opened(t)(sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db")))
-	},
-	"redis": func(t testing.TB) store.Store {
-		return opened(t)(redisstore.Open(redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix()))
-	},
-}
-
-func opened(t testing.TB) func(s store.Store, err error) store.Store {
-	return func(s store.Store, err error) store.Store {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-}
-
-// site is a console over a scene, in a tab.
-type site struct {
-	*admintest.Scene
-	*uitest.Tab
-	url string
-}
-
-func newSite(t *testing.T, st store.Store) *site {
-	t.Helper()
-	s := admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct })
-	server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows/", Store: "orders@test"}))
-	t.Cleanup(server.Close)
-	browser, err := uitest.Open(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(browser.Close)
-	tab, end, err := browser.Tab(2 * time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.CloseClientConnections) // a tab that listens would keep the server
-	t.Cleanup(end)
-	t.Cleanup(func() {
-		for _, said := range tab.Complaints() {
-			t.Errorf("the browser says: %s", said)
-		}
-	})
-	return &site{s, tab, server.URL + "/flows/"}
-}
-
-func (s *site) run(what string, actions ...chromedp.Action) {
-	s.Helper()
-	if err := chromedp.Run(s.Tab.Ctx, actions...); err != nil {
-		s.Fatalf("%s: %v", what, err)
-	}
-}
-
-// until waits until an expression is true in the page, also across pages.
-func until(expression string) chromedp.Action {
-	return chromedp.ActionFunc(func(ctx context.Context) error {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			var holds bool
-			err := chromedp.Evaluate(expression, &holds).Do(ctx)
-			if err == nil && holds {
-				return nil
-			}
-			select { // while a page is loaded there is nothing to ask
-			case <-ctx.Done():
-				return fmt.Errorf("wait for %s (%v): %w", expression, err, ctx.Err())
-			case <-tick.C:
-			}
-		}
-	})
-}
-
-// Each page of each state draws on each store, and the browser complains about none.
-func TestOPS2_EachPageOfEachStateDraws(t *testing.T) {
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, open(t))
-			refs := map[string]string{
-				"failed": s.Ended("bad", "order-1"), "completed": s.Ended("good", "order-2"), "continued": s.Ended("next", "order-3"),
-				"hostile": s.Start("<img src=x onerror=alert(1)>\u202e", "<script>alert(1)</script>\u202e"), "waiting": s.Start("wait", "order-4"), "paused": s.Start("wait", "order-5"),
-			}
-			s.Until(refs["waiting"], "waiting")
-			if _, err := s.Direct.Act(t.Context(), refs["paused"], admin.Action{Verb: "pause"}); err != nil {
-				t.Fatal(err)
-			}
-			s.Until(refs["paused"], "paused")
-			held, err := s.Direct.Start(t.Context(), admin.Start{Workflow: admintest.Workflow, Input: admintest.Input("good"), Hold: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			pending, err := s.Direct.Start(t.Context(), admin.Start{Workflow: "nobody.serves", Input: admin.Payload(`{}`)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			refs["held"], refs["pending"] = held.Run, pending.Run
-			pages := []string{"runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "start"}
-			for _, ref := range refs {
-				for _, tab := range []string{"", "?op=4", "/events", "/data", "/tree", "/event/1"} {
-					pages = append(pages, "runs/"+ref+tab)
-				}
-			}
-			for _, page := range pages {
-				var heads, unnamed, nodes int
-				s.run(page, chromedp.Navigate(s.url+page), chromedp.WaitVisible("#main > *", chromedp.ByQuery),
-					chromedp.Evaluate(`document.querySelectorAll("h1").length`, &heads),
-					chromedp.Evaluate(`[...document.querySelectorAll("a,button,summary")].filter(e => e.checkVisibility() && !(e.textContent.trim() || e.ariaLabel)).length + [...document.querySelectorAll("input:not([type=hidden]),textarea,select")].filter(e => !e.labels.length && !e.ariaLabel).length`, &unnamed),
-					chromedp.Evaluate(`document.querySelectorAll("*").length`, &nodes))
-				if heads == 0 || unnamed != 0 || nodes > 1500 {
-					t.Errorf("%s has %d headings, %d controls without a name, %d nodes", page, heads, unnamed, nodes)
-				}
-			}
-		})
-	}
-}
 
 // With the keyboard alone: find the run that has failed, open it, and retry it.
 func TestOPS2_KeyboardFromTheListToARetry(t *testing.T) {
@@ -198,4 +54,57 @@ func TestOPS2_UpdatesKeepFocusAndSelection(t *testing.T) {
 		t.Error("the update has moved the focus, lost what was chosen, or put a row in")
 	}
 	s.run("ask for them", chromedp.Click("#new"), until(fmt.Sprintf(`!!document.getElementById(%q)`, other)))
+}
+
+// Own views are kept in the browser, by a dialog, and forgotten.
+func TestOPS2_OwnViewsAreKeptInTheBrowser(t *testing.T) {
+	s := newSite(t, memstore.New())
+	s.Ended("bad", "order-1")
+	s.run("save", chromedp.Navigate(s.url+"runs?q=status:failed"), until(`document.querySelector("#own button")?.textContent === "+ Save view"`), chromedp.Click("#own button"),
+		chromedp.WaitVisible("dialog[open] #view"), chromedp.SetValue("#view", "mine <b>"), chromedp.SendKeys("#view", kb.Enter), until(`document.querySelector("#own a")?.textContent === "mine <b>"`))
+	s.run("it is there elsewhere", chromedp.Navigate(s.url+"runs"), until(`document.querySelector("#own a")?.textContent === "mine <b>"`), chromedp.Click("#own a"),
+		until(`location.search === "?q=status%3Afailed" && document.querySelector("#own a")?.getAttribute("aria-current") === "true"`))
+	s.run("forget", chromedp.Click("#own button"), until(`!document.querySelector("#own a")`))
+}
+
+// With the keyboard alone: what the keys are, from part to part, a bulk action by its number, and the actions of a run.
+func TestOPS2_KeysLeadToEachPart(t *testing.T) {
+	s := newSite(t, memstore.New())
+	run := s.Start("wait", "order-1")
+	s.Until(run, "waiting")
+	ready := until(`document.querySelector("[data-help]")?.hidden === false`)
+	s.run("help", chromedp.Navigate(s.url+"runs"), ready, chromedp.KeyEvent("?"), chromedp.WaitVisible("dialog[open] .keys"), chromedp.KeyEvent(kb.Escape), until(`!document.querySelector("dialog")`))
+	for key, at := range map[string]string{"f": "failures", "q": "queues", "w": "workers", "s": "schedules", "b": "bulk", "j": "journal", "c": "checks", "n": "start", "r": "runs"} {
+		s.run(at, ready, chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("g"), chromedp.KeyEvent(key), until(fmt.Sprintf(`location.pathname.endsWith("/%s")`, at)))
+	}
+	s.run("actions", chromedp.Navigate(s.url+"runs/"+run), ready, chromedp.KeyEvent("."), until(`!!document.activeElement.closest("details.menu li")`))
+	s.run("zoom", chromedp.Navigate(s.url+"runs/"+run), ready, chromedp.KeyEvent("+"), until(`location.search.includes("from=")`), chromedp.KeyEvent("0"), until(`!location.search.includes("from=")`))
+}
+
+// The command that a form shows is the one that it equals, as it is typed.
+func TestOPS2_TheCommandFollowsWhatIsTyped(t *testing.T) {
+	s := newSite(t, memstore.New())
+	run := s.Start("wait", "order-1")
+	s.Until(run, "waiting")
+	var said string
+	s.run("a message", chromedp.Navigate(s.url+"runs/"+run+"/talk"), until(`!document.querySelector("[data-help]")?.hidden`), chromedp.Click("a[data-dialog][href*='/send']"), chromedp.WaitVisible("dialog[open] [data-command]"),
+		chromedp.SendKeys("#f-payload", `{"it's":1}`), chromedp.Text("dialog [data-command]", &said))
+	if want := "flowctl send " + run + ` verdict '{"it'\''s":1}'`; said != want {
+		t.Errorf("the command is %s, want %s", said, want)
+	}
+	s.run("send", chromedp.Click("dialog .primary"), until(`location.search.includes("did=sent")`))
+	s.Until(run, "completed")
+}
+
+// The timeline and the pages of a run work without scripts.
+func TestOPS2_PagesWorkWithoutScripts(t *testing.T) {
+	s := newSite(t, memstore.New())
+	run := s.Ended("bad", "order-1")
+	s.run("without scripts", emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(s.url+"runs"), chromedp.Click("tr a.name"), chromedp.WaitVisible(".lanes"), chromedp.Click("a[data-op]"), chromedp.WaitVisible("#op"),
+		chromedp.Click("a[href*='/act/retry']"), chromedp.WaitVisible("form.dialog"), chromedp.Click("form.dialog button.primary"), chromedp.WaitVisible(".notice"))
+	var at string
+	s.run("the new run", chromedp.Location(&at))
+	if !strings.Contains(at, "did=retry") || strings.Contains(at, run+"?did") {
+		t.Errorf("the page is %s, want that of the new run", at)
+	}
 }

@@ -1,0 +1,102 @@
+package admintest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// parent starts children, and ends when they have.
+var parent = shim.NewWorkflow[int, int]("admintest.parent", "n", shim.WorkflowPolicy{Children: 2000})
+
+// again fails for now, and is tried again in an hour; hang takes until the scene ends.
+var (
+	again = shim.NewStep("admintest.again", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 5, Initial: time.Hour}}, plain)
+	hang  = shim.NewStep("admintest.hang", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, plain)
+	// troubled does one of them.
+	troubled = shim.NewWorkflow[string, string]("admintest.troubled", "what", shim.WorkflowPolicy{})
+)
+
+func plain(f func(context.Context, string) (string, error)) shim.Handler {
+	return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
+}
+
+// bindStates binds the workflows of this file. The function that it returns ends what hangs.
+func bindStates(w *worker.Worker) (release func()) {
+	over := make(chan struct{})
+	again.Bind(w, func(context.Context, string) (string, error) { return "", errors.New("503 from the carrier") })
+	hang.Bind(w, func(ctx context.Context, what string) (string, error) {
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+		return what, nil
+	})
+	shim.BindWorkflow(w, troubled, func(ctx workflow.Context, what string) (string, error) {
+		if what == "again" {
+			return shim.Call[string](ctx, again, what)
+		}
+		return shim.Call[string](ctx, hang, what)
+	})
+	shim.BindWorkflow(w, parent, func(ctx workflow.Context, n int) (int, error) {
+		var all []*workflow.Child[string]
+		for range n {
+			all = append(all, order.StartChild(ctx, "good"))
+		}
+		for _, child := range all {
+			if _, err := child.Get(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return n, nil
+	})
+	return sync.OnceFunc(func() { close(over) })
+}
+
+// Retrying starts a run, and waits until a step of it is tried again in an hour.
+func (s *Scene) Retrying(id string) string {
+	s.Helper()
+	return s.troubled("again", id, func(r *admin.Run) bool { return len(r.Retries) > 0 && !r.Retries[0].Next.IsZero() })
+}
+
+// Busy starts a run, and waits until a step of it is under way, which takes until the scene ends.
+func (s *Scene) Busy(id string) string {
+	s.Helper()
+	return s.troubled("hang", id, func(r *admin.Run) bool { return r.Status == "running" && r.Events > 3 })
+}
+
+func (s *Scene) troubled(what, id string, is func(*admin.Run) bool) string {
+	s.Helper()
+	run, err := troubled.Start(s.ctx(), s.Client, what, workflow.WithID(id))
+	if err != nil {
+		s.Fatal(err)
+	}
+	for ctx, ref := s.ctx(), string(run.ID()); ; {
+		r, err := s.Direct.Run(ctx, ref)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if is(&r) {
+			return ref
+		}
+	}
+}
+
+// Parent starts a run with so many children, and waits until all have ended.
+func (s *Scene) Parent(n int, id string) string {
+	s.Helper()
+	run, err := parent.Start(s.ctx(), s.Client, n, workflow.WithID(id))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if r, err := s.Direct.Wait(s.ctx(), string(run.ID()), time.Minute); err != nil || r.Status != "completed" {
+		s.Fatalf("the run with %d children is %s (%+v), %v", n, r.Status, r.Failure, err)
+	}
+	return string(run.ID())
+}

@@ -1,0 +1,113 @@
+package uitest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/admintest"
+	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/cmd/flowctl/uitest"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// browserVariable makes the tests run that need a browser: make ui sets it.
+const browserVariable = "FLOWGEN_TEST_BROWSER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(browserVariable) == "" {
+		fmt.Println("these tests need a browser: make ui installs one, and sets", browserVariable)
+		os.Exit(0)
+	}
+	redistest.Main(m)
+}
+
+// stores are what the console shows.
+var stores = map[string]func(t testing.TB) store.Store{
+	"memory": func(testing.TB) store.Store { return memstore.New() },
+	"sqlite": func(t testing.TB) store.Store {
+		return opened(t)(sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db")))
+	},
+	"redis": func(t testing.TB) store.Store {
+		return opened(t)(redisstore.Open(redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix()))
+	},
+}
+
+func opened(t testing.TB) func(s store.Store, err error) store.Store {
+	return func(s store.Store, err error) store.Store {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// site is a console over a scene, in a tab.
+type site struct {
+	*admintest.Scene
+	*uitest.Tab
+	url string
+}
+
+func newSite(t *testing.T, st store.Store) *site {
+	t.Helper()
+	s := admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows/", Store: "orders@test"}))
+	t.Cleanup(server.Close)
+	browser, err := uitest.Open(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(browser.Close)
+	tab, end, err := browser.Tab(5 * time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.CloseClientConnections) // a tab that listens would keep the server
+	t.Cleanup(end)
+	t.Cleanup(func() {
+		for _, said := range tab.Complaints() {
+			t.Errorf("the browser says: %s", said)
+		}
+	})
+	return &site{s, tab, server.URL + "/flows/"}
+}
+
+func (s *site) run(what string, actions ...chromedp.Action) {
+	s.Helper()
+	if err := chromedp.Run(s.Tab.Ctx, actions...); err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// until waits until an expression is true in the page, also across pages.
+func until(expression string) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			var holds bool
+			err := chromedp.Evaluate(expression, &holds).Do(ctx)
+			if err == nil && holds {
+				return nil
+			}
+			select { // while a page is loaded there is nothing to ask
+			case <-ctx.Done():
+				return fmt.Errorf("wait for %s (%v): %w", expression, err, ctx.Err())
+			case <-tick.C:
+			}
+		}
+	})
+}

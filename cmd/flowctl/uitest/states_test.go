@@ -1,0 +1,152 @@
+package uitest_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/admintest"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// states brings runs into all states, and returns them by these.
+func (s *site) states() map[string]string {
+	s.Helper()
+	refs := map[string]string{
+		"failed": s.Ended("bad", "order-1"), "completed": s.Ended("good", "order-2"), "continued": s.Ended("next", "order-3"),
+		"hostile": s.Start("<img src=x onerror=alert(1)>\u202e", "<script>alert(1)</script>\u202e"), "waiting": s.Start("wait", "order-4"), "paused": s.Start("wait", "order-5"),
+		"blocked": s.Blocked("order-6"), "retrying": s.Retrying("order-7"), "running": s.Busy("order-8"), "cancelled": s.Start("wait", "order-9"),
+	}
+	s.Until(refs["waiting"], "waiting")
+	s.act(refs["paused"], "pause")
+	s.Until(refs["paused"], "paused")
+	s.act(refs["cancelled"], "cancel")
+	s.Until(refs["cancelled"], "cancelled")
+	for state, start := range map[string]admin.Start{
+		"held": {Workflow: admintest.Workflow, Input: admintest.Input("good"), Hold: true}, "pending": {Workflow: "nobody.serves", Input: admin.Payload(`{}`)},
+	} {
+		got, err := s.Direct.Start(s.Context(), start)
+		if err != nil {
+			s.Fatal(err)
+		}
+		refs[state] = got.Run
+	}
+	return refs
+}
+
+func (s *site) act(ref, verb string) {
+	s.Helper()
+	if _, err := s.Direct.Act(s.Context(), ref, admin.Action{Verb: verb, Reason: "to see it"}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// furnish makes a schedule, a limit that is in use, and a bulk action, and returns their pages.
+func (s *site) furnish() []string {
+	s.Helper()
+	const nightly = "nightly/β"
+	_, err := s.Direct.PutSchedule(s.Context(), admin.NewSchedule{Name: nightly, Workflow: admintest.Workflow, Input: admintest.Input("good"), Timing: admin.Timing{When: "30 2 * * * Europe/Zurich"}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	limit := url.PathEscape(s.Visit("ada"))
+	none := 0
+	b, err := s.Direct.StartBulk(s.Context(), admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{Workflow: "nobody"}, Action: admin.Action{Verb: "cancel"}}, Expect: &none})
+	if err != nil {
+		s.Fatal(err)
+	}
+	at := "schedules/" + url.PathEscape(nightly)
+	return []string{
+		at, at + "/pause", at + "/backfill", "pools/" + limit + "/set?key=ada", "pools/" + limit + "/pause", "bulk/" + b.ID, "bulk/" + b.ID + "/stop",
+		"runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
+		"checks", "start", "start?workflow=" + admintest.Workflow, "start?workflow=" + admintest.Workflow + "&show=json",
+	}
+}
+
+// tabs are the pages of a run.
+var tabs = []string{"", "?op=4", "?show=failed", "/events", "/data", "/talk", "/tree", "/audit", "/event/1"}
+
+// draws goes to a page and looks at what any page must have.
+func (s *site) draws(page string) {
+	s.Helper()
+	var heads, unnamed, nodes, wide int
+	s.run(page, chromedp.Navigate(s.url+page), chromedp.WaitVisible("#main > *", chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelectorAll("h1").length`, &heads),
+		chromedp.Evaluate(`[...document.querySelectorAll("a,button,summary")].filter(e => e.checkVisibility() && !(e.textContent.trim() || e.ariaLabel)).length + [...document.querySelectorAll("input:not([type=hidden]),textarea,select")].filter(e => !e.labels.length && !e.ariaLabel).length`, &unnamed),
+		chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wide),
+		chromedp.Evaluate(`document.querySelectorAll("*").length`, &nodes))
+	if heads == 0 || unnamed != 0 || nodes > 1500 || wide > 0 {
+		s.Errorf("%s has %d headings, %d controls without a name, %d nodes, and is %d pixels too wide", page, heads, unnamed, nodes, wide)
+	}
+}
+
+// Each page of each state draws on each store, and the browser complains about none.
+func TestOPS2_EachPageOfEachStateDraws(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, open(t))
+			refs := s.states()
+			for _, page := range s.furnish() {
+				s.draws(page)
+			}
+			for _, ref := range refs {
+				for _, tab := range tabs {
+					s.draws("runs/" + ref + tab)
+				}
+			}
+			s.draws("runs/" + refs["waiting"] + "/send")
+			s.draws("runs/" + refs["waiting"] + "/ask")
+			s.draws("act/cancel?run=" + refs["waiting"])
+			if name != "memory" { // which cannot be checked, and says so with a status that the browser complains about
+				s.draws("checks/plan")
+			}
+		})
+	}
+}
+
+// A run of 1,000 children, and 20,000 events of others, cost a page no more nodes than a small one.
+func TestOPS2_ARunOfAThousandChildrenDraws(t *testing.T) {
+	s := newSite(t, opened(t)(sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))))
+	ref := s.Parent(1000, "order-1")
+	for _, tab := range append(tabs, "/tree?row=950", "?row=80") {
+		s.draws("runs/" + ref + tab)
+	}
+	s.run("the tree", chromedp.Navigate(s.url+"runs/"+ref+"/tree"), until(`document.querySelectorAll("tbody tr").length === 100`), chromedp.Click("a[rel=next]"), until(`location.search === "?row=100"`))
+}
+
+// A run whose log is damaged still has its page, which says so.
+func TestOPS2_ADamagedRunSaysSo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runs.db")
+	s := newSite(t, opened(t)(sqlitestore.Open(file)))
+	ref := s.Ended("bad", "order-1")
+	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetBusyTimeout(time.Minute)
+	err = sqlitex.ExecuteTransient(conn, `UPDATE frames SET data = zeroblob(length(data)) WHERE n = 2`, nil)
+	if changed := conn.Changes(); err != nil || changed == 0 || conn.Close() != nil {
+		t.Fatal(errors.Join(err, errors.New("the log is not damaged")))
+	}
+	for _, tab := range []string{"", "/events", "/talk", "/audit"} {
+		answer, err := http.Get(s.url + "runs/" + ref + tab) // a browser complains about the status
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "corrupt frame") || !strings.Contains(string(text), `class="button" href="/flows/checks"`) {
+			t.Errorf("the page of a damaged run%s: %d, %v\n%s", tab, answer.StatusCode, err, text)
+		}
+	}
+}
