@@ -19,7 +19,7 @@ import (
 var public = []string{
 	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
 	"runtime/workflow", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
-	"memstore", "sqlitestore", "redisstore", "admin", "admin/api", "admin/console", "admin/httpauth", "admin/remote",
+	"memstore", "sqlitestore", "redisstore", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/remote",
 }
 
 // What a user cannot name he can neither call nor make.

@@ -18,14 +18,16 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/api"
 	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/admin/hooks"
 )
 
 func (c *command) serve() *cobra.Command {
 	var listen string
 	var who access
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the HTTP API and the web console of a store", Args: cobra.NoArgs,
-		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. It does bulk actions, too. Without --tokens, --jwt-issuer or\n" +
+		Use: "serve", Short: "Serve the HTTP API, the web console and the hooks of a store", Args: cobra.NoArgs,
+		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. It does bulk actions, too, and\n" +
+			"takes payloads of hooks at POST /hooks/TOKEN, where the token is enough. Without --tokens, --jwt-issuer or\n" +
 			"--trust-proxy-header it listens on\n" +
 			"this machine only, and whoever can reach it there may do everything. With tokens, let nobody reach it but by TLS: by a\n" +
 			"proxy that has the certificate.",
@@ -58,7 +60,7 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// faces returns the API, and the console beside it.
+// faces returns the API, the console beside it, and the endpoint of hooks if the store itself is open.
 func (c *command) faces(s admin.Service, cfg api.Config) http.Handler {
 	store, server, _ := c.where() // which was opened already
 	flags := "--store " + hiddenPassword(store)
@@ -67,6 +69,9 @@ func (c *command) faces(s admin.Service, cfg api.Config) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix, api.New(s, cfg))
+	if c.client != nil {
+		mux.Handle(hooks.Prefix, hooks.New(c.client, hooks.Config{}))
+	}
 	mux.Handle("/", console.New(s, console.Config{Store: storeName(store + server), Flags: flags, Session: cfg.Session, Proxy: cfg.Proxy}))
 	return mux
 }

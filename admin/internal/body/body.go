@@ -1,0 +1,118 @@
+// Package body reads the bodies of requests, for all handlers: bounded, within a time, and as JSON that no two readers
+// understand differently.
+package body
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// maxDepth bounds how deep JSON may be nested.
+const maxDepth = 500
+
+// Read reads a body of at most so many bytes that does not take longer than that. The error is a problem with the status
+// 413, 408 or 400.
+func Read(w http.ResponseWriter, r *http.Request, most int64, within time.Duration) ([]byte, error) {
+	deadline := http.NewResponseController(w)
+	_ = deadline.SetReadDeadline(time.Now().Add(within)) // a recorder of a test has none
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	_ = deadline.SetReadDeadline(time.Time{})
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		p := admin.NewProblem(admin.CodeInput, fmt.Sprintf("the body has more than %d bytes", long.Limit), "store large data elsewhere and pass a reference")
+		p.Status = http.StatusRequestEntityTooLarge
+		return nil, p
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p := admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("the body did not come within %v", within), "send it at once")
+		p.Status = http.StatusRequestTimeout
+		return nil, p
+	case err != nil:
+		return nil, &admin.InputError{What: "the body cannot be read: " + err.Error(), Fix: "send it as a whole"}
+	}
+	return body, nil
+}
+
+// Check refuses what is no JSON object of the fields, and what two readers could understand differently: names
+// that are given twice, or with other letters.
+func Check(body []byte, fields []string) error { return check(body, fields, false) }
+
+// CheckAny refuses what is no JSON value, is nested too deeply, or gives a name twice in one object.
+func CheckAny(body []byte) error { return check(body, nil, true) }
+
+func check(body []byte, fields []string, any bool) error {
+	bad := func(what, fix string) error { return &admin.InputError{What: "the body " + what, Fix: fix} }
+	if !utf8.Valid(body) {
+		return bad("is not UTF-8", "send JSON in UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var open []*nesting
+	for first := true; ; first = false {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) && len(open) == 0 {
+			return nil
+		}
+		if err != nil {
+			return bad("is no JSON: "+err.Error(), "send one JSON object")
+		}
+		if len(open) == 0 && (!first || !any && token != json.Delim('{')) {
+			return bad("is more than one JSON object, or none", "send one JSON object")
+		}
+		var in *nesting
+		if len(open) > 0 {
+			in = open[len(open)-1]
+		}
+		if in != nil && in.name() {
+			if token == json.Delim('}') {
+				open = open[:len(open)-1]
+				continue
+			}
+			name, _ := token.(string)
+			switch {
+			case in.names[name]:
+				return bad(fmt.Sprintf("has the name %.80q twice in one object", name), "give it once")
+			case !any && len(open) == 1 && !slices.Contains(fields, name):
+				return bad(fmt.Sprintf("has an unknown field %.80q", name), "use "+strings.Join(fields, ", "))
+			}
+			in.names[name], in.value = true, true
+			continue
+		}
+		if in != nil {
+			in.value = false
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			if len(open) == maxDepth {
+				return bad(fmt.Sprintf("is nested deeper than %d", maxDepth), "send flatter JSON, or text that holds JSON")
+			}
+			n := &nesting{}
+			if token == json.Delim('{') {
+				n.names = map[string]bool{}
+			}
+			open = append(open, n)
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// nesting is an object or array that has begun.
+type nesting struct {
+	names map[string]bool // of an object, so far; nil: it is an array
+	value bool            // the value of a name follows
+}
+
+// name reports whether a name follows, or the end of an object.
+func (n *nesting) name() bool { return n.names != nil && !n.value }
