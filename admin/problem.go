@@ -102,6 +102,8 @@ func ProblemOf(err error) *Problem {
 	old, isOld := errors.AsType[*store.OldFormatError](err)
 	lag, isLag := errors.AsType[*LagError](err)
 	missing, isMissing := errors.AsType[*store.MissingError](err)
+	imported, isImported := errors.AsType[*store.ImportError](err)
+	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
 	switch {
 	case isDenied:
 		return NewProblem(CodeForbidden, denied.What, denied.Fix)
@@ -141,6 +143,14 @@ func ProblemOf(err error) *Problem {
 	case isOld:
 		p := is(CodeRefused)
 		p.Fix = old.Fix()
+		return p
+	case isImported:
+		p := is(CodeRefused)
+		p.Run, p.Fix = string(imported.Run), imported.Fix()
+		return p
+	case isReadOnly:
+		p := is(CodeRefused)
+		p.Fix = readOnly.Fix()
 		return p
 	case errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),
 		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)), errors.As(err, new(*workflow.KeyConflictError)),

@@ -14,8 +14,7 @@ var (
 	_ store.StreamLister = (*Store)(nil)
 )
 
-// Import adds a run that has ended in another store, by one script: the server does nothing else meanwhile, which for
-// a run with many events takes as long as some thousand other operations.
+// Import adds a run that has ended in another store, by one script: the server does nothing else meanwhile.
 func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return false, err

@@ -255,6 +255,25 @@ func (e *FleetError) Error() string {
 		e.What, len(e.Sessions), e.Sessions[0], e.Until.UTC().Format(time.RFC3339))
 }
 
+// ReadOnlyError says that a store can be read and not be changed. Nothing was changed.
+type ReadOnlyError struct {
+	What string // for example the path of a file
+	Op   string // what was asked for, as "start runs"
+}
+
+// Permanent is true: waiting changes nothing.
+func (e *ReadOnlyError) Permanent() bool { return true }
+
+// Error says what was refused, and the fix.
+func (e *ReadOnlyError) Error() string {
+	return fmt.Sprintf("%s: %s can only be read: %s", e.Op, e.What, e.Fix())
+}
+
+// Fix says what must be done.
+func (e *ReadOnlyError) Fix() string {
+	return "do it in the store that the runs come from, or import them into another one: flowctl import FILE --into URL"
+}
+
 // LimitError says that a run can never have its permits: it uses more of a limit than that
 // has. It is the answer to its creation, or its end if the limit was lowered afterwards.
 type LimitError struct {

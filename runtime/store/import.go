@@ -77,7 +77,7 @@ const (
 
 // refusals has what is wrong, and what to do.
 var refusals = map[ImportRefusal][2]string{
-	ImportOpen:    {"it has not ended", "end it in the store that has it, as by flowctl terminate, and export it again; what was terminated can be started again there"},
+	ImportOpen:    {"it has not ended", "end it in the store that has it, as by flowctl terminate, and export it again; once that is imported, flowctl resume-new goes on with it in a new run"},
 	ImportGoesOn:  {"it is in the store, and has not ended", "leave it out: a run is executed in one store"},
 	ImportOther:   {"another run of its id is in the store", "leave it out, or import it into another store"},
 	ImportHidden:  {"it was deleted from the store", "import it once it is purged there, which is no sooner than two minutes after its end"},

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/archive"
+)
+
+// imported is what is printed of an import.
+type imported struct {
+	archive.Counts
+	New     int              `json:"new"`
+	There   int              `json:"there"` // from before
+	Refused []*admin.Problem `json:"refused"`
+}
+
+func (c *command) importRuns() *cobra.Command {
+	var into string
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "Check a file that export has written, and add its runs to a store", Args: cobra.ExactArgs(1),
+		Long: "Import checks a file that export has written, as a whole: a line that was changed, left out or cut off is named. What is in it\n" +
+			"can be read as a store that nobody can change, by --store export:FILE, which every command takes that reads runs.\n\n" +
+			"With --into it adds the runs to a store, each as a whole or not at all: with their ids, logs, times, streams and failures. Only runs\n" +
+			"that have ended: end an open one where it is, as by flowctl terminate, and export it again; once that is imported, flowctl resume-new\n" +
+			"goes on with it in a new run. A run that is there already is left as it is, so that an import which was interrupted is repeated.\n" +
+			"Their retention counts from now. The exit code is 5 if some were refused. Afterwards the store executes none of them.",
+		Example: "  flowctl import failed.jsonl\n  flowctl show id:order-17 --store export:failed.jsonl\n  flowctl import failed.jsonl --into sqlite:archive.db",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if into == "" {
+				if c.url != "" || c.server != "" {
+					return &admin.InputError{What: "--store or --server is given, and nothing is imported without --into", Fix: "give --into URL for the store to add the runs to, and nothing else"}
+				}
+				return c.checkFile(args[0])
+			}
+			return c.importInto(cmd, args[0], into)
+		},
+	}
+	cmd.Flags().StringVar(&into, "into", "", "URL of the store to add the runs to, which is made if it does not exist")
+	return cmd
+}
+
+// openFile opens a file to read it.
+func openFile(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &admin.InputError{What: "the file cannot be read: " + err.Error(), Fix: "name one that flowctl export has written"}
+	}
+	return f, nil
+}
+
+// checkFile reads a file to its end, and says what is in it.
+func (c *command) checkFile(name string) error {
+	f, err := openFile(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head, n, err := archive.Check(f)
+	if err != nil {
+		return badFile(err)
+	}
+	if c.jsonOut() {
+		return c.print(n)
+	}
+	_, err = fmt.Fprintf(c.Stdout, "%s is whole: %d runs with %d commits and %d chunks of streams, from %s at %s.\nRead it by --store export:%s\n",
+		clean(name), n.Runs, n.Frames, n.Chunks, clean(head.Source), head.Exported.Format("2006-01-02T15:04:05Z"), clean(name))
+	return err
+}
+
+// badFile makes an error about a file one about what was given.
+func badFile(err error) error {
+	if bad, ok := errors.AsType[*archive.LineError](err); ok {
+		return &admin.InputError{What: bad.Error(), Fix: bad.Fix()}
+	}
+	return err
+}
+
+func (c *command) importInto(cmd *cobra.Command, name, into string) error {
+	f, err := openFile(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, n, err := archive.Check(f)
+	if err != nil {
+		return badFile(err)
+	}
+	open := c.Open
+	c.url, c.server = into, ""
+	c.Open = func(ctx context.Context, url string) (store.Store, error) {
+		st, err := open(ctx, url)
+		if errors.As(err, new(*store.MissingError)) {
+			return store.Open(ctx, url)
+		}
+		return st, err
+	}
+	s, ctx, cancel, err := c.service(cmd.Context(), true)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		return fmt.Errorf("read the file again: %w", err)
+	}
+	sum := imported{Counts: n, Refused: []*admin.Problem{}}
+	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
+	err = admin.Recorded(ctx, s, "import", name, func() error {
+		return archive.Import(ctx, f, c.store, by, func(r archive.Imported) {
+			switch {
+			case r.Err != nil:
+				p := admin.ProblemOf(r.Err)
+				p.Run = string(r.Run)
+				sum.Refused = append(sum.Refused, p)
+			case r.Fresh:
+				sum.New++
+			default:
+				sum.There++
+			}
+			show(archive.Counts{Runs: sum.New}, false)
+		})
+	})
+	if failed := c.printImported(&sum, err == nil); err == nil { // what was done is said, however it has ended
+		err = failed
+	}
+	if err != nil {
+		return badFile(err)
+	}
+	if len(sum.Refused) > 0 {
+		return exitError{code: exitSome}
+	}
+	return nil
+}
+
+// printImported says what was done; whole: that was all.
+func (c *command) printImported(sum *imported, whole bool) error {
+	if c.jsonOut() {
+		return c.print(sum)
+	}
+	for _, p := range sum.Refused {
+		fmt.Fprintln(c.Stderr, "refused: "+clean(p.Detail))
+	}
+	rest := ""
+	if left := sum.Runs - sum.New - sum.There - len(sum.Refused); !whole {
+		rest = fmt.Sprintf(", %d left: repeat the import", left)
+	}
+	_, err := fmt.Fprintf(c.Stdout, "%d runs imported, %d were there already, %d refused%s.\n", sum.New, sum.There, len(sum.Refused), rest)
+	return err
+}

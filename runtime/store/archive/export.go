@@ -1,0 +1,214 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// pageFrames is how many frames are read at once.
+const pageFrames = 256
+
+// Exporter writes runs of a store into a file. It holds no more of a run in memory than a page.
+type Exporter struct {
+	from    store.Store
+	to      *Writer
+	done    map[event.RunID]bool
+	groups  map[string]store.Trouble
+	tell    func(Counts)
+	streams store.StreamLister
+}
+
+// NewExporter returns one that writes to a Writer, which stays the caller's. tell is called after each run and each page; nil: nobody
+// is told.
+func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
+	if tell == nil {
+		tell = func(Counts) {}
+	}
+	lister, _ := store.As[store.StreamLister](from)
+	return &Exporter{from: from, to: to, done: map[event.RunID]bool{}, groups: map[string]store.Trouble{}, tell: tell, streams: lister}
+}
+
+// Run writes the chain of a run: the first run, which has the streams, and those that it has continued as, as far as they
+// are kept. A run that was written before is left out, so that runs may be given twice. An open run is written as it is
+// at one moment; ErrRunNotFound: there is none.
+func (e *Exporter) Run(ctx context.Context, run event.RunID) error {
+	if e.done[run] {
+		return nil
+	}
+	rec, err := e.record(ctx, run)
+	if err != nil {
+		return err
+	}
+	if rec.Chain != run && !e.done[rec.Chain] {
+		if err := e.follow(ctx, rec.Chain); err != nil && !errors.Is(err, store.ErrRunNotFound) {
+			return err
+		}
+	}
+	return e.follow(ctx, run)
+}
+
+// follow writes a run, and what it has continued as.
+func (e *Exporter) follow(ctx context.Context, run event.RunID) error {
+	for first := true; run != "" && !e.done[run]; first = false {
+		rec, err := e.record(ctx, run)
+		if errors.Is(err, store.ErrRunNotFound) && !first {
+			return nil // it was purged
+		}
+		if err != nil {
+			return err
+		}
+		if err := e.write(ctx, &rec); err != nil {
+			return fmt.Errorf("export run %s: %w", run, err)
+		}
+		e.done[run] = true
+		e.tell(e.to.Counts())
+		run = rec.Next
+	}
+	return nil
+}
+
+func (e *Exporter) record(ctx context.Context, run event.RunID) (store.Record, error) {
+	got, err := e.load(ctx, store.Load{Run: run, Limit: -1})
+	return got.Record, err
+}
+
+func (e *Exporter) load(ctx context.Context, l store.Load) (store.Loaded, error) {
+	got, err := e.from.Load(ctx, []store.Load{l})
+	if err == nil {
+		err = got[0].Err
+	}
+	if err != nil {
+		return store.Loaded{}, fmt.Errorf("export run %s: %w", l.Run, err)
+	}
+	return got[0], nil
+}
+
+// write writes a run as its record says. What an open one has appended since is left out.
+func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
+	label, err := e.trouble(ctx, rec)
+	if err != nil {
+		return err
+	}
+	var names []string
+	if e.streams != nil && rec.Chain == rec.Run {
+		if names, err = e.streams.StreamNames(ctx, rec.Run); err != nil {
+			return err
+		}
+	}
+	if err := e.to.Run(rec, label, len(names)); err != nil {
+		return err
+	}
+	for n := uint64(0); n < rec.N; {
+		got, err := e.load(ctx, store.Load{Run: rec.Run, After: n, Limit: int(min(pageFrames, rec.N-n))})
+		if err != nil {
+			return err
+		}
+		if len(got.Frames) == 0 {
+			return &store.DamagedError{Run: rec.Run, Frame: n + 1, Err: errors.New("it is missing")}
+		}
+		for _, frame := range got.Frames {
+			n++
+			if err := e.to.Frame(n, frame); err != nil {
+				return err
+			}
+		}
+		e.tell(e.to.Counts())
+	}
+	for _, name := range names {
+		if err := e.stream(ctx, rec.Run, name); err != nil {
+			return fmt.Errorf("stream %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// stream writes a stream as it is at one moment. The run of a chain that goes on may drop what was to be read.
+func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) error {
+	page, err := e.from.ReadStream(ctx, store.ReadStream{Run: run, Stream: name})
+	if err != nil {
+		return err
+	}
+	s := Stream{Name: name, First: page.First, Last: page.Last, Closed: page.Closed}
+	if len(page.Chunks) == 0 {
+		s.First = s.Last + 1
+	}
+	if err := e.to.Stream(s); err != nil {
+		return err
+	}
+	for next := s.First; next <= s.Last; {
+		if len(page.Chunks) == 0 || page.Chunks[0].Index != next {
+			return fmt.Errorf("chunk %d was dropped while the stream was read: export the run again, or once it has ended", next)
+		}
+		for _, c := range page.Chunks {
+			if c.Index > s.Last {
+				break
+			}
+			if err := e.to.Chunk(c.Index, c.Body); err != nil {
+				return err
+			}
+			next++
+		}
+		e.tell(e.to.Counts())
+		if next <= s.Last {
+			if page, err = e.from.ReadStream(ctx, store.ReadStream{Run: run, Stream: name, From: next}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// trouble returns the group of a record, with what is known of it.
+func (e *Exporter) trouble(ctx context.Context, rec *store.Record) (store.Trouble, error) {
+	if rec.Group == "" {
+		return store.Trouble{}, nil
+	}
+	if t, known := e.groups[rec.Group]; known {
+		return t, nil
+	}
+	t := store.Trouble{Group: rec.Group, Workflow: rec.Route.Workflow}
+	if l, ok := store.As[store.TroubleLister](e.from); ok {
+		page, err := l.Troubles(ctx, store.TroubleQuery{Groups: []string{rec.Group}, Limit: 1})
+		if err != nil {
+			return t, err
+		}
+		if len(page.Groups) > 0 {
+			t = page.Groups[0].Trouble
+		}
+	}
+	e.groups[rec.Group] = t
+	return t, nil
+}
+
+// Below yields a run and those below it in the tree of runs, which the store must be able to list.
+func Below(ctx context.Context, from store.Lister, run event.RunID) iter.Seq2[event.RunID, error] {
+	return func(yield func(event.RunID, error) bool) {
+		queue := []event.RunID{run}
+		for len(queue) > 0 {
+			next := queue[0]
+			queue = queue[1:]
+			if !yield(next, nil) {
+				return
+			}
+			q := store.Query{Parent: next, Oldest: true}
+			for {
+				page, err := from.List(ctx, q)
+				if err != nil {
+					yield("", err)
+					return
+				}
+				for i := range page.Runs {
+					queue = append(queue, page.Runs[i].Run)
+				}
+				if q.Cursor = page.Cursor; q.Cursor == "" {
+					break
+				}
+			}
+		}
+	}
+}

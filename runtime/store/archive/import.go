@@ -1,0 +1,135 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Check reads a file to its end, and returns what is in it.
+func Check(r io.Reader) (Head, Counts, error) {
+	a, err := NewReader(r)
+	if err != nil {
+		return Head{}, Counts{}, err
+	}
+	for {
+		if _, err := a.Next(); errors.Is(err, io.EOF) {
+			return a.Head(), a.Counts(), nil
+		} else if err != nil {
+			return a.Head(), a.Counts(), err
+		}
+	}
+}
+
+// Imported says what has come of a run.
+type Imported struct {
+	Run   event.RunID
+	Fresh bool  // it is new
+	Err   error // why it was refused; nil: it is there, now or from before
+}
+
+// Import adds the runs of a file to a store, one after the other, each in one action. The file is checked as a whole before: of
+// one that was cut off or changed nothing is imported. tell is called for each run; a run that is refused keeps no other one
+// from being imported. An error that is returned has ended the import, and what tell was called for is done: a
+// repeated import of the same file finds that, and goes on.
+//
+// Of each run the store is asked whether it has it already by its last commit; then its log is compared with that in the file.
+func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.SessionID, tell func(Imported)) error {
+	importer, ok := store.As[store.Importer](to)
+	if !ok {
+		return errors.New("import runs: this kind of store cannot take in runs: use one in SQLite or Redis")
+	}
+	if _, _, err := Check(r); err != nil {
+		return err
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read an export again: %w", err)
+	}
+	a, err := NewReader(r)
+	if err != nil {
+		return err
+	}
+	var m *store.Import
+	add := func() error {
+		if m == nil {
+			return nil
+		}
+		m.By = by
+		got := importOne(ctx, importer, to, m)
+		if store.Unknown(got.Err) || errors.Is(got.Err, store.ErrClosed) {
+			return got.Err
+		}
+		tell(got)
+		return nil
+	}
+	for {
+		l, err := a.Next()
+		if errors.Is(err, io.EOF) {
+			return add()
+		}
+		if err != nil {
+			return err
+		}
+		if l.Kind == KindRun {
+			if err := add(); err != nil {
+				return err
+			}
+			m = &store.Import{Record: l.Record, Trouble: l.Trouble}
+			continue
+		}
+		collect(m, &l)
+	}
+}
+
+// collect adds a line to a run.
+func collect(m *store.Import, l *Line) {
+	switch l.Kind {
+	case KindFrame:
+		m.Frames = append(m.Frames, l.Body)
+	case KindStream:
+		m.Streams = append(m.Streams, store.ImportedStream{Name: l.Stream.Name, Last: l.Stream.Last, Closed: l.Stream.Closed})
+	case KindChunk:
+		s := &m.Streams[len(m.Streams)-1]
+		s.Chunks = append(s.Chunks, l.Body)
+	}
+}
+
+func importOne(ctx context.Context, importer store.Importer, to store.Store, m *store.Import) Imported {
+	run := m.Record.Run
+	if m.Record.QueueState != store.StateEnded {
+		return Imported{Run: run, Err: &store.ImportError{Run: run, Why: store.ImportOpen}}
+	}
+	fresh, err := importer.Import(ctx, *m)
+	if err != nil || fresh {
+		return Imported{Run: run, Fresh: fresh, Err: err}
+	}
+	return Imported{Run: run, Err: same(ctx, to, m)}
+}
+
+// same returns an error unless the log of a run that is in the store is the one of the file. Logs of runs that have ended do
+// not change any more.
+func same(ctx context.Context, in store.Store, m *store.Import) error {
+	for n := 0; n < len(m.Frames); {
+		got, err := in.Load(ctx, []store.Load{{Run: m.Record.Run, After: uint64(n), Limit: pageFrames}})
+		if err == nil {
+			err = got[0].Err
+		}
+		if err != nil {
+			return fmt.Errorf("compare run %s: %w", m.Record.Run, err)
+		}
+		for _, frame := range got[0].Frames {
+			if n >= len(m.Frames) || string(frame) != string(m.Frames[n]) {
+				return &store.ImportError{Run: m.Record.Run, Why: store.ImportOther}
+			}
+			n++
+		}
+		if len(got[0].Frames) == 0 {
+			return &store.ImportError{Run: m.Record.Run, Why: store.ImportOther}
+		}
+	}
+	return nil
+}

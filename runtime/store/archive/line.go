@@ -1,0 +1,253 @@
+package archive
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Format is the version of the format that this release writes, and the only one that it reads.
+const Format = 1
+
+// Kind says what a line is.
+type Kind string
+
+// The kinds, in the order in which they come.
+const (
+	KindHead   Kind = "head"
+	KindRun    Kind = "run"
+	KindFrame  Kind = "frame"
+	KindStream Kind = "stream"
+	KindChunk  Kind = "chunk"
+	KindEnd    Kind = "end"
+)
+
+// Counts says how much of each there is.
+type Counts struct {
+	Runs    int `json:"runs"`
+	Frames  int `json:"frames"`
+	Streams int `json:"streams"`
+	Chunks  int `json:"chunks"`
+}
+
+// add counts a line.
+func (c *Counts) add(k Kind) {
+	switch k {
+	case KindRun:
+		c.Runs++
+	case KindFrame:
+		c.Frames++
+	case KindStream:
+		c.Streams++
+	case KindChunk:
+		c.Chunks++
+	}
+}
+
+// Head is the first line.
+type Head struct {
+	Source   string    // the kind of the store that it comes from, as sqlite
+	Exported time.Time // when that was begun
+}
+
+// Stream describes a stream before its chunks. Of an empty one First is Last + 1.
+type Stream struct {
+	Name        string
+	First, Last uint64
+	Closed      bool
+}
+
+// line is a line as it is written.
+type line struct {
+	Kind     Kind      `json:"line"`
+	Format   int       `json:"format,omitempty"`
+	Source   string    `json:"source,omitempty"`
+	Exported time.Time `json:"exported,omitzero"`
+	Run      *record   `json:"run,omitempty"`
+	Frames   uint64    `json:"frames,omitempty"`
+	Streams  int       `json:"streams,omitempty"`
+	N        uint64    `json:"n,omitempty"`
+	Name     *text     `json:"name,omitempty"`
+	First    uint64    `json:"first,omitempty"`
+	Last     uint64    `json:"last,omitempty"`
+	Closed   bool      `json:"closed,omitempty"`
+	Body     *[]byte   `json:"body,omitempty"`
+	Counts   *Counts   `json:"counts,omitempty"`
+}
+
+// text is any bytes.
+type text string
+
+// MarshalJSON writes bytes that are no text as base64.
+func (t text) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
+}
+
+// UnmarshalJSON is the opposite of MarshalJSON.
+func (t *text) UnmarshalJSON(b []byte) error {
+	var plain string
+	if err := json.Unmarshal(b, &plain); err == nil {
+		*t = text(plain)
+		return nil
+	}
+	var coded struct {
+		Base64 []byte `json:"base64"`
+	}
+	err := json.Unmarshal(b, &coded)
+	*t = text(coded.Base64)
+	return err
+}
+
+// record is a store.Record as it is written.
+type record struct {
+	ID         event.RunID       `json:"id"`
+	Chain      event.RunID       `json:"chain,omitempty"` // its first run; empty: this one
+	WorkflowID text              `json:"workflowId,omitempty"`
+	Queue      string            `json:"queue"`
+	Workflow   string            `json:"workflow"`
+	Priority   int               `json:"priority,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"`
+	Parent     event.RunID       `json:"parent,omitempty"`
+	Root       event.RunID       `json:"root,omitempty"`
+	State      string            `json:"state"`
+	Status     event.Status      `json:"status"`
+	Events     uint64            `json:"events"`
+	Commit     string            `json:"commit"` // the last one
+	Epoch      uint64            `json:"epoch,omitempty"`
+	Due        time.Time         `json:"due,omitzero"`
+	Next       event.RunID       `json:"next,omitempty"`
+	CreatedAt  time.Time         `json:"createdAt"`
+	EndedAt    time.Time         `json:"endedAt,omitzero"`
+	Retention  string            `json:"retention"`
+	Trouble    *trouble          `json:"trouble,omitempty"`
+	Uses       []use             `json:"uses,omitempty"`
+	Whole      bool              `json:"whole,omitempty"`
+	WaitsSince time.Time         `json:"waitsSince,omitzero"`
+	Fair       string            `json:"fair,omitempty"`
+	Share      int               `json:"share,omitempty"`
+}
+
+type trouble struct {
+	Group    string            `json:"group"`
+	Kind     store.TroubleKind `json:"kind,omitempty"`
+	Workflow string            `json:"workflow,omitempty"`
+	Step     string            `json:"step,omitempty"`
+	Text     string            `json:"text,omitempty"`
+}
+
+type use struct {
+	Limit  string `json:"limit"`
+	Key    string `json:"key,omitempty"`
+	Weight int    `json:"weight"`
+	Nested bool   `json:"nested,omitempty"`
+	Local  bool   `json:"local,omitempty"`
+}
+
+// recordOf returns a record as it is written.
+func recordOf(r *store.Record, t store.Trouble) *record {
+	w := &record{
+		ID: r.Run, WorkflowID: text(r.WorkflowID), Queue: r.Route.Queue, Workflow: r.Route.Workflow, Priority: r.Priority, Tags: r.Tags,
+		Parent: r.Parent, Root: r.Root, State: r.QueueState.String(), Status: r.Status, Events: r.Seq, Commit: r.Last.String(), Epoch: r.Fence.Epoch,
+		Due: r.Due.UTC(), Next: r.Next, CreatedAt: r.CreatedAt.UTC(), EndedAt: r.EndedAt.UTC(), Retention: r.Retention.String(), Whole: r.Whole,
+		WaitsSince: r.WaitsSince.UTC(), Fair: r.Fair, Share: r.Share,
+	}
+	if r.Chain != r.Run {
+		w.Chain = r.Chain
+	}
+	if t.Group != "" {
+		w.Trouble = &trouble{t.Group, t.Kind, t.Workflow, t.Step, t.Text}
+	}
+	for _, u := range r.Uses {
+		w.Uses = append(w.Uses, use{u.Name, u.Key, u.Weight, u.Nested, u.Local})
+	}
+	return w
+}
+
+// record is the opposite of recordOf.
+func (w *record) record() (r store.Record, t store.Trouble, err error) {
+	r = store.Record{
+		Run: w.ID, Chain: w.Chain, WorkflowID: string(w.WorkflowID), Route: store.Route{Queue: w.Queue, Workflow: w.Workflow}, Priority: w.Priority, Tags: w.Tags,
+		Parent: w.Parent, Root: w.Root, Status: w.Status, Seq: w.Events, Fence: store.Fence{Epoch: w.Epoch}, Due: w.Due, Next: w.Next,
+		CreatedAt: w.CreatedAt, EndedAt: w.EndedAt, Whole: w.Whole, WaitsSince: w.WaitsSince, Fair: w.Fair, Share: w.Share,
+	}
+	if r.Chain == "" {
+		r.Chain = r.Run
+	}
+	for _, u := range w.Uses {
+		r.Uses = append(r.Uses, store.Use{LimitID: store.LimitID{Name: u.Limit, Key: u.Key}, Weight: u.Weight, Nested: u.Nested, Local: u.Local})
+	}
+	if w.Trouble != nil {
+		r.Group, t = w.Trouble.Group, store.Trouble{Group: w.Trouble.Group, Kind: w.Trouble.Kind, Workflow: w.Trouble.Workflow, Step: w.Trouble.Step, Text: w.Trouble.Text}
+	}
+	for s := store.StateReady; s <= store.StateEnded; s++ {
+		if s.String() == w.State {
+			r.QueueState = s
+		}
+	}
+	commit, err := hex.DecodeString(w.Commit)
+	if err != nil || copy(r.Last[:], commit) != len(r.Last) || len(commit) != len(r.Last) {
+		return r, t, fmt.Errorf("the commit is %q", w.Commit)
+	}
+	if r.Retention, err = time.ParseDuration(w.Retention); err != nil || r.Retention <= 0 {
+		return r, t, fmt.Errorf("the retention is %q", w.Retention)
+	}
+	if _, err := event.ParseRunID(string(r.Run)); err != nil || r.QueueState == 0 {
+		return r, t, fmt.Errorf("the id is %q, the state %q", w.ID, w.State)
+	}
+	return r, t, nil
+}
+
+// sum is that of a line, and of all before it.
+type sum [8]byte
+
+const (
+	sumBefore = `,"sum":"`
+	sumAfter  = `"}`
+	sumSize   = len(sumBefore) + 2*len(sum{}) + len(sumAfter)
+)
+
+// next returns the sum of the line that follows: it is given without its sum.
+func (s sum) next(body []byte) (n sum) {
+	h := sha256.New()
+	h.Write(s[:])
+	h.Write(body)
+	copy(n[:], h.Sum(nil))
+	return n
+}
+
+// seal adds the sum to a line, which is an object with a field.
+func (s *sum) seal(body []byte) []byte {
+	*s = s.next(body)
+	sealed := append(body[:len(body)-1], sumBefore...)
+	sealed = hex.AppendEncode(sealed, s[:])
+	return append(sealed, sumAfter+"\n"...)
+}
+
+var errSum = errors.New("its sum is not that of the line and of those before it: it was changed, or lines are missing or in another order")
+
+// open is the opposite of seal, without the newline.
+func (s *sum) open(sealed []byte) (body []byte, err error) {
+	at := len(sealed) - sumSize
+	if at < 2 || !bytes.HasPrefix(sealed[at:], []byte(sumBefore)) || !bytes.HasSuffix(sealed, []byte(sumAfter)) {
+		return nil, errors.New("it does not end with a sum")
+	}
+	body = append(bytes.Clone(sealed[:at]), '}')
+	want := s.next(body)
+	if got := sealed[at+len(sumBefore) : len(sealed)-len(sumAfter)]; string(got) != hex.EncodeToString(want[:]) {
+		return nil, errSum
+	}
+	*s = want
+	return body, nil
+}

@@ -1,0 +1,211 @@
+package archive
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// MaxLine is the greatest length of a line that is read, in bytes: more than any store takes of one frame or chunk.
+const MaxLine = 1 << 28
+
+// LineError says what is wrong with a file, and at which line. The first line is 1.
+type LineError struct {
+	Line int
+	Err  error
+}
+
+// Error names the line.
+func (e *LineError) Error() string { return fmt.Sprintf("line %d of the export: %v", e.Line, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *LineError) Unwrap() error { return e.Err }
+
+// Permanent is true: the file stays what it is.
+func (e *LineError) Permanent() bool { return true }
+
+// Fix says what must be done.
+func (e *LineError) Fix() string { return "export the runs again, and copy the file as a whole" }
+
+// Line is a line that was read.
+type Line struct {
+	Kind   Kind
+	Number int   // of the line, from 1
+	Offset int64 // where it begins in the file
+
+	Record  store.Record // of a run
+	Trouble store.Trouble
+	N       uint64 // of a frame or a chunk
+	Stream  Stream
+	Body    []byte // of a frame or a chunk
+}
+
+// Reader reads a file, line by line, and checks each.
+type Reader struct {
+	r      *bufio.Reader
+	sum    sum
+	head   Head
+	counts Counts
+	number int
+	offset int64
+	ended  bool
+
+	// What must follow.
+	frames, frame uint64 // of the run, and the last that was read
+	streams       int
+	stream        Stream
+	chunk         uint64 // that comes next
+}
+
+// NewReader reads the first line. Errors are a *LineError, or those of r.
+func NewReader(r io.Reader) (*Reader, error) {
+	a := &Reader{r: bufio.NewReaderSize(r, 1<<16), stream: Stream{First: 1}, chunk: 1}
+	l, _, err := a.read()
+	if errors.Is(err, io.EOF) {
+		return nil, &LineError{1, errors.New("the file is empty")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.Kind != KindHead || l.Format != Format {
+		return nil, &LineError{1, fmt.Errorf("it is of kind %q and format %d, this release reads exports of format %d", l.Kind, l.Format, Format)}
+	}
+	a.head = Head{Source: l.Source, Exported: l.Exported}
+	return a, nil
+}
+
+// Head returns the first line.
+func (r *Reader) Head() Head { return r.head }
+
+// Counts returns what was read by now.
+func (r *Reader) Counts() Counts { return r.counts }
+
+// Next returns the next line, and io.EOF after the last one. Errors are a *LineError, or those of the reader below.
+func (r *Reader) Next() (Line, error) {
+	if r.ended {
+		return Line{}, io.EOF
+	}
+	l, at, err := r.read()
+	if errors.Is(err, io.EOF) {
+		return Line{}, &LineError{r.number + 1, errors.New("the file ends before its last line: it was cut off")}
+	}
+	if err != nil {
+		return Line{}, err
+	}
+	got := Line{Kind: l.Kind, Number: r.number, Offset: at, N: l.N}
+	if err := r.take(l, &got); err != nil {
+		return Line{}, &LineError{r.number, err}
+	}
+	r.counts.add(l.Kind)
+	if l.Kind != KindEnd {
+		return got, nil
+	}
+	if _, err := r.r.ReadByte(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = &LineError{r.number + 1, errors.New("it follows the last line")}
+		}
+		return Line{}, err
+	}
+	r.ended = true
+	return Line{}, io.EOF
+}
+
+// take checks that a line may come here.
+func (r *Reader) take(l *line, got *Line) (err error) {
+	open := r.frame < r.frames || r.chunk <= r.stream.Last
+	switch {
+	case l.Kind == KindFrame && r.frame < r.frames:
+		r.frame++
+		return r.body(l, got, r.frame)
+	case l.Kind == KindChunk && r.frame == r.frames && r.chunk <= r.stream.Last:
+		r.chunk++
+		return r.body(l, got, r.chunk-1)
+	case l.Kind == KindStream && !open && r.streams > 0:
+		r.streams--
+		if l.Name == nil || l.First == 0 || l.Last == ^uint64(0) || l.First > l.Last+1 {
+			return fmt.Errorf("the stream has chunks %d to %d", l.First, l.Last)
+		}
+		r.stream = Stream{Name: string(*l.Name), First: l.First, Last: l.Last, Closed: l.Closed}
+		r.chunk, got.Stream = l.First, r.stream
+		return store.CheckStreamName(r.stream.Name)
+	case l.Kind == KindRun && !open && r.streams == 0 && l.Run != nil:
+		if l.Frames == 0 || l.Streams < 0 || l.Streams > 0 && l.Run.Chain != "" {
+			return fmt.Errorf("the run has %d frames and %d streams", l.Frames, l.Streams)
+		}
+		r.frames, r.frame, r.streams = l.Frames, 0, l.Streams
+		got.Record, got.Trouble, err = l.Run.record()
+		got.Record.N = l.Frames
+		return err
+	case l.Kind == KindEnd && !open && r.streams == 0:
+		if l.Counts == nil || *l.Counts != r.counts {
+			return fmt.Errorf("it says that there are %+v, and there were %+v", l.Counts, r.counts)
+		}
+		return nil
+	}
+	return fmt.Errorf("a line of kind %q has no place here: want frames %d to %d, chunks %d to %d and %d streams before", l.Kind, r.frame+1, r.frames, r.chunk, r.stream.Last, r.streams)
+}
+
+// body checks a line that has one.
+func (r *Reader) body(l *line, got *Line, n uint64) error {
+	if l.N != n || l.Body == nil {
+		return fmt.Errorf("the %s has number %d, want %d and a body", l.Kind, l.N, n)
+	}
+	got.Body = *l.Body
+	return nil
+}
+
+// read reads a line, and compares its sum.
+func (r *Reader) read() (*line, int64, error) {
+	at := r.offset
+	b, err := lineOf(r.r)
+	r.offset += int64(len(b)) + 1
+	if errors.Is(err, io.EOF) && len(b) == 0 {
+		return nil, at, io.EOF
+	}
+	r.number++
+	switch {
+	case errors.Is(err, io.EOF):
+		err = errors.New("the file ends within it: it was cut off")
+	case errors.Is(err, errLong):
+	case err != nil:
+		return nil, at, fmt.Errorf("read an export: %w", err)
+	}
+	var l *line
+	if err == nil {
+		if b, err = r.sum.open(b); err == nil {
+			l, err = decode(b)
+		}
+	}
+	if err != nil {
+		return nil, at, &LineError{r.number, err}
+	}
+	return l, at, nil
+}
+
+func decode(b []byte) (*line, error) {
+	l := &line{}
+	return l, json.Unmarshal(b, l)
+}
+
+var errLong = fmt.Errorf("it is longer than %d bytes", MaxLine)
+
+// lineOf reads up to a newline, and leaves that out.
+func lineOf(r *bufio.Reader) (b []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		b = append(b, part...)
+		switch {
+		case len(b) > MaxLine:
+			return b, errLong
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil:
+			return b, err
+		default:
+			return b[:len(b)-1], nil
+		}
+	}
+}

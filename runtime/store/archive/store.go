@@ -1,0 +1,399 @@
+package archive
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/paging"
+)
+
+// Store shows the runs of a file. Whatever would change something fails with a *[store.ReadOnlyError], and so does
+// waiting for an open run: nothing will come. It keeps the records of the runs in memory, and where each of
+// their lines is; the rest is read when it is asked for.
+type Store struct {
+	name   string
+	f      *os.File
+	runs   map[event.RunID]*kept
+	order  []*kept // the oldest first
+	closed chan struct{}
+}
+
+// kept is a run.
+type kept struct {
+	rec     store.Record
+	trouble store.Trouble
+	frames  []int64 // where their lines begin
+	streams map[string]*keptStream
+}
+
+type keptStream struct {
+	Stream
+	chunks []int64
+}
+
+var (
+	_ store.Store         = (*Store)(nil)
+	_ store.Lister        = (*Store)(nil)
+	_ store.TroubleLister = (*Store)(nil)
+	_ store.StreamLister  = (*Store)(nil)
+)
+
+// scheme is that of the URLs by which store.Open knows this package.
+const scheme = "export"
+
+func init() {
+	store.Register(scheme, func(_ context.Context, url string) (store.Store, error) {
+		return Open(strings.TrimPrefix(url, scheme+":"))
+	})
+}
+
+// Open reads a file to its end, checks it, and returns it as a store. Errors: a *[store.MissingError], a *[LineError], or
+// those of the file.
+func Open(path string) (*Store, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &store.MissingError{What: path}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open an export: %w", err)
+	}
+	s := &Store{name: path, f: f, runs: map[event.RunID]*kept{}, closed: make(chan struct{})}
+	if err := s.index(); err != nil {
+		_ = f.Close() // it was only read
+		return nil, fmt.Errorf("open export %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// index reads the file.
+func (s *Store) index() error {
+	a, err := NewReader(s.f)
+	if err != nil {
+		return err
+	}
+	var run *kept
+	var stream *keptStream
+	for {
+		l, err := a.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		switch l.Kind {
+		case KindRun:
+			if s.runs[l.Record.Run] != nil {
+				return &LineError{l.Number, fmt.Errorf("run %s comes for the second time", l.Record.Run)}
+			}
+			run = &kept{rec: l.Record, trouble: l.Trouble, streams: map[string]*keptStream{}}
+			s.runs[l.Record.Run], s.order = run, append(s.order, run)
+		case KindFrame:
+			run.frames = append(run.frames, l.Offset)
+		case KindStream:
+			stream = &keptStream{Stream: l.Stream}
+			run.streams[l.Stream.Name] = stream
+		case KindChunk:
+			stream.chunks = append(stream.chunks, l.Offset)
+		}
+	}
+	slices.SortFunc(s.order, func(a, b *kept) int { return store.NewestFirst(&b.rec, &a.rec) })
+	return nil
+}
+
+func (s *Store) enter(ctx context.Context) error {
+	select {
+	case <-s.closed:
+		return store.ErrClosed
+	default:
+		return ctx.Err()
+	}
+}
+
+// body reads the body of a line.
+func (s *Store) body(at int64) ([]byte, error) {
+	b, err := lineOf(bufio.NewReader(io.NewSectionReader(s.f, at, MaxLine)))
+	if err != nil {
+		return nil, fmt.Errorf("read export %s: %w", s.name, err)
+	}
+	l, err := decode(b)
+	if err != nil || l.Body == nil {
+		return nil, fmt.Errorf("read export %s: it was changed since it was opened", s.name)
+	}
+	return *l.Body, nil
+}
+
+// Clock returns that of the system.
+func (s *Store) Clock() store.Clock { return store.SystemClock }
+
+// Partitions returns 1.
+func (s *Store) Partitions() int { return 1 }
+
+// Load reads runs.
+func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	answers := make([]store.Loaded, len(runs))
+	for i := range runs {
+		l := &runs[i]
+		r := s.runs[l.Run]
+		if r == nil {
+			answers[i].Err = store.ErrRunNotFound
+			continue
+		}
+		answers[i].Record = r.rec
+		if l.Limit < 0 || l.After >= r.rec.N {
+			continue
+		}
+		lines := r.frames[l.After:]
+		if l.Limit > 0 {
+			lines = lines[:min(l.Limit, len(lines))]
+		}
+		for _, at := range lines {
+			b, err := s.body(at)
+			if err != nil {
+				return nil, err
+			}
+			answers[i].Frames = append(answers[i].Frames, b)
+		}
+	}
+	return answers, nil
+}
+
+// Resolve returns the run of a workflow id that has not ended, else the one that ended last.
+func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
+	if err := s.enter(ctx); err != nil {
+		return "", err
+	}
+	var found *kept
+	for _, r := range s.order {
+		if r.rec.WorkflowID != workflowID || workflowID == "" || r.rec.Next != "" {
+			continue
+		}
+		if open := r.rec.EndedAt.IsZero(); found == nil || open || !found.rec.EndedAt.IsZero() && !r.rec.EndedAt.Before(found.rec.EndedAt) {
+			found = r
+		}
+	}
+	if found == nil {
+		return "", fmt.Errorf("resolve workflow id %q: %w", workflowID, store.ErrRunNotFound)
+	}
+	return found.rec.Run, nil
+}
+
+// List returns a page of runs. They are looked at one by one.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Page{}, err
+	}
+	page, err := paging.New(&q)
+	after, run, _ := q.After()
+	if err != nil {
+		return store.Page{}, fmt.Errorf("list runs: %w", err)
+	}
+	cursor := &store.Record{Run: run, CreatedAt: after}
+	for i := range s.order {
+		r := s.order[i]
+		if !q.Oldest {
+			r = s.order[len(s.order)-1-i]
+		}
+		if behind := store.NewestFirst(cursor, &r.rec) < 0; run != "" && (behind == q.Oldest || r.rec.Run == run) {
+			continue
+		}
+		if !page.More() {
+			return page.Done(), nil
+		}
+		if q.Matches(&r.rec) {
+			page.Add(paging.Of(&r.rec), &r.rec)
+		} else {
+			page.Add(paging.Of(&r.rec), nil)
+		}
+	}
+	if page.More() {
+		page.End()
+	}
+	return page.Done(), nil
+}
+
+// Count returns how many runs match.
+func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Counts{}, err
+	}
+	counter := paging.Count(&q)
+	for _, r := range s.order {
+		if !counter.More() {
+			break
+		}
+		counter.Add(q.Matches(&r.rec), r.rec.Status, r.rec.Route)
+	}
+	return counter.Counts, nil
+}
+
+// Troubles returns a page of the groups of the runs of the file. When a run has come into its group the file does not say:
+// it is the end of the run, or when that was created.
+func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.TroublePage{}, err
+	}
+	var found []store.TroubleGroup
+	for _, r := range s.order {
+		if r.trouble.Group == "" {
+			continue
+		}
+		at := r.rec.EndedAt
+		if at.IsZero() {
+			at = r.rec.CreatedAt
+		}
+		found = append(found, store.TroubleGroup{Trouble: r.trouble, First: at, Last: at, Total: 1, Open: 1})
+	}
+	page, err := paging.Troubles(&q, found, false)
+	if err != nil {
+		return page, fmt.Errorf("list troubles: %w", err)
+	}
+	return page, nil
+}
+
+// chain returns the first run of the chain of a run, which has the streams.
+func (s *Store) chain(run event.RunID) (*kept, error) {
+	r := s.runs[run]
+	if r == nil {
+		return nil, store.ErrRunNotFound
+	}
+	if first := s.runs[r.rec.Chain]; first != nil {
+		return first, nil
+	}
+	return r, nil
+}
+
+// ended reports whether the chain of a run has ended.
+func (s *Store) ended(r *kept) bool {
+	for passed := 0; passed <= len(s.runs); passed++ {
+		next := s.runs[r.rec.Next]
+		if next == nil {
+			break
+		}
+		r = next
+	}
+	return r.rec.QueueState == store.StateEnded
+}
+
+// StreamNames returns the names of the streams of a run's chain.
+func (s *Store) StreamNames(ctx context.Context, run event.RunID) ([]string, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	r, err := s.chain(run)
+	if err != nil {
+		return nil, fmt.Errorf("list streams of run %s: %w", run, err)
+	}
+	var names []string
+	for name := range r.streams {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// ReadStream reads a part of a stream.
+func (s *Store) ReadStream(ctx context.Context, q store.ReadStream) (store.StreamPage, error) {
+	err := s.enter(ctx)
+	if err == nil {
+		err = store.CheckStreamName(q.Stream)
+	}
+	var page store.StreamPage
+	var r *kept
+	if err == nil {
+		r, err = s.chain(q.Run)
+	}
+	if err == nil {
+		page, err = s.page(r, &q)
+	}
+	if err != nil {
+		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", q.Stream, q.Run, err)
+	}
+	return page, nil
+}
+
+func (s *Store) page(r *kept, q *store.ReadStream) (store.StreamPage, error) {
+	page := store.StreamPage{Ended: s.ended(r)}
+	st := r.streams[q.Stream]
+	if st == nil {
+		return page, nil
+	}
+	page.Last, page.Closed = st.Last, st.Closed
+	if len(st.chunks) == 0 {
+		return page, nil
+	}
+	page.First = st.First
+	from := max(q.From, st.First)
+	if q.Tail > 0 {
+		from = max(st.Last-min(st.Last, uint64(q.Tail))+1, st.First)
+	}
+	limit := q.Limit
+	if limit == 0 {
+		limit = store.DefaultStreamPage
+	}
+	for n := from; n <= st.Last && limit > 0; n, limit = n+1, limit-1 {
+		b, err := s.body(st.chunks[n-st.First])
+		if err != nil {
+			return page, err
+		}
+		page.Chunks = append(page.Chunks, store.Chunk{Index: n, Body: b})
+	}
+	return page, nil
+}
+
+// Watch returns at once if the log is longer than that, or has ended.
+func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	r := s.runs[run]
+	switch {
+	case r == nil:
+		return fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
+	case r.rec.N > n || r.rec.QueueState == store.StateEnded:
+		return nil
+	}
+	return s.refuse("wait for run " + string(run))
+}
+
+// AwaitStream returns at once if there is another chunk, or if none will come.
+func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
+	page, err := s.ReadStream(ctx, store.ReadStream{Run: run, Stream: stream, Limit: -1})
+	if err != nil || page.Last != after || page.Closed || page.Ended {
+		return err
+	}
+	return s.refuse("wait for a stream of run " + string(run))
+}
+
+// Wait is refused: there is nothing to do.
+func (s *Store) Wait(context.Context, store.Wait) (store.Woken, error) {
+	return store.Woken{}, s.refuse("work")
+}
+
+// Close closes the file.
+func (s *Store) Close() error {
+	select {
+	case <-s.closed:
+		return nil
+	default:
+		close(s.closed)
+		return s.f.Close()
+	}
+}
+
+// refuse is the answer to whatever would change something.
+func (s *Store) refuse(what string) error {
+	return &store.ReadOnlyError{What: "the export " + s.name, Op: what}
+}

@@ -1,0 +1,80 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Writer writes a file, line by line. The lines must come in the order of the format. After an error nothing more is
+// written.
+type Writer struct {
+	w      *bufio.Writer
+	sum    sum
+	counts Counts
+	err    error
+}
+
+// NewWriter begins a file. Close ends it; a file without that is refused.
+func NewWriter(w io.Writer, h Head) (*Writer, error) {
+	a := &Writer{w: bufio.NewWriterSize(w, 1<<16)}
+	return a, a.write(&line{Kind: KindHead, Format: Format, Source: h.Source, Exported: h.Exported.UTC()})
+}
+
+func (w *Writer) write(l *line) error {
+	if w.err != nil {
+		return w.err
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if w.err = enc.Encode(l); w.err == nil {
+		_, w.err = w.w.Write(w.sum.seal(bytes.TrimRight(b.Bytes(), "\n")))
+	}
+	if w.err != nil {
+		w.err = fmt.Errorf("write an export: %w", w.err)
+		return w.err
+	}
+	w.counts.add(l.Kind)
+	return nil
+}
+
+// Run begins a run, of which so many frames as its record says and so many streams follow.
+func (w *Writer) Run(r *store.Record, t store.Trouble, streams int) error {
+	return w.write(&line{Kind: KindRun, Run: recordOf(r, t), Frames: r.N, Streams: streams})
+}
+
+// Frame adds the frame with that number to the log of the run.
+func (w *Writer) Frame(n uint64, body []byte) error {
+	return w.write(&line{Kind: KindFrame, N: n, Body: &body})
+}
+
+// Stream begins a stream, whose chunks follow.
+func (w *Writer) Stream(s Stream) error {
+	name := text(s.Name)
+	return w.write(&line{Kind: KindStream, Name: &name, First: s.First, Last: s.Last, Closed: s.Closed})
+}
+
+// Chunk adds the chunk with that number to the stream.
+func (w *Writer) Chunk(n uint64, body []byte) error {
+	return w.write(&line{Kind: KindChunk, N: n, Body: &body})
+}
+
+// Counts returns what was written by now.
+func (w *Writer) Counts() Counts { return w.counts }
+
+// Close writes the last line. The writer below stays open.
+func (w *Writer) Close() error {
+	counts := w.counts
+	if err := w.write(&line{Kind: KindEnd, Counts: &counts}); err != nil {
+		return err
+	}
+	if w.err = w.w.Flush(); w.err != nil {
+		w.err = fmt.Errorf("write an export: %w", w.err)
+	}
+	return w.err
+}
