@@ -17,6 +17,7 @@ import (
 // functions are what templates call.
 func (t *templates) functions() template.FuncMap {
 	return template.FuncMap{
+		"minute":       func(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC") },
 		"scheduleverb": func(name string) verb { return scheduleVerbs[name] },
 		"bounds":       func(p admin.Pool) string { return bounds(&p) },
 		"asset":        func(name string) string { return t.h.cfg.Prefix + "assets/" + t.h.assets.hashed(name) },

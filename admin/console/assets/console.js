@@ -283,3 +283,4 @@ function ready() {
 }
 ready();
 listen();
+$(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

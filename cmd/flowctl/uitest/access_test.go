@@ -52,7 +52,7 @@ func TestOPS2_TextsCanBeReadInBothThemesAndOnPhones(t *testing.T) {
 				var wide int
 				s.run(page, chromedp.EmulateViewport(width, 900), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}),
 					chromedp.Navigate(s.url+page), chromedp.WaitVisible("#main > *", chromedp.ByQuery), chromedp.Evaluate(contrasts, &faint),
-					chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wide))
+					chromedp.Evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &wide))
 				for _, f := range faint {
 					t.Errorf("%s, %s: contrast %s", page, theme, f)
 				}

@@ -83,7 +83,7 @@ func (s *site) draws(page string) {
 	s.run(page, chromedp.Navigate(s.url+page), chromedp.WaitVisible("#main > *", chromedp.ByQuery),
 		chromedp.Evaluate(`document.querySelectorAll("h1").length`, &heads),
 		chromedp.Evaluate(`[...document.querySelectorAll("a,button,summary")].filter(e => e.checkVisibility() && !(e.textContent.trim() || e.ariaLabel)).length + [...document.querySelectorAll("input:not([type=hidden]),textarea,select")].filter(e => !e.labels.length && !e.ariaLabel).length`, &unnamed),
-		chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wide),
+		chromedp.Evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &wide),
 		chromedp.Evaluate(`document.querySelectorAll("*").length`, &nodes))
 	if heads == 0 || unnamed != 0 || nodes > 1500 || wide > 0 {
 		s.Errorf("%s has %d headings, %d controls without a name, %d nodes, and is %d pixels too wide", page, heads, unnamed, nodes, wide)
