@@ -104,8 +104,8 @@ func (e *partitionScan) lookAtNames() {
 	latest := map[string]event.RunID{}
 	for _, run := range sortedKeys(e.runs) {
 		r, wid := e.snap.Runs[long(run)], e.metaOf(run)["w"]
-		if r == nil || wid == "" || r.QueueState != store.StateEnded || r.Hidden {
-			continue
+		if r == nil || wid == "" || r.QueueState != store.StateEnded || r.Hidden || r.Next != "" {
+			continue // what has continued is not the last one
 		}
 		if last := e.snap.Runs[latest[wid]]; last == nil || !r.EndedAt.Before(last.EndedAt) {
 			latest[wid] = r.Run

@@ -59,7 +59,8 @@ end
 
 local now = clock(ARGV[1])
 local keep = math.min(ARGV[4] + math.max(0, now - ended), 9223372036854)
-header = with_flag(header, has_retention, keep ~= tonumber(ARGV[6]))
+local usual = keep == tonumber(ARGV[6])
+header = with_flag(header, has_retention, not usual)
 add_run(first, created, header, ended, true)
 local parent, bytes = redis.call('HGET', KEYS[1], 'u'), #ARGV[first + 3]
 for i = 1, frames do
@@ -67,7 +68,9 @@ for i = 1, frames do
   redis.call('XADD', KEYS[3], string.format('%d-0', i + 1), 'f', ARGV[17 + i])
 end
 compact(run, bytes)
-redis.call('HSET', KEYS[1], 'j', string.format('%.0f', keep))
+if not usual then
+  redis.call('HSET', KEYS[1], 'j', string.format('%.0f', keep))
+end
 if next_run ~= '' then
   redis.call('HSET', KEYS[1], 'N', next_run)
 end

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
 func canImport(s store.Store) bool {
@@ -69,6 +70,20 @@ func (h *harness) imports(m store.Import, fresh bool) {
 	got, err := h.tryImport(m)
 	h.check("import", err)
 	h.equal("run "+string(m.Record.Run)+" is new", got, fresh)
+	h.sound()
+}
+
+// sound fails the test unless a scan of the store, which sees what a snapshot does not show, finds nothing to repair.
+func (h *harness) sound() {
+	h.Helper()
+	if _, ok := store.As[store.Repairer](h.store); !ok {
+		return
+	}
+	report, err := fsck.Repair(h.ctx, h.store, fsck.Options{DryRun: true})
+	h.check("fsck", err)
+	for _, f := range report.Fixes {
+		h.Errorf("fsck: %v", f.Findings)
+	}
 }
 
 // refuses fails the test unless an import is refused for a reason, and changes nothing.
