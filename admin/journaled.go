@@ -49,6 +49,13 @@ func (j *journaled) Send(ctx context.Context, ref, topic string, m Message) (Sen
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
+// ResumeHook is part of Service.
+func (j *journaled) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
+	e := j.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Key: m.Key})
+	return recorded(ctx, j.to, e, func() (Sent, error) { return j.Service.ResumeHook(ctx, token, m) },
+		func(got Sent, e *JournalEntry) { e.Run = got.Run })
+}
+
 // Ask is part of Service.
 func (j *journaled) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
 	e := j.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Key: m.Key})

@@ -78,6 +78,7 @@ func (e *estate) calls(s admin.Service, ref string) map[string]error {
 	}
 	_, got["wait"] = s.Wait(ctx, ref, 0)
 	_, got["value"] = s.Value(ctx, ref, "progress")
+	_, got["hooks"] = s.Hooks(ctx, admin.HookFilter{Run: ref})
 	_, got["send"] = s.Send(ctx, ref, "verdict", m)
 	_, got["ask"] = s.Ask(ctx, ref, "limit", m)
 	_, got["pause"] = s.Act(ctx, ref, admin.Action{Verb: "pause"})
@@ -91,7 +92,7 @@ func (e *estate) calls(s admin.Service, ref string) map[string]error {
 
 func TestOPS3_ARoleDoesWhatItMayAndNoMore(t *testing.T) {
 	lowest := map[string]admin.Role{
-		"run": admin.RoleViewer, "events": admin.RoleViewer, "follow": admin.RoleViewer, "wait": admin.RoleViewer, "value": admin.RolePayloads,
+		"run": admin.RoleViewer, "events": admin.RoleViewer, "follow": admin.RoleViewer, "wait": admin.RoleViewer, "hooks": admin.RoleViewer, "value": admin.RolePayloads,
 		"stream": admin.RolePayloads, "follow a stream": admin.RolePayloads,
 		"send": admin.RoleOperator, "ask": admin.RoleOperator, "pause": admin.RoleOperator, "cancel": admin.RoleOperator, "delete": admin.RoleAdmin,
 	}

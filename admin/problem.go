@@ -152,7 +152,8 @@ func ProblemOf(err error) *Problem {
 		p := is(CodeRefused)
 		p.Fix = readOnly.Fix()
 		return p
-	case errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),
+	case errors.Is(err, workflow.ErrHookDisposed), errors.Is(err, workflow.ErrHookAnswered),
+		errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),
 		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)), errors.As(err, new(*workflow.KeyConflictError)),
 		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign), errors.As(err, new(*store.VersionError)):
 		return is(CodeRefused)

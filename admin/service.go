@@ -64,6 +64,7 @@ type Service interface {
 	Journal(ctx context.Context, f JournalFilter) (JournalPage, error)
 
 	Streaming
+	Hooking
 	Scheduling
 	Limiting
 	Bulking

@@ -41,7 +41,7 @@ var (
 )
 
 // run does what its input says: "good" completes, "bad" fails, "next" continues as a good one; "family" has a good child, then one that waits; "talk" writes
-// to streams, and says each message that comes until one is "bye"; any other waits for a message, which it returns.
+// to streams, and says each message that comes until one is "bye"; "hook" opens three hooks, and takes payloads of the first until there is no name; any other waits for a message, which it returns.
 func run(ctx workflow.Context, what string) (string, error) {
 	progress.Set(ctx, what)
 	limits.Handle(ctx, func(n int) error {
@@ -66,6 +66,8 @@ func run(ctx workflow.Context, what string) (string, error) {
 			return "", err
 		}
 		return order.Child(ctx, "wait")
+	case "hook":
+		return "", hook(ctx)
 	case "talk":
 		return "", talk(ctx)
 	}

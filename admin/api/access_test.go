@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,10 +98,13 @@ func tokensOf(t *testing.T, all ...admin.Token) (tokens *admin.Tokens, secrets [
 func example(s *server, r *route.Route) (path, body string) {
 	s.Helper()
 	values := map[string]string{"id": s.run, "queue": "default", "name": map[*route.Route]string{
-		route.Send: "items", route.Ask: "limit", route.Value: "n", route.Schedule: "nightly", route.ActOnSchedule: "nightly", route.ActOnPool: room.Name(),
+		route.Send: "items", route.Ask: "limit", route.Value: "n", route.Stream: "told", route.FollowStream: "told", route.Schedule: "nightly", route.ActOnSchedule: "nightly", route.ActOnPool: room.Name(),
 	}[r]}
 	if r.Verbs != nil {
 		values["action"] = "pause"
+	}
+	if slices.Contains(r.Names(), "token") {
+		values["token"] = s.token()
 	}
 	var named []string
 	for _, name := range r.Names() {
@@ -119,9 +123,31 @@ func example(s *server, r *route.Route) (path, body string) {
 	}
 	const nightly = `{"name":"nightly","workflow":"api.collect","when":"30 2 * * *"}`
 	return path, map[*route.Route]string{
-		route.Start: `{"workflow":"api.collect"}`, route.Send: `{"payload":"x"}`, route.Ask: `{"payload":1}`, route.PutSchedule: nightly,
+		route.Start: `{"workflow":"api.collect"}`, route.Send: `{"payload":"x"}`, route.Ask: `{"payload":1}`, route.ResumeHook: `{"payload":1}`, route.PutSchedule: nightly,
 		route.Preview: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"}}`, route.StartBulk: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"},"expect":0}`,
 	}[r]
+}
+
+// token returns that of a hook that is open.
+func (s *server) token() string {
+	s.Helper()
+	run, err := s.direct.Start(s.Context(), admin.Start{Workflow: "api.hooked"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for e, err := range s.direct.Follow(s.Context(), run.Run, admin.EventFilter{}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		if e.Type == "hook_created" {
+			break
+		}
+	}
+	page, err := s.direct.Hooks(s.Context(), admin.HookFilter{Run: run.Run})
+	if err != nil || len(page.Hooks) != 1 {
+		s.Fatalf("got %+v, %v", page, err)
+	}
+	return page.Hooks[0].Token
 }
 
 // nobody is a bulk action on no run.

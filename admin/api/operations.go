@@ -163,6 +163,20 @@ var operations = map[*route.Route]func(*request) error{
 		sent, err := q.service.Send(q.ctx(), q.path("id"), q.path("name"), in)
 		return q.reply(http.StatusAccepted, sent, err)
 	},
+	route.Hooks: list(route.ReadHookFilter, admin.Service.Hooks),
+	route.Hook: func(q *request) error {
+		got, err := q.service.Hook(q.ctx(), q.path("token"))
+		return q.reply(http.StatusOK, got, err)
+	},
+	route.ResumeHook: func(q *request) error {
+		var in admin.Message
+		var err error
+		if in.Key, err = q.input(&in); err != nil {
+			return err
+		}
+		sent, err := q.service.ResumeHook(q.ctx(), q.path("token"), in)
+		return q.reply(http.StatusAccepted, sent, err)
+	},
 	route.Ask:           ask,
 	route.Schedules:     list(route.ReadScheduleFilter, admin.Service.Schedules),
 	route.Schedule:      schedule,

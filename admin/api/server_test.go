@@ -30,6 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // collect takes messages until one of them is "stop", and returns how many there were. It writes each to two streams.
 var (
 	collect = shim.NewWorkflow[workflow.None, int]("api.collect", "", shim.WorkflowPolicy{})
+	hooked  = shim.NewWorkflow[workflow.None, int]("api.hooked", "", shim.WorkflowPolicy{}) // opens a hook, and takes what comes
+	called  = workflow.NewHook[int]("called")
 	items   = workflow.NewTopic[string]("items")
 	told    = workflow.NewStream[string]("told")
 	newest  = workflow.NewStream[string]("newest", workflow.KeepLast(2))
@@ -49,6 +51,17 @@ func serve(t *testing.T, cfg api.Config) *server {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
+	shim.BindWorkflow(w, hooked, func(ctx workflow.Context, _ workflow.None) (int, error) {
+		hook, err := called.Open(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for {
+			if _, err := hook.Receive(ctx); err != nil {
+				return 0, err
+			}
+		}
+	})
 	shim.BindWorkflow(w, collect, func(ctx workflow.Context, _ workflow.None) (int, error) {
 		for n := 0; ; n++ {
 			item, err := items.Receive(ctx)

@@ -23,6 +23,9 @@ func (r *Route) Asked(value func(name string) string) (action, target string) {
 	if id := value("id"); id != "" {
 		return action, id
 	}
+	if token := value("token"); token != "" {
+		return action, admin.HookTarget(token)
+	}
 	if name := value("name"); name != "" {
 		kind, _, _ := strings.Cut(r.Path, "/")
 		target = strings.TrimSuffix(kind, "s") + ":" + name

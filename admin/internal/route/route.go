@@ -147,7 +147,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Action, Send, Ask, Value}, streams, fleet, []*Route{Journal}, bulks, checks)
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, []*Route{Journal}, bulks, checks)
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

@@ -152,6 +152,25 @@ export interface Checked {
   runs: number;
 }
 
+export interface Chunk {
+  attempt?: number;
+  index: number;
+  run?: string;
+  step?: string;
+  /** Any JSON, as it is stored. */
+  value: unknown;
+}
+
+export interface ChunkPage {
+  chunks: Chunk[];
+  ended: boolean;
+  first: number;
+  last: number;
+  name: string;
+  next?: number;
+  run: string;
+}
+
 export interface Counted {
   queue: string;
   runs: number;
@@ -291,6 +310,30 @@ export interface Filter {
   workflowId?: string;
 }
 
+export interface Hook {
+  answerers?: string[];
+  attempt?: number;
+  closed?: boolean;
+  description?: string;
+  due?: string;
+  /** Any JSON, as it is stored. */
+  form?: unknown;
+  id?: string;
+  labels?: Record<string, string>;
+  name: string;
+  opened?: string;
+  request?: boolean;
+  respondMs?: number;
+  run: string;
+  title?: string;
+  token?: string;
+}
+
+export interface HookPage {
+  cursor?: string;
+  hooks: Hook[];
+}
+
 export interface JournalEntry {
   action: string;
   detail?: string;
@@ -310,6 +353,11 @@ export interface JournalPage {
   cursor?: string;
   entries: JournalEntry[];
   partial: boolean;
+}
+
+export interface Lag {
+  next: number;
+  wanted: number;
 }
 
 export interface Mending {
@@ -623,7 +671,28 @@ export interface CountRunsQuery {
 }
 
 export interface FollowRunQuery {
+  /** how many are sent at once at most; 100 if it is not given, at most 1,000 */
+  batch?: number;
+  /** how long one waits for others to be sent with it, as 25ms, which it is if it is not given; at most 1s */
+  delay?: string;
+  /** events about the entity of this id */
+  entity?: string;
   /** number of the first event; 1 if it is not given */
+  from?: number;
+  /** events about what has this key, or one below it */
+  key?: string;
+  /** events about what is called so, such as a step or a topic */
+  name?: string;
+  /** any of them */
+  type?: ("run_created" | "run_started" | "run_completed" | "run_failed" | "run_cancelled" | "run_continued" | "cancel_requested" | "input_received" | "step_created" | "step_started" | "step_retrying" | "step_completed" | "step_failed" | "step_hook_created" | "step_pending" | "wait_created" | "wait_completed" | "hook_created" | "hook_received" | "hook_disposed" | "hook_conflict" | "hook_missed" | "hook_answered" | "message_received" | "value_recorded" | "message_sent" | "send_completed" | "send_failed" | "child_created" | "child_started" | "child_cancel_requested" | "child_completed" | "child_failed" | "child_cancelled" | "value_set" | "values_kept" | "stream_written" | "stream_closed" | "ask_received" | "ask_accepted" | "ask_answered" | "ask_refused" | "run_paused" | "run_resumed" | "run_released" | "run_stepped" | "version_recorded" | "resource_wait")[];
+}
+
+export interface FollowStreamQuery {
+  /** how many are sent at once at most; 100 if it is not given, at most 1,000 */
+  batch?: number;
+  /** how long one waits for others to be sent with it, as 25ms, which it is if it is not given; at most 1s */
+  delay?: string;
+  /** number of the first chunk; the first that is kept if it is not given */
   from?: number;
 }
 
@@ -679,6 +748,17 @@ export interface ListFailuresQuery {
   /** its stored name */
   step?: string;
   /** its stored name */
+  workflow?: string;
+}
+
+export interface ListHooksQuery {
+  /** of the page before */
+  cursor?: string;
+  /** how many runs are looked at; 20 if it is not given, at most 100 */
+  limit?: number;
+  /** that has opened them; any if it is not given */
+  run?: string;
+  /** of the runs, if run is not given */
   workflow?: string;
 }
 
@@ -772,6 +852,13 @@ export interface ReadJournalQuery {
   until?: string;
 }
 
+export interface ReadStreamQuery {
+  /** number of the first chunk; the first that is kept if it is not given */
+  from?: number;
+  /** of chunks; 256 if it is not given, at most 1,000 */
+  limit?: number;
+}
+
 /** Method and path of each operation, with {names} for what is put in. */
 export const routes = {
   /** Configure a limit at run time, or a part of it. Asking again does nothing more. */
@@ -792,12 +879,16 @@ export const routes = {
   examineStore: ["GET", "/v1/doctor"],
   /** The events of a run as they come, until it has ended. */
   followRun: ["GET", "/v1/runs/{id}/follow"],
+  /** The chunks of a stream as they come, until no more can. */
+  followStream: ["GET", "/v1/runs/{id}/streams/{name}/follow"],
   /** A bulk action as it is now. */
   getBulk: ["GET", "/v1/bulk/{id}"],
   /** How much there is to do on a queue, for what decides how many workers there should be. */
   getDepth: ["GET", "/v1/queues/{queue}/depth"],
   /** This document. */
   getDocument: ["GET", "/v1/openapi.json"],
+  /** What a hook says of itself, also one that is closed. */
+  getHook: ["GET", "/v1/hooks/{token}"],
   /** A run with its input and outcome, and why it does not go on. */
   getRun: ["GET", "/v1/runs/{id}"],
   /** A schedule with its next ten ticks. */
@@ -816,6 +907,8 @@ export const routes = {
   listEvents: ["GET", "/v1/runs/{id}/events"],
   /** A page of groups of failures, those first into which a run has come last. */
   listFailures: ["GET", "/v1/failures"],
+  /** A page of open hooks, of one run or of all that have not ended. Tokens are for operators. */
+  listHooks: ["GET", "/v1/hooks"],
   /** The parts of limits for which most waits, then those of which most is in use. */
   listPools: ["GET", "/v1/pools"],
   /** A page of what there is to do on the queues, by queue and workflow. */
@@ -832,8 +925,12 @@ export const routes = {
   putSchedule: ["POST", "/v1/schedules"],
   /** A page of what operators have asked for, the newest entry first. Those with an owner have their own entries. */
   readJournal: ["GET", "/v1/journal"],
+  /** A page of a stream that a run writes. */
+  readStream: ["GET", "/v1/runs/{id}/streams/{name}"],
   /** Repair what is broken in the store from the logs. It reads everything. */
   repairStore: ["POST", "/v1/repair"],
+  /** Put a payload into the run that has opened a hook. */
+  resumeHook: ["POST", "/v1/hooks/{token}/resume"],
   /** Put a message of a topic into a run. */
   sendMessage: ["POST", "/v1/runs/{id}/topics/{name}"],
   /** Do with many runs what a preview has told. */

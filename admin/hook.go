@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Hooking is the part of a [Service] that is about hooks. A token is all that one needs to send to a run: those who may not act
+// do not see it.
+type Hooking interface {
+	// Hooks returns a page of open hooks.
+	Hooks(ctx context.Context, f HookFilter) (HookPage, error)
+	// Hook returns what a hook says of itself, also one that is closed, until its run is deleted.
+	Hook(ctx context.Context, token string) (Hook, error)
+	// ResumeHook puts a payload into the run that has opened a hook. When it returns nil the payload is durable. It does not wait
+	// for an answer.
+	ResumeHook(ctx context.Context, token string, m Message) (Sent, error)
+}
+
+// HookFilter selects open hooks.
+type HookFilter struct {
+	// Run is the run that has opened them; empty: any run that has not ended. No store keeps hooks of all runs: then
+	// the logs of these runs are read, some for each page.
+	Run string `json:"run,omitempty"`
+	// Workflow is that of the run, if Run is empty; empty: any.
+	Workflow string `json:"workflow,omitempty"`
+	// Cursor is where the page begins, from the page before; Limit how many runs are looked at for it, if Run is empty; 0: 20, at most 100.
+	Cursor string `json:"cursor,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
+}
+
+// Hook is a hook as it is now.
+type Hook struct {
+	Name        string            `json:"name"`
+	Token       string            `json:"token,omitempty"` // empty: not for the role of who asks
+	Run         string            `json:"run"`
+	Closed      bool              `json:"closed,omitempty"` // nothing is accepted any more
+	Title       string            `json:"title,omitempty"`
+	Description string            `json:"description,omitempty"`
+	Form        Payload           `json:"form,omitempty"` // describes the payload, mostly as a JSON Schema
+	Answerers   []string          `json:"answerers,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	RespondMs   int64             `json:"respondMs,omitempty"` // how long a request waits for an answer; 0: it does not
+	Request     bool              `json:"request,omitempty"`   // it takes requests as they are: {"query":…,"header":…,"body":"…"}
+	Attempt     int               `json:"attempt,omitempty"`   // of the step that has opened it; 0: the workflow has
+	Due         time.Time         `json:"due,omitzero"`        // when that attempt times out
+	ID          string            `json:"id,omitempty"`        // of a list: of the hook, or of the step that has opened it
+	Opened      time.Time         `json:"opened,omitzero"`     // of a list
+}
+
+// HookPage is a part of the open hooks.
+type HookPage struct {
+	Hooks  []Hook `json:"hooks"`
+	Cursor string `json:"cursor,omitempty"` // of the next page; empty: there is none
+}
+
+// Hooks is part of Service.
+func (d *Direct) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
+	page := HookPage{Hooks: []Hook{}}
+	const most = 100
+	if f.Limit < 0 || f.Limit > most {
+		return page, &InputError{What: fmt.Sprintf("a page of the hooks of %d runs", f.Limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", most)}
+	}
+	if f.Run != "" {
+		if f.Workflow != "" || f.Cursor != "" || f.Limit != 0 {
+			return page, &InputError{What: "the hooks of one run are one page", Fix: "leave out workflow, cursor and limit, or the run"}
+		}
+		found, err := d.hooksOf(ctx, f.Run)
+		return HookPage{Hooks: append(page.Hooks, found...)}, err
+	}
+	return hooksOfRuns(ctx, f, d.Runs, d.hooksOf)
+}
+
+// hooksOf returns the open hooks of a run.
+func (d *Direct) hooksOf(ctx context.Context, run string) ([]Hook, error) {
+	h, _, err := d.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.Hooks(ctx)
+	found := make([]Hook, len(all))
+	for i := range all {
+		found[i] = hookOf(&all[i])
+	}
+	return found, err
+}
+
+// openStatuses are those of runs that may have open hooks.
+var openStatuses = []string{
+	string(workflow.StatusPending), string(workflow.StatusRunning), string(workflow.StatusSleeping), string(workflow.StatusWaiting), string(workflow.StatusPaused),
+	string(workflow.StatusBlocked),
+}
+
+// hooksOfRuns returns the hooks of a page of runs that have not ended.
+func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, Filter) (RunPage, error), hooks func(context.Context, string) ([]Hook, error)) (HookPage, error) {
+	page := HookPage{Hooks: []Hook{}}
+	open, err := runs(ctx, Filter{
+		Workflow: f.Workflow, Cursor: f.Cursor, Limit: cmp.Or(f.Limit, 20), Children: true, Statuses: openStatuses,
+	})
+	if err != nil {
+		return page, err
+	}
+	page.Cursor = open.Cursor
+	for i := range open.Runs {
+		found, err := hooks(ctx, open.Runs[i].ID)
+		if err != nil && !isNotFound(err) && !errors.Is(err, workflow.ErrRunNotFound) { // it was deleted meanwhile
+			return page, err
+		}
+		page.Hooks = append(page.Hooks, found...)
+	}
+	return page, nil
+}
+
+func hookOf(i *workflow.HookInfo) Hook {
+	return Hook{
+		Name: i.Hook, Token: i.Token, Run: string(i.Run), Closed: i.Closed, Title: i.Meta.Title, Description: i.Meta.Description, Form: Payload(i.Meta.Form),
+		Answerers: i.Meta.Answerers, Labels: i.Meta.Labels, RespondMs: i.Respond.Milliseconds(), Request: i.Request, Attempt: i.Attempt, Due: utc(i.Due), ID: i.ID, Opened: utc(i.OpenedAt),
+	}
+}
+
+// Hook is part of Service.
+func (d *Direct) Hook(ctx context.Context, token string) (Hook, error) {
+	info, err := d.client.Hook(ctx, token)
+	if err != nil {
+		return Hook{}, err
+	}
+	return hookOf(&info), nil
+}
+
+// ResumeHook is part of Service.
+func (d *Direct) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
+	if !json.Valid(m.Payload) {
+		return Sent{}, &InputError{What: "the payload is no JSON", Fix: `give JSON as the type of the hook has it, such as true or {"approved":true}`}
+	}
+	info, err := d.client.Hook(ctx, token)
+	if err == nil {
+		err = d.client.SendToHook(ctx, token, json.RawMessage(m.Payload), m.options()...)
+	}
+	return Sent{Run: string(info.Run)}, err
+}
+
+// HookTarget names a hook in the journal, without what makes its token a secret.
+func HookTarget(token string) string {
+	if run, _, made := strings.Cut(token, "."); made && strings.HasPrefix(run, event.PrefixRun+"_") {
+		token = run
+	}
+	return "hook:" + token
+}

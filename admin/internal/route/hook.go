@@ -1,0 +1,47 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// hooks are the routes of hooks, for operators.
+var hooks = []*Route{Hooks, Hook, ResumeHook}
+
+// The routes of hooks. That for everybody who has a token is another handler, see package admin/hooks.
+var (
+	Hooks = &Route{
+		Name: "listHooks", About: "A page of open hooks, of one run or of all that have not ended. Tokens are for operators.", Method: http.MethodGet, Path: "hooks", Role: admin.RoleViewer,
+		Query: []Param{
+			{Name: "run", About: "that has opened them; any if it is not given", Type: "string"}, {Name: "workflow", About: "of the runs, if run is not given", Type: "string"},
+			cursorParam, {Name: "limit", About: "how many runs are looked at; 20 if it is not given, at most 100", Type: "integer"},
+		},
+		Out: reflect.TypeFor[admin.HookPage](), Status: http.StatusOK,
+	}
+	Hook = &Route{
+		Name: "getHook", About: "What a hook says of itself, also one that is closed.", Method: http.MethodGet, Path: "hooks/{token}", Role: admin.RoleViewer,
+		Out: reflect.TypeFor[admin.Hook](), Status: http.StatusOK,
+	}
+	ResumeHook = &Route{
+		Name: "resumeHook", About: "Put a payload into the run that has opened a hook.", Method: http.MethodPost, Path: "hooks/{token}/resume", Role: admin.RoleOperator, Acts: "resume-hook",
+		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Sent](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
+	}
+)
+
+// HookQuery writes a filter of hooks.
+func HookQuery(f admin.HookFilter) url.Values {
+	w := written{}
+	w.text("run", f.Run)
+	w.text("workflow", f.Workflow)
+	w.text("cursor", f.Cursor)
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
+// ReadHookFilter reads what HookQuery writes.
+func ReadHookFilter(q *Query) admin.HookFilter {
+	return admin.HookFilter{Run: q.Text("run"), Workflow: q.Text("workflow"), Cursor: q.Text("cursor"), Limit: q.Number("limit")}
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+func (c *command) hooks() *cobra.Command {
+	var f admin.HookFilter
+	cmd := &cobra.Command{
+		Use: "hooks [RUN]", Short: "List open hooks, of one run or of all", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.ids,
+		Long: "Hooks lists the open hooks of a run, or those of all runs that have not ended, for which it reads their logs: --limit runs at a\n" +
+			"time. A token is all that one needs to send to its run; it is shown to those who may act.",
+		Example: "  flowctl hooks id:order-17\n  flowctl hooks --workflow orders.fulfil",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Run = strings.Join(args, "")
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				page, err := s.Hooks(ctx, f)
+				if err != nil {
+					return err
+				}
+				return c.printHooks(page)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.Workflow, "workflow", "", "of the runs, if none is named")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "where the page begins, from the page before")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many runs are looked at, up to 100; 0: 20")
+	_ = cmd.RegisterFlagCompletionFunc("workflow", c.workflows)
+	cmd.AddCommand(c.resumeHook())
+	return cmd
+}
+
+func (c *command) printHooks(page admin.HookPage) error {
+	if c.output == "json" {
+		return c.print(page)
+	}
+	printed, err := printEach(c, page.Hooks, func(h *admin.Hook) string { return h.Token })
+	if err != nil {
+		return err
+	}
+	if !printed {
+		t := newTable(c.Stdout, "NAME", "RUN", "TOKEN", "OPENED", "DUE", "TITLE")
+		for i := range page.Hooks {
+			h := &page.Hooks[i]
+			t.row(h.Name, h.Run, h.Token, instant(h.Opened), instant(h.Due), h.Title)
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if page.Cursor != "" && c.output != "jsonl" {
+		fmt.Fprintf(c.Stderr, "there may be more: --cursor %s\n", page.Cursor)
+	}
+	return nil
+}
+
+func (c *command) resumeHook() *cobra.Command {
+	var m admin.Message
+	var input string
+	cmd := &cobra.Command{
+		Use: "resume TOKEN", Short: "Send a payload to the run that has opened a hook", Args: cobra.ExactArgs(1), ValidArgsFunction: c.hookTokens,
+		Example: "  flowctl hooks resume order-17/paid -i '{\"cents\":1200}'",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if m.Payload, err = c.payload(input); err != nil {
+				return err
+			}
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				got, err := s.ResumeHook(ctx, args[0], m)
+				if err != nil || !c.jsonOut() {
+					return err
+				}
+				return c.print(got)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&input, "input", "i", "null", "the payload: JSON, @FILE, or - for the standard input")
+	cmd.Flags().StringVar(&m.Key, "key", "", "payloads with the same key arrive once")
+	return cmd
+}
+
+// hookTokens completes tokens.
+func (c *command) hookTokens(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		page, _ := s.Hooks(ctx, admin.HookFilter{})
+		for i := range page.Hooks {
+			if token := page.Hooks[i].Token; token != "" && token == clean(token) {
+				all = append(all, token)
+			}
+		}
+		return all
+	})
+}
