@@ -500,3 +500,36 @@ func TestOPS2_ABlockedRunShowsItsLogBesideItsCode(t *testing.T) {
 	has(t, s.get("runs?q=status:blocked", 200), run)
 	has(t, s.get("failures", 200), "blocked", "log: step_created admintest.label")
 }
+
+// Streams are shown by their ends, and go on while somebody looks.
+func TestOPS2_TalkShowsStreamsAsTheyComeIn(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Start("talk", "order-1")
+	s.Until(run, "waiting")
+	has(t, s.get("runs/"+run+"/talk", 200), "<h2>Streams</h2>", "words", "&#34;hello&#34;", "of 2")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"live?page="+url.QueryEscape("/runs/"+run+"/talk"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	for i := range 30 {
+		s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {fmt.Sprintf(`"<i>%d"`, i)}, "key": {fmt.Sprint(i)}}, 200)
+	}
+	var got bytes.Buffer
+	b := make([]byte, 64<<10)
+	for !strings.Contains(got.String(), "from 13 of 32") {
+		n, err := answer.Body.Read(b)
+		got.Write(b[:n])
+		if err != nil {
+			t.Fatalf("the stream ended with %v before the last chunk was in it\n%s", err, mainOf(s.get("runs/"+run+"/talk", 200)))
+		}
+	}
+	has(t, got.String(), "&lt;i&gt;29")
+	hasNot(t, got.String(), "<i>29")
+}

@@ -17,6 +17,8 @@ import (
 const (
 	maxMessages = 20
 	maxValues   = 20
+	maxStreams  = 8
+	maxChunks   = 20
 	askPatience = 30 * time.Second
 )
 
@@ -28,6 +30,7 @@ type talkView struct {
 	Asks     []spoken
 	Hooks    []spoken
 	Sends    []spoken
+	Streams  []streamView
 	More     bool // there are more than are shown
 	Send     string
 	Ask      string // addresses of the forms; empty: they are not offered
@@ -45,6 +48,22 @@ type spoken struct {
 	Run     string
 	Payload *payloadView
 	Link    string
+}
+
+// streamView is the end of a stream.
+type streamView struct {
+	Name   string
+	Chunks []chunkView
+	First  uint64 // that is shown
+	Last   uint64
+	Ended  bool
+}
+
+type chunkView struct {
+	Index   uint64
+	Text    string
+	Step    string
+	Attempt int
 }
 
 // at returns the numbers of the events of some types, the last first, up to so many.
@@ -90,13 +109,22 @@ func (s *skeleton) newest(most int, kind string) (all []uint64) {
 func talkTab(q *request, v *runView) (any, error) {
 	t := &talkView{}
 	var messages, values []uint64
+	var streams []string
 	var ops []operation
 	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
 		t.Err = admin.ProblemOf(err)
 		messages, t.More = s.at(maxMessages, "message_received", "hook_received", "input_received")
 		values = s.newest(maxValues, "value_set")
+		for _, n := range s.newest(maxStreams, "stream_written") {
+			streams = append(streams, s.texts[s.marks[n-1].name])
+		}
 		ops = s.operations()
 	})
+	for _, name := range streams {
+		if stream := q.stream(v.ID, name); stream != nil {
+			t.Streams = append(t.Streams, *stream)
+		}
+	}
 	t.Messages, t.Values = q.spoken(v.ID, messages), q.spoken(v.ID, values)
 	t.operations(q, v.ID, ops)
 	if v.EndedAt.IsZero() && q.who.Role.Allows(admin.RoleOperator) {
@@ -106,6 +134,28 @@ func talkTab(q *request, v *runView) (any, error) {
 		}
 	}
 	return t, nil
+}
+
+// stream returns the end of a stream; nil: the reader may not see it, or it is gone.
+func (q *request) stream(run, name string) *streamView {
+	page, err := q.service.Stream(q.ctx(), run, name, 0, 1)
+	if err == nil && page.Last > maxChunks {
+		page, err = q.service.Stream(q.ctx(), run, name, max(page.First, page.Last-maxChunks+1), maxChunks)
+	} else if err == nil {
+		page, err = q.service.Stream(q.ctx(), run, name, 0, maxChunks)
+	}
+	if err != nil {
+		return nil
+	}
+	s := &streamView{Name: name, Last: page.Last, Ended: page.Ended}
+	for i := range page.Chunks {
+		c := &page.Chunks[i]
+		if i == 0 {
+			s.First = c.Index
+		}
+		s.Chunks = append(s.Chunks, chunkView{Index: c.Index, Text: cut(300, string(c.Value[:min(len(c.Value), 4*300)])), Step: c.Step, Attempt: c.Attempt})
+	}
+	return s
 }
 
 // spoken reads events of a log, each by itself: those between may be many.

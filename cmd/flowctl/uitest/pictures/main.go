@@ -43,7 +43,7 @@ func draw(at, out string, width, height int64, theme string, whole bool, pages [
 	defer end()
 	for _, page := range pages {
 		name, path, _ := strings.Cut(page, "=")
-		png, err := t.Picture(at+path, width, height, theme, whole)
+		png, err := t.Picture(strings.TrimSuffix(at, "/")+"/"+strings.TrimPrefix(path, "/"), width, height, theme, whole)
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", page, err)
 		}
