@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/hooks"
@@ -29,8 +28,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/sqlitestore"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type payment struct {
 	Cents int64 `json:"cents"`
