@@ -238,13 +238,12 @@ func (d *Direct) read(ctx context.Context, h *workflow.Handle, info workflow.Run
 	if from > info.Events {
 		return all, nil
 	}
-	for e, err := range h.Events(ctx, workflow.From(from)) {
-		if err != nil {
-			return nil, fmt.Errorf("read the log of run %s: %w", info.ID, err)
-		}
-		if all = append(all, eventOf(&e)); len(all) == limit || e.Seq >= info.Events {
-			break
-		}
+	events, err := h.ReadEvents(ctx, from, int(min(uint64(limit), info.Events-from+1)))
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		all = append(all, eventOf(&events[i]))
 	}
 	return all, nil
 }

@@ -99,11 +99,10 @@ func (s *skeleton) kind(t string) uint16 {
 
 func (s *skeleton) add(e *admin.Event) {
 	m := mark{at: e.Time.UnixMilli(), ref: uint32(e.Ref), key: s.text(e.Key), name: s.text(e.Name), kind: s.kind(e.Type), attempt: uint8(min(e.Attempt, 255))}
-	for flag, on := range map[uint8]bool{creates: e.Creates, ends: e.Ends, failed: e.Failure != nil, carries: len(e.Payload) > 0} {
-		if on {
-			m.flags |= flag
-		}
-	}
+	m.set(creates, e.Creates)
+	m.set(ends, e.Ends)
+	m.set(failed, e.Failure != nil)
+	m.set(carries, len(e.Payload) > 0)
 	s.marks = append(s.marks, m)
 	s.bytes += 24
 	s.follow(e)
@@ -128,6 +127,12 @@ func (s *skeleton) add(e *admin.Event) {
 	}
 	s.bytes += int64(len(n.text) + len(n.next) - before)
 	s.notes[m.ref] = n
+}
+
+func (m *mark) set(flag uint8, on bool) {
+	if on {
+		m.flags |= flag
+	}
 }
 
 // moment returns when an event was.

@@ -260,6 +260,15 @@ func (f *LogState) Failing() *Open {
 	return first
 }
 
+// AllFailing calls yield with those of which [LogState.Failing] is the first, in no order.
+func (f *LogState) AllFailing(yield func(*Open) bool) {
+	for _, o := range f.failing {
+		if !yield(o) {
+			return
+		}
+	}
+}
+
 // hook takes note of the hook that an attempt of the step has.
 func (o *Open) hook(e *Event) {
 	switch e.Type {

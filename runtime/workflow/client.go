@@ -33,6 +33,7 @@ type Client struct {
 	closed atomic.Bool
 	hosts  hosts
 	outage *outage.Log
+	logs   followed
 }
 
 // NewClient returns a client of the store. The store stays the caller's: close

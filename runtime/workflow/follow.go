@@ -18,6 +18,7 @@ type readOptions struct {
 	tail    bool // begin fromEnd before the end
 	fromEnd uint64
 	types   []event.Type
+	to      uint64 // the last event that is wanted, without waiting; 0: there is none
 }
 
 // From delivers the event, or chunk of a stream, number n and later ones; 0 means
@@ -68,14 +69,15 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 	}
 	for r := (&logReader{run: id, read: read, by: o.from}); ; {
 		var l store.Loaded
+		most := o.frames(r.read)
 		err := h.c.persist(ctx, "read log", func() (err error) {
-			l, err = h.c.load(ctx, store.Load{Run: id, After: r.read, Limit: pageFrames})
+			l, err = h.c.load(ctx, store.Load{Run: id, After: r.read, Limit: int(most)})
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		until := min(l.Record.N, r.read+pageFrames)
+		until := min(l.Record.N, r.read+most)
 		for _, b := range l.Frames {
 			var f *event.Frame
 			if f, err = r.decode(b); err != nil {
@@ -85,7 +87,7 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 				if e.Seq < o.from || len(o.types) > 0 && !slices.Contains(o.types, e.Type) {
 					continue
 				}
-				if !yield(e, nil) {
+				if o.to > 0 && e.Seq > o.to || !yield(e, nil) || e.Seq == o.to {
 					return nil
 				}
 			}
@@ -101,7 +103,7 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 		}
 		switch {
 		case r.read < l.Record.N:
-		case l.Record.QueueState == store.StateEnded:
+		case l.Record.QueueState == store.StateEnded, o.to > 0:
 			return nil
 		default:
 			if err := h.c.persist(ctx, "follow log", func() error { return h.c.store.Watch(ctx, id, r.read) }); err != nil {
@@ -109,4 +111,36 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 			}
 		}
 	}
+}
+
+// frames returns how many frames to read next when so many were read. Each has an event at least, so that what is
+// wanted ends in the frame of its number, or before it.
+func (o *readOptions) frames(read uint64) uint64 {
+	if o.to > read {
+		return min(o.to-read, pageFrames)
+	}
+	return pageFrames
+}
+
+// ReadEvents returns the events of the run from number from on that are there now, up to limit of them. Number 0 is the first one,
+// too; a limit that is not positive returns none. It reads no more of the log than these need, and does not
+// wait for more; an outage of the store is waited for.
+func (h *Handle) ReadEvents(ctx context.Context, from uint64, limit int) ([]event.Event, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	from = max(from, 1)
+	to := max(from, from+uint64(limit)-1) // which may be beyond all numbers
+	var all []event.Event
+	id, err := h.find(ctx)
+	if err == nil {
+		err = h.follow(ctx, id, readOptions{from: from, to: to}, func(e event.Event, _ error) bool {
+			all = append(all, e)
+			return true
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the log of run %s: %w", id, err)
+	}
+	return all, nil
 }

@@ -1,12 +1,10 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -74,8 +72,9 @@ type RunInfo struct {
 	// Mismatch says what the log has and what the code asks for instead; only [Handle.Info] sets it. Nil: the run is not
 	// blocked because its code does not fit, or a worker of an older release has blocked it.
 	Mismatch *Mismatch
-	// Retries are the steps of which an attempt has failed and that have not ended, in order
-	// of their creation; only [Handle.Info] sets it, for which it reads the log.
+	// Retries are the steps of which the last attempt that ended has failed, and that have not ended, in order
+	// of their creation; only [Handle.Info] sets it, and only if the run has a Group. For it Info reads the log: what has
+	// come into that since it was asked last.
 	Retries []StepRetry
 	// Unserved says that the run waits for a worker, and that none that lives has its
 	// workflow registered and serves its queue: start one. Only [Handle.Info] sets it.
@@ -157,7 +156,8 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	case err != nil:
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
-	if spec := f.Events[0].Spec; spec != nil {
+	spec := f.Events[0].Spec
+	if spec != nil {
 		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as lists have it
 		waits, err := h.c.waits(ctx, &l.Record, spec)
 		if err != nil {
@@ -165,71 +165,11 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		}
 		info.Waits, info.WaitsSince = waitsOf(waits), waitsSince(waits)
 	}
-	state, err := h.c.followed(ctx, &l.Record, f.Events)
-	if state != nil {
-		info.Retries, info.StartBy = retriesIn(state), state.StartBy()
+	if !isFollowed(&info, spec) {
+		return info, nil
 	}
+	info.Retries, info.StartBy, err = h.c.followed(ctx, &l.Record)
 	return info, err
-}
-
-// followed follows the log of a run after its first events; nil: nothing in it goes on by
-// itself. A log that cannot be read to its end tells as much as it does: its run is blocked,
-// and says so.
-func (c *Client) followed(ctx context.Context, r *store.Record, events []event.Event) (*event.LogState, error) {
-	if r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Due.IsZero() {
-		return nil, nil // no attempt will follow
-	}
-	var state event.LogState
-	if !applyAll(&state, events) {
-		return nil, nil
-	}
-	for read := uint64(1); read < r.N; {
-		l, err := c.load(ctx, store.Load{Run: r.Run, After: read, Limit: pageFrames})
-		if err != nil {
-			return nil, fmt.Errorf("get info of run %s: %w", r.Run, err)
-		}
-		if len(l.Frames) == 0 {
-			break
-		}
-		read += uint64(len(l.Frames))
-		for _, b := range l.Frames {
-			f, err := event.DecodeFrame(b)
-			if err != nil || !applyAll(&state, f.Events) {
-				return &state, nil //nolint:nilerr // see above
-			}
-		}
-	}
-	return &state, nil
-}
-
-// applyAll reports whether all events could be applied.
-func applyAll(f *event.LogState, events []event.Event) bool {
-	for i := range events {
-		if f.Apply(&events[i]) != nil {
-			return false
-		}
-	}
-	return true
-}
-
-func retriesIn(f *event.LogState) []StepRetry {
-	var open []*event.Open
-	f.Opens(func(o *event.Open) bool {
-		if o.Entity == event.EntityStep && o.Failure != nil {
-			open = append(open, o)
-		}
-		return true
-	})
-	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
-	var all []StepRetry
-	for _, o := range open {
-		r := StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code}
-		if o.State == event.StatePending { // else the attempt is under way, here or outside
-			r.Next = o.Due
-		}
-		all = append(all, r)
-	}
-	return all
 }
 
 // MaxReason bounds the reason of a command, in bytes.

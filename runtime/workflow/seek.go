@@ -38,8 +38,12 @@ func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, er
 	case o.from > l.Record.Seq:
 		return l.Record.N, nil // it is still to come
 	}
-	// Frame low begins before or with the event, frame high, if there is one, after it.
-	low, high := uint64(1), l.Record.N+1
+	// Frame low begins before or with the event, frame high, if there is one, after it: each frame has an event
+	// at least, those before the event as well as those after it.
+	low, high := uint64(1), min(l.Record.N, o.from)+1
+	if after := l.Record.Seq - o.from; after < l.Record.N {
+		low = l.Record.N - after
+	}
 	for high-low > pageFrames {
 		middle := low + (high-low)/2
 		l, err := look(store.Load{After: middle - 1, Limit: 1})

@@ -1,0 +1,197 @@
+package workflow
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What Info says of retries stands in the log only, and a log may be long. The record says whether there is
+// anything to be found: a worker labels a run in the commit in which the first of its steps begins to fail, and takes the label away
+// in the one in which none does any more. So the logs of runs without a label are not read; those of the others are read
+// once, and then from where they were read to.
+
+// isFollowed reports whether the log has something that Info tells and that the record does not.
+func isFollowed(i *RunInfo, spec *event.Spec) bool {
+	if !i.EndedAt.IsZero() {
+		return false
+	}
+	if i.Group != "" {
+		return true
+	}
+	pending := i.Status == StatusPending || i.Status == StatusHeld || i.Status == StatusPaused
+	return pending && spec != nil && spec.StartWithin > 0
+}
+
+// mostFollowed bounds what is kept of logs, in bytes or so.
+const mostFollowed = 4 << 20
+
+// followed keeps the states of the logs that were asked for last.
+type followed struct {
+	mu    sync.Mutex
+	bytes int
+	known map[RunID]*list.Element // of *followedLog
+	order list.List               // the one that was used last is first
+}
+
+// followedLog is a log as far as it was read.
+type followedLog struct {
+	run   RunID
+	bytes int // those that followed.bytes has
+
+	mu     sync.Mutex // one reads, others wait for what it has read
+	read   uint64     // frames
+	last   event.CommitID
+	state  event.LogState
+	broken bool // the frame after these cannot be read
+}
+
+// followed returns what the log of a run tells of its retries, and until when the run must have begun. A log that cannot be
+// read to its end tells as much as it does: its run is blocked, and says so.
+func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, time.Time, error) {
+	l := c.logs.log(r.Run)
+	l.mu.Lock()
+	err := l.follow(ctx, c, r)
+	retries, by, bytes := retriesIn(&l.state), l.startBy(), l.size()
+	l.mu.Unlock()
+	c.logs.count(l, bytes)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("get info of run %s: %w", r.Run, err)
+	}
+	return retries, by, nil
+}
+
+// follow reads what has come into the log since.
+func (l *followedLog) follow(ctx context.Context, c *Client, r *store.Record) error {
+	same, err := l.isBeginningOf(ctx, c, r)
+	if err != nil {
+		return err
+	}
+	if !same {
+		l.forget()
+	}
+	for l.read < r.N {
+		got, err := c.load(ctx, store.Load{Run: r.Run, After: l.read, Limit: pageFrames})
+		if err != nil {
+			return err
+		}
+		if len(got.Frames) == 0 || !l.take(got.Frames) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// isBeginningOf reports whether what was read is the beginning of the log as it is now. A store that has lost writes
+// may have another log, and a run that was deleted may have been made again under its id.
+func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Record) (bool, error) {
+	switch {
+	case l.broken:
+		return false, nil
+	case l.read == 0:
+		return true, nil
+	case l.read == r.N:
+		return l.last == r.Last, nil
+	}
+	got, err := c.load(ctx, store.Load{Run: r.Run, After: l.read - 1, Limit: 1}) // it may be longer than when r was read
+	if err != nil || len(got.Frames) == 0 {
+		return false, err
+	}
+	f, err := event.DecodeFrame(got.Frames[0])
+	return err == nil && f.CommitID == l.last, nil
+}
+
+// take follows frames. It reports whether all could be.
+func (l *followedLog) take(frames [][]byte) bool {
+	for _, b := range frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil || l.read > 0 && f.Prev != l.last || !applyAll(&l.state, f.Events) {
+			l.broken = true
+			return false
+		}
+		l.read, l.last = l.read+1, f.CommitID
+	}
+	return true
+}
+
+func (l *followedLog) forget() {
+	l.read, l.last, l.state, l.broken = 0, event.CommitID{}, event.LogState{}, false
+}
+
+func (l *followedLog) startBy() time.Time {
+	if l.state.Spec == nil { // nothing could be read
+		return time.Time{}
+	}
+	return l.state.StartBy()
+}
+
+// size returns about how many bytes are kept of the log.
+func (l *followedLog) size() int {
+	const log, open = 1 << 10, 512
+	n := log + int(l.state.Seq)
+	l.state.Opens(func(*event.Open) bool { n += open; return true })
+	return n
+}
+
+// applyAll reports whether all events could be applied.
+func applyAll(f *event.LogState, events []event.Event) bool {
+	for i := range events {
+		if f.Apply(&events[i]) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func retriesIn(f *event.LogState) []StepRetry {
+	open := slices.Collect(f.AllFailing)
+	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
+	var all []StepRetry
+	for _, o := range open {
+		r := StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code}
+		if o.State == event.StatePending { // else the attempt is under way, here or outside
+			r.Next = o.Due
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// log returns what is kept of the log of a run.
+func (f *followed) log(run RunID) *followedLog {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.known[run]; e != nil {
+		f.order.MoveToFront(e)
+		return e.Value.(*followedLog)
+	}
+	if f.known == nil {
+		f.known = map[RunID]*list.Element{}
+	}
+	l := &followedLog{run: run}
+	f.known[run] = f.order.PushFront(l)
+	return l
+}
+
+// count takes in how large a log is now, and forgets those that were not asked for for longest.
+func (f *followed) count(l *followedLog, bytes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.known[l.run]; e == nil || e.Value != l {
+		return // it was forgotten meanwhile
+	}
+	f.bytes += bytes - l.bytes
+	l.bytes = bytes
+	for f.bytes > mostFollowed && f.order.Len() > 1 {
+		old := f.order.Remove(f.order.Back()).(*followedLog)
+		delete(f.known, old.run)
+		f.bytes -= old.bytes
+	}
+}
