@@ -19,14 +19,14 @@ import (
 // once, and then from where they were read to.
 
 // isFollowed reports whether the log has something that Info tells and that the record does not.
-func isFollowed(i *RunInfo, spec *event.Spec) bool {
-	if !i.EndedAt.IsZero() {
-		return false
+func isFollowed(r *store.Record, spec *event.Spec) bool {
+	if r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Due.IsZero() {
+		return false // no attempt will follow
 	}
-	if i.Group != "" {
+	if r.Group != "" {
 		return true
 	}
-	pending := i.Status == StatusPending || i.Status == StatusHeld || i.Status == StatusPaused
+	pending := r.Status == StatusPending || r.Status == StatusHeld || r.Status == StatusPaused
 	return pending && spec != nil && spec.StartWithin > 0
 }
 

@@ -165,7 +165,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		}
 		info.Waits, info.WaitsSince = waitsOf(waits), waitsSince(waits)
 	}
-	if !isFollowed(&info, spec) {
+	if !isFollowed(&l.Record, spec) {
 		return info, nil
 	}
 	info.Retries, info.StartBy, err = h.c.followed(ctx, &l.Record)
