@@ -533,3 +533,45 @@ func TestOPS2_TalkShowsStreamsAsTheyComeIn(t *testing.T) {
 	has(t, got.String(), "&lt;i&gt;29")
 	hasNot(t, got.String(), "<i>29")
 }
+
+func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
+	s := newSite(t, console.Config{})
+	has(t, s.get("hooks", 200), "No hook is open")
+	run := s.Start("hook", "order-1")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	page := ""
+	for !strings.Contains(page, "requests") { // the run opens them one after the other
+		if ctx.Err() != nil {
+			t.Fatalf("the hooks are not there\n%s", mainOf(page))
+		}
+		page = s.get("hooks", 200)
+	}
+	has(t, page, `Visit \u001b[31m`, "at the door", "ada", run, "visitors/β")
+	hasNot(t, page, "\x1b")
+	has(t, s.get("hooks?workflow=nobody", 200), "No hook is open", "flowctl hooks --workflow nobody")
+	at := regexp.MustCompile(`/flows/(hooks/resume\?token=[^"]+)"`).FindAllStringSubmatch(page, -1)
+	var form string
+	for _, one := range at {
+		if text := s.get(html.UnescapeString(one[1]), 200); strings.Contains(text, "Visit") {
+			form = html.UnescapeString(one[1])
+			has(t, text, "flowctl hooks resume", "at the door")
+		}
+	}
+	if form == "" {
+		t.Fatalf("no hook can be answered\n%s", mainOf(page))
+	}
+	typed := hiddenOf(s.get(form, 200))
+	typed.Set("payload", "no json")
+	has(t, s.post(form, typed, 400), "what was typed is no JSON", ">no json<")
+	typed.Set("payload", `{"name":"eve <b>"}`)
+	has(t, s.post(form, typed, 200), "The message is durable")
+	for !strings.Contains(page, "&#34;eve &lt;b&gt;&#34;") {
+		if ctx.Err() != nil {
+			t.Fatalf("the payload has not come\n%s", mainOf(page))
+		}
+		page = s.get("runs/"+run+"/talk", 200)
+	}
+	s.get("hooks/resume?token=nobody", 404)
+	s.get("hooks/resume", 400)
+}

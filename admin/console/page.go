@@ -73,6 +73,8 @@ var pages = map[string]page{
 	"/bulk/{id}":               bulkPage,
 	"/bulk/{id}/stop":          stopPage,
 	"/journal":                 journalPage,
+	"/hooks":                   hooksPage,
+	"/hooks/resume":            hookPage,
 	"/checks":                  checksPage,
 	"/checks/plan":             planPage,
 }
@@ -85,6 +87,7 @@ var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/start":                   start,
 	"/bulk/new":                newBulk,
 	"/bulk/{id}/stop":          stopBulk,
+	"/hooks/resume":            resumeHook,
 	"/checks/repair":           repair,
 	"/schedules/{name}/{verb}": actOnSchedule,
 	"/pools/{name}/{verb}":     actOnPool,
@@ -222,7 +225,7 @@ type menuItem struct {
 // menu are the parts of the console.
 var menu = []menuItem{
 	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"queues", "Queues", admin.RoleViewer, true},
-	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"bulk", "Bulk", admin.RoleViewer, false},
+	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"hooks", "Hooks", admin.RoleViewer, false}, {"bulk", "Bulk", admin.RoleViewer, false},
 	{"journal", "Journal", admin.RoleOperator, false}, {"checks", "Checks", admin.RoleOperator, true}, {"start", "Start", admin.RoleOperator, false},
 }
 

@@ -68,7 +68,7 @@ func (s *site) furnish() []string {
 	at := "schedules/" + url.PathEscape(nightly)
 	return []string{
 		at, at + "/pause", at + "/backfill", "pools/" + limit + "/set?key=ada", "pools/" + limit + "/pause", "bulk/" + b.ID, "bulk/" + b.ID + "/stop",
-		"runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
+		"hooks", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
 		"checks", "start", "start?workflow=" + admintest.Workflow, "start?workflow=" + admintest.Workflow + "&show=json",
 	}
 }
