@@ -30,8 +30,7 @@ if there then
   if not queue_state_of(there) or queue_state_of(there) ~= '6' then
     return {'goes on'}
   end
-  local same = string.sub(there, 26, 49) == string.sub(header, 26, 49) and string.sub(there, 54, 57) == string.sub(header, 54, 57)
-  return {same and 'there' or 'other'}
+  return {string.sub(there, 26, 41) == string.sub(header, 26, 41) and 'there' or 'other'}
 end
 if redis.call('EXISTS', KEYS[2]) == 1 then
   return {'hidden'}

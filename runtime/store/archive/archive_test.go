@@ -387,6 +387,55 @@ func TestOPS1_EveryByteOfAFileCounts(t *testing.T) {
 	refused("more behind the end", append(bytes.Clone(whole), '\n'))
 }
 
+// Sums can be computed by everybody: the order and the numbers of the lines are asked, too.
+func TestOPS1_LinesThatDoNotFitAreRefused(t *testing.T) {
+	s := newSource(t)
+	whole := s.export()
+	if _, _, err := archive.Check(bytes.NewReader(archive.Resealed(whole, []byte(`{"line":"head","format":1}`)))); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`{"line":"head","format":2}`, `{"line":"head","x":1}`, `{"line":"frame","n":2,"body":"AA=="}`, `{"line":"frame","n":1}`, `{"line":"frame","n":1,"body":"?"}`,
+		`{"line":"chunk","n":1,"body":"AA=="}`, `{"line":"chunk","n":2}`, `{"line":"stream","name":"a","first":3,"last":2}`, `{"line":"stream","name":"a","first":0,"last":0}`,
+		`{"line":"stream","name":"","first":2,"last":2}`, `{"line":"stream","first":2,"last":2}`, `{"line":"stream","name":"a","first":1,"last":18446744073709551615}`,
+		`{"line":"end","x":1}`, `{"line":"end","counts":{"runs":4,"frames":8,"streams":3,"chunks":3}}`, `{"line":"end","counts":{"runs":3,"frames":8,"streams":3,"chunks":2}}`,
+		`{"line":"run","frames":2,"streams":3}`, `{"line":"run","run":{},"frames":2,"streams":3}`,
+	} {
+		_, _, err := archive.Check(bytes.NewReader(archive.Resealed(whole, []byte(line))))
+		if !errors.As(err, new(*archive.LineError)) {
+			t.Errorf("%s: got %v, want a *archive.LineError", line, err)
+		}
+	}
+}
+
+// dropping is a store of which a stream loses chunks while it is read.
+type dropping struct{ *memstore.Store }
+
+func (d dropping) ReadStream(ctx context.Context, q store.ReadStream) (store.StreamPage, error) {
+	page, err := d.Store.ReadStream(ctx, q)
+	if q.From > 0 && len(page.Chunks) > 0 {
+		page.Chunks = page.Chunks[1:]
+	} else if len(page.Chunks) > 0 {
+		page.Chunks = page.Chunks[:1]
+	}
+	return page, err
+}
+
+func TestOPS1_AStreamThatLosesChunksMeanwhileIsNotExported(t *testing.T) {
+	s := newSource(t)
+	l, fence := s.start(event.Spec{})
+	c := l.Commit(fence, l.Work()...)
+	c.Publish = []store.Publication{{Stream: "a", Body: []byte("1")}, {Stream: "a", Body: []byte("2")}, {Stream: "a", Body: []byte("3")}}
+	s.commit(l, c)
+	w, err := archive.NewWriter(io.Discard, archive.Head{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.NewExporter(dropping{s.Store}, w, nil).Run(t.Context(), l.Run); err == nil || !strings.Contains(err.Error(), "chunk 2 was dropped") {
+		t.Errorf("export: got %v, want that chunk 2 was dropped", err)
+	}
+}
+
 func TestOPS1_AFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 	broken := errors.New("broken disk")
 	whole := newSource(t).export()

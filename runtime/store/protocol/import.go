@@ -64,7 +64,7 @@ func (s *Run[S]) guardSame(rec *store.Record) error {
 		return refuse(&store.ImportError{Run: s.ID, Why: store.ImportHidden})
 	case s.QueueState != store.StateEnded:
 		return refuse(&store.ImportError{Run: s.ID, Why: store.ImportGoesOn})
-	case s.Last != rec.Last || s.N != rec.N || s.Seq != rec.Seq:
+	case s.Last != rec.Last:
 		return refuse(&store.ImportError{Run: s.ID, Why: store.ImportOther})
 	}
 	return nil
