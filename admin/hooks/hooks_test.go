@@ -119,6 +119,7 @@ func newScene(t *testing.T, st store.Store, cfg hooks.Config) *scene {
 		defer close(done)
 		w := worker.New(c, worker.Config{})
 		shim.BindWorkflow(w, take, taken)
+		shim.BindWorkflow(w, late, answersLate)
 		_ = w.Run(ctx)
 	}()
 	t.Cleanup(func() { s.Close(); stop(); <-done; c.Close(); serving.Close() })
@@ -408,4 +409,33 @@ func TestOPS3_ATokenHasItsRate(t *testing.T) {
 	if n := len(s.end("end")); n != 22 {
 		t.Errorf("the run has taken %d payloads, want 22", n)
 	}
+}
+
+// Of more requests than may wait for answers the others are told that they were accepted.
+func TestOPS3_NoMoreRequestsWaitThanMay(t *testing.T) {
+	s := newScene(t, memstore.New(), hooks.Config{Waiting: 1})
+	run, err := late.Start(t.Context(), s.client, workflow.None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tokens.Wait(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan answer, 3)
+	for range cap(answers) {
+		go func() { answers <- s.post("/hooks/"+got["priced"], `{"cents":1}`, "Idempotency-Key", "k") }()
+	}
+	for range cap(answers) - 1 {
+		if a := <-answers; a.status != http.StatusAccepted {
+			t.Errorf("before the answer: got %+v", a)
+		}
+	}
+	if err := command.Send(t.Context(), run, "go"); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answers; a.status != http.StatusOK || a.body != `{"cents":2}` {
+		t.Errorf("the one that waits: got %+v", a)
+	}
+	s.end("end")
 }
