@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,41 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("statements (-want +got):\n%s", diff)
+	}
+}
+
+// TestOperations_WriteFewPages counts the pages that a commit adds to the write-ahead log: each is two writes, and is
+// written again by a checkpoint. They are those of the tables and indexes in which something changes, and no other: all of
+// them fit into a page here.
+func TestOperations_WriteFewPages(t *testing.T) {
+	c := newCountedRuns(t)
+	pages := func() int64 {
+		info, err := os.Stat(c.s.wal)
+		check(t, err)
+		return (info.Size() - 32) / (24 + 4096)
+	}
+	got := map[string]int64{}
+	written := func(what string, do func()) {
+		before := pages()
+		do()
+		got[what] = pages() - before
+	}
+	c.create(1, func(int, *store.Create) {}) // the route is there now, and each table has its first page
+	c.claim()
+	c.finish()
+	written("create with an owner", func() {
+		create := newRun(100)
+		create.Owner = &store.Owner{Session: c.session.ID, Token: event.NewToken()}
+		answers, err := c.s.Create(testContext(t), []store.Create{create})
+		check(t, err)
+		check(t, answers[0].Err)
+		c.held = append(c.held, store.ClaimedRun{Run: create.Run, Fence: answers[0].Fence, N: 1, Last: create.CommitID, Seq: 1})
+	})
+	written("finish", c.finish)
+	// The rows and their index by id, frames, the indexes by owner, by creation and by class; how many runs the route has.
+	// Then rows, frames, the indexes by owner, class and purge, and the tally.
+	if diff := cmp.Diff(map[string]int64{"create with an owner": 7, "finish": 6}, got); diff != "" {
+		t.Errorf("pages (-want +got):\n%s", diff)
 	}
 }
 

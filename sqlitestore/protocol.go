@@ -70,8 +70,16 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, flags = ?, inbox = ? WHERE key = +?`,
 			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.inbox, r.key)
 	}
-	if err := t.save(r); err != nil || line == r.line {
+	if err := t.save(r); err != nil {
 		return err
+	}
+	if before.Hidden != s.Hidden {
+		if err := t.exec(`UPDATE runs SET hidden = ? WHERE key = +?`, r.hidden, r.key); err != nil {
+			return err
+		}
+	}
+	if line == r.line {
+		return nil
 	}
 	return t.turn(line, r.line)
 }

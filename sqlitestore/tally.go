@@ -23,9 +23,6 @@ func (t *tx) tally(r *run, more int) {
 	if r.hidden || !r.status.Terminal() {
 		return
 	}
-	if t.tallies == nil {
-		t.tallies = map[tally]int{}
-	}
 	t.tallies[tally{r.route, r.child, r.status}] += more
 }
 

@@ -159,9 +159,6 @@ func (t *tx) finish() error {
 
 // countRun records that a route has that many runs more.
 func (t *tx) countRun(route int64, more int) {
-	if t.runsOf == nil {
-		t.runsOf = map[int64]int{}
-	}
 	t.runsOf[route] += more
 }
 

@@ -50,6 +50,8 @@ type writer struct {
 	// What follows belongs to the goroutine.
 	version int64 // of the data, as this connection has last seen it
 	names   names
+	runsOf  map[int64]int // what the transactions count, empty between them
+	tallies map[tally]int
 	log     trimmer
 	// patience is for a process that holds the write lock while the store is
 	// being closed.
@@ -69,7 +71,7 @@ type op struct {
 
 func newWriter(s *Store, c *conn) *writer {
 	return &writer{
-		s: s, c: c, names: newNames(), log: trimmer{limit: walLimit}, patience: closePatience,
+		s: s, c: c, names: newNames(), runsOf: map[int64]int{}, tallies: map[tally]int{}, log: trimmer{limit: walLimit}, patience: closePatience,
 		arrived: make(chan struct{}, 1),
 		foreign: make(chan struct{}, 1),
 		stop:    make(chan struct{}),
@@ -224,7 +226,9 @@ func answer(ops []*op, err error) {
 
 // try executes operations and commits, or leaves everything as it was.
 func (w *writer) try(ops []*op) error {
-	t := &tx{conn: w.c, s: w.s, names: &w.names}
+	clear(w.runsOf)
+	clear(w.tallies)
+	t := &tx{conn: w.c, s: w.s, names: &w.names, runsOf: w.runsOf, tallies: w.tallies}
 	t.op.Tx = t
 	for _, o := range ops {
 		if err := o.execute(t); err != nil {
