@@ -27,12 +27,14 @@ UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflag
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# These are not watched for races, and are three times faster so: what one goroutine does, and programs that are started and
-# killed hundreds of times, whose parts are all watched by the other tests.
-PLAIN := ./internal/generator/... ./internal/gate ./internal/survival ./cmd/flowgen ./flowcheck/... ./flowcheck/golangci/... ./internal/layers ./internal/docs ./internal/english \
-	./internal/mutants ./internal/cron ./internal/payload ./runtime/store/protocol/... ./runtime/event ./runtime/internal/shape \
-	./examples/quickstart ./examples/research ./examples/onboarding \
-	./internal/manifest ./internal/compat ./internal/breaking ./internal/revision ./cmd/flowctl/conform
+# These are watched for races: what has goroutines of its own, which share memory. Programs that are started and killed, what
+# one goroutine does, and all that only calls these are not: they are three times faster so, and need not be compiled twice.
+# Of the stores, those tests are that do several things at once; make soak watches all of them.
+WATCHED := ./memstore ./runtime/worker/... ./runtime/workflow ./runtime/promises/... ./runtime/internal/... ./runtime/step/... ./runtime/limit \
+	./runtime/store/notify ./runtime/store/paging ./admin ./admin/admintest ./admin/api ./admin/console ./admin/hooks ./admin/httpauth ./admin/internal/... ./admin/jwtauth
+STORES := ./sqlitestore ./redisstore
+AT_A_TIME := Concurrent|Together|AtOnce|Wait|Watch|Await|Close|Cancel|Beside
+STORE_RACES := ^Test(Conformance|Store_KeepsTheContract)$$/^(1.partitions|.*($(AT_A_TIME)).*)$$/($(AT_A_TIME))|^Test(Queue|Wait|Watch|Await|Close|Cancel|Create_Canceled|Open_Many|RUN15|Fleet|Heartbeat|Group|REC2|REC5|STORE3_KilledConnections|STORE4_AStoreUses)
 
 .PHONY: test
 test: format vet generated plain race ## everything that must hold before a commit, in under 10 minutes
@@ -65,20 +67,21 @@ NO_SLEEP := GORACE="atexit_sleep_ms=0 $(GORACE)"
 AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 # These take longest, and begin first: the last one would be waited for alone.
-LONG := ./redisstore ./sqlitestore ./runtime/worker ./runtime/workflowtest
+LONG := ./redisstore ./sqlitestore ./internal/generator ./internal/gate ./internal/survival
 
 .PHONY: plain
-plain: ## run the tests that need no race detector
-	@echo "== plain: go test"
-	@$(GO) test -vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(PLAIN)
+plain: ## run the tests of all packages that are not watched for races, and of the stores
+	@echo "== plain: go test, of all packages that race leaves out"
+	@packages=$$($(GO) list $(PACKAGES)) && watched=$$($(GO) list $(WATCHED)) && \
+	packages=$$(echo "$$packages" | grep -vxF "$$watched") && \
+	$(GO) test -vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONG) $$packages
 
 # vet was run by itself.
 .PHONY: race
-race: compiler ## run the tests under the race detector
-	@echo "== race: go test -race, of all other packages"
-	@packages=$$($(GO) list $(PACKAGES)) && plain=$$($(GO) list $(PLAIN)) && \
-	packages=$$(echo "$$packages" | grep -vxF "$$plain") && \
-	CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $(LONG) $$packages
+race: compiler ## run the tests that do several things at once under the race detector
+	@echo "== race: go test -race"
+	@CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $(WATCHED)
+	@CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) -run '$(STORE_RACES)' $(STORES)
 
 .PHONY: compiler
 compiler:
