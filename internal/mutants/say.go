@@ -131,7 +131,7 @@ var sayMutants = []Mutant{
 	working("engine/worker/ask-refused-once", "a refusal is told with each commit", "inbox.go",
 		"b.refusals = b.refusals[c.told:]", "", "TestFLOW16_ARefusalIsToldOnce"),
 	working("engine/effects/ask-answer", "an answer is recorded and not published", "runtime/internal/effects/publications.go",
-		"case event.AskAnswered:\n\t\treturn", "case event.AskAnswered:\n\t\treturn nil\n\tcase event.Type(0):\n\t\treturn", inMemory("TestFLOW16_ARunAnswersWhatItIsAsked")).in("runtime/promises/questions"),
+		"case event.AskAnswered, event.HookAnswered:\n\t\treturn", "case event.AskAnswered, event.HookAnswered:\n\t\treturn nil\n\tcase event.Type(0):\n\t\treturn", inMemory("TestFLOW16_ARunAnswersWhatItIsAsked")).in("runtime/promises/questions"),
 	replaying("engine/replay/ask-again", "a question that was accepted is validated again", "ask.go",
 		"case e.Type == event.AskAccepted || !r.refuse(h, e):", "case !r.refuse(h, e):", "TestFLOW16_AQuestionIsValidatedOnce").throughWorker(),
 	replaying("engine/replay/ask-once", "an answer that is in the log is given again", "ask.go",
@@ -148,7 +148,7 @@ var sayMutants = []Mutant{
 	working("engine/workflow/ask-ended", "that a run has ended is no refusal", "runtime/workflow/ask.go",
 		"Reason: err.Error(), Ended: true}", "Reason: err.Error()}", inMemory("TestFLOW16_ARefusedQuestionLeavesNoTrace")).in("runtime/promises/questions"),
 	working("engine/workflow/ask-key", "the answer to a question that is asked again is not looked for", "runtime/workflow/ask.go",
-		"\t\ta.next = 1\n\t\tif err := a.read", "\t\tif err := a.read", inMemory("TestFLOW16_AKeyAsksOnceAndAllAreToldTheSame")).in("runtime/promises/questions"),
+		"\t\ta.next = 1\n\t\treturn a.read", "\t\treturn a.read", inMemory("TestFLOW16_AKeyAsksOnceAndAllAreToldTheSame")).in("runtime/promises/questions"),
 	working("engine/workflow/ask-log", "answers that are not kept are not looked for in the log", "runtime/workflow/ask.go",
 		"if a.lost && (", "if false && (", "TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog").in("runtime/promises/questions"),
 }

@@ -196,7 +196,7 @@ func (c *command) service(ctx context.Context, long bool) (admin.Service, contex
 		return nil, ctx, cancel, err
 	}
 	c.store, c.client = st, workflow.NewClient(st, workflow.ClientConfig{})
-	return admin.AsLocal(c.onStore(), whoami()), ctx, cancel, nil
+	return c.local(), ctx, cancel, nil
 }
 
 // onStore returns the service of the open store, for whoever may do what.
@@ -246,6 +246,9 @@ func (c *command) direct(ctx context.Context, what string, long bool) (store.Sto
 	_, ctx, cancel, err := c.service(ctx, long)
 	return c.store, ctx, cancel, err
 }
+
+// local returns the service of the open store, for whoever has called the command.
+func (c *command) local() admin.Service { return admin.AsLocal(c.onStore(), whoami()) }
 
 // remote returns the service of a server.
 func (c *command) remote(server string) (admin.Service, error) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
@@ -37,7 +39,7 @@ func (c *command) fsck() *cobra.Command {
 					return err
 				}
 			}
-			report, err := fsck.Repair(ctx, st, fsck.Options{DryRun: !repair})
+			report, err := c.mend(ctx, st, repair)
 			if errors.Is(err, fsck.ErrNotRepairable) {
 				return admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Repairer")
 			}
@@ -55,6 +57,29 @@ func (c *command) fsck() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is found; asks before, unless -y is given")
 	return cmd
+}
+
+// mend checks the store, and repairs it, with an entry in the journal. If that cannot be written, the journal may be
+// what is broken: then the store is repaired first.
+func (c *command) mend(ctx context.Context, st store.Store, repair bool) (report *fsck.Report, err error) {
+	if !repair {
+		return fsck.Repair(ctx, st, fsck.Options{DryRun: true})
+	}
+	do := func() error {
+		report, err = fsck.Repair(ctx, st, fsck.Options{})
+		return err
+	}
+	s := c.local()
+	if unwritten := admin.Recorded(ctx, s, "repair", "", do); report != nil {
+		return report, unwritten
+	}
+	if err := do(); err != nil {
+		return report, err
+	}
+	if admin.Recorded(ctx, s, "repair", "after the journal was repaired", func() error { return nil }) != nil {
+		err = admin.NewProblem(admin.CodeFailed, "the repairs were made, but the journal cannot be written", "execute flowctl doctor")
+	}
+	return report, err
 }
 
 // printCheck prints what was found and done; whole: that is all.

@@ -75,6 +75,9 @@ func TestOPS1_FsckPrintsWhatIsBrokenAndRepairsIt(t *testing.T) {
 	}
 	s.wants(0, []string{s.runs["bad"], "repaired", "Runs: 4. Repairs made: 3. Findings left: 0."}, nil, "fsck", "--repair", "-y")
 	s.wants(0, []string{"Nothing is wrong."}, nil, "fsck")
+	if journal := s.flowctl("journal", "-o", "jsonl").stdout; strings.Count(journal, "\n") != 1 || !strings.Contains(journal, `"repair"`) || !strings.Contains(journal, `"ok"`) {
+		t.Errorf("the journal has, after one repair and several looks:\n%s", journal)
+	}
 	s.wants(0, []string{s.runs["bad"]}, nil, "runs", "--tag", "region=eu", "-o", "name")
 }
 
