@@ -35,21 +35,6 @@ func TestOPS2_AttemptsAreToldApart(t *testing.T) {
 	}
 }
 
-// What was not looked at for longest is forgotten, and the one that is looked at stays.
-func TestOPS2_LogsStayWithinTheirMemory(t *testing.T) {
-	l := newLogs(1000)
-	for _, run := range []string{"a", "b", "c", "a"} {
-		l.count(l.kept(logKey{run: run}), 400)
-	}
-	if l.bytes != 800 || l.order.Len() != 2 || l.known[logKey{run: "b"}] != nil {
-		t.Errorf("%d bytes of %d logs are kept, b among them: %v; want 800 of 2, without it", l.bytes, l.order.Len(), l.known[logKey{run: "b"}] != nil)
-	}
-	l.count(l.kept(logKey{run: "d"}), 5000)
-	if l.order.Len() != 1 || l.known[logKey{run: "d"}] == nil {
-		t.Errorf("%d logs are kept, want the large one that is looked at", l.order.Len())
-	}
-}
-
 func TestOPS2_DeepAndWidePayloadsAreCut(t *testing.T) {
 	depth := func(v *valueView) (n int) {
 		for ; v != nil; n++ {

@@ -69,6 +69,7 @@ var rules = []rule{
 	{packages: "internal/cron", external: none, required: true},
 	// Schemas are made by the runtime, and inputs checked by them in the admin service.
 	{packages: "internal/jsonschema", external: none, required: true},
+	{packages: "internal/recent", external: none, required: true},
 	{packages: "internal/layers", helper: true},
 	{packages: "internal/mutants", external: none},
 	{packages: "internal/testutil/...", module: anyPackage, helper: true},
@@ -80,7 +81,7 @@ var rules = []rule{
 	{packages: "admin/jwtauth", module: []string{"admin"}, external: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4"}, required: true},
 	{packages: "admin/hooks", module: []string{"admin", "admin/internal/body", "admin/internal/rate", "runtime/workflow"}, external: none, required: true},
 	{packages: "admin/api", module: []string{"admin", "admin/httpauth", "admin/internal/body", "admin/internal/loopback", "admin/internal/rate", "admin/internal/route", "runtime/workflow"}, external: none, required: true},
-	{packages: "admin/console", module: []string{"admin", "admin/httpauth", "admin/internal/loopback", "runtime/workflow"}, external: none, required: true},
+	{packages: "admin/console", module: []string{"admin", "admin/httpauth", "admin/internal/loopback", "internal/recent", "runtime/workflow"}, external: none, required: true},
 	{packages: "admin/remote", module: []string{"admin", "admin/internal/loopback", "admin/internal/route"}, external: none, required: true},
 	{packages: "admin/internal/body", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin/internal/rate", module: none, external: none, required: true},
@@ -102,7 +103,7 @@ var rules = []rule{
 // below returns what the package runtime/name may import: what is under it.
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
-	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "internal/cron", "internal/jsonschema"}
+	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "internal/cron", "internal/jsonschema", "internal/recent"}
 	for _, lower := range order[:slices.Index(order, name)] {
 		under = append(under, "runtime/"+lower)
 	}

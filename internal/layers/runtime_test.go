@@ -31,7 +31,7 @@ func runtimePackages(packages map[string]*goPackage) []string {
 func unwanted(pkg *goPackage) string {
 	p, isLocal := local(pkg.ImportPath)
 	switch {
-	case isLocal && !matches("runtime/...", p) && p != "internal/cron" && p != "internal/jsonschema": // which the generator and the admin service ask as well
+	case isLocal && !matches("runtime/...", p) && p != "internal/cron" && p != "internal/jsonschema" && p != "internal/recent": // which the generator and the admin service ask as well
 		return "it is above the runtime"
 	case isLocal:
 	case pkg.ImportPath == "database/sql": // its sub-package driver is interfaces only; ulid.ULID has them

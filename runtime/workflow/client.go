@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/recent"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -33,7 +34,7 @@ type Client struct {
 	closed atomic.Bool
 	hosts  hosts
 	outage *outage.Log
-	logs   followed
+	logs   *recent.Cache[RunID, followedLog]
 }
 
 // NewClient returns a client of the store. The store stays the caller's: close
@@ -46,7 +47,7 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	c := &Client{store: s, logger: logger, limits: limits{max: cfg.MaxPayload, warn: cfg.WarnPayload, logger: logger}}
+	c := &Client{store: s, logger: logger, logs: recent.New[RunID, followedLog](mostFollowed), limits: limits{max: cfg.MaxPayload, warn: cfg.WarnPayload, logger: logger}}
 	c.outage = outage.New(logger, slog.String("by", "client"), 4*persistMost)
 	if c.limits.max <= 0 {
 		c.limits.max = DefaultMaxPayload

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"fmt"
 	"slices"
@@ -33,19 +32,8 @@ func isFollowed(r *store.Record, spec *event.Spec) bool {
 // mostFollowed bounds what is kept of logs, in bytes or so.
 const mostFollowed = 4 << 20
 
-// followed keeps the states of the logs that were asked for last.
-type followed struct {
-	mu    sync.Mutex
-	bytes int
-	known map[RunID]*list.Element // of *followedLog
-	order list.List               // the one that was used last is first
-}
-
 // followedLog is a log as far as it was read.
 type followedLog struct {
-	run   RunID
-	bytes int // those that followed.bytes has
-
 	mu     sync.Mutex // one reads, others wait for what it has read
 	read   uint64     // frames
 	last   event.CommitID
@@ -56,12 +44,12 @@ type followedLog struct {
 // followed returns what the log of a run tells of its retries, and until when the run must have begun. A log that cannot be
 // read to its end tells as much as it does: its run is blocked, and says so.
 func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, time.Time, error) {
-	l := c.logs.log(r.Run)
+	l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
 	l.mu.Lock()
 	err := l.follow(ctx, c, r)
 	retries, by, bytes := retriesIn(&l.state), l.startBy(), l.size()
 	l.mu.Unlock()
-	c.logs.count(l, bytes)
+	c.logs.Measure(r.Run, l, bytes)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("get info of run %s: %w", r.Run, err)
 	}
@@ -133,9 +121,9 @@ func (l *followedLog) startBy() time.Time {
 }
 
 // size returns about how many bytes are kept of the log.
-func (l *followedLog) size() int {
+func (l *followedLog) size() int64 {
 	const log, open = 1 << 10, 512
-	n := log + int(l.state.Seq)
+	n := log + int64(l.state.Seq)
 	l.state.Opens(func(*event.Open) bool { n += open; return true })
 	return n
 }
@@ -162,36 +150,4 @@ func retriesIn(f *event.LogState) []StepRetry {
 		all = append(all, r)
 	}
 	return all
-}
-
-// log returns what is kept of the log of a run.
-func (f *followed) log(run RunID) *followedLog {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.known[run]; e != nil {
-		f.order.MoveToFront(e)
-		return e.Value.(*followedLog)
-	}
-	if f.known == nil {
-		f.known = map[RunID]*list.Element{}
-	}
-	l := &followedLog{run: run}
-	f.known[run] = f.order.PushFront(l)
-	return l
-}
-
-// count takes in how large a log is now, and forgets those that were not asked for for longest.
-func (f *followed) count(l *followedLog, bytes int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.known[l.run]; e == nil || e.Value != l {
-		return // it was forgotten meanwhile
-	}
-	f.bytes += bytes - l.bytes
-	l.bytes = bytes
-	for f.bytes > mostFollowed && f.order.Len() > 1 {
-		old := f.order.Remove(f.order.Back()).(*followedLog)
-		delete(f.known, old.run)
-		f.bytes -= old.bytes
-	}
 }
