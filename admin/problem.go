@@ -92,18 +92,35 @@ func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
+	if p := problemOfRequest(err); p != nil {
+		return p
+	}
+	if p := problemOfState(err); p != nil {
+		return p
+	}
+	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
+	switch {
+	case errors.As(err, new(*store.StartRefusedError)):
+		return is(CodeBusy)
+	case errors.Is(err, workflow.ErrNotSupported), errors.Is(err, store.ErrNoLimits):
+		return is(CodeUnsupported)
+	case errors.Is(err, context.DeadlineExceeded):
+		return NewProblem(CodeTimeout, err.Error(), "try again, or allow more time")
+	case errors.Is(err, context.Canceled):
+		return is(CodeInterrupted)
+	}
+	return is(CodeFailed)
+}
+
+// problemOfRequest returns the problem of an error that says what is wrong with a request, or with whoever has made it; nil: none.
+func problemOfRequest(err error) *Problem {
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
 	input, isInput := errors.AsType[*InputError](err)
 	denied, isDenied := errors.AsType[*NotAllowedError](err)
 	payload, isPayload := errors.AsType[*workflow.PayloadError](err)
 	refused, isRefused := errors.AsType[*workflow.RefusedError](err)
 	answer, isAnswer := errors.AsType[*workflow.AnswerError](err)
-	status, isStatus := errors.AsType[*workflow.StatusError](err)
-	old, isOld := errors.AsType[*store.OldFormatError](err)
 	lag, isLag := errors.AsType[*LagError](err)
-	missing, isMissing := errors.AsType[*store.MissingError](err)
-	imported, isImported := errors.AsType[*store.ImportError](err)
-	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
 	switch {
 	case isDenied:
 		return NewProblem(CodeForbidden, denied.What, denied.Fix)
@@ -129,6 +146,19 @@ func ProblemOf(err error) *Problem {
 		return NewProblem(CodeLag, err.Error(), fmt.Sprintf("read on from %d", lag.Next))
 	case errors.As(err, new(*workflow.InvalidError)), errors.As(err, new(*workflow.ScheduleError)):
 		return is(CodeInput)
+	}
+	return nil
+}
+
+// problemOfState returns the problem of an error that says why what is stored does not allow a request; nil: none.
+func problemOfState(err error) *Problem {
+	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
+	status, isStatus := errors.AsType[*workflow.StatusError](err)
+	old, isOld := errors.AsType[*store.OldFormatError](err)
+	missing, isMissing := errors.AsType[*store.MissingError](err)
+	imported, isImported := errors.AsType[*store.ImportError](err)
+	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
+	switch {
 	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound),
 		errors.Is(err, workflow.ErrScheduleNotFound), errors.Is(err, workflow.ErrLimitNotFound):
 		return is(CodeNotFound)
@@ -157,14 +187,6 @@ func ProblemOf(err error) *Problem {
 		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)), errors.As(err, new(*workflow.KeyConflictError)),
 		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign), errors.As(err, new(*store.VersionError)):
 		return is(CodeRefused)
-	case errors.As(err, new(*store.StartRefusedError)):
-		return is(CodeBusy)
-	case errors.Is(err, workflow.ErrNotSupported), errors.Is(err, store.ErrNoLimits):
-		return is(CodeUnsupported)
-	case errors.Is(err, context.DeadlineExceeded):
-		return NewProblem(CodeTimeout, err.Error(), "try again, or allow more time")
-	case errors.Is(err, context.Canceled):
-		return is(CodeInterrupted)
 	}
-	return is(CodeFailed)
+	return nil
 }

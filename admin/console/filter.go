@@ -31,12 +31,14 @@ func quote(w string) string {
 	return w
 }
 
-// flags writes a filter as flowctl takes it.
-func flags(f admin.Filter) string {
-	var all []string
+// condition is a part of a filter. One without a value is on.
+type condition struct{ name, value string }
+
+// conditions returns the parts of a filter.
+func conditions(f admin.Filter) (all []condition) {
 	add := func(name, value string) {
 		if value != "" {
-			all = append(all, "--"+name+" "+shell(value))
+			all = append(all, condition{name, value})
 		}
 	}
 	add("status", strings.Join(f.Statuses, ","))
@@ -51,13 +53,26 @@ func flags(f admin.Filter) string {
 	add("group", f.Group)
 	add("since", day(f.Since))
 	add("until", day(f.Until))
-	for _, flag := range []struct {
+	for _, word := range []struct {
 		name string
 		on   bool
 	}{{"troubled", f.Troubled}, {"children", f.Children}, {"system", f.System}} {
-		if flag.on {
-			all = append(all, "--"+flag.name)
+		if word.on {
+			all = append(all, condition{name: word.name})
 		}
+	}
+	return all
+}
+
+// flags writes a filter as flowctl takes it.
+func flags(f admin.Filter) string {
+	var all []string
+	for _, c := range conditions(f) {
+		flag := "--" + c.name
+		if c.value != "" {
+			flag += " " + shell(c.value)
+		}
+		all = append(all, flag)
 	}
 	return strings.Join(all, " ")
 }
@@ -84,30 +99,12 @@ func shell(s string) string {
 // lineOf writes a filter as it is typed.
 func lineOf(f admin.Filter) string {
 	var all []string
-	add := func(name, value string) {
-		if value != "" {
-			all = append(all, quote(name+":"+value))
+	for _, c := range conditions(f) {
+		word := c.name
+		if c.value != "" {
+			word = quote(c.name + ":" + c.value)
 		}
-	}
-	add("status", strings.Join(f.Statuses, ","))
-	add("workflow", f.Workflow)
-	add("queue", f.Queue)
-	add("id", f.WorkflowID)
-	for _, k := range slices.Sorted(maps.Keys(f.Tags)) {
-		add("tag", k+"="+f.Tags[k])
-	}
-	add("parent", f.Parent)
-	add("root", f.Root)
-	add("group", f.Group)
-	add("since", day(f.Since))
-	add("until", day(f.Until))
-	for _, word := range []struct {
-		name string
-		on   bool
-	}{{"troubled", f.Troubled}, {"children", f.Children}, {"system", f.System}} {
-		if word.on {
-			all = append(all, word.name)
-		}
+		all = append(all, word)
 	}
 	return strings.Join(all, " ")
 }

@@ -217,6 +217,7 @@ func reach(t *testing.T, run *workflow.Run[int64], typ event.Type) {
 	}
 }
 
+// logOf returns the events of a type that the log of a run has now.
 func logOf[T any](t *testing.T, run *workflow.Run[T], typ event.Type) (all []event.Event) {
 	t.Helper()
 	info, err := run.Info(t.Context())

@@ -194,24 +194,9 @@ func (s *scene) send(r *http.Request) answer {
 }
 
 // log returns the events of a type.
-func (s *scene) log(typ event.Type) (all []event.Event) {
+func (s *scene) log(typ event.Type) []event.Event {
 	s.Helper()
-	info, err := s.run.Info(s.Context())
-	if err != nil {
-		s.Fatal(err)
-	}
-	for e, err := range s.run.Events(s.Context()) {
-		if err != nil {
-			s.Fatal(err)
-		}
-		if e.Type == typ {
-			all = append(all, e)
-		}
-		if e.Seq >= info.Events {
-			break
-		}
-	}
-	return all
+	return logOf(s.T, s.run, typ)
 }
 
 func (s *scene) end(text string) []int64 {
