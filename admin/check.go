@@ -28,7 +28,7 @@ type Exam struct {
 	Findings  []ExamFinding `json:"findings"`  // in the order of the servers
 }
 
-// ExamFinding is what came of one check of one server: see [store.Finding].
+// ExamFinding is the result of one check of one server: see [store.Finding].
 type ExamFinding struct {
 	Check    string `json:"check"`
 	Severity string `json:"severity"` // ok, info, warn or fail
@@ -48,7 +48,7 @@ type Checked struct {
 	Fixes   []Mending `json:"fixes"`   // the first 1,000
 }
 
-// Mending is what is done about one run, one workflow id, or the store itself.
+// Mending is the repair of one run, one workflow id, or the store itself.
 type Mending struct {
 	Run        string   `json:"run,omitempty"`
 	WorkflowID string   `json:"workflowId,omitempty"`

@@ -81,9 +81,9 @@ func (q *request) last() (position, error) {
 	return position{n, true}, nil
 }
 
-// numbered delivers what follow does, as messages whose ids are its numbers: a reader who was cut off, and says the last one that
-// he has got, misses nothing and gets nothing twice. If it cannot go on there, since that is not kept any more, or is
-// past the end, which is the number of the newest, a message says so, and where it goes on.
+// numbered delivers what follow does, as messages whose ids are its numbers: a reader that was cut off, and names the last one
+// that it has got, misses nothing and gets nothing twice. If the next one is not kept any more, or the last one is past the
+// end, the number of the newest, a message says so, and names the number with which it goes on.
 func numbered[T any](from uint64, last position, end uint64, follow func(from uint64) iter.Seq2[T, error], number func(*T) uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		if last.known {

@@ -60,7 +60,7 @@ func bulkPage(q *request) (*view, error) {
 	return &view{name: "bulk", Title: v.Is.Name + " " + number(b.Total) + " runs", Nav: "bulk", Live: b.Ended.IsZero(), Data: &v}, nil
 }
 
-// previewView is what an action on many runs would do, and the form that starts it.
+// previewView has the effect that an action on many runs would have, and the form that starts it.
 type previewView struct {
 	Line     string
 	Verb     string
@@ -96,7 +96,7 @@ func newBulkPage(q *request) (*view, error) {
 	return q.preview(q.query, nil), nil
 }
 
-// preview asks what an action would do; before is what was wrong with the request to start it.
+// preview shows the effect that an action would have. before is the error of the request to start it; nil: there was none.
 func (q *request) preview(given url.Values, before error) *view {
 	p := &previewView{Line: oneLine(given.Get("q")), Verb: given.Get("verb"), Reason: strings.TrimSpace(given.Get("reason")), All: given.Get("all") != "", Key: newKey(), Verbs: bulkVerbs(q.who), Rate: given.Get("rate"), Failures: given.Get("maxFailures")}
 	p.Is, p.Reasons = verbs[p.Verb], admin.TakesReason(p.Verb)
@@ -111,7 +111,7 @@ func (q *request) preview(given url.Values, before error) *view {
 		}
 	}
 	if p.Verb == "" {
-		wrong = nil // it is to be said yet
+		wrong = nil // the action is not chosen yet
 	}
 	if err == nil {
 		err = wrong

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// machine is what the log of a run that is a machine says of its states: those that it has been in, in the order in which they were
+// machine has the states of a run that is a machine, as its log tells them: those that it has been in, in the order in which they were
 // entered first, and how it went from one to another. States that it never came to are not in the log.
 type machine struct {
 	states []uint32 // indexes of texts

@@ -38,7 +38,7 @@ type why struct {
 	Sides   *sides
 }
 
-// sides are what the log of a blocked run has, and what the code asks for instead.
+// sides are the operation in the log of a blocked run, and the one that the code asks for instead.
 type sides struct {
 	admin.Mismatch
 	Event string // the address of the recorded one
