@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,9 +51,26 @@ func nothingHeld(w *flowtest.World) {
 	})
 }
 
+// othersWait waits until each of many runs, whose workflow ids are numbered, is under way or waits for the one permit.
+func othersWait(w *flowtest.World, under *gauge, id string, many int) {
+	w.T.Helper()
+	w.Eventually("one is under way, and the others wait", func() bool {
+		waits := 0
+		for n := range many {
+			info, err := w.Client.RunByID(fmt.Sprint(id, n)).Info(w.Ctx)
+			if err == nil && slices.Contains(info.Waits, room.Name()) {
+				waits++
+			}
+		}
+		now := int(under.now.Load())
+		return now >= 1 && now+waits == many
+	})
+}
+
 func TestPOOL2_RunsWithWorkflowIDsHoldTheirPermitsFromTheirCodesBeginToTheirEnds(t *testing.T) {
 	flowtest.OnPartitions(t, 4, func(t *testing.T, w *flowtest.World) {
 		var under gauge
+		all := make(chan struct{}) // closed once all others wait, so that one permit too many is noticed
 		nap := flowtest.AStep[int, int]("limits.namednap", shim.Policy{})
 		for range 2 {
 			w.Work(worker.Config{}, flowtest.As(named, func(ctx workflow.Context, n int) (int, error) {
@@ -69,16 +87,21 @@ func TestPOOL2_RunsWithWorkflowIDsHoldTheirPermitsFromTheirCodesBeginToTheirEnds
 					return 0, named.ContinueAsNew(ctx, n+2)
 				}
 				return nap.Call(ctx, n)
-			}), nap.As(func(_ context.Context, n int) (int, error) {
+			}), nap.As(func(ctx context.Context, n int) (int, error) {
 				defer under.enter()()
-				time.Sleep(time.Millisecond) // so that attempts meet
-				return n, nil
+				select {
+				case <-all:
+				case <-ctx.Done():
+				}
+				return n, ctx.Err()
 			}))
 		}
 		var runs []*workflow.Run[int]
 		for n := range 12 {
 			runs = append(runs, flowtest.Start(w, named, n, workflow.WithID(fmt.Sprint("named ", n))))
 		}
+		othersWait(w, &under, "named ", 12)
+		close(all)
 		for n, run := range runs {
 			if n%4 == 1 {
 				flowtest.Failure(w, run)
@@ -197,21 +220,27 @@ func TestPOOL3_ARunWhosePermitRunIsTooHeavyFailsWithItsReason(t *testing.T) {
 func TestPOOL2_AChildWithAWorkflowIDTakesItsPermitsElsewhereToo(t *testing.T) {
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var under gauge
+		all := make(chan struct{}) // as above
 		nap := flowtest.AStep[int, int]("limits.childnap", shim.Policy{})
 		w.Work(worker.Config{},
 			flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
 				return named.StartChild(ctx, n, workflow.WithID(fmt.Sprint("child ", n))).Get(ctx)
 			}),
 			flowtest.As(named, func(ctx workflow.Context, n int) (int, error) { return nap.Call(ctx, n) }),
-			nap.As(func(_ context.Context, n int) (int, error) {
+			nap.As(func(ctx context.Context, n int) (int, error) {
 				defer under.enter()()
-				time.Sleep(time.Millisecond) // so that attempts meet
-				return n, nil
+				select {
+				case <-all:
+				case <-ctx.Done():
+				}
+				return n, ctx.Err()
 			}))
 		var runs []*workflow.Run[int]
 		for n := range 6 {
 			runs = append(runs, flowtest.Start(w, renders, n))
 		}
+		othersWait(w, &under, "child ", 6)
+		close(all)
 		for n, run := range runs {
 			if got := flowtest.Result(w, run); got != n {
 				t.Errorf("got %d, want %d", got, n)
