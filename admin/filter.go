@@ -49,6 +49,12 @@ func Statuses() []string {
 	return all
 }
 
+// Check returns an *InputError if the filter makes no sense.
+func (f *Filter) Check() error {
+	_, err := f.filter()
+	return err
+}
+
 // filter checks a filter, and returns it as the client takes it.
 func (f *Filter) filter() (workflow.Filter, error) {
 	got := workflow.Filter{

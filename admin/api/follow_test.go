@@ -30,7 +30,7 @@ type cutter struct {
 }
 
 func (c *cutter) RoundTrip(r *http.Request) (*http.Response, error) {
-	follows := strings.HasSuffix(r.URL.Path, "/follow")
+	follows := strings.HasSuffix(r.URL.Path, "/follow") || strings.HasSuffix(r.URL.Path, "/live")
 	if follows { // without waiting for more: most of it is cut off anyway
 		r = r.Clone(r.Context())
 		q := r.URL.Query()
@@ -63,7 +63,7 @@ func (b *cutBody) Read(p []byte) (int, error) {
 }
 
 // cutOff serves a run to a reader that is cut off at least so many times, in the middle of messages and between them.
-func (s *server) cutOff(times int64) (*cutter, admin.Service) {
+func (s *server) cutOff(times int64) (*cutter, *remote.Service) {
 	s.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	cut := &cutter{under: s.Client().Transport}

@@ -39,6 +39,9 @@ type Config struct {
 	Mutations int
 	// Streams is how many requests of a principal may be open that wait for something; 0: 100.
 	Streams int
+	// Lists is how many lists of runs a principal may watch at a time, by all its live connections together; 0: 100. Each
+	// is asked for once a second, for all who watch the same.
+	Lists int
 	// KeepAlive is how often a stream without events says that it is alive; 0: 15 s.
 	KeepAlive time.Duration
 	// Now says what time it is; nil: time.Now.
@@ -53,6 +56,7 @@ type Handler struct {
 	origins *http.CrossOriginProtection
 	who     httpauth.Identifier // nil: nobody has to say it
 	shares  *shares
+	lists   *lists
 }
 
 // New returns the handler of a service.
@@ -65,7 +69,7 @@ func New(s admin.Service, cfg Config) *Handler {
 	}
 	h := &Handler{
 		service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
-		shares: newShares(cmp.Or(cfg.Mutations, 50), cmp.Or(cfg.Streams, 100), cfg.Now),
+		shares: newShares(cmp.Or(cfg.Mutations, 50), cmp.Or(cfg.Streams, 100), cmp.Or(cfg.Lists, 100), cfg.Now), lists: newLists(s),
 	}
 	h.who = identifier(&cfg)
 	if h.who != nil && cfg.CORS != nil {
@@ -184,7 +188,7 @@ func (h *Handler) share(req *request, who admin.Principal) error {
 	if !req.holds() {
 		return nil
 	}
-	if req.release = h.shares.hold(who.Name); req.release == nil {
+	if req.release = h.shares.streams.hold(who.Name, 1); req.release == nil {
 		req.w.Header().Set("Retry-After", "1")
 		return admin.NewProblem(admin.CodeBusy, "more requests are open than one principal may have", "end one of them")
 	}

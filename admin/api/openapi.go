@@ -109,6 +109,10 @@ func (s *schemas) responses(r *route.Route) object {
 		about = "Server-sent events: event (its data is of the schema " + r.Out.Name() + ", its id the number), lag if it cannot go on after Last-Event-ID (its data is a Lag: it goes on with next), " +
 			"end when there are no more, problem (its data is a Problem). A comment comes when nothing else has for a while."
 	}
+	if r == route.Live {
+		about = "Server-sent events: event and lag of a run, list with what a list is now, over when nothing more comes of a run. The data of each is a News, its id has a place for each topic, " +
+			"in order. A comment comes when nothing else has for a while."
+	}
 	all := object{strconv.Itoa(r.Status): object{"description": about, "content": content}}
 	if r.Other != 0 {
 		all[strconv.Itoa(r.Other)] = object{"description": "It was there before.", "content": content}

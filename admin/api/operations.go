@@ -145,6 +145,7 @@ var operations = map[*route.Route]func(*request) error{
 		return q.reply(http.StatusOK, page, err)
 	},
 	route.FollowStream: followStream,
+	route.Live:         live,
 	route.Action: func(q *request) error {
 		var in route.Act
 		key, err := q.input(&in)

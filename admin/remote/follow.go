@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/url"
 	"strings"
 	"time"
 
@@ -44,6 +45,38 @@ func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint6
 		}
 		s.follow(ctx, n.what, call{route: route.FollowStream, path: []string{page.Run, name}, query: route.PageQuery(from, 0)}, n)
 	}
+}
+
+// Live delivers what is new about several topics by one connection: run:ID, and list:FILTER with the query of GET runs, as [ListTopic] writes
+// it; at most 50. It ends when nothing more will come. The first connection must work; from then on an outage is waited for.
+// No event comes twice, and none is missed; a list comes first, and when it has changed.
+func (s *Service) Live(ctx context.Context, topics ...string) iter.Seq2[admin.News, error] {
+	return func(yield func(admin.News, error) bool) {
+		query := url.Values{"topics": {strings.Join(topics, ",")}}
+		s.follow(ctx, "live", call{route: route.Live, query: query}, news(yield))
+	}
+}
+
+// RunTopic returns the topic of a run, by its id or as id:WORKFLOWID.
+func RunTopic(ref string) string { return "run:" + url.QueryEscape(ref) }
+
+// ListTopic returns the topic of a list.
+func ListTopic(f admin.Filter) string { return "list:" + route.FilterQuery(f).Encode() }
+
+// news reads a live connection.
+type news func(admin.News, error) bool
+
+func (n news) fail(err error) { n(admin.News{}, err) }
+
+func (n news) got(kind, data string) (done bool, err error) {
+	if kind == "problem" {
+		return false, problemIn("live", data)
+	}
+	var one admin.News
+	if err := decode("live", data, &one); err != nil {
+		return false, err
+	}
+	return !n(one, nil), nil
 }
 
 // Stream is part of admin.Service.
@@ -182,20 +215,16 @@ func (n *numbered[T]) fail(err error) {
 func (n *numbered[T]) got(kind, data string) (done bool, err error) {
 	switch kind {
 	case "problem":
-		var p admin.Problem
-		if err := n.decode(data, &p); err != nil {
-			return false, err
-		}
-		return false, &p
+		return false, problemIn(n.what, data)
 	case "lag":
 		lag := n.lag
-		if err := n.decode(data, &lag.Lag); err != nil {
+		if err := decode(n.what, data, &lag.Lag); err != nil {
 			return false, err
 		}
 		return false, &lag
 	case "event":
 		var one T
-		if err := n.decode(data, &one); err != nil {
+		if err := decode(n.what, data, &one); err != nil {
 			return false, err
 		}
 		if n.number(&one) < n.next { // it was got before
@@ -207,9 +236,18 @@ func (n *numbered[T]) got(kind, data string) (done bool, err error) {
 	return false, nil // what a newer server says
 }
 
-func (n *numbered[T]) decode(data string, into any) error {
+// problemIn returns the problem with which a server has ended a stream.
+func problemIn(what, data string) error {
+	var p admin.Problem
+	if err := decode(what, data, &p); err != nil {
+		return err
+	}
+	return &p
+}
+
+func decode(what, data string, into any) error {
 	if err := json.Unmarshal([]byte(data), into); err != nil {
-		return fmt.Errorf("%s: %w", n.what, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // streams are the routes of what comes bit by bit.
-var streams = []*Route{Follow, Stream, FollowStream}
+var streams = []*Route{Follow, Stream, FollowStream, Live}
 
 // The routes that answer with server-sent events, and that of the pages of a stream.
 var (
@@ -36,6 +36,16 @@ var (
 		Query: append([]Param{fromChunk}, paceParams...), Out: reflect.TypeFor[admin.Chunk](), Status: http.StatusOK, Holds: true, Stream: true,
 	}
 )
+
+// Live is the route of several topics by one connection.
+var Live = &Route{
+	Name: "live", About: "Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together.",
+	Method: http.MethodGet, Path: "live", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.News](), Status: http.StatusOK, Holds: true, Stream: true,
+	Query: append([]Param{{Name: "topics", About: "up to 50, separated by commas: run:ID, and list:FILTER with the escaped query of runs", Type: "string"}}, paceParams...),
+}
+
+// MaxTopics is how many topics a connection of Live may have.
+const MaxTopics = 50
 
 var fromChunk = Param{Name: "from", About: "number of the first chunk; the first that is kept if it is not given", Type: "integer"}
 

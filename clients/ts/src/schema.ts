@@ -407,6 +407,15 @@ export interface NewSchedule {
   workflow: string;
 }
 
+export interface News {
+  ended?: boolean;
+  event?: Event;
+  lag?: Lag;
+  page?: RunPage;
+  problem?: Problem;
+  topic: string;
+}
+
 export interface Pool {
   atOnce: number;
   burst?: number;
@@ -831,6 +840,15 @@ export interface ListWorkersQuery {
   queue?: string;
 }
 
+export interface LiveQuery {
+  /** how many are sent at once at most; 100 if it is not given, at most 1,000 */
+  batch?: number;
+  /** how long one waits for others to be sent with it, as 25ms, which it is if it is not given; at most 1s */
+  delay?: string;
+  /** up to 50, separated by commas: run:ID, and list:FILTER with the escaped query of runs */
+  topics?: string;
+}
+
 export interface ReadJournalQuery {
   /** any of them */
   action?: string[];
@@ -919,6 +937,8 @@ export const routes = {
   listSchedules: ["GET", "/v1/schedules"],
   /** A page of workers, by name. */
   listWorkers: ["GET", "/v1/workers"],
+  /** Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together. */
+  live: ["GET", "/v1/live"],
   /** What a bulk action would do now. */
   previewBulk: ["POST", "/v1/bulk/preview"],
   /** Make a schedule, or replace what the one of its name does. Asking again does nothing more. */

@@ -3,6 +3,7 @@ package conform_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,6 +27,8 @@ import (
 // All that the suite sends and gets is as the document says: each answer, and each request that was not refused.
 func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 	c := newChecker(t, api.OpenAPI())
+	var server *httptest.Server
+	var service *remote.Service
 	admintest.Run(t, func(t testing.TB) store.Store {
 		s, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
 		if err != nil {
@@ -33,22 +36,46 @@ func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 		}
 		return s
 	}, func(t testing.TB, direct admin.Service) admin.Service {
-		server := httptest.NewServer(c.around(api.New(direct, api.Config{Mutations: 10_000})))
+		server = httptest.NewServer(c.around(api.New(direct, api.Config{Mutations: 10_000})))
 		t.Cleanup(server.Close)
 		s, err := remote.New(server.URL, remote.Config{Client: server.Client()})
 		if err != nil {
 			t.Fatal(err)
 		}
+		service = s
 		return s
 	})
+	lookLive(t, service)
+	server.Close() // all has been answered, and checked
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.faults {
 		t.Error(f)
 	}
 	t.Logf("%d requests, %d refused, %d events", c.requests, c.refused, c.events)
-	if c.requests < 200 || c.refused < 50 || c.events < 20 {
+	if c.requests < 200 || c.refused < 50 || c.events < 20 || c.lists == 0 {
 		t.Errorf("%d requests, %d refused, %d events: that is too little to say something", c.requests, c.refused, c.events)
+	}
+}
+
+// lookLive looks at what is left of the suite by a live connection.
+func lookLive(t *testing.T, s *remote.Service) {
+	t.Helper()
+	page, err := s.Runs(t.Context(), admin.Filter{Limit: 1})
+	if err != nil || len(page.Runs) == 0 {
+		t.Errorf("no runs to look at: %v", err)
+		return
+	}
+	listed, happened := false, false
+	for n, err := range s.Live(t.Context(), remote.ListTopic(admin.Filter{}), remote.RunTopic(page.Runs[0].ID)) {
+		if err != nil || n.Problem != nil {
+			t.Errorf("got %+v, %v", n, err)
+			return
+		}
+		listed, happened = listed || n.Page != nil, happened || n.Event != nil
+		if listed && happened {
+			return
+		}
 	}
 }
 
@@ -99,6 +126,7 @@ type checker struct {
 
 	mu                        sync.Mutex
 	requests, refused, events int
+	lists                     int // of live connections
 	faults                    []string
 }
 
@@ -161,20 +189,40 @@ func (c *checker) stream(r *http.Request, body []byte) {
 	if !strings.Contains(path, "/streams/") {
 		path, wrap = path+"/events", `{"events":[%s]}`
 	}
+	live := path == "/v1/live/events"
 	event := ""
 	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
 		switch {
 		case name == "event":
 			event = value
+		case name == "data" && event == "list":
+			c.lists++
+			var n struct{ Page json.RawMessage }
+			if err := json.Unmarshal([]byte(value), &n); err != nil {
+				c.faults = append(c.faults, fmt.Sprintf("live %s: %v", value, err))
+			}
+			c.data("/v1/runs", string(n.Page))
 		case name == "data" && event == "event":
 			c.events++
-			page := httptest.NewRequest(http.MethodGet, path, nil)
-			answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(fmt.Sprintf(wrap, value))), Request: page}
-			if ok, faults := c.validator.ValidateHttpResponse(page, answer); !ok {
-				c.faults = append(c.faults, fmt.Sprintf("event %s: %v", value, faults))
+			if live {
+				var n struct{ Event json.RawMessage }
+				if err := json.Unmarshal([]byte(value), &n); err != nil {
+					c.faults = append(c.faults, fmt.Sprintf("live %s: %v", value, err))
+				}
+				path, value = "/v1/runs/run/events", string(n.Event)
 			}
+			c.data(path, fmt.Sprintf(wrap, value))
 		}
+	}
+}
+
+// data checks a message as the answer of a path.
+func (c *checker) data(path, body string) {
+	page := httptest.NewRequest(http.MethodGet, path, nil)
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: page}
+	if ok, faults := c.validator.ValidateHttpResponse(page, answer); !ok {
+		c.faults = append(c.faults, fmt.Sprintf("message %s: %v", body, faults))
 	}
 }
 

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// counting counts how often lists are asked for, and lets it fail.
+type counting struct {
+	admin.Service
+	asked atomic.Int64
+	fails atomic.Bool
+}
+
+func (c *counting) Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error) {
+	c.asked.Add(1)
+	if c.fails.Load() {
+		return admin.RunPage{}, errors.New("the store is away")
+	}
+	return c.Service.Runs(ctx, f)
+}
+
+// watching is a store in memory whose lists are looked at, and who looks.
+type watching struct {
+	*testing.T
+	counting
+	lists *lists
+	all   sync.WaitGroup
+}
+
+// inBubble does a test with a clock of its own.
+func inBubble(t *testing.T, do func(w *watching)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		client := workflow.NewClient(st, workflow.ClientConfig{})
+		w := &watching{T: t, counting: counting{Service: admin.New(client)}}
+		w.lists = newLists(&w.counting)
+		do(w)
+		if err := errors.Join(client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *watching) start() {
+	w.Helper()
+	if _, err := w.Service.Start(w.Context(), admin.Start{Workflow: "orders.fulfil"}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+var viewer = admin.Principal{Name: "eve", Role: admin.RoleViewer}
+
+// look looks at a list until ctx ends, and counts what it sees.
+func (w *watching) look(ctx context.Context, p admin.Principal, f admin.Filter) *atomic.Int64 {
+	var seen atomic.Int64
+	w.all.Go(func() {
+		for range w.lists.watch(ctx, p, f) {
+			seen.Add(1)
+		}
+	})
+	return &seen
+}
+
+// 500 tabs that show the same list are one question a second together, and none once they are closed.
+func TestOPS3_ManyWhoLookAtAListAskForItOnceASecond(t *testing.T) {
+	inBubble(t, func(w *watching) {
+		ctx, leave := context.WithCancel(w.Context())
+		var tabs []*atomic.Int64
+		for range 500 {
+			tabs = append(tabs, w.look(ctx, viewer, admin.Filter{Workflow: "orders.fulfil"}))
+		}
+		for second := range 10 {
+			synctest.Wait()
+			if got := w.asked.Load(); got != int64(second+1) {
+				w.Fatalf("in second %d it was asked for %d times", second, got)
+			}
+			for _, seen := range tabs {
+				if got := seen.Load(); got != int64(second+1) {
+					w.Fatalf("in second %d a tab has got %d pages", second, got)
+				}
+			}
+			w.start()
+			time.Sleep(listEvery) // of the bubble
+		}
+		synctest.Wait()
+		time.Sleep(10 * listEvery)
+		synctest.Wait()
+		if got := tabs[0].Load(); got != 11 {
+			w.Errorf("nothing has changed, and a tab has got %d pages, want 11", got)
+		}
+		leave()
+		w.all.Wait()
+		before := w.asked.Load()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.asked.Load(); got != before {
+			w.Errorf("nobody looks, and it was asked for %d times more", got-before)
+		}
+	})
+}
+
+// Tabs that are opened and closed all the time do not make it more, nor do they keep what nobody looks at.
+func TestOPS3_WhoComesAndGoesDoesNotAskMoreOften(t *testing.T) {
+	inBubble(t, func(w *watching) {
+		for range 100 {
+			ctx, leave := context.WithCancel(w.Context())
+			seen := w.look(ctx, viewer, admin.Filter{})
+			synctest.Wait()
+			time.Sleep(listEvery / 20)
+			synctest.Wait()
+			if seen.Load() == 0 {
+				w.Fatal("a tab has got nothing, though it is known what the list is")
+			}
+			leave()
+			w.all.Wait()
+		}
+		if got := w.asked.Load(); got > 6 {
+			w.Errorf("in five seconds it was asked for %d times", got)
+		}
+		time.Sleep(listEvery)
+		ctx, leave := context.WithCancel(w.Context())
+		w.look(ctx, viewer, admin.Filter{Queue: "other"})
+		synctest.Wait()
+		if got := len(w.lists.all); got != 1 {
+			w.Errorf("%d lists are kept, want that which somebody looks at", got)
+		}
+		leave()
+		w.all.Wait()
+	})
+}
+
+// Who sees something else asks for itself.
+func TestOPS3_AListIsSharedByThoseOnlyThatSeeTheSame(t *testing.T) {
+	inBubble(t, func(w *watching) {
+		ctx, leave := context.WithCancel(w.Context())
+		for _, p := range []admin.Principal{
+			viewer, {Name: "ada", Role: admin.RoleViewer}, {Name: "eve", Role: admin.RoleViewer, Owner: "eve"}, {Name: "eve", Role: admin.RoleViewer, Owner: "bob"}, {Name: "eve", Role: admin.RoleOperator},
+		} {
+			w.look(ctx, p, admin.Filter{})
+			w.look(ctx, p, admin.Filter{Limit: 7})
+		}
+		synctest.Wait()
+		if got := w.asked.Load(); got != 8 { // ada sees what eve does
+			w.Errorf("%d lists, want 8", got)
+		}
+		leave()
+		w.all.Wait()
+	})
+}
+
+// An outage is told once, and its end.
+func TestOPS3_AListThatCannotBeAskedForIsAskedForAgain(t *testing.T) {
+	inBubble(t, func(w *watching) {
+		ctx, leave := context.WithCancel(w.Context())
+		var got []string
+		w.all.Go(func() {
+			for now := range w.lists.watch(ctx, viewer, admin.Filter{}) {
+				if now.err != nil {
+					got = append(got, now.err.Error())
+				} else {
+					got = append(got, now.sum)
+				}
+			}
+		})
+		for _, fails := range []bool{false, true, true, false, false} {
+			w.fails.Store(fails)
+			synctest.Wait()
+			time.Sleep(listEvery)
+		}
+		synctest.Wait()
+		leave()
+		w.all.Wait()
+		if len(got) != 3 || got[1] != "the store is away" || got[0] != got[2] {
+			w.Errorf("got %q", got)
+		}
+	})
+}

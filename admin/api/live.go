@@ -1,0 +1,215 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
+)
+
+// topic is something that a live connection tells of: a run, or a list of runs.
+type topic struct {
+	name   string // as it was asked for
+	run    string // empty: it is a list
+	filter admin.Filter
+	place  string // of a run the last event that was sent, of a list the sum of the page; empty: nothing was
+}
+
+// told is something new about the topic of that number.
+type told struct {
+	topic int
+	kind  string
+	place string // from then on; empty: the one before
+	news  liveNews
+}
+
+// liveNews is an admin.News whose page was encoded once for all that look at it.
+type liveNews struct {
+	admin.News
+	Page json.RawMessage `json:"page,omitempty"`
+}
+
+// live tells of several topics by one connection. The id of a message has a place for each topic, in order, so that
+// a reader who was cut off goes on in all of them: no event of a run is missed or comes twice, and a list comes again
+// only if it is another one by then.
+func live(q *request) error {
+	pace := route.ReadPace(q.query)
+	if q.query.Err != nil {
+		return q.query.Err
+	}
+	topics, err := readTopics(q.query.Text("topics"))
+	if err != nil {
+		return err
+	}
+	lists := 0
+	for _, t := range topics {
+		if t.run == "" {
+			lists++
+		}
+	}
+	if err := resume(topics, q.r.Header.Get("Last-Event-ID")); err != nil {
+		return err
+	}
+	release := q.h.shares.lists.hold(principalOf(q.r.Context()).Name, lists)
+	if release == nil {
+		q.w.Header().Set("Retry-After", "1")
+		return admin.NewProblem(admin.CodeBusy, "more lists are watched than one principal may watch", "ask for fewer, or end another live connection")
+	}
+	defer release()
+	q.stream(pace, func(ctx context.Context) iter.Seq2[message, error] {
+		return func(yield func(message, error) bool) {
+			ctx, cancel := context.WithCancel(ctx)
+			news := make(chan told)
+			var all sync.WaitGroup
+			for i := range topics {
+				all.Go(func() { q.tell(ctx, i, topics[i], news) })
+			}
+			go func() {
+				all.Wait()
+				close(news)
+			}()
+			defer func() {
+				cancel()
+				for range news { // until all have ended
+				}
+			}()
+			for n := range news {
+				t := &topics[n.topic]
+				if n.place != "" {
+					t.place = n.place
+				}
+				n.news.Topic = t.name
+				if !yield(message{id: places(topics), kind: n.kind, data: &n.news}, nil) {
+					return
+				}
+			}
+		}
+	})
+	return nil
+}
+
+// readTopics reads what is asked for.
+func readTopics(text string) ([]topic, error) {
+	names := strings.Split(text, ",")
+	if len(names) > route.MaxTopics {
+		return nil, &admin.InputError{What: fmt.Sprintf("%d topics", len(names)), Fix: fmt.Sprintf("ask for up to %d by one connection", route.MaxTopics)}
+	}
+	var topics []topic
+	for _, name := range names {
+		kind, rest, _ := strings.Cut(name, ":")
+		one := topic{name: name}
+		switch kind {
+		case "run":
+			ref, err := url.QueryUnescape(rest)
+			if err != nil || ref == "" {
+				return nil, &admin.InputError{What: fmt.Sprintf("the topic %.80q names no run", name), Fix: "write run:ID, escaped as in a query"}
+			}
+			one.run = ref
+		case "list":
+			query := route.Runs.ReadQuery(rest)
+			if one.filter = route.ReadFilter(query); query.Err == nil {
+				query.Err = one.filter.Check()
+			}
+			if query.Err != nil {
+				return nil, query.Err
+			}
+		default:
+			return nil, &admin.InputError{What: fmt.Sprintf("there is no topic %.80q", name), Fix: "give topics=run:ID,list:FILTER, where the filter is the escaped query of " + Prefix + "runs"}
+		}
+		topics = append(topics, one)
+	}
+	return topics, nil
+}
+
+// places returns the id of a message.
+func places(topics []topic) string {
+	all := make([]string, len(topics))
+	for i := range topics {
+		all[i] = topics[i].place
+	}
+	return strings.Join(all, ".")
+}
+
+// resume takes the places from the id of the last message.
+func resume(topics []topic, id string) error {
+	if id == "" {
+		return nil
+	}
+	all := strings.Split(id, ".")
+	bad := &admin.InputError{What: fmt.Sprintf("the header Last-Event-ID is %.80q", id), Fix: "give the id of the last message of the same topics, in the same order"}
+	if len(all) != len(topics) {
+		return bad
+	}
+	for i, place := range all {
+		if topics[i].run != "" && place != "" {
+			if _, err := strconv.ParseUint(place, 10, 63); err != nil {
+				return bad
+			}
+		}
+		topics[i].place = place
+	}
+	return nil
+}
+
+// tell delivers what is new about a topic until nothing more will be.
+func (q *request) tell(ctx context.Context, i int, t topic, news chan<- told) {
+	send := func(kind, place string, n liveNews) bool {
+		select {
+		case news <- told{i, kind, place, n}:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if t.run == "" {
+		for now := range q.h.lists.watch(ctx, principalOf(q.r.Context()), t.filter) {
+			switch {
+			case now.err != nil:
+				t.place = "" // what it is then tells that it can be asked for again
+				if !send("list", "", liveNews{News: admin.News{Problem: admin.ProblemOf(now.err)}}) {
+					return
+				}
+			case now.sum == t.place: // the reader has it from an earlier connection, or from before an outage
+			case !send("list", now.sum, liveNews{Page: now.page}):
+				return
+			default:
+				t.place = now.sum
+			}
+		}
+		return
+	}
+	last := position{known: t.place != ""}
+	last.n, _ = strconv.ParseUint(t.place, 10, 63) // it was read before
+	r, err := q.service.Run(ctx, t.run)
+	if err != nil {
+		send("over", "", liveNews{News: admin.News{Problem: admin.ProblemOf(err)}})
+		return
+	}
+	follow := func(from uint64) iter.Seq2[admin.Event, error] {
+		return q.service.Follow(ctx, r.ID, admin.EventFilter{From: from})
+	}
+	for m, err := range numbered(1, last, r.Events, follow, func(e *admin.Event) uint64 { return e.Seq }) {
+		if err != nil {
+			send("over", "", liveNews{News: admin.News{Problem: admin.ProblemOf(err)}})
+			return
+		}
+		var n liveNews
+		switch data := m.data.(type) {
+		case *admin.Event:
+			n.Event = data
+		case admin.Lag:
+			n.Lag = &data
+		}
+		if !send(m.kind, m.id, n) {
+			return
+		}
+	}
+	send("over", "", liveNews{News: admin.News{Ended: true}})
+}
