@@ -179,20 +179,14 @@ type operationView struct {
 	Close           string
 }
 
-// operationOf returns the operation that an event has created; nil: there is none.
-func operationOf(q *request, v *runView, ops []operation, n uint64) *operationView {
-	for i := range ops {
-		if ops[i].seq != n {
-			continue
-		}
-		o := &operationView{operation: ops[i], Kind: ops[i].kind, Name: ops[i].name, Key: ops[i].key, Run: ops[i].note.next, Close: changed(q, "op", "")}
-		if o.kind == "step" && contains(v.Actions, "fork") {
-			o.Fork = actLink(q, "fork", v.ID) + "&step=" + queryEscape(o.key)
-		}
-		o.read(q, v)
-		return o
+// operationOf returns what a run has begun, with its events.
+func operationOf(q *request, v *runView, one *operation) *operationView {
+	o := &operationView{operation: *one, Kind: one.kind, Name: one.name, Key: one.key, Run: one.note.next, Close: changed(q, "op", "")}
+	if o.kind == "step" && contains(v.Actions, "fork") {
+		o.Fork = actLink(q, "fork", v.ID) + "&step=" + queryEscape(o.key)
 	}
-	return nil
+	o.read(q, v)
+	return o
 }
 
 // operationEvents bounds how much of a log is read for the events of an operation.

@@ -1,67 +1,65 @@
 package console
 
 import (
+	"slices"
 	"strings"
 )
 
 // node is a lane of the timeline: the run itself, a branch of it, or one operation.
 type node struct {
 	label, sub string
-	path       string
+	path       string // of operations: the end of it, see node.at
 	parent     *node
 	kids       []*node
-	byName     map[string]*node
 	op         *operation
 	fan        bool   // its kids are many of one kind
 	first      uint64 // number of its first event
 	begin, end int64
 	size       int // how many operations are in it
 	open, bad  int // of them go on, and have failed
+
+	drawn []*node // kids as they are drawn, see node.settled
+	flat  bool    // these are operations, all of them
+	stale bool    // kids have come since
+
+	fold  *node // of operations: the many of one name with which it is drawn as one; nil: none
+	above *node // of operations: the lane that it is drawn for, since nothing else is in it; nil: it is drawn for itself
 }
 
-// grow returns the tree of the lanes: keys of operations are the ways to them, such as fulfil/map#1.2/pack#1.
-func grow(ops []operation) *node {
-	root := &node{byName: map[string]*node{}}
-	for i := range ops {
-		root.plant(&ops[i])
+// lanes are the tree of what a run has begun: keys of operations are the ways to them, such as fulfil/map#1.2/pack#1.
+type lanes struct {
+	root *node
+	byAt map[string]*node // lanes by the beginning of keys
+}
+
+func newLanes() lanes {
+	return lanes{root: &node{}, byAt: map[string]*node{}}
+}
+
+// top returns the lane that is drawn first: that of the function of the workflow, or of the run if it has begun other things, too.
+func (l *lanes) top() *node {
+	if kids := l.root.kids; len(kids) == 1 && kids[0].op == nil {
+		return kids[0]
 	}
-	for _, kid := range root.kids {
-		kid.parent = root
-	}
-	if len(root.kids) == 1 && root.kids[0].op == nil { // the function of the workflow
-		only := root.kids[0]
-		only.parent = nil
-		root = only
-	}
-	root.settle()
-	return root
+	return l.root
 }
 
 // plant puts an operation where its key says.
-func (n *node) plant(o *operation) {
-	parts := strings.Split(o.key, "/")
-	at := n
-	at.take(o)
-	for _, part := range parts[:len(parts)-1] {
-		fan, branch, isFan := strings.Cut(part, ".") // map#1.2 is the second branch of map#1
-		if isFan && strings.Contains(fan, "#") {
-			at = at.lane(fan)
-			at.fan = true
-			at.take(o)
-			part = branch
-			at = at.lane(part)
-			at.sub, at.label = "."+branch, fan
-		} else {
-			at = at.lane(part)
-		}
-		at.take(o)
+func (l *lanes) plant(o *operation) {
+	lane, last := l.root, o.key
+	if i := strings.LastIndexByte(o.key, '/'); i >= 0 {
+		lane, last = l.lane(o.key[:i]), o.key[i+1:]
 	}
-	leaf := &node{label: o.name, sub: ordinal(parts[len(parts)-1]), path: at.path + "/" + parts[len(parts)-1], parent: at, op: o}
+	leaf := &node{label: o.name, sub: ordinal(last), path: last, parent: lane, op: o}
 	if leaf.label == "" {
-		leaf.label, _, _ = strings.Cut(parts[len(parts)-1], "#")
+		leaf.label, _, _ = strings.Cut(last, "#")
 	}
-	leaf.take(o)
-	at.kids = append(at.kids, leaf)
+	o.lane = leaf
+	lane.kids = append(lane.kids, leaf)
+	for n := leaf; n != nil; n = n.parent {
+		n.take(o)
+		n.stale = n.op == nil
+	}
 }
 
 // ordinal returns which of several of a name something is; empty: the first.
@@ -73,18 +71,30 @@ func ordinal(part string) string {
 	return "#" + n
 }
 
-func (n *node) lane(name string) *node {
-	if kid := n.byName[name]; kid != nil {
-		return kid
+// lane returns the lane at the beginning of a key.
+func (l *lanes) lane(at string) *node {
+	if n := l.byAt[at]; n != nil {
+		return n
 	}
-	label, sub, ok := strings.Cut(name, "#")
-	if ok {
-		sub = "#" + sub
+	above, part := l.root, at
+	i := strings.LastIndexByte(at, '/')
+	if i >= 0 {
+		above, part = l.lane(at[:i]), at[i+1:]
 	}
-	kid := &node{label: label, sub: sub, path: n.path + "/" + name, parent: n, byName: map[string]*node{}}
-	n.byName[name] = kid
-	n.kids = append(n.kids, kid)
-	return kid
+	n := &node{path: "/" + at}
+	if fan, branch, ok := strings.Cut(part, "."); ok && strings.Contains(fan, "#") { // map#1.2 is the second branch of map#1
+		above = l.lane(at[:i+1] + fan)
+		above.fan = true
+		n.label, n.sub = fan, "."+branch
+	} else if label, sub, ok := strings.Cut(part, "#"); ok {
+		n.label, n.sub = label, "#"+sub
+	} else {
+		n.label = part
+	}
+	n.parent = above
+	above.kids = append(above.kids, n)
+	l.byAt[at] = n
+	return n
 }
 
 // take counts an operation in.
@@ -94,51 +104,115 @@ func (n *node) take(o *operation) {
 	}
 	n.size++
 	n.end = max(n.end, o.end, o.begin)
-	switch o.state {
+	n.count(o.state, 1)
+}
+
+// count counts operations in a state in, or out.
+func (n *node) count(state string, by int) {
+	switch state {
 	case stateOpen, stateRetrying:
-		n.open++
+		n.open += by
 	case stateFailed:
-		n.bad++
+		n.bad += by
+	}
+}
+
+// changed takes in that an operation is in another state than before.
+func (l *lanes) changed(o *operation, before string) {
+	if o.state == before && o.end == 0 {
+		return
+	}
+	change := func(n *node) {
+		n.count(before, -1)
+		n.count(o.state, 1)
+		n.end = max(n.end, o.end)
+	}
+	for n := o.lane; n != nil; n = n.parent {
+		change(n)
+	}
+	if o.lane.fold != nil {
+		change(o.lane.fold)
 	}
 }
 
 // repeated is how many operations of one name in a row are drawn as one.
 const repeated = 12
 
-// settle lets branches of one operation be that operation, and many of one name be one.
-func (n *node) settle() {
-	for i, kid := range n.kids {
-		kid.settle()
-		if kid.op == nil && !kid.fan && len(kid.kids) == 1 && kid.kids[0].op != nil {
-			only := kid.kids[0]
-			only.sub = strings.TrimSpace(kid.label + kid.sub + " " + only.sub)
-			only.parent = n
-			n.kids[i] = only
+// settled returns the kids as they are drawn: branches of one operation are that operation, and many of one name are one.
+func (n *node) settled() []*node {
+	if !n.stale {
+		return n.drawn
+	}
+	n.stale = false
+	n.drawn = make([]*node, 0, len(n.kids))
+	for _, kid := range n.kids {
+		if only := kid.only(); only != nil {
+			only.above, only.fold, kid = kid, nil, only
 		}
+		kid.fold = nil
+		n.drawn = append(n.drawn, kid)
 	}
-	if n.fan || len(n.kids) <= repeated {
-		return
+	if !n.fan && len(n.drawn) > repeated {
+		n.drawn = folded(n.drawn)
 	}
+	n.flat = !slices.ContainsFunc(n.drawn, func(kid *node) bool { return kid.op == nil })
+	return n.drawn
+}
+
+// only returns the one operation that is in a lane; nil: there are more, or it is an operation itself.
+func (n *node) only() *node {
+	if n.op != nil {
+		n.above = nil
+		return nil
+	}
+	if kids := n.settled(); !n.fan && len(kids) == 1 && kids[0].op != nil {
+		return kids[0]
+	}
+	return nil
+}
+
+// folded returns kids with those that are many of one name as one.
+func folded(all []*node) []*node {
 	var kept []*node
-	for i := 0; i < len(n.kids); {
+	for i := 0; i < len(all); {
 		j := i
-		for j < len(n.kids) && n.kids[j].op != nil && n.kids[j].op.name == n.kids[i].label && n.kids[j].op.kind == n.kids[i].kind() {
+		for j < len(all) && all[j].op != nil && all[j].op.name == all[i].label && all[j].op.kind == all[i].kind() {
 			j++
 		}
 		if j-i <= repeated {
-			kept = append(kept, n.kids[i])
+			kept = append(kept, all[i])
 			i++
 			continue
 		}
-		many := &node{label: n.kids[i].label, path: n.kids[i].path + "*", parent: n, fan: true, kids: n.kids[i:j:j]}
+		many := &node{label: all[i].label, path: all[i].at() + "*", parent: all[i].parent, fan: true, flat: true, kids: all[i:j:j], drawn: all[i:j:j]}
 		for _, kid := range many.kids {
 			many.take(kid.op)
-			kid.parent = many
+			kid.fold = many
 		}
 		kept = append(kept, many)
 		i = j
 	}
-	n.kids = kept
+	return kept
+}
+
+// at returns where a node is in the tree.
+func (n *node) at() string {
+	if n.op == nil {
+		return n.path
+	}
+	return n.parent.path + "/" + n.path
+}
+
+// which tells a node from others of the same name.
+func (n *node) which() string {
+	s := n.sub
+	for lane := n.parent; n.above != nil; lane = lane.parent {
+		s = strings.TrimSpace(lane.label + lane.sub + " " + s)
+		if lane == n.above {
+			break
+		}
+	}
+	return s
 }
 
 func (n *node) kind() string {

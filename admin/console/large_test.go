@@ -2,17 +2,19 @@ package console_test
 
 import (
 	"context"
-	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/admintest"
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -30,8 +32,33 @@ var (
 	})
 )
 
-// A run of 20,000 events costs a page no more than a small one: neither bytes nor nodes nor memory.
-func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
+// largeRuns is a console over runs of the workflow above, which have ended.
+type largeRuns struct {
+	testing.TB
+	h    http.Handler
+	read *reads
+}
+
+// reads counts the events that the console reads.
+type reads struct {
+	admin.Service
+	events atomic.Int64
+}
+
+// Follow is part of admin.Service.
+func (r *reads) Follow(ctx context.Context, run string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
+		for e, err := range r.Service.Follow(ctx, run, f) {
+			r.events.Add(1)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// newLargeRuns returns the runs of so many steps each.
+func newLargeRuns(t testing.TB, steps ...int) (*largeRuns, []string) {
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
 	add.Bind(w, func(_ context.Context, n int) (int, error) { return n + 1, nil })
@@ -48,31 +75,56 @@ func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done; _ = client.Close() })
-	run, err := large.Start(ctx, client, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	if _, err := run.Result(limited); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(console.New(admin.New(client), console.Config{}))
-	t.Cleanup(server.Close)
-	page := func(path string) (string, time.Duration) {
-		began := time.Now()
-		answer, err := http.Get(server.URL + "/runs/" + string(run.ID()) + path)
+	t.Cleanup(func() { _ = client.Close() })
+	var all []string
+	for _, n := range steps {
+		run, err := large.Start(ctx, client, n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
-		b, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != 200 {
-			t.Fatalf("%s: status %d, %v", path, answer.StatusCode, err)
+		limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
+		defer cancel()
+		if _, err := run.Result(limited); err != nil {
+			t.Fatal(err)
 		}
-		return string(b), time.Since(began)
+		all = append(all, "/runs/"+string(run.ID()))
 	}
+	stop() // what is measured is not what a worker does
+	<-done
+	read := &reads{Service: admin.New(client)}
+	return &largeRuns{t, console.New(read, console.Config{}), read}, all
+}
+
+// page returns a page, and how long it took.
+func (l *largeRuns) page(path string) (string, time.Duration) {
+	l.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
+	answer := httptest.NewRecorder()
+	began := time.Now()
+	l.h.ServeHTTP(answer, r)
+	took := time.Since(began)
+	if answer.Code != http.StatusOK {
+		l.Fatalf("%s: status %d", path, answer.Code)
+	}
+	return answer.Body.String(), took
+}
+
+// opened returns the address at which the steps of a run are drawn one by one.
+func (l *largeRuns) opened(run string) string {
+	l.Helper()
+	first, _ := l.page(run)
+	open := regexp.MustCompile(`\?open=[^"]+`).FindString(first)
+	if open == "" {
+		l.Fatal("the steps are not drawn as one that can be expanded")
+	}
+	return run + open
+}
+
+// A run of 20,000 events costs a page no more than a small one: neither bytes nor nodes nor memory.
+func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
+	l, runs := newLargeRuns(t, steps)
+	run := runs[0]
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -80,24 +132,102 @@ func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	_, cold := page("")
-	if kept := heap() - before; kept > 30<<20 {
+	_, cold := l.page(run)
+	kept := heap() - before
+	if kept > 30<<20 {
 		t.Errorf("after the first page %d MB are kept, want at most 30", kept>>20)
 	}
-	first, _ := page("")
-	open := regexp.MustCompile(`\?open=[^"]+`).FindString(first)
-	if open == "" {
-		t.Fatal("the steps are not drawn as one that can be expanded")
-	}
-	if expanded, _ := page(open); strings.Count(expanded, `class="k-step"`) != 78 || !strings.Contains(expanded, `rel="next"`) {
+	t.Logf("cold %v, %d KB are kept", cold, kept>>10)
+	open := l.opened(run)
+	if expanded, _ := l.page(open); strings.Count(expanded, `class="k-step"`) != 78 || !strings.Contains(expanded, `rel="next"`) {
 		t.Errorf("expanded there are %d steps on the first page, want 78 beside two lanes", strings.Count(expanded, `class="k-step"`))
 	}
-	for _, path := range []string{"", open, "?from=10&to=400", "/events", "/events?from=20001", "/data"} {
-		text, took := page(path)
+	if end, _ := l.page(open + "&row=6690"); strings.Count(end, `class="k-step"`) != steps+2-6690 || !strings.Contains(end, "6,691 and on, of 6,702 rows") || strings.Contains(end, `rel="next"`) {
+		t.Errorf("expanded there are %d steps on the last page, want %d", strings.Count(end, `class="k-step"`), steps+2-6690)
+	}
+	if beyond, _ := l.page(open + "&row=7000"); !strings.Contains(beyond, ">1 and on, of 6,702 rows") {
+		t.Error("a page after the last is not the first")
+	}
+	for _, path := range []string{run, open, run + "?from=10&to=400", run + "/events", run + "/events?from=20001", run + "/data", run + "/talk", run + "/audit"} {
+		text, took := l.page(path)
 		nodes, bars := len(regexp.MustCompile(`<[a-z]`).FindAllString(text, -1)), strings.Count(text, `class="b `)
-		t.Logf("%-30s %6d bytes %5d nodes %4d bars %v (cold %v)", path, len(text), nodes, bars, took, cold)
+		t.Logf("%-30s %6d bytes %5d nodes %4d bars %v", strings.TrimPrefix(path, run), len(text), nodes, bars, took)
 		if len(text) > 120_000 || nodes > 1500 || bars > 400+4 { // and those of the legend
 			t.Errorf("%s has %d bytes, %d nodes, %d bars: want at most 120,000, 1,500, 400", path, len(text), nodes, bars)
 		}
 	}
+}
+
+// drawnMore is by how many allocations two pages may differ: as many cells of a density are drawn as had something to do in them.
+const drawnMore = 2500
+
+// What a page costs that was drawn before does not grow with its run: no event is read, and nothing of the log is built again,
+// which would be an allocation or more for each of 6,700 steps.
+func TestOPS2_AWarmPageDoesNotGrowWithItsRun(t *testing.T) {
+	l, runs := newLargeRuns(t, 200, steps)
+	small, big := runs[0], runs[1]
+	for _, page := range []struct{ small, big string }{{small, big}, {l.opened(small), l.opened(big)}, {small + "/talk", big + "/talk"}, {small + "/audit", big + "/audit"}} {
+		cost := func(path string) (allocs float64, events int64) {
+			l.page(path)
+			before := l.read.events.Load()
+			allocs = testing.AllocsPerRun(20, func() { l.page(path) })
+			return allocs, l.read.events.Load() - before
+		}
+		want, _ := cost(page.small)
+		got, events := cost(page.big)
+		t.Logf("%s: %.0f allocations where a run of 200 steps needs %.0f, %d events", strings.TrimPrefix(page.big, big), got, want, events)
+		if events != 0 || got > want+drawnMore {
+			t.Errorf("%s: %d events are read, and there are %.0f allocations, want none, and at most %.0f", page.big, events, got, want+drawnMore)
+		}
+	}
+}
+
+// New events alone are read when a page is drawn again.
+func TestOPS2_OnlyNewEventsAreRead(t *testing.T) {
+	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	read := &reads{Service: s.Direct}
+	l := &largeRuns{t, console.New(read, console.Config{}), read}
+	ref := s.Start("talk", "order-1")
+	s.Until(ref, "waiting")
+	l.page("/runs/" + ref)
+	for range 20 {
+		if _, err := s.Direct.Send(t.Context(), ref, "verdict", admin.Message{Payload: admin.Payload(`"more"`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Direct.Send(t.Context(), ref, "verdict", admin.Message{Payload: admin.Payload(`"bye"`)}); err != nil {
+		t.Fatal(err)
+	}
+	s.Until(ref, "completed")
+	run, err := s.Direct.Run(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := read.events.Load()
+	if l.page("/runs/" + ref); uint64(read.events.Load()) != run.Events {
+		t.Errorf("%d events were read first and %d then, want %d in all", before, read.events.Load()-before, run.Events)
+	}
+}
+
+func BenchmarkRunPage(b *testing.B) {
+	l, runs := newLargeRuns(b, steps)
+	open := l.opened(runs[0])
+	b.Run("cold", func(b *testing.B) {
+		for b.Loop() {
+			l.h = console.New(l.read, console.Config{})
+			l.page(runs[0])
+		}
+	})
+	b.Run("warm", func(b *testing.B) {
+		b.ReportAllocs()
+		for l.page(runs[0]); b.Loop(); {
+			l.page(runs[0])
+		}
+	})
+	b.Run("expanded", func(b *testing.B) {
+		b.ReportAllocs()
+		for l.page(open); b.Loop(); {
+			l.page(open)
+		}
+	})
 }

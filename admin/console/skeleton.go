@@ -5,40 +5,34 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flowgen/flowgen/admin"
 )
 
-// mark is what is kept of an event: 24 bytes.
-type mark struct {
-	at      int64  // Unix time in milliseconds
-	ref     uint32 // as of the event
-	key     uint32 // index of a text
-	name    uint32 // index of a text
-	kind    uint16 // index of a type
-	attempt uint8  // those from 255 on are 255
-	flags   uint8
-}
-
-// The flags of a mark.
-const (
-	creates uint8 = 1 << iota
-	ends
-	failed
-	carries // a payload
-)
-
-// skeleton is what is kept of a log between requests: enough to draw it, not to read it.
+// skeleton is what is kept of a log between requests: enough to draw it, not to read it. New events extend it, and what they change
+// is all that is done for them: a request that finds no news walks no log.
 type skeleton struct {
-	marks []mark
-	kinds []string
-	texts []string
-	index map[string]uint32 // of texts, kinds among them
-	notes map[uint32]note   // by the number of the event that has created an operation
-	bytes int64
+	events uint64 // how many it has
+	kinds  map[string]*kindOf
+	texts  []string
+	index  map[string]uint32 // of texts
+	ops    []*operation      // what the run has begun, in the order of the log
+	lanes  lanes
+	bytes  int64
 
 	machine *machine // nil: the run is none
+}
+
+// kindOf has the events of one type.
+type kindOf struct {
+	all  []named
+	last map[uint32]uint32 // number of the last event, by name
+}
+
+// named is what is kept of an event: 8 bytes.
+type named struct {
+	seq  uint32
+	name uint32 // index of a text
 }
 
 // note is what is known last of an operation.
@@ -51,20 +45,25 @@ type note struct {
 // maxNote bounds a text of a note, in characters.
 const maxNote = 100
 
-func newSkeleton() *skeleton {
-	return &skeleton{texts: []string{""}, index: map[string]uint32{"": 0}, notes: map[uint32]note{}}
-}
+// About how many bytes are kept of an operation, of a lane of others, of an attempt, of a text beside itself, and of an event.
+const (
+	operationBytes = 448
+	laneBytes      = 288
+	attemptBytes   = 32
+	textBytes      = 64
+	eventBytes     = 8
+)
 
-// next returns the number of the event that the skeleton does not have yet.
-func (s *skeleton) next() uint64 { return uint64(len(s.marks)) + 1 }
+func newSkeleton() *skeleton {
+	return &skeleton{kinds: map[string]*kindOf{}, texts: []string{""}, index: map[string]uint32{"": 0}, lanes: newLanes()}
+}
 
 // extend reads the log up to an event. What was read before an error stays.
 func (s *skeleton) extend(ctx context.Context, svc admin.Service, run string, last uint64) error {
-	if s.next() > last {
+	if s.events >= last {
 		return nil
 	}
-	s.marks = slices.Grow(s.marks, int(min(last-s.next()+1, 1<<20)))
-	for e, err := range svc.Follow(ctx, run, admin.EventFilter{From: s.next()}) {
+	for e, err := range svc.Follow(ctx, run, admin.EventFilter{From: s.events + 1}) {
 		if err != nil {
 			return err
 		}
@@ -83,60 +82,114 @@ func (s *skeleton) text(t string) uint32 {
 		t = strings.Clone(t)
 		s.texts = append(s.texts, t)
 		s.index[t] = i
-		s.bytes += int64(2*len(t)) + 64
+		s.bytes += int64(len(t)) + textBytes
 	}
 	return i
 }
 
-func (s *skeleton) kind(t string) uint16 {
-	i := slices.Index(s.kinds, t)
-	if i < 0 {
-		i = len(s.kinds)
-		s.kinds = append(s.kinds, strings.Clone(t))
-	}
-	return uint16(i)
-}
-
 func (s *skeleton) add(e *admin.Event) {
-	m := mark{at: e.Time.UnixMilli(), ref: uint32(e.Ref), key: s.text(e.Key), name: s.text(e.Name), kind: s.kind(e.Type), attempt: uint8(min(e.Attempt, 255))}
-	m.set(creates, e.Creates)
-	m.set(ends, e.Ends)
-	m.set(failed, e.Failure != nil)
-	m.set(carries, len(e.Payload) > 0)
-	s.marks = append(s.marks, m)
-	s.bytes += 24
+	s.events++
+	name := s.text(e.Name)
+	k := s.kinds[e.Type]
+	if k == nil {
+		k = &kindOf{last: map[uint32]uint32{}}
+		s.kinds[strings.Clone(e.Type)] = k
+	}
+	k.all = append(k.all, named{uint32(s.events), name})
+	k.last[name] = uint32(s.events)
+	s.bytes += eventBytes
 	s.follow(e)
-	if e.Ref == 0 {
+	var o *operation
+	switch {
+	case e.Creates && e.Type != "run_created":
+		o = s.begin(e, s.texts[name])
+	case e.Ref != 0:
+		o = s.operation(e.Ref)
+	}
+	if o == nil {
 		return
 	}
-	n, known := s.notes[m.ref]
-	before := len(n.text) + len(n.next)
-	n.due = 0
-	if !e.Due.IsZero() {
-		n.due = e.Due.UnixMilli()
-	}
-	n.next = cmp.Or(e.Next, n.next)
-	if e.Failure != nil {
-		n.text = cut(maxNote, e.Failure.Message)
-	}
-	if !known && n == (note{}) {
-		return
-	}
-	if !known {
-		s.bytes += 64
-	}
-	s.bytes += int64(len(n.text) + len(n.next) - before)
-	s.notes[m.ref] = n
+	before, held := o.state, o.size()
+	o.apply(e)
+	o.learn(e)
+	s.bytes += o.size() - held
+	s.lanes.changed(o, before)
 }
 
-func (m *mark) set(flag uint8, on bool) {
-	if on {
-		m.flags |= flag
+// begin takes in what the run begins with an event.
+func (s *skeleton) begin(e *admin.Event, name string) *operation {
+	kind, _, _ := strings.Cut(e.Type, "_")
+	if e.Type == "message_sent" {
+		kind = "send"
 	}
+	kind = s.texts[s.text(kind)]
+	o := &operation{seq: s.events, kind: kind, name: name, key: strings.Clone(e.Key), begin: e.Time.UnixMilli(), state: stateOpen}
+	s.ops = append(s.ops, o)
+	known := len(s.lanes.byAt)
+	s.lanes.plant(o)
+	s.bytes += operationBytes + int64(len(o.key)) + int64(len(s.lanes.byAt)-known)*laneBytes
+	return o
 }
 
-// moment returns when an event was.
-func (m *mark) moment() time.Time { return time.UnixMilli(m.at).UTC() }
+// operation returns what an event has begun; nil: nothing.
+func (s *skeleton) operation(seq uint64) *operation {
+	i, ok := slices.BinarySearchFunc(s.ops, seq, func(o *operation, seq uint64) int { return cmp.Compare(o.seq, seq) })
+	if !ok {
+		return nil
+	}
+	return s.ops[i]
+}
+
+// at returns the numbers of the events of some types, the last first, up to so many.
+func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
+	for _, kind := range kinds {
+		k := s.kinds[kind]
+		if k == nil {
+			continue
+		}
+		for _, e := range k.all[max(len(k.all)-most-1, 0):] {
+			all = append(all, uint64(e.seq))
+		}
+	}
+	slices.SortFunc(all, func(a, b uint64) int { return cmp.Compare(b, a) })
+	if len(all) > most {
+		return all[:most], true
+	}
+	return all, false
+}
+
+// newest returns the name and the number of the last event of a type for each name, by name; of those with the last events, up to so many.
+func (s *skeleton) newest(most int, kind string) (names []string, all []uint64) {
+	k := s.kinds[kind]
+	if k == nil {
+		return nil, nil
+	}
+	var found []named
+	for name, seq := range k.last {
+		found = append(found, named{seq, name})
+	}
+	slices.SortFunc(found, func(a, b named) int { return cmp.Compare(b.seq, a.seq) })
+	found = found[:min(len(found), most)]
+	slices.SortFunc(found, func(a, b named) int { return strings.Compare(s.texts[a.name], s.texts[b.name]) })
+	for _, f := range found {
+		names, all = append(names, s.texts[f.name]), append(all, uint64(f.seq))
+	}
+	return names, all
+}
+
+// named returns the names of the last events of some types, each once.
+func (s *skeleton) named(most int, kinds ...string) map[string]bool {
+	names := map[string]bool{}
+	for _, kind := range kinds {
+		all, _ := s.newest(most, kind)
+		for _, name := range all {
+			if name != "" {
+				names[name] = true
+			}
+		}
+	}
+	return names
+}
 
 // operation is something that a run has begun.
 type operation struct {
@@ -149,6 +202,12 @@ type operation struct {
 	state    string
 	attempts []attempt
 	note     note
+	lane     *node // in which it is drawn
+}
+
+// size returns about how many bytes are kept of what may change of it.
+func (o *operation) size() int64 {
+	return int64(cap(o.attempts))*attemptBytes + int64(len(o.note.text)+len(o.note.next))
 }
 
 // attempt is one try of a step.
@@ -174,43 +233,18 @@ var outcomes = map[string]string{
 	"ask_answered": stateDone, "ask_refused": stateFailed,
 }
 
-// operations returns what the run has begun, in the order of the log.
-func (s *skeleton) operations() []operation {
-	all := make([]operation, 0, len(s.marks)/3)
-	at := make(map[uint32]int, len(s.marks)/3)
-	for i := range s.marks {
-		m := &s.marks[i]
-		kind := s.kinds[m.kind]
-		if m.flags&creates != 0 && kind != "run_created" {
-			entity, _, _ := strings.Cut(kind, "_")
-			if kind == "message_sent" {
-				entity = "send"
-			}
-			at[m.ref] = len(all)
-			all = append(all, operation{
-				seq: uint64(i) + 1, kind: entity, name: s.texts[m.name], key: s.texts[m.key], begin: m.at, state: stateOpen, note: s.notes[m.ref],
-			})
-			continue
-		}
-		if o, ok := at[m.ref]; ok && m.ref != 0 {
-			all[o].apply(kind, m)
-		}
-	}
-	return all
-}
-
 // apply follows what an event says of an operation.
-func (o *operation) apply(kind string, m *mark) {
-	last := len(o.attempts) - 1
+func (o *operation) apply(e *admin.Event) {
+	last, at := len(o.attempts)-1, e.Time.UnixMilli()
 	leave := func(state string) {
 		if last >= 0 && o.attempts[last].end == 0 {
-			o.attempts[last].end, o.attempts[last].state = max(m.at, 1), state
+			o.attempts[last].end, o.attempts[last].state = max(at, 1), state
 		}
 	}
-	switch kind {
+	switch e.Type {
 	case "step_started":
 		leave(stateBroken)
-		o.attempts = append(o.attempts, attempt{begin: m.at, state: stateOpen})
+		o.attempts = append(o.attempts, attempt{begin: at, state: stateOpen})
 		o.state = stateOpen
 		return
 	case "step_retrying":
@@ -218,8 +252,22 @@ func (o *operation) apply(kind string, m *mark) {
 		o.state = stateRetrying
 		return
 	}
-	if state, ok := outcomes[kind]; ok {
+	if state, ok := outcomes[e.Type]; ok && !e.Creates {
 		leave(state)
-		o.state, o.end = state, max(m.at, 1)
+		o.state, o.end = state, max(at, 1)
+	}
+}
+
+// learn keeps what an event tells of an operation.
+func (o *operation) learn(e *admin.Event) {
+	o.note.due = 0
+	if !e.Due.IsZero() {
+		o.note.due = e.Due.UnixMilli()
+	}
+	if e.Next != "" {
+		o.note.next = strings.Clone(e.Next)
+	}
+	if e.Failure != nil {
+		o.note.text = cut(maxNote, e.Failure.Message)
 	}
 }

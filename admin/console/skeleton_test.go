@@ -22,7 +22,7 @@ func TestOPS2_AttemptsAreToldApart(t *testing.T) {
 		e.Seq, e.Time = uint64(i+1), at.Add(time.Duration(i)*time.Second)
 		s.add(&e)
 	}
-	ops := s.operations()
+	ops := s.ops
 	if len(ops) != 1 {
 		t.Fatalf("there are %d operations, want 1", len(ops))
 	}

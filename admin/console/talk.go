@@ -66,59 +66,16 @@ type chunkView struct {
 	Attempt int
 }
 
-// at returns the numbers of the events of some types, the last first, up to so many.
-func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
-	var wanted []uint16
-	for i, k := range s.kinds {
-		if contains(kinds, k) {
-			wanted = append(wanted, uint16(i))
-		}
-	}
-	for i := len(s.marks) - 1; i >= 0; i-- {
-		if !slices.Contains(wanted, s.marks[i].kind) {
-			continue
-		}
-		if len(all) == most {
-			return all, true
-		}
-		all = append(all, uint64(i)+1)
-	}
-	return all, false
-}
-
-// newest returns the number of the last event of a type for each name, by name.
-func (s *skeleton) newest(most int, kind string) (all []uint64) {
-	seen := map[uint32]bool{}
-	events, _ := s.at(len(s.marks), kind)
-	for _, n := range events {
-		name := s.marks[n-1].name
-		if seen[name] {
-			continue
-		}
-		if seen[name] = true; len(seen) > most {
-			break
-		}
-		all = append(all, n)
-	}
-	slices.SortFunc(all, func(a, b uint64) int {
-		return strings.Compare(s.texts[s.marks[a-1].name], s.texts[s.marks[b-1].name])
-	})
-	return all
-}
-
 func talkTab(q *request, v *runView) (any, error) {
 	t := &talkView{}
 	var messages, values []uint64
 	var streams []string
-	var ops []operation
 	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
 		t.Err = admin.ProblemOf(err)
 		messages, t.More = s.at(maxMessages, "message_received", "hook_received", "input_received")
-		values = s.newest(maxValues, "value_set")
-		for _, n := range s.newest(maxStreams, "stream_written") {
-			streams = append(streams, s.texts[s.marks[n-1].name])
-		}
-		ops = s.operations()
+		_, values = s.newest(maxValues, "value_set")
+		streams, _ = s.newest(maxStreams, "stream_written")
+		t.operations(q, v.ID, s.ops)
 	})
 	for _, name := range streams {
 		if stream := q.stream(v.ID, name); stream != nil {
@@ -126,7 +83,6 @@ func talkTab(q *request, v *runView) (any, error) {
 		}
 	}
 	t.Messages, t.Values = q.spoken(v.ID, messages), q.spoken(v.ID, values)
-	t.operations(q, v.ID, ops)
 	if v.EndedAt.IsZero() && q.who.Role.Allows(admin.RoleOperator) {
 		t.Send, t.Ask = link(q.h.cfg.Prefix, "runs", v.ID, "send"), link(q.h.cfg.Prefix, "runs", v.ID, "ask")
 		if len(t.Waits) > 0 {
@@ -177,7 +133,7 @@ func (q *request) eventLink(run string, n uint64) string {
 }
 
 // operations takes in the questions, hooks and messages of a run, the newest first.
-func (t *talkView) operations(q *request, run string, ops []operation) {
+func (t *talkView) operations(q *request, run string, ops []*operation) {
 	for _, o := range slices.Backward(ops) {
 		if o.kind == "wait" && o.state == stateOpen && o.name != "" && len(t.Waits) < maxMessages && !contains(t.Waits, o.name) {
 			t.Waits = append(t.Waits, o.name)
@@ -200,14 +156,9 @@ func (q *request) known(run string, kinds ...string) []string {
 	if err != nil {
 		return nil // the form says so when it is sent
 	}
-	names := map[string]bool{}
+	var names map[string]bool
 	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) {
-		all, _ := s.at(1000, kinds...)
-		for _, n := range all {
-			if name := s.texts[s.marks[n-1].name]; name != "" {
-				names[name] = true
-			}
-		}
+		names = s.named(100, kinds...)
 	})
 	return sortedKeys(names)
 }

@@ -108,12 +108,6 @@ func timelineTab(q *request, v *runView) (any, error) {
 	if t.Show != "open" && t.Show != "failed" {
 		t.Show = "all"
 	}
-	var ops []operation
-	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
-		ops = s.operations()
-		t.Machine = s.machineOf()
-		t.Err = admin.ProblemOf(err)
-	})
 	w := windowOf(q, v)
 	t.From, t.To, t.Total = w.from, w.to, w.whole()
 	t.Window = took(time.Duration(w.to-w.from) * time.Millisecond)
@@ -122,9 +116,18 @@ func timelineTab(q *request, v *runView) (any, error) {
 	if x, _, ok := w.place(w.now, w.now); ok && !w.ended {
 		t.Now = percent(x)
 	}
-	t.draw(q, v, &w, ops)
-	if n := seqOf(q.query.Get("op")); n > 0 {
-		t.Operation = operationOf(q, v, ops, n)
+	var shown *operation
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
+		t.Err = admin.ProblemOf(err)
+		t.Machine = s.machineOf()
+		t.draw(q, v, &w, s.lanes.top())
+		if o := s.operation(seqOf(q.query.Get("op"))); o != nil {
+			one := *o // others extend what is kept
+			shown = &one
+		}
+	})
+	if shown != nil {
+		t.Operation = operationOf(q, v, shown)
 	}
 	return t, nil
 }
@@ -238,43 +241,39 @@ func ticks(w *window) []tick {
 }
 
 // draw fills in the rows.
-func (t *timelineView) draw(q *request, v *runView, w *window, ops []operation) {
-	tree := grow(ops)
-	tree.label = rootName(tree, v)
-	p := &painter{q: q, w: w, open: q.query["open"], show: t.Show}
-	p.walk(tree, 0)
-	t.Of = len(p.lines)
-	first := int(number64(q.query.Get("row"), 0))
-	if first < 0 || first >= t.Of {
-		first = 0
+func (t *timelineView) draw(q *request, v *runView, w *window, top *node) {
+	p := &painter{q: q, w: w, top: top, name: firstOf(top.label, v.Workflow), show: t.Show, open: map[string]bool{}}
+	for _, at := range q.query["open"] {
+		p.open[at] = true
 	}
-	last := min(first+rowsPerTimeline, t.Of)
-	if first > 0 {
-		t.Less = changed(q, "row", strconv.Itoa(max(first-rowsPerTimeline, 0)))
+	p.first = max(number64(q.query.Get("row"), 0), 0)
+	if p.walk(top, 0); p.rows <= p.first {
+		p.first, p.rows, p.lines = 0, 0, p.lines[:0]
+		p.walk(top, 0)
 	}
-	if last < t.Of {
-		t.More = changed(q, "row", strconv.Itoa(last))
+	t.Of, t.First = int(p.rows), int(p.first)+1
+	if p.first > 0 {
+		t.Less = changed(q, "row", strconv.FormatInt(max(p.first-rowsPerTimeline, 0), 10))
 	}
-	t.First = first + 1
-	for _, l := range p.lines[first:last] {
+	if next := p.first + rowsPerTimeline; next < p.rows {
+		t.More = changed(q, "row", strconv.FormatInt(next, 10))
+	}
+	for _, l := range p.lines {
 		t.Rows = append(t.Rows, p.row(l))
 	}
-}
-
-func rootName(tree *node, v *runView) string {
-	if tree.label != "" {
-		return tree.label
-	}
-	return v.Workflow
 }
 
 // painter turns the tree of a run into rows.
 type painter struct {
 	q     *request
 	w     *window
-	open  []string
+	top   *node
+	name  string          // of the top
+	open  map[string]bool // where many are drawn one by one
 	show  string
-	lines []line
+	first int64  // row that is drawn
+	rows  int64  // that there are
+	lines []line // that are drawn
 	bars  int
 }
 
@@ -285,24 +284,44 @@ type line struct {
 	many  bool // drawn as one
 }
 
+// walk counts the rows of a node, and keeps those that are drawn.
 func (p *painter) walk(n *node, depth int) {
 	if p.hides(n) {
 		return
 	}
-	many := n.fan && len(n.kids) > fanned
-	p.lines = append(p.lines, line{n, depth, many})
-	if many && !contains(p.open, n.path) {
+	kids := n.settled()
+	many := n.fan && len(kids) > fanned
+	p.line(line{n, depth, many})
+	if many && !p.open[n.path] {
 		return
 	}
-	for _, kid := range n.kids {
+	if n.flat && p.show == "all" {
+		from := min(max(p.first-p.rows, 0), int64(len(kids)))
+		p.rows += from
+		left := kids[from:]
+		for _, kid := range left[:min(len(left), rowsPerTimeline)] {
+			p.line(line{kid, depth + 1, false})
+		}
+		p.rows += int64(max(len(left)-rowsPerTimeline, 0))
+		return
+	}
+	for _, kid := range kids {
 		p.walk(kid, depth+1)
 	}
+}
+
+// line takes in a row, and keeps it if it is drawn.
+func (p *painter) line(l line) {
+	if p.rows >= p.first && p.rows < p.first+rowsPerTimeline {
+		p.lines = append(p.lines, l)
+	}
+	p.rows++
 }
 
 // hides reports whether nothing of a node is asked for.
 func (p *painter) hides(n *node) bool {
 	switch {
-	case n.parent == nil:
+	case n == p.top:
 		return false
 	case p.show == "open":
 		return n.open == 0
@@ -314,7 +333,10 @@ func (p *painter) hides(n *node) bool {
 
 func (p *painter) row(l line) row {
 	n := l.n
-	r := row{ID: "n-" + strconv.FormatUint(n.first, 10) + "-" + strconv.Itoa(l.depth), Depth: min(l.depth, 6), Label: visible(n.label), Sub: visible(n.sub)}
+	r := row{ID: "n-" + strconv.FormatUint(n.first, 10) + "-" + strconv.Itoa(l.depth), Depth: min(l.depth, 6), Label: visible(n.label), Sub: visible(n.which())}
+	if n == p.top {
+		r.Label = visible(p.name)
+	}
 	switch {
 	case n.op != nil:
 		p.operation(&r, n.op)
@@ -336,7 +358,7 @@ func (p *painter) row(l line) row {
 		if n.bad > 0 {
 			r.Text = fmt.Sprint(number(n.bad), " failed")
 		}
-		if n.parent == nil {
+		if n == p.top {
 			r.Text, r.Count = "", 0
 		}
 	}
@@ -345,15 +367,15 @@ func (p *painter) row(l line) row {
 
 // fold gives a row of many the address at which it is expanded, or is not any more.
 func (p *painter) fold(r *row, n *node) {
-	i := slices.Index(p.open, n.path)
+	i := slices.Index(p.q.query["open"], n.path)
 	values := url.Values{}
 	for k, v := range p.q.query {
 		values[k] = v
 	}
 	if i >= 0 {
-		values["open"] = slices.Delete(slices.Clone(p.open), i, i+1)
+		values["open"] = slices.Delete(slices.Clone(p.q.query["open"]), i, i+1)
 	} else {
-		values["open"] = append(slices.Clone(p.open), n.path)
+		values["open"] = append(slices.Clone(p.q.query["open"]), n.path)
 	}
 	at := p.q.h.cfg.Prefix + strings.TrimPrefix(p.q.r.URL.EscapedPath(), "/") + "?" + values.Encode()
 	if i >= 0 {
