@@ -6,14 +6,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Action says what to do with a run.
 type Action struct {
-	Verb   string `json:"verb"`             // one of [Actions]
-	Reason string `json:"reason,omitempty"` // of those of [TakesReason]
-	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
+	Verb string `json:"verb"` // one of [Actions]
+	// Reason stands in the log for the actions of [TakesReason], and in the journal for all of them. Without a journal, such as
+	// on a [Direct] that is used by itself, other actions with a reason are refused.
+	Reason string `json:"reason,omitempty"`
+	Step   string `json:"step,omitempty"` // of fork: the id or the key of the step to go on from
 	// Key says that asking again with it is the same request. Actions that are done once however often
 	// they are asked for take any key: cancel, terminate, release, retry, resume-new and delete. Restart and fork
 	// with the same key answer with the same new run, and refuse the key of a request that asked for something else.
@@ -148,11 +151,26 @@ func actionsFor(i *workflow.RunInfo) []string {
 	return all
 }
 
+// checkReason refuses a reason that cannot be kept. kept: what is done has a place for it.
+func checkReason(verb, reason string, kept bool) error {
+	limit := workflow.MaxReason
+	if !kept {
+		limit = store.MaxJournalText
+	}
+	if err := store.CheckText("reason", reason, limit); err != nil {
+		return &InputError{What: err.Error(), Fix: "give a shorter reason, in UTF-8"}
+	}
+	if reason != "" && !kept {
+		return &InputError{What: verb + " takes no reason here: only a journal has a place for it, and none is kept", Fix: "leave it out"}
+	}
+	return nil
+}
+
 // check returns the verb of an action that makes sense.
 func (a Action) check() (*verb, error) {
 	v, err := verbOf(a.Verb)
-	if err == nil && a.Reason != "" && !TakesReason(a.Verb) {
-		err = &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
+	if err == nil {
+		err = checkReason(a.Verb, a.Reason, TakesReason(a.Verb))
 	}
 	return v, err
 }

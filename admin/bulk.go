@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -175,7 +174,7 @@ func (f Filter) isZero() bool {
 
 // check refuses a request that makes no sense.
 func (r *BulkRequest) check() (*verb, error) {
-	v, err := r.Action.check()
+	v, err := verbOf(r.Action.Verb) // whatever its reason: the run of the bulk action keeps it
 	f := &r.Filter
 	switch {
 	case err != nil:
@@ -187,8 +186,8 @@ func (r *BulkRequest) check() (*verb, error) {
 	case v.name == "fork" && r.Action.Step == "":
 		return nil, errNoStep
 	}
-	if err := store.CheckText("reason", r.Action.Reason, workflow.MaxReason); err != nil {
-		return nil, &InputError{What: err.Error(), Fix: "give a shorter reason, in UTF-8"}
+	if err := checkReason(v.name, r.Action.Reason, true); err != nil {
+		return nil, err
 	}
 	_, err = f.filter()
 	return v, err

@@ -171,19 +171,19 @@ const outcomeTime = 10 * time.Second
 // write it together with the effect instead would need every operation of every store to take an entry, for no more than that.
 //
 // It costs two writes for each change that somebody asks for; runs cost nothing.
-func recorded[T any](ctx context.Context, to Recorder, e JournalEntry, do func() (T, error), done func(T, *JournalEntry)) (T, error) {
+func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func() (T, error), done func(T, *JournalEntry)) (T, error) {
 	var none T
 	e.Outcome = OutcomeUnknown
-	if err := to.Record(ctx, &e); err != nil {
+	if err := to.Record(ctx, e); err != nil {
 		return none, fmt.Errorf("%s: nothing was done, for the journal could not be written: %w", e.Action, err)
 	}
 	got, err := do()
 	if e.Outcome = outcomeOf(err); err == nil {
-		done(got, &e)
+		done(got, e)
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	_ = to.Record(end, &e) // if not, the entry says that its outcome is unknown
+	_ = to.Record(end, e) // if not, the entry says that its outcome is unknown
 	return got, err
 }
 
@@ -194,7 +194,8 @@ func Recorded(ctx context.Context, s Service, action, detail string, do func() e
 	if !ok {
 		return do()
 	}
-	_, err := recorded(ctx, j.to, j.entry(JournalEntry{Action: action, Detail: detail}), func() (struct{}, error) { return struct{}{}, do() }, func(struct{}, *JournalEntry) {})
+	e := j.entry(JournalEntry{Action: action, Detail: detail})
+	_, err := recorded(ctx, j.to, &e, func() (struct{}, error) { return struct{}{}, do() }, func(struct{}, *JournalEntry) {})
 	return err
 }
 

@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // journaled writes the journal around all that changes something. It embeds the service for what only reads: a test calls every method
@@ -22,10 +24,22 @@ func (j *journaled) entry(e JournalEntry) JournalEntry {
 	return e
 }
 
+// left returns what of a reason goes on to the service below. takes: what is done has a place for it. Otherwise it stands in
+// the entry, which is durable by now; if there is no place for a journal the service below refuses it, for it would be lost.
+func left(e *JournalEntry, reason string, takes bool) string {
+	if takes || e.ID == "" || store.CheckText("reason", reason, store.MaxJournalText) != nil {
+		return reason
+	}
+	return ""
+}
+
 // Act is part of Service.
 func (j *journaled) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	e := j.entry(JournalEntry{Action: a.Verb, Target: ref, Detail: a.Step, Reason: a.Reason, Key: a.Key})
-	return recorded(ctx, j.to, e, func() (Acted, error) { return j.Service.Act(ctx, ref, a) },
+	return recorded(ctx, j.to, &e, func() (Acted, error) {
+		a.Reason = left(&e, a.Reason, TakesReason(a.Verb))
+		return j.Service.Act(ctx, ref, a)
+	},
 		func(done Acted, e *JournalEntry) { e.Run, e.New = done.Run, done.New })
 }
 
@@ -35,7 +49,7 @@ func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
 	if s.ID != "" {
 		e.Target = byID + s.ID
 	}
-	return recorded(ctx, j.to, e, func() (Started, error) { return j.Service.Start(ctx, s) }, func(got Started, e *JournalEntry) {
+	return recorded(ctx, j.to, &e, func() (Started, error) { return j.Service.Start(ctx, s) }, func(got Started, e *JournalEntry) {
 		if e.Run = got.Run; got.Created {
 			e.New = got.Run
 		}
@@ -45,46 +59,52 @@ func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
 // Send is part of Service.
 func (j *journaled) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
 	e := j.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Key: m.Key})
-	return recorded(ctx, j.to, e, func() (Sent, error) { return j.Service.Send(ctx, ref, topic, m) },
+	return recorded(ctx, j.to, &e, func() (Sent, error) { return j.Service.Send(ctx, ref, topic, m) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // ResumeHook is part of Service.
 func (j *journaled) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
 	e := j.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Key: m.Key})
-	return recorded(ctx, j.to, e, func() (Sent, error) { return j.Service.ResumeHook(ctx, token, m) },
+	return recorded(ctx, j.to, &e, func() (Sent, error) { return j.Service.ResumeHook(ctx, token, m) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // Ask is part of Service.
 func (j *journaled) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
 	e := j.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Key: m.Key})
-	return recorded(ctx, j.to, e, func() (Answer, error) { return j.Service.Ask(ctx, ref, name, m) },
+	return recorded(ctx, j.to, &e, func() (Answer, error) { return j.Service.Ask(ctx, ref, name, m) },
 		func(got Answer, e *JournalEntry) { e.Run = got.Run })
 }
 
 // PutSchedule is part of Service.
 func (j *journaled) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
 	e := j.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow})
-	return recorded(ctx, j.to, e, func() (ScheduleActed, error) { return j.Service.PutSchedule(ctx, n) }, actedOnSchedule)
+	return recorded(ctx, j.to, &e, func() (ScheduleActed, error) { return j.Service.PutSchedule(ctx, n) }, actedOnSchedule)
 }
 
 // ActOnSchedule is part of Service.
 func (j *journaled) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
 	e := j.entry(JournalEntry{Action: a.Verb, Target: "schedule:" + name, Reason: a.Reason, Key: a.Key})
-	return recorded(ctx, j.to, e, func() (ScheduleActed, error) { return j.Service.ActOnSchedule(ctx, name, a) }, actedOnSchedule)
+	return recorded(ctx, j.to, &e, func() (ScheduleActed, error) {
+		a.Reason = left(&e, a.Reason, a.Verb == verbPause)
+		return j.Service.ActOnSchedule(ctx, name, a)
+	}, actedOnSchedule)
 }
 
 func actedOnSchedule(done ScheduleActed, e *JournalEntry) { e.New = done.Run }
 
 // ActOnPool is part of Service.
 func (j *journaled) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
-	e := j.entry(JournalEntry{Action: a.Verb, Target: "pool:" + name, Detail: a.Key})
+	e := j.entry(JournalEntry{Action: a.Verb, Target: "pool:" + name, Detail: a.Key, Reason: a.Reason})
 	if a.Config != nil {
 		b, _ := json.Marshal(a.Config) // numbers always encode
 		e.Detail = a.Key + string(b)
 	}
-	return recorded(ctx, j.to, e, func() (PoolActed, error) { return j.Service.ActOnPool(ctx, name, a) }, func(PoolActed, *JournalEntry) {})
+	return recorded(ctx, j.to, &e, func() (PoolActed, error) {
+		a.Reason = left(&e, a.Reason, false)
+		return j.Service.ActOnPool(ctx, name, a)
+	}, func(PoolActed, *JournalEntry) {})
 }
 
 // StartBulk is part of Service. The token of a preview stands for what it fixes.
@@ -95,13 +115,13 @@ func (j *journaled) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	}
 	text, _ := json.Marshal(f) // text and times always encode
 	e := j.entry(JournalEntry{Action: "bulk", Detail: a.Verb + " " + string(text), Reason: a.Reason, Key: b.Key})
-	return recorded(ctx, j.to, e, func() (Bulk, error) { return j.Service.StartBulk(ctx, b) },
+	return recorded(ctx, j.to, &e, func() (Bulk, error) { return j.Service.StartBulk(ctx, b) },
 		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
 }
 
 // StopBulk is part of Service.
 func (j *journaled) StopBulk(ctx context.Context, id string) (Bulk, error) {
 	e := j.entry(JournalEntry{Action: "stop", Target: id})
-	return recorded(ctx, j.to, e, func() (Bulk, error) { return j.Service.StopBulk(ctx, id) },
+	return recorded(ctx, j.to, &e, func() (Bulk, error) { return j.Service.StopBulk(ctx, id) },
 		func(got Bulk, e *JournalEntry) { e.Run = got.Run })
 }

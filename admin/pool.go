@@ -52,6 +52,7 @@ type PoolAction struct {
 	Key  string `json:"key,omitempty"` // of the part; empty: the limit as a whole
 	// Config is what set takes, which replaces all of it.
 	Config *PoolConfig `json:"config,omitempty"`
+	Reason string      `json:"reason,omitempty"` // stands in the journal: without one it is refused
 }
 
 // PoolActed says that a limit is configured so now.
@@ -127,6 +128,9 @@ func (d *Direct) ActOnPool(ctx context.Context, name string, a PoolAction) (Pool
 		return PoolActed{}, &InputError{What: "a limit that bounds nothing", Fix: "give atOnce or rate; pause lets nothing begin, and reset takes back what was set"}
 	case a.Config != nil && (a.Config.PerMs < 0 || a.Config.PerMs > maxDelay):
 		return PoolActed{}, &InputError{What: fmt.Sprintf("a rate by %d ms", a.Config.PerMs), Fix: "give milliseconds, or nothing: a second"}
+	}
+	if err := checkReason(a.Verb, a.Reason, false); err != nil {
+		return PoolActed{}, err
 	}
 	l, err := d.client.Limits().Named(ctx, name, a.Key)
 	if err != nil {

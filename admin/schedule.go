@@ -84,7 +84,7 @@ type NewSchedule struct {
 // ScheduleAction says what to do with a schedule.
 type ScheduleAction struct {
 	Verb   string    `json:"verb"`             // one of [ScheduleActions]
-	Reason string    `json:"reason,omitempty"` // of pause: it is the note of the schedule
+	Reason string    `json:"reason,omitempty"` // stands in the journal; that of pause is the note of the schedule, too
 	Timing *Timing   `json:"timing,omitempty"` // of update, which replaces all of it
 	Fill   *Backfill `json:"fill,omitempty"`   // of backfill
 	// Key says that asking again with it is the same request. Update, backfill and delete take any, for
@@ -100,6 +100,9 @@ type ScheduleActed struct {
 	// out then.
 	Run string `json:"run,omitempty"`
 }
+
+// verbPause lets ticks pass; its reason is the note of the schedule.
+const verbPause = "pause"
 
 // verbCreate makes a schedule, or replaces what one of its name does.
 const verbCreate = "create"
@@ -125,7 +128,7 @@ type scheduleVerb struct {
 
 // scheduleVerbs are all of them.
 var scheduleVerbs = []scheduleVerb{
-	{"pause", false, func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
+	{verbPause, false, func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
 		return "", s.Pause(ctx, name, a.Reason)
 	}},
 	{"resume", false, func(ctx context.Context, s *workflow.Schedules, name string, _ *ScheduleAction) (workflow.RunID, error) {
@@ -164,8 +167,6 @@ func (a *ScheduleAction) check() (*scheduleVerb, error) {
 	switch {
 	case i < 0:
 		return nil, checkOneOf("action on schedules", a.Verb, ScheduleActions())
-	case a.Reason != "" && a.Verb != "pause":
-		return nil, &InputError{What: a.Verb + " takes no reason: a schedule keeps only that of its pause", Fix: "leave it out"}
 	case (a.Timing != nil) != (a.Verb == "update"):
 		return nil, &InputError{What: "update takes a timing, and no other action does", Fix: "give all of it with update, and none with " + a.Verb}
 	case (a.Fill != nil) != (a.Verb == "backfill"):
@@ -173,7 +174,7 @@ func (a *ScheduleAction) check() (*scheduleVerb, error) {
 	case a.Key != "" && !scheduleVerbs[i].again:
 		return nil, NewProblem(CodeUnsupported, a.Verb+" is done each time that it is asked for: a store keeps no key for it", "leave the key out, and look at the schedule before asking again")
 	}
-	return &scheduleVerbs[i], nil
+	return &scheduleVerbs[i], checkReason(a.Verb, a.Reason, a.Verb == verbPause)
 }
 
 // schedule returns the timing as the runtime has it, which checks the rest.

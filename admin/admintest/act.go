@@ -62,7 +62,7 @@ func acts(s *Scene) {
 	act(bad, admin.Action{Verb: "delete"})
 	_, err = s.Service.Run(s.ctx(), bad)
 	problem(s, "a run that was deleted", err, http.StatusNotFound, admin.CodeNotFound)
-	for _, a := range []admin.Action{{Verb: "explode"}, {Verb: "restart", Reason: "why"}, {Verb: "pause", Reason: strings.Repeat("x", 5000)}, {Verb: "fork"}, {Verb: "cancel", Reason: strings.Repeat("x", 5000)}, {Verb: "cancel", Reason: "\xff"}} {
+	for _, a := range []admin.Action{{Verb: "explode"}, {Verb: "restart", Reason: strings.Repeat("x", 1025)}, {Verb: "pause", Reason: strings.Repeat("x", 5000)}, {Verb: "fork"}, {Verb: "cancel", Reason: strings.Repeat("x", 5000)}, {Verb: "cancel", Reason: "\xff"}} {
 		_, err := s.Service.Act(s.ctx(), restarted.New, a)
 		problem(s, a.Verb, err, http.StatusBadRequest, admin.CodeInput)
 	}

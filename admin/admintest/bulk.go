@@ -151,7 +151,7 @@ func refusesBulk(s *Scene) {
 		"no filter": {Action: cancel}, "only what adds runs": {Filter: admin.Filter{System: true, Children: true}, Action: cancel},
 		"no action": {Filter: filter}, "an unknown action": {Filter: filter, Action: admin.Action{Verb: "explode"}},
 		"a cursor": {Filter: admin.Filter{Cursor: "x", Workflow: Workflow}, Action: cancel}, "a status that is none": {Filter: admin.Filter{Statuses: []string{"asleep"}}, Action: cancel},
-		"a fork from nowhere": {Filter: filter, Action: admin.Action{Verb: "fork"}}, "a reason that is not kept": {Filter: filter, Action: admin.Action{Verb: "retry", Reason: "why"}}, "a long reason": {Filter: filter, Action: admin.Action{Verb: "cancel", Reason: strings.Repeat("x", 5000)}},
+		"a fork from nowhere": {Filter: filter, Action: admin.Action{Verb: "fork"}}, "a long reason": {Filter: filter, Action: admin.Action{Verb: "cancel", Reason: strings.Repeat("x", 5000)}},
 	} {
 		_, err := s.Service.Preview(s.ctx(), r)
 		problem(s, "preview of "+what, err, http.StatusBadRequest, admin.CodeInput)

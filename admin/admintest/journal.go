@@ -2,6 +2,7 @@ package admintest
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
@@ -58,4 +59,40 @@ func journals(s *Scene) {
 		_, err := s.Service.Journal(s.ctx(), f)
 		problem(s, what, err, http.StatusBadRequest, admin.CodeInput)
 	}
+}
+
+// journalsReasons gives reasons for what has no place for one but the journal.
+func journalsReasons(s *Scene) {
+	asked := s.Service
+	if asked == s.Direct { // which keeps no journal by itself, and says so
+		for what, err := range actWithReasons(s, s.Direct, "reasons-refused", "because") {
+			problem(s, what+" without a journal", err, http.StatusBadRequest, admin.CodeInput)
+		}
+		asked = admin.AsLocal(s.Direct, "admintest")
+	}
+	for what, err := range actWithReasons(s, asked, "reasons-kept", "because <\u202e>") {
+		if err != nil {
+			s.Errorf("%s: %v", what, err)
+			continue
+		}
+		page, err := s.Service.Journal(s.ctx(), admin.JournalFilter{Actions: []string{what}, Limit: 1})
+		if err != nil || len(page.Entries) != 1 || page.Entries[0].Reason != "because <\u202e>" || page.Entries[0].Outcome != admin.OutcomeDone {
+			s.Errorf("%s: the journal has %+v, %v", what, page.Entries, err)
+		}
+	}
+	for what, err := range actWithReasons(s, asked, "reasons-too-long", strings.Repeat("x", 1025)) { // more than a journal keeps
+		problem(s, what+" for a long reason", err, http.StatusBadRequest, admin.CodeInput)
+	}
+}
+
+// actWithReasons gives a reason for a retry, for a trigger of a schedule and for a pause of a limit.
+func actWithReasons(s *Scene, to admin.Service, id, reason string) map[string]error {
+	s.Helper()
+	bad := s.Ended("bad", id)
+	s.schedule(id, "good")
+	limit := s.Visit(id)
+	_, retried := to.Act(s.ctx(), bad, admin.Action{Verb: "retry", Reason: reason})
+	_, triggered := to.ActOnSchedule(s.ctx(), id, admin.ScheduleAction{Verb: "trigger", Reason: reason})
+	_, reset := to.ActOnPool(s.ctx(), limit, admin.PoolAction{Verb: "reset", Key: id, Reason: reason})
+	return map[string]error{"retry": retried, "trigger": triggered, "reset": reset}
 }

@@ -178,7 +178,7 @@ func refusesSchedules(s *Scene) {
 	for what, a := range map[string]admin.ScheduleAction{
 		"no action":                {},
 		"an unknown action":        {Verb: "explode"},
-		"a reason of a trigger":    {Verb: "trigger", Reason: "why"},
+		"a reason of a trigger":    {Verb: "trigger", Reason: strings.Repeat("x", 1025)},
 		"a long reason":            {Verb: "pause", Reason: strings.Repeat("x", 5000)},
 		"an update of nothing":     {Verb: "update"},
 		"a bad update":             {Verb: "update", Timing: &admin.Timing{When: "never"}},

@@ -60,6 +60,7 @@ var behaviors = []struct {
 	{"ListsAndConfiguresLimits", configuresLimits},
 	{"RefusesLimitsThatMakeNoSense", refusesLimits},
 	{"ReadsTheJournal", journals},
+	{"KeepsReasonsInTheJournal", journalsReasons},
 	{"ChecksAndRepairsTheStore", checks},
 	{"NamesRunsByHostileWorkflowIDs", hostileNames},
 	{"AnswersBadInputAsTheStoreDoes", badInput},

@@ -12,7 +12,7 @@ import (
 // ScheduleAct says more of an action on a schedule than its verb. It is flat, so that a name that does not exist is
 // refused wherever it stands.
 type ScheduleAct struct {
-	Reason    string    `json:"reason,omitempty"`    // of pause
+	Reason    string    `json:"reason,omitempty"`    // stands in the journal; that of pause is the note of the schedule, too
 	When      string    `json:"when,omitempty"`      // of update
 	Overlap   string    `json:"overlap,omitempty"`   // of update and backfill
 	CatchUpMs int64     `json:"catchUpMs,omitempty"` // of update
@@ -62,11 +62,12 @@ type PoolAct struct {
 	Burst   int    `json:"burst,omitempty"`
 	Waiting int    `json:"waiting,omitempty"`
 	Refuse  bool   `json:"refuse,omitempty"`
+	Reason  string `json:"reason,omitempty"` // stands in the journal
 }
 
 // PoolBodyOf returns the body of an action.
 func PoolBodyOf(a *admin.PoolAction) PoolAct {
-	b := PoolAct{Key: a.Key}
+	b := PoolAct{Key: a.Key, Reason: a.Reason}
 	if c := a.Config; c != nil {
 		b.AtOnce, b.Rate, b.PerMs, b.Burst, b.Waiting, b.Refuse = c.AtOnce, c.Rate, c.PerMs, c.Burst, c.Waiting, c.Refuse
 	}
@@ -76,7 +77,7 @@ func PoolBodyOf(a *admin.PoolAction) PoolAct {
 // Action returns the action of a body, in which what the verb does not take is kept, so that it is refused.
 func (b *PoolAct) Action(verb string) admin.PoolAction {
 	c := admin.PoolConfig{AtOnce: b.AtOnce, Rate: b.Rate, PerMs: b.PerMs, Burst: b.Burst, Waiting: b.Waiting, Refuse: b.Refuse}
-	a := admin.PoolAction{Verb: verb, Key: b.Key}
+	a := admin.PoolAction{Verb: verb, Key: b.Key, Reason: b.Reason}
 	if verb == "set" || c != (admin.PoolConfig{}) {
 		a.Config = &c
 	}

@@ -438,6 +438,7 @@ export interface PoolAct {
   key?: string;
   perMs?: number;
   rate?: number;
+  reason?: string;
   refuse?: boolean;
   waiting?: number;
 }

@@ -36,9 +36,11 @@ func (c *command) actions() []*cobra.Command {
 	for _, verb := range admin.Actions() {
 		a := admin.Action{Verb: verb}
 		cmd := &cobra.Command{Use: verb + " RUN… | FILTER", Short: about[verb], ValidArgsFunction: c.ids}
+		why := "why: it stands in the journal"
 		if admin.TakesReason(verb) {
-			cmd.Flags().StringVar(&a.Reason, "reason", "", "why: it stands in the log")
+			why = "why: it stands in the log, and in the journal"
 		}
+		cmd.Flags().StringVar(&a.Reason, "reason", "", why)
 		if verb == "fork" {
 			cmd.Flags().StringVar(&a.Step, "step", "", "the id or the key of the step to go on from")
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -369,5 +370,53 @@ func TestOPS1_AProgramAddsAStoreOfItsOwn(t *testing.T) {
 	})
 	if code != 0 || !strings.Contains(stdout.String(), "order-wait") {
 		t.Errorf("exit code %d\n%s", code, &stdout)
+	}
+}
+
+// commands returns all commands below one, as their arguments, by what help says.
+func commands(t *testing.T, under ...string) (all [][]string) {
+	t.Helper()
+	help := flowctl(t, append(slices.Clone(under), "--help")...).stdout
+	_, list, _ := strings.Cut(help, "Available Commands:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	for line := range strings.Lines(list) {
+		name := strings.Fields(line)[0]
+		if name == "help" || name == "completion" { // of cobra
+			continue
+		}
+		one := append(slices.Clone(under), name)
+		all = append(append(all, one), commands(t, one...)...)
+	}
+	return all
+}
+
+// required matches the usage of a command that needs arguments.
+var required = regexp.MustCompile(`(?m)^  flowctl [a-z -]+ [A-Z]`)
+
+func TestOPS1_EachCommandRefusesWhatItDoesNotTakeWithExitCode2(t *testing.T) {
+	all := commands(t)
+	if len(all) < 50 {
+		t.Fatalf("%d commands: that is too few to say something", len(all))
+	}
+	missing := "sqlite:" + filepath.Join(t.TempDir(), "none.db") // exit code 3 says that the store was opened
+	for _, one := range all {
+		name := strings.Join(one, " ")
+		many := []string{"1", "2", "3", "4", "5"}
+		if slices.Contains(admin.Actions(), name) || name == "export" { // they take any number of runs, but none beside a filter
+			many = append(many, "--status", "failed")
+		}
+		wrong := [][]string{{"--no-such-flag"}, {"--timeout", "soon"}, {"--output", "xml"}, many}
+		if use := flowctl(t, append(slices.Clone(one), "--help")...).stdout; required.MatchString(use) {
+			wrong = append(wrong, nil)
+		}
+		for _, more := range wrong {
+			g := flowctl(t, slices.Concat([]string{"--store", missing}, one, more)...)
+			if g.code != 2 || g.stderr == "" || g.stdout != "" {
+				t.Errorf("flowctl %s %v: %+v, want exit code 2", name, more, g)
+			}
+		}
+		if g := flowctl(t, append(slices.Clone(one), "--no-such-flag", "--json")...); g.code != 2 || !strings.Contains(g.stderr, `"code":"input"`) {
+			t.Errorf("flowctl %s as JSON: %+v", name, g)
+		}
 	}
 }

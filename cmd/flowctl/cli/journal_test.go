@@ -185,6 +185,8 @@ func TestOPS3_EachRunOfAKilledServerHasItsEntry(t *testing.T) {
 
 func TestOPS3_JournalListsWhatWasAskedFor(t *testing.T) {
 	s := open(t)
+	s.wants(0, nil, nil, "retry", s.runs["bad"], "--reason", "the carrier is back")
+	s.wants(0, []string{`"reason":"the carrier is back"`}, nil, "journal", "--action", "retry", "-o", "jsonl")
 	s.wants(0, nil, nil, "pause", s.runs["wait"], "--reason", "odd \x1b[31m\u202e")
 	s.wants(4, nil, nil, "resume", s.runs["good"])
 	s.wants(3, nil, nil, "cancel", "id:nobody")

@@ -98,7 +98,7 @@ func (c *command) setPool() *cobra.Command {
 		"It replaces all of the configuration. More room is used at once; with less room what holds permits finishes first."
 	cmd.Example = "  flowctl pools set gpu 8\n  flowctl pools set customer --key ada 3\n  flowctl pools set mail --rate 100 --per 1m"
 	f := cmd.Flags()
-	key := f.Lookup("key")
+	key, reason := f.Lookup("key"), f.Lookup("reason")
 	f.IntVar(&config.Rate, "rate", 0, "how many weights may begin in a time")
 	f.DurationVar(&per, "per", 0, "the time of the rate; 0: a second")
 	f.IntVar(&config.Burst, "burst", 0, "how many weights may begin at once by the rate; 0: what 50 ms of it are")
@@ -113,20 +113,21 @@ func (c *command) setPool() *cobra.Command {
 			}
 			config.AtOnce = int(n)
 		}
-		return c.actOnPool(cmd, args[0], admin.PoolAction{Verb: "set", Key: key.Value.String(), Config: &config})
+		return c.actOnPool(cmd, args[0], admin.PoolAction{Verb: "set", Key: key.Value.String(), Config: &config, Reason: reason.Value.String()})
 	}
 	return cmd
 }
 
 func (c *command) poolAction(verb, about string) *cobra.Command {
-	var key string
+	var key, reason string
 	cmd := &cobra.Command{
 		Use: verb + " NAME", Short: about, Args: cobra.ExactArgs(1), ValidArgsFunction: c.poolNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.actOnPool(cmd, args[0], admin.PoolAction{Verb: verb, Key: key})
+			return c.actOnPool(cmd, args[0], admin.PoolAction{Verb: verb, Key: key, Reason: reason})
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "the part of this key; empty: the limit as a whole")
+	cmd.Flags().StringVar(&reason, "reason", "", "why: it stands in the journal")
 	return cmd
 }
 

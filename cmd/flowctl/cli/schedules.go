@@ -210,10 +210,7 @@ func (c *command) updateSchedule() *cobra.Command {
 
 func (c *command) pauseSchedule() *cobra.Command {
 	cmd := c.scheduleAction("pause", "Let the ticks of a schedule pass from now on")
-	reason := cmd.Flags().String("reason", "", "why: it is the note of the schedule")
-	cmd.RunE = c.runSchedule(func() (admin.ScheduleAction, error) {
-		return admin.ScheduleAction{Verb: "pause", Reason: *reason}, nil
-	})
+	cmd.Flags().Lookup("reason").Usage = "why: it is the note of the schedule, and stands in the journal"
 	return cmd
 }
 
@@ -253,16 +250,21 @@ func (c *command) deleteSchedule() *cobra.Command {
 
 // scheduleAction returns the command of an action that takes no more than its verb.
 func (c *command) scheduleAction(verb, about string) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: verb + " NAME", Short: about, Args: cobra.ExactArgs(1), ValidArgsFunction: c.scheduleNames,
 		RunE: c.runSchedule(func() (admin.ScheduleAction, error) { return admin.ScheduleAction{Verb: verb}, nil }),
 	}
+	cmd.Flags().String("reason", "", "why: it stands in the journal")
+	return cmd
 }
 
 func (c *command) runSchedule(read func() (admin.ScheduleAction, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a, err := read()
 		if err != nil {
+			return err
+		}
+		if a.Reason, err = cmd.Flags().GetString("reason"); err != nil {
 			return err
 		}
 		return c.do(cmd, func(ctx context.Context, s admin.Service) error {
