@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
@@ -45,7 +46,8 @@ type Checked struct {
 	Planned int       `json:"planned"` // fixes that a repair would make
 	Done    int       `json:"done"`    // fixes that were made
 	Left    int       `json:"left"`    // findings that are still there
-	Fixes   []Mending `json:"fixes"`   // the first 1,000
+	Total   int       `json:"total"`   // fixes, whatever their outcome
+	Fixes   []Mending `json:"fixes"`   // in the order in which they were made, or would be; of a [Service] the first 1,000
 }
 
 // Mending is the repair of one run, one workflow id, or the store itself.
@@ -55,6 +57,7 @@ type Mending struct {
 	Outcome    string   `json:"outcome"`          // planned, repaired, moved or remains
 	Action     string   `json:"action,omitempty"` // what is done; empty: nothing can be
 	Why        string   `json:"why,omitempty"`    // nothing can be done
+	Reason     string   `json:"reason,omitempty"` // that the audit trail of the run has: see [store.Reason]
 	Broken     []Broken `json:"broken,omitempty"`
 }
 
@@ -64,10 +67,19 @@ type Broken struct {
 	Run       string `json:"run,omitempty"`
 	What      string `json:"what"`
 	Explain   string `json:"explain"`
+	// Lasting says that it stands in a log, which nothing may change: no repair makes it go away.
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // maxFixes bounds Checked.Fixes.
 const maxFixes = 1000
+
+// Wrong reports whether something should be done: a hint is nothing wrong.
+func (e *Exam) Wrong() bool {
+	return slices.ContainsFunc(e.Findings, func(f ExamFinding) bool {
+		return f.Severity != store.SeverityOK.String() && f.Severity != store.SeverityInfo.String()
+	})
+}
 
 // Examine is part of Service.
 func (d *Direct) Examine(ctx context.Context) (Exam, error) {
@@ -103,11 +115,14 @@ func (d *Direct) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
 	if err != nil {
 		return Checked{}, fmt.Errorf("check the store: %w", err)
 	}
-	return checkedOf(report), nil
+	got := CheckedOf(report)
+	got.Fixes = got.Fixes[:min(len(got.Fixes), maxFixes)]
+	return got, nil
 }
 
-func checkedOf(r *fsck.Report) Checked {
-	got := Checked{Repair: !r.DryRun, Runs: r.Runs, Left: len(r.Remaining), Fixes: []Mending{}}
+// CheckedOf returns what a report says, with all of its fixes.
+func CheckedOf(r *fsck.Report) Checked {
+	got := Checked{Repair: !r.DryRun, Runs: r.Runs, Left: len(r.Remaining), Total: len(r.Fixes), Fixes: []Mending{}}
 	for i := range r.Fixes {
 		f := &r.Fixes[i]
 		switch f.Outcome {
@@ -116,12 +131,9 @@ func checkedOf(r *fsck.Report) Checked {
 		case fsck.OutcomeRepaired:
 			got.Done++
 		}
-		if len(got.Fixes) == maxFixes {
-			continue
-		}
-		m := Mending{Run: string(f.Run), WorkflowID: f.WorkflowID, Outcome: string(f.Outcome), Action: f.Action, Why: f.Why}
+		m := Mending{Run: string(f.Run), WorkflowID: f.WorkflowID, Outcome: string(f.Outcome), Action: f.Action, Why: f.Why, Reason: string(f.Reason)}
 		for _, b := range f.Findings {
-			m.Broken = append(m.Broken, Broken{Invariant: b.Invariant, Run: string(cmp.Or(b.Run, f.Run)), What: b.What, Explain: b.Explain})
+			m.Broken = append(m.Broken, Broken{Invariant: b.Invariant, Run: string(cmp.Or(b.Run, f.Run)), What: b.What, Explain: b.Explain, Lasting: b.Lasting})
 		}
 		got.Fixes = append(got.Fixes, m)
 	}

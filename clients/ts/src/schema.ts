@@ -63,6 +63,7 @@ export interface Branch {
 export interface Broken {
   explain: string;
   invariant: number;
+  lasting?: boolean;
   run?: string;
   what: string;
 }
@@ -150,6 +151,7 @@ export interface Checked {
   planned: number;
   repair: boolean;
   runs: number;
+  total: number;
 }
 
 export interface Chunk {
@@ -364,6 +366,7 @@ export interface Mending {
   action?: string;
   broken?: Broken[];
   outcome: string;
+  reason?: string;
   run?: string;
   why?: string;
   workflowId?: string;

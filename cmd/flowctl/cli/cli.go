@@ -238,15 +238,6 @@ func (c *command) theStore(what string) (string, error) {
 	return url, err
 }
 
-// direct opens the store itself, as service does, for what a server does not do.
-func (c *command) direct(ctx context.Context, what string, long bool) (store.Store, context.Context, context.CancelFunc, error) {
-	if _, err := c.theStore(what); err != nil {
-		return nil, ctx, func() {}, err
-	}
-	_, ctx, cancel, err := c.service(ctx, long)
-	return c.store, ctx, cancel, err
-}
-
 // local returns the service of the open store, for whoever has called the command.
 func (c *command) local() admin.Service { return admin.AsLocal(c.onStore(), whoami()) }
 

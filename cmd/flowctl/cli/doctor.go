@@ -1,11 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/admin"
 )
 
 func (c *command) doctor() *cobra.Command {
@@ -17,46 +18,38 @@ func (c *command) doctor() *cobra.Command {
 			"day, or could not be looked at; fail: the store does not work, or runs are being lost.\n\n" +
 			"The exit code is 7 if there is a warn or a fail. A kind of store without a doctor, as SQLite, says so: exit code 0.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, ctx, cancel, err := c.direct(cmd.Context(), "doctor", false)
-			defer cancel()
-			if err != nil {
-				return err
-			}
-			report := store.Report{}
-			doctor, ok := store.As[store.Doctor](st)
-			if ok {
-				if report, err = doctor.Examine(ctx); err != nil {
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				exam, err := s.Examine(ctx)
+				if err != nil {
 					return err
 				}
-			} else {
-				fmt.Fprintln(c.Stderr, "This kind of store has no doctor: of how it is set up nothing was looked at.")
-			}
-			if err := c.printExam(report); err != nil {
-				return err
-			}
-			if report.Worst() > store.SeverityInfo {
-				return exitError{code: exitFound}
-			}
-			return nil
+				if !exam.Supported {
+					fmt.Fprintln(c.Stderr, "This kind of store has no doctor: of how it is set up nothing was looked at.")
+				}
+				if err := c.printExam(exam); err != nil {
+					return err
+				}
+				if exam.Wrong() {
+					return exitError{code: exitFound}
+				}
+				return nil
+			})
 		},
 	}
 }
 
 // printExam prints what a doctor has found.
-func (c *command) printExam(report store.Report) error {
+func (c *command) printExam(exam admin.Exam) error {
 	if c.output == "json" {
-		if report.Findings == nil {
-			report.Findings = []store.Finding{}
-		}
-		return c.print(report)
+		return c.print(exam)
 	}
-	printed, err := printEach(c, report.Findings, func(f *store.Finding) string { return f.Check })
-	if printed || err != nil || len(report.Findings) == 0 {
+	printed, err := printEach(c, exam.Findings, func(f *admin.ExamFinding) string { return f.Check })
+	if printed || err != nil || len(exam.Findings) == 0 {
 		return err
 	}
 	t := newTable(c.Stdout, "LEVEL", "CHECK", "NODE", "FOUND", "WANT", "FIX")
-	for _, f := range report.Findings {
-		t.row(f.Severity.String(), f.Check, f.Node, f.Found, f.Want, f.Fix)
+	for _, f := range exam.Findings {
+		t.row(f.Severity, f.Check, f.Node, f.Found, f.Want, f.Fix)
 	}
 	return t.end()
 }

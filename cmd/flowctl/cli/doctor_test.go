@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -31,13 +35,23 @@ func used(t *testing.T, settings ...string) *shop {
 }
 
 // examined returns what the doctor has said as JSON.
-func examined(t *testing.T, g got) store.Report {
+func examined(t *testing.T, g got) admin.Exam {
 	t.Helper()
-	var r store.Report
+	var r admin.Exam
 	if err := json.Unmarshal([]byte(g.stdout), &r); err != nil || r.Findings == nil {
 		t.Fatalf("as JSON: %v\n%s%s", err, g.stdout, g.stderr)
 	}
 	return r
+}
+
+// worst returns the highest level of an exam.
+func worst(e admin.Exam) (level string) {
+	for _, one := range []string{"ok", "info", "warn", "fail"} {
+		if slices.ContainsFunc(e.Findings, func(f admin.ExamFinding) bool { return f.Severity == one }) {
+			level = one
+		}
+	}
+	return level
 }
 
 func TestOPS1_DoctorSaysWhatIsWrongWithAServerAndTheFix(t *testing.T) {
@@ -46,12 +60,12 @@ func TestOPS1_DoctorSaysWhatIsWrongWithAServerAndTheFix(t *testing.T) {
 	s.wants(7, []string{"persistence\n"}, nil, "doctor", "-o", "name")
 	g := s.flowctl("doctor", "--json")
 	report := examined(t, g)
-	if g.code != 7 || report.Worst() != store.SeverityFail {
+	if g.code != 7 || worst(report) != "fail" {
 		t.Errorf("exit code %d, %v", g.code, report)
 	}
 	lines := strings.Split(strings.TrimSpace(s.flowctl("doctor", "-o", "jsonl").stdout), "\n")
 	for _, line := range lines {
-		var f store.Finding
+		var f admin.ExamFinding
 		if err := json.Unmarshal([]byte(line), &f); err != nil || f.Check == "" {
 			t.Errorf("%v: %s", err, line)
 		}
@@ -65,11 +79,11 @@ func TestOPS1_DoctorCallsAHintNothingWrongAndAWarningWrong(t *testing.T) {
 	for _, tt := range []struct {
 		fsync string
 		code  int
-		worst store.Severity
-	}{{"everysec", 0, store.SeverityInfo}, {"no", 7, store.SeverityWarn}} {
+		worst string
+	}{{"everysec", 0, "info"}, {"no", 7, "warn"}} {
 		s := used(t, "--appendonly", "yes", "--appendfsync", tt.fsync, "--maxmemory", "1gb", "--stream-node-max-bytes", "1024")
 		g := s.flowctl("doctor", "--json")
-		if report := examined(t, g); g.code != tt.code || report.Worst() != tt.worst {
+		if report := examined(t, g); g.code != tt.code || worst(report) != tt.worst {
 			t.Errorf("appendfsync %s: exit code %d, want %d\n%s", tt.fsync, g.code, tt.code, g.stdout)
 		}
 	}
@@ -82,9 +96,26 @@ func TestOPS1_DoctorSaysThatAStoreHasNone(t *testing.T) {
 		t.Errorf("a table of nothing: %s", g.stdout)
 	}
 	g := s.flowctl("doctor", "--json")
-	if report := examined(t, g); g.code != 0 || len(report.Findings) > 0 || !strings.Contains(g.stderr, "has no doctor") {
+	if report := examined(t, g); g.code != 0 || report.Supported || len(report.Findings) > 0 || !strings.Contains(g.stderr, "has no doctor") {
 		t.Errorf("as JSON: %+v", g)
 	}
+}
+
+func TestOPS1_DoctorSaysTheSameOverAServer(t *testing.T) {
+	s := used(t)
+	direct, server := examined(t, s.flowctl("doctor", "--json")), s.serve("127.0.0.1:0")
+	g := flowctl(t, "doctor", "--json", "--server", server.url)
+	over := examined(t, g)
+	checks := func(e admin.Exam) (all []string) {
+		for _, f := range e.Findings {
+			all = append(all, f.Severity+" "+f.Check+" "+f.Node)
+		}
+		return all
+	}
+	if diff := cmp.Diff(checks(direct), checks(over)); g.code != 7 || diff != "" || !over.Supported {
+		t.Errorf("exit code %d, over a server (-direct +remote):\n%s", g.code, diff)
+	}
+	fits(t, "Exam", g.stdout)
 }
 
 func TestOPS1_DoctorAndFsckNeedTheStore(t *testing.T) {
@@ -95,7 +126,7 @@ func TestOPS1_DoctorAndFsckNeedTheStore(t *testing.T) {
 			want string
 			args []string
 		}{
-			{2, command + " works with the store itself\n  give --store URL", []string{"--server", "http://127.0.0.1:1"}},
+			{1, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
 			{2, "give one of --store and --server", []string{"--server", "http://127.0.0.1:1", "--store", missing}},
 			{2, "FLOWGEN_STORE", nil},
 			{2, "unknown command", []string{"--store", missing, "now"}},

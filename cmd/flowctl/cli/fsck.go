@@ -9,8 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowgen/flowgen/admin"
-	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
@@ -29,7 +27,7 @@ func (c *command) fsck() *cobra.Command {
 			"repair makes it go away. The exit code is 7 if something is found, or with --repair if something is left.",
 		Example: "  flowctl fsck --json >before.json\n  flowctl fsck --repair",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, ctx, cancel, err := c.direct(cmd.Context(), "fsck", true)
+			s, ctx, cancel, err := c.service(cmd.Context(), true)
 			defer cancel()
 			if err != nil {
 				return err
@@ -39,17 +37,14 @@ func (c *command) fsck() *cobra.Command {
 					return err
 				}
 			}
-			report, err := c.mend(ctx, st, repair)
-			if errors.Is(err, fsck.ErrNotRepairable) {
-				return admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Repairer")
-			}
-			if err != nil && len(report.Fixes) == 0 {
+			checked, err := c.checked(ctx, s, repair)
+			if err != nil && len(checked.Fixes) == 0 {
 				return err
 			}
-			if failed := c.printCheck(report, err == nil); err == nil { // what was done is said, however it has ended
+			if failed := c.printCheck(&checked, err == nil); err == nil { // what was done is said, however it has ended
 				err = failed
 			}
-			if err == nil && len(report.Remaining) > 0 {
+			if err == nil && checked.Left > 0 {
 				return exitError{code: exitFound}
 			}
 			return err
@@ -59,17 +54,34 @@ func (c *command) fsck() *cobra.Command {
 	return cmd
 }
 
-// mend checks the store, and repairs it, with an entry in the journal. If that cannot be written, the journal may be
+// checked checks the store, and repairs it. On the store itself it returns all fixes, also those before an error.
+func (c *command) checked(ctx context.Context, s admin.Service, repair bool) (admin.Checked, error) {
+	switch {
+	case c.store != nil:
+		report, err := c.mend(ctx, s, repair)
+		if errors.Is(err, fsck.ErrNotRepairable) {
+			err = admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Repairer")
+		}
+		if report == nil {
+			return admin.Checked{}, err
+		}
+		return admin.CheckedOf(report), err
+	case repair:
+		return s.Repair(ctx)
+	}
+	return s.Check(ctx)
+}
+
+// mend checks the open store, and repairs it, with an entry in the journal. If that cannot be written, the journal may be
 // what is broken: then the store is repaired first.
-func (c *command) mend(ctx context.Context, st store.Store, repair bool) (report *fsck.Report, err error) {
+func (c *command) mend(ctx context.Context, s admin.Service, repair bool) (report *fsck.Report, err error) {
 	if !repair {
-		return fsck.Repair(ctx, st, fsck.Options{DryRun: true})
+		return fsck.Repair(ctx, c.store, fsck.Options{DryRun: true})
 	}
 	do := func() error {
-		report, err = fsck.Repair(ctx, st, fsck.Options{})
+		report, err = fsck.Repair(ctx, c.store, fsck.Options{})
 		return err
 	}
-	s := c.local()
 	if unwritten := admin.Recorded(ctx, s, "repair", "", do); report != nil {
 		return report, unwritten
 	}
@@ -83,30 +95,34 @@ func (c *command) mend(ctx context.Context, st store.Store, repair bool) (report
 }
 
 // printCheck prints what was found and done; whole: that is all.
-func (c *command) printCheck(report *fsck.Report, whole bool) error {
+func (c *command) printCheck(checked *admin.Checked, whole bool) error {
+	if c.output == "json" {
+		return c.print(checked)
+	}
+	if left := checked.Total - len(checked.Fixes); left > 0 {
+		fmt.Fprintf(c.Stderr, "%d more fixes are not listed: with --store instead of --server all are\n", left)
+	}
 	switch c.output {
-	case "json":
-		return c.print(report)
 	case "jsonl":
-		_, err := printEach(c, report.Fixes, nil)
+		_, err := printEach(c, checked.Fixes, nil)
 		return err
 	case "name":
-		_, err := printEach(c, affected(report.Fixes), func(run *string) string { return *run })
+		_, err := printEach(c, affected(checked.Fixes), func(run *string) string { return *run })
 		return err
 	}
-	if len(report.Fixes) > 0 {
-		if err := c.printFixes(report.Fixes); err != nil {
+	if len(checked.Fixes) > 0 {
+		if err := c.printFixes(checked.Fixes); err != nil {
 			return err
 		}
 	}
 	if !whole {
 		return nil
 	}
-	_, err := fmt.Fprintln(c.Stdout, summary(report))
+	_, err := fmt.Fprintln(c.Stdout, summary(checked))
 	return err
 }
 
-func (c *command) printFixes(fixes []fsck.Fix) error {
+func (c *command) printFixes(fixes []admin.Mending) error {
 	head := []string{"INVARIANT", "RUN", "OUTCOME", "WHAT", "REPAIR"}
 	if c.output == "wide" {
 		head = append(head, "REASON", "WHAT COMES OF IT")
@@ -114,17 +130,17 @@ func (c *command) printFixes(fixes []fsck.Fix) error {
 	t := newTable(c.Stdout, head...)
 	for i := range fixes {
 		fix := &fixes[i]
-		if len(fix.Findings) == 0 { // it restores what the repair of another one needs
-			t.row("", subject(fix, ""), string(fix.Outcome), "", cmp.Or(fix.Action, fix.Why))
+		if len(fix.Broken) == 0 { // it restores what the repair of another one needs
+			t.row("", subject(fix, ""), fix.Outcome, "", cmp.Or(fix.Action, fix.Why))
 		}
-		for _, f := range fix.Findings {
+		for _, b := range fix.Broken {
 			outcome := fix.Outcome
-			if f.Lasting && outcome == fsck.OutcomePlanned {
-				outcome = fsck.OutcomeRemains
+			if b.Lasting && outcome == string(fsck.OutcomePlanned) {
+				outcome = string(fsck.OutcomeRemains)
 			}
-			row := []string{fmt.Sprint(f.Invariant), subject(fix, string(f.Run)), string(outcome), f.What, cmp.Or(fix.Action, fix.Why)}
+			row := []string{fmt.Sprint(b.Invariant), subject(fix, b.Run), outcome, b.What, cmp.Or(fix.Action, fix.Why)}
 			if c.output == "wide" {
-				row = append(row, string(fix.Reason), f.Explain)
+				row = append(row, fix.Reason, b.Explain)
 			}
 			t.row(row...)
 		}
@@ -133,41 +149,34 @@ func (c *command) printFixes(fixes []fsck.Fix) error {
 }
 
 // subject says what a finding is about: a run, a workflow id, or the store.
-func subject(fix *fsck.Fix, run string) string {
-	if run = cmp.Or(run, string(fix.Run)); run == "" && fix.WorkflowID != "" {
+func subject(fix *admin.Mending, run string) string {
+	if run = cmp.Or(run, fix.Run); run == "" && fix.WorkflowID != "" {
 		return "id:" + fix.WorkflowID
 	}
 	return run
 }
 
 // affected returns the runs that findings are about, each of them once.
-func affected(fixes []fsck.Fix) []string {
+func affected(fixes []admin.Mending) []string {
 	var runs []string
-	known := map[event.RunID]bool{"": true}
+	known := map[string]bool{"": true}
 	for i := range fixes {
-		for _, f := range fixes[i].Findings {
-			if !known[f.Run] {
-				known[f.Run] = true
-				runs = append(runs, string(f.Run))
+		for _, b := range fixes[i].Broken {
+			if !known[b.Run] {
+				known[b.Run] = true
+				runs = append(runs, b.Run)
 			}
 		}
 	}
 	return runs
 }
 
-func summary(report *fsck.Report) string {
-	left := len(report.Remaining)
+func summary(checked *admin.Checked) string {
 	switch {
-	case !report.DryRun:
-		done := 0
-		for i := range report.Fixes {
-			if report.Fixes[i].Outcome == fsck.OutcomeRepaired {
-				done++
-			}
-		}
-		return fmt.Sprintf("Runs: %d. Repairs made: %d. Findings left: %d.", report.Runs, done, left)
-	case left == 0:
-		return fmt.Sprintf("Runs: %d. Nothing is wrong.", report.Runs)
+	case checked.Repair:
+		return fmt.Sprintf("Runs: %d. Repairs made: %d. Findings left: %d.", checked.Runs, checked.Done, checked.Left)
+	case checked.Left == 0:
+		return fmt.Sprintf("Runs: %d. Nothing is wrong.", checked.Runs)
 	}
-	return fmt.Sprintf("Runs: %d. Findings: %d. What is planned, flowctl fsck --repair does.", report.Runs, left)
+	return fmt.Sprintf("Runs: %d. Findings: %d. What is planned, flowctl fsck --repair does.", checked.Runs, checked.Left)
 }

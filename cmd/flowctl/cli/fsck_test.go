@@ -13,9 +13,11 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/cmd/flowctl/cli"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
 // Damage of the file: what a repair mends, and what only a backup does.
@@ -42,10 +44,10 @@ func (s *shop) damage(statements ...string) {
 }
 
 // checked returns what fsck has said as JSON.
-func (s *shop) checked(code int, args ...string) fsck.Report {
+func (s *shop) checked(code int, args ...string) admin.Checked {
 	s.t.Helper()
 	g := s.flowctl(append([]string{"fsck", "--json"}, args...)...)
-	var r fsck.Report
+	var r admin.Checked
 	if err := json.Unmarshal([]byte(g.stdout), &r); err != nil || g.code != code {
 		s.t.Fatalf("fsck %v: exit code %d, want %d: %v\n%s%s", args, g.code, code, err, g.stdout, g.stderr)
 	}
@@ -56,7 +58,7 @@ func TestOPS1_FsckFindsNothingInASoundStore(t *testing.T) {
 	s := open(t)
 	s.wants(0, []string{"Runs: 4. Nothing is wrong."}, nil, "fsck")
 	s.wants(0, []string{"Runs: 4. Repairs made: 0. Findings left: 0."}, nil, "fsck", "--repair", "-y")
-	if r := s.checked(0); !r.DryRun || r.Runs != 4 || len(r.Fixes)+len(r.Remaining) > 0 {
+	if r := s.checked(0); r.Repair || r.Runs != 4 || len(r.Fixes)+r.Left > 0 {
 		t.Errorf("as JSON: %+v", r)
 	}
 }
@@ -94,13 +96,41 @@ func TestOPS1_FsckSaysWhatNoRepairMends(t *testing.T) {
 	}
 	s.wants(0, []string{s.runs["wait"] + "\n"}, nil, "runs", "--status", "blocked", "-o", "name") // its log cannot be repaired
 	r := s.checked(7, "--repair", "-y")
-	if r.DryRun || len(r.Remaining) == 0 || r.Remaining[0].Invariant != 1 {
+	if !r.Repair || r.Left == 0 || r.Total == 0 || r.Total != len(r.Fixes) {
 		t.Errorf("after a repair: %+v", r)
 	}
-	for _, f := range r.Remaining {
-		if string(f.Run) != s.runs["wait"] {
-			t.Errorf("left after a repair: %v", f)
+	for _, f := range r.Fixes {
+		if f.Run != s.runs["wait"] || len(f.Broken) == 0 || f.Broken[0].Invariant != 1 || !f.Broken[0].Lasting {
+			t.Errorf("left after a repair: %+v", f)
 		}
+	}
+}
+
+func TestOPS1_FsckSaysAndRepairsTheSameOverAServer(t *testing.T) {
+	s := open(t)
+	s.damage(loseTags)
+	server := s.serve("127.0.0.1:0")
+	direct := s.checked(7)
+	g := flowctl(t, "fsck", "--json", "--server", server.url)
+	var over admin.Checked
+	if err := json.Unmarshal([]byte(g.stdout), &over); err != nil || g.code != 7 {
+		t.Fatalf("fsck over a server: %+v, %v", g, err)
+	}
+	if diff := cmp.Diff(direct, over); diff != "" {
+		t.Errorf("over a server (-direct +remote):\n%s", diff)
+	}
+	fits(t, "Checked", g.stdout)
+	if g := flowctl(t, "fsck", "--repair", "--server", server.url); g.code != 2 || !strings.Contains(g.stderr, "give -y") {
+		t.Errorf("a repair that nobody has confirmed: %+v", g)
+	}
+	if g := flowctl(t, "fsck", "--repair", "-y", "--server", server.url); g.code != 0 || !strings.Contains(g.stdout, "Runs: 4. Repairs made: 3. Findings left: 0.") || !hasRow(g.stdout, "4", s.runs["bad"], "repaired") {
+		t.Errorf("repair over a server: %+v", g)
+	}
+	if g := flowctl(t, "fsck", "--server", server.url); g.code != 0 || !strings.Contains(g.stdout, "Nothing is wrong.") {
+		t.Errorf("after the repair: %+v", g)
+	}
+	if all := s.entries("--action", "repair"); len(all) != 1 || all[0].Face != admin.FaceAPI || all[0].Outcome != admin.OutcomeDone {
+		t.Errorf("the journal has %+v, want the repair by the API", all)
 	}
 }
 

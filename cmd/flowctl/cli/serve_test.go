@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pb33f/jsonschema/v6"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/cmd/flowctl/cli"
@@ -289,5 +291,39 @@ func TestOPS1_SchemaDescribesWhatIsPrinted(t *testing.T) {
 	}
 	if g := flowctl(t, "schema", "Nothing"); g.code != 2 {
 		t.Errorf("got %+v", g)
+	}
+}
+
+// fits checks that what was printed as JSON is as flowctl schema says.
+func fits(t *testing.T, name, printed string) {
+	t.Helper()
+	g := flowctl(t, "schema", name, "--json")
+	schema, err := jsonschema.UnmarshalJSON(strings.NewReader(g.stdout))
+	if err != nil {
+		t.Fatalf("schema %s: %v\n%s", name, err, g.stdout)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("schema.json", schema); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := compiler.Compile("schema.json")
+	if err != nil {
+		t.Fatalf("schema %s: %v", name, err)
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(printed))
+	if err != nil {
+		t.Fatalf("%v: %s", err, printed)
+	}
+	if err := resolved.Validate(value); err != nil {
+		t.Errorf("%v: not of the schema %s:\n%s", err, name, printed)
+	}
+	if object, ok := value.(map[string]any); ok { // the schema says something
+		for _, field := range resolved.Required {
+			less := maps.Clone(object)
+			delete(less, field)
+			if resolved.Validate(less) == nil {
+				t.Errorf("schema %s: without %s it fits all the same", name, field)
+			}
+		}
 	}
 }
