@@ -52,6 +52,7 @@ const (
 	CodeUnsupported     = "unsupported"     // the store cannot do this
 	CodeTimeout         = "timeout"         // there was no answer in time
 	CodeInterrupted     = "interrupted"     // the caller has stopped waiting
+	CodeDamaged         = "damaged"         // what is stored cannot be read, now or later
 	CodeFailed          = "failed"          // the store, or the way to it, has failed
 )
 
@@ -72,6 +73,7 @@ var kinds = map[string]struct {
 	CodeUnsupported:     {"The store cannot do this", http.StatusNotImplemented, 1},
 	CodeTimeout:         {"There was no answer in time", http.StatusGatewayTimeout, 124},
 	CodeInterrupted:     {"It was interrupted", http.StatusServiceUnavailable, 130},
+	CodeDamaged:         {"What is stored is damaged", http.StatusInternalServerError, 1},
 	CodeFailed:          {"The store, or the way to it, has failed", http.StatusServiceUnavailable, 1},
 }
 
@@ -83,6 +85,9 @@ func NewProblem(code, detail, fix string) *Problem {
 	k := kinds[code]
 	return &Problem{Type: problemPages + strings.ToLower(code), Title: k.title, Status: k.status, Code: code, Exit: k.exit, Detail: detail, Fix: fix}
 }
+
+// damageFix says what to do about a log that cannot be read.
+const damageFix = "flowctl fsck says what is wrong with the log and what a repair can do; what a repair cannot bring back is in a backup. What comes before the damage can be read"
 
 // ProblemOf returns the problem that operators see in an error; nil of nil.
 func ProblemOf(err error) *Problem {
@@ -96,6 +101,11 @@ func ProblemOf(err error) *Problem {
 		return p
 	}
 	if p := problemOfState(err); p != nil {
+		return p
+	}
+	if damage, ok := errors.AsType[*workflow.EventError](err); ok {
+		p := NewProblem(CodeDamaged, err.Error(), damageFix)
+		p.Run = string(damage.Run)
 		return p
 	}
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }

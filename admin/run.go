@@ -34,13 +34,16 @@ type Run struct {
 	// Mismatch says where the code does not fit the log of a blocked run; left out: it is blocked by something else, or by a worker of
 	// an older release.
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
-	Unserved bool      `json:"unserved,omitempty"` // no worker that lives serves it
-	Retries  []Retry   `json:"retries,omitempty"`
-	Input    Payload   `json:"input,omitempty"`
-	Result   Payload   `json:"result,omitempty"`
-	Failure  *Failure  `json:"failure,omitempty"`
-	Next     string    `json:"next,omitempty"`    // the run that it has continued as
-	Actions  []string  `json:"actions,omitempty"` // what can be done with it now: see [Actions]
+	// Damaged says why the beginning or the end of its log cannot be read, and what to do. What stands there is left out then: the input,
+	// or how the run has ended. Left out: both could be read.
+	Damaged  string   `json:"damaged,omitempty"`
+	Unserved bool     `json:"unserved,omitempty"` // no worker that lives serves it
+	Retries  []Retry  `json:"retries,omitempty"`
+	Input    Payload  `json:"input,omitempty"`
+	Result   Payload  `json:"result,omitempty"`
+	Failure  *Failure `json:"failure,omitempty"`
+	Next     string   `json:"next,omitempty"`    // the run that it has continued as
+	Actions  []string `json:"actions,omitempty"` // what can be done with it now: see [Actions]
 }
 
 // Mismatch is where the code of a blocked run does not fit its log.

@@ -188,12 +188,16 @@ func (d *Direct) Count(ctx context.Context, f Filter) (Counts, error) {
 // Run is part of Service.
 func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 	h, info, err := d.find(ctx, ref)
+	r := runOf(&info)
+	if r.damaged(err) { // the record says the rest
+		r.Actions = actionsFor(&info)
+		return r, nil
+	}
 	if err != nil {
 		return Run{}, err
 	}
-	r := runOf(&info)
 	first, err := d.read(ctx, h, info, 1, 1)
-	if err != nil {
+	if err != nil && !r.damaged(err) {
 		return Run{}, err
 	}
 	for i := range first {
@@ -204,13 +208,23 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 		return r, nil
 	}
 	last, err := d.read(ctx, h, info, info.Events, 1)
-	if err != nil {
+	if err != nil && !r.damaged(err) {
 		return Run{}, err
 	}
 	for i := range last {
 		r.Result, r.Failure, r.Next = last[i].Payload, last[i].Failure, last[i].Next
 	}
 	return r, nil
+}
+
+// damaged reports whether an error says that the log is damaged, and takes it in: an operator must see the run all the same.
+func (r *Run) damaged(err error) bool {
+	p := ProblemOf(err)
+	if p == nil || p.Code != CodeDamaged {
+		return false
+	}
+	r.Damaged = cmp.Or(r.Damaged, p.Detail+"; "+p.Fix)
+	return true
 }
 
 // Events is part of Service.

@@ -19,7 +19,8 @@ type runView struct {
 	More    []string // the others
 	Did     *did
 	Command string
-	Body    any // of the tab
+	Body    any            // of the tab
+	Err     *admin.Problem // why there is none: the log is damaged
 }
 
 type tab struct {
@@ -36,6 +37,7 @@ type why struct {
 	Group   string
 	Retries []admin.Retry
 	Sides   *sides
+	Checks  bool // the page of checks may say more
 }
 
 // sides are the operation in the log of a blocked run, and the one that the code asks for instead.
@@ -78,8 +80,13 @@ func runPage(name string, body runTab) page {
 		if verb := q.query.Get("did"); contains(admin.Actions(), verb) {
 			v.Did = &did{Verb: verb, From: q.query.Get("of")}
 		}
-		if v.Body, err = body(q, v); err != nil {
+		shown, err := body(q, v)
+		if p := admin.ProblemOf(err); p != nil && p.Code == admin.CodeDamaged {
+			v.Err = p
+		} else if err != nil {
 			return nil, err
+		} else {
+			v.Body = shown
 		}
 		title := r.WorkflowID
 		if title == "" {
@@ -102,6 +109,11 @@ func contains(all []string, one string) bool {
 func whyOf(now time.Time, r *admin.Run) *why {
 	w := &why{Kind: r.Status, Group: r.Group, Failure: r.Failure, Retries: r.Retries}
 	switch {
+	case r.Damaged != "":
+		w.Kind = "blocked"
+		w.Title = "Its log is damaged"
+		w.Text = r.Damaged
+		w.Frees = "Shown is what the store knows beside the log, and what of the log can be read."
 	case r.Status == "blocked":
 		w.Title = "Blocked: the code of the workers does not fit what this run has done"
 		if r.Mismatch == nil {
@@ -144,6 +156,9 @@ func whyOf(now time.Time, r *admin.Run) *why {
 // why says why a run does not go on, with where its log and its code differ.
 func (q *request) why(r *admin.Run) *why {
 	w := whyOf(q.now, r)
+	if r.Damaged != "" {
+		w.Checks = q.who.Role.Allows(admin.RoleOperator) && q.who.Owner == ""
+	}
 	if w == nil || r.Mismatch == nil {
 		return w
 	}

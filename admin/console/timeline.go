@@ -343,17 +343,20 @@ func (p *painter) row(l line) row {
 	default:
 		r.Kind, r.State = "branch", n.state()
 		r.Count, r.Bad = n.size, n.bad
-		end := n.end
+		begin, end := n.begin, n.end
 		if n.open > 0 {
 			end = 0
 		}
-		r.Took = p.took(n.begin, end)
+		if n.size == 0 { // the run has begun nothing
+			begin, end = p.w.start, p.w.now
+		}
+		r.Took = p.took(begin, end)
 		if l.many {
 			r.Kind = "many"
 			p.density(&r, n)
 			p.fold(&r, n)
 		} else {
-			p.add(&r, bar{Kind: "lane"}, n.begin, end)
+			p.add(&r, bar{Kind: "lane"}, begin, end)
 		}
 		if n.bad > 0 {
 			r.Text = fmt.Sprint(number(n.bad), " failed")

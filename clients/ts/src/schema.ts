@@ -33,6 +33,7 @@ export interface Branch {
   actions?: string[];
   blocked?: string;
   createdAt: string;
+  damaged?: string;
   depth: number;
   due?: string;
   endedAt?: string;
@@ -503,6 +504,7 @@ export interface Run {
   actions?: string[];
   blocked?: string;
   createdAt: string;
+  damaged?: string;
   due?: string;
   endedAt?: string;
   events: number;

@@ -134,6 +134,23 @@ func TestOPS1_FsckSaysAndRepairsTheSameOverAServer(t *testing.T) {
 	}
 }
 
+// What is known of a run whose log is damaged is printed, with the events before the damage, here and by a server.
+func TestOPS1_ShowPrintsWhatIsKnownOfADamagedRun(t *testing.T) {
+	s := open(t)
+	s.damage(`DELETE FROM frames WHERE n > 1 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 1)`) // of the one that has failed
+	for _, args := range [][]string{{"show", s.runs["bad"]}, {"show", s.runs["bad"], "--events"}, {"show", s.runs["bad"], "--json"}} {
+		s.wants(1, []string{s.runs["bad"], "order-bad", "failed", "it is missing", "flowctl fsck says"}, []string{"it is missing", "flowctl fsck says"}, args...)
+	}
+	s.wants(1, []string{"run_created"}, nil, "show", s.runs["bad"], "--events")
+	s.wants(1, []string{"run_created"}, nil, "show", s.runs["bad"], "--json")
+	s.wants(0, []string{"completed"}, nil, "show", s.runs["good"])
+	server := s.serve("127.0.0.1:0")
+	g := flowctl(t, "show", s.runs["bad"], "--json", "--server", server.url)
+	if direct := s.flowctl("show", s.runs["bad"], "--json"); g.code != 1 || g.stdout != direct.stdout {
+		t.Errorf("over a server: exit code %d, and\n%s\nwant\n%s", g.code, g.stdout, direct.stdout)
+	}
+}
+
 // hasRow reports whether a table has a row that begins so.
 func hasRow(table string, cells ...string) bool {
 	for line := range strings.Lines(table) {

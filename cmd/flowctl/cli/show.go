@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -36,18 +37,21 @@ func (c *command) show() *cobra.Command {
 			case tree:
 				return c.tree(ctx, s, r.ID)
 			}
-			page, err := s.Events(ctx, r.ID, from, 0)
-			if err != nil {
-				return err
+			page, damage := s.Events(ctx, r.ID, from, 0)
+			if p := admin.ProblemOf(damage); p != nil && p.Code != admin.CodeDamaged {
+				return damage
+			}
+			if damage != nil {
+				page.Events = readable(ctx, s, r.ID, from)
 			}
 			if c.hidden() {
 				hide(&r, page.Events)
 			}
 			if c.jsonOut() {
-				return c.print(struct {
+				return errors.Join(c.print(struct {
 					admin.Run
 					Log admin.EventPage `json:"log"`
-				}{r, page})
+				}{r, page}), damage)
 			}
 			if err := c.head(&r); err != nil {
 				return err
@@ -63,7 +67,7 @@ func (c *command) show() *cobra.Command {
 			if page.Next != 0 {
 				fmt.Fprintf(c.Stderr, "the log goes on: --from %d\n", page.Next)
 			}
-			return nil
+			return damage // what is known is printed all the same
 		},
 	}
 	cmd.Flags().BoolVar(&events, "events", false, "the events of the log instead of what has been done")
@@ -72,6 +76,20 @@ func (c *command) show() *cobra.Command {
 	cmd.Flags().BoolVar(&tree, "tree", false, "the runs below it instead")
 	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with; 1,000 are shown")
 	return cmd
+}
+
+// readable returns the events of a damaged log that come before the damage, of which a page has 1,000.
+func readable(ctx context.Context, s admin.Service, run string, from uint64) []admin.Event {
+	all := []admin.Event{}
+	for e, err := range s.Follow(ctx, run, admin.EventFilter{From: from}) {
+		if err != nil {
+			break
+		}
+		if all = append(all, e); len(all) == 1000 {
+			break
+		}
+	}
+	return all
 }
 
 // hide takes out what steps and messages carry.
@@ -110,6 +128,7 @@ func (c *command) head(r *admin.Run) error {
 		line("unserved", "no worker that lives serves this workflow and queue: start one")
 	}
 	line("blocked", r.Blocked)
+	line("damaged", r.Damaged)
 	for _, s := range r.Retries {
 		next := "attempt " + fmt.Sprint(s.Attempt) + " is under way"
 		if !s.Next.IsZero() {

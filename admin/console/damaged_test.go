@@ -1,0 +1,75 @@
+package console_test
+
+import (
+	"errors"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// A run whose log is damaged is shown as far as it is known, with what to do, wherever the damage is.
+func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
+	for where, c := range map[string]struct {
+		change string
+		damage string   // that the head of each page says; empty: nothing, since head and end of the log can be read
+		events []string // that the page of events has
+	}{
+		"first":   {`UPDATE frames SET data = zeroblob(length(data)) WHERE n = 1`, "frame 1: ", nil},
+		"middle":  {`UPDATE frames SET data = zeroblob(length(data)) WHERE n = 2`, "", []string{"run created"}},
+		"last":    {`UPDATE frames SET data = zeroblob(length(data)) WHERE n = (SELECT max(n) FROM frames)`, "corrupt frame", []string{"run created", "wait created"}},
+		"missing": {`DELETE FROM frames WHERE n = (SELECT max(n) FROM frames)`, "it is missing", []string{"run created", "wait created"}},
+	} {
+		t.Run(where, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "runs.db")
+			st, err := sqlitestore.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSiteOn(t, st, console.Config{})
+			run := s.Start("wait", "order-1")
+			s.Until(run, "waiting")
+			s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {`"yes"`}, "key": {"k"}}, 200)
+			s.Until(run, "completed")
+			conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.SetBusyTimeout(time.Minute)
+			err = sqlitex.ExecuteTransient(conn, c.change, nil)
+			if changed := conn.Changes(); err != nil || changed != 1 || conn.Close() != nil {
+				t.Fatal(errors.Join(err, errors.New("the log is not damaged")))
+			}
+			server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows"})) // which has read nothing of it before
+			t.Cleanup(server.Close)
+			s.url = server.URL + "/flows/"
+			for _, tab := range []string{"", "/events", "/data", "/talk", "/tree", "/audit"} {
+				page := s.get("runs/"+run+tab, 200)
+				has(t, page, run, "order-1", "completed", ">default<")
+				hasNot(t, page, " d</td>") // a run of two seconds, in no lane of which anything lasts for days
+				if c.damage != "" {
+					has(t, page, "Its log is damaged", c.damage, "flowctl fsck says", `class="button" href="/flows/checks"`)
+				}
+				if tab == "" || tab == "/events" || tab == "/talk" {
+					has(t, page, "What is stored is damaged", "flowctl fsck says")
+				}
+			}
+			has(t, s.get("runs/"+run+"/events", 200), c.events...)
+			if where == "first" { // without which no event is found
+				has(t, s.get("runs/"+run+"/event/2", 200), "What is stored is damaged", "flowctl fsck says")
+				has(t, s.get("runs/"+run+"/payload/2", 500), "What is stored is damaged", `href="/flows/checks"`)
+			}
+			if page := s.get("runs", 200); !strings.Contains(page, run) {
+				t.Error("the list does not have it")
+			}
+		})
+	}
+}
