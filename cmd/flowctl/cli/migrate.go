@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -12,17 +15,44 @@ func (c *command) migrate() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Bring a store that an older release has written up to date", Args: cobra.NoArgs,
 		Long: "Migrate brings the store up to the format of this release. Stop all processes of the older release first.\n" +
-			"Afterwards none of them can write; until it has ended, neither can those of this release. It may be\ninterrupted and executed again, and by several at once.",
+			"Afterwards none of them can write; until it has ended, neither can those of this release. It may be\ninterrupted and executed again, and by several at once. The journal of the store gets an entry each time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, err := c.theStore("migrate")
 			if err != nil {
 				return err
 			}
-			if err := store.Migrate(cmd.Context(), url); err != nil {
+			if err := c.migrateTo(cmd.Context(), url); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(c.Stdout, "The store has the format of this release.")
 			return err
 		},
 	}
+}
+
+// migrateTo brings the store up to date, with an entry in the journal. It is the one change that the entry follows: the older format may
+// have no place for it, and no process of this release can write to the store before. If this one ends between the two, the
+// command is executed again, as help says, and writes the entry; which formats these were it does not know any more.
+func (c *command) migrateTo(ctx context.Context, url string) error {
+	detail := ""
+	before, err := c.Open(ctx, url)
+	if err == nil {
+		err = before.Close()
+	}
+	if old, ok := errors.AsType[*store.OldFormatError](err); ok {
+		detail = fmt.Sprintf("from format %d to %d", old.Got, old.Known)
+	} // else it is current, or Migrate says what is wrong
+	if err := store.Migrate(ctx, url); err != nil {
+		return err
+	}
+	s, ctx, cancel, err := c.service(ctx, true)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	err = admin.Recorded(ctx, s, "migrate", detail, func() error { return nil })
+	if err != nil && !errors.As(err, new(*store.ReadOnlyError)) {
+		return admin.NewProblem(admin.CodeFailed, "the store has the format of this release, but the journal cannot be written: "+err.Error(), "execute flowctl doctor, then flowctl migrate again")
+	}
+	return nil
 }
