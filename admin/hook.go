@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -111,7 +110,11 @@ func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, F
 	page.Cursor = open.Cursor
 	for i := range open.Runs {
 		found, err := hooks(ctx, open.Runs[i].ID)
-		if err != nil && !isNotFound(err) && !errors.Is(err, workflow.ErrRunNotFound) { // it was deleted meanwhile
+		switch p := ProblemOf(err); {
+		case p == nil:
+		case p.Code == CodeNotFound: // it was deleted meanwhile
+		case p.Code == CodeDamaged: // its page says so: the others must be found all the same
+		default:
 			return page, err
 		}
 		page.Hooks = append(page.Hooks, found...)

@@ -73,3 +73,29 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 		})
 	}
 }
+
+// A run that waits, and whose log is damaged, hides the hooks of no other run.
+func TestOPS2_ADamagedRunHidesNoHooks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runs.db")
+	st, err := sqlitestore.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSiteOn(t, st, console.Config{})
+	damaged := s.Start("wait", "order-1")
+	s.Until(damaged, "waiting")
+	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetBusyTimeout(time.Minute)
+	err = sqlitex.ExecuteTransient(conn, `UPDATE frames SET data = zeroblob(length(data))`, nil)
+	if changed := conn.Changes(); err != nil || changed == 0 || conn.Close() != nil {
+		t.Fatal(errors.Join(err, errors.New("the log is not damaged")))
+	}
+	run := s.Start("hook", "order-2")
+	s.Until(run, "waiting")
+	page := s.get("hooks", 200)
+	has(t, page, run, "at the door", `data-live="/flows/live?page=%2Fhooks"`)
+	hasNot(t, page, damaged)
+}

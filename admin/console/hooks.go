@@ -25,7 +25,7 @@ func hooksPage(q *request) (*view, error) {
 		h.Command += " --workflow " + shell(h.Workflow)
 	}
 	h.Hooks, h.Older = page.Hooks, nextPage(q, page.Cursor)
-	return &view{name: "hooks", Title: "Hooks", Nav: "hooks", Data: h}, nil
+	return &view{name: "hooks", Title: "Hooks", Nav: "hooks", Live: true, Data: h}, nil
 }
 
 // hookForm asks for the payload of a hook, by fields if it describes them.

@@ -17,8 +17,9 @@ import (
 // How often pages are drawn again while somebody looks at them.
 const (
 	listEvery   = time.Second            // lists: asking is all there is
+	hooksEvery  = 5 * time.Second        // hooks: they are in the logs of the runs of a page, which are many to look at
 	runEvery    = 3 * time.Second        // runs: what stands beside the log, such as that it is blocked
-	runCoalesce = 100 * time.Millisecond // runs: after an event, for those that come with it
+	runCoalesce = 100 * time.Millisecond // runs: from one drawing to the next, however many events come
 	keepAlive   = 15 * time.Second
 	sendWithin  = 10 * time.Second
 	maxReaders  = 1000 // of a principal
@@ -122,26 +123,30 @@ func (l *live) feed(ctx context.Context, f *feed) {
 	var drawn []byte // without the times in it, which browsers go on with
 	run := runOfPage(f.key.page)
 	events := l.events(ctx, f.key.who, run)
+	every := listEvery
+	switch {
+	case run != "":
+		every = runEvery
+	case strings.HasPrefix(f.key.page, "/hooks"):
+		every = hooksEvery
+	}
 	for ctx.Err() == nil {
+		began := time.Now()
 		text := l.draw(ctx, f.key)
 		if still := withoutTimes(text); !bytes.Equal(still, drawn) {
 			drawn = still
 			l.publish(f, event(text))
 		}
-		every := listEvery
-		if run != "" {
-			every = runEvery
-		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(every):
+		case <-time.After(max(every, 10*time.Since(began))): // what costs much is asked less often
 		case _, more := <-events:
 			if !more {
 				events = nil
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(runCoalesce):
+			case <-time.After(runCoalesce - time.Since(began)): // an event that comes alone is shown at once
 			}
 		}
 	}

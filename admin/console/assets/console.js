@@ -9,7 +9,7 @@ const say = (text) => { $("#said").textContent = text; };
 function patch(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || (old.id || "") !== (fresh.id || "")) { old.replaceWith(fresh); return; }
   if (old.nodeType === Node.TEXT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; return; }
-  if (old.nodeType !== Node.ELEMENT_NODE) return;
+  if (old.nodeType !== Node.ELEMENT_NODE || "keep" in old.dataset) return; // scripts have filled it
   for (const a of [...old.attributes]) if (!fresh.hasAttribute(a.name) && !(a.name === "open" && old.nodeName === "DETAILS") && a.name !== "class") old.removeAttribute(a.name);
   for (const a of fresh.attributes) {
     if (a.name === "open" && old.nodeName === "DETAILS" || a.name === "value" && old.nodeName === "INPUT") continue;

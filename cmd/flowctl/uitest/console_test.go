@@ -64,6 +64,13 @@ func TestOPS2_OwnViewsAreKeptInTheBrowser(t *testing.T) {
 		chromedp.WaitVisible("dialog[open] #view"), chromedp.SetValue("#view", "mine <b>"), chromedp.SendKeys("#view", kb.Enter), until(`document.querySelector("#own a")?.textContent === "mine <b>"`))
 	s.run("it is there elsewhere", chromedp.Navigate(s.url+"runs"), until(`document.querySelector("#own a")?.textContent === "mine <b>"`), chromedp.Click("#own a"),
 		until(`location.search === "?q=status%3Afailed" && document.querySelector("#own a")?.getAttribute("aria-current") === "true"`))
+	s.run("an update", chromedp.Evaluate(`document.querySelector("#own a").focus()`, nil))
+	s.Ended("bad", "order-2")
+	var focused bool
+	s.run("the focus stays", until(`document.querySelector("#new")?.textContent === "1 new"`), chromedp.Evaluate(`document.activeElement.closest("#own") !== null`, &focused))
+	if !focused {
+		t.Error("an update of the list has taken the focus from an own view")
+	}
 	s.run("forget", chromedp.Click("#own button"), until(`!document.querySelector("#own a")`))
 }
 
