@@ -342,6 +342,15 @@ func (l *limited) Value(ctx context.Context, ref, name string) (Value, error) {
 	return l.under.Value(ctx, ref, name)
 }
 
+// Streams is part of Service. It says names and numbers, and nothing of what the streams carry.
+func (l *limited) Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error) {
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return StreamList{}, err
+	}
+	return l.under.Streams(ctx, ref, f)
+}
+
 // Stream is part of Service.
 func (l *limited) Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error) {
 	ref, err := l.ownStream(ctx, ref)

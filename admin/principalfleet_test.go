@@ -21,6 +21,7 @@ func (e *estate) fleetCalls(s admin.Service) map[string]error {
 		"pause":    second(s.ActOnPool(ctx, "nobody's", admin.PoolAction{Verb: "pause"})),
 		"catalog":  second(s.Catalog(ctx, admin.CatalogFilter{})),
 		"entities": second(s.Entities(ctx, e.ada, admin.EntityFilter{})),
+		"streams":  second(s.Streams(ctx, e.ada, admin.StreamFilter{})),
 		"tree":     second(s.Tree(ctx, e.ada)),
 	}
 }
@@ -28,9 +29,9 @@ func (e *estate) fleetCalls(s admin.Service) map[string]error {
 func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 	lowest := map[string]admin.Role{
 		"put": admin.RoleOperator, "list": admin.RoleViewer, "show": admin.RoleViewer, "trigger": admin.RoleOperator, "delete": admin.RoleAdmin,
-		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "tree": admin.RoleViewer,
+		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer,
 	}
-	anybody := map[string]bool{"catalog": true, "entities": true, "tree": true} // with an owner, too
+	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true} // with an owner, too
 	for _, role := range append(admin.Roles(), "", "root") {
 		for _, owner := range []string{"", "ada"} {
 			e := newEstate(t)
@@ -53,7 +54,7 @@ func TestOPS3_TreesAndEntitiesAreThoseOfTheOwner(t *testing.T) {
 	if err != nil || len(tree.Runs) != 1 || tree.Runs[0].ID != e.ada || tree.Runs[0].Input != nil {
 		t.Errorf("got %+v, %v", tree, err)
 	}
-	for what, err := range map[string]error{"tree": second(s.Tree(t.Context(), e.bob)), "entities": second(s.Entities(t.Context(), e.bob, admin.EntityFilter{}))} {
+	for what, err := range map[string]error{"tree": second(s.Tree(t.Context(), e.bob)), "entities": second(s.Entities(t.Context(), e.bob, admin.EntityFilter{})), "streams": second(s.Streams(t.Context(), e.bob, admin.StreamFilter{}))} {
 		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeNotFound {
 			t.Errorf("%s of a run of somebody else: %v", what, err)
 		}

@@ -12,6 +12,9 @@ import (
 
 // Streaming is the part of a [Service] that is about the streams of runs. A run, and what it has continued as, have the same streams.
 type Streaming interface {
+	// Streams returns a page of the streams to which a run, and what it has continued as, have written, by name. A store that
+	// cannot list them is the code unsupported.
+	Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error)
 	// Stream returns up to limit chunks of a stream, from the first on that is kept and has at least the number from; limit 0:
 	// 256, at most 1,000. It does not wait. A stream that nobody has written to is empty.
 	Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error)
@@ -19,6 +22,27 @@ type Streaming interface {
 	// stream was closed or the run, and what it has continued as, has ended. An outage of the store is waited for. The
 	// error is a *LagError if the next chunk is not kept any more.
 	FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error]
+}
+
+// StreamFilter selects a page of the streams of a run. The zero value selects the first 100.
+type StreamFilter struct {
+	After string `json:"after,omitempty"` // those whose names come after this one: a [StreamList] has that of the next page
+	Limit int    `json:"limit,omitempty"` // of a page; 0: 100, at most 1,000
+}
+
+// StreamState is a stream as it stands.
+type StreamState struct {
+	ID    string `json:"id"` // strm_ and 26 characters; it never changes, and is that of the whole chain of runs
+	Name  string `json:"name"`
+	First uint64 `json:"first"` // chunk that is kept; 0: none is
+	Last  uint64 `json:"last"`  // chunk that was written, kept or not
+	Ended bool   `json:"ended"` // no chunk follows
+}
+
+// StreamList is a part of the streams of a run, by name.
+type StreamList struct {
+	Streams []StreamState `json:"streams"`
+	Next    string        `json:"next,omitempty"` // the After of the next page; empty: there is none
 }
 
 // Chunk is one entry of a stream.
@@ -72,6 +96,29 @@ func (e *LagError) Error() string {
 
 // defaultChunks is how many chunks a page has if nobody says.
 const defaultChunks = 256
+
+// Streams is part of Service.
+func (d *Direct) Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error) {
+	if err := checkPage("streams", f.Limit, 0, nil); err != nil {
+		return StreamList{}, err
+	}
+	h, err := d.handle(ref)
+	if err != nil {
+		return StreamList{}, err
+	}
+	list := StreamList{Streams: []StreamState{}}
+	for s, err := range h.Streams(ctx, f.After) {
+		if err != nil {
+			return StreamList{}, err
+		}
+		if n := len(list.Streams); n == cmp.Or(f.Limit, 100) {
+			list.Next = list.Streams[n-1].Name
+			break
+		}
+		list.Streams = append(list.Streams, StreamState{ID: s.ID, Name: s.Name, First: s.First, Last: s.Last, Ended: s.Ended})
+	}
+	return list, nil
+}
 
 // Stream is part of Service.
 func (d *Direct) Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // talks starts a run that talks, and waits until it listens.
@@ -27,6 +28,42 @@ func (s *Scene) say(ref, text string) {
 }
 
 func chunkText(c admin.Chunk) string { return fmt.Sprint(c.Index, " ", string(c.Value)) }
+
+func listsStreams(s *Scene) {
+	ref := s.talks("list-streams")
+	got, err := s.Service.Streams(s.ctx(), "id:list-streams", admin.StreamFilter{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for i := range got.Streams {
+		one := &got.Streams[i]
+		if !strings.HasPrefix(one.ID, event.PrefixStream+"_") || ids[one.ID] {
+			s.Errorf("the id of %s is %s", one.Name, one.ID)
+		}
+		ids[one.ID], one.ID = true, ""
+	}
+	want := admin.StreamList{Streams: []admin.StreamState{{Name: recent.Name(), First: 4, Last: 5}, {Name: words.Name(), First: 1, Last: 2}}}
+	same(s, "streams of an open run", got, want)
+	first, err := s.Service.Streams(s.ctx(), ref, admin.StreamFilter{Limit: 1})
+	if err != nil || len(first.Streams) != 1 || first.Next != recent.Name() || !ids[first.Streams[0].ID] {
+		s.Errorf("the first page: %+v, %v", first, err)
+	}
+	rest, err := s.Service.Streams(s.ctx(), ref, admin.StreamFilter{After: first.Next, Limit: 1})
+	if err != nil || len(rest.Streams) != 1 || rest.Streams[0].Name != words.Name() || rest.Next != "" {
+		s.Errorf("the second page: %+v, %v", rest, err)
+	}
+	s.say(ref, "bye")
+	if _, err := log(s, s.Direct, ref, 1); err != nil {
+		s.Fatal(err)
+	}
+	if got, err := s.Service.Streams(s.ctx(), ref, admin.StreamFilter{}); err != nil || len(got.Streams) != 2 || !got.Streams[0].Ended || !got.Streams[1].Ended {
+		s.Errorf("after the end of the run: %+v, %v", got, err)
+	}
+	if got, err := s.Service.Streams(s.ctx(), s.Ended("good", "no-streams"), admin.StreamFilter{}); err != nil || got.Streams == nil || len(got.Streams) != 0 {
+		s.Errorf("a run without streams: %+v, %v", got, err)
+	}
+}
 
 func readsStreams(s *Scene) {
 	ref := s.talks("read-stream")
@@ -134,6 +171,7 @@ func refusesStreams(s *Scene) {
 	calls := map[string]func(admin.Service) error{}
 	for _, of := range []string{"", "order-1", "id:nobody", "wrun_00000000000000000000000000", "..", "\xff"} {
 		calls["stream of "+of] = func(a admin.Service) error { _, err := a.Stream(s.ctx(), of, "words", 0, 0); return err }
+		calls["streams of "+of] = func(a admin.Service) error { _, err := a.Streams(s.ctx(), of, admin.StreamFilter{}); return err }
 		calls["following a stream of "+of] = func(a admin.Service) error { return last(a.FollowStream(s.ctx(), of, "words", 0)) }
 	}
 	for _, name := range []string{"", strings.Repeat("x", 201)} {
@@ -141,6 +179,10 @@ func refusesStreams(s *Scene) {
 		calls["following stream "+name] = func(a admin.Service) error { return last(a.FollowStream(s.ctx(), ref, name, 0)) }
 	}
 	for _, limit := range []int{-1, 1001} {
+		calls[fmt.Sprint("a list of ", limit)] = func(a admin.Service) error {
+			_, err := a.Streams(s.ctx(), ref, admin.StreamFilter{Limit: limit})
+			return err
+		}
 		calls[fmt.Sprint("a page of ", limit)] = func(a admin.Service) error { _, err := a.Stream(s.ctx(), ref, "words", 0, limit); return err }
 	}
 	for what, call := range calls {

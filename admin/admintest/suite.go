@@ -35,6 +35,7 @@ var behaviors = []struct {
 	{"FollowsEventsOfTypes", followsTypes},
 	{"FollowsWhatAnEventIsAbout", followsWhat},
 	{"RefusesToFollowWhatMakesNoSense", refusesFollows},
+	{"ListsStreams", listsStreams},
 	{"ReadsStreams", readsStreams},
 	{"FollowsStreams", followsStreams},
 	{"TellsThatChunksAreGone", lagsBehindStreams},

@@ -136,6 +136,14 @@ var operations = map[*route.Route]func(*request) error{
 		return q.reply(http.StatusOK, run, err)
 	},
 	route.Follow: follow,
+	route.Streams: func(q *request) error {
+		f := route.ReadStreamFilter(q.query)
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		list, err := q.service.Streams(q.ctx(), q.path("id"), f)
+		return q.reply(http.StatusOK, list, err)
+	},
 	route.Stream: func(q *request) error {
 		from, limit := q.query.Seq("from"), q.query.Number("limit")
 		if q.query.Err != nil {

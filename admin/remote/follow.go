@@ -79,6 +79,11 @@ func (n news) got(kind, data string) (done bool, err error) {
 	return !n(one, nil), nil
 }
 
+// Streams is part of admin.Service.
+func (s *Service) Streams(ctx context.Context, ref string, f admin.StreamFilter) (admin.StreamList, error) {
+	return get[admin.StreamList](ctx, s, call{route: route.Streams, path: []string{ref}, query: route.StreamQuery(f)})
+}
+
 // Stream is part of admin.Service.
 func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, limit int) (admin.ChunkPage, error) {
 	return get[admin.ChunkPage](ctx, s, call{route: route.Stream, path: []string{ref, name}, query: route.PageQuery(from, limit)})

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Lives follows the entities of a log that are created from the event First on, as [LogState] does, but
@@ -93,11 +92,12 @@ func (l *Lives) All() (all []*Open, more uint64) {
 	return all, l.more
 }
 
-// StreamID returns the id of a stream of a run.
-func StreamID(run RunID, name string, created time.Time) string {
+// StreamID returns the id of a stream: that of a name in a chain of runs, whose first run it is given. It has the time of that run,
+// for no store keeps when a stream was first written to.
+func StreamID(chain RunID, name string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	return derivedID(PrefixStream, run, h.Sum64(), created)
+	return derivedID(PrefixStream, chain, h.Sum64(), chain.Time())
 }
 
 // ParseEntity returns the entity of a name as [Entity.String] writes it.

@@ -190,6 +190,67 @@ func (h *Handle) StreamPage(ctx context.Context, name string, from uint64, limit
 	return got, nil
 }
 
+// StreamInfo describes a stream of a run, and of the runs of its chain, as it is now.
+type StreamInfo struct {
+	ID   string // strm_ and a ULID; the same for all runs of the chain
+	Name string
+	// First is the index of the first chunk that is kept, 0 if none is. Last is the greatest index that was written.
+	First, Last uint64
+	// Ended says that no chunk will follow: the stream was closed, or the last run of the chain has ended.
+	Ended bool
+}
+
+// Streams delivers the streams that the run, and the runs of its chain, have written to, by name, from the first name on that is
+// greater than after. It waits for an outage of the store to end. [ErrNotSupported]: the store cannot list them.
+func (h *Handle) Streams(ctx context.Context, after string) iter.Seq2[StreamInfo, error] {
+	return func(yield func(StreamInfo, error) bool) {
+		if err := h.streams(ctx, after, yield); err != nil {
+			yield(StreamInfo{}, fmt.Errorf("list streams: %w", err))
+		}
+	}
+}
+
+func (h *Handle) streams(ctx context.Context, after string, yield func(StreamInfo, error) bool) error {
+	lister, ok := store.As[store.StreamLister](h.c.store)
+	if !ok {
+		return ErrNotSupported
+	}
+	id, err := h.find(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := h.c.load(ctx, store.Load{Run: id, Limit: 1})
+	if err != nil {
+		return err
+	}
+	var kept []string
+	err = h.c.persist(ctx, "list streams", func() (err error) {
+		kept, err = lister.StreamNames(ctx, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, one := range kept {
+		name, is := effects.NameOfStream(one)
+		if !is || name <= after {
+			continue
+		}
+		var page store.StreamPage
+		err := h.c.persist(ctx, "read stream", func() (err error) {
+			page, err = h.c.store.ReadStream(ctx, store.ReadStream{Run: id, Stream: one, Tail: 1})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if !yield(StreamInfo{ID: event.StreamID(l.Record.Chain, name), Name: name, First: page.First, Last: page.Last, Ended: page.Closed || page.Ended}, nil) {
+			return nil
+		}
+	}
+	return nil
+}
+
 // chunkOf returns a chunk as a store keeps it.
 func chunkOf(stored *store.Chunk) (Chunk[json.RawMessage], error) {
 	c, err := effects.DecodeChunk(stored.Body)

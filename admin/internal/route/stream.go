@@ -12,7 +12,7 @@ import (
 )
 
 // streams are the routes of what comes bit by bit.
-var streams = []*Route{Follow, Stream, FollowStream, Live}
+var streams = []*Route{Follow, Streams, Stream, FollowStream, Live}
 
 // The routes that answer with server-sent events, and that of the pages of a stream.
 var (
@@ -25,6 +25,11 @@ var (
 			{Name: "entity", About: "events about the entity of this id", Type: "string"},
 		}, paceParams...),
 		Out: reflect.TypeFor[admin.Event](), Status: http.StatusOK, Holds: true, Stream: true,
+	}
+	Streams = &Route{
+		Name: "listStreams", About: "A page of the streams that a run writes, by name, each as it stands.", Method: http.MethodGet, Path: "runs/{id}/streams", Role: admin.RoleViewer,
+		Query: []Param{{Name: "after", About: "those whose names come after this one", Type: "string"}, limitParam},
+		Out:   reflect.TypeFor[admin.StreamList](), Status: http.StatusOK,
 	}
 	Stream = &Route{
 		Name: "readStream", About: "A page of a stream that a run writes.", Method: http.MethodGet, Path: "runs/{id}/streams/{name}", Role: admin.RolePayloads,
@@ -97,6 +102,19 @@ func EventQuery(f admin.EventFilter) url.Values {
 // ReadEventFilter reads what EventQuery writes.
 func ReadEventFilter(q *Query) admin.EventFilter {
 	return admin.EventFilter{From: q.Seq("from"), Types: q.values["type"], Name: q.Text("name"), Key: q.Text("key"), Entity: q.Text("entity")}
+}
+
+// StreamQuery writes a filter of streams.
+func StreamQuery(f admin.StreamFilter) url.Values {
+	w := written{}
+	w.text("after", f.After)
+	w.number("limit", f.Limit)
+	return url.Values(w)
+}
+
+// ReadStreamFilter reads what StreamQuery writes.
+func ReadStreamFilter(q *Query) admin.StreamFilter {
+	return admin.StreamFilter{After: q.Text("after"), Limit: q.Number("limit")}
 }
 
 // PageQuery writes where a page of events or chunks begins, and how many it has at most.

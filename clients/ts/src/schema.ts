@@ -615,6 +615,19 @@ export interface Started {
   run: string;
 }
 
+export interface StreamList {
+  next?: string;
+  streams: StreamState[];
+}
+
+export interface StreamState {
+  ended: boolean;
+  first: number;
+  id: string;
+  last: number;
+  name: string;
+}
+
 export interface Tree {
   partial: boolean;
   runs: Branch[];
@@ -837,6 +850,13 @@ export interface ListSchedulesQuery {
   limit?: number;
 }
 
+export interface ListStreamsQuery {
+  /** those whose names come after this one */
+  after?: string;
+  /** of a page; 100 if it is not given, at most 1,000 */
+  limit?: number;
+}
+
 export interface ListWorkersQuery {
   /** of the page before */
   cursor?: string;
@@ -941,6 +961,8 @@ export const routes = {
   listRuns: ["GET", "/v1/runs"],
   /** A page of schedules. */
   listSchedules: ["GET", "/v1/schedules"],
+  /** A page of the streams that a run writes, by name, each as it stands. */
+  listStreams: ["GET", "/v1/runs/{id}/streams"],
   /** A page of workers, by name. */
   listWorkers: ["GET", "/v1/workers"],
   /** Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together. */

@@ -44,16 +44,21 @@ func (c *command) show() *cobra.Command {
 			if damage != nil {
 				page.Events = readable(ctx, s, r.ID, from)
 			}
+			streams, err := shownStreams(ctx, s, r.ID)
+			if err != nil {
+				return err
+			}
 			if c.hidden() {
 				hide(&r, page.Events)
 			}
 			if c.jsonOut() {
 				return errors.Join(c.print(struct {
 					admin.Run
-					Log admin.EventPage `json:"log"`
-				}{r, page}), damage)
+					Log     admin.EventPage     `json:"log"`
+					Streams []admin.StreamState `json:"streams,omitempty"`
+				}{r, page, streams.Streams}), damage)
 			}
-			if err := c.head(&r); err != nil {
+			if err := c.head(&r, &streams); err != nil {
 				return err
 			}
 			fmt.Fprintln(c.Stdout)
@@ -92,6 +97,15 @@ func readable(ctx context.Context, s admin.Service, run string, from uint64) []a
 	return all
 }
 
+// shownStreams returns the first streams of a run: none if the store, or a server of an earlier release, cannot list them.
+func shownStreams(ctx context.Context, s admin.Service, ref string) (admin.StreamList, error) {
+	all, err := s.Streams(ctx, ref, admin.StreamFilter{})
+	if p := admin.ProblemOf(err); err != nil && (p.Code == admin.CodeUnsupported || p.Code == admin.CodeNotFound) {
+		return admin.StreamList{}, nil
+	}
+	return all, err
+}
+
 // hide takes out what steps and messages carry.
 func hide(r *admin.Run, events []admin.Event) {
 	r.Input, r.Result = nil, nil
@@ -101,7 +115,7 @@ func hide(r *admin.Run, events []admin.Event) {
 }
 
 // head prints what a run is.
-func (c *command) head(r *admin.Run) error {
+func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	t := newTable(c.Stdout, "run", r.ID)
 	line := func(name, value string) {
 		if value != "" {
@@ -138,6 +152,13 @@ func (c *command) head(r *admin.Run) error {
 	}
 	if r.Failure != nil {
 		failure(line, r.Failure, "failed")
+	}
+	for i := range streams.Streams {
+		one := &streams.Streams[i]
+		line("stream", fmt.Sprintf("%s: %d chunks, %s", one.Name, one.Last, streamState(one)))
+	}
+	if streams.Next != "" {
+		line("stream", "there are more: flowctl stream "+r.ID)
 	}
 	line("actions", strings.Join(r.Actions, " "))
 	return t.end()

@@ -14,13 +14,21 @@ func (c *command) stream() *cobra.Command {
 	var from uint64
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "stream RUN NAME", Short: "Print what a run has written to a stream, a chunk on each line", Args: cobra.ExactArgs(2), ValidArgsFunction: c.ids,
-		Example: "  flowctl stream id:answer-17 words --follow",
+		Use: "stream RUN [NAME]", Short: "Print what a run has written to a stream, a chunk on each line, or list its streams", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: c.streamArgs,
+		Long: "Stream prints what a run, and what it has continued as, has written to a stream. Without a name it lists the streams: FIRST is the\n" +
+			"first chunk that is kept, LAST the last one that was written; of an ended one no chunk follows.",
+		Example: "  flowctl stream id:answer-17\n  flowctl stream id:answer-17 words --follow",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && (follow || from != 0) {
+				return &admin.InputError{What: "follow which stream?", Fix: "name it: flowctl stream RUN lists those of a run"}
+			}
 			s, ctx, cancel, err := c.service(cmd.Context(), follow)
 			defer cancel()
 			if err != nil {
 				return err
+			}
+			if len(args) == 1 {
+				return c.listStreams(ctx, s, args[0])
 			}
 			if follow {
 				return c.followStream(ctx, s, args[0], args[1], from)
@@ -31,6 +39,62 @@ func (c *command) stream() *cobra.Command {
 	cmd.Flags().Uint64Var(&from, "from", 0, "the chunk to begin with; 0: the first that is kept")
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on as chunks come, until no more can")
 	return cmd
+}
+
+// streamArgs completes runs, then the names of the streams of the run.
+func (c *command) streamArgs(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return c.ids(cmd, args, to)
+	}
+	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		list, _ := s.Streams(ctx, args[0], admin.StreamFilter{})
+		for i := range list.Streams {
+			all = append(all, clean(list.Streams[i].Name))
+		}
+		return all
+	})
+}
+
+// listStreams prints all streams of a run.
+func (c *command) listStreams(ctx context.Context, s admin.Service, ref string) error {
+	all, err := streamsOf(ctx, s, ref)
+	if err != nil {
+		return err
+	}
+	if c.output == "json" {
+		return c.print(all)
+	}
+	printed, err := printEach(c, all.Streams, func(one *admin.StreamState) string { return one.Name })
+	if printed || err != nil || len(all.Streams) == 0 {
+		return err
+	}
+	t := newTable(c.Stdout, "STREAM", "FIRST", "LAST", "STATE", "ID")
+	for i := range all.Streams {
+		one := &all.Streams[i]
+		t.row(one.Name, fmt.Sprint(one.First), fmt.Sprint(one.Last), streamState(one), one.ID)
+	}
+	return t.end()
+}
+
+func streamState(one *admin.StreamState) string {
+	if one.Ended {
+		return "ended"
+	}
+	return "open"
+}
+
+// streamsOf returns all streams of a run.
+func streamsOf(ctx context.Context, s admin.Service, ref string) (all admin.StreamList, err error) {
+	for f := (admin.StreamFilter{Limit: 1000}); ; f.After = all.Next {
+		page, err := s.Streams(ctx, ref, f)
+		if err != nil {
+			return page, err
+		}
+		page.Streams = append(all.Streams, page.Streams...)
+		if all = page; all.Next == "" {
+			return all, nil
+		}
+	}
 }
 
 // readStream prints the chunks that are there.

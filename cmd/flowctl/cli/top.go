@@ -302,12 +302,16 @@ func (c *command) screenful(ctx context.Context, s admin.Service, ref string) ([
 	if err != nil {
 		return nil, err
 	}
+	streams, err := shownStreams(ctx, s, r.ID)
+	if err != nil {
+		return nil, err
+	}
 	if c.hidden() {
 		hide(&r, page.Events)
 	}
 	var b bytes.Buffer
 	on := &command{Config: Config{Stdout: &b, Stderr: io.Discard}, output: "table", hide: c.hide}
-	if err := on.head(&r); err != nil {
+	if err := on.head(&r, &streams); err != nil {
 		return nil, err
 	}
 	b.WriteByte('\n')

@@ -3,13 +3,20 @@ package effects
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // UserStream returns the name under which a store keeps a stream that the user has
 // named. Other things that are kept as streams have other prefixes.
-func UserStream(name string) string { return "s:" + name }
+func UserStream(name string) string { return userStreams + name }
+
+// userStreams begins the names of UserStream.
+const userStreams = "s:"
+
+// NameOfStream returns the name that the user has given a stream, from that under which a store keeps it; false: it is another thing.
+func NameOfStream(kept string) (string, bool) { return strings.CutPrefix(kept, userStreams) }
 
 // Chunk is a value in its stored form, and who has written it.
 type Chunk struct {

@@ -195,6 +195,17 @@ func TestFLOW8_ARunThatContinuesGoesOnWithTheStreams(t *testing.T) {
 		if len(runs) != 3 || !runs[run.ID()] {
 			t.Errorf("the chunks of steps are of the runs %v, want 3, the first among them", runs)
 		}
+		want := []workflow.StreamInfo{{ID: event.StreamID(run.ID(), flowtest.Tokens.Name()), Name: flowtest.Tokens.Name(), First: 1, Last: 7, Ended: true}}
+		for id := range runs {
+			var listed []workflow.StreamInfo
+			for s, err := range w.Client.Run(id).Streams(w.Ctx, "") {
+				flowtest.Order(t, err)
+				listed = append(listed, s)
+			}
+			if diff := cmp.Diff(want, listed); diff != "" {
+				t.Errorf("the streams of run %s of the chain (-want +got):\n%s", id, diff)
+			}
+		}
 	})
 }
 
