@@ -185,8 +185,8 @@ chromium:
 	fi
 
 .PHONY: ui
-ui: chromium ## test the web console in a browser, on every store (installs chromium where it is missing)
-	FLOWGEN_TEST_BROWSER=1 $(GO) test -count=1 -timeout 20m ./admin/console ./cmd/flowctl/uitest/...
+ui: chromium ## test the web console in a browser, on every store (installs chromium where it is missing); PICTURES=DIR draws all pages
+	FLOWGEN_TEST_BROWSER=1 FLOWGEN_TEST_PICTURES=$(abspath $(PICTURES)) $(GO) test -count=1 -timeout 20m ./admin/console ./cmd/flowctl/uitest/...
 
 .PHONY: pictures
 pictures: chromium ## draw the pictures of the README from runs of the tour

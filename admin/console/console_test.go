@@ -83,7 +83,7 @@ func (s *site) get(path string, want int) string {
 	if found := inline.FindString(text); found != "" {
 		s.Errorf("GET %s has %q, which the policy forbids", path, found)
 	}
-	return text
+	return strings.ReplaceAll(text, "<wbr>", "") // where lines may end
 }
 
 // inline is what the policy lets a browser refuse.
@@ -574,4 +574,27 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 	}
 	s.get("hooks/resume?token=nobody", 404)
 	s.get("hooks/resume", 400)
+}
+
+// A list says what has happened to its runs, and asks once for each group. A run that waits says for what.
+func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
+	s := newSite(t, console.Config{})
+	s.Ended("bad", "order-1")
+	s.Ended("bad", "order-2")
+	s.Blocked("order-3")
+	list := s.get("runs", 200)
+	for text, want := range map[string]int{">admintest.label: the carrier is closed</a>": 2, ">log: step_created admintest.label, code: the same with other data</a>": 1} {
+		if got := strings.Count(list, text); got != want {
+			t.Errorf("%q is there %d times, want %d\n%s", text, got, want, mainOf(list))
+		}
+	}
+	for what, want := range map[string]string{"wait": "Waits for a message of verdict", "hook": "a message of visitors/β", "family": "Waits for a run of admintest.order"} {
+		run := s.Start(what, "")
+		s.Until(run, "waiting")
+		has(t, s.get("runs/"+run, 200), want, "data-took")
+	}
+	run := s.Ended("bad", "order-4")
+	if page := s.get("runs/"+run+"/events", 200); strings.Count(page, `<td class="w mono">order/admintest.label#1</td>`) != 3 {
+		t.Errorf("the events of a step do not all say so\n%s", mainOf(page))
+	}
 }

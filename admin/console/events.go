@@ -31,6 +31,7 @@ type eventRow struct {
 	Detail string
 	Bad    bool
 	Link   string
+	ref    uint64 // number of the event that has begun what it is about
 }
 
 func eventsTab(q *request, v *runView) (any, error) {
@@ -42,7 +43,7 @@ func eventsTab(q *request, v *runView) (any, error) {
 	var before time.Time
 	err := events(q.ctx(), q.service, v.ID, from, min(from+eventsPerPage-1, v.Events), func(e *admin.Event) {
 		r := eventRow{
-			Seq: e.Seq, Time: e.Time, Type: e.Type, What: visible(cut(120, firstOf(e.Key, e.Name))), Detail: detail(q.now, e), Bad: e.Failure != nil,
+			Seq: e.Seq, Time: e.Time, Type: e.Type, What: visible(cut(120, firstOf(e.Key, e.Name))), Detail: detail(q.now, e), Bad: e.Failure != nil, ref: e.Ref,
 			Link: link(q.h.cfg.Prefix, "runs", v.ID, "event", strconv.FormatUint(e.Seq, 10)),
 		}
 		if !before.IsZero() {
@@ -52,6 +53,14 @@ func eventsTab(q *request, v *runView) (any, error) {
 		page.Rows = append(page.Rows, r)
 	})
 	page.Err = admin.ProblemOf(err)
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { // what an event is about stands in an earlier one
+		for i := range page.Rows {
+			r := &page.Rows[i]
+			if o := s.operation(r.ref); o != nil && r.What == "" {
+				r.What = visible(cut(120, firstOf(o.key, o.name)))
+			}
+		}
+	})
 	at := func(from uint64) string {
 		return link(q.h.cfg.Prefix, "runs", v.ID, "events") + "?from=" + strconv.FormatUint(from, 10)
 	}

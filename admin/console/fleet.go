@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/flowgen/flowgen/admin"
@@ -24,6 +25,26 @@ func workersPage(q *request) (*view, error) {
 	}
 	l := &fleetPage{Workers: page.Workers, Next: nextPage(q, page.Cursor), Command: q.h.command("workers")}
 	return &view{name: "workers", Title: "Workers", Nav: "workers", Live: true, Data: l}, nil
+}
+
+// servedQueue has the workflows of a queue that a worker serves.
+type servedQueue struct {
+	Queue     string
+	Workflows []string
+}
+
+// byQueue returns what a worker serves, queue by queue.
+func byQueue(served []admin.Served) []servedQueue {
+	var all []servedQueue
+	for _, s := range served {
+		i := slices.IndexFunc(all, func(q servedQueue) bool { return q.Queue == s.Queue })
+		if i < 0 {
+			i = len(all)
+			all = append(all, servedQueue{Queue: s.Queue})
+		}
+		all[i].Workflows = append(all[i].Workflows, s.Workflow)
+	}
+	return all
 }
 
 func queuesPage(q *request) (*view, error) {

@@ -93,6 +93,14 @@ func TestOPS2_LimitsAreShownAndConfigured(t *testing.T) {
 	s.get(at+"/explode", 404)
 }
 
+// What a worker serves is said queue by queue, and what is the matter with a queue beside it.
+func TestOPS2_WorkersAndQueuesSayWhoServesWhat(t *testing.T) {
+	s := newSite(t, console.Config{})
+	s.Blocked("order-1")
+	has(t, s.get("workers", 200), "<b>default</b>", "admintest.order, admintest.parent", "running")
+	has(t, s.get("queues", 200), "start a worker that registers admintest.changed", `<td class="n w warn">1</td>`, `<td class="n w dim">0</td>`)
+}
+
 // order is an input with all that a form has fields for.
 type order struct {
 	Customer string     `json:"customer"`

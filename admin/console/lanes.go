@@ -36,6 +36,9 @@ func newLanes() lanes {
 	return lanes{root: &node{}, byAt: map[string]*node{}}
 }
 
+// graphLane is the label of the lane of a graph, whose kids are its nodes.
+const graphLane = "graph"
+
 // top returns the lane that is drawn first: that of the function of the workflow, or of the run if it has begun other things, too.
 func (l *lanes) top() *node {
 	if kids := l.root.kids; len(kids) == 1 && kids[0].op == nil {
@@ -86,6 +89,9 @@ func (l *lanes) lane(at string) *node {
 		above = l.lane(at[:i+1] + fan)
 		above.fan = true
 		n.label, n.sub = fan, "."+branch
+		if above.label == graphLane { // its nodes have names
+			n.label, n.sub = branch, ""
+		}
 	} else if label, sub, ok := strings.Cut(part, "#"); ok {
 		n.label, n.sub = label, "#"+sub
 	} else {

@@ -85,9 +85,12 @@ func TestOPS2_LanesAreDrawnAsTheKeysSay(t *testing.T) {
 	for range 13 {
 		begin(fmt.Sprintf("fulfil/poll#%d", s.events), "poll")
 	}
+	begin("fulfil/graph#1.pay/charge#1", "charge")
+	begin("fulfil/graph#1.post/ship#1", "ship")
+	begin("fulfil/graph#1.post/ship#2", "ship")
 	s.add(&admin.Event{Type: "step_failed", Seq: s.events + 1, Ref: first, Time: time.UnixMilli(99)})
 	s.add(&admin.Event{Type: "step_completed", Seq: s.events + 1, Ref: first + 4, Time: time.UnixMilli(100)})
-	want := strings.Split(`fulfil "" at /fulfil: 19 operations, 17 go on, 1 failed, from 2 at 2 to 100
+	want := strings.Split(`fulfil "" at /fulfil: 22 operations, 20 go on, 1 failed, from 2 at 2 to 100
   charge "" at /fulfil/charge#1: 1 operations, 1 go on, 0 failed, from 2 at 2 to 2
   pack "go#1" at /fulfil/go#1/pack#1: 1 operations, 1 go on, 0 failed, from 3 at 3 to 3
   go "#2" at /fulfil/go#2: 2 operations, 1 go on, 1 failed, from 4 at 4 to 99
@@ -96,7 +99,12 @@ func TestOPS2_LanesAreDrawnAsTheKeysSay(t *testing.T) {
   map "#1" at /fulfil/map#1: 2 operations, 2 go on, 0 failed, from 6 at 6 to 7
     price "map#1.1" at /fulfil/map#1.1/price#1: 1 operations, 1 go on, 0 failed, from 6 at 6 to 6
     price "map#1.2" at /fulfil/map#1.2/price#1: 1 operations, 1 go on, 0 failed, from 7 at 7 to 7
-  poll "" at /fulfil/poll#7*: 13 operations, 12 go on, 0 failed, from 8 at 8 to 100`, "\n")
+  poll "" at /fulfil/poll#7*: 13 operations, 12 go on, 0 failed, from 8 at 8 to 100
+  graph "#1" at /fulfil/graph#1: 3 operations, 3 go on, 0 failed, from 21 at 21 to 23
+    charge "pay" at /fulfil/graph#1.pay/charge#1: 1 operations, 1 go on, 0 failed, from 21 at 21 to 21
+    post "" at /fulfil/graph#1.post: 2 operations, 2 go on, 0 failed, from 22 at 22 to 23
+      ship "" at /fulfil/graph#1.post/ship#1: 1 operations, 1 go on, 0 failed, from 22 at 22 to 22
+      ship "#2" at /fulfil/graph#1.post/ship#2: 1 operations, 1 go on, 0 failed, from 23 at 23 to 23`, "\n")
 	var got []string
 	for _, row := range rowsOf(s.lanes.top(), 0) {
 		if !strings.HasPrefix(row, "    poll") {

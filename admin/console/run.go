@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,8 +38,13 @@ type why struct {
 	Group   string
 	Retries []admin.Retry
 	Sides   *sides
-	Checks  bool // the page of checks may say more
+	Checks  bool      // the page of checks may say more
+	Since   time.Time // how long it does so; zero: it is not said
+	now     time.Time
 }
+
+// For returns how long it does so.
+func (w *why) For() time.Duration { return w.now.Sub(w.Since) }
 
 // sides are the operation in the log of a blocked run, and the one that the code asks for instead.
 type sides struct {
@@ -106,7 +112,7 @@ func contains(all []string, one string) bool {
 }
 
 // whyOf says why a run does not go on, or how it has ended other than well; nil: there is nothing to say.
-func whyOf(now time.Time, r *admin.Run) *why {
+func whyOf(r *admin.Run) *why {
 	w := &why{Kind: r.Status, Group: r.Group, Failure: r.Failure, Retries: r.Retries}
 	switch {
 	case r.Damaged != "":
@@ -142,11 +148,9 @@ func whyOf(now time.Time, r *admin.Run) *why {
 	case r.Status == "held":
 		w.Title = "On hold: it was started so that somebody releases it"
 		w.Frees = "Release lets it begin."
-	case r.Status == "waiting" && len(r.Waits) > 0:
+	case (r.Status == "waiting" || r.Status == "sleeping") && len(r.Waits) > 0:
 		w.Title = "Waits for " + strings.Join(r.Waits, ", ")
-		if !r.WaitsSince.IsZero() {
-			w.Text = "Since " + ago(now, r.WaitsSince) + "."
-		}
+		w.Since = r.WaitsSince
 	default:
 		return nil
 	}
@@ -155,7 +159,13 @@ func whyOf(now time.Time, r *admin.Run) *why {
 
 // why says why a run does not go on, with where its log and its code differ.
 func (q *request) why(r *admin.Run) *why {
-	w := whyOf(q.now, r)
+	if len(r.Waits) == 0 && (r.Status == "waiting" || r.Status == "sleeping") {
+		r.Waits, r.WaitsSince = q.waits(r)
+	}
+	w := whyOf(r)
+	if w != nil {
+		w.now = q.now
+	}
 	if r.Damaged != "" {
 		w.Checks = q.who.Role.Allows(admin.RoleOperator) && q.who.Owner == ""
 	}
@@ -167,6 +177,48 @@ func (q *request) why(r *admin.Run) *why {
 		w.Text = advice[strings.LastIndexByte(advice, '\n')+1:]
 	}
 	return w
+}
+
+// maxWaits bounds how many of what a run waits for are named.
+const maxWaits = 4
+
+// waits returns what a run waits for, as its log has it, and since when.
+func (q *request) waits(r *admin.Run) (all []string, since time.Time) {
+	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) {
+		left := s.lanes.root.open
+		for _, o := range slices.Backward(s.ops) {
+			if left == 0 {
+				break
+			}
+			if o.state != stateOpen && o.state != stateRetrying {
+				continue
+			}
+			if left--; len(all) < maxWaits {
+				all = append(all, o.waitedFor(q.now))
+			}
+			since = time.UnixMilli(o.begin).UTC()
+		}
+		if more := s.lanes.root.open - len(all); more > 0 {
+			all = append(all, number(more)+" more")
+		}
+	})
+	return all, since
+}
+
+// waitedFor says what a run waits for that waits for an operation.
+func (o *operation) waitedFor(now time.Time) string {
+	name := cut(60, firstOf(o.name, o.lane.label))
+	switch {
+	case o.kind == "child":
+		return "a run of " + name
+	case o.kind == "wait" && o.name != "":
+		return "a message of " + name
+	case o.kind == "wait" && o.note.due != 0:
+		return name + ", due " + ago(now, time.UnixMilli(o.note.due))
+	case o.kind == "hook", o.kind == "step", o.kind == "ask":
+		return o.kind + " " + name
+	}
+	return name
 }
 
 // seqOf reads the number of an event; 0: it is none.

@@ -22,6 +22,7 @@ type runList struct {
 	Total   int
 	Exact   bool
 	Rows    []admin.Run
+	Said    map[string]string // what has happened to them, by group
 	Partial bool
 	Looked  int
 	Older   string // the address of the next page; empty: there is none
@@ -102,6 +103,7 @@ func (l *runList) read(q *request, f admin.Filter) error {
 		return err
 	}
 	l.Rows, l.Partial, l.Looked = page.Runs, page.Partial, page.Looked
+	l.Said = q.said(page.Runs)
 	if page.Cursor != "" {
 		l.Older = q.h.cfg.Prefix + "runs?" + url.Values{"q": {l.Line}, "cursor": {page.Cursor}}.Encode()
 	}

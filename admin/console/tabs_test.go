@@ -25,6 +25,12 @@ import (
 type asked struct {
 	admin.Service
 	questions atomic.Int64
+	groups    atomic.Int64
+}
+
+func (a *asked) Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error) {
+	a.groups.Add(1)
+	return a.Service.Failures(ctx, f)
 }
 
 func (a *asked) Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error) {
@@ -207,5 +213,29 @@ func TestOPS2_WhatIsCommittedIsShownAtOnce(t *testing.T) {
 	t.Logf("from the message's commit to the page with it: median %v, p95 %v", median, p95)
 	if median > 1500*time.Millisecond { // also on a machine with much else to do
 		t.Errorf("half of what is committed is shown after %v or later, want it long before the page is drawn anyhow, every 3 s", median)
+	}
+}
+
+// What has happened to the runs of a list is asked once for each group, however often the list is drawn, and by nobody else's right.
+func TestOPS2_AListAsksOnceForEachGroup(t *testing.T) {
+	s := newTabs(t)
+	for i := range 3 {
+		s.Ended("bad", fmt.Sprint("order-", i))
+	}
+	draw := func(h http.Handler) string {
+		r := httptest.NewRequest(http.MethodGet, "/runs", nil)
+		r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, r)
+		return answer.Body.String()
+	}
+	h := console.New(s.asked, console.Config{})
+	for range 3 {
+		if got := strings.Count(draw(h), ">admintest.label: the carrier is closed</a>"); got != 3 {
+			t.Errorf("%d runs say what has happened, want 3", got)
+		}
+	}
+	if got := s.asked.groups.Load(); got != 1 {
+		t.Errorf("the group was asked for %d times, want 1", got)
 	}
 }

@@ -43,6 +43,8 @@ func (t *templates) functions() template.FuncMap {
 		"act":          func(name, run string) string { return t.h.cfg.Prefix + "act/" + name + "?run=" + queryEscape(run) },
 		"query":        queryEscape,
 		"severity":     func(s string) string { return severities[s] },
+		"served":       byQueue,
+		"parts":        partsOf,
 		"target":       func(e admin.JournalEntry) string { return targetOf(t.h.cfg.Prefix, &e) },
 		"sorted":       func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 	}
@@ -82,6 +84,22 @@ func cut(n int, s string) string {
 		return visible(s)
 	}
 	return visible(string([]rune(s)[:n-1])) + "…"
+}
+
+// unbroken is how many characters of a name stand on one line, however narrow it is.
+const unbroken = 18
+
+// partsOf returns a name as parts after which a line may end: after its dots, and in what is long without any.
+func partsOf(name string) []string {
+	var all []string
+	for part := range strings.SplitAfterSeq(name, ".") {
+		runes := []rune(part)
+		for ; len(runes) > unbroken; runes = runes[unbroken:] {
+			all = append(all, string(runes[:unbroken]))
+		}
+		all = append(all, string(runes))
+	}
+	return all
 }
 
 // number writes a number with a comma before each three digits.

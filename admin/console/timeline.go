@@ -17,6 +17,7 @@ const (
 	maxBars         = 400
 	maxAttempts     = 8  // of a row: those between are drawn as one
 	fanned          = 6  // so many branches of one operation are drawn one by one
+	nodesFanned     = 40 // so many nodes of a graph are, which are not alike
 	cells           = 40 // of the density of many operations
 )
 
@@ -47,7 +48,10 @@ type choice struct {
 }
 
 // tick is a line of the scale.
-type tick struct{ X, Text string }
+type tick struct {
+	X, Text string
+	Second  bool // it is left out where there is little room
+}
 
 // row is one line of the timeline.
 type row struct {
@@ -235,7 +239,7 @@ func ticks(w *window) []tick {
 		if x > 94 {
 			break // its text would stand outside
 		}
-		all = append(all, tick{percent(x), "+" + took(time.Duration(at)*time.Millisecond)})
+		all = append(all, tick{percent(x), "+" + took(time.Duration(at)*time.Millisecond), len(all)%2 == 1})
 	}
 	return all
 }
@@ -290,7 +294,7 @@ func (p *painter) walk(n *node, depth int) {
 		return
 	}
 	kids := n.settled()
-	many := n.fan && len(kids) > fanned
+	many := n.fan && (len(kids) > nodesFanned || len(kids) > fanned && n.label != graphLane)
 	p.line(line{n, depth, many})
 	if many && !p.open[n.path] {
 		return

@@ -2,12 +2,16 @@ package uitest_test
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -86,6 +90,30 @@ func (s *site) draws(page string) {
 	if heads == 0 || unnamed != 0 || nodes > 1500 || wide > 0 {
 		s.Errorf("%s has %d headings, %d controls without a name, %d nodes, and is %d pixels too wide", page, heads, unnamed, nodes, wide)
 	}
+	if dir := os.Getenv(picturesVariable); dir != "" {
+		s.pictures(dir, page)
+	}
+}
+
+// picturesVariable names a folder for pictures of all pages, for people to look at: make ui PICTURES=DIR sets it.
+const picturesVariable = "FLOWGEN_TEST_PICTURES"
+
+// pictures draws a page on phones, tablets and desks, in both themes.
+func (s *site) pictures(dir, page string) {
+	s.Helper()
+	name := regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(strings.TrimPrefix(s.Name(), "TestOPS2_")+" "+page, "-")
+	for _, width := range []int64{360, 768, 1280} {
+		for _, theme := range []string{"light", "dark"} {
+			png, err := s.Picture(s.url+page, width, 800, theme, true)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d.%s.png", name, width, theme)), png, 0o644)
+			}
+			if err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+	s.run(page, chromedp.EmulateViewport(1280, 800), emulation.SetEmulatedMedia().WithFeatures(nil))
 }
 
 // Each page of each state draws on each store, and the browser complains about none.
