@@ -157,7 +157,7 @@ func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary
 	if err != nil {
 		return fmt.Errorf("write the test that replays: %w", err)
 	}
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", program, b.pattern)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay="+overlay, "-o", program, b.pattern)
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the test that replays: %w\n%s", err, bytes.TrimSpace(out))

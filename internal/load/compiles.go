@@ -3,14 +3,28 @@ package load
 import (
 	"context"
 	"fmt"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
 
 // Compiles type-checks text as the only file of a package, at path in the module of p, and
 // returns the first thing that the compiler would say.
+//
+// With an overlay go/packages trusts no export data, and reads all that is imported from source, the standard library
+// too: a second for each client. So what the text imports is read from export data first; only if that does
+// not do, or says that something is wrong, all is read.
 func Compiles(ctx context.Context, p *Package, path string, text []byte) error {
+	if compilesAlone(ctx, p, path, text) {
+		return nil
+	}
 	loaded, err := packages.Load(&packages.Config{
 		Mode:    packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
 		Context: ctx, Dir: p.Dir, Overlay: map[string][]byte{path: text},
@@ -24,4 +38,49 @@ func Compiles(ctx context.Context, p *Package, path string, text []byte) error {
 		}
 	}
 	return nil
+}
+
+// compilesAlone reports whether text compiles with the export data of what it imports. It does not know of a text that
+// imports the module that it is part of: that could import what imports the text.
+func compilesAlone(ctx context.Context, p *Package, path string, text []byte) bool {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return false
+	}
+	var imports []string
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || imported == p.module || strings.HasPrefix(imported, p.module+"/") {
+			return false
+		}
+		imports = append(imports, imported)
+	}
+	known := map[string]*types.Package{}
+	if len(imports) > 0 {
+		loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile, Context: ctx, Dir: p.Dir}, imports...)
+		if err != nil {
+			return false
+		}
+		for _, pkg := range loaded {
+			if len(pkg.Errors) > 0 || pkg.Types == nil {
+				return false
+			}
+			known[pkg.PkgPath] = pkg.Types
+		}
+	}
+	cfg := types.Config{Importer: importer(known), GoVersion: p.goVersion, Sizes: types.SizesFor("gc", build.Default.GOARCH)}
+	_, err = cfg.Check(path, fset, []*ast.File{file}, nil)
+	return err == nil
+}
+
+// importer are the packages that a text imports.
+type importer map[string]*types.Package
+
+// Import is part of types.Importer.
+func (all importer) Import(path string) (*types.Package, error) {
+	if p := all[path]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("package %s is not loaded", path)
 }

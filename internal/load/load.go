@@ -48,6 +48,7 @@ type Package struct {
 	Err error
 
 	module     string // its path; empty: there are no modules
+	goVersion  string // the language of its module, as types.Config takes it
 	errors     []packages.Error
 	typeErrors []types.Error
 	imports    map[string]*packages.Package
@@ -117,6 +118,9 @@ func newPackage(p *packages.Package, read *reader) *Package {
 	}
 	if p.Module != nil {
 		pkg.module, pkg.Root = p.Module.Path, p.Module.Dir
+		if p.Module.GoVersion != "" {
+			pkg.goVersion = "go" + p.Module.GoVersion
+		}
 	}
 	compiled := make(map[string]bool)
 	for _, syntax := range p.Syntax {

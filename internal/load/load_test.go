@@ -1,12 +1,14 @@
 package load_test
 
 import (
+	"fmt"
 	"go/types"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -121,5 +123,37 @@ func TestLoad_TellsWhyAFileIsNotCompiled(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("reasons (-want +got):\n%s", d)
+	}
+}
+
+// A text is judged the same whether export data does for it or all has to be read from source.
+func TestGEN5_CompilesSaysWhatTheCompilerWould(t *testing.T) {
+	dir := usermodule.New(t, map[string]string{
+		"orders/orders.go": "package orders\n\nimport \"github.com/flowgen/flowgen/runtime/workflow\"\n\n//flow:workflow\nfunc fulfil(ctx workflow.Context, id string) error { return nil }\n",
+		"kinds/kinds.go":   "package kinds\n\n// Kind is one.\ntype Kind string\n",
+		"cycle/cycle.go":   "package cycle\n\nimport _ \"example.com/user/orders/client\"\n",
+	})
+	set, err := load.Load(t.Context(), dir, []string{"./orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ text, want string }{
+		"nothing imported":             {"var A = 1", ""},
+		"the standard library":         {"import \"time\"\n\nvar A time.Duration = time.Second", ""},
+		"a dependency":                 {"import \"github.com/flowgen/flowgen/runtime/workflow\"\n\nvar A workflow.RunID", ""},
+		"its own module":               {"import \"example.com/user/kinds\"\n\nvar A kinds.Kind = \"a\"", ""},
+		"something undefined":          {"import \"time\"\n\nvar A = time.Secnd", "undefined: time.Secnd"},
+		"another type":                 {"var A int = \"a\"", "cannot use \"a\""},
+		"an import that is unused":     {"import \"time\"", "imported and not used"},
+		"an import of nothing":         {"import \"example.com/nobody\"\n\nvar _ = nobody.A", "example.com/nobody"},
+		"an import of what imports it": {"import _ \"example.com/user/cycle\"", "import cycle"},
+		"no Go":                        {"var var", "expected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := load.Compiles(t.Context(), set.Packages[0], filepath.Join(dir, "orders", "client", "client.go"), []byte("package client\n\n"+tt.text+"\n"))
+			if got := fmt.Sprint(err); tt.want == "" && err != nil || tt.want != "" && !strings.Contains(got, tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
 	}
 }
