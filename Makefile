@@ -29,12 +29,17 @@ help: ## list the targets
 
 # These are watched for races: what has goroutines of its own, which share memory. Programs that are started and killed, what
 # one goroutine does, and all that only calls these are not: they are three times faster so, and need not be compiled twice.
-# Of the stores, those tests are that do several things at once; make soak watches all of them.
-WATCHED := ./memstore ./runtime/worker/... ./runtime/workflow ./runtime/promises/... ./runtime/internal/... ./runtime/step/... ./runtime/limit \
-	./runtime/store/notify ./runtime/store/paging ./admin ./admin/admintest ./admin/api ./admin/console ./admin/hooks ./admin/httpauth ./admin/internal/... ./admin/jwtauth
+# Of the stores, those tests are that do several things at once. make soak watches all of these, and the promises that are not here:
+# they run workflows on the same worker as those that are.
+WATCHED := ./memstore ./runtime/worker/... ./runtime/workflow ./runtime/promises/flows ./runtime/promises/limits ./runtime/promises/runs ./runtime/promises/streams \
+	./runtime/internal/activity ./runtime/internal/handover ./runtime/internal/outage ./runtime/internal/permits ./runtime/internal/replay ./runtime/store/notify \
+	./admin ./admin/admintest ./admin/api ./admin/console ./admin/hooks ./admin/internal/rate ./admin/jwtauth
 STORES := ./sqlitestore ./redisstore
 AT_A_TIME := Concurrent|Together|AtOnce|Wait|Watch|Await|Close|Cancel|Beside
 STORE_RACES := ^Test(Conformance|Store_KeepsTheContract)$$/^(1.partitions|.*($(AT_A_TIME)).*)$$/($(AT_A_TIME))|^Test(Queue|Wait|Watch|Await|Close|Cancel|Create_Canceled|Open_Many|RUN15|Fleet|Heartbeat|Group|REC2|REC5|STORE3_KilledConnections|STORE4_AStoreUses)
+
+# Test binaries, and the programs that tests build, are not for debuggers: without DWARF they are linked in half the time.
+plain race: export GOFLAGS := $(shell $(GO) env GOFLAGS) -ldflags=-w
 
 .PHONY: test
 test: format vet generated plain race ## everything that must hold before a commit, in under 10 minutes
@@ -204,6 +209,7 @@ soak: compiler ## the long versions of the tests that chance and sizes bound: CH
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./redisstore -layouts -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep -kills=20
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/internal/... ./runtime/limit ./runtime/store/paging ./admin/...
 	$(GO) test -count=1 -run TestPlan ./runtime/workflow -plan.asks=200
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -attack.seeds=$(SEEDS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker ./runtime/promises/... -near

@@ -29,9 +29,9 @@ func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
 			[]string{"-store", sqlite, "-workload", "long", "-steps", "3000"},
 			map[string]float64{"allocs_per_step": 49, "alloc_bytes_per_step": 6000, "commits_per_step": 1.05},
 		},
-		"runs that are waited for on SQLite": {
+		"runs that are waited for on SQLite": { // 149 on a machine that does nothing else, up to 159 on a busy one: what goes by time counts more
 			[]string{"-store", sqlite, "-workload", "latency", "-runs", "1000"},
-			map[string]float64{"allocs_per_step": 156, "commits_per_step": 1},
+			map[string]float64{"allocs_per_step": 165, "commits_per_step": 1},
 		},
 		"short runs on Redis": {
 			[]string{"-store", "redis", "-workload", "chain", "-runs", "3000"},
