@@ -69,6 +69,7 @@ type Service interface {
 	Limiting
 	Bulking
 	Checking
+	Exporting
 }
 
 // Scheduling is the part of a [Service] that is about schedules. A store that cannot be searched has no list of them.

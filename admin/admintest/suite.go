@@ -63,6 +63,8 @@ var behaviors = []struct {
 	{"ReadsTheJournal", journals},
 	{"KeepsReasonsInTheJournal", journalsReasons},
 	{"ChecksAndRepairsTheStore", checks},
+	{"ExportsRuns", exports},
+	{"RefusesExportsThatMakeNoSense", refusesExports},
 	{"NamesRunsByHostileWorkflowIDs", hostileNames},
 	{"AnswersBadInputAsTheStoreDoes", badInput},
 	{"EndsWithItsContext", endsWithContext},

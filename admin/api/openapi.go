@@ -101,9 +101,11 @@ func (s *schemas) operation(r *route.Route) object {
 }
 
 func (s *schemas) responses(r *route.Route) object {
-	out := s.of(r.Out)
-	content := object{"application/json": object{"schema": out}}
 	about := "It has worked."
+	content := object{r.Kind: object{"schema": object{"type": "string"}}}
+	if r.Out != nil {
+		content = object{"application/json": object{"schema": s.of(r.Out)}}
+	}
 	if r.Stream {
 		content = object{"text/event-stream": object{"schema": object{"type": "string"}}}
 		about = "Server-sent events: event (its data is of the schema " + r.Out.Name() + ", its id the number), lag if it cannot go on after Last-Event-ID (its data is a Lag: it goes on with next), " +

@@ -215,6 +215,7 @@ var operations = map[*route.Route]func(*request) error{
 	route.Examine: whole(admin.Service.Examine),
 	route.Check:   whole(admin.Service.Check),
 	route.Repair:  whole(admin.Service.Repair),
+	route.Export:  export,
 	route.Bulks:   list(route.ReadBulkFilter, admin.Service.Bulks),
 	route.Bulk: func(q *request) error {
 		got, err := q.service.Bulk(q.ctx(), q.path("id"))

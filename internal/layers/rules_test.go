@@ -87,7 +87,7 @@ var rules = []rule{
 	{packages: "admin/internal/rate", module: none, external: none, required: true},
 	{packages: "admin/internal/loopback", module: none, external: none, required: true},
 	{packages: "admin/internal/route", module: []string{"admin"}, external: none, required: true},
-	{packages: "admin", module: below("worker"), external: none, required: true},
+	{packages: "admin", module: append(below("worker"), "runtime/store/archive"), external: none, required: true},
 	{packages: "cmd/flowctl/cli/internal/quiet", module: none, required: true},
 	{packages: "cmd/flowctl/cli", module: []string{"cmd/flowctl/cli/internal/quiet", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/jwtauth", "admin/remote", "runtime/event", "runtime/store", "runtime/store/archive", "runtime/store/fsck", "runtime/worker", "runtime/workflow"}, required: true},
 	{packages: "cmd/flowctl/conform", helper: true},

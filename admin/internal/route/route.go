@@ -25,7 +25,8 @@ type Route struct {
 	Query  []Param
 	Verbs  func() []string // what {action} in the path may be; nil: the path has none
 	In     reflect.Type    // of the JSON that it takes; nil: none
-	Out    reflect.Type    // of the JSON that it answers
+	Out    reflect.Type    // of the JSON that it answers; nil: it answers no JSON
+	Kind   string          // the media type of what it answers instead
 	Status int             // when it has worked
 	Other  int             // when it has worked and nothing was made; 0: none
 
@@ -147,7 +148,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, []*Route{Journal}, bulks, checks)
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, []*Route{Journal}, bulks, checks, []*Route{Export})
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

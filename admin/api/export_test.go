@@ -1,0 +1,94 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/admin/remote"
+)
+
+// torn is a service whose exports end after a number of bytes, for the store is away.
+type torn struct {
+	admin.Service
+	after int
+}
+
+func (s torn) Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error) {
+	var whole bytes.Buffer
+	if _, err := s.Service.Export(ctx, r, &whole); err != nil {
+		return admin.ExportCount{}, err
+	}
+	if s.after > 0 {
+		if _, err := w.Write(whole.Bytes()[:min(s.after, whole.Len())]); err != nil {
+			return admin.ExportCount{}, err
+		}
+	}
+	return admin.ExportCount{}, errors.New("the store is gone")
+}
+
+// client returns the service of a handler over a real connection.
+func client(t *testing.T, h http.Handler) *remote.Service {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	s, err := remote.New(server.URL, remote.Config{Client: server.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestOPS1_AnExportThatIsCutOffIsNoticed(t *testing.T) {
+	s := serve(t, api.Config{})
+	input := admin.Payload(`"` + strings.Repeat("x", 64<<10) + `"`) // more than a connection keeps back
+	large, err := s.direct.Start(t.Context(), admin.Start{Workflow: "api.nobody", Input: input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := admin.ExportRequest{Runs: []string{large.Run}}
+	var whole bytes.Buffer
+	n, err := client(t, api.New(s.direct, api.Config{})).Export(t.Context(), request, &whole)
+	if err != nil || n.Runs != 1 {
+		t.Fatalf("the whole export: %+v, %v", n, err)
+	}
+	for _, after := range []int{1, whole.Len() / 2, whole.Len() - 1} { // by the server, which cannot answer with a problem any more
+		var part bytes.Buffer
+		_, err := client(t, api.New(torn{s.direct, after}, api.Config{})).Export(t.Context(), request, &part)
+		if sent := after > 8<<10; err == nil || errors.Is(err, io.ErrUnexpectedEOF) != sent || (part.Len() > 0) != sent || part.Len() > after {
+			t.Errorf("cut off after %d bytes: got %v and %d bytes, want an unexpected end", after, err, part.Len())
+		}
+	}
+	_, err = client(t, api.New(torn{s.direct, 0}, api.Config{})).Export(t.Context(), request, io.Discard)
+	if p := admin.ProblemOf(err); p == nil || p.Status != http.StatusServiceUnavailable && p.Status != http.StatusInternalServerError || !strings.Contains(p.Detail, "the store is gone") {
+		t.Errorf("before the first byte: got %+v", p)
+	}
+	for _, after := range []int{0, 1, whole.Len() / 2, whole.Len() - 1} { // by a proxy, which ends the answer as if it were whole
+		proxy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(whole.Bytes()[:after]) })
+		_, err := client(t, proxy).Export(t.Context(), request, io.Discard)
+		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeFailed || !strings.Contains(p.Detail, "cut off or damaged") {
+			t.Errorf("a proxy that ends it after %d bytes: got %v", after, err)
+		}
+	}
+	changed := bytes.Replace(whole.Bytes(), []byte(`"frame"`), []byte(`"frane"`), 1)
+	proxy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) })
+	if _, err := client(t, proxy).Export(t.Context(), request, io.Discard); err == nil {
+		t.Error("a proxy that changes it is not noticed")
+	}
+	full := errors.New("the disk is full")
+	if _, err := client(t, api.New(s.direct, api.Config{})).Export(t.Context(), request, refusing{full}); !errors.Is(err, full) {
+		t.Errorf("a disk that is full: got %v", err)
+	}
+}
+
+// refusing takes nothing.
+type refusing struct{ err error }
+
+func (r refusing) Write([]byte) (int, error) { return 0, r.err }
