@@ -208,6 +208,21 @@ func (l *limited) Entities(ctx context.Context, ref string, f EntityFilter) (Ent
 	return page, err
 }
 
+// Inbox is part of Service.
+func (l *limited) Inbox(ctx context.Context, ref string) (Inbox, error) {
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Inbox{}, err
+	}
+	in, err := l.under.Inbox(ctx, ref)
+	if !l.p.Role.Allows(RolePayloads) {
+		for i := range in.Items {
+			in.Items[i].Payload, in.Items[i].Failure = nil, withoutData(in.Items[i].Failure)
+		}
+	}
+	return in, err
+}
+
 // Tree is part of Service. Of a tree a principal with an owner sees the runs of that owner.
 func (l *limited) Tree(ctx context.Context, ref string) (Tree, error) {
 	ref, err := l.own(ctx, ref)

@@ -23,15 +23,16 @@ func (e *estate) fleetCalls(s admin.Service) map[string]error {
 		"entities": second(s.Entities(ctx, e.ada, admin.EntityFilter{})),
 		"streams":  second(s.Streams(ctx, e.ada, admin.StreamFilter{})),
 		"tree":     second(s.Tree(ctx, e.ada)),
+		"inbox":    second(s.Inbox(ctx, e.ada)),
 	}
 }
 
 func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 	lowest := map[string]admin.Role{
 		"put": admin.RoleOperator, "list": admin.RoleViewer, "show": admin.RoleViewer, "trigger": admin.RoleOperator, "delete": admin.RoleAdmin,
-		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer,
+		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer, "inbox": admin.RoleViewer,
 	}
-	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true} // with an owner, too
+	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // with an owner, too
 	for _, role := range append(admin.Roles(), "", "root") {
 		for _, owner := range []string{"", "ada"} {
 			e := newEstate(t)
@@ -54,7 +55,16 @@ func TestOPS3_TreesAndEntitiesAreThoseOfTheOwner(t *testing.T) {
 	if err != nil || len(tree.Runs) != 1 || tree.Runs[0].ID != e.ada || tree.Runs[0].Input != nil {
 		t.Errorf("got %+v, %v", tree, err)
 	}
-	for what, err := range map[string]error{"tree": second(s.Tree(t.Context(), e.bob)), "entities": second(s.Entities(t.Context(), e.bob, admin.EntityFilter{})), "streams": second(s.Streams(t.Context(), e.bob, admin.StreamFilter{}))} {
+	operator := e.as(admin.RoleOperator, "ada")
+	if _, err := operator.Send(t.Context(), e.ada, "paid", admin.Message{Payload: admin.Payload(`{"card":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	for role, sees := range map[admin.Role]bool{admin.RoleViewer: false, admin.RolePayloads: true} {
+		if in, err := e.as(role, "ada").Inbox(t.Context(), e.ada); err != nil || in.Total != 1 || in.Items[0].Name != "paid" || (in.Items[0].Payload != nil) != sees {
+			t.Errorf("a %s gets %+v, %v", role, in, err)
+		}
+	}
+	for what, err := range map[string]error{"tree": second(s.Tree(t.Context(), e.bob)), "entities": second(s.Entities(t.Context(), e.bob, admin.EntityFilter{})), "streams": second(s.Streams(t.Context(), e.bob, admin.StreamFilter{})), "inbox": second(s.Inbox(t.Context(), e.bob))} {
 		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeNotFound {
 			t.Errorf("%s of a run of somebody else: %v", what, err)
 		}

@@ -38,6 +38,8 @@ type Service interface {
 	Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error)
 	// Entities returns a page of what a run has begun, such as its steps, each as it stands.
 	Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error)
+	// Inbox returns what was sent to a run that it has not taken yet, such as messages to one that is paused, blocked, or not served.
+	Inbox(ctx context.Context, ref string) (Inbox, error)
 	// Tree returns a run and those below it, up to 1,000.
 	Tree(ctx context.Context, ref string) (Tree, error)
 	// Follow delivers the events of a run that the filter selects, and waits for more until it has ended. An

@@ -28,6 +28,7 @@ var behaviors = []struct {
 	{"SaysWhatBlocksARun", saysWhatBlocks},
 	{"ReadsALogInPages", readsLogs},
 	{"ListsWhatARunHasBegun", listsEntities},
+	{"ShowsWhatARunHasNotTaken", showsInboxes},
 	{"ShowsATree", showsTrees},
 	{"FollowsARunThatHasEnded", followsEnded},
 	{"FollowsARunWhileItRuns", followsLive},

@@ -123,6 +123,10 @@ var operations = map[*route.Route]func(*request) error{
 		page, err := q.service.Entities(q.ctx(), q.path("id"), f)
 		return q.reply(http.StatusOK, page, err)
 	},
+	route.Inbox: func(q *request) error {
+		in, err := q.service.Inbox(q.ctx(), q.path("id"))
+		return q.reply(http.StatusOK, in, err)
+	},
 	route.Tree: func(q *request) error {
 		tree, err := q.service.Tree(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, tree, err)

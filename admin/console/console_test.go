@@ -598,3 +598,23 @@ func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 		t.Errorf("the events of a step do not all say so\n%s", mainOf(page))
 	}
 }
+
+// What was sent to a run that nobody serves is shown before the run has taken it.
+func TestOPS2_TalkShowsWhatARunHasNotTaken(t *testing.T) {
+	s := newSite(t, console.Config{})
+	started, err := s.Direct.Start(t.Context(), admin.Start{Workflow: "nobody.serves", Input: admin.Payload(`{}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := "runs/" + started.Run + "/talk"
+	hasNot(t, s.get(talk, 200), "Not taken yet")
+	for i := range 22 {
+		s.post("runs/"+started.Run+"/send", url.Values{"topic": {fmt.Sprintf("paid-%d <b>", i)}, "payload": {fmt.Sprintf(`"<i>%d"`, i)}, "key": {fmt.Sprint(i)}}, 200)
+	}
+	page := s.get(talk, 200)
+	has(t, page, "Not taken yet", "paid-0 &lt;b&gt;", "&#34;&lt;i&gt;0&#34;", "paid-19", "message received", "And 2 more.")
+	hasNot(t, page, "paid-20", "<i>0")
+	run := s.Start("wait", "order-1")
+	s.Until(run, "waiting")
+	hasNot(t, s.get("runs/"+run+"/talk", 200), "Not taken yet")
+}

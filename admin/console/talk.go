@@ -25,6 +25,8 @@ const (
 // talkView is what a run and others say to each other.
 type talkView struct {
 	Waits    []string // topics
+	Inbox    []spoken // what it has not taken yet
+	Left     int      // how many more there are
 	Messages []spoken // the newest first
 	Values   []spoken // by name
 	Asks     []spoken
@@ -77,6 +79,11 @@ func talkTab(q *request, v *runView) (any, error) {
 		streams, _ = s.newest(maxStreams, "stream_written")
 		t.operations(q, v.ID, s.ops)
 	})
+	if v.EndedAt.IsZero() {
+		if err := t.inbox(q, v.ID); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range streams {
 		if stream := q.stream(v.ID, name); stream != nil {
 			t.Streams = append(t.Streams, *stream)
@@ -90,6 +97,20 @@ func talkTab(q *request, v *runView) (any, error) {
 		}
 	}
 	return t, nil
+}
+
+// inbox takes in what was sent to the run that it has not taken yet.
+func (t *talkView) inbox(q *request, run string) error {
+	in, err := q.service.Inbox(q.ctx(), run)
+	if err != nil {
+		return err
+	}
+	for i := range in.Items[:min(len(in.Items), maxMessages)] {
+		m := &in.Items[i]
+		t.Inbox = append(t.Inbox, spoken{Seq: uint64(i) + 1, Name: firstOf(m.Name, word(m.Type)), Key: m.Key, State: m.Type, Note: m.Reason, Payload: payloadOf(m.Payload)})
+	}
+	t.Left = in.Total - len(t.Inbox)
+	return nil
 }
 
 // stream returns the end of a stream; nil: the reader may not see it, or it is gone.

@@ -218,6 +218,11 @@ func (s *Service) Entities(ctx context.Context, ref string, f admin.EntityFilter
 	return get[admin.EntityPage](ctx, s, call{route: route.Entities, path: []string{ref}, query: route.EntityQuery(f)})
 }
 
+// Inbox is part of admin.Service.
+func (s *Service) Inbox(ctx context.Context, ref string) (admin.Inbox, error) {
+	return get[admin.Inbox](ctx, s, call{route: route.Inbox, path: []string{ref}})
+}
+
 // Tree is part of admin.Service.
 func (s *Service) Tree(ctx context.Context, ref string) (admin.Tree, error) {
 	return get[admin.Tree](ctx, s, call{route: route.Tree, path: []string{ref}})

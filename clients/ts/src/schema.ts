@@ -337,6 +337,23 @@ export interface HookPage {
   hooks: Hook[];
 }
 
+export interface Inbox {
+  items: InboxItem[];
+  run: string;
+  total: number;
+}
+
+export interface InboxItem {
+  by?: string;
+  failure?: Failure;
+  key?: string;
+  name?: string;
+  /** Any JSON, as it is stored. */
+  payload?: unknown;
+  reason?: string;
+  type: string;
+}
+
 export interface JournalEntry {
   action: string;
   detail?: string;
@@ -970,6 +987,8 @@ export const routes = {
   getDocument: ["GET", "/v1/openapi.json"],
   /** What a hook says of itself, also one that is closed. */
   getHook: ["GET", "/v1/hooks/{token}"],
+  /** What was sent to a run that it has not taken yet, the first 100: messages, requests to cancel, results of children. */
+  getInbox: ["GET", "/v1/runs/{id}/inbox"],
   /** A run with its input and outcome, and why it does not go on. */
   getRun: ["GET", "/v1/runs/{id}"],
   /** A schedule with its next ten ticks. */
