@@ -102,7 +102,7 @@ func (s *schemas) operation(r *route.Route) object {
 
 func (s *schemas) responses(r *route.Route) object {
 	about := "It has worked."
-	content := object{r.Kind: object{"schema": object{"type": "string"}}}
+	content := object{r.Kind: object{}} // which is no JSON, and so has no schema
 	if r.Out != nil {
 		content = object{"application/json": object{"schema": s.of(r.Out)}}
 	}
