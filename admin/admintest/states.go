@@ -15,6 +15,9 @@ import (
 // parent starts children, and ends when they have.
 var parent = shim.NewWorkflow[int, int]("admintest.parent", "n", shim.WorkflowPolicy{Children: 2000})
 
+// long calls a step so many times, one after the other.
+var long = shim.NewWorkflow[int, int]("admintest.long", "n", shim.WorkflowPolicy{})
+
 // again fails for now, and is tried again in an hour; hang takes until the scene ends.
 var (
 	again = shim.NewStep("admintest.again", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 5, Initial: time.Hour}}, plain)
@@ -56,6 +59,14 @@ func bindStates(w *worker.Worker) (release func()) {
 		}
 		return n, nil
 	})
+	shim.BindWorkflow(w, long, func(ctx workflow.Context, n int) (int, error) {
+		for range n {
+			if _, err := shim.Call[string](ctx, label, "good"); err != nil {
+				return 0, err
+			}
+		}
+		return n, nil
+	})
 	return sync.OnceFunc(func() { close(over) })
 }
 
@@ -86,6 +97,21 @@ func (s *Scene) troubled(what, id string, is func(*admin.Run) bool) string {
 			return ref
 		}
 	}
+}
+
+// Long starts a run that calls so many steps one after the other, each of them three events, and waits until it has ended.
+func (s *Scene) Long(steps int, id string) string {
+	s.Helper()
+	run, err := long.Start(s.ctx(), s.Client, steps, workflow.WithID(id))
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), 3*time.Minute)
+	defer cancel()
+	if r, err := s.Direct.Wait(ctx, string(run.ID()), 3*time.Minute); err != nil || r.Status != "completed" {
+		s.Fatalf("the run of %d steps is %s (%+v), %v", steps, r.Status, r.Failure, err)
+	}
+	return string(run.ID())
 }
 
 // Parent starts a run with so many children, and waits until all have ended.

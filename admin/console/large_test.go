@@ -2,8 +2,8 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -17,22 +17,12 @@ import (
 	"github.com/flowgen/flowgen/admin/admintest"
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/memstore"
-	"github.com/flowgen/flowgen/runtime/shim"
-	"github.com/flowgen/flowgen/runtime/worker"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // steps is how many a large run has: with their attempts that is more than 20,000 events.
 const steps = 6_700
 
-var (
-	large = shim.NewWorkflow[int, int]("large", "n", shim.WorkflowPolicy{})
-	add   = shim.NewStep("large.add", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, func(f func(context.Context, int) (int, error)) shim.Handler {
-		return shim.Handle(func(ctx context.Context, n int) (int, error) { return f(ctx, n) })
-	})
-)
-
-// largeRuns is a console over runs of the workflow above, which have ended.
+// largeRuns is a console over runs of many steps, which have ended.
 type largeRuns struct {
 	testing.TB
 	h    http.Handler
@@ -57,41 +47,14 @@ func (r *reads) Follow(ctx context.Context, run string, f admin.EventFilter) ite
 	}
 }
 
-// newLargeRuns returns the runs of so many steps each.
+// newLargeRuns returns the addresses of runs of so many steps each.
 func newLargeRuns(t testing.TB, steps ...int) (*largeRuns, []string) {
-	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	w := worker.New(client, worker.Config{})
-	add.Bind(w, func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	shim.BindWorkflow(w, large, func(ctx workflow.Context, n int) (int, error) {
-		at := 0
-		for range n {
-			var err error
-			if at, err = shim.Call[int](ctx, add, at); err != nil {
-				return 0, err
-			}
-		}
-		return at, nil
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	t.Cleanup(func() { _ = client.Close() })
+	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	read := &reads{Service: s.Direct}
 	var all []string
-	for _, n := range steps {
-		run, err := large.Start(ctx, client, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
-		defer cancel()
-		if _, err := run.Result(limited); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, "/runs/"+string(run.ID()))
+	for i, n := range steps {
+		all = append(all, "/runs/"+s.Long(n, fmt.Sprint("long-", i)))
 	}
-	stop() // what is measured is not what a worker does
-	<-done
-	read := &reads{Service: admin.New(client)}
 	return &largeRuns{t, console.New(read, console.Config{}), read}, all
 }
 
