@@ -60,6 +60,16 @@ var document = sync.OnceValue(func() []byte {
 	return append(b, '\n')
 })
 
+// Schemas returns the JSON Schemas of structs, and of the structs in them, by their names, as the document has them: with references
+// to #/components/schemas. A type that is not exported is named with a capital letter.
+func Schemas(types ...reflect.Type) map[string]any {
+	s := &schemas{all: object{}}
+	for _, t := range types {
+		s.of(t)
+	}
+	return s.all
+}
+
 // schemas has the schemas of structs by their names.
 type schemas struct{ all object }
 
@@ -170,19 +180,22 @@ func (s *schemas) of(t reflect.Type) object {
 		return s.of(t.Elem())
 	case reflect.Struct:
 		s.define(t)
-		return object{"$ref": "#/components/schemas/" + t.Name()}
+		return object{"$ref": "#/components/schemas/" + nameOf(t)}
 	}
 	panic(fmt.Sprintf("api: no schema for %v", t))
 }
 
+// nameOf returns the name of the schema of a struct.
+func nameOf(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
+
 // define adds the schema of a struct to all.
 func (s *schemas) define(t reflect.Type) {
-	if s.all[t.Name()] != nil {
+	if s.all[nameOf(t)] != nil {
 		return
 	}
 	properties, required := object{}, []string{}
 	schema := object{"type": "object", "properties": properties}
-	s.all[t.Name()] = schema // before its fields, which may be of it
+	s.all[nameOf(t)] = schema // before its fields, which may be of it
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" { // embedded, or not in JSON

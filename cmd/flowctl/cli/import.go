@@ -13,7 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// imported is what is printed of an import.
+// contents says what is in a file.
+type contents struct{ archive.Counts }
+
+// imported says what has come of an import.
 type imported struct {
 	archive.Counts
 	New     int              `json:"new"`
@@ -67,7 +70,7 @@ func (c *command) checkFile(name string) error {
 		return badFile(err)
 	}
 	if c.jsonOut() {
-		return c.print(n)
+		return c.print(contents{n})
 	}
 	_, err = fmt.Fprintf(c.Stdout, "%s is whole: %d runs with %d commits and %d chunks of streams, from %s at %s.\nRead it by --store export:%s\n",
 		clean(name), n.Runs, n.Frames, n.Chunks, clean(head.Source), head.Exported.Format("2006-01-02T15:04:05Z"), clean(name))

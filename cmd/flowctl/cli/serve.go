@@ -2,14 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -161,42 +158,4 @@ func (c *command) token() *cobra.Command {
 	cmd.Flags().StringVar(&t.Owner, "owner", "", "only runs with the tag owner of this value; empty: all")
 	cmd.Flags().DurationVar(&lasts, "for", 90*24*time.Hour, "how long it is good")
 	return cmd
-}
-
-// schemas returns the JSON Schemas of what is printed as JSON, by their names.
-func schemas() map[string]map[string]any {
-	var doc struct {
-		Components struct {
-			Schemas map[string]map[string]any `json:"schemas"`
-		} `json:"components"`
-	}
-	text := strings.ReplaceAll(string(api.OpenAPI()), "#/components/schemas/", "#/$defs/")
-	if err := json.Unmarshal([]byte(text), &doc); err != nil {
-		panic(err) // our own document
-	}
-	return doc.Components.Schemas
-}
-
-func (c *command) schema() *cobra.Command {
-	names := func() []string { return slices.Sorted(maps.Keys(schemas())) }
-	return &cobra.Command{
-		Use: "schema [TYPE]", Short: "Print the JSON Schema of what is printed as JSON, or the names of all", Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return names(), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				_, err := fmt.Fprintln(c.Stdout, strings.Join(names(), "\n"))
-				return err
-			}
-			all := schemas()
-			schema := all[args[0]]
-			if schema == nil {
-				return &admin.InputError{What: fmt.Sprintf("there is no type %q", args[0]), Fix: "use one of " + strings.Join(names(), ", ")}
-			}
-			all[args[0]] = map[string]any{"$ref": "#"}
-			schema["$schema"], schema["$defs"] = "https://json-schema.org/draft/2020-12/schema", all
-			return c.print(schema)
-		},
-	}
 }

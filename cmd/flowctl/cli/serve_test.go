@@ -284,13 +284,26 @@ func TestOPS1_SchemaDescribesWhatIsPrinted(t *testing.T) {
 			t.Errorf("schema %s: %+v, %v", name, g, err)
 		}
 	}
-	for _, want := range []string{"Run", "RunPage", "Event", "Problem", "Counts"} {
+	for _, want := range []string{"Run", "RunPage", "Event", "Problem", "Counts", "Shown", "Outcome", "Contents", "Imported"} {
 		if !strings.Contains(names.stdout, want+"\n") {
 			t.Errorf("there is no %s in\n%s", want, names.stdout)
 		}
 	}
 	if g := flowctl(t, "schema", "Nothing"); g.code != 2 {
 		t.Errorf("got %+v", g)
+	}
+	s := open(t)
+	file, into := s.exported(), "sqlite:"+filepath.Join(t.TempDir(), "new.db")
+	fits(t, "Shown", s.flowctl("show", s.runs["bad"], "--json").stdout)
+	fits(t, "RunPage", s.flowctl("runs", "--json").stdout)
+	fits(t, "Contents", flowctl(t, "import", file, "--json").stdout)
+	g := flowctl(t, "import", file, "--into", into, "--json") // of which some are refused
+	fits(t, "Imported", g.stdout)
+	if g.code != 5 || !strings.Contains(g.stdout, `"refused": [`) || !strings.Contains(g.stdout, `"new": 2`) {
+		t.Errorf("import: %+v", g)
+	}
+	for line := range strings.Lines(s.flowctl("cancel", s.runs["wait"], s.runs["good"], "-o", "jsonl").stdout) {
+		fits(t, "Outcome", line)
 	}
 }
 

@@ -13,6 +13,13 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
+// shown has what show says of a run.
+type shown struct {
+	admin.Run
+	Log     admin.EventPage     `json:"log"`
+	Streams []admin.StreamState `json:"streams,omitempty"`
+}
+
 func (c *command) show() *cobra.Command {
 	var events, entities, open, tree bool
 	var from uint64
@@ -52,11 +59,7 @@ func (c *command) show() *cobra.Command {
 				hide(&r, page.Events)
 			}
 			if c.jsonOut() {
-				return errors.Join(c.print(struct {
-					admin.Run
-					Log     admin.EventPage     `json:"log"`
-					Streams []admin.StreamState `json:"streams,omitempty"`
-				}{r, page, streams.Streams}), damage)
+				return errors.Join(c.print(shown{r, page, streams.Streams}), damage)
 			}
 			if err := c.head(&r, &streams); err != nil {
 				return err
