@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,29 +11,58 @@ import (
 )
 
 func (c *command) follow() *cobra.Command {
-	var f admin.EventFilter
+	var e admin.EventFilter
+	var f filterFlags
+	var all bool
+	most := followedAtOnce
 	cmd := &cobra.Command{
-		Use: "follow RUN", Short: "Print the events of a run as they come, until it has ended", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
-		Example: "  flowctl follow id:order-17 --type step_failed --type step_retrying\n  flowctl follow id:order-17 --key fulfil/go#2 --from 120",
+		Use: "follow RUN | FILTER", Short: "Print the events of runs as they come", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.ids,
+		Long: "Print the events of a run as they come, until it has ended.\n\nWith a filter instead of a run it is all that match: what is new of those that have not ended, and all events of those that begin\n" +
+			"later, each after its run. A run that continues goes on as a new one. It has no end; an outage of the server is waited for.",
+		Example: "  flowctl follow id:order-17 --type step_failed --type step_retrying\n  flowctl follow id:order-17 --key fulfil/go#2 --from 120\n  flowctl follow --workflow orders.fulfil --type step_failed -o jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			filter, err := f.filter()
+			if err != nil {
+				return err
+			}
+			given := all || !reflect.ValueOf(filter).IsZero()
+			switch {
+			case len(args) == 0 && !given:
+				return &admin.InputError{What: "follow which runs?", Fix: "name a run, or give a filter such as --workflow; --all means all"}
+			case len(args) > 0 && given:
+				return &admin.InputError{What: "a run is named, and a filter is given", Fix: "name a run, or give a filter"}
+			case len(args) == 0 && cmd.Flags().Changed("from"):
+				return &admin.InputError{What: "--from is of the events of one run", Fix: "name a run, or leave out --from"}
+			case most < 1 || most > mostFollowed:
+				return &admin.InputError{What: fmt.Sprintf("--most %d", most), Fix: fmt.Sprintf("give 1 to %d", mostFollowed)}
+			}
+			if err := e.Check(); err != nil {
+				return err
+			}
 			s, ctx, cancel, err := c.service(cmd.Context(), true)
 			defer cancel()
 			if err != nil {
 				return err
 			}
-			for e, err := range s.Follow(ctx, args[0], f) {
+			if len(args) == 0 {
+				return c.followAll(ctx, s, filter, e, most)
+			}
+			for got, err := range s.Follow(ctx, args[0], e) {
 				if err != nil {
 					return err
 				}
-				if err := c.event(&e); err != nil {
+				if err := c.event("", &got); err != nil {
 					return err
 				}
 			}
 			return ctx.Err()
 		},
 	}
-	cmd.Flags().Uint64Var(&f.From, "from", 1, "the event to begin with")
-	addEventFlags(cmd, &f)
+	cmd.Flags().Uint64Var(&e.From, "from", 1, "the event to begin with")
+	cmd.Flags().BoolVar(&all, "all", false, "all runs")
+	cmd.Flags().IntVar(&most, "most", most, "how many runs of a filter are followed at a time; the others wait for their turn")
+	f.addFixed(c, cmd)
+	addEventFlags(cmd, &e)
 	return cmd
 }
 
@@ -45,16 +75,25 @@ func addEventFlags(cmd *cobra.Command, f *admin.EventFilter) {
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(admin.EventTypes(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// event prints an event that was followed.
-func (c *command) event(e *admin.Event) error {
+// runEvent is an event of one of several runs.
+type runEvent struct {
+	Run string `json:"run"`
+	*admin.Event
+}
+
+// event prints an event that was followed, of a run if it is one of several.
+func (c *command) event(run string, e *admin.Event) error {
 	if c.hidden() {
 		e.Payload = nil
 	}
-	if c.jsonOut() {
-		return c.oneLine(e)
+	switch {
+	case !c.jsonOut():
+		c.line(run, e)
+		return nil
+	case run != "":
+		return c.oneLine(runEvent{run, e})
 	}
-	c.line(e)
-	return nil
+	return c.oneLine(e)
 }
 
 // oneLine prints something that comes as JSON on a line of its own, whatever the output: there is no whole.
@@ -65,9 +104,13 @@ func (c *command) oneLine(v any) error {
 	return c.print(v)
 }
 
-// line prints an event.
-func (c *command) line(e *admin.Event) {
-	parts := []string{fmt.Sprintf("#%d", e.Seq), e.Time.Format("2006-01-02T15:04:05.000Z07:00"), e.Type}
+// line prints an event, of a run if it is one of several.
+func (c *command) line(run string, e *admin.Event) {
+	var parts []string
+	if run != "" {
+		parts = append(parts, run)
+	}
+	parts = append(parts, fmt.Sprintf("#%d", e.Seq), e.Time.Format("2006-01-02T15:04:05.000Z07:00"), e.Type)
 	add := func(s string) {
 		if s != "" {
 			parts = append(parts, s)

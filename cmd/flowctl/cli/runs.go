@@ -21,23 +21,29 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) add(c *command, cmd *cobra.Command) {
+	f.addFixed(c, cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Statuses, "status", nil, "runs of one of these statuses")
+	flags.StringVar(&f.since, "since", "", "runs created then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
+	flags.StringVar(&f.until, "until", "", "runs created before then")
+	flags.StringVar(&f.Group, "group", "", "runs of this group of failures: see flowctl failures")
+	flags.BoolVar(&f.Troubled, "troubled", false, "runs that have failed, that are blocked, or of which a step is being retried")
+	flags.IntVar(&f.Budget, "budget", 0, "how many runs may be looked at; 0: 20,000")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(admin.Statuses(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("group", c.groups)
+}
+
+// addFixed adds those that select by what a run keeps for as long as it is there.
+func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.Workflow, "workflow", "", "runs of this workflow, by its stored name")
 	flags.StringVar(&f.Queue, "queue", "", "runs of this queue")
 	flags.StringVar(&f.WorkflowID, "id", "", "runs of this workflow id")
 	flags.StringArrayVar(&f.tags, "tag", nil, "runs with this tag, as name=value; several: with all of them")
-	flags.StringVar(&f.since, "since", "", "runs created then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
-	flags.StringVar(&f.until, "until", "", "runs created before then")
 	flags.StringVar(&f.Parent, "parent", "", "runs that this run has started")
 	flags.StringVar(&f.Root, "root", "", "this run and all below it")
-	flags.StringVar(&f.Group, "group", "", "runs of this group of failures: see flowctl failures")
-	flags.BoolVar(&f.Troubled, "troubled", false, "runs that have failed, that are blocked, or of which a step is being retried")
 	flags.BoolVar(&f.Children, "children", false, "also runs that another one has started")
 	flags.BoolVar(&f.System, "system", false, "also the runtime's own, such as those of schedules")
-	flags.IntVar(&f.Budget, "budget", 0, "how many runs may be looked at; 0: 20,000")
-	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(admin.Statuses(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("group", c.groups)
 	_ = cmd.RegisterFlagCompletionFunc("workflow", c.names(func(n admin.Counted) string { return n.Workflow }))
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.names(func(n admin.Counted) string { return n.Queue }))
 }

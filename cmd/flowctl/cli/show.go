@@ -67,7 +67,7 @@ func (c *command) show() *cobra.Command {
 			fmt.Fprintln(c.Stdout)
 			if events {
 				for i := range page.Events {
-					c.line(&page.Events[i])
+					c.line("", &page.Events[i])
 				}
 			} else if err := timeline(c.Stdout, &r, page.Events); err != nil {
 				return err

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// The bounds of --most. A server lets a principal have 100 streams.
+const (
+	followedAtOnce = 50
+	mostFollowed   = 90
+)
+
+// overlap is how much older a run may be than the newest one that was seen, and still be found: the clocks of those that
+// start runs differ.
+const overlap = 10 * time.Second
+
+// following follows the runs of a filter.
+type following struct {
+	c      *command
+	s      admin.Service
+	events admin.EventFilter
+	turns  chan struct{} // one for each run that is followed
+	out    chan followed
+	all    sync.WaitGroup
+
+	newest time.Time            // when the newest run was created that was seen
+	known  map[string]time.Time // when they were created, of those that may be listed again
+	open   int                  // runs that are followed, or wait for a turn
+}
+
+// followed is something that comes of a run.
+type followed struct {
+	run   string
+	event admin.Event
+	err   error
+	ended bool // nothing more comes
+}
+
+// followAll prints what is new of the runs of a filter that have not ended, and all events of those that are created
+// from now on, until the context ends. No event is left out: a run that has to wait, as too many others are followed,
+// has its log read from where it was found.
+func (c *command) followAll(ctx context.Context, s admin.Service, f admin.Filter, events admin.EventFilter, most int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &following{c: c, s: s, events: events, turns: make(chan struct{}, most), out: make(chan followed), known: map[string]time.Time{}}
+	defer func() {
+		cancel()
+		go func() {
+			w.all.Wait()
+			close(w.out)
+		}()
+		for range w.out { // until all have ended
+		}
+	}()
+	if err := w.begin(ctx, f); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Stderr, "following %d runs, and those that begin\n", w.open)
+	for failing := false; ; {
+		if err := w.print(ctx); err != nil {
+			return err
+		}
+		f.Since = w.newest.Add(-overlap)
+		fresh, err := w.list(ctx, f)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && admin.ProblemOf(err).Code != admin.CodeFailed:
+			return err
+		case err != nil && !failing:
+			fmt.Fprintln(c.Stderr, "no answer, trying again: "+clean(problemText(err)))
+		}
+		failing = err != nil
+		for i := range fresh {
+			w.follow(ctx, fresh[i].ID, 1)
+		}
+	}
+}
+
+// begin follows the runs that have not ended from their ends. Those that have are known.
+func (w *following) begin(ctx context.Context, f admin.Filter) error {
+	last := f
+	last.Limit = 1
+	page, err := w.s.Runs(ctx, last)
+	if err != nil {
+		return err
+	}
+	if len(page.Runs) > 0 {
+		w.newest = page.Runs[0].CreatedAt
+	}
+	recent, open := f, f
+	recent.Since = w.newest.Add(-overlap)
+	for _, status := range admin.Statuses() {
+		if workflow.Status(status).Terminal() {
+			recent.Statuses = append(recent.Statuses, status)
+		} else {
+			open.Statuses = append(open.Statuses, status)
+		}
+	}
+	if _, err := w.list(ctx, recent); err != nil {
+		return err
+	}
+	fresh, err := w.list(ctx, open)
+	for i := range fresh {
+		w.follow(ctx, fresh[i].ID, fresh[i].Events+1)
+	}
+	return err
+}
+
+// print prints what comes until it is time to look for new runs.
+func (w *following) print(ctx context.Context) error {
+	look := time.NewTimer(watchPause)
+	defer look.Stop()
+	for {
+		select {
+		case got := <-w.out:
+			switch {
+			case got.ended:
+				w.open--
+			case got.err != nil: // the others go on: it was deleted, or its log is damaged
+				fmt.Fprintf(w.c.Stderr, "%s: %s\n", got.run, clean(problemText(got.err)))
+			default:
+				if err := w.c.event(got.run, &got.event); err != nil {
+					return err
+				}
+			}
+		case <-look.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// list returns the runs of a filter that were not known, the oldest first.
+func (w *following) list(ctx context.Context, f admin.Filter) (fresh []admin.Run, err error) {
+	for f.Limit = 1000; ; {
+		page, err := w.s.Runs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Runs {
+			if r := &page.Runs[i]; w.known[r.ID].IsZero() {
+				fresh = append(fresh, *r)
+			}
+		}
+		if f.Cursor = page.Cursor; f.Cursor == "" {
+			break
+		}
+	}
+	slices.SortStableFunc(fresh, func(a, b admin.Run) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	for i := range fresh {
+		w.known[fresh[i].ID] = fresh[i].CreatedAt
+		if created := fresh[i].CreatedAt; created.After(w.newest) {
+			w.newest = created
+		}
+	}
+	for run, created := range w.known {
+		if created.Before(w.newest.Add(-overlap)) {
+			delete(w.known, run) // it is not listed again
+		}
+	}
+	return fresh, nil
+}
+
+// follow begins to follow a run, at its turn, from an event.
+func (w *following) follow(ctx context.Context, run string, from uint64) {
+	if w.open++; w.open == cap(w.turns)+1 {
+		fmt.Fprintf(w.c.Stderr, "more than %d runs: the others wait for their turn; narrow the filter, or raise --most\n", cap(w.turns))
+	}
+	events := w.events
+	events.From = from
+	send := func(got followed) bool {
+		got.run = run
+		select {
+		case w.out <- got:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	w.all.Go(func() {
+		select {
+		case w.turns <- struct{}{}:
+			defer func() { <-w.turns }()
+		case <-ctx.Done():
+			return
+		}
+		for e, err := range w.s.Follow(ctx, run, events) {
+			if !send(followed{event: e, err: err}) {
+				return
+			}
+		}
+		send(followed{ended: true})
+	})
+}
