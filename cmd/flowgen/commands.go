@@ -14,6 +14,7 @@ var commands = map[string]func(ctx context.Context, args []string, dir string, s
 	"breaking": runBreaking,
 	"manifest": runManifest,
 	"replay":   runReplay,
+	"types":    runTypes,
 	"vet":      runVet,
 }
 

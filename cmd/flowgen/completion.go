@@ -28,7 +28,7 @@ _flowgen() {
 	elif [[ $word == -* ]]; then
 		COMPREPLY=($(compgen -W "-check -since -manifest -client -json -version -help" -- "$word"))
 	elif [[ $COMP_CWORD -eq 1 ]]; then
-		COMPREPLY=($(compgen -W "vet breaking manifest replay completion help ./..." -- "$word") $(compgen -d -- "$word"))
+		COMPREPLY=($(compgen -W "vet breaking manifest replay types completion help ./..." -- "$word") $(compgen -d -- "$word"))
 	else
 		COMPREPLY=($(compgen -W "./..." -- "$word") $(compgen -d -- "$word"))
 	fi
@@ -50,7 +50,7 @@ _flowgen() {
 		'-json[print the report as JSON]' \
 		'-version[print the version]' \
 		'-help[print help]' \
-		'*:package:{ compadd vet breaking manifest replay completion help ./...; _files -/ }'
+		'*:package:{ compadd vet breaking manifest replay types completion help ./...; _files -/ }'
 }
 compdef _flowgen flowgen
 `,
@@ -63,7 +63,7 @@ complete -c flowgen -o client -x -a '(__fish_complete_directories)' -d 'write a 
 complete -c flowgen -o json -d 'print the report as JSON'
 complete -c flowgen -o version -d 'print the version'
 complete -c flowgen -o help -d 'print help'
-complete -c flowgen -n '__fish_use_subcommand' -a 'vet breaking manifest replay completion help ./...'
+complete -c flowgen -n '__fish_use_subcommand' -a 'vet breaking manifest replay types completion help ./...'
 complete -c flowgen -n '__fish_use_subcommand' -a '(__fish_complete_directories)'
 complete -c flowgen -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 `,

@@ -5,6 +5,7 @@ const usage = `usage: flowgen [-check] [-since REVISION] [-manifest] [-client DI
        flowgen breaking [-against REVISION] [packages]
        flowgen manifest [-mermaid] [packages]
        flowgen replay -store URL [packages]
+       flowgen types [-o FILE] [-check] [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
 Run flowgen -help for more.
@@ -18,11 +19,13 @@ usage: flowgen [-check] [-json] [-manifest] [-client DIR] [packages]
        flowgen breaking [-against REVISION] [packages]
        flowgen manifest [-mermaid] [packages]
        flowgen replay -store URL [packages]
+       flowgen types [-o FILE] [-check] [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
 
 breaking says which changes block runs in flight, replay asks the runs of a store, manifest
-prints what they depend on: flowgen breaking -help, and so on.
+prints what they depend on, types what they take and return, for clients in TypeScript: flowgen
+breaking -help, and so on.
 
 Packages are named as for the go command; without any, it is the one in the
 current directory.

@@ -96,7 +96,8 @@ var rules = []rule{
 	{packages: "cmd/flowgen", module: []string{"internal/...", "flowcheck/..."}, required: true},
 	{packages: "generated/...", module: anyPackage},
 	{packages: "examples/...", module: anyPackage},
-	{packages: "clients/ts/e2e", module: append(slices.Clone(anyPackage), "admin", "admin/api"), helper: true},
+	{packages: "clients/ts/e2e/clients", module: anyPackage},
+	{packages: "clients/ts/e2e", module: append(slices.Clone(anyPackage), "admin", "admin/api", "clients/ts/e2e/clients"), helper: true},
 	{packages: "bench/...", module: append(slices.Clone(anyPackage), "bench/...")},
 }
 

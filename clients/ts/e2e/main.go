@@ -17,7 +17,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/api"
-	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/clients/ts/e2e/clients"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/sqlitestore"
@@ -25,38 +25,6 @@ import (
 
 // longest bounds the command.
 const longest = 5 * time.Minute
-
-// receipt is the result of clients.order.
-type receipt struct {
-	Customer string   `json:"customer"`
-	Items    []string `json:"items"`
-}
-
-var (
-	order = shim.NewWorkflow[string, receipt]("clients.order", "customer", shim.WorkflowPolicy{})
-	items = workflow.NewTopic[string]("items")
-	price = workflow.NewAsk[int, int]("price")
-	count = workflow.NewValue[int]("count")
-)
-
-// take collects items until one of them is "done".
-func take(ctx workflow.Context, customer string) (receipt, error) {
-	got := receipt{Customer: customer, Items: []string{}}
-	price.Handle(ctx, func(each int) error {
-		if each < 0 {
-			return errors.New("a price is not negative")
-		}
-		return nil
-	}, func(_ workflow.Context, each int) (int, error) { return each * len(got.Items), nil })
-	for {
-		count.Set(ctx, len(got.Items))
-		item, err := items.Receive(ctx)
-		if err != nil || item == "done" {
-			return got, err
-		}
-		got.Items = append(got.Items, item)
-	}
-}
 
 func main() {
 	if len(os.Args) < 2 {
@@ -84,7 +52,7 @@ func run(ctx context.Context, name string, args ...string) (err error) {
 	}
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
-	shim.BindWorkflow(w, order, take)
+	clients.Register(w)
 	working, stop := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(working) }()

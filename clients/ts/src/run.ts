@@ -1,12 +1,27 @@
 import type { Abortable } from "./client.js";
 import type { AnyFlows, Name } from "./flows.js";
 import { RunError } from "./problem.js";
-import type { Act, Acted, EntityPage, Event, EventPage, ListEntitiesQuery, Run, Sent } from "./schema.js";
+import type { Act, Acted, Chunk, ChunkPage, EntityPage, Event, EventPage, FollowRunQuery, FollowStreamQuery, Lag, ListEntitiesQuery, ListStreamsQuery, ReadStreamQuery, Run, Sent, StreamList } from "./schema.js";
 import type { Answer, Value } from "./schema.js";
 import type { Call, Transport } from "./transport.js";
 
 /** What can be done with runs. */
 export type Action = Acted["verb"];
+
+/** A chunk of a stream of T. */
+export interface TypedChunk<T> extends Chunk {
+  value: T;
+}
+
+/** A page of a stream of T. */
+export interface TypedChunkPage<T> extends ChunkPage {
+  chunks: TypedChunk<T>[];
+}
+
+/** Is told that what comes next is not kept any more, and where it goes on. */
+export interface Lagging {
+  lagged?: (lag: Lag) => void;
+}
 
 /** A run of workflow W. Nothing of it is known here but its name. */
 export class RunHandle<F extends AnyFlows = AnyFlows, W extends Name<F, "workflows"> = Name<F, "workflows">> {
@@ -58,16 +73,34 @@ export class RunHandle<F extends AnyFlows = AnyFlows, W extends Name<F, "workflo
   }
 
   /**
-   * The events of the run from number from on as they come, each once and in order, until it has ended. Lost connections
-   * are made again from the last event; break or the signal ends it.
+   * The events of the run that the filter selects, from number from on, as they come, each once and in order, until it has ended.
+   * Lost connections are made again from the last event; break or the signal ends it.
    */
-  async *follow(options: Abortable & { from?: number } = {}): AsyncGenerator<Event, void, undefined> {
-    const { signal, from } = options;
-    for await (const message of this.#transport.stream("followRun", { path: [this.ref], query: { from }, signal })) {
-      if (message.event === "event") {
-        yield this.#transport.decode<Event>(message.data);
-      }
-    }
+  async *follow(options: Abortable & Lagging & FollowRunQuery = {}): AsyncGenerator<Event, void, undefined> {
+    yield* this.#follow<Event>("followRun", [this.ref], options);
+  }
+
+  /** A page of the streams to which the run, and what it has continued as, have written, by name. */
+  async streams(filter: ListStreamsQuery & Abortable = {}): Promise<StreamList> {
+    const { signal, ...query } = filter;
+    return this.#transport.json("listStreams", { path: [this.ref], query, repeat: true, signal });
+  }
+
+  /** A page of a stream: the chunks that are kept, from number from on. It does not wait. */
+  async chunks<S extends Name<F, "streams">>(stream: S, options: Abortable & ReadStreamQuery = {}): Promise<TypedChunkPage<F["streams"][S]>> {
+    const { signal, ...query } = options;
+    return this.#transport.json("readStream", { path: [this.ref, stream], query, repeat: true, signal });
+  }
+
+  /**
+   * The chunks of a stream from number from on as they come, each once and in order, until no more can. Lost connections are made
+   * again after the last chunk. It goes on where chunks are kept again; lagged is told of those that are gone.
+   */
+  async *followStream<S extends Name<F, "streams">>(
+    stream: S,
+    options: Abortable & Lagging & FollowStreamQuery = {},
+  ): AsyncGenerator<TypedChunk<F["streams"][S]>, void, undefined> {
+    yield* this.#follow<TypedChunk<F["streams"][S]>>("followStream", [this.ref, stream], options);
   }
 
   /** Puts a message of a topic into the run. When it returns the message is durable; it arrives once, however often it was sent. */
@@ -102,6 +135,18 @@ export class RunHandle<F extends AnyFlows = AnyFlows, W extends Name<F, "workflo
       call.headers = { "Idempotency-Key": key };
     }
     return this.#transport.json("actOnRun", call);
+  }
+
+  /** What comes by server-sent events. */
+  async *#follow<T>(operation: "followRun" | "followStream", path: string[], options: Abortable & Lagging & (FollowRunQuery | FollowStreamQuery)): AsyncGenerator<T, void, undefined> {
+    const { signal, lagged, ...query } = options;
+    for await (const message of this.#transport.stream(operation, { path, query, signal })) {
+      if (message.event === "event") {
+        yield this.#transport.decode<T>(message.data);
+      } else if (message.event === "lag") {
+        lagged?.(JSON.parse(message.data) as Lag);
+      }
+    }
   }
 
   /** A request with a key, so that it can be repeated. */

@@ -1,12 +1,5 @@
 import { Client } from "@flowgen/client";
-
-interface Flows {
-  workflows: { "clients.order": { input: { customer: string }; result: { customer: string; items: string[] } } };
-  topics: { items: string };
-  asks: { price: { question: number; answer: number } };
-  values: { count: number };
-  streams: {};
-}
+import type { Flows } from "./flows.js";
 
 const client = new Client<Flows>({ url: process.env.FLOWGEN_URL ?? "", token: process.env.FLOWGEN_TOKEN ?? "" });
 const run = await client.start("clients.order", { customer: "ada" }, { key: "order-4711" }); // once, however often it is sent

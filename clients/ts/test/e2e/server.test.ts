@@ -3,15 +3,8 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 
 import { Client, ConnectionError, ProblemError, RunError, type Event, type RunHandle } from "@flowgen/client";
+import type { Flows } from "./flows.js";
 import { CuttingProxy } from "./proxy.js";
-
-interface Flows {
-  workflows: { "clients.order": { input: { customer: string }; result: { customer: string; items: string[] } } };
-  topics: { items: string };
-  asks: { price: { question: number; answer: number } };
-  values: { count: number };
-  streams: {};
-}
 
 const url = process.env.FLOWGEN_URL ?? "";
 const token = process.env.FLOWGEN_TOKEN ?? "";
@@ -112,6 +105,72 @@ test("followers get each event once and in order though they are cut off 100 tim
     assert.deepEqual(got.map((e) => e.seq), got.map((_, i) => (got[0]?.seq ?? 0) + i));
   } finally {
     proxy.close();
+  }
+});
+
+test("a stream has typed chunks, each once and in order though readers are cut off 50 times", { timeout: 120_000 }, async () => {
+  const run = await client.start("clients.order", { customer: "ada" });
+  const proxy = await CuttingProxy.start(url, (connection) => (connection < 50 ? (connection * 397) % 2003 : Infinity));
+  try {
+    const reader = new Client<Flows>({ url: proxy.url, token, attempts: 1000, backoffMs: 1, maxBackoffMs: 2 }).run(run.ref);
+    const got: string[] = [];
+    const followed = (async () => {
+      for await (const chunk of reader.followStream("lines")) {
+        assert.equal(chunk.value.number, chunk.index); // it has a type
+        got.push(chunk.value.item);
+      }
+    })();
+    const sent: string[] = [];
+    for (let n = 0; proxy.cuts < 50; n++) {
+      sent.push(`item ${n}`);
+      await run.send("items", `item ${n}`);
+    }
+    await run.send("items", "done");
+    await followed;
+    assert.deepEqual(got, sent);
+    const page = await run.chunks("lines", { from: 2, limit: 1 });
+    assert.deepEqual([page.first, page.last, page.ended, page.next, page.chunks.map((c) => c.value)], [1, sent.length, true, 3, [{ number: 2, item: "item 1" }]]);
+    const streams = await run.streams();
+    assert.deepEqual(streams.streams.map((s) => [s.name, s.last, s.ended, s.id.slice(0, 5)]), [["latest", sent.length, true, "strm_"], ["lines", sent.length, true, "strm_"]]);
+    const gone: number[][] = [];
+    const kept: number[] = [];
+    for await (const chunk of run.followStream("latest", { from: 1, lagged: (lag) => gone.push([lag.wanted, lag.next]) })) {
+      kept.push(chunk.value);
+    }
+    assert.deepEqual([gone, kept], [[[1, sent.length - 1]], [sent.length - 1, sent.length]]);
+  } finally {
+    proxy.close();
+  }
+});
+
+test("a follower gets the events that it asks for, and no others", limit, async () => {
+  const run = await client.start("clients.order", { customer: "ada" });
+  await run.send("items", "shoes");
+  await run.send("items", "done");
+  const types = new Set<string>();
+  let seq = 0;
+  for await (const event of run.follow({ type: ["run_created", "run_completed"] })) {
+    types.add(event.type);
+    seq = event.seq;
+  }
+  assert.deepEqual([...types], ["run_created", "run_completed"]);
+  assert.equal(seq, (await run.get()).events);
+  for await (const event of run.follow({ name: "count" })) {
+    assert.equal(event.type, "value_set");
+  }
+  await assert.rejects(run.follow({ entity: "nothing" }).next(), problem("input", 400));
+});
+
+test("types refuse what no workflow takes", limit, async () => {
+  const run = client.run("id:nobody");
+  // @ts-expect-error: there is no such workflow
+  const workflow = client.start("clients.nobody", {}, { signal: AbortSignal.abort() });
+  // @ts-expect-error: the customer is a string
+  const input = client.start("clients.order", { customer: 1 }, { signal: AbortSignal.abort() });
+  // @ts-expect-error: there is no such stream
+  const stream = run.chunks("nothing", { signal: AbortSignal.abort() });
+  for (const asked of [workflow, input, stream]) {
+    await assert.rejects(asked);
   }
 });
 

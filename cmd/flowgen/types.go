@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/flowgen/flowgen/internal/breaking"
+	"github.com/flowgen/flowgen/internal/manifest"
+	"github.com/flowgen/flowgen/internal/typescript"
+)
+
+const typesHelp = `flowgen types prints what the workflows of packages take and return as types of TypeScript.
+
+usage: flowgen types [-o FILE] [-check] [packages]
+
+  -o FILE   write it to a file instead
+  -check    write nothing; fail if the file of -o is missing or stale (for CI)
+
+The module has an interface Flows for the client in clients/ts: new Client<Flows>({ url }).
+Integers are numbers: what a number cannot hold exactly is an error of the client, or what its
+option inexact makes of it.
+`
+
+// runTypes executes flowgen types.
+func runTypes(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
+	var file string
+	var check bool
+	flags := flag.NewFlagSet("flowgen types", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&file, "o", "", "")
+	flags.BoolVar(&check, "check", false, "")
+	patterns, err := flagsAndPackages(flags, args)
+	if err == nil && check && file == "" {
+		err = fmt.Errorf("-check needs -o FILE")
+	}
+	if err != nil {
+		return refuse("flowgen types", typesHelp, err, stdout, stderr)
+	}
+	if len(patterns) == 0 {
+		patterns = []string{"."}
+	}
+	set, err := breaking.Manifests(ctx, dir, patterns, nil)
+	var text []byte
+	if err == nil {
+		text, err = typescript.Flows(slices.Collect(maps.Values(map[string]*manifest.Manifest(set))))
+	}
+	if err == nil && len(set) == 0 {
+		err = fmt.Errorf("there is no //flow: directive in %s", packages(patterns))
+	}
+	if err == nil {
+		err = putTypes(dir, file, check, text, stdout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "flowgen types: %v\n", err)
+		return exitMistake
+	}
+	return exitOK
+}
+
+// putTypes prints the types, writes them, or compares them with what is written.
+func putTypes(dir, file string, check bool, text []byte, stdout io.Writer) error {
+	if file == "" {
+		_, err := stdout.Write(text)
+		return err
+	}
+	at := file
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(dir, file)
+	}
+	there, err := os.ReadFile(at)
+	if err == nil && string(there) == string(text) {
+		return nil
+	}
+	if check {
+		return fmt.Errorf("%s: the file is missing or stale: execute flowgen types without -check", file)
+	}
+	if err := os.WriteFile(at, text, 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, "wrote "+file)
+	return err
+}

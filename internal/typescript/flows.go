@@ -1,0 +1,234 @@
+package typescript
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/manifest"
+)
+
+// Flows returns a module with the interface Flows, by which a client knows what the workflows of packages take and return, and what their
+// topics, asks, values and streams carry; and with the types that these use. A name that packages declare with several types has all of them.
+func Flows(packages []*manifest.Manifest) ([]byte, error) {
+	f := &flows{types: map[string]*structure{}, groups: map[string]map[string][]string{}, declared: map[string]string{}}
+	packages = slices.SortedFunc(slices.Values(packages), func(a, b *manifest.Manifest) int { return strings.Compare(a.Package, b.Package) })
+	for _, m := range packages {
+		if err := f.collect(m); err != nil {
+			return nil, err
+		}
+	}
+	f.nameAll()
+	for _, m := range packages {
+		if err := f.add(m); err != nil {
+			return nil, err
+		}
+	}
+	var b strings.Builder
+	b.WriteString("// Made by flowgen types. Do not edit.\n\n/** What the workflows take and return, and what is sent to them and published by them, by the names that are stored. */\nexport interface Flows {\n")
+	for _, group := range []string{"workflows", "topics", "asks", "values", "streams"} {
+		f.write(&b, group)
+	}
+	b.WriteString("}\n")
+	for _, name := range slices.Sorted(maps.Keys(f.declared)) {
+		b.WriteString("\n" + f.declared[name])
+	}
+	return []byte(b.String()), nil
+}
+
+// structure is a type of a manifest.
+type structure struct {
+	pkg    *manifest.Manifest // by which its references are read
+	schema *schema
+	name   string // in TypeScript
+}
+
+// flows collects what is written.
+type flows struct {
+	types    map[string]*structure          // by the full names in Go
+	groups   map[string]map[string][]string // the types of a name in a group
+	declared map[string]string              // the types that are used, by their names
+}
+
+// fullName returns the name of a type in the manifest of a package with the path before it, and the package that it is of.
+func fullName(of, name string) (full, pkg string) {
+	base, _, _ := strings.Cut(name, "[") // without type arguments
+	if dot := strings.LastIndexByte(base, '.'); dot >= 0 {
+		return name, base[:dot]
+	}
+	return of + "." + name, of
+}
+
+// collect takes the types of a manifest.
+func (f *flows) collect(m *manifest.Manifest) error {
+	for name, raw := range m.Types {
+		s, err := read(raw)
+		if err != nil {
+			return fmt.Errorf("type %s of package %s: %w", name, m.Package, err)
+		}
+		if full, _ := fullName(m.Package, name); f.types[full] == nil {
+			f.types[full] = &structure{pkg: m, schema: s}
+		}
+	}
+	return nil
+}
+
+func read(raw json.RawMessage) (*schema, error) {
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	s := &schema{}
+	return s, json.Unmarshal(raw, s)
+}
+
+// taken are names that no type may have: TypeScript has them, or what is written uses them.
+var taken = map[string]bool{"Flows": true, "Record": true}
+
+func init() {
+	for name := range strings.FieldsSeq(`any bigint boolean never null number object string symbol undefined unknown void
+		break case catch class const continue debugger default delete do else enum export extends false finally for function if import in instanceof new
+		return super switch this throw true try typeof var while with`) {
+		taken[name] = true
+	}
+}
+
+var (
+	paths = regexp.MustCompile(`[\w.~-]+/`)
+	odd   = regexp.MustCompile(`[^A-Za-z0-9_$]+`)
+)
+
+// nameAll gives each type a name: that in Go, with its package before it if several packages have it.
+func (f *flows) nameAll() {
+	short := func(full string) string {
+		_, pkg := fullName("", full)
+		return strings.Trim(odd.ReplaceAllString(paths.ReplaceAllString(full[len(pkg)+1:], ""), "_"), "_")
+	}
+	count := map[string]int{}
+	for full := range f.types {
+		count[short(full)]++
+	}
+	used := map[string]bool{}
+	for _, full := range slices.Sorted(maps.Keys(f.types)) {
+		name := short(full)
+		if count[name] > 1 {
+			_, pkg := fullName("", full)
+			base := odd.ReplaceAllString(path.Base(pkg), "_")
+			name = strings.ToUpper(base[:1]) + base[1:] + "_" + name
+		}
+		for n, first := 2, name; used[name] || taken[name]; n++ {
+			name = first + "_" + strconv.Itoa(n)
+		}
+		used[name] = true
+		f.types[full].name = name
+	}
+}
+
+// typeOf returns the type of a schema of a manifest, and declares the types that it refers to.
+func (f *flows) typeOf(m *manifest.Manifest, raw json.RawMessage, indent string) (string, error) {
+	s, err := read(raw)
+	if err != nil {
+		return "", fmt.Errorf("package %s: %w", m.Package, err)
+	}
+	return f.writer(m).typeOf(s, indent), nil
+}
+
+// writer returns one for the schemas of a manifest.
+func (f *flows) writer(m *manifest.Manifest) *writer {
+	return &writer{integer: "number", named: func(ref string) string {
+		name, _ := manifest.Named(ref)
+		full, _ := fullName(m.Package, name)
+		t := f.types[full]
+		if t == nil {
+			return "unknown"
+		}
+		if _, known := f.declared[t.name]; !known {
+			f.declared[t.name] = "" // ends the recursion
+			f.declared[t.name] = f.writer(t.pkg).declare(t.name, t.schema)
+		}
+		return t.name
+	}}
+}
+
+// add takes the workflows and declarations of a manifest.
+func (f *flows) add(m *manifest.Manifest) error {
+	for name, w := range m.Workflows {
+		input := &schema{Type: kinds{"object"}, Properties: map[string]*schema{}}
+		for _, p := range w.Params {
+			s, err := read(p.Schema)
+			if err != nil {
+				return fmt.Errorf("parameter %s of workflow %s: %w", p.Name, name, err)
+			}
+			input.Properties[p.Name] = s
+			input.Required = append(input.Required, p.Name)
+		}
+		takes := "undefined" // what has no parameters is started without an input
+		if len(w.Params) > 0 {
+			takes = f.writer(m).typeOf(input, "      ")
+		}
+		result, err := f.typeOf(m, w.Result, "      ")
+		if err != nil {
+			return err
+		}
+		f.put("workflows", name, pair("input", takes, "result", result))
+	}
+	groups := map[string]string{"topic": "topics", "ask": "asks", "value": "values", "stream": "streams"}
+	for key, d := range m.Declared {
+		kind, name, _ := strings.Cut(key, " ")
+		group := groups[kind]
+		if group == "" {
+			continue // a hook is reached by its token
+		}
+		indent := "    "
+		if kind == "ask" {
+			indent += "  "
+		}
+		carries, err := f.typeOf(m, d.Schema, indent)
+		if err != nil {
+			return err
+		}
+		if kind == "ask" {
+			answer, err := f.typeOf(m, d.Answer, indent)
+			if err != nil {
+				return err
+			}
+			carries = pair("question", carries, "answer", answer)
+		}
+		f.put(group, name, carries)
+	}
+	return nil
+}
+
+// pair returns the type of an object with two fields.
+func pair(one, is, other, isToo string) string {
+	return "{\n      " + one + ": " + is + ";\n      " + other + ": " + isToo + ";\n    }"
+}
+
+func (f *flows) put(group, name, is string) {
+	if f.groups[group] == nil {
+		f.groups[group] = map[string][]string{}
+	}
+	if all := f.groups[group][name]; !slices.Contains(all, is) {
+		f.groups[group][name] = append(all, is)
+	}
+}
+
+// write writes a group.
+func (f *flows) write(b *strings.Builder, group string) {
+	if len(f.groups[group]) == 0 {
+		fmt.Fprintf(b, "  %s: {};\n", group)
+		return
+	}
+	fmt.Fprintf(b, "  %s: {\n", group)
+	for _, name := range slices.Sorted(maps.Keys(f.groups[group])) {
+		all := f.groups[group][name]
+		slices.Sort(all)
+		fmt.Fprintf(b, "    %s: %s;\n", property(name), alternatives(all))
+	}
+	b.WriteString("  };\n")
+}
