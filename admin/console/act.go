@@ -40,7 +40,7 @@ type actView struct {
 	Runs     []actRun
 	Fit      int
 	Step     string
-	Reason   bool
+	Why      string // a reason is asked for
 	Key      string
 	Command  string
 	Back     string
@@ -66,6 +66,19 @@ func actLink(q *request, verb, run string) string {
 	return link(q.h.cfg.Prefix, "act", verb) + "?run=" + queryEscape(run)
 }
 
+// The questions for a reason, by where it is kept.
+const (
+	whyInJournal = "Why? It stands in the journal."
+	whyInLog     = "Why? It stands in the log of the run, and in the journal."
+)
+
+func whyAsked(verb string) string {
+	if admin.TakesReason(verb) {
+		return whyInLog
+	}
+	return whyInJournal
+}
+
 func queryEscape(s string) string { return url.QueryEscape(s) }
 
 // chosen returns the verb and the runs that a form is about.
@@ -88,7 +101,7 @@ func actPage(q *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &actView{Verb: name, Is: verbs[name], Step: q.query.Get("step"), Reason: admin.TakesReason(name), Key: newKey(), Back: q.h.cfg.Prefix + "runs"}
+	a := &actView{Verb: name, Is: verbs[name], Step: q.query.Get("step"), Why: whyAsked(name), Key: newKey(), Back: q.h.cfg.Prefix + "runs"}
 	for _, ref := range runs {
 		r, err := q.service.Run(q.ctx(), ref)
 		one := actRun{Run: r, Fits: err == nil && contains(r.Actions, name)}
@@ -130,10 +143,7 @@ func act(q *request) (string, *view, error) {
 }
 
 func (q *request) act(name string, runs []string, form url.Values) (string, *view, error) {
-	a := admin.Action{Verb: name, Step: form.Get("step")}
-	if admin.TakesReason(name) {
-		a.Reason = strings.TrimSpace(form.Get("reason"))
-	}
+	a := admin.Action{Verb: name, Step: form.Get("step"), Reason: strings.TrimSpace(form.Get("reason"))}
 	done := &actView{Verb: name, Is: verbs[name], Back: q.h.cfg.Prefix + "runs"}
 	refused := 0
 	for _, ref := range runs {

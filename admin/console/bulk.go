@@ -67,8 +67,8 @@ type previewView struct {
 	Is       verb
 	Verbs    []string // that the reader may use
 	Reason   string
-	Reasons  bool // the action takes one
-	All      bool // the filter may select all runs
+	Why      string // a reason is asked for
+	All      bool   // the filter may select all runs
 	Rate     string
 	Failures string
 	Preview  *admin.BulkPreview // nil: it is not said yet what to do
@@ -99,7 +99,7 @@ func newBulkPage(q *request) (*view, error) {
 // preview shows the effect that an action would have. before is the error of the request to start it; nil: there was none.
 func (q *request) preview(given url.Values, before error) *view {
 	p := &previewView{Line: oneLine(given.Get("q")), Verb: given.Get("verb"), Reason: strings.TrimSpace(given.Get("reason")), All: given.Get("all") != "", Key: newKey(), Verbs: bulkVerbs(q.who), Rate: given.Get("rate"), Failures: given.Get("maxFailures")}
-	p.Is, p.Reasons = verbs[p.Verb], admin.TakesReason(p.Verb)
+	p.Is, p.Why = verbs[p.Verb], whyAsked(p.Verb)
 	v := &view{name: "bulknew", Title: "Act on many runs", Nav: "bulk", Data: p}
 	err := before
 	r, wrong := p.request(q)
@@ -126,10 +126,7 @@ func (q *request) preview(given url.Values, before error) *view {
 func (p *previewView) request(q *request) (admin.BulkRequest, error) {
 	f, err := admin.ParseFilter(p.Line, q.now)
 	f.Oldest = false // a bulk action takes all
-	r := admin.BulkRequest{Filter: f, All: p.All, Action: admin.Action{Verb: p.Verb}}
-	if p.Reasons {
-		r.Action.Reason = p.Reason
-	}
+	r := admin.BulkRequest{Filter: f, All: p.All, Action: admin.Action{Verb: p.Verb, Reason: p.Reason}}
 	if err == nil && !contains(p.Verbs, p.Verb) {
 		err = &admin.InputError{What: fmt.Sprintf("there is no action %.40q for many runs", p.Verb), Fix: "use one of " + strings.Join(p.Verbs, ", ")}
 	}

@@ -618,3 +618,36 @@ func TestOPS2_TalkShowsWhatARunHasNotTaken(t *testing.T) {
 	s.Until(run, "waiting")
 	hasNot(t, s.get("runs/"+run+"/talk", 200), "Not taken yet")
 }
+
+// Each action asks why, and the journal keeps the answer, also of those for which logs have no place.
+func TestOPS2_EachActionAsksWhy(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Ended("bad", "order-1")
+	s.Ended("good", "order-2")
+	nightly := "schedules/nightly"
+	_, err := s.Direct.PutSchedule(t.Context(), admin.NewSchedule{Name: "nightly", Workflow: admintest.Workflow, Input: admintest.Input("good"), Timing: admin.Timing{When: "30 2 * * *"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := "pools/" + url.PathEscape(s.Visit("ada"))
+	for path, form := range map[string]url.Values{
+		"act/retry": {"run": {run}}, nightly + "/trigger": {}, nightly + "/pause": {}, pool + "/pause?key=ada": {}, pool + "/set?key=ada": {"atOnce": {"2"}},
+	} {
+		ask := path
+		if path == "act/retry" {
+			ask += "?run=" + run
+		}
+		has(t, s.get(ask, 200), "Why? It", `name="reason"`, `data-flag="reason"`, "the journal")
+		form.Set("reason", "because of "+path)
+		s.post(path, form, 200)
+	}
+	page := s.get("bulk/new?q=status:completed&verb=restart&reason=because+of+bulk", 200)
+	has(t, page, whyInJournal, "--reason &#39;because of bulk&#39;")
+	form := hiddenOf(page)
+	form.Set("count", form.Get("expect"))
+	s.post("bulk/new", form, 200)
+	journal := s.get("journal", 200)
+	has(t, journal, "because of act/retry", "because of schedules/nightly/trigger", "because of schedules/nightly/pause", "because of "+html.EscapeString(pool)+"/pause", "because of "+html.EscapeString(pool)+"/set", "because of bulk")
+}
+
+const whyInJournal = "Why? It stands in the journal."

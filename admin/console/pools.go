@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
@@ -79,6 +80,7 @@ func poolForm(q *request) (*ask, error) {
 			{Name: "waiting", Label: "So many may wait", Kind: "number", Value: text(c.Waiting), Hint: "empty: any number", Flag: "waiting"}, {Name: "refuse", Label: "Refuse starts that would have to wait", Kind: "check", Value: refuse, Flag: "refuse"},
 		}
 	}
+	a.Fields = append(a.Fields, field{Name: "reason", Label: whyInJournal, Flag: "reason"})
 	return a, nil
 }
 
@@ -110,7 +112,7 @@ func actOnPool(q *request) (string, *view, error) {
 		return "", nil, err
 	}
 	return q.answered("queues", a, func(form url.Values) (string, error) {
-		act := admin.PoolAction{Verb: q.path("verb"), Key: q.query.Get("key")}
+		act := admin.PoolAction{Verb: q.path("verb"), Key: q.query.Get("key"), Reason: strings.TrimSpace(form.Get("reason"))}
 		if act.Verb == "set" {
 			c, err := poolConfig(form)
 			if err != nil {

@@ -56,9 +56,10 @@ func scheduleForm(q *request) (*ask, error) {
 		Title: v.Name + " " + cut(60, name), Will: v.Will, Final: v.Final, Danger: v.Final, Button: v.Name,
 		Command: q.h.command("schedules", at, shell(name)), Back: link(q.h.cfg.Prefix, "schedules", name),
 	}
+	why := field{Name: "reason", Label: whyInJournal, Flag: "reason"}
 	switch at {
 	case "pause":
-		a.Fields = []field{{Name: "reason", Label: "Why? It is shown beside the schedule.", Flag: "reason"}}
+		why.Label = "Why? It is shown beside the schedule, and stands in the journal."
 	case "backfill":
 		when := "a time as 2026-11-24T08:00, in UTC, or how long ago, as 48h"
 		a.Fields = []field{
@@ -66,6 +67,7 @@ func scheduleForm(q *request) (*ask, error) {
 			{Name: "overlap", Label: "If a run is active", Kind: "select", Options: append([]string{""}, admin.Overlaps()...), Hint: "empty: as the schedule says", Flag: "overlap"},
 		}
 	}
+	a.Fields = append(a.Fields, why)
 	return a, nil
 }
 
@@ -87,11 +89,8 @@ func actOnSchedule(q *request) (string, *view, error) {
 	}
 	name, at := q.path("name"), q.path("verb")
 	return q.answered("schedules", a, func(form url.Values) (string, error) {
-		act := admin.ScheduleAction{Verb: at}
-		switch at {
-		case "pause":
-			act.Reason = strings.TrimSpace(form.Get("reason"))
-		case "backfill":
+		act := admin.ScheduleAction{Verb: at, Reason: strings.TrimSpace(form.Get("reason"))}
+		if at == "backfill" {
 			fill := &admin.Backfill{Overlap: form.Get("overlap")}
 			var err error
 			if fill.From, err = admin.ParseTime("from", oneLine(form.Get("from")), q.now); err != nil {

@@ -24,7 +24,7 @@ func TestOPS2_KeyboardFromTheListToARetry(t *testing.T) {
 		until(`location.search.includes("failed") && document.querySelectorAll("tbody tr").length === 1`))
 	s.run("open", until(`!document.querySelector("[data-help]").hidden`), chromedp.KeyEvent("j"), until(`document.querySelector("tr.at a") === document.activeElement`), chromedp.KeyEvent(kb.Enter),
 		until(fmt.Sprintf(`location.pathname.endsWith(%q)`, failed)))
-	s.run("retry", until(`!document.querySelector("[data-help]")?.hidden`), chromedp.KeyEvent("r"), chromedp.WaitVisible("dialog[open] .primary"), until(`document.activeElement.matches("dialog .primary")`), chromedp.KeyEvent(kb.Enter),
+	s.run("retry", until(`!document.querySelector("[data-help]")?.hidden`), chromedp.KeyEvent("r"), chromedp.WaitVisible("dialog[open] .primary"), until(`document.activeElement.id === "reason"`), chromedp.KeyEvent("a good one"+kb.Enter),
 		until(`location.search.includes("did=retry")`))
 	var at string
 	s.run("the new run", chromedp.Location(&at))
