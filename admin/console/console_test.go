@@ -588,7 +588,7 @@ func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 			t.Errorf("%q is there %d times, want %d\n%s", text, got, want, mainOf(list))
 		}
 	}
-	for what, want := range map[string]string{"wait": "Waits for a message of verdict", "hook": "a message of visitors/β", "family": "Waits for a run of admintest.order"} {
+	for what, want := range map[string]string{"wait": "Waits for a message of verdict", "hook": "hook visitors/β", "family": "Waits for a run of admintest.order"} {
 		run := s.Start(what, "")
 		s.Until(run, "waiting")
 		has(t, s.get("runs/"+run, 200), want, "data-took")
@@ -651,3 +651,30 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 }
 
 const whyInJournal = "Why? It stands in the journal."
+
+// What a start says beside its input arrives, and what makes no sense is refused with what was typed.
+func TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy(t *testing.T) {
+	s := newSite(t, console.Config{})
+	form := func(pairs ...string) url.Values {
+		f := url.Values{"workflow": {admintest.Workflow}, "input": {`{"what":"good"}`}}
+		for i := 0; i < len(pairs); i += 2 {
+			f.Set(pairs[i], pairs[i+1])
+		}
+		return f
+	}
+	for _, wrong := range [][]string{{"delay", "-1"}, {"delay", "soon"}, {"tags", "=eu"}, {"tags", "region"}} {
+		has(t, s.post("start", form(wrong...), 400), "The request makes no sense", html.EscapeString(wrong[1]))
+	}
+	s.post("start", form("delay", "3600.5", "tags", `region=eu note="a b"`), 200)
+	page, err := s.Direct.Runs(t.Context(), admin.Filter{Tags: map[string]string{"region": "eu", "note": "a b"}})
+	if err != nil || len(page.Runs) != 1 {
+		t.Fatalf("with these tags there are %+v, %v", page.Runs, err)
+	}
+	if r := page.Runs[0]; r.Due.Sub(r.CreatedAt) < 3600*time.Second || r.Due.Sub(r.CreatedAt) > 3610*time.Second {
+		t.Errorf("it begins %v after it was created, want about 3600.5 s", r.Due.Sub(r.CreatedAt))
+	}
+	s.Start("wait", "order-1")
+	s.post("start", form("id", "order-1", "policy", "fail"), 409)
+	s.post("start", form("policy", "fail"), 200) // a policy is that of an id
+	hasNot(t, s.get("start", 200), "flowgen.bulk", "flowgen.schedule")
+}

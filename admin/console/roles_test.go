@@ -1,0 +1,165 @@
+package console_test
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/admin/httpauth"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// newSiteWithRoles returns a site that knows a token of each role, and what logs in as one.
+func newSiteWithRoles(t *testing.T) (*site, func(role admin.Role)) {
+	t.Helper()
+	secrets := map[admin.Role]string{}
+	var known []admin.Token
+	for _, role := range admin.Roles() {
+		entry, secret := admin.NewToken(admin.Token{Name: string(role) + "s", Role: role, Expires: time.Now().Add(time.Hour)})
+		known, secrets[role] = append(known, entry), secret
+	}
+	tokens, err := admin.NewTokens(known, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := httpauth.NewSession(tokens, httpauth.SessionConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSiteOn(t, st, console.Config{Session: session})
+	return s, func(role admin.Role) {
+		t.Helper()
+		s.post("logout", nil, 200)
+		has(t, s.post("login", url.Values{"token": {secrets[role]}}, 200), string(role)+"s")
+	}
+}
+
+// Each role is offered what it may do, and nothing else.
+func TestOPS2_EachRoleIsOfferedWhatItMayDo(t *testing.T) {
+	s, login := newSiteWithRoles(t)
+	run, hook := s.Start("wait", "order-1"), s.Start("hook", "order-2")
+	s.Until(run, "waiting")
+	s.Until(hook, "waiting")
+	damaged := s.Ended("good", "order-3")
+	s.Damage(damaged)
+	talk, many := "runs/"+run+"/talk", "bulk/new?q=status:completed"
+	offers := func(path string, want bool, what string) {
+		t.Helper()
+		if text := s.get(path, 200); strings.Contains(text, what) != want {
+			t.Errorf("%s offers %q: %v, want %v\n%s", path, what, !want, want, mainOf(text))
+		}
+	}
+	for _, role := range []admin.Role{admin.RoleViewer, admin.RolePayloads} {
+		login(role)
+		offers("hooks", false, "hooks/resume")
+		offers(talk, false, "/send")
+		offers("runs/"+run+"/audit", true, "the role")
+		for _, path := range []string{many, "journal", "checks", "checks/plan"} {
+			s.get(path, 403)
+		}
+		s.post("checks/repair", url.Values{"count": {"1"}, "expect": {"1"}}, 403)
+		offers(talk, role == admin.RolePayloads, "&#34;wait&#34;")
+	}
+	login(admin.RoleOperator)
+	offers("hooks", true, "hooks/resume")
+	offers(talk, true, "/send")
+	offers("runs/"+run+"/audit", false, "the role")
+	offers(many, true, `value="terminate"`)
+	offers(many, false, `value="delete"`)
+	s.get(many+"&verb=delete", 400)
+	offers("checks/plan", true, "planned")
+	offers("checks/plan", false, "checks/repair")
+	s.post("checks/repair", url.Values{"count": {"1"}, "expect": {"1"}}, 403)
+	login(admin.RoleAdmin)
+	offers(many, true, `value="delete"`)
+	offers("checks/plan", true, "checks/repair")
+}
+
+// A repair that is sent twice is made once.
+func TestOPS2_ARepairThatIsSentTwiceIsMadeOnce(t *testing.T) {
+	s, login := newSiteWithRoles(t)
+	login(admin.RoleAdmin)
+	s.Damage(s.Ended("good", "order-1"))
+	form := hiddenOf(s.get("checks/plan", 200))
+	form.Set("count", "1")
+	has(t, s.post("checks/repair", form, 200), "repaired")
+	has(t, s.post("checks/repair", form, 200), "repaired")
+	if got := strings.Count(s.get("journal?action=repair", 200), `<tr id="j-`); got != 1 {
+		t.Errorf("the journal has %d repairs, want 1", got)
+	}
+}
+
+// What is being done is shown while it is, and not offered to be stopped once it has ended; nothing is done without its number.
+func TestOPS2_ABulkActionIsLiveUntilItEnds(t *testing.T) {
+	s := newSite(t, console.Config{})
+	for i := range 4 {
+		s.Ended("bad", fmt.Sprint("order-", i))
+	}
+	form := hiddenOf(s.get("bulk/new?verb=retry&q=status:failed+oldest", 200)) // the order is not what a bulk action goes by
+	form.Del("expect")
+	form.Set("count", "")
+	has(t, s.post("bulk/new", form, 400), "which is not how many runs match")
+	if list, err := s.Direct.Bulks(s.Context(), admin.BulkFilter{}); err != nil || len(list.Bulks) != 0 {
+		t.Fatalf("a form without its number has started %+v, %v", list, err)
+	}
+	form = hiddenOf(s.get("bulk/new?verb=retry&q=status:failed", 200))
+	form.Set("count", form.Get("expect"))
+	form.Set("rate", "1")
+	form.Set("maxFailures", "3")
+	page := s.post("bulk/new", form, 200)
+	has(t, page, "data-live=", "/stop\"", "at most 1<")
+	list, err := s.Direct.Bulks(s.Context(), admin.BulkFilter{})
+	if err != nil || len(list.Bulks) != 1 {
+		t.Fatal(list, err)
+	}
+	if _, err := s.Direct.StopBulk(s.Context(), list.Bulks[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Direct.Wait(s.Context(), list.Bulks[0].Run, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	page = s.get("bulk/"+list.Bulks[0].ID, 200)
+	has(t, page, "stopped")
+	hasNot(t, page, "data-live=", "/stop\"")
+}
+
+// The journal is filtered by what is typed.
+func TestOPS2_TheJournalIsFiltered(t *testing.T) {
+	s, login := newSiteWithRoles(t)
+	run := s.Start("wait", "order-1")
+	s.Until(run, "waiting")
+	login(admin.RoleOperator)
+	s.post("act/pause", url.Values{"run": {run}}, 200)
+	s.post("act/delete", url.Values{"run": {run}}, 403)
+	for query, want := range map[string]int{"": 2, "principal=operators": 2, "principal=eve": 0, "outcome=ok": 1, "outcome=forbidden": 1, "outcome=refused": 0, "action=pause": 1, "target=" + run: 2, "target=id:nobody": 0, "since=1h": 2} {
+		if got := strings.Count(s.get("journal?"+query, 200), `<tr id="j-`); got != want {
+			t.Errorf("journal?%s has %d entries, want %d", query, got, want)
+		}
+	}
+}
+
+// The newest questions are shown, and that there are more.
+func TestOPS2_TalkIsBounded(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Start("wait", "order-1")
+	s.Until(run, "waiting")
+	for i := range 21 {
+		if _, err := s.Direct.Ask(t.Context(), run, "set limit/β", admin.Message{Payload: admin.Payload(fmt.Sprint(100 + i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := s.get("runs/"+run+"/talk", 200)
+	has(t, page, "Only the newest are here")
+	if got := strings.Count(page, `<tr id="s-`); got != 20 {
+		t.Errorf("%d questions are shown, want 20", got)
+	}
+}
