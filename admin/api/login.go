@@ -4,24 +4,13 @@ import (
 	"net/http"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-const (
-	loginPath  = Prefix + "login"
-	logoutPath = Prefix + "logout"
+var (
+	loginPath  = Prefix + route.Login.Path
+	logoutPath = Prefix + route.Logout.Path
 )
-
-// login has the token with which a browser logs in.
-type login struct {
-	Token string `json:"token"`
-}
-
-// loggedIn says as whom.
-type loggedIn struct {
-	Name  string     `json:"name"`
-	Role  admin.Role `json:"role"`
-	Owner string     `json:"owner,omitempty"`
-}
 
 // logs serves the login and the logout of browsers, and reports whether the request was one of these.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) bool {
@@ -39,12 +28,12 @@ func (h *Handler) logged(w http.ResponseWriter, r *http.Request, at string) erro
 	if at == logoutPath {
 		err := h.cfg.Session.Logout(w, r)
 		if err == nil {
-			w.WriteHeader(http.StatusNoContent)
+			w.WriteHeader(route.Logout.Status)
 		}
 		return err
 	}
 	q := &request{h: h, w: w, r: r}
-	var in login
+	var in route.LogIn
 	if err := q.read(&in); err != nil {
 		return err
 	}
@@ -52,5 +41,5 @@ func (h *Handler) logged(w http.ResponseWriter, r *http.Request, at string) erro
 		return &admin.InputError{What: "there is no token to log in with", Fix: `send {"token":"…"}`}
 	}
 	p, err := h.cfg.Session.Login(w, r, in.Token)
-	return q.reply(http.StatusOK, loggedIn{p.Name, p.Role, p.Owner}, err)
+	return q.reply(route.Login.Status, route.LoggedIn{Name: p.Name, Role: p.Role, Owner: p.Owner}, err)
 }

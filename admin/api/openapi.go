@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -23,7 +24,7 @@ type object = map[string]any
 var document = sync.OnceValue(func() []byte {
 	s := &schemas{all: object{}}
 	paths := object{}
-	for _, r := range route.All {
+	for _, r := range slices.Concat(route.All, route.Open) {
 		at := Prefix + r.Path
 		if paths[at] == nil {
 			paths[at] = object{}
@@ -35,6 +36,7 @@ var document = sync.OnceValue(func() []byte {
 			"description": "An OpenAPI document.", "content": object{"application/json": object{"schema": object{"type": "object"}}},
 		}},
 	}}
+	paths["/hooks/{token}"] = object{"post": hookOperation()}
 	problem := s.of(reflect.TypeFor[admin.Problem]())
 	s.of(reflect.TypeFor[admin.Lag]())
 	doc := object{
@@ -97,7 +99,10 @@ func (s *schemas) operation(r *route.Route) object {
 	if r.Stream {
 		header("Last-Event-ID", "the id of the last message that was got")
 	}
-	op := object{"operationId": r.Name, "summary": r.About, "description": "Needs the role " + string(r.Role) + ".", "responses": s.responses(r)}
+	op := object{"operationId": r.Name, "summary": r.About, "responses": s.responses(r)}
+	if op["description"] = "Needs the role " + string(r.Role) + "."; r.Role == "" {
+		op["description"], op["security"] = "Needs no role.", []any{}
+	}
 	if len(params) > 0 {
 		op["parameters"] = params
 	}
@@ -110,11 +115,38 @@ func (s *schemas) operation(r *route.Route) object {
 	return op
 }
 
+// hookOperation describes the endpoint of hooks, which package admin/hooks serves at the root, and not below Prefix.
+func hookOperation() object {
+	whatever := object{"*/*": object{}}
+	responses := object{
+		"202":     object{"description": "The payload is durable.", "content": object{"application/json": object{"schema": object{"type": "object", "required": []string{"accepted"}, "properties": object{"accepted": object{"type": "boolean"}}}}}},
+		"default": object{"description": "What the workflow answers, if the hook was opened to answer and it does so in time.", "content": whatever},
+	}
+	for _, status := range []int{
+		http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable,
+	} {
+		responses[strconv.Itoa(status)] = object{"$ref": "#/components/responses/Problem"}
+	}
+	return object{
+		"operationId": "callHook", "summary": "Deliver a payload to an open hook: JSON of its type, or any request for a hook that takes requests.",
+		"description": "Needs no role: the token is the only credential. It is served at the root of a server, by flowctl serve and where package admin/hooks is mounted.", "security": []any{},
+		"parameters": []any{
+			object{"in": "path", "name": "token", "required": true, "schema": object{"type": "string"}},
+			object{"in": "header", "name": "Idempotency-Key", "description": "requests with the same key are one", "schema": object{"type": "string"}},
+		},
+		"requestBody": object{"required": false, "content": whatever}, "responses": responses,
+	}
+}
+
 func (s *schemas) responses(r *route.Route) object {
 	about := "It has worked."
-	content := object{r.Kind: object{}} // which is no JSON, and so has no schema
-	if r.Out != nil {
-		content = object{"application/json": object{"schema": s.of(r.Out)}}
+	content := object{}
+	switch {
+	case r.Out != nil:
+		content["application/json"] = object{"schema": s.of(r.Out)}
+	case r.Kind != "":
+		content[r.Kind] = object{} // which is no JSON, and so has no schema
 	}
 	if r.Stream {
 		content = object{"text/event-stream": object{"schema": object{"type": "string"}}}
@@ -126,6 +158,9 @@ func (s *schemas) responses(r *route.Route) object {
 			"in order. A comment comes when nothing else has for a while."
 	}
 	all := object{strconv.Itoa(r.Status): object{"description": about, "content": content}}
+	if len(content) == 0 {
+		all[strconv.Itoa(r.Status)] = object{"description": about}
+	}
 	if r.Other != 0 {
 		all[strconv.Itoa(r.Other)] = object{"description": "It was there before.", "content": content}
 	}

@@ -380,6 +380,16 @@ export interface Lag {
   wanted: number;
 }
 
+export interface LogIn {
+  token: string;
+}
+
+export interface LoggedIn {
+  name: string;
+  owner?: string;
+  role: string;
+}
+
 export interface Mending {
   action?: string;
   broken?: Broken[];
@@ -967,6 +977,8 @@ export const routes = {
   askRun: ["POST", "/v1/runs/{id}/asks/{name}"],
   /** A run once it has ended, or as it is when the time to wait is over. */
   awaitRun: ["GET", "/v1/runs/{id}/result"],
+  /** Deliver a payload to an open hook: JSON of its type, or any request for a hook that takes requests. */
+  callHook: ["POST", "/hooks/{token}"],
   /** What is broken in the store, and what a repair would do. It reads everything. */
   checkStore: ["GET", "/v1/fsck"],
   /** How many runs match. */
@@ -1023,6 +1035,10 @@ export const routes = {
   listWorkers: ["GET", "/v1/workers"],
   /** Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together. */
   live: ["GET", "/v1/live"],
+  /** Log a browser in with a token: the answer sets a cookie. Only where the server has logins. */
+  logIn: ["POST", "/v1/login"],
+  /** Take the cookie of a browser away. The token stays good. Only where the server has logins. */
+  logOut: ["POST", "/v1/logout"],
   /** What a bulk action would do now. */
   previewBulk: ["POST", "/v1/bulk/preview"],
   /** Make a schedule, or replace what the one of its name does. Asking again does nothing more. */
