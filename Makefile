@@ -201,7 +201,8 @@ pictures: chromium ## draw the pictures of the README from runs of the tour
 		trap 'kill $$server; wait $$server; rm -rf "$$dir"' EXIT; \
 		until [ -s "$$dir/at" ]; do sleep 0.1; done; \
 		newest() { "$$dir/flowctl" runs --store "sqlite:$$dir/tour.db" --workflow $$1 --limit 1 -o name 2>/dev/null; }; \
-		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 760 -out docs/images "console-runs=runs?q=status:failed,cancelled,continued%20children" console-run="runs/$$(newest tour.travel)" && \
+		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 640 -out docs/images "console-runs=runs?q=status:failed,cancelled,continued%20children" && \
+		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 960 -out docs/images console-run="runs/$$(newest tour.travel)" && \
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 560 -theme dark -out docs/images console-failures=failures; }
 
 .PHONY: soak

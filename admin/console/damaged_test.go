@@ -16,6 +16,20 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
+// damage executes a statement on a file, which must change something.
+func damage(t *testing.T, file, statement string) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetBusyTimeout(time.Minute)
+	err = sqlitex.ExecuteTransient(conn, statement, nil)
+	if changed := conn.Changes(); err != nil || changed == 0 || conn.Close() != nil {
+		t.Fatal(errors.Join(err, errors.New("the log is not damaged")))
+	}
+}
+
 // A run whose log is damaged is shown as far as it is known, with what to do, wherever the damage is.
 func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 	for where, c := range map[string]struct {
@@ -39,15 +53,7 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 			s.Until(run, "waiting")
 			s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {`"yes"`}, "key": {"k"}}, 200)
 			s.Until(run, "completed")
-			conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn.SetBusyTimeout(time.Minute)
-			err = sqlitex.ExecuteTransient(conn, c.change, nil)
-			if changed := conn.Changes(); err != nil || changed != 1 || conn.Close() != nil {
-				t.Fatal(errors.Join(err, errors.New("the log is not damaged")))
-			}
+			damage(t, file, c.change)
 			server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows"})) // which has read nothing of it before
 			t.Cleanup(server.Close)
 			s.url = server.URL + "/flows/"
@@ -84,15 +90,7 @@ func TestOPS2_ADamagedRunHidesNoHooks(t *testing.T) {
 	s := newSiteOn(t, st, console.Config{})
 	damaged := s.Start("wait", "order-1")
 	s.Until(damaged, "waiting")
-	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.SetBusyTimeout(time.Minute)
-	err = sqlitex.ExecuteTransient(conn, `UPDATE frames SET data = zeroblob(length(data))`, nil)
-	if changed := conn.Changes(); err != nil || changed == 0 || conn.Close() != nil {
-		t.Fatal(errors.Join(err, errors.New("the log is not damaged")))
-	}
+	damage(t, file, `UPDATE frames SET data = zeroblob(length(data))`)
 	run := s.Start("hook", "order-2")
 	s.Until(run, "waiting")
 	page := s.get("hooks", 200)

@@ -9,18 +9,31 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/admintest"
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/admin/httpauth"
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // newSiteWithRoles returns a site that knows a token of each role, and what logs in as one.
-func newSiteWithRoles(t *testing.T) (*site, func(role admin.Role)) {
+func newSiteWithRoles(t *testing.T) (s *site, login func(role admin.Role)) {
+	t.Helper()
+	return newSiteWithRolesOn(t, filepath.Join(t.TempDir(), "runs.db"))
+}
+
+// owned is the role of a viewer with an owner, as newSiteWithRoles knows it.
+const owned admin.Role = "owned"
+
+func newSiteWithRolesOn(t *testing.T, file string) (*site, func(role admin.Role)) {
 	t.Helper()
 	secrets := map[admin.Role]string{}
 	var known []admin.Token
-	for _, role := range admin.Roles() {
-		entry, secret := admin.NewToken(admin.Token{Name: string(role) + "s", Role: role, Expires: time.Now().Add(time.Hour)})
+	for _, role := range append(admin.Roles(), owned) {
+		token := admin.Token{Name: string(role) + "s", Role: role, Expires: time.Now().Add(time.Hour)}
+		if role == owned {
+			token.Role, token.Owner = admin.RoleOperator, "ada"
+		}
+		entry, secret := admin.NewToken(token)
 		known, secrets[role] = append(known, entry), secret
 	}
 	tokens, err := admin.NewTokens(known, nil)
@@ -31,7 +44,7 @@ func newSiteWithRoles(t *testing.T) (*site, func(role admin.Role)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
+	st, err := sqlitestore.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,4 +175,35 @@ func TestOPS2_TalkIsBounded(t *testing.T) {
 	if got := strings.Count(page, `<tr id="s-`); got != 20 {
 		t.Errorf("%d questions are shown, want 20", got)
 	}
+}
+
+// What a principal may see is kept for that principal alone: groups of failures are not for those with an owner.
+func TestOPS2_WhatIsKeptOfGroupsIsNotForOthers(t *testing.T) {
+	s, login := newSiteWithRoles(t)
+	started, err := s.Direct.Start(t.Context(), admin.Start{Workflow: admintest.Workflow, Input: admintest.Input("bad"), Tags: map[string]string{"owner": "ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Until(started.Run, "failed")
+	login(admin.RoleAdmin)
+	has(t, s.get("runs", 200), "admintest.label: the carrier is closed")
+	login(owned)
+	page := s.get("runs", 200)
+	has(t, page, started.Run, "f1-")
+	hasNot(t, page, "the carrier is closed")
+}
+
+// Checks are offered to those who may make them.
+func TestOPS2_ADamagedRunLeadsToChecksWhoMayMakeThem(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runs.db")
+	s, login := newSiteWithRolesOn(t, file)
+	run := s.Ended("good", "order-1")
+	damage(t, file, `UPDATE frames SET data = zeroblob(length(data)) WHERE n = (SELECT max(n) FROM frames)`)
+	const checks = `class="button" href="/flows/checks"`
+	login(admin.RoleOperator)
+	has(t, s.get("runs/"+run, 200), "Its log is damaged", checks)
+	login(admin.RoleViewer)
+	page := s.get("runs/"+run, 200)
+	has(t, page, "Its log is damaged")
+	hasNot(t, page, checks)
 }
