@@ -38,6 +38,9 @@ func order(ctx workflow.Context, what string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if what == "family" { // a child that waits
+		return orders.Child(ctx, "wait")
+	}
 	if what == "wait" {
 		if _, err := verdicts.Receive(ctx); err != nil {
 			return "", err

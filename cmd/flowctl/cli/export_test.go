@@ -3,14 +3,18 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -123,6 +127,81 @@ func TestOPS1_AnOpenRunGoesOnElsewhereOnceItHasEnded(t *testing.T) {
 		}
 	})
 	into.wants(0, []string{"completed", "label of wait"}, nil, "show", all[0].New)
+	into.wants(0, []string{"Nothing is wrong"}, nil, "fsck")
+}
+
+func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) {
+	s := open(t)
+	child := ""
+	s.work(func(ctx context.Context, c *workflow.Client) { // a run whose code ends when it is cancelled, and a child that is terminated
+		if err := c.Run(workflow.RunID(s.runs["held"])).Cancel(ctx, "not wanted"); err != nil {
+			t.Fatal(err)
+		}
+		for range c.Run(workflow.RunID(s.runs["held"])).Events(ctx) { // until it has ended
+		}
+		family, err := orders.Start(ctx, c, "family", workflow.WithID("order-family"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range family.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == event.WaitCreated || e.Type == event.ChildCreated {
+				child = string(e.Next)
+				break
+			}
+		}
+		for {
+			if err = c.Run(workflow.RunID(child)).Terminate(ctx, "its code is gone"); !errors.Is(err, workflow.ErrRunNotFound) { // the decision to start it comes before it
+				break
+			}
+			runtime.Gosched()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range family.Events(ctx) {
+		}
+	})
+	before := filepath.Join(t.TempDir(), "open.jsonl")
+	s.wants(0, nil, nil, "export", "id:order-wait", "--out", before)
+	s.wants(0, nil, nil, "terminate", "-y", "id:order-wait")
+	file := filepath.Join(t.TempDir(), "all.jsonl")
+	s.wants(0, nil, nil, "export", "--all", "--children", "--out", file)
+	into := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "new.db"), runs: map[string]string{}}
+	if g := flowctl(t, "import", before, "--into", into.url, "--as-new"); g.code != 5 || !strings.Contains(g.stdout, "0 runs imported") || !strings.Contains(g.stderr, "it has not ended") || strings.Contains(g.stdout, "GOES ON") {
+		t.Fatalf("a run that is open where it comes from: %+v", g)
+	}
+	if g := flowctl(t, "import", file, "--as-new"); g.code != 2 || !strings.Contains(g.stderr, "--as-new is given without --into") {
+		t.Errorf("into nothing: %+v", g)
+	}
+	made := ""
+	for range 2 { // an import that is repeated goes on with the same new run
+		g := flowctl(t, "import", file, "--into", into.url, "--as-new", "--json")
+		fits(t, "Imported", g.stdout)
+		var got struct {
+			Runs, New, There int
+			AsNew            []admin.Acted
+		}
+		if err := json.Unmarshal([]byte(g.stdout), &got); err != nil || g.code != 0 || got.New+got.There != 6 || len(got.AsNew) != 1 || got.AsNew[0].Run != s.runs["wait"] || made != "" && got.AsNew[0].New != made {
+			t.Fatalf("import: %+v, %v; want that %s goes on, and no other one", g, err, s.runs["wait"])
+		}
+		made = got.AsNew[0].New
+	}
+	into.work(func(ctx context.Context, c *workflow.Client) {
+		h := c.Run(workflow.RunID(made))
+		if err := verdicts.Send(ctx, h, true); err != nil {
+			t.Fatal(err)
+		}
+		for range h.Events(ctx) { // until it has ended
+		}
+	})
+	into.wants(0, []string{"completed", "label of wait"}, nil, "show", made)
+	into.wants(0, []string{s.runs["wait"] + "  " + made}, nil, "import", file, "--into", into.url, "--as-new")
+	if g := into.flowctl("show", child); !strings.Contains(g.stdout, "terminated") {
+		t.Errorf("the child, with which its parent goes on: %+v", g)
+	}
 	into.wants(0, []string{"Nothing is wrong"}, nil, "fsck")
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
@@ -22,30 +23,37 @@ type imported struct {
 	New     int              `json:"new"`
 	There   int              `json:"there"` // from before
 	Refused []*admin.Problem `json:"refused"`
+	AsNew   []admin.Acted    `json:"asNew,omitempty"` // the new runs that go on with old ones
 }
 
 func (c *command) importRuns() *cobra.Command {
 	var into string
+	var asNew bool
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Check a file that export has written, and add its runs to a store", Args: cobra.ExactArgs(1),
 		Long: "Import checks a file that export has written, as a whole: a line that was changed, left out or cut off is named. What is in it\n" +
 			"can be read as a store that nobody can change, by --store export:FILE, which every command takes that reads runs.\n\n" +
 			"With --into it adds the runs to a store, each as a whole or not at all: with their ids, logs, times, streams and failures. Only runs\n" +
 			"that have ended: end an open one where it is, as by flowctl terminate, and export it again; once that is imported, flowctl resume-new\n" +
-			"goes on with it in a new run. A run that is there already is left as it is, so that an import which was interrupted is repeated.\n" +
+			"goes on with it in a new run, and with --as-new the import does: with each run that has no parent and was ended by terminate. That its\n" +
+			"source executes it no more stands in the log that is imported. A run that is there already is left as it is, so that an import which was interrupted is repeated.\n" +
 			"Their retention counts from now. The exit code is 5 if some were refused. Afterwards the store executes none of them.",
 		Example: "  flowctl import failed.jsonl\n  flowctl show id:order-17 --store export:failed.jsonl\n  flowctl import failed.jsonl --into sqlite:archive.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if into == "" {
+				if asNew {
+					return &admin.InputError{What: "--as-new is given without --into", Fix: "give --into URL for the store in which the runs go on"}
+				}
 				if c.url != "" || c.server != "" {
 					return &admin.InputError{What: "--store or --server is given, and nothing is imported without --into", Fix: "give --into URL for the store to add the runs to, and nothing else"}
 				}
 				return c.checkFile(args[0])
 			}
-			return c.importInto(cmd, args[0], into)
+			return c.importInto(cmd, args[0], into, asNew)
 		},
 	}
 	cmd.Flags().StringVar(&into, "into", "", "URL of the store to add the runs to, which is made if it does not exist")
+	cmd.Flags().BoolVar(&asNew, "as-new", false, "go on, in new runs, with those that were ended by terminate where they come from")
 	return cmd
 }
 
@@ -85,7 +93,7 @@ func badFile(err error) error {
 	return err
 }
 
-func (c *command) importInto(cmd *cobra.Command, name, into string) error {
+func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool) error {
 	f, err := openFile(name)
 	if err != nil {
 		return err
@@ -113,22 +121,10 @@ func (c *command) importInto(cmd *cobra.Command, name, into string) error {
 		return fmt.Errorf("read the file again: %w", err)
 	}
 	sum := imported{Counts: n, Refused: []*admin.Problem{}}
-	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
-	err = admin.Recorded(ctx, s, "import", name, func() error {
-		return archive.Import(ctx, f, c.store, by, func(r archive.Imported) {
-			switch {
-			case r.Err != nil:
-				p := admin.ProblemOf(r.Err)
-				p.Run = string(r.Run)
-				sum.Refused = append(sum.Refused, p)
-			case r.Fresh:
-				sum.New++
-			default:
-				sum.There++
-			}
-			show(archive.Counts{Runs: sum.New}, false)
-		})
-	})
+	ended, err := c.importAll(ctx, s, f, &sum)
+	if err == nil && asNew {
+		err = c.goOn(ctx, s, ended, &sum)
+	}
 	if failed := c.printImported(&sum, err == nil); err == nil { // what was done is said, however it has ended
 		err = failed
 	}
@@ -137,6 +133,60 @@ func (c *command) importInto(cmd *cobra.Command, name, into string) error {
 	}
 	if len(sum.Refused) > 0 {
 		return exitError{code: exitSome}
+	}
+	return nil
+}
+
+// importAll adds the runs of a file, and returns those that may go on: they were cancelled, and have no parent, which would go on with
+// them itself.
+func (c *command) importAll(ctx context.Context, s admin.Service, f *os.File, sum *imported) (canceled []string, err error) {
+	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
+	err = admin.Recorded(ctx, s, "import", f.Name(), func() error {
+		return archive.Import(ctx, f, c.store, by, func(r archive.Imported) {
+			switch {
+			case r.Err != nil:
+				sum.refuse(string(r.Run), r.Err)
+			case r.Fresh:
+				sum.New++
+			default:
+				sum.There++
+			}
+			if r.Err == nil && r.Status == event.StatusCanceled && r.Parent == "" {
+				canceled = append(canceled, string(r.Run))
+			}
+			show(archive.Counts{Runs: sum.New}, false)
+		})
+	})
+	return canceled, err
+}
+
+func (i *imported) refuse(run string, err error) {
+	p := admin.ProblemOf(err)
+	p.Run = run
+	i.Refused = append(i.Refused, p)
+}
+
+// goOn goes on, in new runs, with those runs that were terminated. The log that was imported has that end, so that no process
+// goes on with the old run, here or where it comes from; and as a new run is made once however often it is asked for, an import that was
+// interrupted is repeated. A run that its code has ended when it was cancelled has cleaned up, and stays as it is.
+func (c *command) goOn(ctx context.Context, s admin.Service, canceled []string, sum *imported) error {
+	for _, run := range canceled {
+		r, err := s.Run(ctx, run)
+		if err != nil {
+			return err
+		}
+		if r.Failure == nil || r.Failure.Code != event.CodeTerminated {
+			continue
+		}
+		done, err := s.Act(ctx, run, admin.Action{Verb: "resume-new"})
+		switch p := admin.ProblemOf(err); {
+		case err == nil:
+			sum.AsNew = append(sum.AsNew, done)
+		case p.Code == admin.CodeRefused:
+			sum.refuse(run, err)
+		default:
+			return err
+		}
 	}
 	return nil
 }
@@ -153,6 +203,12 @@ func (c *command) printImported(sum *imported, whole bool) error {
 	if left := sum.Runs - sum.New - sum.There - len(sum.Refused); !whole {
 		rest = fmt.Sprintf(", %d left: repeat the import", left)
 	}
-	_, err := fmt.Fprintf(c.Stdout, "%d runs imported, %d were there already, %d refused%s.\n", sum.New, sum.There, len(sum.Refused), rest)
-	return err
+	if _, err := fmt.Fprintf(c.Stdout, "%d runs imported, %d were there already, %d refused%s.\n", sum.New, sum.There, len(sum.Refused), rest); err != nil || len(sum.AsNew) == 0 {
+		return err
+	}
+	t := newTable(c.Stdout, "RUN", "GOES ON AS")
+	for _, one := range sum.AsNew {
+		t.row(one.Run, one.New)
+	}
+	return t.end()
 }

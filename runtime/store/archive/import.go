@@ -30,6 +30,9 @@ type Imported struct {
 	Run   event.RunID
 	Fresh bool  // it is new
 	Err   error // why it was refused; nil: it is there, now or from before
+
+	Status event.Status // in the file
+	Parent event.RunID  // that has started it; empty: none has
 }
 
 // Import adds the runs of a file to a store, one after the other, each in one action. The file is checked as a whole before: of
@@ -60,6 +63,7 @@ func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.Sessi
 		}
 		m.By = by
 		got := importOne(ctx, importer, to, m)
+		got.Status, got.Parent = m.Record.Status, m.Record.Parent
 		if store.Unknown(got.Err) || errors.Is(got.Err, store.ErrClosed) {
 			return got.Err
 		}
