@@ -22,7 +22,7 @@ type node struct {
 	flat  bool    // these are operations, all of them
 	stale bool    // kids have come since
 
-	fold  *node // of operations: the many of one name with which it is drawn as one; nil: none
+	fold  *node // of operations: the many of one name with which it was drawn as one last; nil: none
 	above *node // of operations: the lane that it is drawn for, since nothing else is in it; nil: it is drawn for itself
 }
 
@@ -153,9 +153,8 @@ func (n *node) settled() []*node {
 	n.drawn = make([]*node, 0, len(n.kids))
 	for _, kid := range n.kids {
 		if only := kid.only(); only != nil {
-			only.above, only.fold, kid = kid, nil, only
+			only.above, kid = kid, only
 		}
-		kid.fold = nil
 		n.drawn = append(n.drawn, kid)
 	}
 	if !n.fan && len(n.drawn) > repeated {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,63 @@ func TestOPS2_AttemptsAreComparedLineByLine(t *testing.T) {
 	}
 	if all := diffLines("  a\n- b\n+ c\n\u202e"); len(all) != 4 || all[1].Kind != "-" || all[2].Kind != "+" || all[3].Text != `\u202e` {
 		t.Errorf("got %+v", all)
+	}
+}
+
+// What pages ask of a log is found without walking it: the last events of some types, and the last of each name.
+func TestOPS2_TheLastEventsAreFoundByTypeAndName(t *testing.T) {
+	s := newSkeleton()
+	for i := range 12 {
+		kind := []string{"value_set", "message_received", "hook_received"}[i%3]
+		s.add(&admin.Event{Seq: uint64(i + 1), Type: kind, Name: string(rune('d' - i%4)), Time: time.UnixMilli(int64(i))})
+	}
+	for _, c := range []struct {
+		most  int
+		kinds []string
+		want  []uint64
+		more  bool
+	}{
+		{3, []string{"message_received", "hook_received"}, []uint64{12, 11, 9}, true}, {4, []string{"value_set"}, []uint64{10, 7, 4, 1}, false},
+		{3, []string{"value_set"}, []uint64{10, 7, 4}, true}, {9, []string{"nothing"}, nil, false},
+	} {
+		if got, more := s.at(c.most, c.kinds...); !slices.Equal(got, c.want) || more != c.more {
+			t.Errorf("the last %d of %v are %v (more: %v), want %v (%v)", c.most, c.kinds, got, more, c.want, c.more)
+		}
+	}
+	if names, all := s.newest(9, "value_set"); !slices.Equal(names, []string{"a", "b", "c", "d"}) || !slices.Equal(all, []uint64{4, 7, 10, 1}) {
+		t.Errorf("the last of each name are %v %v", names, all)
+	}
+	if names, all := s.newest(2, "value_set"); !slices.Equal(names, []string{"b", "c"}) || !slices.Equal(all, []uint64{7, 10}) {
+		t.Errorf("the last two of the names are %v %v", names, all)
+	}
+}
+
+// An operation is due as its last event says, and not as one before.
+func TestOPS2_AnOperationIsDueAsItsLastEventSays(t *testing.T) {
+	s := newSkeleton()
+	due := time.UnixMilli(5000)
+	for i, e := range []admin.Event{{Type: "step_created", Creates: true}, {Type: "step_started"}, {Type: "step_retrying", Due: due, Failure: &admin.Failure{Message: "503"}}, {Type: "step_started"}} {
+		e.Seq, e.Ref, e.Key, e.Time = uint64(i+1), 1, "order/ship#1", time.UnixMilli(int64(i))
+		s.add(&e)
+		if got, want := s.ops[0].note.due, map[bool]int64{true: 5000}[i == 2]; got != want {
+			t.Errorf("after event %d it is due at %d, want %d", i+1, got, want)
+		}
+	}
+	if got := s.ops[0].note.text; got != "503" {
+		t.Errorf("it has failed with %q, want 503", got)
+	}
+}
+
+// What is kept of groups of failures is bounded.
+func TestOPS2_GroupsThatAreKeptAreBounded(t *testing.T) {
+	g := newGroups()
+	for i := range groupsKept + 10 {
+		g.keep(groupKey{group: strings.Repeat("x", i)}, "text")
+	}
+	if len(g.said) > groupsKept {
+		t.Errorf("%d groups are kept, want at most %d", len(g.said), groupsKept)
+	}
+	if text, ok := g.get(groupKey{group: strings.Repeat("x", groupsKept+9)}); !ok || text != "text" {
+		t.Error("the last one is not kept")
 	}
 }
