@@ -104,7 +104,7 @@ func ProblemOf(err error) *Problem {
 		return p
 	}
 	if damage, ok := errors.AsType[*workflow.EventError](err); ok {
-		p := NewProblem(CodeDamaged, err.Error(), damageFix)
+		p := NewProblem(CodeDamaged, damage.Error(), damageFix)
 		p.Run = string(damage.Run)
 		return p
 	}

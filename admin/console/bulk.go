@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flowgen/flowgen/admin"
 )
@@ -33,8 +34,11 @@ func (q *request) bulkView(b *admin.Bulk) bulkView {
 	v := bulkView{Bulk: *b, Line: lineOf(b.Filter), Is: verbs[b.Action.Verb], Seen: b.Done + b.Failed + b.Refused + b.Skipped, Command: q.h.command("bulk show", b.ID)}
 	v.Stop = b.Ended.IsZero() && q.who.Role.Allows(admin.RoleOperator)
 	v.Share = percent(100 * float64(v.Seen) / float64(max(b.Total, v.Seen, 1)))
-	if b.Speed > 0 && b.Ended.IsZero() {
-		v.Ends = fmt.Sprintf("about %d s", b.Left/b.Speed+1)
+	if b.Rate > 0 {
+		v.Speed = min(b.Speed, b.Rate) // the first few of a moment are no speed
+	}
+	if v.Speed > 0 && b.Ended.IsZero() {
+		v.Ends = "about " + took(time.Duration((b.Left+v.Speed-1)/v.Speed)*time.Second)
 	}
 	return v
 }

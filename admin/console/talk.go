@@ -49,6 +49,7 @@ type spoken struct {
 	Note    string
 	Run     string
 	Payload *payloadView
+	Line    string // the beginning of the payload
 	Link    string
 }
 
@@ -107,10 +108,21 @@ func (t *talkView) inbox(q *request, run string) error {
 	}
 	for i := range in.Items[:min(len(in.Items), maxMessages)] {
 		m := &in.Items[i]
-		t.Inbox = append(t.Inbox, spoken{Seq: uint64(i) + 1, Name: firstOf(m.Name, word(m.Type)), Key: m.Key, State: m.Type, Note: m.Reason, Payload: payloadOf(m.Payload)})
+		t.Inbox = append(t.Inbox, spoken{Seq: uint64(i) + 1, Name: firstOf(m.Name, word(m.Type)), Key: m.Key, State: m.Type, Note: m.Reason, Line: lineOfPayload(payloadOf(m.Payload))})
 	}
 	t.Left = in.Total - len(t.Inbox)
 	return nil
+}
+
+// lineOfPayload returns the beginning of a payload.
+func lineOfPayload(p *payloadView) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Tree != nil && len(p.Tree.Parts) == 0:
+		return cut(300, p.Tree.Text)
+	}
+	return cut(300, p.Text)
 }
 
 // stream returns the end of a stream; nil: the reader may not see it, or it is gone.
