@@ -160,7 +160,7 @@ func whyOf(r *admin.Run) *why {
 // why says why a run does not go on, with where its log and its code differ.
 func (q *request) why(r *admin.Run) *why {
 	if len(r.Waits) == 0 && (r.Status == "waiting" || r.Status == "sleeping") {
-		r.Waits, r.WaitsSince = q.waits(r)
+		q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) { r.Waits, r.WaitsSince = s.waits(q.now) })
 	}
 	w := whyOf(r)
 	if w != nil {
@@ -182,26 +182,24 @@ func (q *request) why(r *admin.Run) *why {
 // maxWaits bounds how many of what a run waits for are named.
 const maxWaits = 4
 
-// waits returns what a run waits for, as its log has it, and since when.
-func (q *request) waits(r *admin.Run) (all []string, since time.Time) {
-	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) {
-		left := s.lanes.root.open
-		for _, o := range slices.Backward(s.ops) {
-			if left == 0 {
-				break
-			}
-			if o.state != stateOpen && o.state != stateRetrying {
-				continue
-			}
-			if left--; len(all) < maxWaits {
-				all = append(all, o.waitedFor(q.now))
-			}
-			since = time.UnixMilli(o.begin).UTC()
+// waits returns what a run waits for, and since when; zero: for nothing.
+func (s *skeleton) waits(now time.Time) (all []string, since time.Time) {
+	left := s.lanes.root.open
+	for _, o := range slices.Backward(s.ops) {
+		if left == 0 {
+			break
 		}
-		if more := s.lanes.root.open - len(all); more > 0 {
-			all = append(all, number(more)+" more")
+		if o.state != stateOpen && o.state != stateRetrying {
+			continue
 		}
-	})
+		if left--; len(all) < maxWaits {
+			all = append(all, o.waitedFor(now))
+		}
+		since = time.UnixMilli(o.begin).UTC()
+	}
+	if more := s.lanes.root.open - len(all); more > 0 {
+		all = append(all, number(more)+" more")
+	}
 	return all, since
 }
 

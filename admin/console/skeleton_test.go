@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +189,35 @@ func TestOPS2_GroupsThatAreKeptAreBounded(t *testing.T) {
 	}
 	if text, ok := g.get(groupKey{group: strings.Repeat("x", groupsKept+9)}); !ok || text != "text" {
 		t.Error("the last one is not kept")
+	}
+}
+
+// What a run waits for is named, the newest first, up to four of it, since the oldest.
+func TestOPS2_WhatARunWaitsForIsNamed(t *testing.T) {
+	s := newSkeleton()
+	now := time.UnixMilli(60_000)
+	for i, e := range []admin.Event{
+		{Type: "child_created", Creates: true, Key: "order/pay#1", Name: "shop.pay"}, {Type: "wait_created", Creates: true, Key: "order/sleep#1", Due: now.Add(90 * time.Second)},
+		{Type: "wait_created", Creates: true, Key: "order/receive#1", Name: "paid"}, {Type: "step_created", Creates: true, Key: "order/ship#1", Name: "shop.ship"}, {Type: "step_completed", Ref: 4},
+		{Type: "hook_created", Creates: true, Key: "order/hook#1", Name: "door"},
+	} {
+		e.Seq, e.Time = uint64(i+1), time.UnixMilli(int64(1000*(i+1)))
+		if e.Creates {
+			e.Ref = e.Seq
+		}
+		s.add(&e)
+	}
+	want := []string{"hook door", "a message of paid", "sleep, due in 1 min", "a run of shop.pay"}
+	if got, since := s.waits(now); !slices.Equal(got, want) || since.UnixMilli() != 1000 {
+		t.Errorf("it waits for %q since %v, want %q", got, since, want)
+	}
+	for n := range 3 {
+		s.add(&admin.Event{Seq: uint64(7 + n), Ref: uint64(7 + n), Creates: true, Type: "ask_created", Key: fmt.Sprintf("order/ask#%d", n), Name: "limit"})
+	}
+	if got, _ := s.waits(now); !slices.Equal(got, []string{"ask limit", "ask limit", "ask limit", "hook door", "3 more"}) {
+		t.Errorf("it waits for %q", got)
+	}
+	if got, since := newSkeleton().waits(now); got != nil || !since.IsZero() {
+		t.Errorf("a run that has begun nothing waits for %q since %v", got, since)
 	}
 }

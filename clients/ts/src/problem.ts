@@ -12,6 +12,7 @@ export type ProblemCode =
   | "unsupported"
   | "timeout"
   | "interrupted"
+  | "damaged"
   | "failed";
 
 /** The server has refused a request, or could not do what it asked for. */
