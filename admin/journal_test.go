@@ -233,8 +233,18 @@ func TestOPS3_AStoreWithoutAJournalWorks(t *testing.T) {
 		}
 	}()
 	s := admin.As(admin.New(client), admin.Principal{Name: "ada", Role: admin.RoleOperator})
-	if _, err := s.Start(t.Context(), admin.Start{Workflow: "w"}); err != nil {
-		t.Error(err)
+	started, err := s.Start(t.Context(), admin.Start{Workflow: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{ // which would be lost
+		"retry":   second(s.Act(t.Context(), started.Run, admin.Action{Verb: "retry", Reason: "why"})),
+		"trigger": second(s.ActOnSchedule(t.Context(), "nobody", admin.ScheduleAction{Verb: "trigger", Reason: "why"})),
+		"reset":   second(s.ActOnPool(t.Context(), "nobody", admin.PoolAction{Verb: "reset", Reason: "why"})),
+	} {
+		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeInput {
+			t.Errorf("a reason of %s: got %v, want that it is refused", what, err)
+		}
 	}
 	if p := admin.ProblemOf(second(s.Journal(t.Context(), admin.JournalFilter{}))); p == nil || p.Code != admin.CodeUnsupported {
 		t.Errorf("the journal: got %v, want unsupported", p)

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"io"
 	"net/http"
 	"testing"
 
@@ -24,6 +25,7 @@ func (e *estate) fleetCalls(s admin.Service) map[string]error {
 		"streams":  second(s.Streams(ctx, e.ada, admin.StreamFilter{})),
 		"tree":     second(s.Tree(ctx, e.ada)),
 		"inbox":    second(s.Inbox(ctx, e.ada)),
+		"export":   second(s.Export(ctx, admin.ExportRequest{All: true}, io.Discard)),
 	}
 }
 
@@ -31,6 +33,7 @@ func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 	lowest := map[string]admin.Role{
 		"put": admin.RoleOperator, "list": admin.RoleViewer, "show": admin.RoleViewer, "trigger": admin.RoleOperator, "delete": admin.RoleAdmin,
 		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer, "inbox": admin.RoleViewer,
+		"export": admin.RoleAdmin,
 	}
 	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // with an owner, too
 	for _, role := range append(admin.Roles(), "", "root") {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/flowgen/flowgen/admin"
 )
@@ -66,7 +67,8 @@ func exports(s *Scene) {
 }
 
 func refusesExports(s *Scene) {
-	ref := s.Ended("good", "export-refused")
+	ref := s.Start(strings.Repeat("x", 1<<18), "export-refused") // more than is kept back before it is written
+	s.Until(ref, "waiting")
 	filter := admin.Filter{Workflow: Workflow}
 	for what, r := range map[string]admin.ExportRequest{
 		"nothing": {}, "only what adds runs": {Filter: admin.Filter{System: true, Children: true}, Tree: true}, "runs and a filter": {Runs: []string{ref}, Filter: filter},

@@ -50,8 +50,7 @@ func (c *command) migrateTo(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	err = admin.Recorded(ctx, s, "migrate", detail, func() error { return nil })
-	if err != nil && !errors.As(err, new(*store.ReadOnlyError)) {
+	if err := admin.Recorded(ctx, s, "migrate", detail, func() error { return nil }); err != nil {
 		return admin.NewProblem(admin.CodeFailed, "the store has the format of this release, but the journal cannot be written: "+err.Error(), "execute flowctl doctor, then flowctl migrate again")
 	}
 	return nil
