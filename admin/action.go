@@ -47,6 +47,8 @@ type verb struct {
 	name string
 	do   func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error)
 	fits func(i *workflow.RunInfo) bool
+	// many does it with several runs for fewer questions to the store; nil: it is done with each.
+	many func(ctx context.Context, c *workflow.Client, a Action, runs []workflow.RunID) []error
 }
 
 // done reports whether a run that took the action shows its effect.
@@ -76,26 +78,31 @@ func roleFor(name string) Role {
 
 // verbs are all actions.
 var verbs = []verb{
-	{"cancel", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Cancel(ctx, a.Reason) }), open},
-	{"pause", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), openBut(workflow.StatusPaused)},
-	{"resume", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), only(workflow.StatusPaused)},
-	{"step", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), only(workflow.StatusPaused)},
-	{"release", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), only(workflow.StatusHeld)},
-	{"retry", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, only(workflow.StatusFailed)},
-	{"resume-new", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
+	{
+		name: "cancel", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Cancel(ctx, a.Reason) }), fits: open,
+		many: func(ctx context.Context, c *workflow.Client, a Action, runs []workflow.RunID) []error {
+			return c.CancelMany(ctx, a.Reason, runs...)
+		},
+	},
+	{name: "pause", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), fits: openBut(workflow.StatusPaused)},
+	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: only(workflow.StatusPaused)},
+	{name: "step", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), fits: only(workflow.StatusPaused)},
+	{name: "release", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), fits: only(workflow.StatusHeld)},
+	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, fits: only(workflow.StatusFailed)},
+	{name: "resume-new", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
 		return h.RetryCanceled(ctx)
-	}, only(workflow.StatusCanceled)},
-	{"restart", func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+	}, fits: only(workflow.StatusCanceled)},
+	{name: "restart", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		return h.Restart(ctx, a.key()...)
-	}, func(*workflow.RunInfo) bool { return true }},
-	{"fork", func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+	}, fits: func(*workflow.RunInfo) bool { return true }},
+	{name: "fork", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		if a.Step == "" {
 			return nil, errNoStep
 		}
 		return h.Fork(ctx, a.Step, a.key()...)
-	}, func(i *workflow.RunInfo) bool { return i.Events > 1 }},
-	{"terminate", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), open},
-	{verbDelete, none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), func(i *workflow.RunInfo) bool { return !open(i) }},
+	}, fits: func(i *workflow.RunInfo) bool { return i.Events > 1 }},
+	{name: "terminate", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), fits: open},
+	{name: verbDelete, do: none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), fits: func(i *workflow.RunInfo) bool { return !open(i) }},
 }
 
 // options returns what a command takes of an action.

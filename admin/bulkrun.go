@@ -167,7 +167,8 @@ func (s *bulkState) refuse(run, why string) {
 	s.add(bulkState{Failures: []BulkFailure{{Run: run, Outcome: bulkRefused, Detail: why}}})
 }
 
-// actOnBulk acts on runs of a page.
+// actOnBulk acts on those of a page that still match. What was done by an attempt that was interrupted counts as done;
+// what is not there yet is asked for again with the same key. An error says that the store is away.
 //
 //flow:step name=flowgen.bulk.act as=ActOnBulk retries=1000000 backoff=exponential(100ms,1m) timeout=30m
 func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bulkState, error) {
@@ -178,73 +179,99 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 	if err != nil {
 		return bulkState{}, step.Fatal(err)
 	}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	var down error
-	outcomes := make([]bulkState, len(runs))
-	places := make(chan struct{}, bulkAtOnce)
+	ids := make([]workflow.RunID, len(runs))
 	for i, run := range runs {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			one, err := d.actOnItem(ctx, v, &o, run, step.Attempt(ctx) > 1)
-			outcomes[i] = one
-			if err != nil {
-				mu.Lock()
-				down = err
-				mu.Unlock()
-			}
-		})
+		ids[i] = workflow.RunID(run)
 	}
-	all.Wait()
+	infos, errs := d.client.Infos(ctx, ids...)
+	outcomes := make([]bulkState, len(runs))
+	var left []int // of runs, those to act on
+	for i := range infos {
+		if errs[i] != nil && !errors.Is(errs[i], workflow.ErrRunNotFound) {
+			continue
+		}
+		settled := false
+		if outcomes[i], settled = v.settled(&o, runs[i], &infos[i], errs[i] != nil, step.Attempt(ctx) > 1); !settled {
+			left = append(left, i)
+		}
+		errs[i] = nil
+	}
+	for k, err := range d.actOnAll(ctx, v, &o, ids, left) {
+		errs[left[k]] = err
+		if err == nil {
+			outcomes[left[k]] = bulkState{Done: 1}
+		}
+	}
 	var sum bulkState
-	for _, one := range outcomes {
-		sum.add(one)
+	var down error
+	for i := range runs {
+		if errs[i] != nil {
+			outcomes[i], err = d.failedItem(ctx, &o, runs[i], errs[i])
+			down = errors.Join(down, err)
+		}
+		sum.add(outcomes[i])
 	}
 	return sum, down
 }
 
-// actOnItem acts on a run if it still matches. again: the step was interrupted, and the run may have been acted on. Its
-// effect counts as done then; what is not there yet is asked for again with the same key. An error says that the store is away.
-func (d *Direct) actOnItem(ctx context.Context, v *verb, o *bulkOrder, run string, again bool) (bulkState, error) {
-	h := d.client.Run(workflow.RunID(run))
-	info, err := h.Info(ctx)
-	if errors.Is(err, workflow.ErrRunNotFound) {
-		if again && v.name == verbDelete {
-			return bulkState{Done: 1}, nil
+// settled returns what came of a run on which nothing is done any more; false: it is acted on. gone: there is no such run.
+// again: the step was interrupted, and the run may have been acted on.
+func (v *verb) settled(o *bulkOrder, run string, info *workflow.RunInfo, gone, again bool) (s bulkState, yes bool) {
+	switch {
+	case gone && again && v.name == verbDelete, !gone && again && v.done(info):
+		s.Done++
+	case gone, !matches(o.Filter, info):
+		s.Skipped++
+	case !v.fits(info):
+		s.refuse(run, notNow(v.name, info))
+	default:
+		return s, false
+	}
+	return s, true
+}
+
+// actOnAll acts on some of the runs, and returns the errors in their order.
+func (d *Direct) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []workflow.RunID, some []int) []error {
+	if v.many != nil {
+		var ids []workflow.RunID
+		for _, i := range some {
+			ids = append(ids, runs[i])
 		}
-		return bulkState{Skipped: 1}, nil
+		return v.many(ctx, d.client, o.Action, ids)
 	}
-	if err == nil {
-		switch {
-		case again && v.done(&info):
-			return bulkState{Done: 1}, nil
-		case !matches(o.Filter, &info):
-			return bulkState{Skipped: 1}, nil
-		case !v.fits(&info):
-			var s bulkState
-			s.refuse(run, notNow(v.name, &info))
-			return s, nil
-		}
-		a := o.Action
-		a.Key = o.ID + "/" + run
-		_, err = v.do(ctx, h, a)
+	errs := make([]error, len(some))
+	var all sync.WaitGroup
+	places := make(chan struct{}, bulkAtOnce)
+	for k, i := range some {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			a := o.Action
+			a.Key = o.ID + "/" + string(runs[i])
+			_, errs[k] = v.do(ctx, d.client.Run(runs[i]), a)
+		})
 	}
-	if err == nil {
-		return bulkState{Done: 1}, nil
-	}
+	all.Wait()
+	return errs
+}
+
+// failedItem returns what an error says of a run. The second result says that the store is away.
+func (d *Direct) failedItem(ctx context.Context, o *bulkOrder, run string, err error) (s bulkState, down error) {
 	p := ProblemOf(err)
-	if p.Code == CodeRefused || p.Code == CodeNotFound { // a step to fork from, that it does not have
-		var s bulkState
+	if p.Code == CodeRefused || p.Code == CodeNotFound { // such as a step to fork from, that it does not have
+		infos, errs := d.client.Infos(ctx, workflow.RunID(run))
+		if errors.Is(errs[0], workflow.ErrRunNotFound) || errs[0] == nil && !matches(o.Filter, &infos[0]) { // since it was looked at
+			return bulkState{Skipped: 1}, nil
+		}
 		s.refuse(run, p.Detail)
 		return s, nil
 	}
 	if step.Attempt(ctx) < bulkTries { // an outage may be over before the question below
-		return bulkState{}, err
+		return s, err
 	}
 	if call, ok := step.Current(ctx); ok { // is it the run, or the store?
 		if _, down := d.client.Run(call.RunID).Info(ctx); down != nil {
-			return bulkState{}, err
+			return s, err
 		}
 	}
 	return bulkState{Failed: 1, Failures: []BulkFailure{{Run: run, Outcome: bulkFailed, Detail: p.Detail}}}, ctx.Err()

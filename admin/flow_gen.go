@@ -47,7 +47,8 @@ var BulkRuns = shim.NewWorkflow[bulkWork, bulkState]("flowgen.bulk", "w", shim.W
 	Retention: 720 * time.Hour,
 })
 
-// ActOnBulk acts on runs of a page.
+// ActOnBulk acts on those of a page that still match. What was done by an attempt that was interrupted counts as done;
+// what is not there yet is asked for again with the same key. An error says that the store is away.
 //
 // It is the durable counterpart of [Direct.actOnBulk].
 func ActOnBulk(ctx workflow.Context, o bulkOrder, runs []string) (bulkState, error) {

@@ -105,6 +105,14 @@ func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 	return loaded[0], loaded[0].Err
 }
 
+// loadAll reads runs with one question. The error of a run is in its place.
+func (c *Client) loadAll(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
+	if err := c.check(); err != nil || len(loads) == 0 {
+		return nil, err
+	}
+	return c.store.Load(ctx, loads)
+}
+
 // lastEvent reads the last event of a log of n frames.
 func (c *Client) lastEvent(ctx context.Context, run RunID, n uint64) (*event.Event, error) {
 	l, err := c.load(ctx, store.Load{Run: run, After: n - 1, Limit: 1})

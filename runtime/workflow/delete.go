@@ -30,7 +30,7 @@ func (h *Handle) Delete(ctx context.Context) error {
 	if !ok {
 		return err
 	}
-	if ended, failed := h.c.endUnserved(ctx, id); failed == nil && ended {
+	if ended, failed := h.c.endUnserved(ctx, id); failed == nil && len(ended) > 0 {
 		return p.Delete(ctx, id)
 	}
 	return h.c.explainUnserved(ctx, id, &StatusError{Run: open.Run, Verb: "delete", Status: open.Status, Fix: notEnded})

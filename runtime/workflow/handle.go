@@ -186,21 +186,11 @@ const MaxReason = 4 << 10
 // if the run has ended and was never asked, and is an *[InvalidError] for a reason of more
 // than [MaxReason] bytes or one that is not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
-	if err := store.CheckText("reason", reason, MaxReason); err != nil {
-		return fmt.Errorf("cancel: %w", err)
-	}
 	run, err := h.resolve(ctx)
-	if err == nil {
-		// One id for all cancels of a run: the first one is recorded.
-		err = h.c.deliver(ctx, run, store.Item{ID: "cancel", Scope: store.ScopeChain}, &event.Event{Type: event.CancelRequested, Reason: reason})
-	}
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	if _, err := h.c.endUnserved(ctx, run); err != nil { // the request is durable all the same
-		h.c.logger.Debug("a canceled run was left to its workers", "run", run, "error", err)
-	}
-	return nil
+	return h.c.CancelMany(ctx, reason, run)[0]
 }
 
 // deliverWindow bounds how late a delivery may be executed after it was sent.

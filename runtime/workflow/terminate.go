@@ -60,9 +60,11 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 		if err == nil && l.Record.QueueState == store.StateEnded && l.Record.Next == "" {
 			return nil
 		}
-		ended, err := c.endAlone(ctx, run, c.terminating)
+		ended, err := c.endAlone(ctx, c.partitionOf(run), []RunID{run}, func(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+			return c.terminating(ctx, claimed, l)
+		})
 		switch {
-		case ended:
+		case len(ended) > 0:
 			return nil
 		case err != nil && !errors.Is(err, store.ErrFenced):
 			return fmt.Errorf("run %s: %w", run, err)
@@ -76,13 +78,16 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 // terminating returns the commit that ends a run as the item in its inbox asks; nil: there is none. All that is needed of the
 // log is its length, which the record of the run has. What it says of children and of the parent is used as far as it
 // can be read.
-func (c *Client) terminating(ctx context.Context, claimed *store.ClaimedRun) (*store.Commit, error) {
-	l, err := c.load(ctx, store.Load{Run: claimed.Run, Inbox: true})
-	if _, damaged := errors.AsType[*store.DamagedError](err); damaged {
-		l, err = c.load(ctx, store.Load{Run: claimed.Run, Limit: -1, Inbox: true})
+func (c *Client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+	if _, damaged := errors.AsType[*store.DamagedError](l.Err); damaged {
+		record, err := c.load(ctx, store.Load{Run: claimed.Run, Limit: -1, Inbox: true})
+		if err != nil {
+			return nil, err
+		}
+		l = &record
 	}
-	if err != nil {
-		return nil, err
+	if l.Err != nil {
+		return nil, l.Err
 	}
 	state := readable(l.Frames)
 	state.Seq = claimed.Seq

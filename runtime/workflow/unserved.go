@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -38,54 +39,114 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }
 
-// endUnserved ends a run that was asked to end, of which no code was executed, and that nobody
-// serves. It reports whether it has. It does what the first worker to come would have done:
+// endUnserved ends those of the runs, all of which were asked to end, of which no code was executed, and that nobody
+// serves. It returns which it has ended. It does what the first worker to come would have done:
 // a run that is asked to end before it begins ends without its code, so that nobody misses
 // anything that the code could have done. Whatever is not as simple as that is left to workers.
-func (c *Client) endUnserved(ctx context.Context, run RunID) (bool, error) {
-	l, err := c.load(ctx, store.Load{Run: run, Limit: -1})
-	if err != nil || l.Record.N != 1 {
-		return false, err
+func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
+	if len(runs) == 0 {
+		return nil, nil
 	}
-	if unserved, err := c.unserved(ctx, &l.Record); err != nil || !unserved {
-		return false, err
+	loads := make([]store.Load, len(runs))
+	for i, run := range runs {
+		loads[i] = store.Load{Run: run, Limit: -1}
 	}
-	return c.endAlone(ctx, run, c.ending)
+	loaded, err := c.loadAll(ctx, loads)
+	if err != nil {
+		return nil, err
+	}
+	type place struct {
+		partition int
+		route     string
+	}
+	unserved, left := map[place]bool{}, map[int][]RunID{}
+	for i := range loaded {
+		r := &loaded[i].Record
+		if loaded[i].Err != nil || r.N != 1 || r.QueueState != store.StateReady {
+			continue
+		}
+		at := place{c.partitionOf(r.Run), r.Route.Workflow + "\x00" + r.Route.Queue}
+		if _, known := unserved[at]; !known {
+			if unserved[at], err = c.unserved(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		if unserved[at] {
+			left[at.partition] = append(left[at.partition], r.Run)
+		}
+	}
+	for partition, runs := range left {
+		for part := range slices.Chunk(runs, endAtOnce) {
+			some, err := c.endAlone(ctx, partition, part, c.ending)
+			if ended = append(ended, some...); err != nil {
+				return ended, err
+			}
+		}
+	}
+	return ended, nil
 }
 
-// endAlone ends a run that nobody works on with the commit that ending makes of what is stored
-// of it; nil: the run is given back. It reports whether it has ended it. It claims the run with a session of its own, which
+func (c *Client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.Partitions() }
+
+// endAlone ends runs of a partition that nobody works on with the commits that ending makes of what is stored
+// of each; nil: the run is given back. It returns those that it has ended. It claims the runs with a session of its own, which
 // lives for this one request and serves nothing. So each of two clients, or a worker that
-// comes just then, either has the run or finds it owned or ended; and if the client dies in between its
-// session does, too, and the run waits again, with the request in its inbox.
-func (c *Client) endAlone(ctx context.Context, run RunID, ending func(context.Context, *store.ClaimedRun) (*store.Commit, error)) (bool, error) {
-	partition := int(run.Slot()) % c.store.Partitions()
+// comes just then, either has a run or finds it owned or ended; and if the client dies in between its
+// session does, too, and the runs wait again, with the requests in their inboxes.
+func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, ending func(*store.ClaimedRun, *store.Loaded) (*store.Commit, error)) (ended []RunID, err error) {
 	session := store.SessionID("client/" + event.NewToken().String())
 	if err := c.store.OpenSession(ctx, store.Session{Partition: partition, ID: session, Worker: "client", TTL: endLease}); err != nil {
-		return false, err
+		return nil, err
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	defer func() { _ = c.store.CloseSession(closing, partition, session) }() // else its lease ends
-	claimed, err := c.store.ClaimRun(ctx, partition, session, event.NewToken(), run)
+	var claims []store.ClaimedRun
+	var loads []store.Load
+	for _, run := range runs {
+		claimed, err := c.store.ClaimRun(ctx, partition, session, event.NewToken(), run)
+		switch {
+		case err == nil:
+			claims, loads = append(claims, claimed), append(loads, store.Load{Run: run, Inbox: true})
+		case ignoreTaken(err) != nil:
+			return nil, err
+		}
+	}
+	loaded, err := c.loadAll(ctx, loads)
 	if err != nil {
-		return false, ignoreTaken(err)
+		return nil, err
 	}
-	request, err := ending(ctx, &claimed)
-	if err != nil || request == nil {
-		return false, errors.Join(err, c.store.Release(closing, run, claimed.Fence))
+	var requests []store.Commit
+	var failed error
+	for i := range claims {
+		request, err := ending(&claims[i], &loaded[i])
+		if err != nil || request == nil {
+			failed = errors.Join(failed, err, c.store.Release(closing, claims[i].Run, claims[i].Fence))
+			continue
+		}
+		requests = append(requests, *request)
 	}
-	answers, err := c.store.Commit(ctx, []store.Commit{*request})
-	if err == nil {
-		err = answers[0].Err
+	if len(requests) == 0 {
+		return nil, failed
 	}
-	return err == nil, err
+	answers, err := c.store.Commit(ctx, requests)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	for i := range answers {
+		if failed = errors.Join(failed, answers[i].Err); answers[i].Err == nil {
+			ended = append(ended, requests[i].Run)
+		}
+	}
+	return ended, failed
 }
 
 const (
 	// endLease is that of the session of endAlone: shorter than those of workers, so that
 	// it counts for little of the silence of others; see package store on dead sessions.
 	endLease = 2 * time.Second
+	// endAtOnce bounds how many runs it takes, so that they are ended long before that.
+	endAtOnce = 100
 	// endPatience bounds how long it takes to end that session.
 	endPatience = 5 * time.Second
 )
@@ -100,10 +161,9 @@ func ignoreTaken(err error) error {
 
 // ending returns the commit that ends a run of which only the creation is logged and that was
 // asked to end; nil: it is not that simple.
-func (c *Client) ending(ctx context.Context, claimed *store.ClaimedRun) (*store.Commit, error) {
-	l, err := c.load(ctx, store.Load{Run: claimed.Run, Inbox: true})
-	if err != nil || len(l.Frames) != 1 {
-		return nil, err
+func (c *Client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+	if l.Err != nil || len(l.Frames) != 1 {
+		return nil, l.Err
 	}
 	created, err := event.DecodeFrame(l.Frames[0])
 	if err != nil || len(created.Events) != 1 || created.Events[0].Type != event.RunCreated {
