@@ -593,6 +593,11 @@ func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 		s.Until(run, "waiting")
 		has(t, s.get("runs/"+run, 200), want, "data-took")
 	}
+	paused := s.Start("wait", "order-5")
+	s.Until(paused, "waiting")
+	s.post("act/pause", url.Values{"run": {paused}, "reason": {"until <Monday>"}}, 200)
+	s.Until(paused, "paused")
+	has(t, s.get("runs/"+paused, 200), "</svg>Paused</h2>", "until &lt;Monday&gt;", "Resume lets it go on", "data-took>")
 	run := s.Ended("bad", "order-4")
 	if page := s.get("runs/"+run+"/events", 200); strings.Count(page, `<td class="w mono">order/admintest.label#1</td>`) != 3 {
 		t.Errorf("the events of a step do not all say so\n%s", mainOf(page))

@@ -143,7 +143,7 @@ func whyOf(r *admin.Run) *why {
 		w.Title = "Retrying " + plural(len(r.Retries), "step", "steps")
 		w.Frees = "It goes on by itself: each step is tried again as its policy says."
 	case r.Status == "paused":
-		w.Title = "Paused by somebody"
+		w.Title = "Paused"
 		w.Frees = "Resume lets it go on."
 	case r.Status == "held":
 		w.Title = "On hold: it was started so that somebody releases it"
@@ -166,6 +166,9 @@ func (q *request) why(r *admin.Run) *why {
 	if w != nil {
 		w.now = q.now
 	}
+	if r.Damaged == "" && r.Status == "paused" {
+		q.paused(r, w)
+	}
 	if r.Damaged != "" {
 		w.Checks = q.who.Role.Allows(admin.RoleOperator) && q.who.Owner == ""
 	}
@@ -177,6 +180,20 @@ func (q *request) why(r *admin.Run) *why {
 		w.Text = advice[strings.LastIndexByte(advice, '\n')+1:]
 	}
 	return w
+}
+
+// paused says why a run was paused, and since when it is, as its log has it.
+func (q *request) paused(r *admin.Run, w *why) {
+	var last []uint64
+	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) { last, _ = s.at(1, "run_paused") })
+	if len(last) == 0 {
+		return
+	}
+	page, err := q.service.Events(q.ctx(), r.ID, last[0], 1)
+	if err != nil || len(page.Events) == 0 {
+		return // the log itself says what is wrong with it
+	}
+	w.Text, w.Since = page.Events[0].Reason, page.Events[0].Time
 }
 
 // maxWaits bounds how many of what a run waits for are named.
