@@ -98,7 +98,7 @@ var rules = []rule{
 	{packages: "examples/...", module: anyPackage},
 	{packages: "clients/ts/e2e/clients", module: anyPackage},
 	{packages: "clients/ts/e2e", module: append(slices.Clone(anyPackage), "admin", "admin/api", "clients/ts/e2e/clients"), helper: true},
-	{packages: "bench/...", module: append(slices.Clone(anyPackage), "bench/...")},
+	{packages: "bench/...", module: append(slices.Clone(anyPackage), "bench/...", "admin")},
 }
 
 // below returns what the package runtime/name may import: what is under it.

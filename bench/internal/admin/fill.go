@@ -25,8 +25,11 @@ func routeOf(n int) store.Route {
 	return store.Route{Queue: "default", Workflow: fmt.Sprintf("bench.workflow%d", w)}
 }
 
-// fill creates runs and ends nearly all of them: of a thousand 10 have failed, 10 were cancelled and 5 go on. Each
-// fifth has a parent, each second one tag, one in a thousand another.
+// groups is how many kinds of failures there are.
+const groups = 200
+
+// fill creates runs and ends nearly all of them: of a thousand 10 have failed, in groups, 10 were cancelled and 5 go on. Each
+// fifth has a parent, each second one tag, one in a thousand another. Their logs are those of runs that were begun and have ended.
 func fill(ctx context.Context, s store.Store, runs int, say func(done int)) error {
 	for p := range s.Partitions() {
 		if err := s.OpenSession(ctx, store.Session{Partition: p, ID: session, Worker: "bench", TTL: time.Hour}); err != nil {
@@ -37,11 +40,19 @@ func fill(ctx context.Context, s store.Store, runs int, say func(done int)) erro
 	for from := 0; from < runs; from += batch {
 		creates, commits := make([]store.Create, 0, batch), make([]store.Commit, 0, batch)
 		for n := from; n < min(from+batch, runs); n++ {
-			c := create(n, parent)
-			creates = append(creates, c)
-			if n%200 != 7 {
-				commits = append(commits, end(n, &c))
+			c, err := create(n, parent)
+			if err != nil {
+				return err
 			}
+			creates = append(creates, c)
+			if n%200 == 7 {
+				continue
+			}
+			commit, err := end(n, &c)
+			if err != nil {
+				return err
+			}
+			commits = append(commits, commit)
 		}
 		created, err := s.Create(ctx, creates)
 		if err == nil {
@@ -66,9 +77,10 @@ func fill(ctx context.Context, s store.Store, runs int, say func(done int)) erro
 	return nil
 }
 
-func create(n int, parent event.RunID) store.Create {
+func create(n int, parent event.RunID) (store.Create, error) {
+	now := time.Now().UTC().Truncate(time.Millisecond)
 	c := store.Create{
-		Run: event.NewRunID(time.Now(), uint16(n)), Route: routeOf(n), Frame: make([]byte, 100), Seq: 1, CommitID: event.NewCommitID(), //nolint:gosec // any slot
+		Run: event.NewRunID(now, uint16(n)), Route: routeOf(n), Seq: 1, CommitID: event.NewCommitID(), //nolint:gosec // any slot
 		Status: event.StatusRunning, Owner: &store.Owner{Session: session, Token: event.NewToken()}, Tags: map[string]string{},
 	}
 	if n%5 == 0 {
@@ -80,19 +92,40 @@ func create(n int, parent event.RunID) store.Create {
 	if n%1000 == 3 {
 		c.Tags["region"] = "us"
 	}
-	return c
+	spec := &event.Spec{Workflow: c.Route.Workflow, Queue: c.Route.Queue, Tags: c.Tags, Parent: c.Parent, Root: c.Root}
+	if c.Parent != "" {
+		spec.ParentKey, spec.Depth = fmt.Sprint("bench/child#", n), 1
+	}
+	var err error
+	c.Frame, err = event.AppendFrame(nil, &event.Frame{
+		CommitID: c.CommitID, Time: now,
+		Events: []event.Event{{Seq: 1, Type: event.RunCreated, Time: now, Payload: fmt.Appendf(nil, `{"order":"order-%d","lines":[{"sku":"a-17","count":2}]}`, n), Spec: spec}},
+	})
+	return c, err
 }
 
-func end(n int, c *store.Create) store.Commit {
-	status := event.StatusCompleted
+func end(n int, c *store.Create) (store.Commit, error) {
+	fence, now := c.Owner.Fence(), time.Now().UTC().Truncate(time.Millisecond)
+	commit := store.Commit{
+		Run: c.Run, Fence: fence, Prev: c.CommitID, CommitID: event.NewCommitID(), First: 2, Last: 3, Effect: store.EffectFinish, Status: event.StatusCompleted, Progress: true,
+	}
+	last := event.Event{Seq: 3, Type: event.RunCompleted, Time: now, Payload: fmt.Appendf(nil, `{"receipt":"r-%d"}`, n)}
 	switch n % 100 {
 	case 41:
-		status = event.StatusFailed
+		commit.Status = event.StatusFailed
+		group := n / 100 % groups
+		last = event.Event{Seq: 3, Type: event.RunFailed, Time: now, Failure: &event.Failure{Code: "declined", Message: fmt.Sprintf("card %d of order-%d was declined", group, n)}}
+		commit.Trouble = &store.Trouble{
+			Group: fmt.Sprintf("f1-%012x", group), Kind: store.TroubleFailed, Workflow: c.Route.Workflow, Step: "bench.charge", Text: fmt.Sprintf("card %d of § was declined", group),
+		}
 	case 42:
-		status = event.StatusCanceled
+		commit.Status = event.StatusCanceled
+		last = event.Event{Seq: 3, Type: event.RunCanceled, Time: now, Reason: "no more wanted"}
 	}
-	return store.Commit{
-		Run: c.Run, Fence: c.Owner.Fence(), Prev: c.CommitID, Frame: make([]byte, 100), CommitID: event.NewCommitID(), First: 2, Last: 3,
-		Effect: store.EffectFinish, Status: status, Progress: true,
-	}
+	var err error
+	commit.Frame, err = event.AppendFrame(nil, &event.Frame{
+		CommitID: commit.CommitID, Prev: c.CommitID, Epoch: fence.Epoch, Token: fence.Token, Time: now,
+		Events: []event.Event{{Seq: 2, Type: event.RunStarted, Time: now, By: "bench"}, last},
+	})
+	return commit, err
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,13 +17,14 @@ import (
 	_ "github.com/flowgen/flowgen/memstore"   // memory:
 	_ "github.com/flowgen/flowgen/redisstore" // redis:
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
 	_ "github.com/flowgen/flowgen/sqlitestore" // sqlite:
 )
 
 // Exit codes.
 const (
 	exitMeasured = 0
-	exitFailed   = 1 // a measurement failed or, with -check, a budget was missed
+	exitFailed   = 1 // a measurement failed, or a budget was missed
 	exitUsage    = 2
 )
 
@@ -50,23 +52,30 @@ type options struct {
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, f := &options{}, flag.NewFlagSet("admin", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.store, "store", "redis", "what is measured: redis, which starts a server without persistence, sqlite, which makes a file in a temporary directory, or memory")
+	f.StringVar(&o.store, "store", "redis,sqlite", "what is measured, one after the other: redis, which starts a server without persistence, sqlite, which makes a file in a temporary directory, memory")
 	f.IntVar(&o.runs, "runs", 100_000, "how many `RUNS` the store is filled with")
 	f.IntVar(&o.times, "times", 100, "how many `TIMES` each question is asked")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per figure")
-	f.BoolVar(&o.check, "check", false, "exit with 1 if a budget is missed")
+	f.BoolVar(&o.check, "check", true, "exit with 1 if a budget is missed")
 	err := f.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitMeasured
-	case err == nil && (f.NArg() > 0 || o.runs < 1 || o.times < 1 || o.store != "redis" && o.store != "sqlite" && o.store != "memory"):
-		err = errors.New("want -store redis, sqlite or memory, and -runs and -times of at least 1")
+	case err == nil && (f.NArg() > 0 || o.runs < 1 || o.times < 1 || slices.ContainsFunc(strings.Split(o.store, ","), unknown)):
+		err = errors.New("want -store redis, sqlite or memory, with commas between them, and -runs and -times of at least 1")
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "bench admin: %v: see -help\n", err)
 		return exitUsage
 	}
-	missed, err := measure(ctx, o, stdout, stderr)
+	missed := 0
+	for _, kind := range strings.Split(o.store, ",") {
+		n, failed := measure(ctx, kind, o, stdout, stderr)
+		missed += n
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", kind, failed))
+		}
+	}
 	if err == nil && missed > 0 && o.check {
 		err = fmt.Errorf("%d budgets were missed", missed)
 	}
@@ -77,13 +86,16 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitMeasured
 }
 
+func unknown(kind string) bool { return kind != "redis" && kind != "sqlite" && kind != "memory" }
+
 // measure fills a store and asks it all questions. It returns how many budgets were missed.
-func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (missed int, err error) {
-	s, end, err := open(ctx, o.store)
+func measure(ctx context.Context, kind string, o *options, stdout, stderr io.Writer) (missed int, err error) {
+	s, end, err := open(ctx, kind)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, s.Close(), end()) }()
+	client := workflow.NewClient(s, workflow.ClientConfig{})
+	defer func() { err = errors.Join(err, client.Close(), s.Close(), end()) }()
 	var middle time.Time
 	begin := time.Now()
 	err = fill(ctx, s, o.runs, func(done int) {
@@ -91,21 +103,25 @@ func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (missed 
 			middle = s.Clock().Now()
 		}
 		if done%100_000 == 0 {
-			fmt.Fprintf(stderr, "%d runs, %v\n", done, time.Since(begin).Round(time.Second))
+			fmt.Fprintf(stderr, "%s: %d runs, %v\n", kind, done, time.Since(begin).Round(time.Second))
 		}
 	})
 	if err != nil {
 		return 0, fmt.Errorf("fill the store: %w", err)
 	}
 	if !o.json {
-		fmt.Fprintf(stdout, "%d runs on %s, %d times each\n%-40s %9s %9s %9s %7s %7s\n", o.runs, o.store, o.times, "", "p50 ms", "p99 ms", "budget", "found", "looked")
+		fmt.Fprintf(stdout, "%d runs on %s, %d times each\n%-40s %9s %9s %9s %7s %7s\n", o.runs, kind, o.times, "", "p50 ms", "p99 ms", "budget", "found", "looked")
 	}
-	for _, q := range questions(middle) {
-		f, err := ask(ctx, s, q, o.times)
+	all, err := questions(s, client, middle)
+	if err != nil {
+		return 0, err
+	}
+	for _, q := range all {
+		f, err := ask(ctx, q, o.times)
 		if err != nil {
 			return missed, err
 		}
-		f.Store, f.Runs = o.store, o.runs
+		f.Store, f.Runs = kind, o.runs
 		if f.Missed {
 			missed++
 		}

@@ -7,41 +7,111 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // question is something that operators ask.
 type question struct {
 	name   string
 	budget time.Duration
-	q      store.Query
-	counts bool
+	ask    func(ctx context.Context) (answer, error)
 }
 
-func questions(middle time.Time) []question {
-	const list, count = 50 * time.Millisecond, 20 * time.Millisecond
+// answer says how much was found, and looked at.
+type answer struct {
+	found, looked int
+	partial       bool
+}
+
+// The budgets of a page, and of a count.
+const (
+	ofPage  = 50 * time.Millisecond
+	ofCount = 20 * time.Millisecond
+)
+
+func questions(s store.Store, client *workflow.Client, middle time.Time) ([]question, error) {
+	lister, ok := store.As[store.Lister](s)
+	if !ok {
+		return nil, errors.New("the store cannot be searched")
+	}
+	list := func(name string, q store.Query) question {
+		return question{name, ofPage, func(ctx context.Context) (answer, error) {
+			page, err := lister.List(ctx, q)
+			return answer{len(page.Runs), page.Looked, page.Partial}, err
+		}}
+	}
+	count := func(name string, q store.Query) question {
+		return question{name, ofCount, func(ctx context.Context) (answer, error) {
+			counts, err := lister.Count(ctx, q)
+			return answer{counts.Total(), counts.Looked, !counts.Exact}, err
+		}}
+	}
 	failed := []event.Status{event.StatusFailed}
+	all := []question{
+		list("newest page", store.Query{}),
+		list("oldest page", store.Query{Oldest: true}),
+		list("started by users", store.Query{Started: true}),
+		list("roots only", store.Query{Roots: true}),
+		list("failed", store.Query{Statuses: failed}),
+		list("running", store.Query{Statuses: []event.Status{event.StatusRunning}}),
+		list("frequent workflow", store.Query{Workflow: routeOf(0).Workflow}),
+		list("rare workflow", store.Query{Workflow: routeOf(1<<12 - 1).Workflow}),
+		list("unknown workflow", store.Query{Workflow: "bench.unknown"}),
+		list("tag of half of the runs", store.Query{Tags: map[string]string{"region": "eu"}}),
+		list("tag of one in a thousand", store.Query{Tags: map[string]string{"region": "us"}}),
+		list("tag that none has", store.Query{Tags: map[string]string{"region": "moon"}}),
+		list("second half by time", store.Query{To: middle}),
+		list("failed roots of a workflow with a tag", store.Query{Workflow: routeOf(1).Workflow, Statuses: failed, Roots: true, Tags: map[string]string{"region": "us"}}),
+		list("failed before a time", store.Query{Statuses: failed, To: middle}),
+		list("workflow id that none has", store.Query{WorkflowID: "nobody"}),
+		list("group of failures", store.Query{Group: "f1-000000000007"}),
+		count("count all", store.Query{}),
+		count("count a workflow", store.Query{Workflow: routeOf(1).Workflow}),
+		count("count failed roots", store.Query{Statuses: failed, Roots: true}),
+	}
+	return append(all, pages(admin.New(client))...), nil
+}
+
+// pages are those of the console and of flowctl that are more than a list.
+func pages(s admin.Service) []question {
+	failures := func(name string, f admin.FailureFilter) question {
+		return question{name, ofPage, func(ctx context.Context) (answer, error) {
+			page, err := s.Failures(ctx, f)
+			return answer{len(page.Groups), len(page.Groups), page.Partial}, err
+		}}
+	}
+	newest := func(ctx context.Context) (string, error) { // of the failed ones, each time another one
+		page, err := s.Runs(ctx, admin.Filter{Statuses: []string{"failed"}, Limit: 1})
+		if err == nil && len(page.Runs) == 0 {
+			return "", nil // none has failed
+		}
+		if err != nil {
+			return "", err
+		}
+		return page.Runs[0].ID, nil
+	}
 	return []question{
-		{"newest page", list, store.Query{}, false},
-		{"oldest page", list, store.Query{Oldest: true}, false},
-		{"started by users", list, store.Query{Started: true}, false},
-		{"roots only", list, store.Query{Roots: true}, false},
-		{"failed", list, store.Query{Statuses: failed}, false},
-		{"running", list, store.Query{Statuses: []event.Status{event.StatusRunning}}, false},
-		{"frequent workflow", list, store.Query{Workflow: routeOf(0).Workflow}, false},
-		{"rare workflow", list, store.Query{Workflow: routeOf(1<<12 - 1).Workflow}, false},
-		{"unknown workflow", list, store.Query{Workflow: "bench.unknown"}, false},
-		{"tag of half of the runs", list, store.Query{Tags: map[string]string{"region": "eu"}}, false},
-		{"tag of one in a thousand", list, store.Query{Tags: map[string]string{"region": "us"}}, false},
-		{"tag that none has", list, store.Query{Tags: map[string]string{"region": "moon"}}, false},
-		{"second half by time", list, store.Query{To: middle}, false},
-		{"failed roots of a workflow with a tag", list, store.Query{Workflow: routeOf(1).Workflow, Statuses: failed, Roots: true, Tags: map[string]string{"region": "us"}}, false},
-		{"failed before a time", list, store.Query{Statuses: failed, To: middle}, false},
-		{"workflow id that none has", list, store.Query{WorkflowID: "nobody"}, false},
-		{"count all", count, store.Query{}, true},
-		{"count a workflow", count, store.Query{Workflow: routeOf(1).Workflow}, true},
-		{"count failed roots", count, store.Query{Statuses: failed, Roots: true}, true},
+		failures("page of failures", admin.FailureFilter{}),
+		failures("failures that are open", admin.FailureFilter{Open: true}),
+		failures("failures of a workflow", admin.FailureFilter{Workflow: routeOf(1).Workflow}),
+		{"page of a failed run, with its events", ofPage, func(ctx context.Context) (answer, error) {
+			run, err := newest(ctx)
+			if err != nil || run == "" {
+				return answer{}, err
+			}
+			if _, err = s.Run(ctx, run); err != nil {
+				return answer{}, err
+			}
+			page, err := s.Events(ctx, run, 1, 100)
+			return answer{len(page.Events), len(page.Events), false}, err
+		}},
+		{"depths of the queues", ofPage, func(ctx context.Context) (answer, error) {
+			page, err := s.Queues(ctx, admin.FleetFilter{})
+			return answer{len(page.Queues), len(page.Queues), false}, err
+		}},
 	}
 }
 
@@ -60,29 +130,17 @@ type Figure struct {
 }
 
 // ask asks a question several times.
-func ask(ctx context.Context, s store.Store, a question, times int) (Figure, error) {
-	lister, ok := store.As[store.Lister](s)
-	if !ok {
-		return Figure{}, errors.New("the store cannot be searched")
-	}
-	f := Figure{What: a.name, BudgetMs: ms(a.budget)}
+func ask(ctx context.Context, q question, times int) (Figure, error) {
+	f := Figure{What: q.name, BudgetMs: ms(q.budget)}
 	took := make([]time.Duration, times)
 	for i := range took {
 		begin := time.Now()
-		if a.counts {
-			counts, err := lister.Count(ctx, a.q)
-			if err != nil {
-				return f, fmt.Errorf("%s: %w", a.name, err)
-			}
-			f.Found, f.Looked, f.Partial = counts.Total(), counts.Looked, !counts.Exact
-		} else {
-			page, err := lister.List(ctx, a.q)
-			if err != nil {
-				return f, fmt.Errorf("%s: %w", a.name, err)
-			}
-			f.Found, f.Looked, f.Partial = len(page.Runs), page.Looked, page.Partial
+		got, err := q.ask(ctx)
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", q.name, err)
 		}
 		took[i] = time.Since(begin)
+		f.Found, f.Looked, f.Partial = got.found, got.looked, got.partial
 	}
 	slices.Sort(took)
 	f.P50ms, f.P99ms = ms(took[times/2]), ms(took[times*99/100])
