@@ -27,9 +27,10 @@ func (s *site) states() map[string]string {
 	refs := map[string]string{
 		"failed": s.Ended("bad", "order-1"), "completed": s.Ended("good", "order-2"), "continued": s.Ended("next", "order-3"),
 		"hostile": s.Start("<img src=x onerror=alert(1)>\u202e", "<script>alert(1)</script>\u202e"), "waiting": s.Start("wait", "order-4"), "paused": s.Start("wait", "order-5"),
-		"blocked": s.Blocked("order-6"), "retrying": s.Retrying("order-7"), "running": s.Busy("order-8"), "cancelled": s.Start("wait", "order-9"),
+		"blocked": s.Blocked("order-6"), "retrying": s.Retrying("order-7"), "running": s.Busy("order-8"), "cancelled": s.Start("wait", "order-9"), "hooked": s.Start("hook", "order-10"),
 	}
 	s.Until(refs["waiting"], "waiting")
+	s.Until(refs["hooked"], "waiting")
 	s.act(refs["paused"], "pause")
 	s.Until(refs["paused"], "paused")
 	s.act(refs["cancelled"], "cancel")
@@ -53,7 +54,7 @@ func (s *site) act(ref, verb string) {
 	}
 }
 
-// furnish makes a schedule, a limit that is in use, and a bulk action, and returns their pages.
+// furnish makes a schedule, a limit that is in use, and a bulk action, and returns their pages, and those of the hooks that are open.
 func (s *site) furnish() []string {
 	s.Helper()
 	const nightly = "nightly/β"
@@ -67,8 +68,13 @@ func (s *site) furnish() []string {
 	if err != nil {
 		s.Fatal(err)
 	}
+	hooks, err := s.Direct.Hooks(s.Context(), admin.HookFilter{})
+	if err != nil || len(hooks.Hooks) == 0 {
+		s.Fatalf("there are no hooks: %v", err)
+	}
 	at := "schedules/" + url.PathEscape(nightly)
 	return []string{
+		"hooks/resume?token=" + url.QueryEscape(hooks.Hooks[0].Token),
 		at, at + "/pause", at + "/backfill", "pools/" + limit + "/set?key=ada", "pools/" + limit + "/pause", "bulk/" + b.ID, "bulk/" + b.ID + "/stop",
 		"hooks", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
 		"checks", "start", "start?workflow=" + admintest.Workflow, "start?workflow=" + admintest.Workflow + "&show=json",
