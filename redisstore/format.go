@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,19 +50,24 @@ func (s *Store) prepare(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// checkFormat reads the mark, or sets it.
+// checkFormat reads the mark, or sets it. It reads first: a server at its memory limit refuses all that could need more, even to set
+// what is there, and whoever looks for the cause must be able to open the store.
 func (s *Store) checkFormat(ctx context.Context) error {
 	key := s.parts[0].format()
-	var kept *redis.StringCmd
-	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.SetNX(ctx, key, s.mark(), 0)
-		kept = p.Get(ctx, key)
-		return nil
-	})
+	mark, err := s.client.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) {
+		var kept *redis.StringCmd
+		_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.SetNX(ctx, key, s.mark(), 0)
+			kept = p.Get(ctx, key)
+			return nil
+		})
+		mark = kept.Val()
+	}
 	if err != nil {
 		return s.explain(ctx, fmt.Errorf("read the format of the store: %w", err))
 	}
-	return s.compareMark(kept.Val())
+	return s.compareMark(mark)
 }
 
 // copyMark puts copies of the mark beside the one in partition 0, one for each partition

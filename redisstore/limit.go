@@ -163,12 +163,11 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
 	var counts, configs *redis.MapStringStringCmd
-	_, err = s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
 		counts, configs = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs())
-		return nil
 	})
 	if err != nil {
-		return nil, s.explain(ctx, fmt.Errorf("list limits: %w", err))
+		return nil, fmt.Errorf("list limits: %w", err)
 	}
 	all, err := s.limitStates(counts.Val(), configs.Val(), after, cmp.Or(max(limit, 0), 100))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -290,16 +291,55 @@ func (s *Store) transact(ctx context.Context, p *partition, read func(tx redis.P
 	tx.Exists(ctx, p.never(), p.routes())
 	read(tx)
 	commands, err := tx.Exec(ctx)
-	if err == nil {
-		return nil
+	if err = firstOf(commands, err, counts); redis.HasErrorPrefix(err, "OOM") {
+		err = s.collectTwice(ctx, commands, counts, err)
 	}
-	for _, c := range commands {
-		if err := c.Err(); err != nil && counts(err) {
-			return s.explain(ctx, err)
-		}
-	}
-	if counts(err) {
+	if err != nil {
 		return s.explain(ctx, err)
 	}
 	return nil
+}
+
+// firstOf returns the first error of commands that counts, or else that of all of them: it says less.
+func firstOf(commands []redis.Cmder, err error, counts func(error) bool) error {
+	for _, c := range commands {
+		if wrong := c.Err(); wrong != nil && counts(wrong) {
+			return wrong
+		}
+	}
+	if err != nil && counts(err) {
+		return err
+	}
+	return nil
+}
+
+// collections bounds how often keys are read that do not stay as they are.
+const collections = 5
+
+// collectTwice reads keys of a server at its memory limit. It refuses each command of a transaction, reading ones too,
+// for the transaction itself takes memory; and that is when somebody has to look. The keys are read one after the other instead, until two readings
+// in turn are the same: then nothing was written from the first of the one to the first of the other, for what is written makes numbers
+// grow that are among what is read, and the first is as of one moment.
+func (s *Store) collectTwice(ctx context.Context, commands []redis.Cmder, counts func(error) bool, refused error) error {
+	before := ""
+	for range collections {
+		pipe := s.client.Pipeline()
+		for _, c := range commands {
+			_ = pipe.Process(ctx, c) // it is put into the pipeline
+		}
+		_, err := pipe.Exec(ctx)
+		if err := firstOf(commands, err, counts); err != nil {
+			return err
+		}
+		var now strings.Builder
+		for _, c := range commands {
+			now.WriteString(c.String())
+			now.WriteByte('\n')
+		}
+		if before == now.String() {
+			return nil
+		}
+		before = now.String()
+	}
+	return refused
 }
