@@ -29,17 +29,17 @@ help: ## list the targets
 
 # These are watched for races: what has goroutines of its own, which share memory. Programs that are started and killed, what
 # one goroutine does, and all that only calls these are not: they are three times faster so, and need not be compiled twice.
-# Of the stores, those tests are that do several things at once. make soak watches all of these, and the promises that are not here:
-# they run workflows on the same worker as those that are.
-WATCHED := ./memstore ./runtime/worker/... ./runtime/workflow ./runtime/promises/flows ./runtime/promises/limits ./runtime/promises/runs ./runtime/promises/streams \
-	./runtime/internal/activity ./runtime/internal/handover ./runtime/internal/outage ./runtime/internal/permits ./runtime/internal/replay ./runtime/store/notify \
-	./admin ./admin/admintest ./admin/api ./admin/console ./admin/hooks ./admin/internal/rate ./admin/jwtauth
+# make test watches the heart of it, make race-all the rest: the promises run the same worker; of the stores, those tests that do
+# several things at once. make soak watches all tests of all of these.
+WATCHED := ./memstore ./runtime/worker/... ./runtime/workflow ./runtime/promises/flows ./runtime/store/notify ./admin/api \
+	./runtime/internal/activity ./runtime/internal/handover ./runtime/internal/outage ./runtime/internal/permits ./runtime/internal/replay
+ALSO_WATCHED := ./runtime/promises/... ./runtime/step/... ./admin ./admin/admintest ./admin/console ./admin/hooks ./admin/internal/rate ./admin/jwtauth
 STORES := ./sqlitestore ./redisstore
 AT_A_TIME := Concurrent|Together|AtOnce|Wait|Watch|Await|Close|Cancel|Beside
 STORE_RACES := ^Test(Conformance|Store_KeepsTheContract)$$/^(1.partitions|.*($(AT_A_TIME)).*)$$/($(AT_A_TIME))|^Test(Queue|Wait|Watch|Await|Close|Cancel|Create_Canceled|Open_Many|RUN15|Fleet|Heartbeat|Group|REC2|REC5|STORE3_KilledConnections|STORE4_AStoreUses)
 
 # Test binaries, and the programs that tests build, are not for debuggers: without DWARF they are linked in half the time.
-plain race: export GOFLAGS := $(shell $(GO) env GOFLAGS) -ldflags=-w
+plain race race-all: export GOFLAGS := $(shell $(GO) env GOFLAGS) -ldflags=-w
 
 .PHONY: test
 test: format vet generated plain race ## everything that must hold before a commit, in under 10 minutes
@@ -82,11 +82,18 @@ plain: ## run the tests of all packages that are not watched for races, and of t
 	$(GO) test -vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONG) $$packages
 
 # vet was run by itself.
+RACE = CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT)
+
 .PHONY: race
-race: compiler ## run the tests that do several things at once under the race detector
+race: compiler ## run the tests of what does several things at once under the race detector
 	@echo "== race: go test -race"
-	@CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $(WATCHED)
-	@CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) -run '$(STORE_RACES)' $(STORES)
+	@$(RACE) $(WATCHED)
+
+.PHONY: race-all
+race-all: race ## the same of the stores, of all promises and of admin (8 minutes)
+	@echo "== race-all: go test -race"
+	@$(RACE) $(ALSO_WATCHED)
+	@$(RACE) -run '$(STORE_RACES)' $(STORES)
 
 .PHONY: compiler
 compiler:
