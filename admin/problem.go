@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -104,7 +105,11 @@ func ProblemOf(err error) *Problem {
 		return p
 	}
 	if damage, ok := errors.AsType[*workflow.EventError](err); ok {
-		p := NewProblem(CodeDamaged, damage.Error(), damageFix)
+		fix := damageFix
+		if _, newer := errors.AsType[*event.VersionError](err); newer {
+			fix = "use the release that wrote it, or a newer one: nothing is damaged"
+		}
+		p := NewProblem(CodeDamaged, damage.Error(), fix)
 		p.Run = string(damage.Run)
 		return p
 	}

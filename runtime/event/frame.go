@@ -22,10 +22,15 @@ var ErrCorrupt = errors.New("corrupt frame")
 // VersionError says that a frame was written by a newer release.
 type VersionError struct {
 	Got, Known int
+	// Type is that of an event of the frame which this release does not have; 0: it does not have the version of the frame.
+	Type int
 }
 
-// Error names both versions and the fix.
+// Error says what this release does not know, and the fix.
 func (e *VersionError) Error() string {
+	if e.Type != 0 {
+		return fmt.Sprintf("it has type %d, which this release does not have: use a newer release of flowgen", e.Type)
+	}
 	return fmt.Sprintf("frame has wire version %d, this release reads up to %d: use a newer release of flowgen", e.Got, e.Known)
 }
 

@@ -164,6 +164,8 @@ func (p *planner) block(repair Fix, r *store.RunState) Fix {
 	const hint = "bring its log back from a backup, or start it again"
 	h := p.logs[r.Run]
 	switch {
+	case h.newer:
+		repair.Why = "its log is not damaged: a newer release wrote it; repair with that one"
 	case r.QueueState == store.StateEnded:
 		repair.Why = "its log is damaged, and it has ended: it is kept until it is purged"
 	case r.QueueState == store.StateBlocked:

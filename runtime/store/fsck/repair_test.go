@@ -1,12 +1,16 @@
 package fsck_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -327,4 +331,49 @@ func TestREC3_NamesTheReason(t *testing.T) {
 func (s *state) revive(run event.RunID, status event.Status) event.RunID {
 	s.claimed(run, 9, s.logs[run].End(status)...)
 	return run
+}
+
+// A run that a newer release has written to is as sound as before: blocked it would be brought back from a backup, without what has
+// happened since.
+func TestRepair_LeavesALogOfANewerReleaseAlone(t *testing.T) {
+	for name, change := range map[string]func(b []byte, i int) bool{
+		"version": func(b []byte, i int) bool { b[1] = 9; return i == 0 },
+		"type":    func(b []byte, i int) bool { b[i] = 250; return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := intact(t)
+			frame := newerFrame(t, s.Runs[s.parked].Frames[1], change)
+			s.Runs[s.parked].Frames[1] = frame
+			e := &examined{snap: s.Snapshot}
+			report := repaired(t, e, fsck.Options{})
+			if len(e.runs) > 0 || !bytes.Equal(s.Runs[s.parked].Frames[1], frame) {
+				t.Errorf("it was repaired: %q", e.asked)
+			}
+			said := false
+			for _, fix := range report.Fixes {
+				said = said || fix.Run == s.parked && strings.Contains(fix.Why, "newer release")
+			}
+			if !said {
+				t.Errorf("nothing says that a newer release wrote it: %+v", report.Fixes)
+			}
+		})
+	}
+}
+
+// newerFrame returns a frame as a newer release could have written it, with the right sum.
+func newerFrame(t *testing.T, frame []byte, change func(b []byte, i int) bool) []byte {
+	t.Helper()
+	for i := range frame[:len(frame)-4] {
+		b := bytes.Clone(frame)
+		if !change(b, i) {
+			continue
+		}
+		n := len(b) - 4
+		binary.LittleEndian.PutUint32(b[n:], crc32.Checksum(b[:n], crc32.MakeTable(crc32.Castagnoli)))
+		if _, err := event.DecodeFrame(b); err != nil && errors.As(err, new(*event.VersionError)) {
+			return b
+		}
+	}
+	t.Fatal("no change of the frame makes it one of a newer release")
+	return nil
 }
