@@ -49,7 +49,7 @@ func TestREC1_StoppedWorkerWritesNothingIntoRunThatWasTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	stalled, run := s.underWay()
-	stalled.signal(syscall.SIGSTOP)
+	s.stall(stalled)
 	successor := s.worker()
 	successor.wait("second 2") // after the claim of the stalled one has expired
 	s.open()
@@ -73,7 +73,7 @@ func TestREC1_StoppedWorkerGoesOnWithOtherRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	stalled, run := s.underWay()
-	stalled.signal(syscall.SIGSTOP)
+	s.stall(stalled)
 	successor := s.worker()
 	successor.wait("second 2")
 	stalled.signal(syscall.SIGCONT)

@@ -35,6 +35,8 @@ type Log struct {
 	causes  map[string]int   // failures by cause
 	failing map[int]struct{} // partitions that have not answered since they failed
 	timer   *time.Timer      // will look whether it is over; nil: none
+	overdue int              // requests that have been told to be without an answer
+	silent  time.Time        // when the first of them was sent
 }
 
 // New returns a Log that writes to a logger, with who notices the outage. quiet is longer than the time from a failure
@@ -54,6 +56,39 @@ func (l *Log) Note(ctx context.Context, what string, err error, partitions ...in
 		}
 	case ctx.Err() == nil:
 		l.fail(what, err, partitions)
+	}
+}
+
+// patience is for how long a request may have no answer before that is told.
+const patience = 10 * time.Second
+
+// Await is called before a request that has no deadline, and what it returns with its outcome. A store that neither answers nor fails, as a
+// SQLite file does while a process that is stopped holds its write lock, is told of once, and once more when it answers.
+func (l *Log) Await(ctx context.Context, what string) (outcome func(error)) {
+	sent, told, over := time.Now(), false, false
+	timer := time.AfterFunc(patience, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if over || ctx.Err() != nil {
+			return
+		}
+		told = true
+		if l.overdue++; l.overdue == 1 {
+			l.silent = sent
+			l.logger.Warn("store does not answer: waiting", "what", what, "for", time.Since(sent).Round(time.Millisecond))
+		}
+	})
+	return func(err error) {
+		timer.Stop()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		over = true
+		if !told {
+			return
+		}
+		if l.overdue--; l.overdue == 0 && answered(err) {
+			l.logger.Warn("store answers again", "silent", time.Since(l.silent).Round(time.Millisecond))
+		}
 	}
 }
 
@@ -204,13 +239,17 @@ func (s *watched) Create(ctx context.Context, runs []store.Create) ([]store.Crea
 }
 
 func (s *watched) OpenSession(ctx context.Context, o store.Session) error {
+	outcome := s.log.Await(ctx, "open session")
 	err := s.Store.OpenSession(ctx, o)
+	outcome(err)
 	s.log.Note(ctx, "open session", err, o.Partition)
 	return err
 }
 
 func (s *watched) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
+	outcome := s.log.Await(ctx, "heartbeat")
 	beat, err := s.Store.Heartbeat(ctx, partition, id)
+	outcome(err)
 	s.log.Note(ctx, "heartbeat", err, partition)
 	return beat, err
 }

@@ -118,3 +118,24 @@ func TestLog_WhoAsksNoLongerIsNoFailure(t *testing.T) {
 		l.Note(ended, "claim", errRefused, 0)
 	}), "")
 }
+
+func TestLog_TellsOnceOfAStoreThatNeitherAnswersNorFails(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	got := told(t, func(l *outage.Log) {
+		l.Await(t.Context(), "heartbeat")(nil)
+		first, second := l.Await(t.Context(), "heartbeat"), l.Await(t.Context(), "open session")
+		l.Await(ended, "heartbeat")
+		cancel()
+		time.Sleep(time.Minute)
+		first(nil)
+		time.Sleep(time.Second)
+		second(store.ErrExpired) // an answer
+		third := l.Await(t.Context(), "heartbeat")
+		time.Sleep(time.Minute)
+		third(io.EOF)
+	})
+	want(t, got,
+		`level=WARN msg="store does not answer: waiting" for=10s`,
+		`level=WARN msg="store answers again" silent=1m1s`,
+		`level=WARN msg="store does not answer: waiting" for=10s`)
+}
