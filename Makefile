@@ -29,11 +29,14 @@ help: ## list the targets
 
 # These are watched for races: what has goroutines of its own, which share memory. Programs that are started and killed, what
 # one goroutine does, and all that only calls these are not: they are three times faster so, and need not be compiled twice.
-# make test watches the heart of it, make race-all the rest: the promises run the same worker; of the stores, those tests that do
-# several things at once. make soak watches all tests of all of these.
-WATCHED := ./memstore ./runtime/worker/... ./runtime/workflow ./runtime/promises/flows ./runtime/store/notify ./admin/api \
+# make test watches the heart of it, in memory: to compile the databases for the race detector takes longer than these tests. make
+# race-all watches the rest, and the worker on every store; of the stores, those tests that do several things at once. make
+# soak watches all tests of all of these.
+WATCHED := ./memstore ./runtime/workflow ./runtime/store/notify \
 	./runtime/internal/activity ./runtime/internal/handover ./runtime/internal/outage ./runtime/internal/permits ./runtime/internal/replay
-ALSO_WATCHED := ./runtime/promises/... ./runtime/step/... ./admin ./admin/admintest ./admin/console ./admin/hooks ./admin/internal/rate ./admin/jwtauth
+WATCHED_IN_MEMORY := ./runtime/worker/...
+ALSO_WATCHED := $(WATCHED_IN_MEMORY) ./runtime/promises/... ./runtime/step/... ./admin ./admin/api ./admin/admintest ./admin/console ./admin/hooks \
+	./admin/internal/rate ./admin/jwtauth
 STORES := ./sqlitestore ./redisstore
 AT_A_TIME := Concurrent|Together|AtOnce|Wait|Watch|Await|Close|Cancel|Beside
 STORE_RACES := ^Test(Conformance|Store_KeepsTheContract)$$/^(1.partitions|.*($(AT_A_TIME)).*)$$/($(AT_A_TIME))|^Test(Queue|Wait|Watch|Await|Close|Cancel|Create_Canceled|Open_Many|RUN15|Fleet|Heartbeat|Group|REC2|REC5|STORE3_KilledConnections|STORE4_AStoreUses)
@@ -92,10 +95,10 @@ RACE = CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_
 .PHONY: race
 race: compiler ## run the tests of what does several things at once under the race detector
 	@echo "== race: go test -race"
-	@$(RACE) $(WATCHED)
+	@$(RACE) -tags inmemory $(WATCHED) $(WATCHED_IN_MEMORY)
 
 .PHONY: race-all
-race-all: race ## the same of the stores, of all promises and of admin (8 minutes)
+race-all: race ## the same of the stores, of the worker and all promises on each of them, and of admin (10 minutes)
 	@echo "== race-all: go test -race"
 	@$(RACE) $(ALSO_WATCHED)
 	@$(RACE) -run '$(STORE_RACES)' $(STORES)

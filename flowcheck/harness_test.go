@@ -31,11 +31,12 @@ var loadCorpus = sync.OnceValues(func() (*corpus, error) {
 	return load("./testdata/clean/...", "./testdata/seeded/...", "./testdata/more/...", "github.com/oklog/ulid/v2")
 })
 
-// load reads packages from source, and what they import from export data.
+// load reads packages, and what they import, from source: nothing is compiled.
 func load(patterns ...string) (*corpus, error) {
 	cfg := &packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedTypes |
-			packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule | packages.NeedExportFile,
+			packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule | packages.NeedDeps,
+		Env: append(os.Environ(), "CGO_ENABLED=0"),
 	}
 	roots, err := packages.Load(cfg, patterns...)
 	if err != nil {

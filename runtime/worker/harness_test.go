@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
+
+// killerFlow is served by few workers.
+var killerFlow = flowtest.Flow[int, int]("killer")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

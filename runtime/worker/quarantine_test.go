@@ -1,3 +1,5 @@
+//go:build !inmemory
+
 package worker_test
 
 import (
@@ -34,7 +36,6 @@ var crowds = map[string]func(t *testing.T) store.Store{
 
 var (
 	killerStep = flowtest.AStep[int, int]("killer.step", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 100}})
-	killerFlow = flowtest.Flow[int, int]("killer")
 	crowdStep  = flowtest.AStep[int, int]("crowd.step", shim.Policy{})
 	crowdFlow  = flowtest.Flow[int, int]("crowd")
 )

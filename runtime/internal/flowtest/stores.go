@@ -12,16 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
-	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // Between is a store whose every call passes through a function, which may
@@ -334,21 +331,20 @@ func (w *World) Look(p *Purges) {
 // advances it.
 func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
 	t.Helper()
-	for name, open := range map[string]func(*testing.T, store.Clock) store.Store{
+	kinds := map[string]func(*testing.T, store.Clock) store.Store{
 		"memory": func(_ *testing.T, c store.Clock) store.Store {
 			return memstore.NewWith(memstore.Config{Clock: c})
 		},
 		"memory in 3 partitions": func(_ *testing.T, c store.Clock) store.Store {
 			return memstore.NewWith(memstore.Config{Clock: c, Partitions: 3})
 		},
-		"sqlite": func(t *testing.T, c store.Clock) store.Store {
-			st, err := sqlitestore.OpenWith(filepath.Join(t.TempDir(), "flows.db"), sqlitestore.Config{Clock: c})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return st
-		},
-	} {
+	}
+	if openSQLite != nil {
+		kinds["sqlite"] = func(t *testing.T, c store.Clock) store.Store {
+			return openSQLite(t, filepath.Join(t.TempDir(), "flows.db"), c)
+		}
+	}
+	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()
 			p := &Purges{Store: open(t, clock), Virtual: clock}
@@ -363,16 +359,7 @@ func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
 func OnVirtualTimeAndRedis(t *testing.T, test func(t *testing.T, w *World)) {
 	t.Helper()
 	OnVirtualTime(t, func(t *testing.T, w *World, _ *Purges) { test(t, w) })
-	t.Run("redis", func(t *testing.T) {
-		clock := storetest.NewClock()
-		st, err := redisstore.New(redistest.Start(t).Client(t), redisstore.Config{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := NewWorld(t, st, workflow.ClientConfig{})
-		w.Clock = clock
-		test(t, w)
-	})
+	onRedis(t, "redis", 0, storetest.NewClock(), test)
 }
 
 // Snapshot returns what the store holds, which must be sound.

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
-	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/limit"
@@ -24,7 +21,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // Patience bounds every test: whoever waits longer waits for nothing, on the busiest
@@ -119,17 +115,25 @@ var Stores = map[string]func(t *testing.T) store.Store{
 	"memory in 3 partitions": func(*testing.T) store.Store {
 		return memstore.NewWith(memstore.Config{Partitions: 3})
 	},
-	"sqlite": func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) },
 }
 
-// OpenSQLite opens a store in a file.
-func OpenSQLite(t *testing.T, path string) store.Store {
+// The stores that databases.go adds; nil: it was left out.
+var (
+	openSQLite func(t *testing.T, path string, c store.Clock) store.Store
+	openRedis  func(t *testing.T, partitions int, c store.Clock) store.Store // 0: as many as are usual
+)
+
+// onRedis runs a test on a store of a Redis server of its own.
+func onRedis(t *testing.T, name string, partitions int, c store.Clock, test func(t *testing.T, w *World)) {
 	t.Helper()
-	st, err := sqlitestore.Open(path)
-	if err != nil {
-		t.Fatal(err)
+	if openRedis == nil {
+		return
 	}
-	return st
+	t.Run(name, func(t *testing.T) {
+		w := NewWorld(t, openRedis(t, partitions, c), workflow.ClientConfig{})
+		w.Clock, _ = c.(*storetest.Clock)
+		test(t, w)
+	})
 }
 
 // OnEachStore runs a test on every kind of store.
@@ -420,35 +424,26 @@ func (w *World) FastForward(run Follows) {
 func OnEveryStore(t *testing.T, test func(t *testing.T, w *World)) {
 	t.Helper()
 	OnEachStore(t, test)
-	t.Run("redis", func(t *testing.T) {
-		st, err := redisstore.Open(redistest.Start(t).URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, NewWorld(t, st, workflow.ClientConfig{}))
-	})
+	onRedis(t, "redis", 0, nil, test)
 }
 
 // OnPartitions runs a test on every kind of store, and where it can have several
 // partitions on one with as many.
 func OnPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	t.Helper()
-	for name, open := range map[string]func(t *testing.T) store.Store{
-		"memory": func(*testing.T) store.Store { return memstore.New() },
+	kinds := map[string]func(t *testing.T) store.Store{
+		"memory": Stores["memory"],
 		fmt.Sprintf("memory in %d partitions", n): func(*testing.T) store.Store {
 			return memstore.NewWith(memstore.Config{Partitions: n})
 		},
-		"sqlite": Stores["sqlite"],
-		fmt.Sprintf("redis in %d partitions", n): func(t *testing.T) store.Store {
-			st, err := redisstore.Open(fmt.Sprintf("%s?partitions=%d", redistest.Start(t).URL(), n))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return st
-		},
-	} {
+	}
+	if sqlite := Stores["sqlite"]; sqlite != nil {
+		kinds["sqlite"] = sqlite
+	}
+	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) { test(t, NewWorld(t, open(t), workflow.ClientConfig{})) })
 	}
+	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, nil, test)
 }
 
 // In gives a run a workflow id in a partition.

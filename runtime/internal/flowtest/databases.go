@@ -1,0 +1,44 @@
+//go:build !inmemory
+
+package flowtest
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// The stores of databases are left out of programs that are built with the tag inmemory: all that a program links is compiled
+// anew for the race detector, and of SQLite and the client of Redis that takes longer than the tests.
+func init() {
+	openSQLite, openRedis = onFile, onServer
+	Stores["sqlite"] = func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) }
+}
+
+// OpenSQLite opens a store in a file.
+func OpenSQLite(t *testing.T, path string) store.Store {
+	t.Helper()
+	return onFile(t, path, nil)
+}
+
+func onFile(t *testing.T, path string, c store.Clock) store.Store {
+	t.Helper()
+	st, err := sqlitestore.OpenWith(path, sqlitestore.Config{Clock: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func onServer(t *testing.T, partitions int, c store.Clock) store.Store {
+	t.Helper()
+	st, err := redisstore.New(redistest.Start(t).Client(t), redisstore.Config{Partitions: partitions, Clock: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
