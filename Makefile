@@ -224,6 +224,7 @@ pictures: chromium ## draw the pictures of the README from runs of the tour
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./redisstore -layouts -rapid.checks=$(CHECKS)
+	$(GO) test -count=1 -timeout 1h -run CatchesEveryFault ./runtime/store/storetest -faults
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep -kills=20
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/internal/... ./runtime/limit ./runtime/store/paging ./admin/...
 	$(GO) test -count=1 -run TestPlan ./runtime/workflow -plan.asks=200

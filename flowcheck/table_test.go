@@ -91,7 +91,7 @@ func exported(pkg *types.Package) map[string]types.Object {
 }
 
 // The golden file has what is decided about each function of a package that is not pure as
-// a whole, so that a new release of Go shows what is to be decided.
+// a whole, so that a new release of Go shows what must be decided.
 const standardFile = "testdata/standard.txt"
 
 func TestGEN4_TheTableDecidesAboutTheWholeStandardLibrary(t *testing.T) {

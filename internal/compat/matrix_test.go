@@ -31,7 +31,7 @@ var (
 )
 
 // sampled is how many changes there are for each that is judged without -matrix.
-const sampled = 6
+const sampled = 12
 
 // change is a file of the matrix.
 type change struct {

@@ -29,7 +29,7 @@ func (d *decided) decide(s *Schedule, name string, next, until time.Time) time.T
 	return next
 }
 
-var planAsks = flag.Int("plan.asks", 8, "how often TestPlan_DecidesAboutEachTickOnce asks each of its schedules")
+var planAsks = flag.Int("plan.asks", 3, "how often TestPlan_DecidesAboutEachTickOnce asks each of its schedules")
 
 func TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked(t *testing.T) {
 	begin := time.Date(2027, 3, 27, 0, 0, 0, 0, time.UTC)
