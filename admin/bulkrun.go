@@ -183,6 +183,7 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 	for i, run := range runs {
 		ids[i] = workflow.RunID(run)
 	}
+	ctx = workflow.OnBehalfOf(ctx, o.By.Name)
 	infos, errs := d.client.Infos(ctx, ids...)
 	outcomes := make([]bulkState, len(runs))
 	var left []int // of runs, those to act on

@@ -167,7 +167,7 @@ func (l *limited) Repair(ctx context.Context) (Checked, error) {
 // Repair is part of Service.
 func (j *journaled) Repair(ctx context.Context) (Checked, error) {
 	e := j.entry(JournalEntry{Action: "repair"})
-	return recorded(ctx, j.to, &e, func() (Checked, error) { return j.Service.Repair(ctx) }, func(got Checked, e *JournalEntry) {
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Checked, error) { return j.Service.Repair(ctx) }, func(got Checked, e *JournalEntry) {
 		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
 	})
 }

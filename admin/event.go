@@ -21,7 +21,7 @@ type Event struct {
 	Failure *Failure  `json:"failure,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Next    string    `json:"next,omitempty"`
-	By      string    `json:"by,omitempty"` // the worker
+	By      string    `json:"by,omitempty"` // the worker, or on whose behalf somebody else has asked for it
 	Build   string    `json:"build,omitempty"`
 	// Creates and Ends say that with this event something begins, or the run ends.
 	Creates bool `json:"creates,omitempty"`

@@ -162,7 +162,7 @@ func outcomeOf(err error) string {
 // outcomeTime bounds how long the outcome of what was done may take to be written.
 const outcomeTime = 10 * time.Second
 
-// recorded does something that changes something, and writes the journal around it.
+// recorded does something that changes something, on behalf of the principal, and writes the journal around it.
 //
 // The entry is written before, without its outcome, and nothing is done if that fails; afterwards it is written again,
 // with the outcome. So nothing that was accepted can be missing: the process may end, the store may fail, the caller may go away
@@ -171,13 +171,13 @@ const outcomeTime = 10 * time.Second
 // write it together with the effect instead would need every operation of every store to take an entry, for no more than that.
 //
 // It costs two writes for each change that somebody asks for; runs cost nothing.
-func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func() (T, error), done func(T, *JournalEntry)) (T, error) {
+func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func(ctx context.Context) (T, error), done func(T, *JournalEntry)) (T, error) {
 	var none T
 	e.Outcome = OutcomeUnknown
 	if err := to.Record(ctx, e); err != nil {
 		return none, fmt.Errorf("%s: nothing was done, for the journal could not be written: %w", e.Action, err)
 	}
-	got, err := do()
+	got, err := do(workflow.OnBehalfOf(ctx, e.Principal))
 	if e.Outcome = outcomeOf(err); err == nil {
 		done(got, e)
 	}
@@ -195,7 +195,7 @@ func Recorded(ctx context.Context, s Service, action, detail string, do func() e
 		return do()
 	}
 	e := j.entry(JournalEntry{Action: action, Detail: detail})
-	_, err := recorded(ctx, j.to, &e, func() (struct{}, error) { return struct{}{}, do() }, func(struct{}, *JournalEntry) {})
+	_, err := recorded(ctx, j.to, &e, func(context.Context) (struct{}, error) { return struct{}{}, do() }, func(struct{}, *JournalEntry) {})
 	return err
 }
 

@@ -36,7 +36,7 @@ func left(e *JournalEntry, reason string, takes bool) string {
 // Act is part of Service.
 func (j *journaled) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	e := j.entry(JournalEntry{Action: a.Verb, Target: ref, Detail: a.Step, Reason: a.Reason, Key: a.Key})
-	return recorded(ctx, j.to, &e, func() (Acted, error) {
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Acted, error) {
 		a.Reason = left(&e, a.Reason, TakesReason(a.Verb))
 		return j.Service.Act(ctx, ref, a)
 	},
@@ -49,7 +49,7 @@ func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
 	if s.ID != "" {
 		e.Target = byID + s.ID
 	}
-	return recorded(ctx, j.to, &e, func() (Started, error) { return j.Service.Start(ctx, s) }, func(got Started, e *JournalEntry) {
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Started, error) { return j.Service.Start(ctx, s) }, func(got Started, e *JournalEntry) {
 		if e.Run = got.Run; got.Created {
 			e.New = got.Run
 		}
@@ -59,34 +59,34 @@ func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
 // Send is part of Service.
 func (j *journaled) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
 	e := j.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Key: m.Key})
-	return recorded(ctx, j.to, &e, func() (Sent, error) { return j.Service.Send(ctx, ref, topic, m) },
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.Send(ctx, ref, topic, m) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // ResumeHook is part of Service.
 func (j *journaled) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
 	e := j.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Key: m.Key})
-	return recorded(ctx, j.to, &e, func() (Sent, error) { return j.Service.ResumeHook(ctx, token, m) },
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.ResumeHook(ctx, token, m) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // Ask is part of Service.
 func (j *journaled) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
 	e := j.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Key: m.Key})
-	return recorded(ctx, j.to, &e, func() (Answer, error) { return j.Service.Ask(ctx, ref, name, m) },
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Answer, error) { return j.Service.Ask(ctx, ref, name, m) },
 		func(got Answer, e *JournalEntry) { e.Run = got.Run })
 }
 
 // PutSchedule is part of Service.
 func (j *journaled) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
 	e := j.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow})
-	return recorded(ctx, j.to, &e, func() (ScheduleActed, error) { return j.Service.PutSchedule(ctx, n) }, actedOnSchedule)
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (ScheduleActed, error) { return j.Service.PutSchedule(ctx, n) }, actedOnSchedule)
 }
 
 // ActOnSchedule is part of Service.
 func (j *journaled) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
 	e := j.entry(JournalEntry{Action: a.Verb, Target: "schedule:" + name, Reason: a.Reason, Key: a.Key})
-	return recorded(ctx, j.to, &e, func() (ScheduleActed, error) {
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (ScheduleActed, error) {
 		a.Reason = left(&e, a.Reason, a.Verb == verbPause)
 		return j.Service.ActOnSchedule(ctx, name, a)
 	}, actedOnSchedule)
@@ -101,7 +101,7 @@ func (j *journaled) ActOnPool(ctx context.Context, name string, a PoolAction) (P
 		b, _ := json.Marshal(a.Config) // numbers always encode
 		e.Detail = a.Key + string(b)
 	}
-	return recorded(ctx, j.to, &e, func() (PoolActed, error) {
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (PoolActed, error) {
 		a.Reason = left(&e, a.Reason, false)
 		return j.Service.ActOnPool(ctx, name, a)
 	}, func(PoolActed, *JournalEntry) {})
@@ -115,13 +115,13 @@ func (j *journaled) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	}
 	text, _ := json.Marshal(f) // text and times always encode
 	e := j.entry(JournalEntry{Action: "bulk", Detail: a.Verb + " " + string(text), Reason: a.Reason, Key: b.Key})
-	return recorded(ctx, j.to, &e, func() (Bulk, error) { return j.Service.StartBulk(ctx, b) },
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Bulk, error) { return j.Service.StartBulk(ctx, b) },
 		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
 }
 
 // StopBulk is part of Service.
 func (j *journaled) StopBulk(ctx context.Context, id string) (Bulk, error) {
 	e := j.entry(JournalEntry{Action: "stop", Target: id})
-	return recorded(ctx, j.to, &e, func() (Bulk, error) { return j.Service.StopBulk(ctx, id) },
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Bulk, error) { return j.Service.StopBulk(ctx, id) },
 		func(got Bulk, e *JournalEntry) { e.Run = got.Run })
 }

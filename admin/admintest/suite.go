@@ -51,6 +51,7 @@ var behaviors = []struct {
 	{"RefusesABulkActionThatMakesNoSense", refusesBulk},
 	{"SendsAMessageOnceForAKey", sends},
 	{"AsksAndGetsTheAnswer", asks},
+	{"SaysInTheLogWhoHasAsked", signs},
 	{"ReadsValues", values},
 	{"ListsAndResumesHooks", resumesHooks},
 	{"ListsTheHooksOfAllRuns", listsHooks},

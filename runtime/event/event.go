@@ -34,7 +34,7 @@ type Event struct {
 	Token   string          // of a hook
 	Meta    json.RawMessage // what a hook says of itself to people; nothing in a run depends on it
 	Next    RunID
-	By      string // the worker
+	By      string // the worker, or on whose behalf somebody else has asked for it; empty: that is not known
 	Build   string // of the worker's code, where it is not that of the events before
 	Spec    *Spec
 	Close   ParentClose // what becomes of a child when its parent ends

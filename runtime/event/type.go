@@ -11,7 +11,8 @@ type Type uint8
 const Terminate = "terminate"
 
 // The event types. Comments name the fields of [Event] that each carries
-// beside Seq, Type and Time.
+// beside Seq, Type and Time. RunCreated, and what somebody has put into the run from outside, have
+// By, too, if it is known on whose behalf.
 const (
 	// RunCreated is the first event of every log. Spec, Payload (the input).
 	RunCreated Type = 1

@@ -120,7 +120,7 @@ func (e *JournalEntry) Pack() ([]byte, error) {
 	}
 	kept := *e
 	for _, text := range []*string{&kept.Principal, &kept.Face, &kept.Action, &kept.Target, &kept.Run, &kept.New, &kept.Detail, &kept.Reason, &kept.Key, &kept.Outcome} {
-		*text = keptText(*text, MaxJournalText)
+		*text = KeptText(*text, MaxJournalText)
 	}
 	return json.Marshal(&kept)
 }

@@ -74,12 +74,13 @@ func (t *Trouble) Kept() Trouble {
 		return Trouble{}
 	}
 	return Trouble{
-		Group: t.Group, Kind: TroubleKind(keptText(string(t.Kind), MaxGroup)), Workflow: keptText(t.Workflow, MaxName),
-		Step: keptText(t.Step, MaxName), Text: keptText(t.Text, MaxTroubleText),
+		Group: t.Group, Kind: TroubleKind(KeptText(string(t.Kind), MaxGroup)), Workflow: KeptText(t.Workflow, MaxName),
+		Step: KeptText(t.Step, MaxName), Text: KeptText(t.Text, MaxTroubleText),
 	}
 }
 
-func keptText(s string, limit int) string {
+// KeptText returns what is kept of a text for people, in up to limit bytes: what is no text in it is replaced.
+func KeptText(s string, limit int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") // a character may have been cut

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -26,9 +27,9 @@ func (x *execution) apply(e event.Event) {
 	x.exec.inUserCode(func() { _ = x.run.Apply(e) }) // Err is looked at in advance
 }
 
-// end ends a run without its code.
+// end ends a run without its code. It signs for whoever has asked for that, or with the name of the worker.
 func (x *execution) end(e event.Event) {
-	e.By = x.cfg.Name
+	e.By = cmp.Or(e.By, x.cfg.Name)
 	x.apply(e)
 }
 

@@ -196,11 +196,11 @@ func (b *inbox) applyItem(e *event.Event) {
 		}
 		ref := b.run.Hook(e.Token)
 		if b.run.State().Open(ref) == nil {
-			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token} // not lost silently
 			break
 		}
 		if f := b.unreadable(e); f != nil {
-			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token, Failure: f}
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token, Failure: f}
 			break
 		}
 		e.Ref, e.Token = ref, ""

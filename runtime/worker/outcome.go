@@ -29,6 +29,7 @@ type outcome struct {
 	pending bool           // the code has left the outcome to whoever has the token of its hook
 	item    event.ItemID   // by which it was sent from outside; empty: it is that of the code
 	key     string         // the idempotency key of that
+	sender  string         // on whose behalf that was; empty: it is not known
 	unfit   error          // the stored arguments do not fit this code; nil: they do
 }
 

@@ -21,8 +21,8 @@ import (
 // An attempt may be finished from outside, by whoever has the token of a hook that its code has
 // opened. The log says so twice: step_hook_created, durable before the code gets the token, so that
 // there is no moment at which a token is known outside and not in the store; and step_pending when the code has returned.
-// From the first on what comes with the token is the outcome of the attempt: also if the code
-// still runs, and also if its worker has died, until the next attempt begins. That closes the
+// From the first on what comes with the token is the outcome of the attempt: even if the code
+// still runs, and even if its worker has died, until the next attempt begins. That closes the
 // hook, in the commit which records it, as every outcome does.
 //
 // A step that is pending is nothing but an entry of the log with a due time: its run is parked, and
@@ -173,7 +173,7 @@ func (s *stepping) finish(ref uint64, e *event.Event) {
 	}
 	s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
 	out := s.sentOutcome(op, e)
-	out.closes, out.item, out.key = closes, e.Item, e.Key
+	out.closes, out.item, out.key, out.sender = closes, e.Item, e.Key, e.By
 	s.settle(op, o.Attempt, &out)
 }
 

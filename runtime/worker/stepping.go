@@ -256,11 +256,11 @@ func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 		for _, name := range out.closes {
 			s.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: attempt})
 		}
-		s.apply(event.Event{Type: event.StepCompleted, Ref: op.Ref, Attempt: attempt, Payload: out.payload, Item: out.item, Key: out.key})
+		s.apply(event.Event{Type: event.StepCompleted, Ref: op.Ref, Attempt: attempt, Payload: out.payload, Item: out.item, Key: out.key, By: out.sender})
 		return
 	}
 	e := s.verdict(op, attempt, out)
-	e.Item, e.Key = out.item, out.key
+	e.Item, e.Key, e.By = out.item, out.key, out.sender
 	s.reporter.step(op, &e)
 	if out.hold > 0 {
 		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.hold)}

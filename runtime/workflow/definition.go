@@ -115,7 +115,7 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	}
 	starts := make([]*handover.Start, len(requests))
 	for i, req := range requests {
-		start, err := def.start(c, req.Input, req.Options)
+		start, err := def.start(ctx, c, req.Input, req.Options)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", def.name, err)
 		}
@@ -236,7 +236,7 @@ func (d *definition) identify(o *runOptions, in any) {
 	}
 }
 
-func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Start, error) {
+func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartOption) (*handover.Start, error) {
 	o := d.options()
 	for _, opt := range opts {
 		opt.applyStart(&o)
@@ -254,7 +254,7 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 	if err != nil {
 		return nil, err
 	}
-	items, err := o.items(&c.limits)
+	items, err := o.items(&c.limits, behalf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
-			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, // as it is read back
+			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: behalf(ctx), // as it is read back
 			Spec: &event.Spec{
 				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 				Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin,
@@ -301,7 +301,7 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 	}
 	if gather != nil {
 		s.Create.Gather, s.Event.Payload, s.Event.Spec.Gather = gather, nil, d.gathered()
-		item, err := effects.Input(s.Create.Run, payload)
+		item, err := effects.Input(s.Create.Run, payload, s.Event.By)
 		s.Create.Items = []store.Item{item}
 		return s, err
 	}

@@ -214,6 +214,7 @@ func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *eve
 // deliverBy is deliver, but nothing is accepted after a moment; zero: at any time. Then the error
 // matches store.ErrStale.
 func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
+	e.By = behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err

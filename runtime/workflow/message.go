@@ -32,15 +32,15 @@ import (
 func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 	t.declared()
 	return startOption(func(r *runOptions) {
-		r.messages = append(r.messages, func(l *limits) (store.Item, error) { return t.item(l, v, opts) })
+		r.messages = append(r.messages, func(l *limits, by string) (store.Item, error) { return t.item(l, v, by, opts) })
 	})
 }
 
-// items returns what the run is created with. Two messages of one key are one message.
-func (o *runOptions) items(l *limits) ([]store.Item, error) {
+// items returns what the run is created with, on behalf of whom. Two messages of one key are one message.
+func (o *runOptions) items(l *limits, by string) ([]store.Item, error) {
 	var items []store.Item
 	for _, message := range o.messages {
-		item, err := message(l)
+		item, err := message(l, by)
 		if err != nil {
 			return nil, err
 		}

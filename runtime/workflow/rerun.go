@@ -326,7 +326,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		spec.Seed, events[0].Time = "", now
 	}
 	spec.WorkflowID = old.workflowID()
-	events[0].Spec = &spec
+	events[0].Spec, events[0].By = &spec, behalf(ctx)
 	last := &events[len(events)-1]
 	c := store.Create{
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,

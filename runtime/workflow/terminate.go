@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ func (h *Handle) Terminate(ctx context.Context, reason string) error {
 // this client does, ends it, and so does another client if this one dies.
 func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event) error {
 	item := store.Item{ID: terminateItem, Scope: store.ScopeChain}
+	request.By = behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, request); err != nil {
 		return err
@@ -113,7 +115,7 @@ func (c *Client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *
 	if end == nil {
 		return nil, nil
 	}
-	end.Seq, end.Time, end.By, end.Unread = claimed.Seq+1, now, "client", late
+	end.Seq, end.Time, end.By, end.Unread = claimed.Seq+1, now, cmp.Or(end.By, "client"), late
 	if err := state.Apply(end); err != nil {
 		return nil, err
 	}

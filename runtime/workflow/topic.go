@@ -160,7 +160,7 @@ func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key =
 func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) error {
 	t.declared()
 	h := to.target()
-	item, err := t.item(&h.c.limits, v, opts)
+	item, err := t.item(&h.c.limits, v, behalf(ctx), opts)
 	if err != nil {
 		return err
 	}
@@ -174,8 +174,8 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	return nil
 }
 
-// item returns a message as it is put into an inbox.
-func (t Topic[T]) item(l *limits, v T, opts []SendOption) (store.Item, error) {
+// item returns a message as it is put into an inbox, on behalf of whom.
+func (t Topic[T]) item(l *limits, v T, by string, opts []SendOption) (store.Item, error) {
 	if err := t.check(); err != nil {
 		return store.Item{}, err
 	}
@@ -184,7 +184,7 @@ func (t Topic[T]) item(l *limits, v T, opts []SendOption) (store.Item, error) {
 		return store.Item{}, err
 	}
 	id, _ := itemOf(t.name, opts)
-	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload})
+	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload, By: by})
 	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }
 

@@ -125,6 +125,9 @@ func (c *command) line(run string, e *admin.Event) {
 		add(e.Failure.Message)
 	}
 	add(e.Reason)
+	if e.By != "" && e.Type != "run_started" && e.Type != "step_started" { // which have the name of the worker
+		add("by " + e.By)
+	}
 	if !e.Due.IsZero() {
 		add("due " + instant(e.Due))
 	}

@@ -80,6 +80,15 @@ func (s *shop) entries(args ...string) []admin.JournalEntry {
 	return page.Entries
 }
 
+// What flowctl asks of a run with the store itself is in its log under the name of the user, as in the journal.
+func TestOPS3_TheLogSaysWhoHasUsedTheCommand(t *testing.T) {
+	s := open(t)
+	s.wants(0, nil, nil, "terminate", "-y", s.runs["held"])
+	me := s.entries()[0].Principal
+	s.wants(0, []string{"run_cancelled terminated without its code by " + me}, nil, "show", s.runs["held"], "--events")
+	s.wants(0, []string{`"by":"` + me + `"`}, nil, "show", s.runs["held"], "--events", "-o", "jsonl")
+}
+
 // Wherever the process is killed between entry, effect and outcome: an effect has its entry.
 func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) {
 	program, err := os.Executable()

@@ -100,9 +100,9 @@ func Replaced(by event.RunID) (store.Item, error) {
 	return store.Item{ID: "cancel:" + event.ItemID(by), Scope: store.ScopeChain, Body: body}, err
 }
 
-// Input returns the item by which a start that shares a run with others brings its input.
-func Input(start event.RunID, payload []byte) (store.Item, error) {
-	body, err := event.AppendItem(nil, &event.Event{Type: event.InputReceived, Payload: payload})
+// Input returns the item by which a start that shares a run with others brings its input, on behalf of whom.
+func Input(start event.RunID, payload []byte, by string) (store.Item, error) {
+	body, err := event.AppendItem(nil, &event.Event{Type: event.InputReceived, Payload: payload, By: by})
 	return store.Item{ID: "input:" + event.ItemID(start), Scope: store.ScopeRun, Body: body}, err
 }
 

@@ -9,5 +9,5 @@ func Termination(asked *event.Event) event.Event {
 	if asked.Reason != "" {
 		text += ": " + asked.Reason
 	}
-	return event.Event{Type: event.RunCanceled, Item: asked.Item, Failure: &event.Failure{Code: event.CodeTerminated, Message: text}}
+	return event.Event{Type: event.RunCanceled, Item: asked.Item, By: asked.By, Failure: &event.Failure{Code: event.CodeTerminated, Message: text}}
 }
