@@ -30,6 +30,11 @@ type Acted struct {
 	New  string `json:"new,omitempty"` // the run that it has made
 }
 
+// Because says why somebody asks for something that says no more than what it is.
+type Because struct {
+	Reason string `json:"reason,omitempty"` // stands in the journal: without one it is refused
+}
+
 // verbDelete is the one action that cannot be undone.
 const verbDelete = "delete"
 

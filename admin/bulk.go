@@ -33,7 +33,7 @@ type Bulking interface {
 	// Bulks returns a page of bulk actions, the newest first.
 	Bulks(ctx context.Context, f BulkFilter) (BulkPage, error)
 	// StopBulk lets a bulk action act on no more runs than those that it has begun with. It does not wait for that.
-	StopBulk(ctx context.Context, id string) (Bulk, error)
+	StopBulk(ctx context.Context, id string, why Because) (Bulk, error)
 }
 
 // PreviewLasts is how long the token of a preview is good.
@@ -517,7 +517,10 @@ func (d *Direct) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 }
 
 // StopBulk is part of Service.
-func (d *Direct) StopBulk(ctx context.Context, id string) (Bulk, error) {
+func (d *Direct) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
+	if err := checkReason("the stop of a bulk action", why.Reason, false); err != nil {
+		return Bulk{}, err
+	}
 	h, _, err := d.findBulk(ctx, id)
 	if err != nil {
 		return Bulk{}, err

@@ -62,7 +62,7 @@ func TestOPS3_ABulkActionHasTheRightsOfTheOneThatAsks(t *testing.T) {
 	}
 	start := func(s admin.Service, b admin.NewBulk) error { _, err := s.StartBulk(ctx, b); return err }
 	find := func(s admin.Service, id string) error { _, err := s.Bulk(ctx, id); return err }
-	stop := func(s admin.Service, id string) error { _, err := s.StopBulk(ctx, id); return err }
+	stop := func(s admin.Service, id string) error { _, err := s.StopBulk(ctx, id, admin.Because{}); return err }
 	ask := func(s admin.Service, r admin.BulkRequest) error { _, err := s.Preview(ctx, r); return err }
 	forBob := cancelOrders
 	forBob.Filter.Tags = map[string]string{"owner": "bob"}
@@ -345,12 +345,12 @@ func TestOPS1_ABulkActionCountsWhatIsGoneAsSkipped(t *testing.T) {
 	}
 }
 
-// One that is to stop ends after the part that is under way, however fast it may be.
+// One that must stop ends after the part that is under way, however fast it may be.
 func TestOPS1_ABulkActionStopsAfterAPart(t *testing.T) {
 	n := 600
 	c, _ := brokenStore(t, n, func(int) bool { return false })
 	got := bulkEndAfter(t, c, admin.NewBulk{BulkRequest: pauseOrders, Expect: &n, Rate: 1_000_000}, func(b admin.Bulk) error {
-		_, err := admin.New(c).StopBulk(t.Context(), b.ID)
+		_, err := admin.New(c).StopBulk(t.Context(), b.ID, admin.Because{})
 		return err
 	})
 	if got.Status != admin.BulkStopped || got.Done != 250 || got.Left != 350 {

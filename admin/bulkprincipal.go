@@ -84,7 +84,7 @@ func (l *limited) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	}
 	f.Owner = l.p.Owner
 	page, err := l.under.Bulks(ctx, f)
-	mine := []Bulk{} // also if the service below takes no owner
+	mine := []Bulk{} // even if the service below takes no owner
 	for _, b := range page.Bulks {
 		if b.Owner == l.p.Owner {
 			mine = append(mine, b)
@@ -95,14 +95,14 @@ func (l *limited) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 }
 
 // StopBulk is part of Service.
-func (l *limited) StopBulk(ctx context.Context, id string) (Bulk, error) {
+func (l *limited) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
 	if err := l.p.Need(RoleOperator, "to stop bulk actions"); err != nil {
 		return Bulk{}, err
 	}
 	if _, err := l.Bulk(ctx, id); err != nil {
 		return Bulk{}, err
 	}
-	return l.under.StopBulk(ctx, id)
+	return l.under.StopBulk(ctx, id, why)
 }
 
 // remakes reports whether an action makes a new run of what a run was started with.

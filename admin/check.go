@@ -20,7 +20,7 @@ type Checking interface {
 	Check(ctx context.Context) (Checked, error)
 	// Repair checks every invariant of the store, and repairs what is broken from the logs. Workers may work meanwhile. When
 	// it returns nil what it has done is durable; with an error a part of it may be.
-	Repair(ctx context.Context) (Checked, error)
+	Repair(ctx context.Context, why Because) (Checked, error)
 }
 
 // Exam says how a store is set up.
@@ -105,7 +105,12 @@ func (d *Direct) Check(ctx context.Context) (Checked, error) {
 }
 
 // Repair is part of Service.
-func (d *Direct) Repair(ctx context.Context) (Checked, error) { return d.fsck(ctx, fsck.Options{}) }
+func (d *Direct) Repair(ctx context.Context, why Because) (Checked, error) {
+	if err := checkReason("a repair", why.Reason, false); err != nil {
+		return Checked{}, err
+	}
+	return d.fsck(ctx, fsck.Options{})
+}
 
 func (d *Direct) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
 	report, err := fsck.Repair(ctx, d.client.Store(), opts)
@@ -157,17 +162,19 @@ func (l *limited) Check(ctx context.Context) (Checked, error) {
 }
 
 // Repair is part of Service.
-func (l *limited) Repair(ctx context.Context) (Checked, error) {
+func (l *limited) Repair(ctx context.Context, why Because) (Checked, error) {
 	if err := l.all(RoleAdmin, "repair the store", ownRuns); err != nil {
 		return Checked{}, err
 	}
-	return l.under.Repair(ctx)
+	return l.under.Repair(ctx, why)
 }
 
 // Repair is part of Service.
-func (j *journaled) Repair(ctx context.Context) (Checked, error) {
-	e := j.entry(JournalEntry{Action: "repair"})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Checked, error) { return j.Service.Repair(ctx) }, func(got Checked, e *JournalEntry) {
+func (j *journaled) Repair(ctx context.Context, why Because) (Checked, error) {
+	e := j.entry(JournalEntry{Action: "repair", Reason: why.Reason})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Checked, error) {
+		return j.Service.Repair(ctx, Because{left(&e, why.Reason, false)})
+	}, func(got Checked, e *JournalEntry) {
 		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
 	})
 }

@@ -143,6 +143,9 @@ func (d *Direct) ResumeHook(ctx context.Context, token string, m Message) (Sent,
 	if !json.Valid(m.Payload) {
 		return Sent{}, &InputError{What: "the payload is no JSON", Fix: `give JSON as the type of the hook has it, such as true or {"approved":true}`}
 	}
+	if err := checkReason("a payload of a hook", m.Reason, false); err != nil {
+		return Sent{}, err
+	}
 	info, err := d.client.Hook(ctx, token)
 	if err == nil {
 		err = d.client.SendToHook(ctx, token, json.RawMessage(m.Payload), m.options()...)

@@ -188,14 +188,23 @@ func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func(
 }
 
 // Recorded does something with what a service works on that the service itself does not do, such as a repair, and writes
-// the journal around it, as whoever the service of [As] or [AsLocal] is for. Nothing is done if that fails.
-func Recorded(ctx context.Context, s Service, action, detail string, do func() error) error {
+// the journal around it, as whoever the service of [As] or [AsLocal] is for. Nothing is done if that fails, or if there is
+// a reason and no journal that has a place for it: that is an [*InputError].
+func Recorded(ctx context.Context, s Service, action, detail, reason string, do func() error) error {
 	j, ok := s.(*journaled)
 	if !ok {
+		if err := checkReason(action, reason, false); err != nil {
+			return err
+		}
 		return do()
 	}
-	e := j.entry(JournalEntry{Action: action, Detail: detail})
-	_, err := recorded(ctx, j.to, &e, func(context.Context) (struct{}, error) { return struct{}{}, do() }, func(struct{}, *JournalEntry) {})
+	e := j.entry(JournalEntry{Action: action, Detail: detail, Reason: reason})
+	_, err := recorded(ctx, j.to, &e, func(context.Context) (struct{}, error) {
+		if err := checkReason(action, left(&e, reason, false), false); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, do()
+	}, func(struct{}, *JournalEntry) {})
 	return err
 }
 

@@ -209,14 +209,14 @@ func TestOPS3_TheOutcomeIsWrittenWithoutItsCaller(t *testing.T) {
 	e := newEstate(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	s := admin.As(e.direct, admin.Principal{Name: "ada", Role: admin.RoleOperator})
-	if err := admin.Recorded(ctx, s, "repair", "all", func() error { cancel(); return ctx.Err() }); !errors.Is(err, context.Canceled) {
+	if err := admin.Recorded(ctx, s, "repair", "all", "", func() error { cancel(); return ctx.Err() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if all := entries(t, e.direct); len(all) != 1 || all[0].Outcome != admin.CodeInterrupted || all[0].Action != "repair" || all[0].Detail != "all" {
 		t.Errorf("the journal has %+v", all)
 	}
 	cancelled := errors.New("it was done")
-	if err := admin.Recorded(ctx, s, "repair", "", func() error { return cancelled }); errors.Is(err, cancelled) {
+	if err := admin.Recorded(ctx, s, "repair", "", "", func() error { return cancelled }); errors.Is(err, cancelled) {
 		t.Error("something was done for somebody who had gone before its entry was written")
 	}
 }

@@ -33,6 +33,12 @@ func left(e *JournalEntry, reason string, takes bool) string {
 	return ""
 }
 
+// left returns the message as it goes on to the service below.
+func (m Message) left(e *JournalEntry) Message {
+	m.Reason = left(e, m.Reason, false)
+	return m
+}
+
 // Act is part of Service.
 func (j *journaled) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	e := j.entry(JournalEntry{Action: a.Verb, Target: ref, Detail: a.Step, Reason: a.Reason, Key: a.Key})
@@ -45,11 +51,14 @@ func (j *journaled) Act(ctx context.Context, ref string, a Action) (Acted, error
 
 // Start is part of Service.
 func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
-	e := j.entry(JournalEntry{Action: "start", Detail: s.Workflow, Key: s.Key})
+	e := j.entry(JournalEntry{Action: "start", Detail: s.Workflow, Reason: s.Reason, Key: s.Key})
 	if s.ID != "" {
 		e.Target = byID + s.ID
 	}
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Started, error) { return j.Service.Start(ctx, s) }, func(got Started, e *JournalEntry) {
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Started, error) {
+		s.Reason = left(&e, s.Reason, false)
+		return j.Service.Start(ctx, s)
+	}, func(got Started, e *JournalEntry) {
 		if e.Run = got.Run; got.Created {
 			e.New = got.Run
 		}
@@ -58,29 +67,32 @@ func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
 
 // Send is part of Service.
 func (j *journaled) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
-	e := j.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Key: m.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.Send(ctx, ref, topic, m) },
+	e := j.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Reason: m.Reason, Key: m.Key})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.Send(ctx, ref, topic, m.left(&e)) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // ResumeHook is part of Service.
 func (j *journaled) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
-	e := j.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Key: m.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.ResumeHook(ctx, token, m) },
+	e := j.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Reason: m.Reason, Key: m.Key})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.ResumeHook(ctx, token, m.left(&e)) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // Ask is part of Service.
 func (j *journaled) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
-	e := j.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Key: m.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Answer, error) { return j.Service.Ask(ctx, ref, name, m) },
+	e := j.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Reason: m.Reason, Key: m.Key})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Answer, error) { return j.Service.Ask(ctx, ref, name, m.left(&e)) },
 		func(got Answer, e *JournalEntry) { e.Run = got.Run })
 }
 
 // PutSchedule is part of Service.
 func (j *journaled) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
-	e := j.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (ScheduleActed, error) { return j.Service.PutSchedule(ctx, n) }, actedOnSchedule)
+	e := j.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow, Reason: n.Reason})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (ScheduleActed, error) {
+		n.Reason = left(&e, n.Reason, false)
+		return j.Service.PutSchedule(ctx, n)
+	}, actedOnSchedule)
 }
 
 // ActOnSchedule is part of Service.
@@ -120,8 +132,10 @@ func (j *journaled) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 }
 
 // StopBulk is part of Service.
-func (j *journaled) StopBulk(ctx context.Context, id string) (Bulk, error) {
-	e := j.entry(JournalEntry{Action: "stop", Target: id})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Bulk, error) { return j.Service.StopBulk(ctx, id) },
+func (j *journaled) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
+	e := j.entry(JournalEntry{Action: "stop", Target: id, Reason: why.Reason})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (Bulk, error) {
+		return j.Service.StopBulk(ctx, id, Because{left(&e, why.Reason, false)})
+	},
 		func(got Bulk, e *JournalEntry) { e.Run = got.Run })
 }

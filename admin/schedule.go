@@ -75,10 +75,11 @@ type SchedulePage struct {
 type NewSchedule struct {
 	Name string `json:"name"`
 	Timing
-	Workflow string            `json:"workflow"`        // stored name
-	Input    Payload           `json:"input,omitempty"` // of each run, as that of [Start]
-	Queue    string            `json:"queue,omitempty"` // of the runs; empty: workflow.DefaultQueue
-	Tags     map[string]string `json:"tags,omitempty"`  // of the runs
+	Workflow string            `json:"workflow"`         // stored name
+	Input    Payload           `json:"input,omitempty"`  // of each run, as that of [Start]
+	Queue    string            `json:"queue,omitempty"`  // of the runs; empty: workflow.DefaultQueue
+	Tags     map[string]string `json:"tags,omitempty"`   // of the runs
+	Reason   string            `json:"reason,omitempty"` // stands in the journal: without one it is refused
 }
 
 // ScheduleAction says what to do with a schedule.
@@ -96,7 +97,7 @@ type ScheduleAction struct {
 type ScheduleActed struct {
 	Name string `json:"name"`
 	Verb string `json:"verb"`
-	// Run is what a trigger starts: it will exist, unless another run is active and the overlap says that it is left
+	// Run is that of a trigger: it will exist, unless another run is active and the overlap says that it is left
 	// out then.
 	Run string `json:"run,omitempty"`
 }
@@ -258,7 +259,7 @@ func (d *Direct) Schedule(ctx context.Context, name string) (Schedule, error) {
 
 // PutSchedule is part of Service.
 func (d *Direct) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
-	start := Start{Workflow: n.Workflow, Input: n.Input}
+	start := Start{Workflow: n.Workflow, Input: n.Input, Reason: n.Reason}
 	if _, err := start.policy(); err != nil {
 		return ScheduleActed{}, err
 	}

@@ -35,6 +35,7 @@ type Start struct {
 	DelayMs  int64             `json:"delayMs,omitempty"`  // it begins that much later
 	Hold     bool              `json:"hold,omitempty"`     // it begins once it is released
 	Tags     map[string]string `json:"tags,omitempty"`
+	Reason   string            `json:"reason,omitempty"` // stands in the journal: without one it is refused
 	// Key makes starts with the same key one, as long as the run is kept: it gives the run its workflow id. A start with
 	// an ID takes none.
 	Key string `json:"-"`
@@ -92,6 +93,9 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 		return p, &InputError{What: fmt.Sprintf("a delay of %d ms", s.DelayMs), Fix: "say how much later the run begins, or nothing"}
 	case s.DelayMs > 0 && s.Hold:
 		return p, &InputError{What: "a delay of a run on hold", Fix: "leave out one of them: a run on hold begins when it is released"}
+	}
+	if err := checkReason("a start", s.Reason, false); err != nil {
+		return p, err
 	}
 	return workflow.IDPolicy{Active: active, Finished: finished}, store.CheckName("workflow id", s.ID)
 }

@@ -11,6 +11,7 @@ import (
 // Message carries a payload to a topic or an ask of a run.
 type Message struct {
 	Payload Payload `json:"payload,omitempty"` // JSON, as the type of the topic or ask has it
+	Reason  string  `json:"reason,omitempty"`  // stands in the journal: without one it is refused
 	// Key makes messages with the same key to the same topic or ask of a run arrive once, for at least
 	// 24 hours; a question that is asked again gets the same answer.
 	Key string `json:"-"`
@@ -85,7 +86,7 @@ func (m *Message) check(what, name string) error {
 	case !json.Valid(m.Payload):
 		return &InputError{What: "the payload is no JSON", Fix: `give JSON as the type of the ` + what + ` has it, such as true or {"approved":true}`}
 	}
-	return nil
+	return checkReason("a message to "+name, m.Reason, false)
 }
 
 func (m *Message) options() []workflow.SendOption {

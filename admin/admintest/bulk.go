@@ -127,16 +127,16 @@ func stopsBulk(s *Scene) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if b, err = s.Service.StopBulk(s.ctx(), b.ID); err != nil {
+	if b, err = s.Service.StopBulk(s.ctx(), b.ID, admin.Because{}); err != nil {
 		s.Fatal(err)
 	}
 	if b = s.bulkEnd(b.ID); b.Status != admin.BulkStopped || b.Left == 0 || b.Done+b.Left != 3 {
 		s.Errorf("got %+v", b)
 	}
-	if again, err := s.Service.StopBulk(s.ctx(), b.ID); err != nil || again.Status != admin.BulkStopped {
+	if again, err := s.Service.StopBulk(s.ctx(), b.ID, admin.Because{}); err != nil || again.Status != admin.BulkStopped {
 		s.Errorf("stop again: got %+v, %v", again, err)
 	}
-	_, err = s.Service.StopBulk(s.ctx(), s.bulkDone(admin.BulkRequest{Filter: admin.Filter{Workflow: "nobody"}, Action: admin.Action{Verb: "pause"}}).ID)
+	_, err = s.Service.StopBulk(s.ctx(), s.bulkDone(admin.BulkRequest{Filter: admin.Filter{Workflow: "nobody"}, Action: admin.Action{Verb: "pause"}}).ID, admin.Because{})
 	problem(s, "stop what has ended", err, http.StatusConflict, admin.CodeRefused)
 }
 

@@ -23,7 +23,7 @@ func checks(s *Scene) {
 	if _, ok := store.As[store.Repairer](s.Client.Store()); !ok {
 		_, err := s.Service.Check(s.ctx())
 		problem(s, "checking a store that cannot be", err, http.StatusNotImplemented, admin.CodeUnsupported)
-		_, err = s.Service.Repair(s.ctx())
+		_, err = s.Service.Repair(s.ctx(), admin.Because{})
 		problem(s, "repairing a store that cannot be", err, http.StatusNotImplemented, admin.CodeUnsupported)
 		return
 	}
@@ -36,7 +36,7 @@ func checks(s *Scene) {
 	if f := plan.Fixes[0]; f.Run != ref || f.Outcome != "planned" || f.Action == "" || len(f.Broken) == 0 || f.Broken[0].Invariant == 0 || f.Broken[0].What == "" || f.Broken[0].Explain == "" {
 		s.Errorf("the plan is %+v, want one for run %s", f, ref)
 	}
-	done, err := s.Service.Repair(s.ctx())
+	done, err := s.Service.Repair(s.ctx(), admin.Because{})
 	if err != nil || !done.Repair || done.Done != 1 || done.Left != 0 || len(done.Fixes) != 1 || done.Fixes[0].Outcome != "repaired" {
 		s.Fatalf("repair: %+v, %v, want one that was made", done, err)
 	}

@@ -71,12 +71,15 @@ func journalsReasons(s *Scene) {
 		asked = admin.AsLocal(s.Direct, "admintest")
 	}
 	for what, err := range actWithReasons(s, asked, "reasons-kept", "because <\u202e>") {
-		if err != nil {
+		want := admin.OutcomeDone
+		if p := admin.ProblemOf(err); p != nil && p.Code == admin.CodeUnsupported && what == "repair" { // of the store in memory: it was asked for all the same
+			want = p.Code
+		} else if err != nil {
 			s.Errorf("%s: %v", what, err)
 			continue
 		}
 		page, err := s.Service.Journal(s.ctx(), admin.JournalFilter{Actions: []string{what}, Limit: 1})
-		if err != nil || len(page.Entries) != 1 || page.Entries[0].Reason != "because <\u202e>" || page.Entries[0].Outcome != admin.OutcomeDone {
+		if err != nil || len(page.Entries) != 1 || page.Entries[0].Reason != "because <\u202e>" || page.Entries[0].Outcome != want {
 			s.Errorf("%s: the journal has %+v, %v", what, page.Entries, err)
 		}
 	}
@@ -85,7 +88,7 @@ func journalsReasons(s *Scene) {
 	}
 }
 
-// actWithReasons gives a reason for a retry, for a trigger of a schedule and for a pause of a limit.
+// actWithReasons gives a reason for one action on each kind of thing, and for whatever is no action of a list. The names are those of the journal.
 func actWithReasons(s *Scene, to admin.Service, id, reason string) map[string]error {
 	s.Helper()
 	bad := s.Ended("bad", id)
@@ -94,5 +97,21 @@ func actWithReasons(s *Scene, to admin.Service, id, reason string) map[string]er
 	_, retried := to.Act(s.ctx(), bad, admin.Action{Verb: "retry", Reason: reason})
 	_, triggered := to.ActOnSchedule(s.ctx(), id, admin.ScheduleAction{Verb: "trigger", Reason: reason})
 	_, reset := to.ActOnPool(s.ctx(), limit, admin.PoolAction{Verb: "reset", Key: id, Reason: reason})
-	return map[string]error{"retry": retried, "trigger": triggered, "reset": reset}
+	_, started := to.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: Input("good"), Reason: reason})
+	run, open := s.hooked(id + "-hook")
+	_, sent := to.Send(s.ctx(), run, "verdict", admin.Message{Payload: admin.Payload("1"), Reason: reason})
+	_, asked := to.Ask(s.ctx(), run, limits.Name(), admin.Message{Payload: admin.Payload("1"), Reason: reason})
+	_, resumed := to.ResumeHook(s.ctx(), open[0].Token, admin.Message{Payload: admin.Payload(`{}`), Reason: reason})
+	_, put := to.PutSchedule(s.ctx(), admin.NewSchedule{Name: id, Workflow: Workflow, Input: Input("good"), Timing: admin.Timing{When: yearly}, Reason: reason})
+	n := len(s.tagged(3, "wait", id, "waiting"))
+	slow := admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{Tags: map[string]string{"bulk": id}}, Action: admin.Action{Verb: "pause"}}, Expect: &n, Rate: 1}
+	b, err := s.Direct.StartBulk(s.ctx(), slow)
+	if err != nil {
+		s.Fatal(err)
+	}
+	_, stopped := to.StopBulk(s.ctx(), b.ID, admin.Because{Reason: reason})
+	_, repaired := to.Repair(s.ctx(), admin.Because{Reason: reason})
+	return map[string]error{
+		"retry": retried, "trigger": triggered, "reset": reset, "start": started, "send": sent, "ask": asked, "resume-hook": resumed, "put": put, "stop": stopped, "repair": repaired,
+	}
 }

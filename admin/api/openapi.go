@@ -241,7 +241,7 @@ func (s *schemas) define(t reflect.Type) {
 			field["enum"] = enum()
 		}
 		properties[name] = field
-		if !strings.Contains(options, "omit") || t == reflect.TypeFor[admin.Message]() { // of which null is one
+		if !strings.Contains(options, "omit") || t == reflect.TypeFor[admin.Message]() && name == "payload" { // of which null is one
 			required = append(required, name)
 		}
 	}

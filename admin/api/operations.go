@@ -218,15 +218,26 @@ var operations = map[*route.Route]func(*request) error{
 	},
 	route.Examine: whole(admin.Service.Examine),
 	route.Check:   whole(admin.Service.Check),
-	route.Repair:  whole(admin.Service.Repair),
-	route.Export:  export,
-	route.Bulks:   list(route.ReadBulkFilter, admin.Service.Bulks),
+	route.Repair: func(q *request) error {
+		var why admin.Because
+		if err := q.read(&why); err != nil {
+			return err
+		}
+		got, err := q.service.Repair(q.ctx(), why)
+		return q.reply(http.StatusOK, got, err)
+	},
+	route.Export: export,
+	route.Bulks:  list(route.ReadBulkFilter, admin.Service.Bulks),
 	route.Bulk: func(q *request) error {
 		got, err := q.service.Bulk(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, got, err)
 	},
 	route.StopBulk: func(q *request) error {
-		got, err := q.service.StopBulk(q.ctx(), q.path("id"))
+		var why admin.Because
+		if err := q.read(&why); err != nil {
+			return err
+		}
+		got, err := q.service.StopBulk(q.ctx(), q.path("id"), why)
 		return q.reply(http.StatusAccepted, got, err)
 	},
 	route.Value: func(q *request) error {

@@ -210,7 +210,7 @@ func stopPage(q *request) (*view, error) {
 
 func stopBulk(q *request) (string, *view, error) {
 	return q.answered("bulk", stopForm(q), func(url.Values) (string, error) {
-		b, err := q.service.StopBulk(q.ctx(), q.path("id"))
+		b, err := q.service.StopBulk(q.ctx(), q.path("id"), admin.Because{})
 		return link(q.h.cfg.Prefix, "bulk", b.ID) + "?did=bulk-stop", err
 	})
 }

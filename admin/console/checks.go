@@ -79,7 +79,7 @@ func repair(q *request) (string, *view, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		done, err := q.service.Repair(q.ctx())
+		done, err := q.service.Repair(q.ctx(), admin.Because{})
 		if err != nil {
 			return "", nil, err
 		}

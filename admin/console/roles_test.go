@@ -134,7 +134,7 @@ func TestOPS2_ABulkActionIsLiveUntilItEnds(t *testing.T) {
 	if err != nil || len(list.Bulks) != 1 {
 		t.Fatal(list, err)
 	}
-	if _, err := s.Direct.StopBulk(s.Context(), list.Bulks[0].ID); err != nil {
+	if _, err := s.Direct.StopBulk(s.Context(), list.Bulks[0].ID, admin.Because{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Direct.Wait(s.Context(), list.Bulks[0].Run, time.Minute); err != nil {

@@ -29,6 +29,6 @@ func (s *Service) Bulks(ctx context.Context, f admin.BulkFilter) (admin.BulkPage
 }
 
 // StopBulk is part of admin.Service.
-func (s *Service) StopBulk(ctx context.Context, id string) (admin.Bulk, error) {
-	return get[admin.Bulk](ctx, s, call{route: route.StopBulk, path: []string{id}})
+func (s *Service) StopBulk(ctx context.Context, id string, why admin.Because) (admin.Bulk, error) {
+	return get[admin.Bulk](ctx, s, call{route: route.StopBulk, path: []string{id}, body: why})
 }

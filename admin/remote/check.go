@@ -18,6 +18,6 @@ func (s *Service) Check(ctx context.Context) (admin.Checked, error) {
 }
 
 // Repair is part of admin.Service.
-func (s *Service) Repair(ctx context.Context) (admin.Checked, error) {
-	return get[admin.Checked](ctx, s, call{route: route.Repair})
+func (s *Service) Repair(ctx context.Context, why admin.Because) (admin.Checked, error) {
+	return get[admin.Checked](ctx, s, call{route: route.Repair, body: why})
 }

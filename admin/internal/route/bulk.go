@@ -28,7 +28,7 @@ var (
 	}
 	StopBulk = &Route{
 		Name: "stopBulk", About: "Let a bulk action act on no more runs.", Method: http.MethodPost, Path: "bulk/{id}/stop", Acts: "stop", Role: admin.RoleOperator,
-		Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusAccepted,
+		In: reflect.TypeFor[admin.Because](), Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusAccepted, Problems: withBody,
 	}
 )
 

@@ -19,7 +19,7 @@ var (
 	}
 	Repair = &Route{
 		Name: "repairStore", About: "Repair what is broken in the store from the logs. It reads everything.", Method: http.MethodPost, Path: "repair", Role: admin.RoleAdmin, Acts: "repair",
-		Out: reflect.TypeFor[admin.Checked](), Status: http.StatusOK, Holds: true,
+		In: reflect.TypeFor[admin.Because](), Out: reflect.TypeFor[admin.Checked](), Status: http.StatusOK, Holds: true, Problems: withBody,
 	}
 )
 

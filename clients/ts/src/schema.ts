@@ -29,6 +29,10 @@ export interface Backfill {
   to: string;
 }
 
+export interface Because {
+  reason?: string;
+}
+
 export interface Branch {
   actions?: string[];
   blocked?: string;
@@ -403,6 +407,7 @@ export interface Mending {
 export interface Message {
   /** Any JSON, as it is stored. */
   payload: unknown;
+  reason?: string;
 }
 
 export interface Mismatch {
@@ -433,6 +438,7 @@ export interface NewSchedule {
   name: string;
   overlap?: string;
   queue?: string;
+  reason?: string;
   tags?: Record<string, string>;
   when: string;
   workflow: string;
@@ -632,6 +638,7 @@ export interface Start {
   input?: unknown;
   policy?: "cancel" | "fail" | "latest" | "queue" | "use";
   queue?: string;
+  reason?: string;
   tags?: Record<string, string>;
   workflow: string;
 }

@@ -72,6 +72,11 @@ func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
 	}
 }
 
+// why adds the flag of a reason that only the journal has a place for.
+func (c *command) why(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "why: it stands in the journal")
+}
+
 // outcome holds the result of an action on one run.
 type outcome struct {
 	admin.Acted

@@ -151,7 +151,7 @@ func (c *command) leaveBulk(b *admin.Bulk) error {
 	return c.printBulks([]admin.Bulk{*b}, true)
 }
 
-// awaitBulk waits for the end of a bulk action. With the store itself this process does what is to do, beside any other worker.
+// awaitBulk waits for the end of a bulk action. With the store itself this process does the work, beside any other worker.
 func (c *command) awaitBulk(ctx context.Context, s admin.Service, id string) (err error) {
 	if c.client != nil {
 		stop := c.serveAdmin(ctx)
@@ -279,18 +279,25 @@ func (c *command) bulk() *cobra.Command {
 		},
 	}
 	show.Flags().BoolVar(&wait, "wait", false, "wait for its end; with --store this command does what is to do")
-	cmd.AddCommand(show, &cobra.Command{
+	cmd.AddCommand(show, c.stopBulk())
+	return cmd
+}
+
+func (c *command) stopBulk() *cobra.Command {
+	var why admin.Because
+	cmd := &cobra.Command{
 		Use: "stop ID", Short: "Let a bulk action act on no more runs", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
-				b, err := s.StopBulk(ctx, args[0])
+				b, err := s.StopBulk(ctx, args[0], why)
 				if err != nil {
 					return err
 				}
 				return c.leaveBulk(&b)
 			})
 		},
-	})
+	}
+	c.why(cmd, &why.Reason)
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 
 func (c *command) fsck() *cobra.Command {
 	var repair bool
+	var why admin.Because
 	cmd := &cobra.Command{
 		Use: "fsck", Short: "Check all that the store keeps against the logs of its runs, and repair it", Args: cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -27,6 +28,9 @@ func (c *command) fsck() *cobra.Command {
 			"repair makes it go away. The exit code is 7 if something is found, or with --repair if something is left.",
 		Example: "  flowctl fsck --json >before.json\n  flowctl fsck --repair",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if why.Reason != "" && !repair {
+				return &admin.InputError{What: "a reason for a check, which changes nothing", Fix: "give it with --repair"}
+			}
 			s, ctx, cancel, err := c.service(cmd.Context(), true)
 			defer cancel()
 			if err != nil {
@@ -37,7 +41,7 @@ func (c *command) fsck() *cobra.Command {
 					return err
 				}
 			}
-			checked, err := c.checked(ctx, s, repair)
+			checked, err := c.checked(ctx, s, repair, why)
 			if err != nil && len(checked.Fixes) == 0 {
 				return err
 			}
@@ -51,14 +55,15 @@ func (c *command) fsck() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is found; asks before, unless -y is given")
+	c.why(cmd, &why.Reason)
 	return cmd
 }
 
 // checked checks the store, and repairs it. On the store itself it returns all fixes, also those before an error.
-func (c *command) checked(ctx context.Context, s admin.Service, repair bool) (admin.Checked, error) {
+func (c *command) checked(ctx context.Context, s admin.Service, repair bool, why admin.Because) (admin.Checked, error) {
 	switch {
 	case c.store != nil:
-		report, err := c.mend(ctx, s, repair)
+		report, err := c.mend(ctx, s, repair, why.Reason)
 		if errors.Is(err, fsck.ErrNotRepairable) {
 			err = admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Repairer")
 		}
@@ -67,14 +72,14 @@ func (c *command) checked(ctx context.Context, s admin.Service, repair bool) (ad
 		}
 		return admin.CheckedOf(report), err
 	case repair:
-		return s.Repair(ctx)
+		return s.Repair(ctx, why)
 	}
 	return s.Check(ctx)
 }
 
 // mend checks the open store, and repairs it, with an entry in the journal. If that cannot be written, the journal may be
 // what is broken: then the store is repaired first.
-func (c *command) mend(ctx context.Context, s admin.Service, repair bool) (report *fsck.Report, err error) {
+func (c *command) mend(ctx context.Context, s admin.Service, repair bool, reason string) (report *fsck.Report, err error) {
 	if !repair {
 		return fsck.Repair(ctx, c.store, fsck.Options{DryRun: true})
 	}
@@ -82,13 +87,14 @@ func (c *command) mend(ctx context.Context, s admin.Service, repair bool) (repor
 		report, err = fsck.Repair(ctx, c.store, fsck.Options{})
 		return err
 	}
-	if unwritten := admin.Recorded(ctx, s, "repair", "", do); report != nil {
+	unwritten := admin.Recorded(ctx, s, "repair", "", reason, do)
+	if _, bad := errors.AsType[*admin.InputError](unwritten); bad || report != nil {
 		return report, unwritten
 	}
 	if err := do(); err != nil {
 		return report, err
 	}
-	if admin.Recorded(ctx, s, "repair", "after the journal was repaired", func() error { return nil }) != nil {
+	if admin.Recorded(ctx, s, "repair", "after the journal was repaired", reason, func() error { return nil }) != nil {
 		err = admin.NewProblem(admin.CodeFailed, "the repairs were made, but the journal cannot be written", "execute flowctl doctor")
 	}
 	return report, err

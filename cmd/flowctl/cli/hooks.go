@@ -81,6 +81,7 @@ func (c *command) resumeHook() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&input, "input", "i", "null", "the payload: JSON, @FILE, or - for the standard input")
 	cmd.Flags().StringVar(&m.Key, "key", "", "payloads with the same key arrive once")
+	c.why(cmd, &m.Reason)
 	return cmd
 }
 

@@ -141,7 +141,7 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool) 
 // them itself.
 func (c *command) importAll(ctx context.Context, s admin.Service, f *os.File, sum *imported) (canceled []string, err error) {
 	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
-	err = admin.Recorded(ctx, s, "import", f.Name(), func() error {
+	err = admin.Recorded(ctx, s, "import", f.Name(), "", func() error {
 		return archive.Import(ctx, f, c.store, by, func(r archive.Imported) {
 			switch {
 			case r.Err != nil:

@@ -221,6 +221,34 @@ func TestOPS3_JournalListsWhatWasAskedFor(t *testing.T) {
 	s.wants(2, nil, []string{"FLOWGEN_JOURNAL_MOST"}, "journal")
 }
 
+// What is no action of a list takes a reason as well, with the store itself and over a server.
+func TestOPS3_ReasonsOfWhatHasNoLogAreInTheJournal(t *testing.T) {
+	s := open(t)
+	server := s.serve("127.0.0.1:0")
+	over := &shop{t: t, url: server.url, runs: s.runs}
+	s.wants(0, nil, nil, "retry", "--status", "failed", "-y", "--expect", "1", "--no-wait") // the server has a worker for it
+	bulk := strings.Fields(s.flowctl("bulk", "-o", "name").stdout)[0]
+	for why, asks := range map[string]func(args ...string) got{"here": s.flowctl, "there": func(args ...string) got {
+		return flowctl(t, append(args, "--server", over.url)...)
+	}} {
+		for action, args := range map[string][]string{
+			"start": {"start", "shop.order", "-i", `"good"`}, "send": {"send", s.runs["wait"], "other", "1"}, "ask": {"ask", s.runs["good"], "nothing", "1"}, "resume-hook": {"hooks", "resume", "nobody's"},
+			"put": {"schedules", "create", "nightly", "shop.order", "--when", "every 1000h", "-i", `"good"`}, "stop": {"bulk", "stop", bulk}, "repair": {"fsck", "--repair", "-y"},
+		} {
+			args = append(args, "--reason", why+" "+action)
+			g := asks(args...)
+			all := s.entries("--action", action)
+			if len(all) == 0 || all[0].Reason != why+" "+action {
+				t.Errorf("%s, %s: exit code %d, %s: the journal has %+v", why, action, g.code, g.stderr, all)
+			}
+			if g := asks(append(args[:len(args)-1:len(args)-1], strings.Repeat("x", 1025))...); g.code != 2 || !strings.Contains(g.stderr, "shorter reason") {
+				t.Errorf("%s, %s with a long reason: %+v", why, action, g)
+			}
+		}
+	}
+	s.wants(2, nil, []string{"changes nothing"}, "fsck", "--reason", "why not")
+}
+
 // Who asks is said in each way that there is, and an oversized header is refused.
 func TestOPS3_ServeKnowsWhoAsksByProxyAndCookie(t *testing.T) {
 	s := open(t)

@@ -50,7 +50,7 @@ func (c *command) migrateTo(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	if err := admin.Recorded(ctx, s, "migrate", detail, func() error { return nil }); err != nil {
+	if err := admin.Recorded(ctx, s, "migrate", detail, "", func() error { return nil }); err != nil {
 		return admin.NewProblem(admin.CodeFailed, "the store has the format of this release, but the journal cannot be written: "+err.Error(), "execute flowctl doctor, then flowctl migrate again")
 	}
 	return nil

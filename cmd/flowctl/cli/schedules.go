@@ -194,6 +194,7 @@ func (c *command) createSchedule() *cobra.Command {
 	f.StringVarP(&input, "input", "i", "", "JSON, @FILE, or - for what is piped in")
 	f.StringVar(&n.Queue, "queue", "", "queue of the runs")
 	f.StringArrayVar(&tags, "tag", nil, "tag of the runs as name=value; may be given several times")
+	c.why(cmd, &n.Reason)
 	return cmd
 }
 

@@ -60,6 +60,7 @@ func (c *command) start() *cobra.Command {
 	f.BoolVar(&in.Hold, "hold", false, "begin when it is released")
 	f.StringArrayVar(&tags, "tag", nil, "tag as name=value; may be given several times")
 	f.StringVar(&in.Key, "key", "", "starts with the same key are one; for starts without --id")
+	c.why(cmd, &in.Reason)
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(admin.Policies(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("finished", cobra.FixedCompletions(admin.FinishedPolicies(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -123,6 +124,7 @@ func (c *command) send() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&m.Key, "key", "", "messages with the same key arrive once")
+	c.why(cmd, &m.Reason)
 	return cmd
 }
 
@@ -144,6 +146,7 @@ func (c *command) ask() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&m.Key, "key", "", "a question that is asked again with its key gets the same answer")
+	c.why(cmd, &m.Reason)
 	return cmd
 }
 
