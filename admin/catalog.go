@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/internal/jsonschema"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -36,6 +39,7 @@ type CatalogVersion struct {
 	// null: there is none. Left out: nothing is known.
 	Input  json.RawMessage `json:"input,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
+	Limits []string        `json:"limits,omitempty"` // that its runs use, by name; of an earlier release or a build that cannot say it: none
 }
 
 // CatalogPage is a part of the catalogue, by name.
@@ -50,9 +54,17 @@ func (d *Direct) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, err
 		return CatalogPage{}, err
 	}
 	limit := cmp.Or(f.Limit, 100)
-	found, err := d.client.Catalog(ctx, workflow.CatalogQuery{Workflow: f.Workflow, After: f.After, Limit: limit + 1})
-	if err != nil {
-		return CatalogPage{}, err
+	var found []workflow.CatalogEntry
+	for e, err := range d.described(ctx, workflow.CatalogQuery{Workflow: f.Workflow, After: f.After, Limit: limit + 1}) {
+		if err != nil {
+			return CatalogPage{}, err
+		}
+		if _, step := event.StepOfRun(e.Workflow); !step {
+			found = append(found, e)
+		}
+		if len(found) > limit {
+			break
+		}
 	}
 	page := CatalogPage{Workflows: []CatalogWorkflow{}}
 	if len(found) > limit {
@@ -62,11 +74,72 @@ func (d *Direct) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, err
 	for _, e := range found {
 		w := CatalogWorkflow{Workflow: e.Workflow}
 		for _, v := range e.Versions {
-			w.Versions = append(w.Versions, CatalogVersion{Build: v.Build, At: utc(v.At), Queue: v.Queue, Input: v.Input, Output: v.Output})
+			w.Versions = append(w.Versions, CatalogVersion{Build: v.Build, At: utc(v.At), Queue: v.Queue, Input: v.Input, Output: v.Output, Limits: v.Limits})
 		}
 		page.Workflows = append(page.Workflows, w)
 	}
 	return page, nil
+}
+
+// described delivers the entries of the catalogue that a query selects, page by page.
+func (d *Direct) described(ctx context.Context, q workflow.CatalogQuery) iter.Seq2[workflow.CatalogEntry, error] {
+	return func(yield func(workflow.CatalogEntry, error) bool) {
+		for {
+			page, err := d.client.Catalog(ctx, q)
+			if err != nil {
+				yield(workflow.CatalogEntry{}, err)
+				return
+			}
+			for i := range page {
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+			if len(page) < q.Limit {
+				return
+			}
+			q.After = page[len(page)-1].Workflow
+		}
+	}
+}
+
+// usedLimits has the limits that the runs of each workflow use.
+type usedLimits struct {
+	mu   sync.Mutex
+	read time.Time
+	by   map[string][]string
+}
+
+// How old what is known of limits may be: a catalogue has the schemas of all workflows, changes when a worker of another build
+// starts, and pages are drawn each second.
+const (
+	usedFor    = 10 * time.Second
+	usedAtMost = time.Second // for a workflow of which nothing is known
+)
+
+// limitsOf returns the limits that the runs of workflows use.
+func (d *Direct) limitsOf(ctx context.Context, queues []Queue) (map[string][]string, error) {
+	u := &d.used
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range queues {
+		_, known := u.by[queues[i].Workflow]
+		if age := time.Since(u.read); age < usedAtMost || known && age < usedFor {
+			continue
+		}
+		by := map[string][]string{}
+		for e, err := range d.described(ctx, workflow.CatalogQuery{Limit: maxLimit}) {
+			if errors.Is(err, workflow.ErrNotSupported) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			by[e.Workflow] = e.Versions[0].Limits
+		}
+		u.by, u.read = by, time.Now()
+	}
+	return u.by, nil
 }
 
 // Fault is a place in an input that does not fit.

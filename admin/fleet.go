@@ -49,11 +49,13 @@ type WorkerPage struct {
 type Queue struct {
 	Queue    string `json:"queue"`
 	Workflow string `json:"workflow"`
-	Ready    int    `json:"ready"`   // wait for a worker
-	Waiting  int    `json:"waiting"` // wait for permits of limits, and for nothing else
-	Running  int    `json:"running"` // workers have them
-	Parked   int    `json:"parked"`  // sleep, or wait for messages, answers or the run before them
-	Blocked  int    `json:"blocked"` // wait for a worker whose code fits their logs
+	// Limits are those that its runs use, by name, as the catalogue has them: see [Service.Pools].
+	Limits  []string `json:"limits,omitempty"`
+	Ready   int      `json:"ready"`   // wait for a worker
+	Waiting int      `json:"waiting"` // wait for permits of limits, and for nothing else
+	Running int      `json:"running"` // workers have them
+	Parked  int      `json:"parked"`  // sleep, or wait for messages, answers or the run before them
+	Blocked int      `json:"blocked"` // wait for a worker whose code fits their logs
 	// Exact says that the store has counted all of them; otherwise there are about so many.
 	Exact bool `json:"exact"`
 	// Oldest is since when, at the earliest, the run has been ready that has waited for longest: see [workflow.QueueInfo].
@@ -140,7 +142,13 @@ func (d *Direct) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
 		}
 	}
 	page := QueuePage{}
-	page.Queues, page.Cursor, err = fleetPage(f, "queues", all, func(q *Queue) string { return q.Queue + "\x00" + q.Workflow })
+	if page.Queues, page.Cursor, err = fleetPage(f, "queues", all, func(q *Queue) string { return q.Queue + "\x00" + q.Workflow }); err != nil {
+		return page, err
+	}
+	limits, err := d.limitsOf(ctx, page.Queues)
+	for i := range page.Queues {
+		page.Queues[i].Limits = limits[page.Queues[i].Workflow]
+	}
 	return page, err
 }
 

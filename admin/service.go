@@ -101,6 +101,7 @@ type Limiting interface {
 type Direct struct {
 	client  *workflow.Client
 	journal store.JournalKeep
+	used    usedLimits
 }
 
 var _ Service = (*Direct)(nil)

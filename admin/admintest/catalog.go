@@ -60,7 +60,7 @@ func listsCatalog(s *Scene) {
 func (s *Scene) described() {
 	s.Helper()
 	for ctx := s.ctx(); ; {
-		got, err := s.Direct.Catalog(ctx, admin.CatalogFilter{Workflow: visit.Name()})
+		got, err := s.Direct.Catalog(ctx, admin.CatalogFilter{Workflow: admin.BulkRuns.Name()})
 		if err != nil {
 			s.Fatal(err)
 		}

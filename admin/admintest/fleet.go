@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // showsFleet compares what does not move on its own: the worker of the scene renews its lease.
@@ -105,4 +106,33 @@ func pagesFleet(s *Scene) {
 	_, got := s.Service.Depth(s.ctx(), "")
 	_, direct := s.Direct.Depth(s.ctx(), "")
 	sameProblem(s, "depth of no queue", got, direct)
+}
+
+// tellsLimits waits until the worker has said which limits its code uses.
+func tellsLimits(s *Scene) {
+	want := map[string][]string{visit.Name(): {customers.All().Name()}, event.StepRun(weigh.Name()): {scales.Name()}, Workflow: nil}
+	used := func(of admin.Service) map[string][]string {
+		page, err := of.Queues(s.ctx(), admin.FleetFilter{})
+		if err != nil {
+			s.Fatal(err)
+		}
+		got := map[string][]string{}
+		for i := range page.Queues {
+			if _, asked := want[page.Queues[i].Workflow]; asked {
+				got[page.Queues[i].Workflow] = page.Queues[i].Limits
+			}
+		}
+		return got
+	}
+	for ctx := s.ctx(); len(used(s.Direct)[visit.Name()]) == 0 && ctx.Err() == nil; { // it is asked for at most once a second
+	}
+	same(s, "limits of queues", used(s.Service), want)
+	page, err := s.Service.Catalog(s.ctx(), admin.CatalogFilter{Workflow: visit.Name()})
+	if err != nil || len(page.Workflows) != 1 || !slices.Equal(page.Workflows[0].Versions[0].Limits, want[visit.Name()]) {
+		s.Errorf("the catalogue has %+v, %v", page.Workflows, err)
+	}
+	all, err := s.Service.Catalog(s.ctx(), admin.CatalogFilter{})
+	if err != nil || slices.ContainsFunc(all.Workflows, func(w admin.CatalogWorkflow) bool { return strings.Contains(w.Workflow, weigh.Name()) }) {
+		s.Errorf("the catalogue of workflows has a step: %+v, %v", all, err)
+	}
 }

@@ -35,6 +35,11 @@ var (
 	visit     = shim.NewWorkflow[string, string]("admintest.visit", "customer", shim.WorkflowPolicy{
 		Uses: shim.Uses(func(customer string) []limit.Use { return []limit.Use{customers.For(customer).Use(1)} }),
 	})
+	// scales lets one parcel be weighed at a time, by workers of a queue of its own.
+	scales = limit.New("admintest.scales", limit.Config{AtOnce: 1})
+	weigh  = shim.NewStep("admintest.weigh", shim.Policy{
+		Queue: "admintest.scales", Uses: shim.Uses(func(int) []limit.Use { return []limit.Use{scales.Use(1)} }),
+	}, func(f func(context.Context, int) (int, error)) shim.Handler { return shim.Handle(f) })
 	label = shim.NewStep("admintest.label", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, func(f func(context.Context, string) (string, error)) shim.Handler {
 		return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
 	})
@@ -115,6 +120,7 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 		}
 		return "label of " + what, nil
 	})
+	weigh.Bind(w, func(_ context.Context, grams int) (int, error) { return grams, nil })
 	shim.BindWorkflow(w, order, run)
 	direct := admin.New(client)
 	admin.Register(w, direct)

@@ -24,6 +24,7 @@ var behaviors = []struct {
 	{"ListsPageByPage", pages},
 	{"GroupsFailures", groupsFailures},
 	{"ShowsWorkersAndQueues", showsFleet},
+	{"TellsWhichLimitsRunsUse", tellsLimits},
 	{"ShowsARunInEachState", shows},
 	{"SaysWhatBlocksARun", saysWhatBlocks},
 	{"ReadsALogInPages", readsLogs},

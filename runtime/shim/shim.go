@@ -30,9 +30,15 @@ type Policy struct {
 }
 
 // Uses returns a function for Policy.Uses, or WorkflowPolicy.Uses, from one of the arguments
-// of the step, or of the input of the workflow.
+// of the step, or of the input of the workflow. Of nil it gives what f does of the zero value.
 func Uses[A any](f func(args A) []limit.Use) func(args any) []limit.Use {
-	return func(args any) []limit.Use { return f(args.(A)) }
+	return func(args any) []limit.Use {
+		if args == nil {
+			var none A
+			return f(none)
+		}
+		return f(args.(A))
+	}
 }
 
 // WorkflowPolicy has the values of the directive of a workflow.

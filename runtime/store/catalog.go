@@ -25,11 +25,12 @@ type CatalogVersion struct {
 	Queue  string          `json:"queue"`            // of its directive
 	Input  json.RawMessage `json:"input,omitempty"`  // JSON Schema of what is stored as the input; empty: it takes none, or has none
 	Output json.RawMessage `json:"output,omitempty"` // of the result
+	Limits []string        `json:"limits,omitempty"` // names of those that its runs use, sorted; none: it uses none, or the build does not say
 }
 
 // Same reports whether two versions say the same, whatever their builds.
 func (v *CatalogVersion) Same(o *CatalogVersion) bool {
-	return v.Queue == o.Queue && string(v.Input) == string(o.Input) && string(v.Output) == string(o.Output)
+	return v.Queue == o.Queue && string(v.Input) == string(o.Input) && string(v.Output) == string(o.Output) && slices.Equal(v.Limits, o.Limits)
 }
 
 // CatalogEntry is what is known of a workflow.
@@ -51,7 +52,7 @@ type CatalogQuery struct {
 	Limit    int    // not positive: 100
 }
 
-// CheckCatalog returns an *InvalidError for a name that is none, and for a schema that is no JSON, or too long.
+// CheckCatalog returns an *InvalidError for a name that is none, more limits than a run may use, and for a schema that is no JSON, or too long.
 func CheckCatalog(workflow string, v *CatalogVersion) error {
 	for what, name := range map[string]string{"workflow": workflow, "build": v.Build, "queue": v.Queue} {
 		if err := CheckName(what, name); err != nil {
@@ -60,6 +61,14 @@ func CheckCatalog(workflow string, v *CatalogVersion) error {
 	}
 	if workflow == "" {
 		return &InvalidError{What: "workflow", Reason: "has no name"}
+	}
+	if len(v.Limits) > MaxUses {
+		return &InvalidError{What: "limits of workflow " + workflow, Value: fmt.Sprint(len(v.Limits)), Reason: fmt.Sprintf("are more than %d", MaxUses)}
+	}
+	for _, name := range v.Limits {
+		if err := (LimitID{Name: name}).Check(); err != nil {
+			return err
+		}
 	}
 	for what, schema := range map[string]json.RawMessage{"schema of the input": v.Input, "schema of the result": v.Output} {
 		if len(schema) > MaxCatalogSchema {

@@ -139,6 +139,7 @@ export interface CatalogVersion {
   build: string;
   /** Any JSON, as it is stored. */
   input?: unknown;
+  limits?: string[];
   /** Any JSON, as it is stored. */
   output?: unknown;
   queue: string;
@@ -508,6 +509,7 @@ export interface Queue {
   blocked: number;
   exact: boolean;
   fix?: string;
+  limits?: string[];
   oldest?: string;
   oldestRun?: string;
   parked: number;

@@ -45,10 +45,10 @@ func (c *command) printCatalog(page admin.CatalogPage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, "WORKFLOW", "QUEUE", "BUILD", "SINCE", "INPUT")
+		t := newTable(c.Stdout, "WORKFLOW", "QUEUE", "BUILD", "SINCE", "LIMITS", "INPUT")
 		for i := range page.Workflows {
 			for _, v := range page.Workflows[i].Versions {
-				t.row(page.Workflows[i].Workflow, v.Queue, v.Build, instant(v.At), string(v.Input))
+				t.row(page.Workflows[i].Workflow, v.Queue, v.Build, instant(v.At), strings.Join(v.Limits, ", "), string(v.Input))
 			}
 		}
 		if err := t.end(); err != nil {

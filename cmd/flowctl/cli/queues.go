@@ -120,7 +120,8 @@ func (c *command) queues() *cobra.Command {
 		Use: "queues", Short: "List what there is to do on the queues, and who serves them", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Queues lists for each queue and workflow how many runs are READY and wait for a worker, for how long the OLDEST of them\n" +
 			"has waited at most, how many are RUNNING, WAITING for permits of limits, PARKED (they sleep, or wait for messages), or\n" +
-			"BLOCKED (no worker has the code for them), and how many workers serve it. It asks the store: also if no worker runs.",
+			"BLOCKED (no worker has the code for them), which LIMITS its runs use, as workers have said (flowctl pools shows them), and\n" +
+			"how many workers serve it. It asks the store: also if no worker runs.",
 		Example: "  flowctl queues\n  flowctl queues --queue gpu -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
@@ -137,7 +138,7 @@ func (c *command) queues() *cobra.Command {
 }
 
 // queueHead is the head of the table of queues.
-var queueHead = []string{"QUEUE", "WORKFLOW", "READY", "OLDEST", "RUNNING", "WAITING", "PARKED", "BLOCKED", "SERVED BY"}
+var queueHead = []string{"QUEUE", "WORKFLOW", "READY", "OLDEST", "RUNNING", "WAITING", "PARKED", "BLOCKED", "LIMITS", "SERVED BY"}
 
 func (c *command) printQueues(page admin.QueuePage) error {
 	if c.output == "json" {
@@ -174,7 +175,7 @@ func queueCells(q *admin.Queue, now time.Time) []string {
 	if q.Fix != "" {
 		by += "! " + q.Fix
 	}
-	return []string{q.Queue, q.Workflow, n(q.Ready), oldest, n(q.Running), n(q.Waiting), n(q.Parked), n(q.Blocked), by}
+	return []string{q.Queue, q.Workflow, n(q.Ready), oldest, n(q.Running), n(q.Waiting), n(q.Parked), n(q.Blocked), strings.Join(q.Limits, ", "), by}
 }
 
 // plural counts things; empty: there is none.

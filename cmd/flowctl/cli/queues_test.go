@@ -41,7 +41,7 @@ func TestOPS1_QueuesAreShownWithWhoServesThem(t *testing.T) {
 	if err := json.Unmarshal([]byte(g.stdout), &page); err != nil || len(page.Queues) != 2 || page.Queues[1].Queue != hostileQueue || page.Queues[1].Ready != 1 || page.Queues[0].Parked != 2 {
 		t.Errorf("queues: %v\n%s", err, g.stdout)
 	}
-	s.wants(0, []string{"QUEUE", `q\u001b[31m\u202e`, "nobody! start a worker that registers shop.order"}, nil, "queues")
+	s.wants(0, []string{"QUEUE", "LIMITS", `q\u001b[31m\u202e`, "nobody! start a worker that registers shop.order"}, nil, "queues")
 	s.wants(0, []string{"default/shop.order\n"}, nil, "queues", "--queue", "default", "-o", "name")
 	s.wants(0, []string{`{"queue":"default","workflow":"shop.order","ready":0`}, nil, "queues", "-o", "jsonl", "--limit", "1")
 	s.wants(0, []string{"default"}, []string{"there are more: --cursor "}, "queues", "--limit", "1")

@@ -221,7 +221,8 @@ func (m *topModel) rows() (head []string, rows [][]string) {
 	case tabQueues:
 		head = []string{"QUEUE", "WORKFLOW", "READY", "OLDEST", "RUN", "WAIT", "PARK", "BLOCK", "SERVED BY"}
 		for i := range m.got.queues {
-			rows = append(rows, queueCells(&m.got.queues[i], at))
+			cells := queueCells(&m.got.queues[i], at)
+			rows = append(rows, slices.Delete(cells, len(cells)-2, len(cells)-1)) // there is no room for limits
 		}
 	case tabWorkers:
 		head = []string{"STATE", "WORKER", "BUILD", "RUNNING", "LEASE", "SERVES"}

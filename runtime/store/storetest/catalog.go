@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,10 +90,11 @@ var catalogBehaviors = []behavior{
 		h.describe("w", "b3", "a") // a build that goes back
 		h.equal("when a newer one goes back", h.said("w"), []string{`b3 "title":"a"`, `b2 "title":"b"`})
 	}},
-	{"CAT1_AQueueAndAResultCountAsWell", func(h *harness) {
+	{"CAT1_AQueueAResultAndLimitsCountAsWell", func(h *harness) {
 		v := h.describe("w", "b1", "a")
 		for _, change := range []func(v *store.CatalogVersion){
 			func(v *store.CatalogVersion) { v.Queue = "other" }, func(v *store.CatalogVersion) { v.Output = nil }, func(v *store.CatalogVersion) { v.Input = nil },
+			func(v *store.CatalogVersion) { v.Limits = []string{"a", "é/β"} },
 		} {
 			other := v
 			change(&other)
@@ -144,6 +146,8 @@ var catalogBehaviors = []behavior{
 			"too large a schema":     {Input: json.RawMessage(`"` + strings.Repeat("x", store.MaxCatalogSchema) + `"`)},
 			"a build that is none":   {Build: "\x00"},
 			"a queue that is none":   {Queue: "\xff"},
+			"a limit that is none":   {Limits: []string{"a", ""}},
+			"too many limits":        {Limits: slices.Repeat([]string{"a"}, store.MaxUses+1)},
 		} {
 			if err := h.cataloger().Describe(h.ctx, "w", v); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("%s: got %v", what, err)
