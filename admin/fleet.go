@@ -71,7 +71,7 @@ type QueuePage struct {
 	Cursor string  `json:"cursor,omitempty"` // of the next page; empty: there is none
 }
 
-// Depth is how much there is to do on a queue, for what decides how many workers there should be.
+// Depth is how much work there is on a queue, for what decides how many workers there should be.
 type Depth struct {
 	Queue    string `json:"queue"`
 	Ready    int    `json:"ready"`    // runs that wait for a worker

@@ -28,9 +28,9 @@ type Service interface {
 	Failures(ctx context.Context, f FailureFilter) (FailurePage, error)
 	// Workers returns a page of the workers, by name.
 	Workers(ctx context.Context, f FleetFilter) (WorkerPage, error)
-	// Queues returns a page of what there is to do on the queues, by queue and workflow, also while no worker is at work.
+	// Queues returns a page of the work on the queues, by queue and workflow, also while no worker is at work.
 	Queues(ctx context.Context, f FleetFilter) (QueuePage, error)
-	// Depth returns how much there is to do on a queue, also while no worker is at work. Of a queue that nobody has used it is nothing.
+	// Depth returns how much work there is on a queue, also while no worker is at work. Of a queue that nobody has used it is nothing.
 	Depth(ctx context.Context, queue string) (Depth, error)
 	// Run returns a run with its input and outcome, and why it does not go on.
 	Run(ctx context.Context, ref string) (Run, error)

@@ -41,6 +41,13 @@ func exports(s *Scene) {
 			s.Errorf("the export does not name run %s", want)
 		}
 	}
+	many := make([]string, 5000) // more than the headers of a request have room for
+	for i := range many {
+		many[i] = []string{good, "id:export-talk"}[i%2]
+	}
+	if got, _ := s.export(admin.ExportRequest{Runs: many}); got != n {
+		s.Errorf("two runs, named 5,000 times: %+v, want %+v", got, n)
+	}
 	if n, _ := s.export(admin.ExportRequest{Filter: admin.Filter{WorkflowID: "export-family"}}); n.Runs != 1 {
 		s.Errorf("one run by a filter: %+v", n)
 	}
@@ -84,8 +91,11 @@ func refusesExports(s *Scene) {
 		}
 	}
 	var b bytes.Buffer
-	_, err := s.Service.Export(s.ctx(), admin.ExportRequest{Runs: []string{ref, "id:nobody"}}, &b) // found before the first is written
-	problem(s, "export of a run that is not there", err, http.StatusNotFound, admin.CodeNotFound)
+	var err error
+	for _, nobody := range []string{"id:nobody", "id:\xff"} { // found before the first is written
+		_, err = s.Service.Export(s.ctx(), admin.ExportRequest{Runs: []string{ref, nobody}}, &b)
+		problem(s, "export of a run that is not there", err, http.StatusNotFound, admin.CodeNotFound)
+	}
 	if b.Len() > 0 {
 		s.Errorf("%d bytes were written before a run was missed", b.Len())
 	}

@@ -4,15 +4,15 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/flowgen/flowgen/admin/internal/route"
+	"github.com/flowgen/flowgen/admin"
 )
 
 // export sends a file as it is written. Once a part of it was sent a problem can only cut off the answer: then the reader sees
 // that the connection was broken, and that the last line is missing.
 func export(q *request) error {
-	asked := route.ReadExport(q.query)
-	if q.query.Err != nil {
-		return q.query.Err
+	var asked admin.ExportRequest
+	if err := q.read(&asked); err != nil {
+		return err
 	}
 	asked.Source = "server"
 	to := &sender{q: q}

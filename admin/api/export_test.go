@@ -88,6 +88,38 @@ func TestOPS1_AnExportThatIsCutOffIsNoticed(t *testing.T) {
 	}
 }
 
+// The names of so many runs have no room in the headers of a request.
+func TestOPS1_AnExportNamesAsManyRunsAsOneLikes(t *testing.T) {
+	s := serve(t, api.Config{})
+	names := make([]string, 5000)
+	for i := range names {
+		got, err := s.direct.Start(t.Context(), admin.Start{Workflow: "api.nobody"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[i] = got.Run
+	}
+	server := httptest.NewUnstartedServer(api.New(s.direct, api.Config{}))
+	server.Config.MaxHeaderBytes = 64 << 10 // as flowctl serve has it
+	server.Start()
+	defer server.Close()
+	over, err := remote.New(server.URL, remote.Config{Client: server.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 1900, len(names)} {
+		var file bytes.Buffer
+		got, err := over.Export(t.Context(), admin.ExportRequest{Runs: names[:n]}, &file)
+		if err != nil || got.Runs != n {
+			t.Fatalf("%d runs: got %+v, %v", n, got, err)
+		}
+		checked, err := admin.CopyExport(io.Discard, &file, nil)
+		if err != nil || checked != got {
+			t.Errorf("%d runs: the file has %+v, %v, want %+v", n, checked, err, got)
+		}
+	}
+}
+
 // refusing takes nothing.
 type refusing struct{ err error }
 

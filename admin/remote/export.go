@@ -3,6 +3,8 @@ package remote
 import (
 	"context"
 	"io"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/internal/route"
@@ -10,7 +12,18 @@ import (
 
 // Export is part of admin.Service. What comes is checked on its way, for a proxy may end an answer as if it were whole.
 func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error) {
-	answer, err := s.send(ctx, call{route: route.Export, query: route.ExportQuery(r)})
+	r.Runs = slices.Clone(r.Runs)
+	for i, ref := range r.Runs {
+		if utf8.ValidString(ref) {
+			continue
+		}
+		run, err := s.Run(ctx, ref) // a workflow id may be any bytes, for which an address has room, and JSON has none
+		if err != nil {
+			return admin.ExportCount{}, err
+		}
+		r.Runs[i] = run.ID
+	}
+	answer, err := s.send(ctx, call{route: route.Export, body: r})
 	if err != nil {
 		return admin.ExportCount{}, err
 	}

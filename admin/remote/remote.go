@@ -157,6 +157,14 @@ func checkText(v reflect.Value) error {
 		if !utf8.ValidString(v.String()) {
 			return &admin.InputError{What: fmt.Sprintf("%.60q is not UTF-8", v.String()), Fix: "give text in UTF-8"}
 		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.String {
+			for i := range v.Len() {
+				if err := checkText(v.Index(i)); err != nil {
+					return err
+				}
+			}
+		}
 	case reflect.Map:
 		for name, value := range v.Seq2() {
 			if err := errors.Join(checkText(name), checkText(value)); err != nil {

@@ -33,7 +33,7 @@ func (v *CatalogVersion) Same(o *CatalogVersion) bool {
 	return v.Queue == o.Queue && string(v.Input) == string(o.Input) && string(v.Output) == string(o.Output) && slices.Equal(v.Limits, o.Limits)
 }
 
-// CatalogEntry is what is known of a workflow.
+// CatalogEntry has all that is known of a workflow.
 type CatalogEntry struct {
 	Workflow string
 	Versions []CatalogVersion // that differ, the newest first, at least one; at most MaxCatalogVersions
@@ -102,7 +102,7 @@ func UnpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 	return e, nil
 }
 
-// DescribeIn returns what is kept of a workflow once a build has said something of it; false: it stays as it is. kept is what is
+// DescribeIn returns what is kept of a workflow once a build has said something of it; false: it stays as it is. kept is the entry that is
 // there; nil: nothing. What cannot be read counts as nothing, for every worker that starts says it again.
 //
 // Versions are kept by what they say, so that a build which says nothing new costs a name, and old builds that start

@@ -263,6 +263,13 @@ export interface ExamFinding {
   want?: string;
 }
 
+export interface ExportRequest {
+  all?: boolean;
+  filter?: Filter;
+  runs?: string[];
+  tree?: boolean;
+}
+
 export interface Failure {
   causes?: Failure[];
   code?: string;
@@ -734,41 +741,6 @@ export interface CountRunsQuery {
   workflowId?: string;
 }
 
-export interface ExportRunsQuery {
-  /** all runs, without a filter */
-  all?: boolean;
-  /** take the runs that another one has started, too */
-  children?: boolean;
-  /** their group of failures */
-  group?: string;
-  /** the run that has started them */
-  parent?: string;
-  /** its name */
-  queue?: string;
-  /** that run and all below it */
-  root?: string;
-  /** its name; instead of a filter */
-  run?: string[];
-  /** created then or later */
-  since?: string;
-  /** any of them */
-  status?: ("pending" | "held" | "running" | "sleeping" | "waiting" | "paused" | "blocked" | "completed" | "failed" | "cancelled" | "continued")[];
-  /** take the runtime's own, too */
-  system?: boolean;
-  /** as name=value; all of them */
-  tag?: string[];
-  /** also the runs that each has started, and those below */
-  tree?: boolean;
-  /** that are in any group of failures */
-  troubled?: boolean;
-  /** created before */
-  until?: string;
-  /** its stored name */
-  workflow?: string;
-  /** of the runs */
-  workflowId?: string;
-}
-
 export interface FollowRunQuery {
   /** how many are sent at once at most; 100 if it is not given, at most 1,000 */
   batch?: number;
@@ -995,7 +967,7 @@ export const routes = {
   /** How the servers of the store are set up, and what is wrong with that. */
   examineStore: ["GET", "/v1/doctor"],
   /** Runs as lines of JSON, which flowctl import reads: records, logs and streams, as they are stored. An answer without its last line was cut off. */
-  exportRuns: ["GET", "/v1/export"],
+  exportRuns: ["POST", "/v1/export"],
   /** The events of a run as they come, until it has ended. */
   followRun: ["GET", "/v1/runs/{id}/follow"],
   /** The chunks of a stream as they come, until no more can. */

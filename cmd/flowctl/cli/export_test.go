@@ -49,6 +49,19 @@ func TestOPS1_AnExportIsReadLikeTheStore(t *testing.T) {
 	copied.wants(4, []string{"step_completed"}, []string{"wait for run " + s.runs["wait"], "can only be read", "flowctl import FILE --into URL"}, "follow", s.runs["wait"])
 }
 
+// The names of so many runs have no room in the headers of a request.
+func TestOPS1_AnExportOverAServerNamesAsManyRunsAsOneLikes(t *testing.T) {
+	s := open(t)
+	server := s.serve("127.0.0.1:0")
+	args := []string{"export", "--server", server.url}
+	for range 2500 {
+		args = append(args, s.runs["good"], "id:order-bad")
+	}
+	if g := flowctl(t, args...); g.code != 0 || !strings.Contains(g.stderr, "exported 2 runs with ") {
+		t.Errorf("export of 5,000 names: exit code %d, %d bytes\n%.500s", g.code, len(g.stdout), g.stderr)
+	}
+}
+
 func TestOPS1_AnExportIsChangedByNobody(t *testing.T) {
 	s := open(t)
 	file := s.exported()
