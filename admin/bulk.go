@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -108,7 +109,7 @@ type Bulk struct {
 	Skipped  int           `json:"skipped"` // no longer matched at their turn
 	Left     int           `json:"remaining"`
 	Rate     int           `json:"rate"`               // at most, in a second
-	Speed    int           `json:"perSecond"`          // what it was until now
+	Speed    float64       `json:"perSecond"`          // runs that were acted on in a second until now, or its end, to a tenth
 	Failures []BulkFailure `json:"failures,omitempty"` // the first 20 that failed or were refused
 	Failure  string        `json:"failure,omitempty"`  // why it has failed
 	Run      string        `json:"run"`                // that does the work now
@@ -456,9 +457,11 @@ func (d *Direct) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.R
 		Left: max(0, o.Total-s.seen()), Rate: o.Rate, Failures: s.Failures, Run: string(info.ID), Unserved: info.Unserved,
 		Created: o.Created.UTC(), Ended: utc(info.EndedAt), Status: BulkRunning,
 	}
-	if took := s.At.Sub(s.Began); took > 0 {
-		b.Speed = int(time.Duration(s.seen()) * time.Second / took)
+	until := s.At
+	if info.EndedAt.IsZero() {
+		until = d.client.Store().Clock().Now()
 	}
+	b.Speed = s.speed(until, o.Rate)
 	switch {
 	case info.EndedAt.IsZero() && s.At.IsZero() && info.Status == workflow.StatusPending:
 		b.Status = BulkPending
@@ -478,6 +481,17 @@ func (d *Direct) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.R
 		}
 	}
 	return b, nil
+}
+
+// speed returns how many runs were acted on in a second until a moment. The last part counts with all of the time that its rate gives
+// it: the first runs of an action take a moment, and say nothing of the next ones.
+func (s *bulkState) speed(until time.Time, rate int) float64 {
+	acted := float64(s.Done + s.Failed)
+	if acted == 0 || rate <= 0 {
+		return 0
+	}
+	took := max(until.Sub(s.Began).Seconds(), acted/float64(rate))
+	return math.Round(10*acted/took) / 10
 }
 
 // bulkPageSize is the default of BulkFilter.Limit: each action takes some reads.

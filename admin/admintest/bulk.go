@@ -130,7 +130,7 @@ func stopsBulk(s *Scene) {
 	if b, err = s.Service.StopBulk(s.ctx(), b.ID, admin.Because{}); err != nil {
 		s.Fatal(err)
 	}
-	if b = s.bulkEnd(b.ID); b.Status != admin.BulkStopped || b.Left == 0 || b.Done+b.Left != 3 {
+	if b = s.bulkEnd(b.ID); b.Status != admin.BulkStopped || b.Left == 0 || b.Done+b.Left != 3 || b.Speed > float64(b.Rate) {
 		s.Errorf("got %+v", b)
 	}
 	if again, err := s.Service.StopBulk(s.ctx(), b.ID, admin.Because{}); err != nil || again.Status != admin.BulkStopped {

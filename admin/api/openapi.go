@@ -207,6 +207,8 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{"type": "integer"}
 	case reflect.Uint64:
 		return object{"type": "integer", "minimum": 0}
+	case reflect.Float64:
+		return object{"type": "number"}
 	case reflect.Slice:
 		return object{"type": "array", "items": s.of(t.Elem())}
 	case reflect.Map:

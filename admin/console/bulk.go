@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type bulkView struct {
 	Is      verb
 	Stop    bool // it can be stopped, and the reader may do so
 	Ends    string
+	Fast    string // how many in a second; empty: none yet
 	Command string
 }
 
@@ -34,11 +36,11 @@ func (q *request) bulkView(b *admin.Bulk) bulkView {
 	v := bulkView{Bulk: *b, Line: lineOf(b.Filter), Is: verbs[b.Action.Verb], Seen: b.Done + b.Failed + b.Refused + b.Skipped, Command: q.h.command("bulk show", b.ID)}
 	v.Stop = b.Ended.IsZero() && q.who.Role.Allows(admin.RoleOperator)
 	v.Share = percent(100 * float64(v.Seen) / float64(max(b.Total, v.Seen, 1)))
-	if b.Rate > 0 {
-		v.Speed = min(b.Speed, b.Rate) // the first few of a moment are no speed
+	if b.Speed > 0 {
+		v.Fast = strconv.FormatFloat(b.Speed, 'f', -1, 64)
 	}
-	if v.Speed > 0 && b.Ended.IsZero() {
-		v.Ends = "about " + took(time.Duration((b.Left+v.Speed-1)/v.Speed)*time.Second)
+	if b.Speed > 0 && b.Ended.IsZero() {
+		v.Ends = "about " + took(time.Duration(math.Ceil(float64(b.Left)/b.Speed))*time.Second)
 	}
 	return v
 }

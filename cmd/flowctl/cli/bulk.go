@@ -210,7 +210,7 @@ func (c *command) printBulks(all []admin.Bulk, one bool) error {
 		for _, n := range []int{b.Total, b.Done, b.Failed, b.Refused, b.Skipped, b.Left} {
 			row = append(row, strconv.Itoa(n))
 		}
-		t.row(append(row, fmt.Sprintf("%d/s of %d/s", b.Speed, b.Rate))...)
+		t.row(append(row, fmt.Sprintf("%g/s of %d/s", b.Speed, b.Rate))...)
 	}
 	if err := t.end(); err != nil || !one {
 		return err
