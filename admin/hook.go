@@ -27,7 +27,7 @@ type Hooking interface {
 // HookFilter selects open hooks.
 type HookFilter struct {
 	// Run is the run that has opened them; empty: any run that has not ended. No store keeps hooks of all runs: then
-	// the logs of these runs are read, some for each page.
+	// what is new in the logs of these runs is read, some for each page.
 	Run string `json:"run,omitempty"`
 	// Workflow is that of the run, if Run is empty; empty: any.
 	Workflow string `json:"workflow,omitempty"`

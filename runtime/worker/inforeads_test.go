@@ -129,6 +129,110 @@ func TestOPS1_InfoReadsOnlyWhatIsNewInALog(t *testing.T) {
 	})
 }
 
+var (
+	booths  = workflow.NewHook[int]("booth")
+	showing = flowtest.Flow[string, int]("showing")
+)
+
+// show sleeps 150 times, which is more than a page of frames, and opens a hook with a name, which takes payloads until one is 0. Then
+// another one is open until a message comes.
+func show(ctx workflow.Context, name string) (int, error) {
+	for i := range 150 {
+		if err := workflow.Sleep(ctx, time.Duration(i)); err != nil {
+			return 0, err
+		}
+	}
+	first, err := booths.Open(ctx, workflow.Describe(workflow.HookMeta{Title: name}))
+	if err != nil {
+		return 0, err
+	}
+	flowtest.Token.Set(ctx, first.Token())
+	for n := -1; n != 0; {
+		if n, err = first.Receive(ctx); err != nil {
+			return 0, err
+		}
+	}
+	first.Dispose(ctx)
+	if _, err := booths.Open(ctx, workflow.Describe(workflow.HookMeta{Title: name + " again"})); err != nil {
+		return 0, err
+	}
+	return workflow.NewTopic[int]("close").Receive(ctx)
+}
+
+// titles returns those of the hooks of a run, as a client sees them.
+func titles(w *flowtest.World, h *workflow.Handle) (all []string) {
+	w.T.Helper()
+	open, err := h.Hooks(w.Ctx)
+	if err != nil {
+		w.T.Error(err)
+	}
+	for _, i := range open {
+		all = append(all, i.Meta.Title)
+	}
+	return all
+}
+
+func TestOPS1_HooksReadsOnlyWhatIsNewInALog(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(showing, show))
+		run := flowtest.Start(w, showing, "fair")
+		token := w.TokenOf(run)
+		w.Reach(run, event.WaitCreated, 150)
+		client, reads := counted(w)
+		defer client.Close()
+		h := client.Run(run.ID())
+		look := func(most int, want ...string) {
+			t.Helper()
+			if n := reads.count(func() {
+				if diff := cmp.Diff(want, titles(w, h)); diff != "" {
+					t.Errorf("hooks (-want +got):\n%s", diff)
+				}
+			}); n > most {
+				t.Errorf("%d frames were read, want at most %d", n, most)
+			}
+		}
+		length := int(w.Record(run).N)
+		look(length, "fair")
+		look(0, "fair")
+		send := func(n, waits int) (news int) {
+			t.Helper()
+			if err := booths.Send(w.Ctx, w.Client, token, n); err != nil {
+				t.Fatal(err)
+			}
+			w.Reach(run, event.WaitCreated, waits)
+			news, length = int(w.Record(run).N)-length, int(w.Record(run).N)
+			return news
+		}
+		look(send(1, 151)+1, "fair")
+		look(send(0, 152)+1, "fair again")
+		look(0, "fair again")
+		if err := workflow.NewTopic[int]("close").Send(w.Ctx, run, 1); err != nil {
+			t.Fatal(err)
+		}
+		flowtest.Result(w, run)
+		look(0)
+	})
+}
+
+// A store that has lost writes, and whose run went on since, has another log under the same id.
+func TestOPS1_HooksForgetsALogThatIsAnotherOneNow(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	w.Work(worker.Config{}, flowtest.As(showing, show))
+	before, other := flowtest.Start(w, showing, "before"), flowtest.Start(w, showing, "other")
+	for _, run := range []*workflow.Run[int]{before, other} {
+		w.Reach(run, event.WaitCreated, 150)
+	}
+	client, reads := counted(w)
+	defer client.Close()
+	reads.other = map[event.RunID]event.RunID{}
+	got := titles(w, client.Run(before.ID()))
+	reads.other[before.ID()] = other.ID()
+	got = append(got, titles(w, client.Run(before.ID()))...)
+	if diff := cmp.Diff([]string{"before", "other"}, got); diff != "" {
+		t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+}
+
 func TestOPS1_InfoReadsNothingOfALogInWhichNothingFails(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		stumbleWorker(w)

@@ -21,6 +21,10 @@ func Unread(s scheduleState, when string) scheduleState {
 
 // OpenHooks are those of a run with a log.
 func OpenHooks(run RunID, events []event.Event) ([]HookInfo, error) {
-	all, _, err := openHooks(run, events)
+	var l followedLog
+	if !l.apply(events) {
+		return nil, &EventError{Run: run, Frame: 1, Err: event.ErrCorrupt}
+	}
+	all, _, err := l.openHooks(run)
 	return all, err
 }

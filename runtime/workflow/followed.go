@@ -38,7 +38,8 @@ type followedLog struct {
 	read   uint64     // frames
 	last   event.CommitID
 	state  event.LogState
-	broken bool // the frame after these cannot be read
+	hooks  map[string]*event.Event // that opened those which are open, by token
+	broken bool                    // the frame after these cannot be read
 }
 
 // followed returns what the log of a run tells of its retries, and until when the run must have begun. A log that cannot be
@@ -100,7 +101,7 @@ func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Rec
 func (l *followedLog) take(frames [][]byte) bool {
 	for _, b := range frames {
 		f, err := event.DecodeFrame(b)
-		if err != nil || l.read > 0 && f.Prev != l.last || !applyAll(&l.state, f.Events) {
+		if err != nil || l.read > 0 && f.Prev != l.last || !l.apply(f.Events) {
 			l.broken = true
 			return false
 		}
@@ -110,7 +111,7 @@ func (l *followedLog) take(frames [][]byte) bool {
 }
 
 func (l *followedLog) forget() {
-	l.read, l.last, l.state, l.broken = 0, event.CommitID{}, event.LogState{}, false
+	l.read, l.last, l.state, l.hooks, l.broken = 0, event.CommitID{}, event.LogState{}, nil, false
 }
 
 func (l *followedLog) startBy() time.Time {
@@ -125,15 +126,19 @@ func (l *followedLog) size() int64 {
 	const log, open = 1 << 10, 512
 	n := log + int64(l.state.Seq)
 	l.state.Opens(func(*event.Open) bool { n += open; return true })
+	for token, e := range l.hooks {
+		n += open + int64(len(token)+len(e.Meta))
+	}
 	return n
 }
 
-// applyAll reports whether all events could be applied.
-func applyAll(f *event.LogState, events []event.Event) bool {
+// apply follows events. It reports whether all could be.
+func (l *followedLog) apply(events []event.Event) bool {
 	for i := range events {
-		if f.Apply(&events[i]) != nil {
+		if l.state.Apply(&events[i]) != nil {
 			return false
 		}
+		l.noteHook(&events[i])
 	}
 	return true
 }

@@ -1,12 +1,10 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -149,79 +147,4 @@ func (c *Client) readHook(ctx context.Context, run RunID, token string, chunks i
 		return page, fmt.Errorf("run %s has no such token: %w", run, ErrHookNotFound)
 	}
 	return page, err
-}
-
-// Hooks returns the open hooks of the run and of its steps, in the order of the operations that have opened
-// them, for operators: it reads the log, and those of the runs that execute steps for this one. Anyone who has a token can send to the run, so what it returns is
-// as secret as they are. A hook with a [Token] of its own is listed once the store has granted
-// that. A run that has ended has none.
-func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
-	run, err := h.find(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list hooks: %w", err)
-	}
-	l, err := h.c.loadAgain(ctx, store.Load{Run: run})
-	if err != nil {
-		return nil, fmt.Errorf("list hooks: %w", err)
-	}
-	events, err := (&logReader{run: run}).all(&l)
-	if err != nil {
-		return nil, fmt.Errorf("list hooks: %w", err)
-	}
-	all, remote, err := openHooks(run, events)
-	if err != nil {
-		return all, fmt.Errorf("list hooks of run %s: %w", run, err)
-	}
-	for _, other := range remote {
-		more, err := h.c.Run(other).Hooks(ctx)
-		if err != nil && !errors.Is(err, ErrRunNotFound) { // it is not created yet, or was purged
-			return all, err
-		}
-		all = append(all, more...)
-	}
-	return all, nil
-}
-
-// openHooks returns the hooks that are open where a log ends, and the runs that execute steps
-// for it.
-func openHooks(run RunID, events []event.Event) (all []HookInfo, remote []RunID, err error) {
-	var f event.LogState
-	opened := map[string]*event.Event{} // by token
-	for i := range events {
-		e := &events[i]
-		if err := f.Apply(e); err != nil {
-			return nil, nil, err
-		}
-		if e.Type == event.HookCreated || e.Type == event.StepHookCreated {
-			opened[e.Token] = e
-		}
-	}
-	if f.Run.Terminal() {
-		return nil, nil, nil
-	}
-	asked := map[string]bool{} // the keys of runs that will hold a token, if it is granted
-	var open []*event.Open
-	f.Opens(func(o *event.Open) bool {
-		if o.Name == event.HookRun && o.State == event.StateWaiting {
-			asked[o.Key] = true
-		}
-		open = append(open, o)
-		return true
-	})
-	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
-	for _, o := range open {
-		e := opened[o.Token]
-		if _, is := event.StepOfRun(o.Name); is && o.Entity == event.EntityChild {
-			remote = append(remote, o.Next)
-		}
-		if e == nil || asked[holdKey(o.Key)] {
-			continue
-		}
-		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: o.Key, OpenedAt: e.Time, Attempt: e.Attempt, Due: e.Due}
-		if err = info.describe(e.Meta); err != nil {
-			return all, nil, err
-		}
-		all = append(all, info)
-	}
-	return all, remote, nil
 }
