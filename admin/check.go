@@ -172,9 +172,15 @@ func (l *limited) Repair(ctx context.Context, why Because) (Checked, error) {
 // Repair is part of Service.
 func (j *journaled) Repair(ctx context.Context, why Because) (Checked, error) {
 	e := j.entry(JournalEntry{Action: "repair", Reason: why.Reason})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Checked, error) {
+	got, err := recorded(ctx, j.to, &e, func(ctx context.Context) (Checked, error) {
 		return j.Service.Repair(ctx, Because{left(&e, why.Reason, false)})
 	}, func(got Checked, e *JournalEntry) {
 		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
 	})
+	if _, unwritten := errors.AsType[*unwrittenError](err); unwritten { // nobody repairs unseen, but whoever has the store itself
+		p := *ProblemOf(err)
+		p.Fix = "repair it with the store itself: flowctl fsck --repair --store URL does so first, and then writes the journal"
+		err = &p
+	}
+	return got, err
 }

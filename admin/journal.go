@@ -175,7 +175,7 @@ func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func(
 	var none T
 	e.Outcome = OutcomeUnknown
 	if err := to.Record(ctx, e); err != nil {
-		return none, fmt.Errorf("%s: nothing was done, for the journal could not be written: %w", e.Action, err)
+		return none, &unwrittenError{e.Action, err}
 	}
 	got, err := do(workflow.OnBehalfOf(ctx, e.Principal))
 	if e.Outcome = outcomeOf(err); err == nil {
@@ -186,6 +186,19 @@ func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func(
 	_ = to.Record(end, e) // if not, the entry says that its outcome is unknown
 	return got, err
 }
+
+// unwrittenError says that nothing was done, because the journal could not be written.
+type unwrittenError struct {
+	action string
+	err    error
+}
+
+// Error says so.
+func (e *unwrittenError) Error() string {
+	return fmt.Sprintf("%s: nothing was done, for the journal could not be written: %v", e.action, e.err)
+}
+
+func (e *unwrittenError) Unwrap() error { return e.err }
 
 // Recorded does something with what a service works on that the service itself does not do, such as a repair, and writes
 // the journal around it, as whoever the service of [As] or [AsLocal] is for. Nothing is done if that fails, or if there is

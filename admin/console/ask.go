@@ -33,6 +33,12 @@ type field struct {
 	Problem           string
 }
 
+// whyField asks for a reason that only the journal has a place for.
+func whyField() field { return field{Name: "reason", Label: whyInJournal, Flag: "reason"} }
+
+// because returns the reason that a form has.
+func because(form url.Values) string { return strings.TrimSpace(form.Get("reason")) }
+
 // asking returns the view of a form, whose fields have what was typed before.
 func (q *request) asking(nav string, a *ask) *view {
 	a.Action = q.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")

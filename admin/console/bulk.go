@@ -200,7 +200,7 @@ func whole(s, what string) (int, error) {
 func stopForm(q *request) *ask {
 	id := q.path("id")
 	return &ask{
-		Title: "Stop", Will: "It acts on no more runs than those that it has begun with. What is done is not taken back.", Danger: true, Button: "Stop it",
+		Title: "Stop", Will: "It acts on no more runs than those that it has begun with. What is done is not taken back.", Danger: true, Button: "Stop it", Fields: []field{whyField()},
 		Command: q.h.command("bulk stop", id), Back: link(q.h.cfg.Prefix, "bulk", id),
 	}
 }
@@ -211,8 +211,8 @@ func stopPage(q *request) (*view, error) {
 }
 
 func stopBulk(q *request) (string, *view, error) {
-	return q.answered("bulk", stopForm(q), func(url.Values) (string, error) {
-		b, err := q.service.StopBulk(q.ctx(), q.path("id"), admin.Because{})
+	return q.answered("bulk", stopForm(q), func(form url.Values) (string, error) {
+		b, err := q.service.StopBulk(q.ctx(), q.path("id"), admin.Because{Reason: because(form)})
 		return link(q.h.cfg.Prefix, "bulk", b.ID) + "?did=bulk-stop", err
 	})
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/flowgen/flowgen/admin"
 )
@@ -12,7 +13,9 @@ type checksView struct {
 	NoExam  *admin.Problem
 	Checked *admin.Checked
 	Problem *admin.Problem
-	May     bool // repair
+	May     bool   // repair
+	Why     string // a reason is asked for
+	Reason  string // that was typed
 	Key     string
 	Doctor  string // the commands of flowctl
 	Command string
@@ -31,7 +34,7 @@ func checksPage(q *request) (*view, error) {
 
 // checks asks the doctor. It is shown without an answer if the servers have none.
 func (q *request) checks() (*checksView, error) {
-	c := &checksView{Key: newKey(), May: q.who.Role.Allows(admin.RoleAdmin), Doctor: q.h.command("doctor"), Command: q.h.command("fsck")}
+	c := &checksView{Key: newKey(), Why: whyInJournal, Reason: q.r.PostForm.Get("reason"), May: q.who.Role.Allows(admin.RoleAdmin), Doctor: q.h.command("doctor"), Command: q.h.command("fsck")}
 	exam, err := q.service.Examine(q.ctx())
 	if p := admin.ProblemOf(err); p != nil {
 		if p.Code == admin.CodeForbidden {
@@ -67,23 +70,28 @@ func (q *request) plan(wrong error) (*view, error) {
 	return v, nil
 }
 
-// repair repairs the store once somebody has typed how many repairs the plan has.
+// repair repairs the store once somebody has typed how many repairs the plan has. If that is refused, the page says why, beside the plan.
 func repair(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	if form.Get("expect") == "" || digits(form.Get("count")) != form.Get("expect") {
 		v, err := q.plan(&admin.InputError{What: fmt.Sprintf("%.20q was typed, which is not how many repairs are planned", form.Get("count")), Fix: "read the plan, and type the number of repairs in it"})
 		return "", v, err
 	}
-	return q.h.once.do(q.who.Name+"\x00repair\x00"+form.Get("key"), func() (string, *view, error) {
+	to, v, err := q.h.once.do(q.who.Name+"\x00repair\x00"+form.Get("key"), func() (string, *view, error) {
 		c, err := q.checks()
 		if err != nil {
 			return "", nil, err
 		}
-		done, err := q.service.Repair(q.ctx(), admin.Because{})
+		done, err := q.service.Repair(q.ctx(), admin.Because{Reason: strings.TrimSpace(form.Get("reason"))})
 		if err != nil {
 			return "", nil, err
 		}
 		c.Checked, c.Command = &done, q.h.command("fsck --repair")
 		return "", &view{name: "checks", Title: "Checks", Nav: "checks", Data: c}, nil
 	})
+	if p := admin.ProblemOf(err); p != nil && p.Code != admin.CodeForbidden {
+		v, err = q.plan(err)
+		return "", v, err
+	}
+	return to, v, err
 }

@@ -42,6 +42,7 @@ func hookForm(q *request) (*ask, admin.Hook, error) {
 	if a.Fields == nil {
 		a.Fields = []field{{Name: "payload", Label: "Payload, as JSON", Kind: "json", Required: true, Flag: "input"}}
 	}
+	a.Fields = append(a.Fields, whyField())
 	return a, h, nil
 }
 
@@ -59,7 +60,7 @@ func resumeHook(q *request) (string, *view, error) {
 		return "", nil, err
 	}
 	return q.answered("hooks", a, func(form url.Values) (string, error) {
-		m, err := hookPayload(a.Fields, form)
+		m, err := hookPayload(a.Fields[:len(a.Fields)-1], form)
 		if err != nil {
 			return "", err
 		}
@@ -81,5 +82,5 @@ func hookPayload(fields []field, form url.Values) (admin.Message, error) {
 		blame(fields, faults)
 		return admin.Message{}, &admin.InputError{What: "the payload cannot be read", Fix: "mend what is marked"}
 	}
-	return admin.Message{Payload: payload, Key: form.Get("key")}, nil
+	return admin.Message{Payload: payload, Reason: because(form), Key: form.Get("key")}, nil
 }

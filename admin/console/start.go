@@ -23,6 +23,7 @@ type startView struct {
 	None                                            bool    // the workflow takes no input
 	Build                                           string  // whose schema it is
 	Key                                             string
+	Why, Reason                                     string // the question for a reason, and what was typed
 	Command                                         string
 	Problem                                         *admin.Problem
 	Faults                                          []admin.Fault // of the input, that no field has
@@ -42,6 +43,7 @@ func startPage(q *request) (*view, error) {
 
 func (q *request) starting(s *startView) *view {
 	s.choices(q)
+	s.Why = whyInJournal
 	s.Command = q.h.command(strings.TrimSpace("start " + s.Workflow))
 	v := &view{name: "start", Title: "Start a run", Nav: "start", Data: s}
 	if s.Problem != nil {
@@ -130,7 +132,7 @@ func start(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	s := &startView{
 		Workflow: strings.TrimSpace(form.Get("workflow")), ID: strings.TrimSpace(form.Get("id")), Policy: form.Get("policy"),
-		Queue: strings.TrimSpace(form.Get("queue")), Delay: strings.TrimSpace(form.Get("delay")), Tags: form.Get("tags"), Hold: form.Get("hold") != "", Key: form.Get("key"),
+		Queue: strings.TrimSpace(form.Get("queue")), Delay: strings.TrimSpace(form.Get("delay")), Tags: form.Get("tags"), Hold: form.Get("hold") != "", Key: form.Get("key"), Reason: because(form),
 	}
 	faults := s.read(q, form)
 	if show := form.Get("show"); show != "" { // nothing is started
@@ -159,7 +161,7 @@ func start(q *request) (string, *view, error) {
 
 // start returns what the form asks for.
 func (s *startView) start() (admin.Start, error) {
-	a := admin.Start{Workflow: s.Workflow, ID: s.ID, Queue: s.Queue, Hold: s.Hold}
+	a := admin.Start{Workflow: s.Workflow, ID: s.ID, Queue: s.Queue, Hold: s.Hold, Reason: s.Reason}
 	if s.ID != "" {
 		a.Policy = s.Policy
 	}

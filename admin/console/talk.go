@@ -22,7 +22,7 @@ const (
 	askPatience = 30 * time.Second
 )
 
-// talkView is what a run and others say to each other.
+// talkView has what a run and others say to each other.
 type talkView struct {
 	Waits    []string // topics
 	Inbox    []spoken // what it has not taken yet
@@ -211,7 +211,7 @@ func sendForm(q *request) *ask {
 		Title: "Send a message", Will: "The run takes it when its code asks for a message of this topic. Once it is sent it is durable.", Button: "Send",
 		Fields: []field{
 			{Name: "topic", Label: "Topic", Value: q.query.Get("topic"), Required: true, Flag: "-", Options: q.known(run, "message_received", "wait_created")},
-			{Name: "payload", Label: "Message, as JSON", Kind: "json", Required: true, Flag: "-"},
+			{Name: "payload", Label: "Message, as JSON", Kind: "json", Required: true, Flag: "-"}, whyField(),
 		},
 		Command: q.h.command("send", run), Back: link(q.h.cfg.Prefix, "runs", run, "talk"),
 	}
@@ -236,7 +236,7 @@ func messageOf(form url.Values) (admin.Message, error) {
 	if !json.Valid([]byte(payload)) {
 		return admin.Message{}, &admin.InputError{What: "what was typed is no JSON", Fix: `write text with quotes, as "yes"; numbers, true and {"approved":true} as they are`}
 	}
-	return admin.Message{Payload: admin.Payload(payload), Key: form.Get("key")}, nil
+	return admin.Message{Payload: admin.Payload(payload), Reason: because(form), Key: form.Get("key")}, nil
 }
 
 func askForm(q *request) *ask {
@@ -245,7 +245,7 @@ func askForm(q *request) *ask {
 		Title: "Ask the run", Will: "Its code answers, or refuses. The question is durable once it is accepted; the answer appears here.", Button: "Ask",
 		Fields: []field{
 			{Name: "name", Label: "Question", Value: q.query.Get("name"), Required: true, Flag: "-", Options: q.known(run, "ask_received", "ask_accepted")},
-			{Name: "payload", Label: "What it is about, as JSON", Kind: "json", Required: true, Value: "null", Flag: "-"},
+			{Name: "payload", Label: "What it is about, as JSON", Kind: "json", Required: true, Value: "null", Flag: "-"}, whyField(),
 		},
 		Command: q.h.command("ask", run), Back: link(q.h.cfg.Prefix, "runs", run, "talk"),
 	}
@@ -281,7 +281,7 @@ func askRun(q *request) (string, *view, error) {
 	return "", q.asking("runs", a), nil
 }
 
-// auditView is what operators have done with a run: what the journal says, and what stands in its log.
+// auditView has what operators have done with a run: what the journal says, and what stands in its log.
 type auditView struct {
 	Entries []admin.JournalEntry
 	Hidden  *admin.Problem // the reader may not read the journal

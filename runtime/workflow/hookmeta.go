@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// HookMeta is what a hook says of itself to people and to programs that show it to them,
+// HookMeta has what a hook says of itself to people and to programs that show it to them,
 // such as a page with a form. The runtime keeps it and reads nothing in it: who may answer is
 // for the endpoint to check that takes the answer.
 type HookMeta struct {
