@@ -13,7 +13,7 @@ import (
 // runsPerPage is how many rows a list has.
 const runsPerPage = 50
 
-// runList is what the page of runs shows.
+// runList has what the page of runs shows.
 type runList struct {
 	Line    string // the filter as it was typed
 	Problem *admin.Problem
@@ -32,11 +32,15 @@ type runList struct {
 	Any     bool // nothing was filtered out
 }
 
-// savedView is a name for an address.
+// savedView is a name for an address. It is kept nowhere but in that, so that whoever has the address has the view.
 type savedView struct {
 	Name, Line string
+	Given      bool // the address has the name, too
 	Current    bool
 }
+
+// maxViewName bounds what an address can call a view, in characters.
+const maxViewName = 40
 
 // statusCount is how many runs have a status.
 type statusCount struct {
@@ -58,11 +62,22 @@ func runsPage(q *request) (*view, error) {
 		return nil, &redirection{link(q.h.cfg.Prefix, "runs", ref)}
 	}
 	list := &runList{Line: line}
+	title := "Runs"
+	if line != "" {
+		title += ": " + line
+	}
+	given := cut(maxViewName, oneLine(q.query.Get("view")))
 	for _, v := range views {
-		v.Current = v.Line == line
+		if v.Current = v.Line == line && given == ""; v.Current && line != "" {
+			title = "Runs: " + v.Name
+		}
 		list.Views = append(list.Views, v)
 	}
-	v := &view{name: "runs", Title: "Runs", Nav: "runs", Live: true, Data: list}
+	if given != "" {
+		title = "Runs: " + given
+		list.Views = append(list.Views, savedView{Name: given, Line: line, Given: true, Current: true})
+	}
+	v := &view{name: "runs", Title: title, Nav: "runs", Live: true, Data: list}
 	f, err := admin.ParseFilter(line, q.now)
 	if err == nil {
 		err = list.read(q, f)
@@ -105,10 +120,10 @@ func (l *runList) read(q *request, f admin.Filter) error {
 	l.Rows, l.Partial, l.Looked = page.Runs, page.Partial, page.Looked
 	l.Said = q.said(page.Runs)
 	if page.Cursor != "" {
-		l.Older = q.h.cfg.Prefix + "runs?" + url.Values{"q": {l.Line}, "cursor": {page.Cursor}}.Encode()
+		l.Older = changed(q, "cursor", page.Cursor)
 	}
 	if f.Cursor != "" {
-		l.Newest = q.h.cfg.Prefix + "runs?" + url.Values{"q": {l.Line}}.Encode()
+		l.Newest = changed(q, "cursor", "")
 	}
 	return nil
 }
