@@ -1,5 +1,11 @@
 package memstore
 
+import (
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
 // Blocked returns how many calls of Wait and Watch a store has registered.
 func Blocked(s *Store) (waits, watches int) {
 	for _, p := range s.parts {
@@ -18,4 +24,16 @@ func Passes(s *Store) (n int) {
 		}
 	}
 	return n
+}
+
+// Plant puts a line into the journal, and an entry into the catalogue, whatever they are.
+func Plant(s *Store, line store.JournalLine, workflow string, entry []byte) {
+	j, c := &s.journal, &s.catalog
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, _ := j.at(line.ID)
+	j.lines = slices.Insert(j.lines, i, line)
+	c.entries[workflow] = entry
 }

@@ -75,17 +75,37 @@ func (v *view) showJournal(snap *store.Snapshot) {
 	}
 }
 
-// lookAtJournal finds lines of the journal that cannot be read, or stand where a page does not come to them.
+// lookAtJournal finds lines of the journal that cannot be read, are there more than once, or stand where a page does not come to them.
 func (e *partitionScan) lookAtJournal() {
+	stays := map[string]string{} // the member that stays of each id: one with an outcome, if there is one
 	for _, z := range e.journal.Val() {
 		member, _ := z.Member.(string)
-		line, score := journalLine(member), strconv.FormatFloat(z.Score, 'f', -1, 64)
-		if _, err := store.UnpackJournal(line.ID, line.Body); err != nil {
-			e.repairable(store.Defect{Invariant: 24, What: fmt.Sprintf("the journal has %.60q, which is no entry", member), Explain: "it is shown to nobody"},
-				"remove it", swap{key: e.p.journal(), kind: inZSet, field: member, seen: score})
-		} else if score != "0" {
-			e.repairable(store.Defect{Invariant: 24, What: fmt.Sprintf("entry %s of the journal stands at %s", line.ID, score), Explain: "it is out of order"},
-				"put it into order", swap{key: e.p.journal(), kind: inZSet, field: member, seen: score, value: "0"})
+		line := journalLine(member)
+		entry, err := store.UnpackJournal(line.ID, line.Body)
+		if _, known := stays[line.ID]; err == nil && (!known || entry.Outcome != "") {
+			stays[line.ID] = member
 		}
 	}
+	for _, z := range e.journal.Val() {
+		member, _ := z.Member.(string)
+		line, score := journalLine(member), strconv.FormatFloat(z.Score, 'g', -1, 64)
+		f, repair, to := store.Defect{Invariant: 24}, "remove it", ""
+		switch stay, known := stays[line.ID]; {
+		case !known || !readable(line):
+			f.What, f.Explain = fmt.Sprintf("the journal has %.60q, which is no entry", member), "it is shown to nobody"
+		case stay != member:
+			f.What, f.Explain = fmt.Sprintf("entry %s of the journal is there twice", line.ID), "it is shown twice, with two outcomes"
+		case z.Score != 0:
+			f.What, f.Explain = fmt.Sprintf("entry %s of the journal stands at %s", line.ID, score), "it is out of order"
+			repair, to = "put it into order", "0"
+		default:
+			continue
+		}
+		e.repairable(f, repair, swap{key: e.p.journal(), kind: inZSet, field: member, seen: score, value: to})
+	}
+}
+
+func readable(line store.JournalLine) bool {
+	_, err := store.UnpackJournal(line.ID, line.Body)
+	return err == nil
 }

@@ -343,3 +343,24 @@ func TestREC10_ADamagedPageOfAnIndexIsNamed(t *testing.T) {
 	s.staff(s.store)
 	s.complete(innocent)
 }
+
+// A damaged page of the journal is named, and keeps no repair from looking at the rest.
+func TestREC10_ADamagedPageOfTheJournalIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, napper, 30)
+	for n := range 300 {
+		e := store.JournalEntry{ID: store.NewJournalID(time.UnixMilli(int64(n))), Action: "pause", Reason: strings.Repeat("x", 200)}
+		check(t, s.store.WriteJournal(s.ctx, e, store.JournalKeep{}))
+	}
+	s.overwrite("journal", middle)
+	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
+	check(t, err)
+	if len(report.Remaining) == 0 || report.Remaining[0].Invariant != 16 || !strings.Contains(report.Remaining[0].What, "the file is damaged") || report.Runs != 30 {
+		t.Errorf("got %+v, want that the file is damaged, and all runs", report)
+	}
+	for _, fix := range report.Fixes {
+		if fix.Outcome != fsck.OutcomeRemains {
+			t.Errorf("the repair did %+v in a damaged file", fix)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type partitionScan struct {
 	s       *Store
 	snap    *store.Snapshot
 	defects []store.Defect
+	broken  map[string]brokenEntry // by defect
 	partial bool
 }
 
@@ -46,7 +47,7 @@ func (e *partitionScan) Defects() []store.Defect { return e.defects }
 
 func (e *partitionScan) read(c *conn) error {
 	e.snap, e.defects = newSnapshot(e.s.clock.Now()), nil
-	for _, part := range []func(*conn) error{e.readRuns, e.readTags, e.readPurges, e.readCounts} {
+	for _, part := range []func(*conn) error{e.readRuns, e.readTags, e.readPurges, e.readCounts, e.readEntries} {
 		if err := part(c); err != nil {
 			return err
 		}
@@ -351,10 +352,14 @@ func (e *partitionScan) readCounts(c *conn) error {
 // RepairDefect corrects the rows that are damaged.
 func (e *partitionScan) RepairDefect(ctx context.Context, f store.Defect) (bool, error) {
 	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.repairing != "" })
-	if i < 0 {
+	b, isEntry := e.broken[f.Key]
+	if i < 0 && !isEntry {
 		return false, nil
 	}
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
+		if isEntry {
+			return t.removeEntry(b)
+		}
 		if err := t.settle(); err != nil {
 			return false, err
 		}

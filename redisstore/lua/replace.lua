@@ -25,7 +25,11 @@ elseif kind == 'type' then
 else
   now = redis.call('GET', key)
 end
-if (now or '') ~= ARGV[3] or ARGV[3] == value then
+local same = (now or '') == ARGV[3]
+if kind == 'zset' and now and ARGV[3] ~= '' then
+  same = tonumber(now) == tonumber(ARGV[3]) -- servers write the same number in several ways
+end
+if not same or ARGV[3] == value and now ~= '' then
   return {'moved'}
 end
 if kind == 'hash' then

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -131,6 +132,30 @@ func TestOPS1_FsckSaysAndRepairsTheSameOverAServer(t *testing.T) {
 	}
 	if all := s.entries("--action", "repair"); len(all) != 1 || all[0].Face != admin.FaceAPI || all[0].Outcome != admin.OutcomeDone {
 		t.Errorf("the journal has %+v, want the repair by the API", all)
+	}
+}
+
+// What the journal and the catalogue have beside the runs is named, and removed.
+func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
+	s := open(t)
+	s.wants(0, nil, nil, "pause", s.runs["wait"])
+	id := store.NewJournalID(time.Now())
+	s.damage(`INSERT INTO journal VALUES ('`+id+`', CAST('{"p":"ada' AS BLOB))`, `INSERT INTO catalog VALUES ('shop.other', CAST('[]' AS BLOB))`)
+	g := s.flowctl("fsck", "-o", "wide")
+	for _, want := range []string{
+		`the journal has "{\"p\":\"ada" under "` + id + `", which is no entry`, "it is shown to nobody", "remove it", `of workflow "shop.other"`, "a worker that starts writes it again",
+	} {
+		if !strings.Contains(g.stdout, want) {
+			t.Errorf("want %q in\n%s", want, g.stdout)
+		}
+	}
+	if g.code != 7 || !hasRow(g.stdout, "24", "planned") || !hasRow(g.stdout, "25", "planned") {
+		t.Errorf("exit code %d\n%s", g.code, g.stdout)
+	}
+	s.wants(0, []string{"Repairs made: 2. Findings left: 0."}, nil, "fsck", "--repair", "-y")
+	s.wants(0, []string{"Nothing is wrong."}, nil, "fsck")
+	if all := s.entries(); len(all) != 2 || all[0].Action != "repair" || all[1].Action != "pause" {
+		t.Errorf("the journal has %+v, want the repair and the action before it", all)
 	}
 }
 

@@ -1,0 +1,66 @@
+package memstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// In memory only a defect of the process damages something, and nothing repairs it: it is found, hides nothing else, and what writes
+// it again heals it.
+func TestREC8_FindsDamageOfJournalAndCatalogue(t *testing.T) {
+	clock := storetest.NewClock()
+	f := open(t, memstore.Config{Clock: clock})
+	var ids []string
+	for n := range 3 {
+		e := store.JournalEntry{ID: store.NewJournalID(clock.Now().Add(time.Duration(n) * time.Second)), Action: "pause"}
+		ids = append(ids, e.ID)
+		f.check(f.WriteJournal(t.Context(), e, store.JournalKeep{}))
+	}
+	for _, workflow := range []string{"one", "two"} {
+		f.check(f.Describe(t.Context(), workflow, store.CatalogVersion{Build: "b", Queue: "q"}))
+	}
+	memstore.Plant(f.Store, store.JournalLine{ID: ids[1][:20], Body: []byte(`{}`)}, "one", []byte(`[{"build`))
+
+	snap, err := f.Inspect(t.Context())
+	f.check(err)
+	found := fsck.Check(snap)
+	if len(found) != 2 || found[0].Invariant != 24 || !strings.Contains(found[0].What, ids[1][:20]) || found[1].Invariant != 25 || !strings.Contains(found[1].What, `"one"`) {
+		t.Errorf("findings: got %v, want one of the journal and one of the catalogue that name the entries", found)
+	}
+	if _, err := fsck.Repair(t.Context(), f.Store, fsck.Options{}); !errors.Is(err, fsck.ErrNotRepairable) {
+		t.Errorf("repair: got %v, want that it cannot", err)
+	}
+	page, err := f.Journal(t.Context(), store.JournalQuery{})
+	f.check(err)
+	var got []string
+	for _, e := range page.Entries {
+		got = append(got, e.ID)
+	}
+	if diff := cmp.Diff([]string{ids[2], ids[1], ids[0]}, got); diff != "" {
+		t.Errorf("journal (-want +got)\n%s", diff)
+	}
+	described := func() (names []string) {
+		all, err := f.Catalog(t.Context(), store.CatalogQuery{})
+		f.check(err)
+		for _, e := range all {
+			names = append(names, e.Workflow)
+		}
+		return names
+	}
+	if diff := cmp.Diff([]string{"two"}, described()); diff != "" {
+		t.Errorf("catalogue (-want +got)\n%s", diff)
+	}
+	f.check(f.Describe(t.Context(), "one", store.CatalogVersion{Build: "b", Queue: "q"}))
+	if diff := cmp.Diff([]string{"one", "two"}, described()); diff != "" {
+		t.Errorf("catalogue once it is described again (-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,40 @@
+package fsck_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// entries adds two entries of the journal and one of the catalogue, and damages them.
+func entries(do func(s *state), want ...int) damage {
+	return damage{want, func(s *state) {
+		for n := range 2 {
+			e := store.JournalEntry{ID: store.NewJournalID(s.Now.Add(time.Duration(n) * time.Second)), Principal: "ada", Face: "cli", Action: "pause"}
+			body, _ := e.Pack() // its id is one
+			s.Journal = append(s.Journal, store.JournalLine{ID: e.ID, Body: body})
+		}
+		e := store.CatalogEntry{Workflow: "w", Versions: []store.CatalogVersion{{Build: "b", At: s.Now, Queue: "q"}}}
+		body, _ := e.Pack() // text and times always encode
+		s.Catalog = map[string][]byte{"w": body}
+		do(s)
+	}}
+}
+
+var entryDamage = map[string]damage{
+	"24 and 25 all is well":                entries(func(*state) {}),
+	"24 an entry is cut short":             entries(func(s *state) { l := &s.Journal[1]; l.Body = l.Body[:len(l.Body)-1] }, 24),
+	"24 an entry is empty":                 entries(func(s *state) { s.Journal[0].Body = nil }, 24),
+	"24 an entry is something else":        entries(func(s *state) { s.Journal[0].Body = []byte(`["pause"]`) }, 24),
+	"24 an id is none":                     entries(func(s *state) { s.Journal[0].ID = "0" }, 24),
+	"24 an id is that of no time":          entries(func(s *state) { s.Journal[1].ID = "z" + s.Journal[1].ID[1:] }, 24),
+	"24 an entry comes before an older":    entries(func(s *state) { slices.Reverse(s.Journal) }, 24),
+	"24 an entry is there twice":           entries(func(s *state) { s.Journal = append(s.Journal, s.Journal[1]) }, 24),
+	"25 an entry is cut short":             entries(func(s *state) { s.Catalog["w"] = s.Catalog["w"][:9] }, 25),
+	"25 an entry is empty":                 entries(func(s *state) { s.Catalog["w"] = nil }, 25),
+	"25 an entry has no version":           entries(func(s *state) { s.Catalog["w"] = []byte(`[]`) }, 25),
+	"25 an entry has too many":             entries(func(s *state) { s.Catalog["w"] = []byte(`[{},{},{},{},{}]`) }, 25),
+	"25 an entry is of a workflow unnamed": entries(func(s *state) { s.Catalog[""] = s.Catalog["w"] }, 25),
+	"25 a build has a name that is none":   entries(func(s *state) { s.Catalog["w"] = []byte(`[{"build":"\u0000","queue":"q"}]`) }, 25),
+}

@@ -1,0 +1,69 @@
+package sqlitestore
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// entryTable is a table whose rows are part of no run, and lead to nothing: what is no entry in it is removed, for there is
+// nothing from which to make it again.
+type entryTable struct {
+	invariant        int
+	selectAll        string // key and body, in order
+	remove           string // a row, if it is as it was seen
+	unpack           func(key string, body []byte) error
+	what             string // of body and key
+	explain, removes string
+}
+
+var entryTables = []entryTable{
+	{
+		invariant: 24, selectAll: `SELECT id, body FROM journal ORDER BY id`, remove: `DELETE FROM journal WHERE id = +? AND body = +?`,
+		unpack: func(id string, body []byte) error { _, err := store.UnpackJournal(id, body); return err },
+		what:   "the journal has %.60q under %.60q, which is no entry", explain: "it is shown to nobody", removes: "remove it",
+	},
+	{
+		invariant: 25, selectAll: `SELECT workflow, body FROM catalog ORDER BY workflow`, remove: `DELETE FROM catalog WHERE workflow = +? AND body = +?`,
+		unpack: func(name string, body []byte) error { _, err := store.UnpackCatalog(name, body); return err },
+		what:   "the catalogue has %.60q of workflow %.60q, which is no entry", explain: "it is shown to nobody", removes: "remove it: a worker that starts writes it again",
+	},
+}
+
+// brokenEntry is a row that is no entry, as it was seen.
+type brokenEntry struct {
+	table *entryTable
+	key   string
+	body  []byte
+}
+
+// readEntries finds the rows that are no entries. Damaged pages, readPages names.
+func (e *partitionScan) readEntries(c *conn) error {
+	e.broken = map[string]brokenEntry{}
+	for i := range entryTables {
+		table := &entryTables[i]
+		err := c.queryOnce(table.selectAll, func(r row) error {
+			b := brokenEntry{table: table, key: r.ColumnText(0), body: blob(r, 1)}
+			if table.unpack(b.key, b.body) == nil {
+				return nil
+			}
+			f := store.Defect{
+				Invariant: table.invariant, What: fmt.Sprintf(table.what, b.body, b.key), Explain: table.explain, Repair: table.removes,
+				Key: fmt.Sprintf("entry %d %s", table.invariant, b.key),
+			}
+			e.broken[f.Key] = b
+			e.defects = append(e.defects, f)
+			return nil
+		})
+		if err != nil && !isDamage(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeEntry removes a row, and reports whether it was still there as it was seen.
+func (t *tx) removeEntry(b brokenEntry) (bool, error) {
+	err := t.exec(b.table.remove, b.key, b.body)
+	return err == nil && t.Changes() > 0, err
+}
