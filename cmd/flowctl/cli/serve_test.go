@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(stopsAt)
 		os.Exit(stoppingMain(at))
 	}
+	if after := os.Getenv(haltsAfter); after != "" {
+		os.Unsetenv(haltsAfter)
+		os.Exit(haltingMain(after))
+	}
 	if os.Getenv(isFlowctl) != "" {
 		os.Unsetenv(isFlowctl)
 		os.Exit(cli.Main(context.Background(), cli.Config{}))

@@ -1,0 +1,247 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/cmd/flowctl/cli"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// haltsAfter is set in the environment of a process of this test that is flowctl, and halts for ever after so many operations of a
+// kind, as deliver:150.
+const haltsAfter = "FLOWGEN_TEST_HALTS_AFTER"
+
+// halting is the store of such a process.
+type halting struct {
+	store.Store
+	op   string
+	most int64
+	n    atomic.Int64
+}
+
+func (h *halting) Unwrap() store.Store { return h.Store }
+
+// pass does n operations, unless there were enough of their kind.
+func (h *halting) pass(op string, n int, do func() error) error {
+	halt := func() {
+		if op == h.op && h.n.Load() >= h.most {
+			fmt.Println("midway")
+			select {}
+		}
+	}
+	halt()
+	err := do()
+	if op == h.op && err == nil {
+		h.n.Add(int64(n))
+	}
+	halt()
+	return err
+}
+
+// Deliver is part of store.Store.
+func (h *halting) Deliver(ctx context.Context, d store.Deliver) (run event.RunID, err error) {
+	err = h.pass("deliver", 1, func() error { run, err = h.Store.Deliver(ctx, d); return err })
+	return run, err
+}
+
+// Create is part of store.Store.
+func (h *halting) Create(ctx context.Context, runs []store.Create) (got []store.Created, err error) {
+	err = h.pass("create", len(runs), func() error { got, err = h.Store.Create(ctx, runs); return err })
+	return got, err
+}
+
+// Commit is part of store.Store.
+func (h *halting) Commit(ctx context.Context, commits []store.Commit) (got []store.Committed, err error) {
+	err = h.pass("commit", len(commits), func() error { got, err = h.Store.Commit(ctx, commits); return err })
+	return got, err
+}
+
+// haltingMain is flowctl on such a store.
+func haltingMain(after string) int {
+	return cli.Main(context.Background(), cli.Config{Open: func(ctx context.Context, url string) (store.Store, error) {
+		st, err := store.OpenExisting(ctx, url)
+		op, n, _ := strings.Cut(after, ":")
+		most, _ := strconv.ParseInt(n, 10, 64)
+		return &halting{Store: st, op: op, most: most}, err
+	}})
+}
+
+// manyRuns is more than two parts of a bulk action.
+const manyRuns = 240
+
+// many is a file with runs that wait for somebody to let them begin, in the order of their creation.
+func many(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "shop.db"), runs: map[string]string{}}
+	s.look(func(ctx context.Context, c *workflow.Client) {
+		for n := range manyRuns {
+			run, err := orders.Start(ctx, c, "good", workflow.WithID(fmt.Sprint("order-", n)), workflow.WithHold())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.runs[fmt.Sprint(n)] = string(run.ID())
+		}
+	})
+	return s
+}
+
+// look gives a client of the file to f, without a worker.
+func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	st, err := sqlitestore.Open(strings.TrimPrefix(s.url, "sqlite:"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := workflow.NewClient(st, workflow.ClientConfig{})
+	f(ctx, c)
+	if err := errors.Join(c.Close(), st.Close()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// killAmid starts a bulk action with flowctl, and kills that as kill -9 does once it has halted. It returns the id of the action.
+func (s *shop) killAmid(after string, args ...string) string {
+	s.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p := exec.Command(program, append([]string{"--store", s.url}, args...)...)
+	stdout := newOutput()
+	p.Env, p.Stdout = append(os.Environ(), haltsAfter+"="+after), stdout
+	if err := p.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() {
+		_ = p.Process.Kill()
+		_ = p.Wait() // it was killed
+	}()
+	stdout.has(s.t, "midway")
+	page := s.bulks()
+	if len(page.Bulks) != 1 || page.Bulks[0].Status != admin.BulkRunning || page.Bulks[0].Done == 0 || page.Bulks[0].Done >= manyRuns {
+		s.t.Fatalf("before the kill: %+v, want an action that is under way", page.Bulks)
+	}
+	return page.Bulks[0].ID
+}
+
+func (s *shop) bulks() (page admin.BulkPage) {
+	s.t.Helper()
+	g := s.flowctl("bulk", "--json")
+	if err := json.Unmarshal([]byte(g.stdout), &page); err != nil {
+		s.t.Fatalf("bulk: %+v, %v", g, err)
+	}
+	return page
+}
+
+// The process that has asked for a bulk action works on it itself. It is killed amid a part, and the action goes on: with the next flowctl that
+// waits for it, and with flowctl serve. Each run has taken it once: also those that have it, although nobody had noted it yet.
+func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after  string
+		args   []string
+		served bool
+		once   func(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) int
+	}{
+		"cancel, as runs are asked":  {"deliver:150", []string{"cancel"}, false, canceled},
+		"cancel, as runs have ended": {"commit:150", []string{"cancel"}, true, canceled},
+		"restart":                    {"create:150", []string{"restart", "--status", "cancelled"}, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := many(t)
+			if tt.once == nil {
+				s.look(func(ctx context.Context, c *workflow.Client) {
+					for _, err := range c.CancelMany(ctx, "", s.all()...) {
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+				})
+			}
+			id := s.killAmid(tt.after, append(tt.args, "--workflow", "shop.order", "-y", "--expect", fmt.Sprint(manyRuns), "--rate", "100")...)
+			var g got
+			if tt.served {
+				g = flowctl(t, "--server", s.serve("127.0.0.1:0").url, "bulk", "show", id, "--wait")
+			} else {
+				g = s.flowctl("bulk", "show", id, "--wait")
+			}
+			if g.code != 0 || !strings.Contains(g.stdout, "completed") {
+				t.Errorf("bulk show --wait: %+v", g)
+			}
+			if b := s.bulks().Bulks[0]; b.Status != admin.BulkCompleted || b.Total != manyRuns || b.Done != manyRuns || b.Failed+b.Refused+b.Skipped+b.Left > 0 {
+				t.Errorf("got %+v, want completed, and all done", b)
+			}
+			s.look(func(ctx context.Context, c *workflow.Client) {
+				made := again(ctx, t, c)
+				for what, id := range s.runs {
+					n := made[workflow.RunID(id)]
+					if tt.once != nil {
+						n = tt.once(ctx, t, c, workflow.RunID(id))
+					}
+					if n != 1 {
+						t.Errorf("run %s has taken it %d times, want once", what, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// all returns the ids of the runs.
+func (s *shop) all() (ids []workflow.RunID) {
+	for _, id := range s.runs {
+		ids = append(ids, workflow.RunID(id))
+	}
+	return ids
+}
+
+// canceled returns how often a run that has ended was asked to end.
+func canceled(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) (n int) {
+	t.Helper()
+	for e, err := range c.Run(run).Events(ctx, workflow.Types(event.CancelRequested)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == event.CancelRequested {
+			n++
+		}
+	}
+	return n
+}
+
+// again returns how many runs were made of each.
+func again(ctx context.Context, t *testing.T, c *workflow.Client) map[workflow.RunID]int {
+	t.Helper()
+	made := map[workflow.RunID]int{}
+	for info, err := range c.List(ctx, workflow.Filter{Workflow: orders.Name()}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range c.Run(info.ID).Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Spec.RerunOf != "" {
+				made[e.Spec.RerunOf]++
+			}
+			break
+		}
+	}
+	return made
+}
