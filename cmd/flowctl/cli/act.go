@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strings"
 
@@ -85,12 +86,12 @@ type outcome struct {
 
 // act does the same with each run. One that is refused keeps no other one.
 func (c *command) act(cmd *cobra.Command, a admin.Action, refs []string) error {
+	if err := c.confirm(cmd.Context(), a.Verb, refs); err != nil { // before the time for the store begins
+		return err
+	}
 	s, ctx, cancel, err := c.service(cmd.Context(), false)
 	defer cancel()
 	if err != nil {
-		return err
-	}
-	if err := c.confirm(a.Verb, refs); err != nil {
 		return err
 	}
 	var all []outcome
@@ -146,16 +147,16 @@ func (c *command) printOutcomes(all []outcome) error {
 }
 
 // confirm asks before an action that cannot be undone.
-func (c *command) confirm(verb string, refs []string) error {
+func (c *command) confirm(ctx context.Context, verb string, refs []string) error {
 	question, final := finals[verb]
 	if !final {
 		return nil
 	}
-	return c.sure(verb, fmt.Sprintf(question, len(refs)))
+	return c.sure(ctx, verb, fmt.Sprintf(question, len(refs)))
 }
 
 // sure asks before something that cannot be undone.
-func (c *command) sure(what, question string) error {
+func (c *command) sure(ctx context.Context, what, question string) error {
 	if c.yes {
 		return nil
 	}
@@ -163,9 +164,29 @@ func (c *command) sure(what, question string) error {
 		return &admin.InputError{What: what + " cannot be undone, and nobody is there to ask", Fix: "give -y"}
 	}
 	fmt.Fprint(c.Stderr, question+" [y/N] ")
-	answer, _ := bufio.NewReader(c.Stdin).ReadString('\n')
-	if strings.EqualFold(strings.TrimSpace(answer), "y") {
-		return nil
+	answer, err := c.answer(ctx)
+	if err != nil || strings.EqualFold(answer, "y") {
+		return err
 	}
 	return exitError{code: exitUsage}
+}
+
+// answer reads a line that somebody types, until ctx ends: a signal ends that, and would not end the reading. What has no end, for
+// the terminal was closed, is no answer.
+func (c *command) answer(ctx context.Context) (string, error) {
+	came := make(chan string, 1)
+	go func() { // which reads on after a signal: nothing stops that but the end of the process
+		line, err := bufio.NewReader(c.Stdin).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		came <- strings.TrimSpace(line)
+	}()
+	select {
+	case line := <-came:
+		return line, nil
+	case <-ctx.Done():
+		fmt.Fprintln(c.Stderr) // the line of the question has no end
+		return "", ctx.Err()
+	}
 }

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +71,7 @@ func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) err
 		fmt.Fprintln(c.Stderr, "no run matches")
 		return nil
 	default:
-		if err := c.typed(a.Verb, &p); err != nil {
+		if err := c.typed(ctx, a.Verb, &p); err != nil {
 			return err
 		}
 	}
@@ -89,15 +87,15 @@ func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) err
 }
 
 // typed lets somebody type how many runs there are.
-func (c *command) typed(verb string, p *admin.BulkPreview) error {
+func (c *command) typed(ctx context.Context, verb string, p *admin.BulkPreview) error {
 	if !onTerminal(c.Stdin) {
 		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and nobody is there to ask", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
 	}
 	c.tellPreview(verb, p)
 	fmt.Fprintf(c.Stderr, "%s %d runs? Type their number: ", verb, p.Count)
-	answer, _ := bufio.NewReader(c.Stdin).ReadString('\n')
-	if strings.TrimSpace(answer) == strconv.Itoa(p.Count) {
-		return nil
+	answer, err := c.answer(ctx)
+	if err != nil || answer == strconv.Itoa(p.Count) {
+		return err
 	}
 	fmt.Fprintln(c.Stderr, "nothing was done")
 	return exitError{code: exitUsage}
@@ -151,7 +149,7 @@ func (c *command) leaveBulk(b *admin.Bulk) error {
 	return c.printBulks([]admin.Bulk{*b}, true)
 }
 
-// awaitBulk waits for the end of a bulk action. With the store itself this process does the work, beside any other worker.
+// awaitBulk waits for the end of a bulk action. With the store itself this process works on it, beside any other worker.
 func (c *command) awaitBulk(ctx context.Context, s admin.Service, id string) (err error) {
 	if c.client != nil {
 		stop := c.serveAdmin(ctx)

@@ -37,7 +37,7 @@ func (c *command) fsck() *cobra.Command {
 				return err
 			}
 			if repair {
-				if err := c.sure("fsck --repair", "Repair all that is found? Without --repair it is only listed."); err != nil {
+				if err := c.sure(ctx, "fsck --repair", "Repair all that is found? Without --repair it is only listed."); err != nil {
 					return err
 				}
 			}

@@ -244,7 +244,7 @@ func (c *command) backfillSchedule() *cobra.Command {
 func (c *command) deleteSchedule() *cobra.Command {
 	cmd := c.scheduleAction("delete", "Delete a schedule: its runs go on")
 	cmd.RunE = c.runSchedule(func() (admin.ScheduleAction, error) {
-		return admin.ScheduleAction{Verb: "delete"}, c.sure("delete", "Delete the schedule? The runs that it has started go on.")
+		return admin.ScheduleAction{Verb: "delete"}, c.sure(cmd.Context(), "delete", "Delete the schedule? The runs that it has started go on.")
 	})
 	return cmd
 }
