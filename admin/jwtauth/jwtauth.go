@@ -38,7 +38,7 @@ type Config struct {
 	Refresh, Keep time.Duration
 	// Else says whose a credential is that is no JWT; nil: nobody's.
 	Else admin.Authenticator
-	// Client asks for the keys; nil: one that waits for 10 s at most.
+	// Client asks for the keys; nil: one of its own. It has 10 s for an answer, whatever its own limit.
 	Client *http.Client
 	// Now says what time it is; nil: time.Now.
 	Now func() time.Time
@@ -83,7 +83,7 @@ func New(cfg Config) (*Authenticator, error) {
 	cfg.RolesClaim = cmp.Or(cfg.RolesClaim, "roles")
 	cfg.Skew, cfg.Refresh, cfg.Keep = cmp.Or(cfg.Skew, time.Minute), cmp.Or(cfg.Refresh, 10*time.Minute), cmp.Or(cfg.Keep, time.Hour)
 	if cfg.Client == nil {
-		cfg.Client = &http.Client{Timeout: 10 * time.Second}
+		cfg.Client = &http.Client{}
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

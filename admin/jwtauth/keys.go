@@ -19,11 +19,18 @@ type keys struct {
 	cfg  *Config
 	algs []jose.SignatureAlgorithm
 
-	mu    sync.Mutex // held while they are asked for: one request serves all who wait
-	known jose.JSONWebKeySet
-	got   time.Time // when they were answered
-	asked time.Time // when they were asked for last
-	why   error     // why that has failed; nil: it has not
+	mu      sync.Mutex
+	known   jose.JSONWebKeySet
+	got     time.Time // when they were answered
+	asked   time.Time // when they were asked for last
+	why     error     // why that has failed; nil: it has not
+	pending *asking   // the request that has no answer yet, one for all who wait; nil: there is none
+}
+
+// asking is a request for the keys.
+type asking struct {
+	slow     <-chan struct{} // closed once it has taken so long that nobody waits for it who has keys
+	answered chan struct{}   // closed once it is answered, or has failed
 }
 
 var _ oidc.KeySet = (*keys)(nil)
@@ -51,10 +58,24 @@ func withAway(ctx context.Context) (context.Context, func() error) {
 	return context.WithValue(ctx, awayKey{}, &away), func() error { return away }
 }
 
+// away says why the keys cannot be had, and tells it whoever has made the context.
+func away(ctx context.Context, cause error) error {
+	err := &awayError{cause}
+	if why, ok := ctx.Value(awayKey{}).(*error); ok {
+		*why = err
+	}
+	return err
+}
+
 const (
 	// askAgain is the least time between two requests for the keys: tokens of keys that nobody has cost the issuer no more.
 	askAgain = 10 * time.Second
-	maxKeys  = 1 << 20 // bytes of an answer
+	// askTime bounds a request for the keys, whatever the client allows. An issuer may answer a byte at a time.
+	askTime = 10 * time.Second
+	// slowAfter is how long a request is waited for that is only to tell whether the keys are still good: an issuer that does not
+	// answer holds nobody up for longer whose key is known.
+	slowAfter = time.Second
+	maxKeys   = 1 << 20 // bytes of an answer
 )
 
 // VerifySignature is part of oidc.KeySet.
@@ -67,7 +88,11 @@ func (k *keys) VerifySignature(ctx context.Context, token string) ([]byte, error
 		return nil, errors.New("the token has more than one signature")
 	}
 	header := signed.Signatures[0].Header
-	for _, key := range k.of(ctx, header.KeyID) {
+	found, err := k.of(ctx, header.KeyID)
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	for _, key := range found {
 		if !key.IsPublic() || key.Use != "" && key.Use != "sig" || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			continue
 		}
@@ -78,28 +103,40 @@ func (k *keys) VerifySignature(ctx context.Context, token string) ([]byte, error
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.why != nil && k.expired() {
-		away := &awayError{k.why}
-		if why, ok := ctx.Value(awayKey{}).(*error); ok {
-			*why = away
-		}
-		return nil, away
+		return nil, away(ctx, k.why)
 	}
 	return nil, errors.New("no key of the issuer has signed it")
 }
 
-// of returns the keys that may have signed a token that names its key so; empty: any may have.
-func (k *keys) of(ctx context.Context, id string) []jose.JSONWebKey {
+// of returns the keys that may have signed a token that names its key so; empty: any may have. It waits for an answer of the issuer if
+// there are none, and for a moment if those that there are should be asked for again.
+func (k *keys) of(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
+	k.mu.Lock()
+	known := len(k.named(id)) > 0 && !k.expired()
+	old := k.cfg.Now().Sub(k.got) >= k.cfg.Refresh
+	if (old || !known) && k.pending == nil && k.mayAsk() {
+		k.ask(ctx)
+	}
+	pending := k.pending
+	k.mu.Unlock()
+	if pending != nil && (old || !known) {
+		slow := pending.slow
+		if !known {
+			slow = nil // which never comes
+		}
+		select {
+		case <-pending.answered:
+		case <-slow:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	found := k.named(id)
-	if old := k.cfg.Now().Sub(k.got) >= k.cfg.Refresh; (old || len(found) == 0) && k.mayAsk() {
-		k.ask(ctx)
-		found = k.named(id)
-	}
 	if k.expired() {
-		return nil
+		return nil, nil
 	}
-	return found
+	return k.named(id), nil
 }
 
 func (k *keys) named(id string) []jose.JSONWebKey {
@@ -117,13 +154,25 @@ func (k *keys) mayAsk() bool {
 // expired reports whether the keys are too old to be used. What was taken back by the issuer must not be good for ever.
 func (k *keys) expired() bool { return k.got.IsZero() || k.cfg.Now().Sub(k.got) >= k.cfg.Keep }
 
-// ask asks for the keys, and keeps those that there are if that fails.
+// ask begins to ask for the keys. Those that there are stay if that fails. k.mu is held.
 func (k *keys) ask(ctx context.Context) {
-	k.asked = k.cfg.Now()
-	known, err := k.fetch(context.WithoutCancel(ctx)) // for all who wait
-	if k.why = err; err == nil {
-		k.known, k.got = known, k.asked
-	}
+	asked := k.cfg.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // for all who wait
+	slow, quick := context.WithTimeout(ctx, slowAfter)
+	pending := &asking{slow: slow.Done(), answered: make(chan struct{})}
+	k.asked, k.pending = asked, pending
+	go func() {
+		defer cancel()
+		defer quick()
+		known, err := k.fetch(ctx)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.why = err; err == nil {
+			k.known, k.got = known, asked
+		}
+		k.pending = nil
+		close(pending.answered)
+	}()
 }
 
 func (k *keys) fetch(ctx context.Context) (known jose.JSONWebKeySet, err error) {
