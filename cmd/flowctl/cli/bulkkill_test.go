@@ -19,7 +19,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // haltsAfter is set in the environment of a process of this test that is flowctl, and halts for ever after so many operations of a
@@ -105,7 +104,7 @@ func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	st, err := sqlitestore.Open(strings.TrimPrefix(s.url, "sqlite:"))
+	st, err := store.Open(ctx, s.url)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -17,11 +17,11 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/cmd/flowctl/cli"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 var (
@@ -49,16 +49,29 @@ func order(ctx workflow.Context, what string) (string, error) {
 	return got, nil
 }
 
-// shop is a file with runs in each state, on which a worker has done all it can.
+// shop is a store with runs in each state, on which a worker has done all it can.
 type shop struct {
 	t    *testing.T
 	url  string
 	runs map[string]string // by their workflow ids
 }
 
+// open returns a shop in a file.
 func open(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "shop.db"), runs: map[string]string{}}
+	return openAt(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db"))
+}
+
+// onBoth runs a test on each of the stores that processes share.
+func onBoth(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db")) })
+	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).URL()) })
+}
+
+func openAt(t *testing.T, url string) *shop {
+	t.Helper()
+	s := &shop{t: t, url: url, runs: map[string]string{}}
 	s.work(func(ctx context.Context, c *workflow.Client) {
 		for _, what := range []string{"good", "bad", "wait"} {
 			run, err := orders.Start(ctx, c, what, workflow.WithID("order-"+what), workflow.WithTags(map[string]string{"region": "eu"}))
@@ -107,7 +120,7 @@ func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	st, err := sqlitestore.Open(strings.TrimPrefix(s.url, "sqlite:"))
+	st, err := store.Open(ctx, s.url)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -90,7 +90,9 @@ func TestOPS3_TheLogSaysWhoHasUsedTheCommand(t *testing.T) {
 }
 
 // Wherever the process is killed between entry, effect and outcome: an effect has its entry.
-func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) {
+func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) { onBoth(t, killAtEachEntry) }
+
+func killAtEachEntry(t *testing.T, url string) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +104,7 @@ func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) {
 		"1": {"", false}, "1+": {admin.OutcomeUnknown, false}, "2": {admin.OutcomeUnknown, true}, "2+": {admin.OutcomeDone, true},
 	} {
 		t.Run(at, func(t *testing.T) {
-			s := open(t)
+			s := openAt(t, apart(url, at))
 			p := exec.Command(program, "--store", s.url, "terminate", "-y", s.runs["held"], "--reason", "by mistake")
 			p.Env = append(os.Environ(), stopsAt+"="+at)
 			stdout := newOutput()
@@ -134,9 +136,19 @@ func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) {
 	}
 }
 
+// apart returns the URL of another store at the same place.
+func apart(url, name string) string {
+	if strings.HasPrefix(url, "redis") {
+		return url + "?prefix=" + strings.ReplaceAll(name, "+", "after")
+	}
+	return strings.TrimSuffix(url, ".db") + name + ".db"
+}
+
 // A server that is killed while it starts runs leaves none without its entry.
-func TestOPS3_EachRunOfAKilledServerHasItsEntry(t *testing.T) {
-	s := open(t)
+func TestOPS3_EachRunOfAKilledServerHasItsEntry(t *testing.T) { onBoth(t, killServer) }
+
+func killServer(t *testing.T, url string) {
+	s := openAt(t, url)
 	server := s.serve("127.0.0.1:0")
 	answered := make(chan bool, 1000)
 	for worker := range 4 {

@@ -5,21 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/internal/testutil/newertest"
-	"github.com/flowgen/flowgen/internal/testutil/redistest"
-	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // noting is a workflow that records something, which is new in a newer release, and waits.
@@ -61,52 +57,41 @@ func staff(t *testing.T, st store.Store, run workflow.RunID, status workflow.Sta
 
 // Flowctl of this release says of a run that a newer one has worked on that it is sound, and what to do; it repairs nothing of it.
 func TestOPS1_FlowctlSaysThatANewerReleaseHasWrittenALog(t *testing.T) {
-	for name, url := range map[string]string{
-		"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "shop.db"),
-		"redis":  redistest.Start(t).URL(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &shop{t: t, url: url}
-			var st store.Store
-			var err error
-			if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-				st, err = sqlitestore.Open(path)
-			} else {
-				st, err = redisstore.Open(url)
+	onBoth(t, func(t *testing.T, url string) {
+		s := &shop{t: t, url: url}
+		st, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		c := workflow.NewClient(st, workflow.ClientConfig{})
+		started, err := noting.Start(t.Context(), c, workflow.None{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := string(started.ID())
+		staff(t, newertest.New(st, event.ValueRecorded), started.ID(), workflow.StatusWaiting)
+		newer := []string{"it has type 250", "use the release that wrote it, or a newer one: nothing is damaged"}
+		for _, args := range [][]string{{"show", run}, {"show", run, "--events"}, {"show", run, "--json"}} {
+			s.wants(1, []string{run, "shop.noting", "waiting"}, newer, args...)
+		}
+		s.wants(1, []string{"run_created"}, newer, "show", run, "--events")
+		s.wants(1, []string{"run_created"}, newer, "follow", run)
+		s.wants(0, []string{"waiting"}, nil, "runs")
+		for range 2 {
+			g := s.flowctl("fsck", "--repair", "-y", "--json")
+			var checked admin.Checked
+			if err := json.Unmarshal([]byte(g.stdout), &checked); err != nil || g.code != 7 || len(checked.Fixes) != 1 || checked.Done != 0 {
+				t.Fatalf("fsck: %+v, %v", g, err)
 			}
-			if err != nil {
-				t.Fatal(err)
+			if f := checked.Fixes[0]; f.Run != run || f.Outcome != "remains" || !strings.Contains(f.Why, "a newer release wrote it") {
+				t.Errorf("fsck: %+v", f)
 			}
-			defer st.Close()
-			c := workflow.NewClient(st, workflow.ClientConfig{})
-			started, err := noting.Start(t.Context(), c, workflow.None{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			run := string(started.ID())
-			staff(t, newertest.New(st, event.ValueRecorded), started.ID(), workflow.StatusWaiting)
-			newer := []string{"it has type 250", "use the release that wrote it, or a newer one: nothing is damaged"}
-			for _, args := range [][]string{{"show", run}, {"show", run, "--events"}, {"show", run, "--json"}} {
-				s.wants(1, []string{run, "shop.noting", "waiting"}, newer, args...)
-			}
-			s.wants(1, []string{"run_created"}, newer, "show", run, "--events")
-			s.wants(1, []string{"run_created"}, newer, "follow", run)
-			s.wants(0, []string{"waiting"}, nil, "runs")
-			for range 2 {
-				g := s.flowctl("fsck", "--repair", "-y", "--json")
-				var checked admin.Checked
-				if err := json.Unmarshal([]byte(g.stdout), &checked); err != nil || g.code != 7 || len(checked.Fixes) != 1 || checked.Done != 0 {
-					t.Fatalf("fsck: %+v, %v", g, err)
-				}
-				if f := checked.Fixes[0]; f.Run != run || f.Outcome != "remains" || !strings.Contains(f.Why, "a newer release wrote it") {
-					t.Errorf("fsck: %+v", f)
-				}
-			}
-			s.wants(7, []string{"1 ", run, "remains", "its log is not damaged: a newer release wrote it; repair with that one"}, nil, "fsck")
-			s.wants(0, nil, nil, "send", run, "verdict", "true")
-			staff(t, st, started.ID(), workflow.StatusBlocked)
-			s.wants(1, []string{"blocked", "use a newer release of flowgen"}, newer, "show", run)
-			staff(t, newertest.New(st, event.ValueRecorded), started.ID(), workflow.StatusCompleted)
-		})
-	}
+		}
+		s.wants(7, []string{"1 ", run, "remains", "its log is not damaged: a newer release wrote it; repair with that one"}, nil, "fsck")
+		s.wants(0, nil, nil, "send", run, "verdict", "true")
+		staff(t, st, started.ID(), workflow.StatusBlocked)
+		s.wants(1, []string{"blocked", "use a newer release of flowgen"}, newer, "show", run)
+		staff(t, newertest.New(st, event.ValueRecorded), started.ID(), workflow.StatusCompleted)
+	})
 }
