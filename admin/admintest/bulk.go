@@ -1,6 +1,8 @@
 package admintest
 
 import (
+	"bytes"
+	"encoding/base64"
 	"net/http"
 	"slices"
 	"strings"
@@ -159,9 +161,17 @@ func refusesBulk(s *Scene) {
 		problem(s, "start of "+what, err, http.StatusBadRequest, admin.CodeInput)
 	}
 	one, at := 1, len(p.Token)/2
-	forged := p.Token[:at] + "zz" + p.Token[at+2:]
+	forged := func(old, changed string) string { // which could still be read
+		b, err := base64.RawURLEncoding.DecodeString(p.Token)
+		if err != nil || !bytes.Contains(b, []byte(old)) {
+			s.Fatalf("the token %q has no %q: %v", b, old, err)
+		}
+		return base64.RawURLEncoding.EncodeToString(bytes.Replace(b, []byte(old), []byte(changed), 1))
+	}
 	for what, b := range map[string]admin.NewBulk{
-		"no token": {}, "a forged token": {Token: forged}, "half a token": {Token: p.Token[:at]}, "a token that is none": {Token: "ä"}, "no number": {BulkRequest: admin.BulkRequest{Filter: filter, Action: cancel}},
+		"no token": {}, "a token with zz": {Token: p.Token[:at] + "zz" + p.Token[at+2:]},
+		"a token for another action": {Token: forged(`"cancel"`, `"pause"`)}, "a token for another number": {Token: forged(`"count":`, `"count":1`)}, "a token without its sum": {Token: forged("", "x")},
+		"half a token": {Token: p.Token[:at]}, "a token that is none": {Token: "ä"}, "no number": {BulkRequest: admin.BulkRequest{Filter: filter, Action: cancel}},
 		"a token and a filter": {Token: p.Token, BulkRequest: admin.BulkRequest{Filter: filter}}, "a token and a number": {Token: p.Token, Expect: &one},
 		"a negative rate": {Token: p.Token, Rate: -1}, "a rate without bounds": {Token: p.Token, Rate: 1 << 40}, "less than no failures": {Token: p.Token, MaxFailures: -1},
 	} {

@@ -3,7 +3,9 @@ package limits_test
 import (
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/limit"
@@ -17,6 +19,11 @@ func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 		l := w.Client.Limits()
 		if _, err := l.Named(w.Ctx, gpu.Name(), ""); !errors.Is(err, workflow.ErrLimitNotFound) {
 			t.Errorf("before a worker has declared it: %v", err)
+		}
+		taken := flowtest.Start(w, flowtest.LimitedFlow[int, int]("limits.taken", func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }), 1)
+		claimed(t, w, taken.ID(), "limits.taken")
+		if _, err := l.Named(w.Ctx, gpu.Name(), ""); !errors.Is(err, workflow.ErrLimitNotFound) {
+			t.Errorf("before a worker has declared it, although a run has a permit: %v", err)
 		}
 		limiter, _ := store.As[store.Limiter](w.Store)
 		n := w.Store.Partitions()
@@ -64,6 +71,20 @@ func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 			t.Errorf("no name: got %v", err)
 		}
 	})
+}
+
+// claimed lets a session own a run that is no worker's: it declares no limit.
+func claimed(t *testing.T, w *flowtest.World, run workflow.RunID, name string) {
+	t.Helper()
+	route := store.Route{Queue: workflow.DefaultQueue, Workflow: "test." + name}
+	s := store.Session{ID: "stranger", Partition: int(run.Slot()) % w.Store.Partitions(), TTL: time.Hour, Routes: []store.Route{route}}
+	if err := w.Store.OpenSession(w.Ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.Store.Claim(w.Ctx, store.Claim{Session: s.ID, Partition: s.Partition, Token: event.NewToken(), Routes: s.Routes, Max: 1})
+	if err != nil || len(got.Runs) != 1 {
+		t.Fatalf("claim: got %+v, %v", got, err)
+	}
 }
 
 // part returns a part of a limit as it stands; the zero value: nothing is known of it.

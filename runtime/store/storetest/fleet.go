@@ -148,6 +148,21 @@ var fleetBehaviors = []behavior{
 		h.equal("load", h.loadOf(orders), store.RouteLoad{Route: orders, Ready: 3, Owned: 1, Parked: 2, Blocked: 1, First: []event.RunID{first.Run}})
 		h.equal("load of another route", h.loadOf(refunds), store.RouteLoad{Route: refunds, Ready: 1, First: []event.RunID{other.Run}})
 	}},
+	{"OPS1_TheFleetCountsChildrenAsOtherRuns", func(h *harness) {
+		s := h.session(orders)
+		begin := func() *Log {
+			l := h.newLog(orders, "")
+			l.Spec.Parent, l.Spec.Root = h.runID(), h.runID()
+			h.create(l.Create())
+			return l
+		}
+		parked := begin()
+		h.park(parked, h.own(s, parked), time.Time{})
+		begin()
+		h.claim(s, 1)
+		ready := begin()
+		h.equal("load", h.loadOf(orders), store.RouteLoad{Route: orders, Ready: 1, Owned: 1, Parked: 1, First: []event.RunID{ready.Run}})
+	}},
 	{"OPS1_TheFleetCountsRunsThatAreQueuedAsParked", func(h *harness) {
 		id := h.workflowID("order-1")
 		active := h.startAs(orders, id)
@@ -222,14 +237,22 @@ var fleetLimitBehaviors = []behavior{
 		limiter, _ := store.As[store.Limiter](h.store)
 		gpu := store.LimitID{Name: "gpu"}
 		h.check("set limits", limiter.SetLimits(h.ctx, 0, []store.SetLimit{{LimitID: gpu, Config: store.LimitConfig{AtOnce: 1}}}))
+		logs := map[event.RunID]*Log{}
 		for range 3 {
-			h.startAs(orders, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: gpu, Weight: 1}} })
+			l := h.startAs(orders, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: gpu, Weight: 1}} })
+			logs[l.Run] = l
 		}
 		got := h.loadOf(orders)
 		h.equal("first runs", len(got.First), 1)
 		got.First = nil
 		h.equal("load with room", got, store.RouteLoad{Route: orders, Ready: 1, Waiting: 2})
-		h.equal("claimed", len(h.claim(s, 10)), 1)
+		claimed := h.claim(s, 10)
+		h.equal("claimed", len(claimed), 1)
 		h.equal("load without room", h.loadOf(orders), store.RouteLoad{Route: orders, Owned: 1, Waiting: 2})
+		h.finish(logs[claimed[0].Run], claimed[0].Fence, event.StatusCompleted)
+		got = h.loadOf(orders)
+		h.equal("first runs of the line that was called", len(got.First), 1)
+		got.First = nil
+		h.equal("load of the line that was called", got, store.RouteLoad{Route: orders, Ready: 1, Waiting: 1})
 	}},
 }
