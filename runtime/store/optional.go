@@ -186,6 +186,9 @@ type Snapshot struct {
 	// Troubles has the groups of trouble, and Troubled the runs that are found as those of any group, sorted.
 	Troubles map[string]TroubleState
 	Troubled []event.RunID
+	// Labels has for each run the labels by which it is found, as Label.String names them. Nil: no index of the
+	// store could have others than the records.
+	Labels map[event.RunID][]string
 	// Journal has the lines of the journal, the oldest first.
 	Journal []JournalLine
 	// Catalog is what the catalogue has of each workflow, as CatalogEntry.Pack has written it.

@@ -42,7 +42,7 @@
 // # Reading order
 //
 // fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go,
-// orphan.go, stream.go, limit.go, trouble.go, journal.go and catalog.go the invariants. repair.go has Repair, plan.go decides what to do about each
+// orphan.go, stream.go, limit.go, trouble.go, label.go, journal.go and catalog.go the invariants. repair.go has Repair, plan.go decides what to do about each
 // finding, rebuild.go makes a record from a log, planname.go decides about workflow
 // ids, planlink.go about outboxes, and links.go about what is between partitions.
 //
@@ -79,4 +79,6 @@
 //	    or has ended otherwise than by failing, is in none
 //	24  what the journal of operators has can be read, in order
 //	25  what the catalogue has of workflows can be read
+//	26  a run is found by its workflow id and its tags, and by no others; one that was deleted
+//	    by none
 package fsck

@@ -89,6 +89,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkGathering()
 	c.checkFlows()
 	c.checkTroubles()
+	c.checkLabels()
 	c.checkJournal()
 	c.checkCatalog()
 	sortFindings(c.findings)

@@ -27,6 +27,7 @@ func (c *checker) checkOrphans() {
 		{"an entry in a line", slices.Collect(maps.Keys(c.linesOf))},
 		{"a time at which it is to be purged", slices.Collect(maps.Keys(c.Purges))},
 		{"a place among those in trouble", c.grouped()},
+		{"a place among those of a label", slices.Collect(maps.Keys(c.Labels))},
 		{"a timer", slices.Collect(maps.Keys(c.Timers))},
 		{"a workflow id that it is active for", slices.Collect(maps.Values(c.Active))},
 		{"a workflow id that it was the last for", slices.Collect(maps.Values(c.LastEnded))},

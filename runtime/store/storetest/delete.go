@@ -125,6 +125,7 @@ var deleteBehaviors = []behavior{
 		before.Runs[l.Run].Hidden = true
 		before.Purges[l.Run] = h.clock.Now().Add(store.Horizon)
 		before.LastEnded = nil
+		delete(before.Labels, l.Run)
 		h.equal("everything", after, before)
 	}},
 	{"WatchEndsWhenTheRunIsDeleted", func(h *harness) {

@@ -38,6 +38,7 @@ func (h *history) compare() {
 			delete(got.Purges, run) // a store may have it or not
 		}
 	}
+	want.Labels = got.Labels // a store may have them or not: fsck judges them below
 	bySender(got.Outbox)
 	bySender(want.Outbox)
 	got.Audit, want.Audit = sortedAudit(got.Audit), sortedAudit(want.Audit)

@@ -176,6 +176,7 @@ var purgeBehaviors = []behavior{
 		delete(want.Runs, l.Run)
 		delete(want.Seen, l.Run)
 		delete(want.Purges, l.Run)
+		delete(want.Labels, l.Run)
 		want.Audit = slices.DeleteFunc(want.Audit, func(e store.AuditEntry) bool { return e.Run == l.Run })
 		h.equal("what is left", h.inspect(), want)
 	}},
