@@ -137,7 +137,7 @@ func (e *partitionScan) lookAtCounts() {
 	}
 	if e.p.number == 0 && e.format.Val() == "" {
 		e.repairable(store.Defect{Invariant: 16, What: "the format of the store is not said", Explain: "it could be opened with another number of partitions"},
-			"say it", swap{key: e.p.format(), kind: inString, value: e.s.mark()})
+			"say it", swap{key: e.p.format(), kind: inString, value: e.s.markOf(e.s.version())})
 	}
 	e.lookAtChains()
 }
@@ -265,6 +265,9 @@ func (e *partitionScan) lookAtRun(run string) {
 	e.lookAtHeader(run, r, found)
 	if r.Group != "" {
 		e.lookAtPlaces(run, r, found)
+	}
+	if e.misplaced[run] {
+		found(26, fmt.Sprintf("it was created at %d, and a set of one of its labels has it at another time", r.CreatedAt.UnixMilli()), "pages of them skip or repeat it")
 	}
 	if r.Status == "" {
 		found(4, "it has no status", "it is not found by its status")

@@ -60,6 +60,7 @@
 //	                that have such keys
 //
 //	{p}I:G  zset   runs of the group of trouble G, by their creation
+//	{p}M:N  zset   runs that have a label, by their creation: of their workflow id or of a tag N is the hash
 //
 //	{p}t    zset   timers          {p}:e    zset   leases of sessions
 //	{p}A    hash   u for how long sessions were heard, h when the last one was; n when one
@@ -176,9 +177,9 @@
 // pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, count.go, trouble.go, journal.go, catalog.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
+// await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
 // repair.go serve package fsck, import.go takes in runs of other stores, and the files with stream in their names do the same
-// for streams; migrate.go brings an older format up to date; and lua, one file per operation, with common functions in
+// for streams; migrate.go and migrate_label.go bring an older format up to date; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by
 // subject.
 package redisstore

@@ -40,7 +40,11 @@ func checkFormatMark(ctx context.Context, n *node) []store.Finding {
 func (n *node) judgeMark(mark string) store.Finding {
 	s := n.store
 	err := s.compareMark(mark)
-	if err == nil {
+	switch {
+	case err == nil && mark == s.markOf(unlabelled):
+		return warn(fmt.Sprintf("format version %d has no index of tags and workflow ids: to search by one, up to %d runs are looked at", unlabelled, store.DefaultBudget), s.mark(),
+			"Once all processes have this release, execute once: flowctl migrate --store URL; they go on meanwhile, and there is no CONFIG line for it.")
+	case err == nil:
 		return fine(mark)
 	}
 	fix := otherPrefix

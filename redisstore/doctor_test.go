@@ -276,7 +276,8 @@ func TestSTORE4_TheDoctorRecognisesOtherFormats(t *testing.T) {
 		"older":          {":format", "flowgen 1 16", symptom{"format", store.SeverityFail, "format version 1", "another place"}},
 		"before":         {":format", "flowgen 2 16", symptom{"format", store.SeverityFail, "format version 2", "flowctl migrate"}},
 		"foreign":        {":format", "hello", symptom{"format", store.SeverityFail, "not a flowgen store", "another prefix"}},
-		"ours":           {":format", "flowgen 3 16", symptom{check: "format", found: "flowgen 3 16"}},
+		"without labels": {":format", "flowgen 3 16", symptom{"format", store.SeverityWarn, "format version 3", "flowctl migrate"}},
+		"ours":           {":format", "flowgen 4 16", symptom{check: "format", found: "flowgen 4 16"}},
 		"new":            {":other", "x", symptom{check: "format", found: "no store has used prefix"}},
 		"lost":           {"3k", "x", symptom{"format", store.SeverityWarn, "has lost data", "persistence"}},
 	} {

@@ -97,7 +97,7 @@ func TestSTORE4_WorkersGoOnWithAServerThatHasLostEverything(t *testing.T) {
 	// Or another release, or another number of partitions, would not be refused.
 	client := server.Client(t)
 	eventually(t, "the store is marked again", func() bool {
-		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 3 16"
+		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 4 16"
 	})
 }
 

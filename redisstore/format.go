@@ -14,11 +14,17 @@ import (
 
 // formatVersion grows when an older release could not work with what this one
 // writes. Version 1 had no headers; it was never released, and nothing reads it. Version 2 had one set
-// of all open runs and one of all done ones, and no version in the names of its keys; Migrate brings it up to the
-// present version.
-const formatVersion = 3
+// of all open runs and one of all done ones, and no version in the names of its keys. Version 3 has no sets of
+// labels, or only of the runs that this release has created; this one works with it, too, and searches without them.
+// Migrate brings both up to the present version.
+const formatVersion = 4
 
-const migratable = 2
+const (
+	unlabelled = 3
+	migratable = 2
+	// keyVersion is the version in the names of keys: all since format 3 have the same.
+	keyVersion = 3
+)
 
 // prepare checks, before the first operation, that the database is one that this
 // release knows, with as many partitions as configured; a new one is marked. It
@@ -41,18 +47,25 @@ func (s *Store) prepare(ctx context.Context, p *partition) error {
 	if err := s.readClock(ctx, p); err != nil {
 		return s.explain(ctx, err)
 	}
-	if err := s.checkFormat(ctx); err == nil {
-		s.copyMark(ctx)
-	} else if !store.Unknown(err) || !s.copied(ctx, p) {
+	mark, err := s.checkFormat(ctx)
+	switch {
+	case err == nil:
+		s.copyMark(ctx, mark)
+	case !store.Unknown(err):
 		return err
+	default:
+		if mark = s.copied(ctx, p); mark == "" {
+			return err
+		}
+		s.labelled.Store(mark == s.mark())
 	}
 	s.prepared.Store(true)
 	return nil
 }
 
-// checkFormat reads the mark, or sets it. It reads first: a server at its memory limit refuses all that could need more, even to set
+// checkFormat returns the mark, and sets it if there is none. It reads first: a server at its memory limit refuses all that could need more, even to set
 // what is there, and whoever looks for the cause must be able to open the store.
-func (s *Store) checkFormat(ctx context.Context) error {
+func (s *Store) checkFormat(ctx context.Context) (string, error) {
 	key := s.parts[0].format()
 	mark, err := s.client.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -65,34 +78,48 @@ func (s *Store) checkFormat(ctx context.Context) error {
 		mark = kept.Val()
 	}
 	if err != nil {
-		return s.explain(ctx, fmt.Errorf("read the format of the store: %w", err))
+		return "", s.explain(ctx, fmt.Errorf("read the format of the store: %w", err))
 	}
-	return s.compareMark(mark)
+	if err = s.compareMark(mark); err == nil {
+		s.labelled.Store(mark == s.mark())
+	}
+	return mark, err
 }
 
 // copyMark puts copies of the mark beside the one in partition 0, one for each partition
 // of a cluster, so that its other servers can be worked with while that of partition 0 is
 // lost. Only once it is known that the mark is right: the number of partitions is decided
 // in one place. Copies that cannot be written are written by whoever comes next.
-func (s *Store) copyMark(ctx context.Context) {
+func (s *Store) copyMark(ctx context.Context, mark string) {
 	if _, cluster := s.client.(*redis.ClusterClient); !cluster {
 		return
 	}
 	_, _ = s.client.Pipelined(ctx, func(tx redis.Pipeliner) error {
 		for _, p := range s.parts[1:] {
-			tx.SetNX(ctx, p.format(), s.mark(), 0)
+			tx.SetNX(ctx, p.format(), mark, 0)
 		}
 		return nil
 	})
 }
 
-// copied reports whether a partition has a copy of the mark that this store goes by.
-func (s *Store) copied(ctx context.Context, p *partition) bool {
+// copied returns the copy of the mark that a partition has; empty: it has none that this store goes by.
+func (s *Store) copied(ctx context.Context, p *partition) string {
 	if p.number == 0 {
-		return false
+		return ""
 	}
 	mark, err := s.client.Get(ctx, p.format()).Result()
-	return err == nil && s.compareMark(mark) == nil
+	if err != nil || s.compareMark(mark) != nil {
+		return ""
+	}
+	return mark
+}
+
+// version returns the version of the format that the database has, as far as this store knows.
+func (s *Store) version() int {
+	if s.labelled.Load() {
+		return formatVersion
+	}
+	return unlabelled
 }
 
 // mark returns the value by which a database names its format.
@@ -102,8 +129,8 @@ func (s *Store) markOf(version int) string {
 	return fmt.Sprintf("flowgen %d %d", version, len(s.parts))
 }
 
-// markMeanwhile is the mark while the database is being migrated. Older releases take it for that of something else.
-func (s *Store) markMeanwhile() string { return s.mark() + " migrating" }
+// markMeanwhile is the mark while the keys of format 2 are being moved. Older releases take it for that of something else.
+func (s *Store) markMeanwhile() string { return s.markOf(unlabelled) + " migrating" }
 
 // compareMark returns an error if this store must leave a database with this
 // mark alone.
@@ -123,7 +150,7 @@ func (s *Store) compareMark(mark string) error {
 		return fmt.Errorf("%w: key %s is %q", store.ErrForeign, s.parts[0].format(), mark)
 	case version > formatVersion:
 		return &store.VersionError{What: "redis prefix " + s.cfg.Prefix, Got: version, Known: formatVersion}
-	case version < formatVersion:
+	case version < unlabelled:
 		old.Got, old.Migrates = version, version == migratable
 		return old
 	case partitions != len(s.parts):

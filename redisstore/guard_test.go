@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// guarded is a store of one partition whose keys a test may change.
+// guarded is a store, of one partition if nothing else is said, whose keys a test may change.
 type guarded struct {
 	*Store
 
@@ -36,8 +36,13 @@ func openGuarded(t *testing.T) *guarded {
 
 func openGuardedOn(t *testing.T, client *redis.Client) *guarded {
 	t.Helper()
+	return openGuardedIn(t, client, 1)
+}
+
+func openGuardedIn(t *testing.T, client *redis.Client, partitions int) *guarded {
+	t.Helper()
 	clock := storetest.NewClock()
-	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 1})
+	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: partitions})
 	if err != nil {
 		t.Fatal(err)
 	}

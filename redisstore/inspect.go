@@ -44,12 +44,14 @@ type keySet struct {
 	streams                       []string // of each its chain, a colon and its name
 	waiting, kept                 []string // lines of runs that wait for permits, and parts of limits
 	flows, groups                 []string
+	labels                        []string // by their codes
 }
 
 func (k *keySet) equal(o *keySet) bool {
 	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
 		slices.Equal(k.routes, o.routes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams) &&
-		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.flows, o.flows) && slices.Equal(k.kept, o.kept) && slices.Equal(k.groups, o.groups)
+		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.flows, o.flows) && slices.Equal(k.kept, o.kept) && slices.Equal(k.groups, o.groups) &&
+		slices.Equal(k.labels, o.labels)
 }
 
 // errMoving says that a partition could not be read at rest.
@@ -65,8 +67,12 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 	if keys == nil {
 		keys = &keySet{}
 	}
+	has, err := s.hasLabels(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	for range 20 {
-		v := &view{p: p, keys: keys}
+		v := &view{p: p, keys: keys, hasLabels: has}
 		if err := s.transaction(ctx, p, func(tx redis.Pipeliner) { v.read(ctx, tx) }); err != nil {
 			return nil, err
 		}
@@ -84,8 +90,9 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 
 // view is all values of a partition.
 type view struct {
-	p    *partition
-	keys *keySet
+	p         *partition
+	keys      *keySet
+	hasLabels bool // all runs were in the sets of their labels before anything was read
 
 	leases                        *redis.ZSliceCmd
 	listed                        map[string]*redis.ZSliceCmd // sets of open and done runs, by their keys
@@ -93,6 +100,7 @@ type view struct {
 	routes, active, latest, wakes *redis.MapStringStringCmd
 	audit                         map[string]*redis.StringSliceCmd
 	runs                          map[string]reading
+	extras                        map[string]*redis.StringCmd // by run
 	seen                          map[string]*redis.ZSliceCmd
 	lines, ready, owned           map[string]*redis.StringSliceCmd
 	hidden, sessions, unreadRuns  map[string]*redis.MapStringStringCmd
@@ -107,6 +115,7 @@ type view struct {
 	recent, idle, troubled        *redis.ZSliceCmd
 	journal                       *redis.ZSliceCmd
 	grouped                       map[string]*redis.ZSliceCmd // by group of trouble
+	labelled                      map[string]*redis.ZSliceCmd // by label
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
@@ -136,16 +145,18 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 		v.kept[use] = tx.ZRangeWithScores(ctx, p.kept(use), 0, -1)
 	}
 	v.readTroubles(ctx, tx)
+	v.readLabels(ctx, tx)
 	v.catalog = tx.HGetAll(ctx, p.catalog())
 	v.journal = tx.ZRangeWithScores(ctx, p.journal(), 0, -1)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
 	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}
+	v.extras = map[string]*redis.StringCmd{}
 	for _, run := range v.keys.runs {
 		v.runs[run] = read(ctx, tx, p, store.Load{Run: long(run), Inbox: true})
 		v.seen[run] = tx.ZRangeWithScores(ctx, p.seen(run), 0, -1)
 		v.audit[run] = tx.LRange(ctx, p.audit(run), 0, -1)
-		v.hidden[run] = tx.HGetAll(ctx, p.hidden(run))
+		v.hidden[run], v.extras[run] = tx.HGetAll(ctx, p.hidden(run)), tx.Get(ctx, p.extra(run))
 		v.sent[run], v.bodies[run] = tx.HGetAll(ctx, p.sent(run)), tx.HGetAll(ctx, p.bodies(run))
 	}
 	v.readStreams(ctx, tx)
@@ -169,7 +180,7 @@ func (v *view) found() *keySet {
 		runs: slices.Concat(members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
 		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())), flows: slices.Sorted(maps.Keys(v.flows.Val())),
-		groups: slices.Sorted(maps.Keys(v.troubles.Val())),
+		groups: slices.Sorted(maps.Keys(v.troubles.Val())), labels: v.knownLabels(),
 	}
 	for _, set := range v.listed {
 		k.runs = append(k.runs, members(set)...)

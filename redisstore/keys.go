@@ -16,14 +16,14 @@ import (
 type partition struct {
 	number int
 	hash   string          // the hash tag, with its braces: what the slot of the partition is computed from
-	tag    string          // with the version of the format, where format 2 had a colon
+	tag    string          // with keyVersion, where format 2 had a colon
 	none   string          // see never
 	whole  ['z' + 1]string // the keys of the partition as a whole, by their letters
 }
 
 func newPartition(prefix string, number int) *partition {
 	hash := "{" + prefix + ":" + strconv.Itoa(number) + "}"
-	tag := hash + strconv.Itoa(formatVersion)
+	tag := hash + strconv.Itoa(keyVersion)
 	p := &partition{number: number, hash: hash, tag: tag, none: tag + "-"}
 	for letter := 'A'; letter <= 'z'; letter++ {
 		p.whole[letter] = tag + string(letter)
@@ -55,7 +55,7 @@ func (p *partition) streams(chain string) string       { return p.tag + "S:" + c
 func (p *partition) chunks(chain, name string) string  { return p.tag + "C:" + chain + ":" + name }
 func (p *partition) writers(chain, name string) string { return p.tag + "W:" + chain + ":" + name }
 
-// The keys of a route, a session and a workflow id, by their codes.
+// The keys of a route, a session, a workflow id and the like, by their codes.
 func (p *partition) ready(route string) string     { return p.tag + "r:" + route }
 func (p *partition) blocked(route string) string   { return p.tag + "b:" + route }
 func (p *partition) session(session string) string { return p.tag + "z:" + session }
@@ -66,6 +66,7 @@ func (p *partition) waiting(line string) string    { return p.tag + "P:" + line 
 func (p *partition) passes(flow string) string     { return p.tag + "X:" + flow }
 func (p *partition) kept(use string) string        { return p.tag + "F:" + use }
 func (p *partition) grouped(group string) string   { return p.tag + "I:" + group }
+func (p *partition) labelled(label string) string  { return p.tag + "M:" + label }
 
 // openRuns and doneRuns return the set of the runs of a route that have not ended, and of those that have ended
 // with an outcome, with a parent or without.

@@ -133,7 +133,8 @@ func (s *Store) leftOut(err error) bool {
 	return true
 }
 
-// runSet is a set of the open runs of a route, or of those that have ended with an outcome.
+// runSet is a set of the open runs of a route, of those that have ended with an outcome, or of runs that have
+// something else in common.
 type runSet struct {
 	key    string
 	route  store.Route
@@ -148,6 +149,57 @@ func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSe
 	case q.Troubled:
 		return []runSet{{key: p.troubled()}}, nil
 	}
+	labels, err := s.labelSets(ctx, p, q)
+	if err != nil {
+		return nil, err
+	}
+	ofSome := len(q.Statuses) > 0 || q.Workflow != "" || q.Queue != "" || q.Roots || q.Parent != ""
+	switch {
+	case len(labels) == 0:
+		return s.routeSets(ctx, p, q)
+	case q.WorkflowID != "", len(labels) == 1 && !ofSome: // a workflow id has few runs, and comes first
+		return labels[:1], nil
+	case !ofSome:
+		return s.smallest(ctx, p, labels, nil)
+	}
+	others, err := s.routeSets(ctx, p, q)
+	if err != nil || len(others) == 0 {
+		return nil, err
+	}
+	return s.smallest(ctx, p, labels, others)
+}
+
+// smallest returns the one of several sets in which there are the fewest runs, or the others if there are
+// fewer in all of them together.
+func (s *Store) smallest(ctx context.Context, p *partition, sets, others []runSet) ([]runSet, error) {
+	all := slices.Concat(sets, others)
+	sizes := make([]*redis.IntCmd, len(all))
+	err := s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		for i, set := range all {
+			sizes[i] = tx.ZCard(ctx, set.key)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	best := 0
+	for i := range sets {
+		if sizes[i].Val() < sizes[best].Val() {
+			best = i
+		}
+	}
+	together := int64(0)
+	for _, n := range sizes[len(sets):] {
+		together += n.Val()
+	}
+	if len(others) > 0 && together < sizes[best].Val() {
+		return others, nil
+	}
+	return sets[best : best+1], nil
+}
+
+// routeSets returns the sets of routes that hold runs which may match.
+func (s *Store) routeSets(ctx context.Context, p *partition, q *store.Query) ([]runSet, error) {
 	var names *redis.MapStringStringCmd
 	err := s.transaction(ctx, p, func(tx redis.Pipeliner) { names = tx.HGetAll(ctx, p.routes()) })
 	if err != nil {

@@ -64,25 +64,41 @@ func (s *Store) migrateOnce(ctx context.Context, atOnce int) (again bool, err er
 			return false, err
 		}
 		return true, s.stamp(ctx, mark, s.markMeanwhile())
-	case mark != s.markMeanwhile():
-		return false, s.compareMark(mark)
+	case mark == s.markMeanwhile():
+		return true, s.toUnlabelled(ctx, mark, atOnce)
+	case mark == s.markOf(unlabelled):
+		return true, s.toLabelled(ctx, mark, atOnce)
 	}
+	return false, s.compareMark(mark)
+}
+
+// toUnlabelled brings format 2 to format 3.
+func (s *Store) toUnlabelled(ctx context.Context, mark string, atOnce int) error {
 	for _, p := range s.parts {
 		if err := s.moveKeys(ctx, p, fencedKeys, nil); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if err := s.eachNode(ctx, func(ctx context.Context, node redis.Cmdable) error { return s.moveAll(ctx, node, atOnce) }); err != nil {
-		return false, err
+		return err
 	}
-	if s.cfg.WaitReplicas > 0 {
-		for _, p := range s.parts { // the server counts all that came before
-			if err := s.moveKeys(ctx, p, "", nil); err != nil {
-				return false, err
-			}
+	if err := s.confirmAll(ctx); err != nil {
+		return err
+	}
+	return s.stamp(ctx, mark, s.markOf(unlabelled))
+}
+
+// confirmAll waits until replicas have all that was written, if that is configured: the server counts what came before.
+func (s *Store) confirmAll(ctx context.Context) error {
+	if s.cfg.WaitReplicas == 0 {
+		return nil
+	}
+	for _, p := range s.parts {
+		if err := s.moveKeys(ctx, p, "", nil); err != nil {
+			return err
 		}
 	}
-	return true, s.stamp(ctx, mark, s.mark())
+	return nil
 }
 
 // checkFleet returns an error if there are sessions of the older release.

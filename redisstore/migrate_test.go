@@ -117,7 +117,7 @@ func TestMigrate_BringsFormat2UpToDate(t *testing.T) {
 func TestMigrate_RefusesWhatItDoesNotKnow(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for mark, want := range map[string]any{
-		"flowgen 1 16": new(*store.OldFormatError), "flowgen 4 16": new(*store.VersionError), "flowgen 3 4": new(*PartitionsError),
+		"flowgen 1 16": new(*store.OldFormatError), "flowgen 5 16": new(*store.VersionError), "flowgen 3 4": new(*PartitionsError),
 	} {
 		cfg := Config{Prefix: redistest.Prefix()}
 		key := newPartition(cfg.Prefix, 0).format()

@@ -33,6 +33,7 @@ type Store struct {
 	closed     error
 	preparing  sync.Mutex
 	prepared   atomic.Bool
+	labelled   atomic.Bool // the format says that all runs are in the sets of their labels
 	inspecting sync.Mutex
 	inspected  map[int]*keySet
 	damages    store.Damages

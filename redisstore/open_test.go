@@ -116,13 +116,13 @@ func TestPartitions_AreFixedByTheFirstStoreOfAPrefix(t *testing.T) {
 func TestFormat_OfOthersAndOfOtherReleasesIsRefused(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for content, check := range map[string]func(error) bool{
-		"flowgen 4 16": func(err error) bool {
+		"flowgen 5 16": func(err error) bool {
 			var e *store.VersionError
-			return errors.As(err, &e) && e.Got == 4 && e.Known == 3
+			return errors.As(err, &e) && e.Got == 5 && e.Known == 4
 		},
 		"flowgen 1 16": func(err error) bool {
 			var e *store.OldFormatError
-			return errors.As(err, &e) && e.Got == 1 && e.Known == 3 && strings.Contains(err.Error(), "use another place")
+			return errors.As(err, &e) && e.Got == 1 && e.Known == 4 && strings.Contains(err.Error(), "use another place")
 		},
 		"flowgen 2 16": func(err error) bool {
 			var e *store.OldFormatError

@@ -38,7 +38,7 @@ func TestCost_ALocalStartTakesFewCommands(t *testing.T) {
 	for name, tt := range map[string]struct {
 		named bool
 		most  int
-	}{"without a workflow id": {false, 9}, "with a workflow id": {true, 11}} {
+	}{"without a workflow id": {false, 9}, "with a workflow id": {true, 12}} {
 		t.Run(name, func(t *testing.T) {
 			ids, client := &storetest.IDs{}, server.Client(t)
 			st, err := New(client, Config{Prefix: redistest.Prefix(), Partitions: 1})

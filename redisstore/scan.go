@@ -24,14 +24,14 @@ type partitionScan struct {
 	swaps   map[string][]swap // by defect
 
 	blocked        map[string]*redis.StringSliceCmd // by route
-	extras         map[string]*redis.StringCmd      // by run
-	noted          map[string]*redis.IntCmd
+	noted          map[string]*redis.IntCmd         // by run
 	chains         *redis.MapStringStringCmd
 	latestOfChains *redis.MapStringStringCmd
 	counter        *redis.StringCmd
 	format         *redis.StringCmd
 	entries        map[string][]entry // by run
 	indexed        map[string][]indexed
+	misplaced      map[string]bool   // runs that a label has at another time
 	odd            []string          // keys of the partition that have no place in it
 	wrong          map[string]string // keys that have a type which they cannot have, and that
 	unread         map[string]bool   // runs that are not judged, as if they were not there
@@ -79,8 +79,12 @@ func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, erro
 	if err != nil {
 		return nil, err
 	}
+	has, err := s.hasLabels(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	for n := range 4 * readings {
-		e := &partitionScan{s: s, view: &view{p: p, keys: keys}, odd: odd, swaps: map[string][]swap{}}
+		e := &partitionScan{s: s, view: &view{p: p, keys: keys, hasLabels: has}, odd: odd, swaps: map[string][]swap{}}
 		if err := e.readAll(ctx); err != nil {
 			return nil, err
 		}
@@ -134,12 +138,12 @@ func (e *partitionScan) readAll(ctx context.Context) error {
 	return err
 }
 
-// leaveOut decides what is not judged: runs that were not read, and those of the
+// leaveOut decides what is not judged: runs that were not read, or not with the sets of their labels, and those of the
 // workflow ids that lead to them.
 func (e *partitionScan) leaveOut(all *keySet) {
 	e.unread = map[string]bool{}
 	for _, run := range all.runs {
-		e.unread[run] = e.runs[run].meta == nil
+		e.unread[run] = e.runs[run].meta == nil || slices.ContainsFunc(e.labelsOf(run), func(code string) bool { return e.labelled[code] == nil })
 	}
 	names := map[string]bool{}
 	for _, wid := range all.names {
@@ -148,7 +152,7 @@ func (e *partitionScan) leaveOut(all *keySet) {
 			slices.ContainsFunc(line.Val(), func(run string) bool { return e.unread[run] })
 	}
 	for run := range e.runs {
-		e.unread[run] = names[e.metaOf(run)["w"]]
+		e.unread[run] = e.unread[run] || names[e.metaOf(run)["w"]]
 	}
 	maps.DeleteFunc(e.runs, func(run string, _ reading) bool { return e.unread[run] })
 	for wid, out := range names {
@@ -224,6 +228,8 @@ func (k *keySet) note(name string) bool {
 		k.flows = append(k.flows, of)
 	case "I":
 		k.groups = append(k.groups, of)
+	case "M":
+		k.labels = append(k.labels, of)
 	case "F":
 		k.kept = append(k.kept, of)
 	default:
@@ -243,7 +249,7 @@ func (k *keySet) with(o *keySet) *keySet {
 		runs: union(k.runs, o.runs), names: union(k.names, o.names),
 		routes: union(k.routes, o.routes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
 		waiting: union(k.waiting, o.waiting), flows: union(k.flows, o.flows), kept: union(k.kept, o.kept),
-		groups: union(k.groups, o.groups),
+		groups: union(k.groups, o.groups), labels: union(k.labels, o.labels),
 	}
 }
 
@@ -252,12 +258,12 @@ func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
 	e.chains, e.latestOfChains, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.latestOfChains()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
 	tx.HLen(ctx, e.p.heard()) // for its type
-	e.blocked, e.extras, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
+	e.blocked, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.IntCmd{}
 	for _, route := range e.keys.routes {
 		e.blocked[route] = tx.ZRange(ctx, e.p.blocked(route), 0, -1)
 	}
 	for _, run := range e.keys.runs {
-		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.HLen(ctx, e.p.stepData(run))
+		e.noted[run] = tx.HLen(ctx, e.p.stepData(run))
 	}
 }
 
@@ -281,11 +287,11 @@ func (e *partitionScan) mentioned() *keySet {
 }
 
 // metaOf is the metadata of a run, also of a hidden one; empty: it has none.
-func (e *partitionScan) metaOf(run string) map[string]string {
-	if m := e.runs[run].meta.Val(); len(m) > 0 {
+func (v *view) metaOf(run string) map[string]string {
+	if m := v.runs[run].meta.Val(); len(m) > 0 {
 		return m
 	}
-	return e.hidden[run].Val()
+	return v.hidden[run].Val()
 }
 
 // gone reports whether neither metadata nor log is kept under the id of a run.

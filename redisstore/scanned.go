@@ -63,6 +63,7 @@ func (e *partitionScan) show() {
 	e.showWaiting()
 	e.scanStreams()
 	e.showGroups()
+	e.scanLabels()
 }
 
 func (e *partitionScan) at(run, key, member string) {

@@ -60,6 +60,7 @@ var (
 	scriptSetLimit     = load("set_limit")
 	scriptRepairLimits = load("repair_limits")
 	scriptMigrate      = load("migrate")
+	scriptLabel        = load("label")
 	scriptJournal      = load("journal")
 	scriptImport       = load("import")
 )

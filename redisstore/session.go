@@ -23,7 +23,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
 	if p.number == 0 && s.prepared.Load() { // the session before may have ended because the server has lost everything
-		if err := s.checkFormat(ctx); err != nil {
+		if _, err := s.checkFormat(ctx); err != nil {
 			return fmt.Errorf("open session %s: %w", o.ID, err)
 		}
 	}

@@ -63,6 +63,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 		return err
 	}
 	v.showTroubles(snap)
+	v.showLabels(snap)
 	v.showJournal(snap)
 	v.showCatalog(snap)
 	for _, z := range slices.Concat(v.purges.Val(), v.held.Val()) {

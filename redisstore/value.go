@@ -130,14 +130,16 @@ func (x *extra) pack() string {
 		return ""
 	}
 	var b strings.Builder
-	put := func(s string) { b.WriteString(strconv.Itoa(len(s)) + ":" + s) }
-	put(x.workflowID)
+	b.WriteString(packText(x.workflowID))
 	for _, key := range slices.Sorted(maps.Keys(x.tags)) {
-		put(key)
-		put(x.tags[key])
+		b.WriteString(packText(key))
+		b.WriteString(packText(x.tags[key]))
 	}
 	return b.String()
 }
+
+// packText returns a text with its length before it.
+func packText(s string) string { return strconv.Itoa(len(s)) + ":" + s }
 
 // unpackTexts returns texts that have their lengths before them.
 func unpackTexts(packed string) (all []string, err error) {

@@ -12,7 +12,7 @@
 --
 -- Parts: tag intact header sets
 
-local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h', 'c', 'u', 'g')
+local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h', 'c', 'u', 'g', 'i')
 local queue_state = queue_state_of(m[1])
 if not queue_state then
   return {redis.call('EXISTS', KEYS[2]) == 1 and 'ok' or 'unknown'}
@@ -28,6 +28,12 @@ if m[8] then
 end
 redis.call('RENAME', KEYS[1], KEYS[2])
 redis.call('ZREM', done_runs(m[6], m[7], m[1]), ARGV[1])
+if m[4] or m[9] then
+  -- Part: label
+  for _, set in ipairs(label_sets(ARGV[1], m[4], m[9])) do
+    intact('ZREM', set, ARGV[1])
+  end
+end
 if m[4] and redis.call('HGET', KEYS[4], m[4]) == ARGV[1] then
   redis.call('HDEL', KEYS[4], m[4])
 end

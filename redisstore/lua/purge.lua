@@ -18,7 +18,13 @@
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do
   local meta, hidden = tag .. 'm:' .. run, tag .. 'g:' .. run
-  local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h', 'c', 'u', 'H', 'g') or {}
+  local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h', 'c', 'u', 'H', 'g', 'i') or {}
+  if m[1] or m[7] then
+    -- Part: label
+    for _, set in ipairs(label_sets(run, m[1], m[7])) do
+      intact('ZREM', set, run)
+    end
+  end
   redis.call('UNLINK', meta, hidden, tag .. 'l:' .. run, tag .. 'i:' .. run, tag .. 'n:' .. run,
     tag .. 'x:' .. run, tag .. 'j:' .. run, tag .. 's:' .. run)
   if m[6] then

@@ -98,6 +98,13 @@ if group or there.g then
     join_trouble(run, group, created)
   end
 end
+if ARGV[9] ~= 'h' then
+  -- Part: label
+  local labelled = redis.call('HMGET', meta, 'w', 'i')
+  for _, set in ipairs(label_sets(run, labelled[1], labelled[2])) do
+    intact('ZADD', set, created, run)
+  end
+end
 local header = with_flag(redis.call('HGET', meta, 'H'), has_unread, queue_state ~= '6' and redis.call('EXISTS', KEYS[3]) == 1)
 redis.call('HSET', meta, 'H', header)
 if queue_state == '6' then

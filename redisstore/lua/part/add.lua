@@ -3,7 +3,8 @@
 -- that of a run that is ready, the priority, tags and the like or '', and more metadata
 -- in pairs. The caller names the route. Without a value the run is ready, and it is where
 -- the run comes among those; that is returned.
--- A caller that can no longer fail leaves the open runs out if they were overwritten. It names part sets.
+-- A caller that can no longer fail leaves the open runs out if they were overwritten. So does each with a set of
+-- a label: whoever searches by that tells, and a repair writes it again. It names part sets.
 local function add_run(first, now, header, value, lenient)
   local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 5], ARGV[first + 6]
   local meta = tag .. 'm:' .. run
@@ -16,10 +17,23 @@ local function add_run(first, now, header, value, lenient)
   if extra ~= '' then
     redis.call('SET', tag .. 'x:' .. run, extra)
   end
-  local parent
+  local parent, wid, tags
   for i = first + 7, #ARGV, 2 do
-    parent = parent or ARGV[i] == 'u'
+    local field = ARGV[i]
+    if field == 'u' then
+      parent = true
+    elseif field == 'w' then
+      wid = ARGV[i + 1]
+    elseif field == 'i' then
+      tags = extra ~= '' and extra or ARGV[i + 1]
+    end
   end
   (lenient and redis.pcall or redis.call)('ZADD', open_runs(ARGV[first + 1], parent), now, run)
+  if wid or tags then
+    -- Part: label
+    for _, set in ipairs(label_sets(run, wid, tags)) do
+      redis.pcall('ZADD', set, now, run)
+    end
+  end
   return value
 end

@@ -1,0 +1,322 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// openLabelled returns a store of several partitions whose keys a test may change.
+func openLabelled(t *testing.T, partitions int) *guarded {
+	t.Helper()
+	return openGuardedIn(t, redistest.Shared(t).Client(t), partitions)
+}
+
+// again returns another store of the prefix, as another process has it.
+func (g *guarded) again(hooks ...redis.Hook) *Store {
+	g.t.Helper()
+	client := redistest.Shared(g.t).Client(g.t)
+	for _, hook := range hooks {
+		client.AddHook(hook)
+	}
+	st, err := New(client, Config{Clock: g.clock, Prefix: g.cfg.Prefix, Partitions: len(g.parts)})
+	g.check(err)
+	g.t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+// tagged creates runs in all partitions, the n-th with what tags and id return for it.
+func (g *guarded) tagged(n int, tags func(n int) map[string]string, id func(n int) string) (runs []event.RunID) {
+	g.t.Helper()
+	var batch []store.Create
+	for i := range n {
+		l := g.labelledLog(i, tags(i), id(i))
+		batch, runs = append(batch, l.Create()), append(runs, l.Run)
+		g.clock.Advance(1e6)
+	}
+	answers, err := g.Create(g.ctx, batch)
+	g.check(err)
+	for _, a := range answers {
+		g.check(a.Err)
+	}
+	return runs
+}
+
+// labelledLog returns the log of the n-th run, which is not created yet.
+func (g *guarded) labelledLog(n int, tags map[string]string, wid string) *storetest.Log {
+	slot := uint16(n)
+	if wid != "" {
+		slot = event.SlotOf(wid)
+	}
+	return storetest.NewLog(g.ids, g.clock, g.ids.Run(g.clock.Now(), slot), event.Spec{
+		Workflow: guardedRoute.Workflow, Queue: guardedRoute.Queue, WorkflowID: wid, Tags: tags,
+	})
+}
+
+// ownLabelled creates the n-th run, and claims it.
+func (g *guarded) ownLabelled(session store.SessionID, n int) (*storetest.Log, store.Fence) {
+	g.t.Helper()
+	l := g.labelledLog(n, few(n), "")
+	answers, err := g.Create(g.ctx, []store.Create{l.Create()})
+	g.check(errors.Join(err, answers[0].Err))
+	got, err := g.ClaimRun(g.ctx, 0, session, g.ids.Token(), l.Run)
+	g.check(err)
+	return l, got.Fence
+}
+
+// finish ends a run.
+func (g *guarded) finish(l *storetest.Log, fence store.Fence) {
+	g.t.Helper()
+	c := l.Commit(fence, l.End(event.StatusCompleted)...)
+	c.Effect, c.Status, c.Progress = store.EffectFinish, event.StatusCompleted, true
+	g.check(g.answer(c).Err)
+}
+
+func noID(int) string { return "" }
+
+// few returns the tags of a run of many: all have one in common, one in a hundred another one.
+func few(n int) map[string]string {
+	tags := map[string]string{"plan": "basic", "region": "eu", "long": "far too long to be kept in one short piece of memory beside the rest"}
+	if n%100 == 0 {
+		tags["region"] = "us"
+	}
+	return tags
+}
+
+// wholly fails the test unless runs are sound and each scan finds nothing to repair.
+func (g *guarded) wholly(s *Store) {
+	g.t.Helper()
+	report, err := fsck.Repair(g.ctx, s, fsck.Options{DryRun: true})
+	g.check(err)
+	for _, f := range report.Remaining {
+		g.t.Errorf("fsck: %v", f)
+	}
+}
+
+// keysOfLabels returns all sets of labels that there are.
+func (g *guarded) keysOfLabels() (keys []string) {
+	g.t.Helper()
+	for _, p := range g.parts {
+		keys = append(keys, g.client.Keys(g.ctx, escaped(p.labelled(""))+"*").Val()...)
+	}
+	return keys
+}
+
+func TestLabels_ASearchLooksAtFewOtherRuns(t *testing.T) {
+	const most = 3 // of each partition one may be looked at that is not on the page
+	for _, partitions := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
+			g := openLabelled(t, partitions)
+			g.tagged(1000, few, func(n int) string { return []string{"", fmt.Sprintf("order-%d", n)}[n%2] })
+			us, basic := map[string]string{"region": "us"}, map[string]string{"plan": "basic"}
+			for _, tt := range []struct {
+				what        string
+				q           store.Query
+				found, look int
+			}{
+				{"a tag of one in a hundred", store.Query{Tags: us}, 10, 10},
+				{"a page of them", store.Query{Tags: us, Limit: 4}, 4, 4 + most},
+				{"a page of them, oldest first", store.Query{Tags: us, Limit: 4, Oldest: true}, 4, 4 + most},
+				{"a tag that all have", store.Query{Tags: basic, Limit: 4}, 4, 4 + most},
+				{"a tag that none has", store.Query{Tags: map[string]string{"region": "moon"}}, 0, 0},
+				{"two tags", store.Query{Tags: map[string]string{"plan": "basic", "region": "us"}}, 10, 10},
+				{"two tags of which none has one", store.Query{Tags: map[string]string{"plan": "basic", "region": "moon"}}, 0, 0},
+				{"a workflow id", store.Query{WorkflowID: "order-7"}, 1, 1},
+				{"a workflow id that none has", store.Query{WorkflowID: "order-6"}, 0, 0},
+				{"a workflow id and a tag", store.Query{WorkflowID: "order-7", Tags: basic}, 1, 1},
+				{"a tag and a route", store.Query{Tags: us, Workflow: guardedRoute.Workflow, Queue: guardedRoute.Queue}, 10, 10},
+				{"a tag and a workflow that there is not", store.Query{Tags: us, Workflow: "none"}, 0, 0},
+				{"a tag that all have, and a status that none has", store.Query{Tags: basic, Statuses: []event.Status{event.StatusFailed}}, 0, 0},
+			} {
+				page, err := g.List(g.ctx, tt.q)
+				g.check(err)
+				if len(page.Runs) != tt.found || page.Partial || page.Looked > tt.look {
+					t.Errorf("%s: found %d runs, partial %v, and looked at %d, want %d and at most %d", tt.what, len(page.Runs), page.Partial, page.Looked, tt.found, tt.look)
+				}
+			}
+			counts, err := g.Count(g.ctx, store.Query{Tags: us})
+			g.check(err)
+			if counts.Total() != 10 || counts.Looked != 10 || !counts.Exact {
+				t.Errorf("count: %+v, want 10 runs, exactly, and none looked at but those", counts)
+			}
+			g.wholly(g.Store)
+		})
+	}
+}
+
+// unlabel makes a store one of format 3, whose runs the older release has created.
+func (g *guarded) unlabel() {
+	g.t.Helper()
+	for _, key := range g.keysOfLabels() {
+		g.check(g.client.Del(g.ctx, key).Err())
+	}
+	g.check(g.client.Set(g.ctx, g.parts[0].format(), g.markOf(unlabelled), 0).Err())
+}
+
+// finds fails the test unless a store lists runs that have a tag, newest first, and has looked at so many.
+func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int) {
+	g.t.Helper()
+	page, err := s.List(g.ctx, q)
+	g.check(err)
+	var got []event.RunID
+	for _, r := range page.Runs {
+		got = append(got, r.Run)
+	}
+	want = slices.Clone(want)
+	slices.Reverse(want)
+	if !slices.Equal(got, want) || page.Partial || page.Looked != looked {
+		g.t.Errorf("list %+v: got %d runs, partial %v, looked at %d, want %d and %d", q, len(got), page.Partial, page.Looked, len(want), looked)
+	}
+}
+
+func TestLabels_AStoreOfTheOlderFormatIsSearchedByLooking(t *testing.T) {
+	for _, partitions := range []int{1, 3} {
+		g := openLabelled(t, partitions)
+		all := g.tagged(60, few, noID)
+		g.unlabel()
+		if found := g.keysOfLabels(); len(found) > 0 {
+			t.Fatalf("there are sets of labels: %q", found)
+		}
+		g.Store = g.again()
+		all = append(all, g.tagged(3, few, func(n int) string { return fmt.Sprintf("order-%d", n) })...)
+		basic := store.Query{Tags: map[string]string{"plan": "basic"}}
+		one := store.Query{Tags: map[string]string{"region": "us"}}
+		g.finds(g.Store, basic, all, 63)
+		g.finds(g.Store, one, []event.RunID{all[0], all[60]}, 63)
+		g.wholly(g.Store)
+		g.sound()
+		// A process of the older release has purged a run that this one has created.
+		stale, p := g.ids.Run(g.clock.Now(), 0), g.parts[0]
+		key := p.labelled(labelCode(store.Label{Tag: "region", Value: "us"}))
+		g.check(g.client.ZAdd(g.ctx, key, redis.Z{Score: 1, Member: short(stale)}).Err())
+		for range 2 { // it may be repeated
+			g.check(g.again().migrate(g.ctx, 10))
+			g.finds(g.Store, basic, all, 63)
+			g.finds(g.Store, one, []event.RunID{all[0], all[60]}, 2) // it need not be opened again
+			g.finds(g.again(), one, []event.RunID{all[0], all[60]}, 2)
+			g.wholly(g.Store)
+			g.sound()
+		}
+		if got := g.client.Get(g.ctx, p.format()).Val(); got != g.mark() {
+			t.Errorf("the mark is %q, want %q", got, g.mark())
+		}
+		if g.client.ZScore(g.ctx, key, short(stale)).Err() == nil {
+			t.Error("a run that is gone is in the set of a label")
+		}
+	}
+}
+
+// A process that is killed leaves what it leaves between two commands.
+func TestLabels_AMigrationThatWasKilledGoesOn(t *testing.T) {
+	for n, done := int64(0), false; !done; n++ {
+		g := openLabelled(t, 3)
+		all := g.tagged(40, few, func(n int) string { return []string{"", fmt.Sprintf("order-%d", n)}[n%2] })
+		g.unlabel()
+		g.Store = g.again()
+		stop := &stopping{}
+		stop.left.Store(n)
+		done = g.again(stop).migrate(g.ctx, 7) == nil
+		if done && n < 10 {
+			t.Errorf("it took %d commands, want a migration in many steps", n)
+		}
+		basic := store.Query{Tags: map[string]string{"plan": "basic"}}
+		g.finds(g.Store, basic, all, 40)
+		g.wholly(g.Store)
+		g.check(g.again().migrate(g.ctx, 7))
+		g.finds(g.Store, basic, all, 40)
+		g.finds(g.Store, store.Query{WorkflowID: "order-7"}, all[7:8], 1)
+		g.wholly(g.Store)
+	}
+}
+
+// between calls something before each command.
+type between struct{ do func() }
+
+func (b *between) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		b.do()
+		return next(ctx, cmd)
+	}
+}
+
+func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		b.do()
+		return next(ctx, cmds)
+	}
+}
+
+func TestLabels_AMigrationMissesNoRunThatChangesMeanwhile(t *testing.T) {
+	g := openLabelled(t, 1)
+	session := g.session()
+	var live []*storetest.Log
+	fences := map[event.RunID]store.Fence{}
+	for n := range 60 {
+		l, fence := g.ownLabelled(session, n)
+		live, fences[l.Run] = append(live, l), fence
+	}
+	g.unlabel()
+	g.Store = g.again()
+	var created, deleted []event.RunID
+	n, steps := 0, &between{}
+	steps.do = func() {
+		n++
+		created = append(created, g.tagged(1, few, func(int) string { return fmt.Sprintf("late-%d", n) })...)
+		if len(live) == 0 {
+			return
+		}
+		l := live[0] // its run leaves the set that the migration goes through
+		live = live[1:]
+		g.finish(l, fences[l.Run])
+		if n%3 == 0 {
+			g.check(g.Delete(g.ctx, l.Run))
+			deleted = append(deleted, l.Run)
+		}
+	}
+	g.check(g.again(steps).migrate(g.ctx, 7))
+	if len(created) < 10 || len(deleted) < 3 {
+		t.Errorf("%d runs were created and %d deleted meanwhile, want many", len(created), len(deleted))
+	}
+	counts, err := g.Count(g.ctx, store.Query{Tags: map[string]string{"plan": "basic"}})
+	g.check(err)
+	if want := 60 + len(created) - len(deleted); counts.Total() != want || counts.Looked != want {
+		t.Errorf("count: %+v, want %d", counts, want)
+	}
+	g.wholly(g.Store)
+	g.sound()
+}
+
+func TestLabels_ASetThatIsOverwrittenKeepsNoRunFromBeingCreatedOrPurged(t *testing.T) {
+	g := openGuarded(t)
+	session := g.session()
+	key := g.parts[0].labelled(labelCode(store.Label{Tag: "plan", Value: "basic"}))
+	g.check(g.client.Set(g.ctx, key, "x", 0).Err())
+	l, fence := g.ownLabelled(session, 0)
+	g.finish(l, fence)
+	g.check(g.Delete(g.ctx, l.Run))
+	g.clock.Advance(store.Horizon)
+	if n, _, err := g.Purge(g.ctx, 0, 10); n != 1 || err != nil {
+		t.Errorf("purged %d runs, %v, want the one", n, err)
+	}
+	kept, _ := g.ownLabelled(session, 0)
+	if _, err := g.List(g.ctx, store.Query{Tags: map[string]string{"plan": "basic"}}); err == nil {
+		t.Error("a list by the label is answered")
+	}
+	g.finds(g.Store, store.Query{Tags: map[string]string{"region": "us"}}, []event.RunID{kept.Run}, 1)
+	_, err := fsck.Repair(g.ctx, g.Store, fsck.Options{})
+	g.check(err)
+	g.finds(g.Store, store.Query{Tags: map[string]string{"plan": "basic"}}, []event.RunID{kept.Run}, 1)
+	g.wholly(g.Store)
+}

@@ -1,0 +1,33 @@
+-- label_sets names the sets of the labels of a run: those of its workflow id, as it is kept, and of each of its
+-- tags, which are packed as value.go packs them, or kept beside the metadata. What cannot be read has no
+-- label. label.go names them in the same way.
+local function label_sets(run, wid, packed)
+  local sets = {}
+  local function name_set(label)
+    sets[#sets + 1] = tag .. 'M:' .. string.sub(redis.sha1hex(label), 1, 16)
+  end
+  if wid then
+    name_set('w' .. wid)
+  end
+  if packed == '+' then
+    packed = redis.pcall('GET', tag .. 'x:' .. run)
+  end
+  if type(packed) ~= 'string' then
+    return sets
+  end
+  -- behind returns where the text ends that begins at a place.
+  local function behind(at)
+    local size, from = string.match(packed, '^(%d+):()', at)
+    return size and from + size
+  end
+  local at = behind(1) -- the first text is a long workflow id, or nothing
+  while at and at <= #packed do
+    local value = behind(at)
+    local rest = value and behind(value)
+    if rest and rest <= #packed + 1 then
+      name_set(string.sub(packed, at, rest - 1))
+    end
+    at = rest
+  end
+  return sets
+end
