@@ -17,8 +17,13 @@ var (
 // gathering returns a start that shares a run with others of the key, and the log of the run
 // that it creates if there is none.
 func (h *harness) gathering(g store.Gather, key string) (*Log, store.Create) {
+	return h.gatheringWith(g, key, nil)
+}
+
+// gatheringWith is gathering of a run with tags.
+func (h *harness) gatheringWith(g store.Gather, key string, tags map[string]string) (*Log, store.Create) {
 	g.Key = h.workflowID(key)
-	l := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), event.SlotOf(g.Key)), event.Spec{Workflow: orders.Workflow, Queue: orders.Queue})
+	l := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), event.SlotOf(g.Key)), event.Spec{Workflow: orders.Workflow, Queue: orders.Queue, Tags: tags})
 	c := l.Create()
 	c.Gather, c.Items = &g, []store.Item{h.item()}
 	return l, c
