@@ -54,10 +54,9 @@ func (s *Store) prepare(ctx context.Context, p *partition) error {
 	case !store.Unknown(err):
 		return err
 	default:
-		if mark = s.copied(ctx, p); mark == "" {
+		if !s.copied(ctx, p) {
 			return err
 		}
-		s.labelled.Store(mark == s.mark())
 	}
 	s.prepared.Store(true)
 	return nil
@@ -80,10 +79,7 @@ func (s *Store) checkFormat(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", s.explain(ctx, fmt.Errorf("read the format of the store: %w", err))
 	}
-	if err = s.compareMark(mark); err == nil {
-		s.labelled.Store(mark == s.mark())
-	}
-	return mark, err
+	return mark, s.goBy(mark)
 }
 
 // copyMark puts copies of the mark beside the one in partition 0, one for each partition
@@ -102,16 +98,22 @@ func (s *Store) copyMark(ctx context.Context, mark string) {
 	})
 }
 
-// copied returns the copy of the mark that a partition has; empty: it has none that this store goes by.
-func (s *Store) copied(ctx context.Context, p *partition) string {
+// copied reports whether a partition has a copy of the mark that this store goes by.
+func (s *Store) copied(ctx context.Context, p *partition) bool {
 	if p.number == 0 {
-		return ""
+		return false
 	}
 	mark, err := s.client.Get(ctx, p.format()).Result()
-	if err != nil || s.compareMark(mark) != nil {
-		return ""
+	return err == nil && s.goBy(mark) == nil
+}
+
+// goBy takes over what the mark of a database says, or returns an error if this store must leave it alone.
+func (s *Store) goBy(mark string) error {
+	err := s.compareMark(mark)
+	if err == nil {
+		s.labelled.Store(mark == s.mark())
 	}
-	return mark
+	return err
 }
 
 // version returns the version of the format that the database has, as far as this store knows.

@@ -166,6 +166,7 @@ func (g *guarded) unlabel() {
 // finds fails the test unless a store lists runs that have a tag, newest first, and has looked at so many.
 func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int) {
 	g.t.Helper()
+	q.Limit = 1000
 	page, err := s.List(g.ctx, q)
 	g.check(err)
 	var got []event.RunID
@@ -182,17 +183,18 @@ func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int)
 func TestLabels_AStoreOfTheOlderFormatIsSearchedByLooking(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
 		g := openLabelled(t, partitions)
-		all := g.tagged(60, few, noID)
+		all := g.tagged(600, few, noID) // more than the server keeps in one piece
 		g.unlabel()
 		if found := g.keysOfLabels(); len(found) > 0 {
 			t.Fatalf("there are sets of labels: %q", found)
 		}
 		g.Store = g.again()
 		all = append(all, g.tagged(3, few, func(n int) string { return fmt.Sprintf("order-%d", n) })...)
+		us := []event.RunID{all[0], all[100], all[200], all[300], all[400], all[500], all[600]}
 		basic := store.Query{Tags: map[string]string{"plan": "basic"}}
 		one := store.Query{Tags: map[string]string{"region": "us"}}
-		g.finds(g.Store, basic, all, 63)
-		g.finds(g.Store, one, []event.RunID{all[0], all[60]}, 63)
+		g.finds(g.Store, basic, all, 603)
+		g.finds(g.Store, one, us, 603)
 		g.wholly(g.Store)
 		g.sound()
 		// A process of the older release has purged a run that this one has created.
@@ -201,9 +203,9 @@ func TestLabels_AStoreOfTheOlderFormatIsSearchedByLooking(t *testing.T) {
 		g.check(g.client.ZAdd(g.ctx, key, redis.Z{Score: 1, Member: short(stale)}).Err())
 		for range 2 { // it may be repeated
 			g.check(g.again().migrate(g.ctx, 10))
-			g.finds(g.Store, basic, all, 63)
-			g.finds(g.Store, one, []event.RunID{all[0], all[60]}, 2) // it need not be opened again
-			g.finds(g.again(), one, []event.RunID{all[0], all[60]}, 2)
+			g.finds(g.Store, basic, all, 603)
+			g.finds(g.Store, one, us, 7) // it need not be opened again
+			g.finds(g.again(), one, us, 7)
 			g.wholly(g.Store)
 			g.sound()
 		}
@@ -263,7 +265,7 @@ func TestLabels_AMigrationMissesNoRunThatChangesMeanwhile(t *testing.T) {
 	session := g.session()
 	var live []*storetest.Log
 	fences := map[event.RunID]store.Fence{}
-	for n := range 60 {
+	for n := range 300 { // more than the server keeps in one piece
 		l, fence := g.ownLabelled(session, n)
 		live, fences[l.Run] = append(live, l), fence
 	}
@@ -286,12 +288,12 @@ func TestLabels_AMigrationMissesNoRunThatChangesMeanwhile(t *testing.T) {
 		}
 	}
 	g.check(g.again(steps).migrate(g.ctx, 7))
-	if len(created) < 10 || len(deleted) < 3 {
+	if len(created) < 30 || len(deleted) < 3 {
 		t.Errorf("%d runs were created and %d deleted meanwhile, want many", len(created), len(deleted))
 	}
 	counts, err := g.Count(g.ctx, store.Query{Tags: map[string]string{"plan": "basic"}})
 	g.check(err)
-	if want := 60 + len(created) - len(deleted); counts.Total() != want || counts.Looked != want {
+	if want := 300 + len(created) - len(deleted); counts.Total() != want || counts.Looked != want {
 		t.Errorf("count: %+v, want %d", counts, want)
 	}
 	g.wholly(g.Store)

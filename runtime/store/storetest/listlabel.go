@@ -130,6 +130,7 @@ var labelBehaviors = []behavior{
 			h.finds("a tag "+what, tag("customer", "7"), want...)
 			h.finds("a long tag "+what, tag("note", strings.Repeat("x", 100)), want...)
 			h.finds("a workflow id "+what, store.Query{WorkflowID: wid}, want...)
+			h.sound()
 		}
 		finds("of runs that have ended", logs[0].Run, logs[1].Run, logs[2].Run)
 		h.check("delete", h.delete(logs[1].Run))
