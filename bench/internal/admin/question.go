@@ -15,9 +15,10 @@ import (
 
 // question is something that operators ask.
 type question struct {
-	name   string
-	budget time.Duration
-	ask    func(ctx context.Context) (answer, error)
+	name    string
+	budget  time.Duration
+	partial bool // an answer may be: it combines filters
+	ask     func(ctx context.Context) (answer, error)
 }
 
 // answer says how much was found, and looked at.
@@ -38,13 +39,18 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 		return nil, errors.New("the store cannot be searched")
 	}
 	list := func(name string, q store.Query) question {
-		return question{name, ofPage, func(ctx context.Context) (answer, error) {
+		return question{name, ofPage, false, func(ctx context.Context) (answer, error) {
 			page, err := lister.List(ctx, q)
 			return answer{len(page.Runs), page.Looked, page.Partial}, err
 		}}
 	}
+	combined := func(name string, q store.Query) question {
+		of := list(name, q)
+		of.partial = true
+		return of
+	}
 	count := func(name string, q store.Query) question {
-		return question{name, ofCount, func(ctx context.Context) (answer, error) {
+		return question{name, ofCount, false, func(ctx context.Context) (answer, error) {
 			counts, err := lister.Count(ctx, q)
 			return answer{counts.Total(), counts.Looked, !counts.Exact}, err
 		}}
@@ -64,8 +70,8 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 		list("tag of one in a thousand", store.Query{Tags: map[string]string{"region": "us"}}),
 		list("tag that none has", store.Query{Tags: map[string]string{"region": "moon"}}),
 		list("second half by time", store.Query{To: middle}),
-		list("failed roots of a workflow with a tag", store.Query{Workflow: routeOf(1).Workflow, Statuses: failed, Roots: true, Tags: map[string]string{"region": "us"}}),
-		list("failed before a time", store.Query{Statuses: failed, To: middle}),
+		combined("failed roots of a workflow with a tag", store.Query{Workflow: routeOf(1).Workflow, Statuses: failed, Roots: true, Tags: map[string]string{"region": "us"}}),
+		combined("failed before a time", store.Query{Statuses: failed, To: middle}),
 		list("workflow id that none has", store.Query{WorkflowID: "nobody"}),
 		list("group of failures", store.Query{Group: "f1-000000000007"}),
 		count("count all", store.Query{}),
@@ -78,7 +84,7 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 // pages are those of the console and of flowctl that are more than a list.
 func pages(s admin.Service) []question {
 	failures := func(name string, f admin.FailureFilter) question {
-		return question{name, ofPage, func(ctx context.Context) (answer, error) {
+		return question{name, ofPage, false, func(ctx context.Context) (answer, error) {
 			page, err := s.Failures(ctx, f)
 			return answer{len(page.Groups), len(page.Groups), page.Partial}, err
 		}}
@@ -97,7 +103,7 @@ func pages(s admin.Service) []question {
 		failures("page of failures", admin.FailureFilter{}),
 		failures("failures that are open", admin.FailureFilter{Open: true}),
 		failures("failures of a workflow", admin.FailureFilter{Workflow: routeOf(1).Workflow}),
-		{"page of a failed run, with its events", ofPage, func(ctx context.Context) (answer, error) {
+		{"page of a failed run, with its events", ofPage, false, func(ctx context.Context) (answer, error) {
 			run, err := newest(ctx)
 			if err != nil || run == "" {
 				return answer{}, err
@@ -108,14 +114,14 @@ func pages(s admin.Service) []question {
 			page, err := s.Events(ctx, run, 1, 100)
 			return answer{len(page.Events), len(page.Events), false}, err
 		}},
-		{"depths of the queues", ofPage, func(ctx context.Context) (answer, error) {
+		{"depths of the queues", ofPage, false, func(ctx context.Context) (answer, error) {
 			page, err := s.Queues(ctx, admin.FleetFilter{})
 			return answer{len(page.Queues), len(page.Queues), false}, err
 		}},
 	}
 }
 
-// Figure is what one question took.
+// Figure says how long one question took, and what it found.
 type Figure struct {
 	Store    string  `json:"store"`
 	Runs     int     `json:"runs"`
@@ -126,7 +132,7 @@ type Figure struct {
 	Found    int     `json:"found"`
 	Looked   int     `json:"looked"`
 	Partial  bool    `json:"partial"` // or a count that is not exact
-	Missed   bool    `json:"missed"`
+	Missed   bool    `json:"missed"`  // it took longer, or is partial though it has one filter
 }
 
 // ask asks a question several times.
@@ -144,7 +150,7 @@ func ask(ctx context.Context, q question, times int) (Figure, error) {
 	}
 	slices.Sort(took)
 	f.P50ms, f.P99ms = ms(took[times/2]), ms(took[times*99/100])
-	f.Missed = f.P99ms > f.BudgetMs && !f.Partial
+	f.Missed = f.Partial && !q.partial || f.P99ms > f.BudgetMs && !f.Partial
 	return f, nil
 }
 
