@@ -124,6 +124,17 @@ func (s *Store) version() int {
 	return unlabelled
 }
 
+// Format returns the version of the format of the store, and of that to which Migrate brings it.
+func (s *Store) Format(ctx context.Context) (has, newest int, err error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, 0, err
+	}
+	if _, err := s.hasLabels(ctx, s.parts[0]); err != nil {
+		return 0, 0, fmt.Errorf("read the format: %w", err)
+	}
+	return s.version(), formatVersion, nil
+}
+
 // mark returns the value by which a database names its format.
 func (s *Store) mark() string { return s.markOf(formatVersion) }
 

@@ -18,12 +18,15 @@ const (
 	fencedKeys = "tewkuvdhcTGDALKYJQpf"
 )
 
-// Migrate brings what a release with format version 2 has written up to the present one, in small steps, so that a
-// server which others use, too, goes on. A million runs take it some ten seconds. Until it has ended, stores of
-// this release answer with a *[store.OldFormatError]. It may be interrupted and called again, and be called by several
-// processes; what has the present format stays as it is.
+// Migrate brings what a release with format version 2 or 3 has written up to the present one, in small steps, so that a
+// server which others use, too, goes on. A million runs take it some ten seconds for each version. It may be interrupted and called
+// again, and be called by several processes; what has the present format stays as it is.
 //
-// Stop the processes of the older release first: a *[store.FleetError] says that there are sessions with leases that are
+// Version 3 lacks the index of tags and workflow ids. Stores of this release work with it and go on meanwhile; they search by
+// the index once Migrate has ended. All other processes must have this release before: what one of an older release writes
+// afterwards, which it does until it is started again, is found by its tags only once package fsck has repaired it.
+//
+// Until version 2 is migrated stores of this release answer with a *[store.OldFormatError]. Stop the processes of the older release first: a *[store.FleetError] says that there are sessions with leases that are
 // not past. One that starts later refuses the prefix. One that was forgotten, because it only starts runs, is fenced off: every key has
 // another name afterwards, and where it counts and lists there is a text. Its operations fail; what a script of it writes before it does is under
 // names that nothing reads. If a failover could lose writes set Config.WaitReplicas: the format is stamped when the replicas have all.

@@ -47,6 +47,7 @@ var (
 	_ store.StepDataStore = (*Store)(nil)
 	_ store.Purger        = (*Store)(nil)
 	_ store.Repairer      = (*Store)(nil)
+	_ store.Versioned     = (*Store)(nil)
 )
 
 // The defaults of Config.

@@ -103,7 +103,7 @@ func OpenExisting(ctx context.Context, url string) (Store, error) {
 // whose kind has never had another one, stays as it is. Stop the processes of the older release first: a
 // *[FleetError] says that they are at work, where the store can tell, and afterwards none of them can write. It
 // may be interrupted at any time, be repeated, and be called by several processes at once; until it has ended
-// the store is refused with an *[OldFormatError].
+// the store is refused with an *[OldFormatError], unless this release works with the older format: see [Versioned].
 func Migrate(ctx context.Context, url string) error {
 	scheme, rest, ok := strings.Cut(url, ":")
 	drivers.RLock()

@@ -99,6 +99,12 @@ type Counted struct {
 	Route  Route
 }
 
+// Versioned is a store that works with more than one format. [Migrate] gives it the newest.
+type Versioned interface {
+	// Format returns the version of the format that the store has, and of the newest.
+	Format(ctx context.Context) (has, newest int, err error)
+}
+
 // Roster is a store that tells who serves what.
 type Roster interface {
 	// Serves reports whether a session whose lease lasts serves the route in a partition.
@@ -191,7 +197,7 @@ type Snapshot struct {
 	Labels map[event.RunID][]string
 	// Journal has the lines of the journal, the oldest first.
 	Journal []JournalLine
-	// Catalog is what the catalogue has of each workflow, as CatalogEntry.Pack has written it.
+	// Catalog has the entry of each workflow in the catalogue, as CatalogEntry.Pack has written it.
 	Catalog map[string][]byte
 }
 

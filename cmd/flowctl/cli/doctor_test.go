@@ -20,7 +20,12 @@ import (
 // used returns the URL of a server with a store in which a run was started.
 func used(t *testing.T, settings ...string) *shop {
 	t.Helper()
-	s := &shop{t: t, url: redistest.Start(t, settings...).URL()}
+	return usedOn(t, redistest.Start(t, settings...))
+}
+
+func usedOn(t *testing.T, server *redistest.Server) *shop {
+	t.Helper()
+	s := &shop{t: t, url: server.URL()}
 	st, err := redisstore.Open(s.url)
 	if err != nil {
 		t.Fatal(err)

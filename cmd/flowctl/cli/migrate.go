@@ -15,7 +15,8 @@ func (c *command) migrate() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Bring a store that an older release has written up to date", Args: cobra.NoArgs,
 		Long: "Migrate brings the store up to the format of this release. Stop all processes of the older release first.\n" +
-			"Afterwards none of them can write; until it has ended, neither can those of this release. It may be\ninterrupted and executed again, and by several at once. The journal of the store gets an entry each time.",
+			"Afterwards none of them can write. Where this release refuses the older format, none can until it has\nended; where it works with that, its processes go on. It may be interrupted and executed again, and by\n" +
+			"several at once. The journal of the store gets an entry each time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, err := c.theStore("migrate")
 			if err != nil {
@@ -37,10 +38,15 @@ func (c *command) migrateTo(ctx context.Context, url string) error {
 	detail := ""
 	before, err := c.Open(ctx, url)
 	if err == nil {
+		if v, ok := store.As[store.Versioned](before); ok {
+			if has, newest, err := v.Format(ctx); err == nil && has != newest {
+				detail = fromTo(has, newest)
+			}
+		}
 		err = before.Close()
 	}
 	if old, ok := errors.AsType[*store.OldFormatError](err); ok {
-		detail = fmt.Sprintf("from format %d to %d", old.Got, old.Known)
+		detail = fromTo(old.Got, old.Known)
 	} // else it is current, or Migrate says what is wrong
 	if err := store.Migrate(ctx, url); err != nil {
 		return err
@@ -55,3 +61,6 @@ func (c *command) migrateTo(ctx context.Context, url string) error {
 	}
 	return nil
 }
+
+// fromTo is how an entry in the journal names two formats.
+func fromTo(has, newest int) string { return fmt.Sprintf("from format %d to %d", has, newest) }

@@ -11,6 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -49,10 +50,19 @@ func TestOPS3_AMigrationIsInTheJournal(t *testing.T) {
 	s.wants(0, []string{s.runs["bad"]}, nil, "runs", "-o", "name")
 	s.wants(0, nil, nil, "migrate") // as after an end between the migration and its entry
 	check(2, "")
-	redis := used(t)
-	redis.wants(0, nil, nil, "migrate")
-	if all := redis.entries("--action", "migrate"); len(all) != 1 {
+	server := redistest.Start(t)
+	onRedis := usedOn(t, server)
+	onRedis.wants(0, nil, nil, "migrate")
+	if all := onRedis.entries("--action", "migrate"); len(all) != 1 || all[0].Detail != "" {
 		t.Errorf("on Redis the journal has %+v", all)
+	}
+	if err := server.Client(t).Set(t.Context(), "{flowgen:0}:format", "flowgen 3 16", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	onRedis.wants(0, []string{"order"}, nil, "runs") // which this release works with
+	onRedis.wants(0, nil, nil, "migrate")
+	if all := onRedis.entries("--action", "migrate"); len(all) != 2 || all[0].Detail != "from format 3 to 4" {
+		t.Errorf("on Redis the journal has %+v, want an entry that names both formats", all)
 	}
 	file := s.exported()
 	if g := flowctl(t, "migrate", "--store", "export:"+file); g.code != 0 { // which has no place for a journal
