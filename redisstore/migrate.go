@@ -19,7 +19,7 @@ const (
 )
 
 // Migrate brings what a release with format version 2 or 3 has written up to the present one, in small steps, so that a
-// server which others use, too, goes on. A million runs take it some ten seconds for each version. It may be interrupted and called
+// server which others use, too, goes on. A million runs take it some ten seconds from version 2, and half a minute from version 3. It may be interrupted and called
 // again, and be called by several processes; what has the present format stays as it is.
 //
 // Version 3 lacks the index of tags and workflow ids. Stores of this release work with it and go on meanwhile; they search by
