@@ -39,7 +39,7 @@ func openGuardedOn(t *testing.T, client *redis.Client) *guarded {
 	return openGuardedIn(t, client, 1)
 }
 
-func openGuardedIn(t *testing.T, client *redis.Client, partitions int) *guarded {
+func openGuardedIn(t *testing.T, client redis.UniversalClient, partitions int) *guarded {
 	t.Helper()
 	clock := storetest.NewClock()
 	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: partitions})

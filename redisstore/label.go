@@ -55,18 +55,8 @@ func (s *Store) labelSets(ctx context.Context, p *partition, q *store.Query) (se
 
 // labelsOf returns the codes of the labels that a run has.
 func (v *view) labelsOf(run string) (codes []string) {
-	m := v.metaOf(run)
-	packed := m["i"]
-	if packed == beside {
-		packed = v.extras[run].Val()
-	}
-	r := store.Record{WorkflowID: m["w"]}
-	if x, err := unpackExtra(packed); err == nil && packed != "" {
-		r.Tags = x.tags
-		if x.workflowID != "" {
-			r.WorkflowID = x.workflowID
-		}
-	}
+	r := store.Record{WorkflowID: v.metaOf(run)["w"]}
+	v.extraOf(run).describe(&r)
 	for _, l := range r.Labels() {
 		codes = append(codes, labelCode(l))
 	}

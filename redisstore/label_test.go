@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -25,7 +26,10 @@ func openLabelled(t *testing.T, partitions int) *guarded {
 // again returns another store of the prefix, as another process has it.
 func (g *guarded) again(hooks ...redis.Hook) *Store {
 	g.t.Helper()
-	client := redistest.Shared(g.t).Client(g.t)
+	client := g.client
+	if len(hooks) > 0 {
+		client = redistest.Shared(g.t).Client(g.t)
+	}
 	for _, hook := range hooks {
 		client.AddHook(hook)
 	}
@@ -106,9 +110,14 @@ func (g *guarded) wholly(s *Store) {
 // keysOfLabels returns all sets of labels that there are.
 func (g *guarded) keysOfLabels() (keys []string) {
 	g.t.Helper()
-	for _, p := range g.parts {
-		keys = append(keys, g.client.Keys(g.ctx, escaped(p.labelled(""))+"*").Val()...)
-	}
+	var mu sync.Mutex
+	g.check(g.eachNode(g.ctx, func(ctx context.Context, node redis.Cmdable) error {
+		found, err := node.Keys(ctx, "{"+g.cfg.Prefix+":*}3M:*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, found...)
+		return err
+	}))
 	return keys
 }
 
@@ -181,8 +190,7 @@ func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int)
 }
 
 func TestLabels_AStoreOfTheOlderFormatIsSearchedByLooking(t *testing.T) {
-	for _, partitions := range []int{1, 3} {
-		g := openLabelled(t, partitions)
+	for _, g := range []*guarded{openLabelled(t, 1), openLabelled(t, 3), openGuardedIn(t, redistest.SharedCluster(t).Client(t), 5)} {
 		all := g.tagged(600, few, noID) // more than the server keeps in one piece
 		g.unlabel()
 		if found := g.keysOfLabels(); len(found) > 0 {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,7 +44,7 @@ func (s *Store) labelRuns(ctx context.Context, p *partition, atOnce int) error {
 		}
 	}
 	for _, sets := range [][]string{open, done} {
-		if err := s.labelSetsOf(ctx, p, sets, atOnce); err != nil {
+		if err := s.walkSets(ctx, p, sets, atOnce); err != nil {
 			return err
 		}
 	}
@@ -63,7 +64,7 @@ func (s *Store) dropLabels(ctx context.Context, node redis.Cmdable, atOnce int) 
 		}
 		p := s.parts[i]
 		if found[p] = append(found[p], key); len(found[p]) == atOnce {
-			if err := s.labelSetsOf(ctx, p, found[p], atOnce); err != nil {
+			if err := s.walkSets(ctx, p, found[p], atOnce); err != nil {
 				return err
 			}
 			found[p] = nil
@@ -73,15 +74,15 @@ func (s *Store) dropLabels(ctx context.Context, node redis.Cmdable, atOnce int) 
 		return fmt.Errorf("find keys: %w", err)
 	}
 	for p, keys := range found {
-		if err := s.labelSetsOf(ctx, p, keys, atOnce); err != nil {
+		if err := s.walkSets(ctx, p, keys, atOnce); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// labelSetsOf goes through sets by the script that labels, about so many runs at once.
-func (s *Store) labelSetsOf(ctx context.Context, p *partition, keys []string, atOnce int) error {
+// walkSets goes through sets by the script that labels, about so many runs at once.
+func (s *Store) walkSets(ctx context.Context, p *partition, keys []string, atOnce int) error {
 	sizes := make([]*redis.IntCmd, len(keys))
 	if _, err := s.client.Pipelined(ctx, func(tx redis.Pipeliner) error {
 		for i, key := range keys {
@@ -99,27 +100,23 @@ func (s *Store) labelSetsOf(ctx context.Context, p *partition, keys []string, at
 			continue
 		}
 		if n+size > int64(atOnce) {
-			if err := s.labelTogether(ctx, p, some, atOnce); err != nil {
+			if err := s.walkTogether(ctx, p, some, atOnce); err != nil {
 				return err
 			}
 			some, n = nil, 0
 		}
 		some, n = append(some, key), n+size
 	}
-	return s.labelTogether(ctx, p, some, atOnce)
+	return s.walkTogether(ctx, p, some, atOnce)
 }
 
-// labelTogether goes through sets at the same time.
-func (s *Store) labelTogether(ctx context.Context, p *partition, keys []string, atOnce int) error {
+// walkTogether goes through sets at the same time.
+func (s *Store) walkTogether(ctx context.Context, p *partition, keys []string, atOnce int) error {
 	at := map[string]string{}
 	for len(keys) > 0 {
 		calls := make([]*call, len(keys))
 		for i, key := range keys {
-			from := at[key]
-			if from == "" {
-				from = "0"
-			}
-			calls[i] = &call{script: scriptLabel, p: p, keys: []string{key}, args: []any{from, atOnce}}
+			calls[i] = &call{script: scriptLabel, p: p, keys: []string{key}, args: []any{cmp.Or(at[key], "0"), atOnce}}
 		}
 		if err := s.do(ctx, calls...); err != nil {
 			return fmt.Errorf("label runs of partition %d: %w", p.number, err)

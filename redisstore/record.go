@@ -102,10 +102,7 @@ func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, pac
 	if err != nil {
 		return fmt.Errorf("read run %s: %w", r.Run, err)
 	}
-	r.Tags = x.tags
-	if x.workflowID != "" {
-		r.WorkflowID = x.workflowID
-	}
+	x.describe(r)
 	return nil
 }
 

@@ -294,6 +294,18 @@ func (v *view) metaOf(run string) map[string]string {
 	return v.hidden[run].Val()
 }
 
+// extraOf returns the tags and the long workflow id of a run; nothing, if they cannot be read.
+func (v *view) extraOf(run string) *extra {
+	packed := v.metaOf(run)["i"]
+	if packed == beside {
+		packed = v.extras[run].Val()
+	}
+	if x, err := unpackExtra(packed); err == nil && packed != "" {
+		return x
+	}
+	return &extra{}
+}
+
 // gone reports whether neither metadata nor log is kept under the id of a run.
 func (e *partitionScan) gone(run string) bool {
 	return len(e.metaOf(run)) == 0 && len(e.runs[run].frames.Val()) == 0
@@ -334,16 +346,7 @@ func (e *partitionScan) runOf(run string) *store.RunState {
 		if owner := ownerIn(m); owner != "" {
 			r.Owner = e.session(owner)
 		}
-		packed := m["i"]
-		if packed == beside {
-			packed = e.extras[run].Val()
-		}
-		if x, err := unpackExtra(packed); err == nil && packed != "" {
-			r.Tags = x.tags
-			if x.workflowID != "" {
-				r.WorkflowID = x.workflowID
-			}
-		}
+		e.extraOf(run).describe(&r.Record)
 	}
 	for _, packed := range e.runs[run].inbox.Val() {
 		item, err := unpackItem(packed)

@@ -141,6 +141,14 @@ func (x *extra) pack() string {
 // packText returns a text with its length before it.
 func packText(s string) string { return strconv.Itoa(len(s)) + ":" + s }
 
+// describe adds x to a record.
+func (x *extra) describe(r *store.Record) {
+	r.Tags = x.tags
+	if x.workflowID != "" {
+		r.WorkflowID = x.workflowID
+	}
+}
+
 // unpackTexts returns texts that have their lengths before them.
 func unpackTexts(packed string) (all []string, err error) {
 	for packed != "" {
