@@ -192,8 +192,8 @@ type Snapshot struct {
 	// Troubles has the groups of trouble, and Troubled the runs that are found as those of any group, sorted.
 	Troubles map[string]TroubleState
 	Troubled []event.RunID
-	// Labels has for each run the labels by which it is found, as Label.String names them. Nil: no index of the
-	// store could have others than the records.
+	// Labels has for each run the labels by which it is found, as Label.String names them. Nil: the store has no
+	// index of them that is whole, or compares it with the records by itself.
 	Labels map[event.RunID][]string
 	// Journal has the lines of the journal, the oldest first.
 	Journal []JournalLine
