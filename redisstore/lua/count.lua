@@ -1,7 +1,7 @@
 -- Count tells how many runs sets have, and which statuses some of those have.
 --
--- KEYS  sets of runs
--- ARGV  of each, how many of its runs are looked at
+-- KEYS  1 and on: sets of runs
+-- ARGV  1 and on: of each, how many of its runs are looked at
 --
 -- Returns {size, statuses, …, overwritten key, …}: a byte for each run that was looked at, as it is in its header; 0 for one that
 -- has none.
