@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
@@ -36,7 +37,6 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 type counting struct {
 	s       *Store
 	q       *store.Query
-	mu      sync.Mutex // of the counter
 	counter *paging.Counter
 }
 
@@ -76,13 +76,30 @@ func (c *counting) bySets(ctx context.Context) error {
 		if z.sets, err = c.s.sets(ctx, p, c.q); err != nil {
 			return err
 		}
-		return c.size(ctx, p, z)
+		_, err = c.read(ctx, p, z)
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	c.share(parts)
-	return each(parts, func(p *partition, z *sized) error { return c.count(ctx, p, z) })
+	var mu sync.Mutex
+	return each(parts, func(p *partition, z *sized) error {
+		runs, err := c.read(ctx, p, z)
+		if err != nil {
+			return err
+		}
+		statuses := make([][]event.Status, len(runs))
+		for i := range runs {
+			if statuses[i], err = c.statuses(ctx, p, runs[i]); err != nil {
+				return err
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		c.add(z, statuses)
+		return nil
+	})
 }
 
 // share decides how many runs of each set are looked at: all of them, if the budget lasts, and else a part. What
@@ -111,63 +128,72 @@ func (c *counting) share(parts map[*partition]*sized) {
 	}
 }
 
-// size asks for the sizes of the sets of a partition.
-func (c *counting) size(ctx context.Context, p *partition, z *sized) error {
-	sizes := make([]*redis.IntCmd, len(z.sets))
+// read reads the sizes of the sets of a partition, and runs of those that must be looked at.
+func (c *counting) read(ctx context.Context, p *partition, z *sized) ([][]string, error) {
+	sizes, members := make([]*redis.IntCmd, len(z.sets)), make([]*redis.StringSliceCmd, len(z.sets))
 	err := c.s.transaction(ctx, p, func(tx redis.Pipeliner) {
 		for i, set := range z.sets {
 			sizes[i] = tx.ZCard(ctx, set.key)
+			if z.take != nil && z.take[i] > 0 {
+				members[i] = tx.ZRange(ctx, set.key, 0, z.take[i]-1)
+			}
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	z.sizes = make([]int64, len(z.sets))
+	runs := make([][]string, len(z.sets))
 	for i := range z.sets {
 		z.sizes[i] = sizes[i].Val()
-	}
-	return nil
-}
-
-// count counts the runs of a partition, as of one moment. The server reads the statuses: five thousand of them are five kilobytes.
-func (c *counting) count(ctx context.Context, p *partition, z *sized) error {
-	if len(z.sets) == 0 {
-		return nil
-	}
-	count := &call{script: scriptCount, p: p}
-	for i, set := range z.sets {
-		count.keys, count.args = append(count.keys, set.key), append(count.args, z.take[i])
-	}
-	if err := c.s.do(ctx, count); err != nil {
-		return err
-	}
-	answer := count.answer()
-	c.s.findings(p, answer.texts(2*len(z.sets)))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, set := range z.sets {
-		c.add(set, int(answer.number(2*i)), answer.text(2*i+1))
-	}
-	return nil
-}
-
-// add counts the runs of a set, with the statuses of those that were looked at.
-func (c *counting) add(set runSet, size int, statuses string) {
-	counts := &c.counter.Counts
-	if set.status != "" {
-		counts.Add(set.status, set.route, size)
-		return
-	}
-	for i := range len(statuses) {
-		counts.Looked++
-		if status := statusOf(statuses[i]); status != "" && c.q.OfStatus(status) {
-			counts.Add(status, set.route, 1)
+		if members[i] != nil {
+			runs[i] = members[i].Val()
 		}
 	}
-	if left := size - len(statuses); left > 0 {
-		counts.Exact = false
-		if len(c.q.Statuses) == 0 {
-			counts.Add("", set.route, left)
+	return runs, nil
+}
+
+// statuses returns those of runs; of one that is gone it is empty.
+func (c *counting) statuses(ctx context.Context, p *partition, runs []string) ([]event.Status, error) {
+	var all []event.Status
+	for len(runs) > 0 {
+		n := min(len(runs), mostRead)
+		headers := make([]*redis.StringCmd, n)
+		err := c.s.transactionOf(ctx, p, func(tx redis.Pipeliner) {
+			for i, run := range runs[:n] {
+				headers[i] = tx.HGet(ctx, p.meta(run), "H")
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range headers {
+			all = append(all, unpackHeader(h.Val()).status)
+		}
+		runs = runs[n:]
+	}
+	return all, nil
+}
+
+// add counts the runs of a partition.
+func (c *counting) add(z *sized, statuses [][]event.Status) {
+	counts := &c.counter.Counts
+	for i, set := range z.sets {
+		if set.status != "" {
+			counts.Add(set.status, set.route, int(z.sizes[i]))
+			continue
+		}
+		for _, status := range statuses[i] {
+			counts.Looked++
+			if status != "" && c.q.OfStatus(status) {
+				counts.Add(status, set.route, 1)
+			}
+		}
+		if left := int(z.sizes[i]) - len(statuses[i]); left > 0 {
+			counts.Exact = false
+			if len(c.q.Statuses) == 0 {
+				counts.Add("", set.route, left)
+			}
 		}
 	}
 }

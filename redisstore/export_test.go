@@ -35,7 +35,7 @@ func (s *Store) Prefix() string { return s.cfg.Prefix }
 // ScriptOf returns the name of a script by the first argument of its command.
 func ScriptOf(argument any) string {
 	for _, s := range []*script{
-		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptFleet, scriptCount, scriptCloseSession, scriptClaim, scriptClaimRun,
+		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptFleet, scriptCloseSession, scriptClaim, scriptClaimRun,
 		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptStepData, scriptPurge, scriptDelete,
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
 		scriptRepairRun, scriptRepairLinks, scriptRepairName, scriptForget, scriptReplace, scriptPublish, scriptStream,

@@ -32,7 +32,6 @@ var (
 	scriptReconcile    = load("reconcile")
 	scriptServes       = load("serves")
 	scriptFleet        = load("fleet")
-	scriptCount        = load("count")
 	scriptCloseSession = load("close_session")
 	scriptClaim        = load("claim")
 	scriptClaimRun     = load("claim_run")
