@@ -103,6 +103,19 @@ func (h *harness) phases(what string, l *Log, want ...store.Phase) {
 }
 
 var outboxBehaviors = []behavior{
+	{"ARecordThatComesTwiceInOneCommitIsOne", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		a := h.newSend(h.runID())
+		again := a
+		again.Body = []byte("do something else")
+		h.send(l, fence, a, again)
+		h.wants("that came twice", a)
+		got, _ := h.outbox(1)
+		h.equal("body of the record", string(got[0].Body), string(a.Body))
+		h.phases("that came twice", l, store.PhaseFresh)
+		h.settled(l, 0, a)
+		h.wants("once it is settled")
+	}},
 	{"ACommitWritesItsRecords", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		h.clock.Advance(time.Second)
