@@ -83,14 +83,20 @@ func (p *partition) doneRuns(route string, child bool, outcome byte) string {
 func (p *partition) tagBefore() string { return p.hash + ":" }
 
 // listed returns the keys of all sets of open and done runs of a route.
-func (p *partition) listed(route string) (keys []string) {
+func (p *partition) listed(route string) []string {
+	open, done := p.openAndDone(route)
+	return append(open, done...)
+}
+
+// openAndDone returns the same, each by themselves.
+func (p *partition) openAndDone(route string) (open, done []string) {
 	for _, child := range []bool{false, true} {
-		keys = append(keys, p.openRuns(route, child))
+		open = append(open, p.openRuns(route, child))
 		for _, outcome := range []byte(outcomes) {
-			keys = append(keys, p.doneRuns(route, child, outcome))
+			done = append(done, p.doneRuns(route, child, outcome))
 		}
 	}
-	return keys
+	return open, done
 }
 
 // outcomes are the digits of those in keys: the first is that of a status with which runs do not end.

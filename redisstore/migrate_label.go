@@ -36,12 +36,8 @@ func (s *Store) labelRuns(ctx context.Context, p *partition, atOnce int) error {
 	}
 	var open, done []string
 	for _, code := range codes {
-		for _, child := range []bool{false, true} {
-			open = append(open, p.openRuns(code, child))
-			for _, outcome := range []byte(outcomes) {
-				done = append(done, p.doneRuns(code, child, outcome))
-			}
-		}
+		o, d := p.openAndDone(code)
+		open, done = append(open, o...), append(done, d...)
 	}
 	for _, sets := range [][]string{open, done} {
 		if err := s.walkSets(ctx, p, sets, atOnce); err != nil {

@@ -199,14 +199,9 @@ var operations = map[*route.Route]func(*request) error{
 	route.Pools:         list(route.ReadPoolFilter, admin.Service.Pools),
 	route.ActOnPool:     actOnPool,
 	route.Journal:       list(route.ReadJournalFilter, admin.Service.Journal),
-	route.Preview: func(q *request) error {
-		var in admin.BulkRequest
-		if err := q.read(&in); err != nil {
-			return err
-		}
-		got, err := q.service.Preview(q.ctx(), in)
-		return q.reply(http.StatusOK, got, err)
-	},
+	route.Preview: asked(http.StatusOK, func(q *request, in admin.BulkRequest) (admin.BulkPreview, error) {
+		return q.service.Preview(q.ctx(), in)
+	}),
 	route.StartBulk: func(q *request) error {
 		var in admin.NewBulk
 		var err error
@@ -218,32 +213,34 @@ var operations = map[*route.Route]func(*request) error{
 	},
 	route.Examine: whole(admin.Service.Examine),
 	route.Check:   whole(admin.Service.Check),
-	route.Repair: func(q *request) error {
-		var why admin.Because
-		if err := q.read(&why); err != nil {
-			return err
-		}
-		got, err := q.service.Repair(q.ctx(), why)
-		return q.reply(http.StatusOK, got, err)
-	},
+	route.Repair: asked(http.StatusOK, func(q *request, why admin.Because) (admin.Checked, error) {
+		return q.service.Repair(q.ctx(), why)
+	}),
 	route.Export: export,
 	route.Bulks:  list(route.ReadBulkFilter, admin.Service.Bulks),
 	route.Bulk: func(q *request) error {
 		got, err := q.service.Bulk(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, got, err)
 	},
-	route.StopBulk: func(q *request) error {
-		var why admin.Because
-		if err := q.read(&why); err != nil {
-			return err
-		}
-		got, err := q.service.StopBulk(q.ctx(), q.path("id"), why)
-		return q.reply(http.StatusAccepted, got, err)
-	},
+	route.StopBulk: asked(http.StatusAccepted, func(q *request, why admin.Because) (admin.Bulk, error) {
+		return q.service.StopBulk(q.ctx(), q.path("id"), why)
+	}),
 	route.Value: func(q *request) error {
 		value, err := q.service.Value(q.ctx(), q.path("id"), q.path("name"))
 		return q.reply(http.StatusOK, value, err)
 	},
+}
+
+// asked reads a body, and answers with what becomes of it.
+func asked[In, Out any](status int, do func(*request, In) (Out, error)) func(*request) error {
+	return func(q *request) error {
+		var in In
+		if err := q.read(&in); err != nil {
+			return err
+		}
+		got, err := do(q, in)
+		return q.reply(status, got, err)
+	}
 }
 
 // whole answers with what is said of the store.

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/flowgen/flowgen/admin"
 )
@@ -34,7 +33,7 @@ func checksPage(q *request) (*view, error) {
 
 // checks asks the doctor. It is shown without an answer if the servers have none.
 func (q *request) checks() (*checksView, error) {
-	c := &checksView{Key: newKey(), Why: whyInJournal, Reason: q.r.PostForm.Get("reason"), May: q.who.Role.Allows(admin.RoleAdmin), Doctor: q.h.command("doctor"), Command: q.h.command("fsck")}
+	c := &checksView{Key: newKey(), Why: whyInJournal, Reason: because(q.r.PostForm), May: q.who.Role.Allows(admin.RoleAdmin), Doctor: q.h.command("doctor"), Command: q.h.command("fsck")}
 	exam, err := q.service.Examine(q.ctx())
 	if p := admin.ProblemOf(err); p != nil {
 		if p.Code == admin.CodeForbidden {
@@ -82,7 +81,7 @@ func repair(q *request) (string, *view, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		done, err := q.service.Repair(q.ctx(), admin.Because{Reason: strings.TrimSpace(form.Get("reason"))})
+		done, err := q.service.Repair(q.ctx(), admin.Because{Reason: because(form)})
 		if err != nil {
 			return "", nil, err
 		}

@@ -205,18 +205,11 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 
 // decodeFields reads an event without asking whether its reference can be.
 func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one case per field
-	if len(b) == 0 {
-		return fmt.Errorf("it is empty: %w", ErrCorrupt)
-	}
-	// What is decoded has the right sum: a type that is not known was written by a release that has it, and is no damage.
-	switch e.Type = Type(b[0]); {
-	case e.Type == 0:
-		return fmt.Errorf("it has no type: %w", ErrCorrupt)
-	case !e.Type.Known():
-		return &VersionError{Got: WireVersion, Known: WireVersion, Type: int(e.Type)}
+	err := e.decodeType(b)
+	if err != nil {
+		return err
 	}
 	e.Time = time.UnixMilli(base).UTC()
-	var err error
 	r := reader{b: b[1:]}
 	for r.next() {
 		switch r.field {
@@ -273,6 +266,21 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 	}
 	if r.bad {
 		return fmt.Errorf("%s is cut short, or a number is out of range: %w", e.Type, ErrCorrupt)
+	}
+	return nil
+}
+
+// decodeType reads the type, with which an event begins. It has the right sum: a type that is not known was written by a
+// release that has it, and is no damage.
+func (e *Event) decodeType(b []byte) error {
+	if len(b) == 0 {
+		return fmt.Errorf("it is empty: %w", ErrCorrupt)
+	}
+	switch e.Type = Type(b[0]); {
+	case e.Type == 0:
+		return fmt.Errorf("it has no type: %w", ErrCorrupt)
+	case !e.Type.Known():
+		return &VersionError{Got: WireVersion, Known: WireVersion, Type: int(e.Type)}
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Label is what runs are found by that have it in common: a workflow id, or a tag.
+// Label is a workflow id or a tag: runs that have it in common are found by it.
 type Label struct {
 	WorkflowID string // empty: it is a tag
 	Tag, Value string

@@ -39,7 +39,7 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 		return nil, errors.New("the store cannot be searched")
 	}
 	list := func(name string, q store.Query) question {
-		return question{name, ofPage, false, func(ctx context.Context) (answer, error) {
+		return question{name: name, budget: ofPage, ask: func(ctx context.Context) (answer, error) {
 			page, err := lister.List(ctx, q)
 			return answer{len(page.Runs), page.Looked, page.Partial}, err
 		}}
@@ -50,7 +50,7 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 		return of
 	}
 	count := func(name string, q store.Query) question {
-		return question{name, ofCount, false, func(ctx context.Context) (answer, error) {
+		return question{name: name, budget: ofCount, ask: func(ctx context.Context) (answer, error) {
 			counts, err := lister.Count(ctx, q)
 			return answer{counts.Total(), counts.Looked, !counts.Exact}, err
 		}}
@@ -84,7 +84,7 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 // pages are those of the console and of flowctl that are more than a list.
 func pages(s admin.Service) []question {
 	failures := func(name string, f admin.FailureFilter) question {
-		return question{name, ofPage, false, func(ctx context.Context) (answer, error) {
+		return question{name: name, budget: ofPage, ask: func(ctx context.Context) (answer, error) {
 			page, err := s.Failures(ctx, f)
 			return answer{len(page.Groups), len(page.Groups), page.Partial}, err
 		}}
@@ -103,7 +103,7 @@ func pages(s admin.Service) []question {
 		failures("page of failures", admin.FailureFilter{}),
 		failures("failures that are open", admin.FailureFilter{Open: true}),
 		failures("failures of a workflow", admin.FailureFilter{Workflow: routeOf(1).Workflow}),
-		{"page of a failed run, with its events", ofPage, false, func(ctx context.Context) (answer, error) {
+		{name: "page of a failed run, with its events", budget: ofPage, ask: func(ctx context.Context) (answer, error) {
 			run, err := newest(ctx)
 			if err != nil || run == "" {
 				return answer{}, err
@@ -114,7 +114,7 @@ func pages(s admin.Service) []question {
 			page, err := s.Events(ctx, run, 1, 100)
 			return answer{len(page.Events), len(page.Events), false}, err
 		}},
-		{"depths of the queues", ofPage, false, func(ctx context.Context) (answer, error) {
+		{name: "depths of the queues", budget: ofPage, ask: func(ctx context.Context) (answer, error) {
 			page, err := s.Queues(ctx, admin.FleetFilter{})
 			return answer{len(page.Queues), len(page.Queues), false}, err
 		}},

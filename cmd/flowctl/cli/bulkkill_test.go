@@ -3,7 +3,6 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/cmd/flowctl/cli"
@@ -97,22 +95,6 @@ func many(t *testing.T) *shop {
 		}
 	})
 	return s
-}
-
-// look gives a client of the file to f, without a worker.
-func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
-	st, err := store.Open(ctx, s.url)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	c := workflow.NewClient(st, workflow.ClientConfig{})
-	f(ctx, c)
-	if err := errors.Join(c.Close(), st.Close()); err != nil {
-		s.t.Error(err)
-	}
 }
 
 // killAmid starts a bulk action with flowctl, and kills that as kill -9 does once it has halted. It returns the id of the action.

@@ -118,6 +118,29 @@ func next(ctx context.Context, t *testing.T, h *workflow.Handle, n uint64) {
 // work lets a worker work while f is executed.
 func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
+	s.look(func(ctx context.Context, c *workflow.Client) {
+		w := worker.New(c, worker.Config{NoHandover: true})
+		ship.Bind(w, func(_ context.Context, what string) (string, error) {
+			if what == "bad" {
+				return "", errors.New("the carrier is \x1b[31mclosed\u202e")
+			}
+			return "label of " + what, nil
+		})
+		shim.BindWorkflow(w, orders, order)
+		working, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- w.Run(working) }()
+		f(ctx, c)
+		stop()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// look gives a client of the file to f, without a worker.
+func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	st, err := store.Open(ctx, s.url)
@@ -125,22 +148,7 @@ func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 		s.t.Fatal(err)
 	}
 	c := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	w := worker.New(c, worker.Config{NoHandover: true})
-	ship.Bind(w, func(_ context.Context, what string) (string, error) {
-		if what == "bad" {
-			return "", errors.New("the carrier is \x1b[31mclosed\u202e")
-		}
-		return "label of " + what, nil
-	})
-	shim.BindWorkflow(w, orders, order)
-	working, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- w.Run(working) }()
 	f(ctx, c)
-	stop()
-	if err := <-done; err != nil {
-		s.t.Error(err)
-	}
 	if err := errors.Join(c.Close(), st.Close()); err != nil {
 		s.t.Error(err)
 	}

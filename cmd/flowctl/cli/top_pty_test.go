@@ -5,7 +5,6 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -124,22 +123,14 @@ func (x *screen) until(from int, text string) int {
 func (x *screen) press(keys, text string) {
 	x.Helper()
 	from := len(x.sent(0))
-	if _, err := x.terminal.WriteString(keys); err != nil {
-		x.Fatal(err)
-	}
+	x.types(keys)
 	x.until(from, text)
 }
 
 // ends waits for the end of the process, and wants the terminal as it was.
 func (x *screen) ends(code int) {
 	x.Helper()
-	err := x.cmd.Wait()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		x.Fatal(err)
-	}
-	if got := x.cmd.ProcessState.ExitCode(); got != code {
-		x.Errorf("exit code %d, want %d\n%q", got, code, x.sent(0))
-	}
+	x.exits(code)
 	x.until(0, "\x1b[?1049l") // back from the other screen
 	x.until(0, "\x1b[?25h")   // with a cursor
 	after, err := term.GetState(x.tty.Fd())

@@ -62,9 +62,9 @@ func (l *Log) Note(ctx context.Context, what string, err error, partitions ...in
 // patience is for how long a request may have no answer before that is told.
 const patience = 10 * time.Second
 
-// Await is called before a request that has no deadline, and what it returns with its outcome. A store that neither answers nor fails, as a
+// Await is called before a request that has no deadline, and what it returns with its outcome, of which it takes note. A store that neither answers nor fails, as a
 // SQLite file does while a process that is stopped holds its write lock, is told of once, and once more when it answers.
-func (l *Log) Await(ctx context.Context, what string) (outcome func(error)) {
+func (l *Log) Await(ctx context.Context, what string, partitions ...int) (outcome func(error)) {
 	sent, told, over := time.Now(), false, false
 	timer := time.AfterFunc(patience, func() {
 		l.mu.Lock()
@@ -81,14 +81,13 @@ func (l *Log) Await(ctx context.Context, what string) (outcome func(error)) {
 	return func(err error) {
 		timer.Stop()
 		l.mu.Lock()
-		defer l.mu.Unlock()
-		over = true
-		if !told {
-			return
+		if over = true; told {
+			if l.overdue--; l.overdue == 0 && answered(err) {
+				l.logger.Warn("store answers again", "silent", time.Since(l.silent).Round(time.Millisecond))
+			}
 		}
-		if l.overdue--; l.overdue == 0 && answered(err) {
-			l.logger.Warn("store answers again", "silent", time.Since(l.silent).Round(time.Millisecond))
-		}
+		l.mu.Unlock()
+		l.Note(ctx, what, err, partitions...)
 	}
 }
 
@@ -239,18 +238,16 @@ func (s *watched) Create(ctx context.Context, runs []store.Create) ([]store.Crea
 }
 
 func (s *watched) OpenSession(ctx context.Context, o store.Session) error {
-	outcome := s.log.Await(ctx, "open session")
+	outcome := s.log.Await(ctx, "open session", o.Partition)
 	err := s.Store.OpenSession(ctx, o)
 	outcome(err)
-	s.log.Note(ctx, "open session", err, o.Partition)
 	return err
 }
 
 func (s *watched) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
-	outcome := s.log.Await(ctx, "heartbeat")
+	outcome := s.log.Await(ctx, "heartbeat", partition)
 	beat, err := s.Store.Heartbeat(ctx, partition, id)
 	outcome(err)
-	s.log.Note(ctx, "heartbeat", err, partition)
 	return beat, err
 }
 

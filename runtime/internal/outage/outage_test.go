@@ -137,5 +137,6 @@ func TestLog_TellsOnceOfAStoreThatNeitherAnswersNorFails(t *testing.T) {
 	want(t, got,
 		`level=WARN msg="store does not answer: waiting" for=10s`,
 		`level=WARN msg="store answers again" silent=1m1s`,
-		`level=WARN msg="store does not answer: waiting" for=10s`)
+		`level=WARN msg="store does not answer: waiting" for=10s`,
+		`level=ERROR msg="store fails: trying again" error=EOF tries=1 for=0s`)
 }
