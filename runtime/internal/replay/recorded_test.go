@@ -63,6 +63,25 @@ func TestTimeout_ItsErrorSaysTheTimeThatWasAskedFor(t *testing.T) {
 	}
 }
 
+// Somebody may have changed a log by hand: the time that a context had is never less than none.
+func TestTimeout_ThatTheLogEndsBeforeItBeganSaysThatItHadNone(t *testing.T) {
+	var said error
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		said = b.Sleep(b.NewTimeout(s, time.Hour), t0.Add(24*time.Hour))
+		return done("")
+	}
+	h := begin(t, code)
+	h.fire(3)
+	if h.log[2].Type != event.WaitCreated {
+		t.Fatalf("event 3 is %s", describe(&h.log[2]))
+	}
+	h.log[2].Due = t0.Add(-103 * time.Millisecond)
+	h.replay(code)
+	if want := "workflow: timed out: its context had 0s"; !errors.Is(said, ErrTimeout) || said.Error() != want {
+		t.Errorf("got %v, want %q", said, want)
+	}
+}
+
 // A worker may come to a run when its time is over, and code may be given no time.
 func TestTimeout_ThatIsOverWhenItBeginsSaysHowLongItWas(t *testing.T) {
 	var ofRun, ofNone, past error

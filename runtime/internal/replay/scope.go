@@ -144,7 +144,7 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	// the one in the log counts: the text stays as it was.
 	recorded := s.due.Sub(b.run.now)
 	if more := recorded - asked; s != &b.run.root && (asked <= 0 || more < 0 || more >= 2*time.Millisecond) {
-		s.after = recorded
+		s.after = max(recorded, 0) // a log that somebody has changed may say that it was over before it began
 	}
 }
 
