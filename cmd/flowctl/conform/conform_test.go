@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +14,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pb33f/libopenapi"
-	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/admintest"
@@ -81,14 +84,43 @@ func lookLive(t *testing.T, s *remote.Service) {
 
 // A document that says something else is noticed.
 func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
-	for what, change := range map[string][2]string{
-		"a field of another type": {`"looked": {
+	type exchange struct {
+		method, target, body string
+		status               int
+		answer               string
+	}
+	list := exchange{http.MethodGet, "/v1/runs?limit=7", "", http.StatusOK, `{"runs":[],"partial":false,"looked":0}`}
+	start := exchange{http.MethodPost, "/v1/runs", `{"workflow":"w"}`, http.StatusCreated, `{"run":"r","created":true}`}
+	faults := func(document string, e exchange) []string {
+		c := newChecker(t, []byte(document))
+		h := c.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(e.status)
+			_, _ = io.WriteString(w, e.answer)
+		}))
+		r := httptest.NewRequest(e.method, e.target, strings.NewReader(e.body))
+		if e.body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		return c.faults
+	}
+	for _, e := range []exchange{list, start} {
+		if got := faults(string(api.OpenAPI()), e); len(got) > 0 {
+			t.Errorf("%s: %v", e.method, got)
+		}
+	}
+	for what, change := range map[string]struct {
+		exchange
+		old, new string
+	}{
+		"a field of another type": {list, `"looked": {
             "type": "integer"`, `"looked": {
             "type": "string"`},
-		"a field that must be there": {`"required": [
+		"a field that must be there": {list, `"required": [
           "runs",`, `"required": [
           "nobody", "runs",`},
-		"a status that it does not know": {`"200": {
+		"a status that it does not know": {list, `"200": {
             "content": {
               "application/json": {
                 "schema": {
@@ -97,24 +129,28 @@ func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
               "application/json": {
                 "schema": {
                   "$ref": "#/components/schemas/RunPage"`},
-		"a parameter of another type": {`"name": "limit",
+		"a parameter of another type": {list, `"name": "limit",
             "schema": {
               "type": "integer"`, `"name": "limit",
             "schema": {
               "type": "boolean"`},
+		"a parameter that it does not have": {list, `"name": "limit",`, `"name": "limits",`},
+		"a path that it does not have":      {list, `"/v1/runs": {`, `"/v1/other": {`},
+		"a method that it does not have": {start, `"post": {
+        "description": "Needs the role operator.",
+        "operationId": "startRun",`, `"put": {
+        "description": "Needs the role operator.",
+        "operationId": "startRun",`},
+		"a field of what is sent of another type": {start, `"workflow": {
+            "type": "string"`, `"workflow": {
+            "type": "integer"`},
 	} {
 		document := string(api.OpenAPI())
-		changed := strings.ReplaceAll(document, change[0], change[1])
+		changed := strings.ReplaceAll(document, change.old, change.new)
 		if changed == document {
-			t.Fatalf("%s: the document has no %s", what, change[0])
+			t.Fatalf("%s: the document has no %s", what, change.old)
 		}
-		c := newChecker(t, []byte(changed))
-		h := c.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"runs":[],"partial":false,"looked":0}`)
-		}))
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/runs?limit=7", nil))
-		if len(c.faults) == 0 {
+		if len(faults(changed, change.exchange)) == 0 {
 			t.Errorf("%s was not noticed", what)
 		}
 	}
@@ -122,7 +158,7 @@ func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
 
 // checker validates what goes through a handler.
 type checker struct {
-	validator validator.Validator
+	operations routers.Router
 
 	mu                        sync.Mutex
 	requests, refused, events int
@@ -132,18 +168,26 @@ type checker struct {
 
 func newChecker(t *testing.T, document []byte) *checker {
 	t.Helper()
-	doc, err := libopenapi.NewDocument(document)
+	doc, err := openapi3.NewLoader().LoadFromData(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, errs := validator.NewValidator(doc)
-	if len(errs) > 0 {
-		t.Fatal(errs)
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatalf("the document is none: %v", err)
 	}
-	if ok, faults := v.ValidateDocument(); !ok {
-		t.Fatalf("the document is none: %v", faults)
+	operations, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &checker{validator: v}
+	return &checker{operations: operations}
+}
+
+// options are strict: a status, a parameter or a body that the document does not have is a fault. Who may ask is not checked here.
+var options = &openapi3filter.Options{
+	IncludeResponseStatus:             true,
+	RejectWhenRequestBodyNotSpecified: true,
+	MultiError:                        true,
+	AuthenticationFunc:                openapi3filter.NoopAuthenticationFunc,
 }
 
 // around returns the handler, checked.
@@ -154,26 +198,60 @@ func (c *checker) around(h http.Handler) http.Handler {
 			c.fault(r, err)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		asked := plain(r, body)
 		tee := &tee{ResponseWriter: w, status: http.StatusOK}
+		asked := r.Clone(r.Context())
+		asked.Body = io.NopCloser(bytes.NewReader(body))
 		h.ServeHTTP(tee, r)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.requests++
-		answer := &http.Response{StatusCode: tee.status, Header: w.Header().Clone(), Body: io.NopCloser(bytes.NewReader(tee.body.Bytes())), Request: asked}
 		if tee.status >= 400 {
 			c.refused++
-		} else if ok, faults := c.validator.ValidateHttpRequest(asked); !ok {
-			c.faults = append(c.faults, fmt.Sprintf("request %s %s %s: %v", r.Method, r.URL, body, faults))
+		} else if err := c.request(asked); err != nil {
+			c.faults = append(c.faults, fmt.Sprintf("request %s %s %s: %v", r.Method, r.URL, body, err))
 		}
 		if w.Header().Get("Content-Type") == "text/event-stream" {
-			c.stream(asked, tee.body.Bytes())
+			c.stream(r, tee.body.Bytes())
 			return
 		}
-		if ok, faults := c.validator.ValidateHttpResponse(plain(r, body), answer); !ok {
-			c.faults = append(c.faults, fmt.Sprintf("answer %d to %s %s: %v\n%s", tee.status, r.Method, r.URL, faults, tee.body.Bytes()))
+		if err := c.answer(asked, tee.status, w.Header(), tee.body.Bytes()); err != nil {
+			c.faults = append(c.faults, fmt.Sprintf("answer %d to %s %s: %v\n%s", tee.status, r.Method, r.URL, err, tee.body.Bytes()))
 		}
 	})
+}
+
+// input returns what the document says of the request.
+func (c *checker) input(r *http.Request) (*openapi3filter.RequestValidationInput, error) {
+	route, names, err := c.operations.FindRoute(r)
+	if err != nil {
+		return nil, err
+	}
+	return &openapi3filter.RequestValidationInput{Request: r, PathParams: names, Route: route, Options: options}, nil
+}
+
+func (c *checker) request(r *http.Request) error {
+	in, err := c.input(r)
+	if err != nil {
+		return err
+	}
+	for name := range r.URL.Query() {
+		if in.Route.Operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) == nil {
+			return fmt.Errorf("the document has no parameter %q", name)
+		}
+	}
+	return openapi3filter.ValidateRequest(r.Context(), in)
+}
+
+func (c *checker) answer(r *http.Request, status int, header http.Header, body []byte) error {
+	in, err := c.input(r)
+	if err != nil {
+		return err
+	}
+	answer := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: status, Header: header, Options: options}
+	if response := in.Route.Operation.Responses.Status(status); len(body) > 0 && response != nil && len(response.Value.Content) == 0 {
+		return errors.New("the document has no body for it")
+	}
+	return openapi3filter.ValidateResponse(r.Context(), answer.SetBodyBytes(body))
 }
 
 func (c *checker) fault(r *http.Request, err error) {
@@ -184,7 +262,7 @@ func (c *checker) fault(r *http.Request, err error) {
 
 // stream checks that the data of each event is what the document says: as the only one of a page, which has them, too.
 func (c *checker) stream(r *http.Request, body []byte) {
-	path := strings.TrimSuffix(r.URL.Path, "/follow")
+	path := strings.TrimSuffix(r.URL.EscapedPath(), "/follow")
 	wrap := `{"run":"r","name":"n","first":1,"last":1,"ended":false,"chunks":[%s]}`
 	if !strings.Contains(path, "/streams/") {
 		path, wrap = path+"/events", `{"events":[%s]}`
@@ -220,27 +298,9 @@ func (c *checker) stream(r *http.Request, body []byte) {
 // data checks a message as the answer of a path.
 func (c *checker) data(path, body string) {
 	page := httptest.NewRequest(http.MethodGet, path, nil)
-	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: page}
-	if ok, faults := c.validator.ValidateHttpResponse(page, answer); !ok {
-		c.faults = append(c.faults, fmt.Sprintf("message %s: %v", body, faults))
+	if err := c.answer(page, http.StatusOK, http.Header{"Content-Type": {"application/json"}}, []byte(body)); err != nil {
+		c.faults = append(c.faults, fmt.Sprintf("message %s: %v", body, err))
 	}
-}
-
-// plain returns a request with names that need no escapes, which the validator takes for more of the path.
-func plain(r *http.Request, body []byte) *http.Request {
-	parts := strings.Split(r.URL.EscapedPath(), "/")
-	for i, part := range parts {
-		if strings.ContainsAny(part, "%.:") {
-			parts[i] = "name"
-		}
-	}
-	target := strings.Join(parts, "/")
-	if r.URL.RawQuery != "" {
-		target += "?" + r.URL.RawQuery
-	}
-	other := httptest.NewRequest(r.Method, target, bytes.NewReader(body))
-	other.Header = r.Header.Clone()
-	return other
 }
 
 // tee keeps what is answered.
