@@ -227,7 +227,7 @@ func module(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, files)
 	t.Setenv("GOWORK", "off")
-	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{"./..."}})
 	if err != nil || len(report.Diagnostics) > 0 {
 		t.Fatalf("generate: %v, %v", err, report)

@@ -74,7 +74,6 @@ var worked = map[string]string{
 func newWorkspace(t *testing.T) (dir string, cfg generator.Config) {
 	t.Helper()
 	dir = t.TempDir()
-	t.Setenv("GOFLAGS", "")
 	t.Setenv("GOWORK", "")
 	t.Setenv("FLOWGENCACHE", filepath.Join(dir, "cache"))
 	for file, text := range worked {
@@ -169,8 +168,8 @@ func TestGEN6_AnyChangeIsNoticed(t *testing.T) {
 		"a vendor directory":                               write("shop/vendor/modules.txt", "# example.com/x v1.0.0\n"),
 		"a removed file":                                   func(*testing.T) { _ = os.Remove(filepath.Join(dir, "shop/orders/flow_gen.go")) },
 		"a removed package":                                func(*testing.T) { _ = os.RemoveAll(filepath.Join(dir, "shop/money")) },
-		"flags in the environment":                         func(t *testing.T) { t.Setenv("GOFLAGS", "-tags=x") },
-		"files that flags replace":                         func(t *testing.T) { t.Setenv("GOFLAGS", "-modfile=x.mod") },
+		"flags in the environment":                         func(t *testing.T) { t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -tags=x") },
+		"files that flags replace":                         func(t *testing.T) { t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -modfile=x.mod") },
 		"another platform":                                 func(t *testing.T) { t.Setenv("GOOS", "windows") },
 		"another workspace":                                func(t *testing.T) { t.Setenv("GOWORK", "off") },
 		"the environment of the go command":                func(t *testing.T) { t.Setenv("GOENV", filepath.Join(dir, "env")) },

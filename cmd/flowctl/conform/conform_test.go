@@ -260,7 +260,7 @@ func (c *checker) fault(r *http.Request, err error) {
 	c.faults = append(c.faults, fmt.Sprintf("%s %s: %v", r.Method, r.URL, err))
 }
 
-// stream checks that the data of each event is what the document says: as the only one of a page, which has them, too.
+// stream checks the data of each event as the only one of a page, which the document describes.
 func (c *checker) stream(r *http.Request, body []byte) {
 	path := strings.TrimSuffix(r.URL.EscapedPath(), "/follow")
 	wrap := `{"run":"r","name":"n","first":1,"last":1,"ended":false,"chunks":[%s]}`
