@@ -165,15 +165,27 @@ func actionsFor(i *workflow.RunInfo) []string {
 
 // checkReason refuses a reason that cannot be kept. kept: what is done has a place for it.
 func checkReason(verb, reason string, kept bool) error {
-	limit := workflow.MaxReason
-	if !kept {
-		limit = store.MaxJournalText
+	if kept {
+		return checkText(reason, workflow.MaxReason)
 	}
+	return CheckReason(verb, reason, false)
+}
+
+// CheckReason refuses a reason that only the journal has a place for, by an [*InputError], if it has more than 1,024 bytes, is not UTF-8, or
+// no journal is kept. [Recorded] does so itself: this is for what must be known earlier. The empty reason is always allowed.
+func CheckReason(verb, reason string, journal bool) error {
+	if err := checkText(reason, store.MaxJournalText); err != nil {
+		return err
+	}
+	if reason != "" && !journal {
+		return &InputError{What: verb + " takes no reason here: only a journal has a place for it, and none is kept", Fix: "leave it out"}
+	}
+	return nil
+}
+
+func checkText(reason string, limit int) error {
 	if err := store.CheckText("reason", reason, limit); err != nil {
 		return &InputError{What: err.Error(), Fix: "give a shorter reason, in UTF-8"}
-	}
-	if reason != "" && !kept {
-		return &InputError{What: verb + " takes no reason here: only a journal has a place for it, and none is kept", Fix: "leave it out"}
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type imported struct {
 func (c *command) importRuns() *cobra.Command {
 	var into string
 	var asNew bool
+	var why admin.Because
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Check a file that export has written, and add its runs to a store", Args: cobra.ExactArgs(1),
 		Long: "Import checks a file that export has written, as a whole: a line that was changed, left out or cut off is named. What is in it\n" +
@@ -47,13 +48,20 @@ func (c *command) importRuns() *cobra.Command {
 				if c.url != "" || c.server != "" {
 					return &admin.InputError{What: "--store or --server is given, and nothing is imported without --into", Fix: "give --into URL for the store to add the runs to, and nothing else"}
 				}
+				if why.Reason != "" {
+					return &admin.InputError{What: "a reason for a check, which changes nothing", Fix: "give it with --into"}
+				}
 				return c.checkFile(args[0])
 			}
-			return c.importInto(cmd, args[0], into, asNew)
+			if err := admin.CheckReason("import", why.Reason, true); err != nil { // before the store is made
+				return err
+			}
+			return c.importInto(cmd, args[0], into, asNew, why)
 		},
 	}
 	cmd.Flags().StringVar(&into, "into", "", "URL of the store to add the runs to, which is made if it does not exist")
 	cmd.Flags().BoolVar(&asNew, "as-new", false, "go on, in new runs, with those that were ended by terminate where they come from")
+	c.why(cmd, &why.Reason)
 	return cmd
 }
 
@@ -93,7 +101,7 @@ func badFile(err error) error {
 	return err
 }
 
-func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool) error {
+func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, why admin.Because) error {
 	f, err := openFile(name)
 	if err != nil {
 		return err
@@ -121,9 +129,9 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool) 
 		return fmt.Errorf("read the file again: %w", err)
 	}
 	sum := imported{Counts: n, Refused: []*admin.Problem{}}
-	ended, err := c.importAll(ctx, s, f, &sum)
+	ended, err := c.importAll(ctx, s, f, why, &sum)
 	if err == nil && asNew {
-		err = c.goOn(ctx, s, ended, &sum)
+		err = c.goOn(ctx, s, ended, why, &sum)
 	}
 	if failed := c.printImported(&sum, err == nil); err == nil { // what was done is said, however it has ended
 		err = failed
@@ -139,9 +147,9 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool) 
 
 // importAll adds the runs of a file, and returns those that may go on: they were cancelled, and have no parent, which would go on with
 // them itself.
-func (c *command) importAll(ctx context.Context, s admin.Service, f *os.File, sum *imported) (canceled []string, err error) {
+func (c *command) importAll(ctx context.Context, s admin.Service, f *os.File, why admin.Because, sum *imported) (canceled []string, err error) {
 	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
-	err = admin.Recorded(ctx, s, "import", f.Name(), "", func() error {
+	err = admin.Recorded(ctx, s, "import", f.Name(), why.Reason, func() error {
 		return archive.Import(ctx, f, c.store, by, func(r archive.Imported) {
 			switch {
 			case r.Err != nil:
@@ -169,7 +177,7 @@ func (i *imported) refuse(run string, err error) {
 // goOn goes on, in new runs, with those runs that were terminated. The log that was imported has that end, so that no process
 // goes on with the old run, here or where it comes from; and as a new run is made once however often it is asked for, an import that was
 // interrupted is repeated. A run that its code has ended when it was cancelled has cleaned up, and stays as it is.
-func (c *command) goOn(ctx context.Context, s admin.Service, canceled []string, sum *imported) error {
+func (c *command) goOn(ctx context.Context, s admin.Service, canceled []string, why admin.Because, sum *imported) error {
 	for _, run := range canceled {
 		r, err := s.Run(ctx, run)
 		if err != nil {
@@ -178,7 +186,7 @@ func (c *command) goOn(ctx context.Context, s admin.Service, canceled []string, 
 		if r.Failure == nil || r.Failure.Code != event.CodeTerminated {
 			continue
 		}
-		done, err := s.Act(ctx, run, admin.Action{Verb: "resume-new"})
+		done, err := s.Act(ctx, run, admin.Action{Verb: "resume-new", Reason: why.Reason})
 		switch p := admin.ProblemOf(err); {
 		case err == nil:
 			sum.AsNew = append(sum.AsNew, done)
