@@ -113,7 +113,7 @@ func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, F
 		switch p := ProblemOf(err); {
 		case p == nil:
 		case p.Code == CodeNotFound: // it was deleted meanwhile
-		case p.Code == CodeDamaged: // its page says so: the others must be found all the same
+		case p.Unreadable(): // its page says so: the others must be found all the same
 		default:
 			return page, err
 		}

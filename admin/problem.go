@@ -54,6 +54,7 @@ const (
 	CodeTimeout         = "timeout"         // there was no answer in time
 	CodeInterrupted     = "interrupted"     // the caller has stopped waiting
 	CodeDamaged         = "damaged"         // what is stored cannot be read, now or later
+	CodeNewer           = "newer"           // a newer release has written what is stored: this one cannot read it
 	CodeFailed          = "failed"          // the store, or the way to it, has failed
 )
 
@@ -75,6 +76,7 @@ var kinds = map[string]struct {
 	CodeTimeout:         {"There was no answer in time", http.StatusGatewayTimeout, 124},
 	CodeInterrupted:     {"It was interrupted", http.StatusServiceUnavailable, 130},
 	CodeDamaged:         {"What is stored is damaged", http.StatusInternalServerError, 1},
+	CodeNewer:           {"A newer release has written it", http.StatusNotImplemented, 4},
 	CodeFailed:          {"The store, or the way to it, has failed", http.StatusServiceUnavailable, 1},
 }
 
@@ -86,6 +88,15 @@ func NewProblem(code, detail, fix string) *Problem {
 	k := kinds[code]
 	return &Problem{Type: problemPages + strings.ToLower(code), Title: k.title, Status: k.status, Code: code, Exit: k.exit, Detail: detail, Fix: fix}
 }
+
+// Unreadable reports whether p says that a log cannot be read, because it is damaged or because a newer release has written it: what the
+// store knows beside the log, and the events before that place, can be shown all the same. Of nil it is false.
+func (p *Problem) Unreadable() bool {
+	return p != nil && (p.Code == CodeDamaged || p.Code == CodeNewer)
+}
+
+// newerFix says what to do about what a newer release has written.
+const newerFix = "use the release that wrote it, or a newer one: nothing is damaged"
 
 // damageFix says what to do about a log that cannot be read.
 const damageFix = "flowctl fsck says what is wrong with the log and what a repair can do; what a repair cannot bring back is in a backup. What comes before the damage can be read"
@@ -104,13 +115,7 @@ func ProblemOf(err error) *Problem {
 	if p := problemOfState(err); p != nil {
 		return p
 	}
-	if damage, ok := errors.AsType[*workflow.EventError](err); ok {
-		fix := damageFix
-		if _, newer := errors.AsType[*event.VersionError](err); newer {
-			fix = "use the release that wrote it, or a newer one: nothing is damaged"
-		}
-		p := NewProblem(CodeDamaged, damage.Error(), fix)
-		p.Run = string(damage.Run)
+	if p := problemOfBytes(err); p != nil {
 		return p
 	}
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
@@ -125,6 +130,24 @@ func ProblemOf(err error) *Problem {
 		return is(CodeInterrupted)
 	}
 	return is(CodeFailed)
+}
+
+// problemOfBytes returns the problem of an error that says why what is stored cannot be read; nil: none.
+func problemOfBytes(err error) *Problem {
+	damage, isDamage := errors.AsType[*workflow.EventError](err)
+	var p *Problem
+	switch {
+	case errors.As(err, new(*event.VersionError)), errors.As(err, new(*store.VersionError)):
+		p = NewProblem(CodeNewer, err.Error(), newerFix)
+	case isDamage:
+		p = NewProblem(CodeDamaged, damage.Error(), damageFix)
+	default:
+		return nil
+	}
+	if isDamage {
+		p.Detail, p.Run = damage.Error(), string(damage.Run)
+	}
+	return p
 }
 
 // problemOfRequest returns the problem of an error that says what is wrong with a request, or with whoever has made it; nil: none.
@@ -200,7 +223,7 @@ func problemOfState(err error) *Problem {
 	case errors.Is(err, workflow.ErrHookDisposed), errors.Is(err, workflow.ErrHookAnswered),
 		errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),
 		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)), errors.As(err, new(*workflow.KeyConflictError)),
-		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign), errors.As(err, new(*store.VersionError)):
+		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign):
 		return is(CodeRefused)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -39,6 +40,10 @@ func TestOPS1_AnErrorIsOneProblemEverywhere(t *testing.T) {
 		{&admin.NotAllowedError{What: "no", Fix: "yes"}, 403, 6, admin.CodeForbidden},
 		{&store.MissingError{}, 404, 3, admin.CodeNotFound},
 		{&store.OldFormatError{Migrates: true}, 409, 4, admin.CodeRefused},
+		{&workflow.EventError{Err: event.ErrCorrupt}, 500, 1, admin.CodeDamaged},
+		{&workflow.EventError{Err: &event.VersionError{Got: 2, Known: 1}}, 501, 4, admin.CodeNewer},
+		{&event.VersionError{Got: 2, Known: 1}, 501, 4, admin.CodeNewer},
+		{&store.VersionError{Got: 9, Known: 6}, 501, 4, admin.CodeNewer},
 		{workflow.ErrNotSupported, 501, 1, admin.CodeUnsupported},
 		{context.DeadlineExceeded, 504, 124, admin.CodeTimeout},
 		{context.Canceled, 503, 130, admin.CodeInterrupted},

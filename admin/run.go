@@ -36,7 +36,9 @@ type Run struct {
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
 	// Damaged says why the beginning or the end of its log cannot be read, and what to do. What stands there is left out then: the input,
 	// or how the run has ended. Left out: both could be read.
-	Damaged  string   `json:"damaged,omitempty"`
+	Damaged string `json:"damaged,omitempty"`
+	// Newer is the same of a log that a newer release has written: nothing of it is damaged.
+	Newer    string   `json:"newer,omitempty"`
 	Unserved bool     `json:"unserved,omitempty"` // no worker that lives serves it
 	Retries  []Retry  `json:"retries,omitempty"`
 	Input    Payload  `json:"input,omitempty"`

@@ -193,7 +193,7 @@ func (d *Direct) Count(ctx context.Context, f Filter) (Counts, error) {
 func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 	h, info, err := d.find(ctx, ref)
 	r := runOf(&info)
-	if r.damaged(err) { // the record says the rest
+	if r.unreadable(err) { // the record says the rest
 		r.Actions = actionsFor(&info)
 		return r, nil
 	}
@@ -201,7 +201,7 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 		return Run{}, err
 	}
 	first, err := d.read(ctx, h, info, 1, 1)
-	if err != nil && !r.damaged(err) {
+	if err != nil && !r.unreadable(err) {
 		return Run{}, err
 	}
 	for i := range first {
@@ -212,7 +212,7 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 		return r, nil
 	}
 	last, err := d.read(ctx, h, info, info.Events, 1)
-	if err != nil && !r.damaged(err) {
+	if err != nil && !r.unreadable(err) {
 		return Run{}, err
 	}
 	for i := range last {
@@ -221,13 +221,17 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 	return r, nil
 }
 
-// damaged reports whether an error says that the log is damaged, and takes it in: an operator must see the run all the same.
-func (r *Run) damaged(err error) bool {
+// unreadable reports whether an error says that the log cannot be read, and takes it in: an operator must see the run all the same.
+func (r *Run) unreadable(err error) bool {
 	p := ProblemOf(err)
-	if p == nil || p.Code != CodeDamaged {
+	if !p.Unreadable() {
 		return false
 	}
-	r.Damaged = cmp.Or(r.Damaged, p.Detail+"; "+p.Fix)
+	why := &r.Damaged
+	if p.Code == CodeNewer {
+		why = &r.Newer
+	}
+	*why = cmp.Or(*why, p.Detail+"; "+p.Fix)
 	return true
 }
 

@@ -12,7 +12,12 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/internal/testutil/newertest"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
@@ -77,6 +82,26 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 				t.Error("the list does not have it")
 			}
 		})
+	}
+}
+
+// A run that a newer release has ended is shown as far as it is known, and nobody is sent to repair it.
+func TestOPS2_ARunOfANewerReleaseIsNotShownAsDamaged(t *testing.T) {
+	st := memstore.New()
+	s := newSiteOn(t, newertest.New(st, event.RunCompleted), console.Config{})
+	run := s.Ended("good", "order-1")
+	c := workflow.NewClient(st, workflow.ClientConfig{})
+	t.Cleanup(func() { _ = c.Close() })
+	server := httptest.NewServer(console.New(admin.New(c), console.Config{Prefix: "/flows"}))
+	t.Cleanup(server.Close)
+	s.url = server.URL + "/flows/"
+	for _, tab := range []string{"", "/events", "/data", "/talk", "/tree", "/audit"} {
+		page := s.get("runs/"+run+tab, 200)
+		has(t, page, run, "order-1", "completed", "A newer release has written its log", "nothing is damaged")
+		hasNot(t, page, "log is damaged", "stored is damaged", "flowctl fsck says", `class="button" href="/flows/checks"`)
+		if tab == "" || tab == "/events" || tab == "/talk" {
+			has(t, page, "A newer release has written it.<")
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type runView struct {
 	Did     *did
 	Command string
 	Body    any            // of the tab
-	Err     *admin.Problem // why there is none: the log is damaged
+	Err     *admin.Problem // why there is none: the log cannot be read
 }
 
 type tab struct {
@@ -87,7 +87,7 @@ func runPage(name string, body runTab) page {
 			v.Did = &did{Verb: verb, From: q.query.Get("of")}
 		}
 		shown, err := body(q, v)
-		if p := admin.ProblemOf(err); p != nil && p.Code == admin.CodeDamaged {
+		if p := admin.ProblemOf(err); p.Unreadable() {
 			v.Err = p
 		} else if err != nil {
 			return nil, err
@@ -115,10 +115,12 @@ func contains(all []string, one string) bool {
 func whyOf(r *admin.Run) *why {
 	w := &why{Kind: r.Status, Group: r.Group, Failure: r.Failure, Retries: r.Retries}
 	switch {
-	case r.Damaged != "":
+	case r.Damaged != "", r.Newer != "":
 		w.Kind = "blocked"
-		w.Title = "Its log is damaged"
-		w.Text = r.Damaged
+		w.Title, w.Text = "Its log is damaged", r.Damaged
+		if r.Damaged == "" {
+			w.Title, w.Text = "A newer release has written its log", r.Newer
+		}
 		w.Frees = "Shown is what the store knows beside the log, and what of the log can be read."
 	case r.Status == "blocked":
 		w.Title = "Blocked: the code of the workers does not fit what this run has done"
@@ -166,7 +168,7 @@ func (q *request) why(r *admin.Run) *why {
 	if w != nil {
 		w.now = q.now
 	}
-	if r.Damaged == "" && r.Status == "paused" {
+	if r.Damaged == "" && r.Newer == "" && r.Status == "paused" {
 		q.paused(r, w)
 	}
 	if r.Damaged != "" {

@@ -5,6 +5,8 @@ export type ProblemCode =
   | "input"
   | "notFound"
   | "refused"
+  | "precondition"
+  | "lag"
   | "rejected"
   | "unauthenticated"
   | "forbidden"
@@ -13,6 +15,7 @@ export type ProblemCode =
   | "timeout"
   | "interrupted"
   | "damaged"
+  | "newer"
   | "failed";
 
 /** The server has refused a request, or could not do what it asked for. */

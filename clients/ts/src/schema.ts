@@ -48,6 +48,7 @@ export interface Branch {
   /** Any JSON, as it is stored. */
   input?: unknown;
   mismatch?: Mismatch;
+  newer?: string;
   next?: string;
   parent?: string;
   queue: string;
@@ -556,6 +557,7 @@ export interface Run {
   /** Any JSON, as it is stored. */
   input?: unknown;
   mismatch?: Mismatch;
+  newer?: string;
   next?: string;
   parent?: string;
   queue: string;

@@ -73,10 +73,10 @@ func TestOPS1_FlowctlSaysThatANewerReleaseHasWrittenALog(t *testing.T) {
 		staff(t, newertest.New(st, event.ValueRecorded), started.ID(), workflow.StatusWaiting)
 		newer := []string{"it has type 250", "use the release that wrote it, or a newer one: nothing is damaged"}
 		for _, args := range [][]string{{"show", run}, {"show", run, "--events"}, {"show", run, "--json"}} {
-			s.wants(1, []string{run, "shop.noting", "waiting"}, newer, args...)
+			s.wants(4, []string{run, "shop.noting", "waiting"}, newer, args...)
 		}
-		s.wants(1, []string{"run_created"}, newer, "show", run, "--events")
-		s.wants(1, []string{"run_created"}, newer, "follow", run)
+		s.wants(4, []string{"run_created"}, newer, "show", run, "--events")
+		s.wants(4, []string{"run_created"}, newer, "follow", run)
 		s.wants(0, []string{"waiting"}, nil, "runs")
 		for range 2 {
 			g := s.flowctl("fsck", "--repair", "-y", "--json")
@@ -91,7 +91,7 @@ func TestOPS1_FlowctlSaysThatANewerReleaseHasWrittenALog(t *testing.T) {
 		s.wants(7, []string{"1 ", run, "remains", "its log is not damaged: a newer release wrote it; repair with that one"}, nil, "fsck")
 		s.wants(0, nil, nil, "send", run, "verdict", "true")
 		staff(t, st, started.ID(), workflow.StatusBlocked)
-		s.wants(1, []string{"blocked", "use a newer release of flowgen"}, newer, "show", run)
+		s.wants(4, []string{"blocked", "use a newer release of flowgen"}, newer, "show", run)
 		staff(t, newertest.New(st, event.ValueRecorded), started.ID(), workflow.StatusCompleted)
 	})
 }

@@ -45,7 +45,7 @@ func (c *command) show() *cobra.Command {
 				return c.tree(ctx, s, r.ID)
 			}
 			page, damage := s.Events(ctx, r.ID, from, 0)
-			if p := admin.ProblemOf(damage); p != nil && p.Code != admin.CodeDamaged {
+			if damage != nil && !admin.ProblemOf(damage).Unreadable() {
 				return damage
 			}
 			if damage != nil {
@@ -86,7 +86,7 @@ func (c *command) show() *cobra.Command {
 	return cmd
 }
 
-// readable returns the events of a damaged log that come before the damage, of which a page has 1,000.
+// readable returns the events of a log that come before what cannot be read, of which a page has 1,000.
 func readable(ctx context.Context, s admin.Service, run string, from uint64) []admin.Event {
 	all := []admin.Event{}
 	for e, err := range s.Follow(ctx, run, admin.EventFilter{From: from}) {
@@ -146,6 +146,7 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	}
 	line("blocked", r.Blocked)
 	line("damaged", r.Damaged)
+	line("newer", r.Newer)
 	for _, s := range r.Retries {
 		next := "attempt " + fmt.Sprint(s.Attempt) + " is under way"
 		if !s.Next.IsZero() {
