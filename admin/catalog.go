@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -103,11 +104,19 @@ func (d *Direct) described(ctx context.Context, q workflow.CatalogQuery) iter.Se
 	}
 }
 
-// usedLimits has the limits that the runs of each workflow use.
+// usedLimits has the limits that the runs of each workflow use. Many requests ask for it at once: one of them reads for all that wait,
+// and those that know enough wait for nobody.
 type usedLimits struct {
-	mu   sync.Mutex
-	read time.Time
-	by   map[string][]string
+	mu      sync.Mutex // never held while the store is asked
+	read    time.Time
+	by      map[string][]string // replaced, never changed
+	reading *usedReading        // nil: nobody reads
+}
+
+// usedReading is what one request reads for all.
+type usedReading struct {
+	over chan struct{} // closed at its end
+	err  error         // with which it has failed for all; set before over is closed
 }
 
 // How old what is known of limits may be: a catalogue has the schemas of all workflows, changes when a worker of another build
@@ -117,29 +126,76 @@ const (
 	usedAtMost = time.Second // for a workflow of which nothing is known
 )
 
-// limitsOf returns the limits that the runs of workflows use.
+// limitsOf returns the limits that the runs of workflows use. A request reads in its own time: if that ends, one that waits reads instead.
 func (d *Direct) limitsOf(ctx context.Context, queues []Queue) (map[string][]string, error) {
 	u := &d.used
+	for {
+		by, r, mine := u.known(queues)
+		switch {
+		case r == nil:
+			return by, nil
+		case mine:
+			return u.fill(ctx, r, d.readLimits)
+		}
+		select {
+		case <-r.over:
+			if r.err != nil {
+				return nil, r.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// known returns what is known if that is new enough, or who reads it: mine says that the caller must.
+func (u *usedLimits) known(queues []Queue) (by map[string][]string, r *usedReading, mine bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for i := range queues {
-		_, known := u.by[queues[i].Workflow]
-		if age := time.Since(u.read); age < usedAtMost || known && age < usedFor {
-			continue
-		}
-		by := map[string][]string{}
-		for e, err := range d.described(ctx, workflow.CatalogQuery{Limit: maxLimit}) {
-			if errors.Is(err, workflow.ErrNotSupported) {
-				break
-			}
-			if err != nil {
-				return nil, err
-			}
-			by[e.Workflow] = e.Versions[0].Limits
-		}
-		u.by, u.read = by, time.Now()
+	age := time.Since(u.read)
+	old := func(q Queue) bool {
+		_, known := u.by[q.Workflow]
+		return age >= usedAtMost && (!known || age >= usedFor)
 	}
-	return u.by, nil
+	if !slices.ContainsFunc(queues, old) {
+		return u.by, nil, false
+	}
+	if u.reading != nil {
+		return nil, u.reading, false
+	}
+	u.reading = &usedReading{over: make(chan struct{})}
+	return nil, u.reading, true
+}
+
+// fill reads what the limits are, and tells all who wait.
+func (u *usedLimits) fill(ctx context.Context, r *usedReading, read func(context.Context) (map[string][]string, error)) (by map[string][]string, err error) {
+	defer func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if by != nil {
+			u.by, u.read = by, time.Now()
+		} else if ctx.Err() == nil {
+			r.err = err
+		}
+		u.reading = nil
+		close(r.over)
+	}()
+	return read(ctx)
+}
+
+// readLimits reads from the catalogue which limits the runs of each workflow use; none if the store keeps no catalogue.
+func (d *Direct) readLimits(ctx context.Context) (map[string][]string, error) {
+	by := map[string][]string{}
+	for e, err := range d.described(ctx, workflow.CatalogQuery{Limit: maxLimit}) {
+		if errors.Is(err, workflow.ErrNotSupported) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		by[e.Workflow] = e.Versions[0].Limits
+	}
+	return by, nil
 }
 
 // Fault is a place in an input that does not fit.
