@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,17 +86,47 @@ func (s *Store) checkFormat(ctx context.Context) (string, error) {
 // copyMark puts copies of the mark beside the one in partition 0, one for each partition
 // of a cluster, so that its other servers can be worked with while that of partition 0 is
 // lost. Only once it is known that the mark is right: the number of partitions is decided
-// in one place. Copies that cannot be written are written by whoever comes next.
+// in one place. Copies that cannot be written are written by whoever comes next, as are those that have stayed at an older
+// format: a failover may have lost what Migrate has written. A newer copy stays, for Migrate may have come to it since the mark was read.
 func (s *Store) copyMark(ctx context.Context, mark string) {
-	if _, cluster := s.client.(*redis.ClusterClient); !cluster {
+	if !s.keepsCopies() {
 		return
 	}
+	copies := make([]*redis.StringCmd, len(s.parts))
 	_, _ = s.client.Pipelined(ctx, func(tx redis.Pipeliner) error {
-		for _, p := range s.parts[1:] {
+		for n, p := range s.parts[1:] {
 			tx.SetNX(ctx, p.format(), mark, 0)
+			copies[n+1] = tx.Get(ctx, p.format())
 		}
 		return nil
 	})
+	var calls []*call
+	for n, p := range s.parts[1:] {
+		if old := copies[n+1].Val(); s.older(old, mark) {
+			calls = append(calls, s.replaceMark(p, old, mark))
+		}
+	}
+	if len(calls) > 0 {
+		insist(ctx, calls, s.send)
+	}
+}
+
+// keepsCopies reports whether partitions have copies of the mark.
+func (s *Store) keepsCopies() bool {
+	_, cluster := s.client.(*redis.ClusterClient)
+	return cluster && len(s.parts) > 1
+}
+
+// older reports whether a mark is one of this prefix that Migrate replaces on its way to another one.
+func (s *Store) older(mark, than string) bool {
+	way := []string{s.markOf(migratable), s.markMeanwhile(), s.markOf(unlabelled), s.mark()}
+	n := slices.Index(way, mark)
+	return n >= 0 && n < slices.Index(way, than)
+}
+
+// replaceMark returns the script that replaces the mark of a partition, if it is as it was seen.
+func (s *Store) replaceMark(p *partition, seen, mark string) *call {
+	return &call{script: scriptReplace, p: p, keys: []string{p.format()}, args: []any{"string", "", seen, mark}}
 }
 
 // copied reports whether a partition has a copy of the mark that this store goes by.
