@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -99,6 +100,8 @@ var outboxFaults = map[string]fault{
 				(*got)[i].Deadline = time.Time{}
 			}
 		})},
+	"a record sent twice in one commit has two places":                        {"ARecordThatComesTwiceInOneCommitIsOne", twoPlaces},
+	"the model notices that a record sent twice in one commit has two places": {"RandomHistoriesMatchTheModel", twoPlaces},
 	"the outbox settles before its time": {"O2_ARecordPassesThroughItsPhases",
 		reading(func(ctx context.Context, w wrapper, got *[]store.Outgoing, _ *time.Time) {
 			*got = w.snapshot(ctx).Outbox
@@ -130,6 +133,36 @@ var outboxFaults = map[string]fault{
 			}
 		}}
 	}},
+}
+
+// twoPlaces is a store that looks only for what earlier commits have sent: a record that comes twice in one gets a place for each, under
+// the same id.
+func twoPlaces(w wrapper) store.Store {
+	const second = " in its second place"
+	return edit{
+		wrapper: w,
+		commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			known := map[event.ItemID]bool{}
+			for _, o := range w.snapshot(ctx).Outbox {
+				known[o.ID] = known[o.ID] || o.From == c.Run
+			}
+			c.Send = slices.Clone(c.Send)
+			for i, s := range c.Send {
+				if !known[s.ID] && slices.ContainsFunc(c.Send[:i], func(o store.Send) bool { return o.ID == s.ID }) {
+					c.Send[i].ID += second
+				}
+			}
+			return nil
+		},
+		outbox: func(_ context.Context, _ *int, got *[]store.Outgoing, _ *time.Time) {
+			if got == nil {
+				return
+			}
+			for i, o := range *got {
+				(*got)[i].ID = event.ItemID(strings.TrimSuffix(string(o.ID), second))
+			}
+		},
+	}
 }
 
 // dueByThemselves returns the due records of an outbox that ignores the order of pairs.
