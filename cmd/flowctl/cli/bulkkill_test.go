@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/cmd/flowctl/cli"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -81,10 +82,10 @@ func haltingMain(after string) int {
 // manyRuns is more than two parts of a bulk action.
 const manyRuns = 240
 
-// many is a file with runs that wait for somebody to let them begin, in the order of their creation.
-func many(t *testing.T) *shop {
+// many is a store with runs that wait for somebody to let them begin, in the order of their creation.
+func many(t *testing.T, url string) *shop {
 	t.Helper()
-	s := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "shop.db"), runs: map[string]string{}}
+	s := &shop{t: t, url: url, runs: map[string]string{}}
 	s.look(func(ctx context.Context, c *workflow.Client) {
 		for n := range manyRuns {
 			run, err := orders.Start(ctx, c, "good", workflow.WithID(fmt.Sprint("order-", n)), workflow.WithHold())
@@ -131,57 +132,74 @@ func (s *shop) bulks() (page admin.BulkPage) {
 	return page
 }
 
+// killed says how the flowctl that works on a bulk action is killed amid a part.
+type killed struct {
+	after  string
+	args   []string
+	served bool // it goes on with flowctl serve; otherwise with the next flowctl that waits for it
+	once   func(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) int
+}
+
+var kills = map[string]killed{
+	"cancel, as runs are asked":  {"deliver:150", []string{"cancel"}, false, canceled},
+	"cancel, as runs have ended": {"commit:150", []string{"cancel"}, true, canceled},
+	"restart":                    {"create:150", []string{"restart", "--status", "cancelled"}, true, nil},
+}
+
 // The process that has asked for a bulk action works on it itself. It is killed amid a part, and the action goes on: with the next flowctl that
 // waits for it, and with flowctl serve. Each run has taken it once: also those that have it, although nobody had noted it yet.
 func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnIt(t *testing.T) {
-	for name, tt := range map[string]struct {
-		after  string
-		args   []string
-		served bool
-		once   func(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) int
-	}{
-		"cancel, as runs are asked":  {"deliver:150", []string{"cancel"}, false, canceled},
-		"cancel, as runs have ended": {"commit:150", []string{"cancel"}, true, canceled},
-		"restart":                    {"create:150", []string{"restart", "--status", "cancelled"}, true, nil},
-	} {
+	for name, tt := range kills {
+		t.Run(name, func(t *testing.T) { tt.outlived(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db")) })
+	}
+}
+
+// On Redis nobody sees that the process is gone: the action goes on when its lease is over, after half a minute. The cases wait for that together.
+func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnItOnRedis(t *testing.T) {
+	for name, tt := range kills {
 		t.Run(name, func(t *testing.T) {
-			s := many(t)
-			if tt.once == nil {
-				s.look(func(ctx context.Context, c *workflow.Client) {
-					for _, err := range c.CancelMany(ctx, "", s.all()...) {
-						if err != nil {
-							t.Fatal(err)
-						}
-					}
-				})
-			}
-			id := s.killAmid(tt.after, append(tt.args, "--workflow", "shop.order", "-y", "--expect", fmt.Sprint(manyRuns), "--rate", "100")...)
-			var g got
-			if tt.served {
-				g = flowctl(t, "--server", s.serve("127.0.0.1:0").url, "bulk", "show", id, "--wait")
-			} else {
-				g = s.flowctl("bulk", "show", id, "--wait")
-			}
-			if g.code != 0 || !strings.Contains(g.stdout, "completed") {
-				t.Errorf("bulk show --wait: %+v", g)
-			}
-			if b := s.bulks().Bulks[0]; b.Status != admin.BulkCompleted || b.Total != manyRuns || b.Done != manyRuns || b.Failed+b.Refused+b.Skipped+b.Left > 0 {
-				t.Errorf("got %+v, want completed, and all done", b)
-			}
-			s.look(func(ctx context.Context, c *workflow.Client) {
-				made := again(ctx, t, c)
-				for what, id := range s.runs {
-					n := made[workflow.RunID(id)]
-					if tt.once != nil {
-						n = tt.once(ctx, t, c, workflow.RunID(id))
-					}
-					if n != 1 {
-						t.Errorf("run %s has taken it %d times, want once", what, n)
-					}
-				}
-			})
+			t.Parallel()
+			tt.outlived(t, redistest.Start(t).URL())
 		})
 	}
+}
+
+func (tt killed) outlived(t *testing.T, url string) {
+	s := many(t, url)
+	if tt.once == nil {
+		s.look(func(ctx context.Context, c *workflow.Client) {
+			for _, err := range c.CancelMany(ctx, "", s.all()...) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	id := s.killAmid(tt.after, append(tt.args, "--workflow", "shop.order", "-y", "--expect", fmt.Sprint(manyRuns), "--rate", "100")...)
+	var g got
+	if tt.served {
+		g = flowctl(t, "--server", s.serve("127.0.0.1:0").url, "bulk", "show", id, "--wait")
+	} else {
+		g = s.flowctl("bulk", "show", id, "--wait")
+	}
+	if g.code != 0 || !strings.Contains(g.stdout, "completed") {
+		t.Errorf("bulk show --wait: %+v", g)
+	}
+	if b := s.bulks().Bulks[0]; b.Status != admin.BulkCompleted || b.Total != manyRuns || b.Done != manyRuns || b.Failed+b.Refused+b.Skipped+b.Left > 0 {
+		t.Errorf("got %+v, want completed, and all done", b)
+	}
+	s.look(func(ctx context.Context, c *workflow.Client) {
+		made := again(ctx, t, c)
+		for what, id := range s.runs {
+			n := made[workflow.RunID(id)]
+			if tt.once != nil {
+				n = tt.once(ctx, t, c, workflow.RunID(id))
+			}
+			if n != 1 {
+				t.Errorf("run %s has taken it %d times, want once", what, n)
+			}
+		}
+	})
 }
 
 // all returns the ids of the runs.
