@@ -15,6 +15,7 @@ type Store struct {
 	parts   []*partition
 	journal journal
 	catalog catalog
+	views   views
 	done    chan struct{} // closed by Close
 	close   sync.Once
 }

@@ -47,6 +47,7 @@ func (e *partitionScan) look() {
 	e.lookAtTroubles()
 	e.lookAtJournal()
 	e.lookAtCatalog()
+	e.lookAtViews()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}

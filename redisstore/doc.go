@@ -92,6 +92,7 @@
 //	{p}c    string counter of runs that were made ready, and of records
 //	{p}y           the copy of a log, within a script
 //	{p}-           a key that never exists: see keys.go
+//	{flowgen:0}:views hash the views that operators share, by name, each as JSON: see keys.go
 //	{flowgen:7}:format in partition 0, in a cluster with copies in the others: format version and number of partitions
 //
 // Metadata is a hash of short values, which Redis keeps in one piece of memory and
@@ -177,7 +178,7 @@
 // pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
+// await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, view.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
 // repair.go serve package fsck, import.go takes in runs of other stores, and the files with stream in their names do the same
 // for streams; migrate.go and migrate_label.go bring an older format up to date; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by

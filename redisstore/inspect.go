@@ -111,7 +111,8 @@ type view struct {
 	limits, configs, waitLines    *redis.MapStringStringCmd
 	gathering                     *redis.MapStringStringCmd
 	waiting, kept, passes         map[string]*redis.ZSliceCmd
-	flows, troubles, catalog      *redis.MapStringStringCmd
+	flows, troubles               *redis.MapStringStringCmd
+	catalog, views                *redis.MapStringStringCmd
 	recent, idle, troubled        *redis.ZSliceCmd
 	journal                       *redis.ZSliceCmd
 	grouped                       map[string]*redis.ZSliceCmd // by group of trouble
@@ -146,7 +147,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	}
 	v.readTroubles(ctx, tx)
 	v.readLabels(ctx, tx)
-	v.catalog = tx.HGetAll(ctx, p.catalog())
+	v.catalog, v.views = tx.HGetAll(ctx, p.catalog()), tx.HGetAll(ctx, p.views())
 	v.journal = tx.ZRangeWithScores(ctx, p.journal(), 0, -1)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
 	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}

@@ -148,6 +148,10 @@ func (p *partition) catalog() string        { return p.whole['V'] }
 // cluster the others have copies.
 func (p *partition) format() string { return p.hash + ":format" }
 
+// views are those that operators share, in partition 0. They stand beside the format and not among the other keys, where the fsck of a release that
+// knows of no views would find a key that it does not know.
+func (p *partition) views() string { return p.hash + ":views" }
+
 // never is a key that never exists. Every script is given it behind the keys that
 // its header names, and every transaction asks for it. While a cluster moves a
 // slot from node to node, key by key, a node refuses what touches several keys of

@@ -62,6 +62,7 @@ var (
 	scriptLabel        = load("label")
 	scriptJournal      = load("journal")
 	scriptImport       = load("import")
+	scriptView         = load("view")
 )
 
 // load puts a script together from its own text and the parts that it names. Comments

@@ -18,7 +18,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		snap = newSnapshot(s.clock.Now())
 		for _, part := range []func(*store.Snapshot) error{
 			c.inspectRuns, c.inspectWorkflowIDs, c.inspectGathering, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectStreams, c.inspectOutbox,
-			c.inspectSessions, c.inspectWakes, c.countRoutes, c.inspectLimits, c.inspectTroubles, c.inspectJournal, c.inspectCatalog,
+			c.inspectSessions, c.inspectWakes, c.countRoutes, c.inspectLimits, c.inspectTroubles, c.inspectJournal, c.inspectCatalog, c.inspectViews,
 		} {
 			if err := part(snap); err != nil {
 				return err

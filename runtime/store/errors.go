@@ -38,6 +38,10 @@ var (
 	ErrRefused = errors.New("the store refuses the user")
 	// ErrNoLimits: the store keeps no limits, and creates no run that uses one, or has a fair key.
 	ErrNoLimits = errors.New("the store keeps no limits")
+	// ErrViewNotFound: the store keeps no view of that name.
+	ErrViewNotFound = errors.New("there is no view of that name")
+	// ErrViewsFull: the store keeps as many views as it may: see [MaxViews].
+	ErrViewsFull = fmt.Errorf("there are %d views: that is the limit", MaxViews)
 	// ErrForeign: what was opened is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")
 )
@@ -58,7 +62,7 @@ func Unknown(err error) bool {
 		return false
 	}
 	for _, answer := range []error{
-		ErrClosed, ErrRunNotFound, ErrFenced, ErrUnread, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign, ErrNoLimits,
+		ErrClosed, ErrRunNotFound, ErrFenced, ErrUnread, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign, ErrNoLimits, ErrViewNotFound, ErrViewsFull,
 	} {
 		if errors.Is(err, answer) {
 			return false

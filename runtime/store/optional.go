@@ -199,6 +199,8 @@ type Snapshot struct {
 	Journal []JournalLine
 	// Catalog has the entry of each workflow in the catalogue, as CatalogEntry.Pack has written it.
 	Catalog map[string][]byte
+	// Views has each view by its name, as View.Pack has written it.
+	Views map[string][]byte
 }
 
 // WaitingLine is the runs of one route that wait for the same permits.

@@ -81,4 +81,5 @@
 //	25  what the catalogue has of workflows can be read
 //	26  a run is found by its workflow id and its tags, and by no others; one that was deleted
 //	    by none
+//	27  the views that operators share can be read
 package fsck

@@ -92,6 +92,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkLabels()
 	c.checkJournal()
 	c.checkCatalog()
+	c.checkViews()
 	sortFindings(c.findings)
 	return c
 }

@@ -49,6 +49,7 @@ func groups(cfg Config) []group {
 		{troubleBehaviors, canTellTroubles}, {listTroubleBehaviors, func(s store.Store) bool { return canTellTroubles(s) && canList(s) }},
 		{catalogBehaviors, canKeepCatalog}, {reopenCatalogBehaviors, func(s store.Store) bool { return canKeepCatalog(s) && cfg.Reopen != nil }},
 		{journalBehaviors, canKeepJournal}, {reopenJournalBehaviors, func(s store.Store) bool { return canKeepJournal(s) && cfg.Reopen != nil }},
+		{viewBehaviors, canKeepViews}, {reopenViewBehaviors, func(s store.Store) bool { return canKeepViews(s) && cfg.Reopen != nil }},
 		{importBehaviors, canImport}, {importTroubleBehaviors, func(s store.Store) bool { return canImport(s) && canTellTroubles(s) && canList(s) }},
 		{labelImportBehaviors, func(s store.Store) bool { return canImport(s) && canList(s) }},
 		{reopenImportBehaviors, func(s store.Store) bool { return canImport(s) && cfg.Reopen != nil }},

@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+func canKeepViews(s store.Store) bool {
+	_, ok := store.As[store.ViewKeeper](s)
+	return ok
+}
+
+// viewKeeper returns the store as one that keeps views.
+func (h *harness) viewKeeper() store.ViewKeeper {
+	k, _ := store.As[store.ViewKeeper](h.store)
+	return k
+}
+
+// save saves a view, and returns it as it is kept.
+func (h *harness) save(name, filter string) store.View {
+	h.Helper()
+	v := store.View{Name: name, Filter: filter, By: "ada"}
+	h.check("save view", h.viewKeeper().SaveView(h.ctx, v))
+	v.At = time.UnixMilli(h.clock.Now().UnixMilli()).UTC()
+	return v
+}
+
+// views returns all views.
+func (h *harness) views() []store.View {
+	h.Helper()
+	all, err := h.viewKeeper().Views(h.ctx)
+	h.check("read views", err)
+	return all
+}
+
+var viewBehaviors = []behavior{
+	{"V1_AViewIsKeptAsItWasSaved", func(h *harness) {
+		h.equal("views", h.views(), []store.View{})
+		v := h.save("Night \"<b>\" 'shift' é\u202e", `status:failed tag:"team=blue & é" since:24h`)
+		h.equal("views", h.views(), []store.View{v})
+	}},
+	{"V1_AViewThatIsSavedAgainReplacesTheFirst", func(h *harness) {
+		h.save("a", "status:failed")
+		h.clock.Advance(time.Hour)
+		v := h.save("a", "status:running")
+		h.equal("views", h.views(), []store.View{v})
+	}},
+	{"V1_ViewsComeByTheirNames", func(h *harness) {
+		for _, name := range []string{"b", "B", "é", "10", "a b", "a"} {
+			h.save(name, "x")
+		}
+		var got []string
+		for _, v := range h.views() {
+			got = append(got, v.Name)
+		}
+		h.equal("names", got, []string{"10", "B", "a", "a b", "b", "é"})
+	}},
+	{"V1_AViewThatIsDeletedIsGone", func(h *harness) {
+		h.save("a", "x")
+		b := h.save("b", "y")
+		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "a"))
+		h.equal("views", h.views(), []store.View{b})
+		h.is("delete it again", h.viewKeeper().DeleteView(h.ctx, "a"), store.ErrViewNotFound)
+		h.is("delete one that never was", h.viewKeeper().DeleteView(h.ctx, ""), store.ErrViewNotFound)
+		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "b"))
+		h.equal("views", h.views(), []store.View{})
+		c := h.save("a", "z")
+		h.equal("views", h.views(), []store.View{c})
+	}},
+	{"V1_WhatIsNoViewIsRefused", func(h *harness) {
+		long := strings.Repeat("é", store.MaxViewName)
+		v := h.save(long, strings.Repeat("x", store.MaxViewFilter))
+		for what, bad := range map[string]store.View{
+			"no name":                {Filter: "x"},
+			"no filter":              {Name: "a"},
+			"a long name":            {Name: long + "x", Filter: "x"},
+			"a very long name":       {Name: strings.Repeat("x", 1<<20), Filter: "x"},
+			"a long filter":          {Name: "a", Filter: strings.Repeat("x", store.MaxViewFilter+1)},
+			"a name of a space":      {Name: " ", Filter: "x"},
+			"a space at the end":     {Name: "a ", Filter: "x"},
+			"a filter with a space":  {Name: "a", Filter: " x"},
+			"a name that is no text": {Name: "\xff", Filter: "x"},
+			"a filter that is none":  {Name: "a", Filter: "\xff"},
+			"two lines":              {Name: "a\nb", Filter: "x"},
+			"a filter of two lines":  {Name: "a", Filter: "x\ny"},
+			"an escape":              {Name: "\x1b[31m", Filter: "x"},
+			"a zero":                 {Name: "a\x00", Filter: "x"},
+		} {
+			if err := h.viewKeeper().SaveView(h.ctx, bad); !errors.As(err, new(*store.InvalidError)) {
+				h.Errorf("%s: got %v", what, err)
+			}
+		}
+		h.equal("views", h.views(), []store.View{v})
+	}},
+	{"V1_WhoHasSavedAViewIsKeptAsFarAsItIsText", func(h *harness) {
+		h.check("save view", h.viewKeeper().SaveView(h.ctx, store.View{Name: "a", Filter: "x", By: "\xff\x00" + strings.Repeat("x", store.MaxJournalText)}))
+		by := h.views()[0].By
+		h.equal("by", by, store.KeptText(by, store.MaxJournalText))
+		h.equal("its length", len(by) > store.MaxJournalText-8, true)
+	}},
+	{"V1_ThereAreNoMoreViewsThanMayBe", func(h *harness) {
+		for i := range store.MaxViews {
+			h.save(fmt.Sprintf("view %02d", i), "x")
+		}
+		h.is("one more", h.viewKeeper().SaveView(h.ctx, store.View{Name: "one more", Filter: "x"}), store.ErrViewsFull)
+		h.equal("views", len(h.views()), store.MaxViews)
+		v := h.save("view 07", "y") // which is there
+		h.equal("one that was replaced", h.views()[7], v)
+		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "view 08"))
+		h.save("one more", "x")
+		h.equal("views", len(h.views()), store.MaxViews)
+	}},
+	{"V1_ThoseWhoSaveAtOnceLoseNothing", func(h *harness) {
+		const each = store.MaxViews / 8
+		var all sync.WaitGroup
+		var refused atomic.Int64
+		for i := range 10 { // of which some are too many
+			all.Go(func() {
+				for n := range each {
+					for range 2 {
+						err := h.viewKeeper().SaveView(h.ctx, store.View{Name: fmt.Sprint(i, ".", n), Filter: "x"})
+						if errors.Is(err, store.ErrViewsFull) {
+							refused.Add(1)
+						} else if err != nil {
+							h.Errorf("save view: %v", err)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		h.equal("views", len(h.views()), store.MaxViews)
+		h.equal("those that were refused", refused.Load(), int64(2*(10*each-store.MaxViews)))
+	}},
+	{"V1_OfThoseWhoDeleteAtOnceOneHas", func(h *harness) {
+		h.save("a", "x")
+		h.save("b", "x")
+		var all sync.WaitGroup
+		var deleted atomic.Int64
+		for range 8 {
+			all.Go(func() {
+				switch err := h.viewKeeper().DeleteView(h.ctx, "a"); {
+				case err == nil:
+					deleted.Add(1)
+				case !errors.Is(err, store.ErrViewNotFound):
+					h.Errorf("delete view: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		h.equal("times that it was deleted", deleted.Load(), int64(1))
+		h.equal("views", len(h.views()), 1)
+	}},
+	{"V1_ARunHasNothingToDoWithViews", func(h *harness) {
+		h.start()
+		before := h.inspect()
+		h.save("a", "x")
+		after := h.inspect()
+		h.equal("views", len(after.Views), 1)
+		after.Views = before.Views
+		h.equal("everything else", after, before)
+	}},
+	{"V1_AClosedStoreKeepsNoViews", func(h *harness) {
+		k := h.viewKeeper()
+		h.check("close", h.store.Close())
+		h.is("save view", k.SaveView(h.ctx, store.View{Name: "a", Filter: "x"}), store.ErrClosed)
+		h.is("delete view", k.DeleteView(h.ctx, "a"), store.ErrClosed)
+		_, err := k.Views(h.ctx)
+		h.is("read views", err, store.ErrClosed)
+	}},
+}
+
+var reopenViewBehaviors = []behavior{
+	{"V1_ViewsAreThereAfterTheStoreWasOpenedAgain", func(h *harness) {
+		h.reopen()
+		h.equal("views of a store that was never told of any", h.views(), []store.View{})
+		v := h.save("a", "x")
+		h.save("b", "x")
+		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "b"))
+		h.reopen()
+		h.equal("views", h.views(), []store.View{v})
+	}},
+}
