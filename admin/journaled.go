@@ -119,6 +119,23 @@ func (j *journaled) ActOnPool(ctx context.Context, name string, a PoolAction) (P
 	}, func(PoolActed, *JournalEntry) {})
 }
 
+// SaveView is part of Service.
+func (j *journaled) SaveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
+	e := j.entry(JournalEntry{Action: "save-view", Target: "view:" + name, Detail: v.Filter, Reason: v.Reason})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (ViewActed, error) {
+		v.Reason = left(&e, v.Reason, false)
+		return j.Service.SaveView(ctx, name, v)
+	}, func(ViewActed, *JournalEntry) {})
+}
+
+// DeleteView is part of Service.
+func (j *journaled) DeleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
+	e := j.entry(JournalEntry{Action: "delete-view", Target: "view:" + name, Reason: why.Reason})
+	return recorded(ctx, j.to, &e, func(ctx context.Context) (ViewActed, error) {
+		return j.Service.DeleteView(ctx, name, Because{left(&e, why.Reason, false)})
+	}, func(ViewActed, *JournalEntry) {})
+}
+
 // StartBulk is part of Service. The token of a preview stands for what it fixes.
 func (j *journaled) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	f, a := b.Filter, b.Action

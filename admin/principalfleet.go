@@ -76,6 +76,30 @@ func (l *limited) ActOnPool(ctx context.Context, name string, a PoolAction) (Poo
 	return l.under.ActOnPool(ctx, name, a)
 }
 
+// Views is part of Service. Filters name workflows, ids and tags of all owners.
+func (l *limited) Views(ctx context.Context) (ViewList, error) {
+	if err := l.all(RoleViewer, "see shared views", ownRuns); err != nil {
+		return ViewList{}, err
+	}
+	return l.under.Views(ctx)
+}
+
+// SaveView is part of Service.
+func (l *limited) SaveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
+	if err := l.all(RoleOperator, "save shared views", ownRuns); err != nil {
+		return ViewActed{}, err
+	}
+	return l.under.SaveView(ctx, name, v)
+}
+
+// DeleteView is part of Service.
+func (l *limited) DeleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
+	if err := l.all(RoleOperator, "delete shared views", ownRuns); err != nil {
+		return ViewActed{}, err
+	}
+	return l.under.DeleteView(ctx, name, why)
+}
+
 // Workers is part of Service.
 func (l *limited) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error) {
 	if err := l.all(RoleViewer, "see workers", "use a token without an owner"); err != nil {

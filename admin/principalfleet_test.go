@@ -25,6 +25,9 @@ func (e *estate) fleetCalls(s admin.Service) map[string]error {
 		"streams":  second(s.Streams(ctx, e.ada, admin.StreamFilter{})),
 		"tree":     second(s.Tree(ctx, e.ada)),
 		"inbox":    second(s.Inbox(ctx, e.ada)),
+		"views":    second(s.Views(ctx)),
+		"save":     second(s.SaveView(ctx, "mine", admin.NewView{Filter: "status:failed"})),
+		"unsave":   second(s.DeleteView(ctx, "nobody's", admin.Because{})),
 		"export":   second(s.Export(ctx, admin.ExportRequest{All: true}, io.Discard)),
 	}
 }
@@ -33,7 +36,7 @@ func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 	lowest := map[string]admin.Role{
 		"put": admin.RoleOperator, "list": admin.RoleViewer, "show": admin.RoleViewer, "trigger": admin.RoleOperator, "delete": admin.RoleAdmin,
 		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer, "inbox": admin.RoleViewer,
-		"export": admin.RoleAdmin,
+		"views": admin.RoleViewer, "save": admin.RoleOperator, "unsave": admin.RoleOperator, "export": admin.RoleAdmin,
 	}
 	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // with an owner, too
 	for _, role := range append(admin.Roles(), "", "root") {

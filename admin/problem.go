@@ -198,7 +198,7 @@ func problemOfState(err error) *Problem {
 	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
 	switch {
 	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound),
-		errors.Is(err, workflow.ErrScheduleNotFound), errors.Is(err, workflow.ErrLimitNotFound):
+		errors.Is(err, workflow.ErrScheduleNotFound), errors.Is(err, workflow.ErrLimitNotFound), errors.Is(err, workflow.ErrViewNotFound):
 		return is(CodeNotFound)
 	case isMissing:
 		p := is(CodeNotFound)
@@ -219,6 +219,10 @@ func problemOfState(err error) *Problem {
 	case isReadOnly:
 		p := is(CodeRefused)
 		p.Fix = readOnly.Fix()
+		return p
+	case errors.Is(err, workflow.ErrViewsFull):
+		p := is(CodeRefused)
+		p.Fix = "delete one that nobody uses: flowctl views lists them"
 		return p
 	case errors.Is(err, workflow.ErrHookDisposed), errors.Is(err, workflow.ErrHookAnswered),
 		errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),

@@ -69,6 +69,7 @@ type Service interface {
 	Hooking
 	Scheduling
 	Limiting
+	Viewing
 	Bulking
 	Checking
 	Exporting

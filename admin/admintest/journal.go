@@ -110,8 +110,11 @@ func actWithReasons(s *Scene, to admin.Service, id, reason string) map[string]er
 		s.Fatal(err)
 	}
 	_, stopped := to.StopBulk(s.ctx(), b.ID, admin.Because{Reason: reason})
+	_, saved := to.SaveView(s.ctx(), id, admin.NewView{Filter: "status:failed", Reason: reason})
+	_, deleted := to.DeleteView(s.ctx(), id, admin.Because{Reason: reason})
 	_, repaired := to.Repair(s.ctx(), admin.Because{Reason: reason})
 	return map[string]error{
 		"retry": retried, "trigger": triggered, "reset": reset, "start": started, "send": sent, "ask": asked, "resume-hook": resumed, "put": put, "stop": stopped, "repair": repaired,
+		"save-view": saved, "delete-view": deleted,
 	}
 }

@@ -99,12 +99,18 @@ func example(s *server, r *route.Route) (path, body string) {
 	s.Helper()
 	values := map[string]string{"id": s.run, "queue": "default", "name": map[*route.Route]string{
 		route.Send: "items", route.Ask: "limit", route.Value: "n", route.Stream: "told", route.FollowStream: "told", route.Schedule: "nightly", route.ActOnSchedule: "nightly", route.ActOnPool: room.Name(),
+		route.SaveView: "mine", route.DeleteView: "mine",
 	}[r]}
 	if r.Verbs != nil {
 		values["action"] = "pause"
 	}
 	if slices.Contains(r.Names(), "token") {
 		values["token"] = s.token()
+	}
+	if r == route.DeleteView {
+		if _, err := s.direct.SaveView(s.Context(), "mine", admin.NewView{Filter: "status:failed"}); err != nil {
+			s.Fatal(err)
+		}
 	}
 	var named []string
 	for _, name := range r.Names() {
@@ -125,6 +131,7 @@ func example(s *server, r *route.Route) (path, body string) {
 	return path, map[*route.Route]string{
 		route.Start: `{"workflow":"api.collect"}`, route.Send: `{"payload":"x"}`, route.Ask: `{"payload":1}`, route.ResumeHook: `{"payload":1}`, route.PutSchedule: nightly,
 		route.Preview: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"}}`, route.StartBulk: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"},"expect":0}`,
+		route.SaveView: `{"filter":"status:failed"}`,
 	}[r]
 }
 

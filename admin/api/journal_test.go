@@ -31,7 +31,7 @@ func TestOPS3_TheJournalHasWhatRoutesRefuse(t *testing.T) {
 		}
 		e := page.Entries[0]
 		parts := strings.Split(strings.Trim(at, "/"), "/")
-		action := map[*route.Route]string{route.Start: "start", route.Send: "send", route.Ask: "ask", route.PutSchedule: "put", route.ResumeHook: "resume-hook"}[r]
+		action := map[*route.Route]string{route.Start: "start", route.Send: "send", route.Ask: "ask", route.PutSchedule: "put", route.ResumeHook: "resume-hook", route.SaveView: "save-view", route.DeleteView: "delete-view"}[r]
 		if action == "" {
 			action = parts[len(parts)-1]
 		}

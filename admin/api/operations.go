@@ -198,7 +198,24 @@ var operations = map[*route.Route]func(*request) error{
 	route.Catalog:       list(route.ReadCatalogFilter, admin.Service.Catalog),
 	route.Pools:         list(route.ReadPoolFilter, admin.Service.Pools),
 	route.ActOnPool:     actOnPool,
-	route.Journal:       list(route.ReadJournalFilter, admin.Service.Journal),
+	route.Views:         whole(admin.Service.Views),
+	route.SaveView: func(q *request) error {
+		var in admin.NewView
+		if _, err := q.input(&in); err != nil {
+			return err
+		}
+		done, err := q.service.SaveView(q.ctx(), q.path("name"), in)
+		return q.reply(http.StatusOK, done, err)
+	},
+	route.DeleteView: func(q *request) error {
+		var in admin.Because
+		if _, err := q.input(&in); err != nil {
+			return err
+		}
+		done, err := q.service.DeleteView(q.ctx(), q.path("name"), in)
+		return q.reply(http.StatusOK, done, err)
+	},
+	route.Journal: list(route.ReadJournalFilter, admin.Service.Journal),
 	route.Preview: asked(http.StatusOK, func(q *request, in admin.BulkRequest) (admin.BulkPreview, error) {
 		return q.service.Preview(q.ctx(), in)
 	}),

@@ -152,7 +152,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Inbox, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, []*Route{Journal}, bulks, checks, []*Route{Export})
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Inbox, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }
@@ -168,8 +168,8 @@ func (r *Route) Names() []string {
 	return all
 }
 
-// URL returns the path with values for its names. An empty value is no part of a path: then it is an
-// *admin.InputError.
+// URL returns the path with values for its names. An empty value, or a slash alone, is no part of a path that net/http takes:
+// then it is an *admin.InputError.
 func (r *Route) URL(values ...string) (string, error) {
 	parts := strings.Split(r.Path, "/")
 	for i, part := range parts {
@@ -181,6 +181,8 @@ func (r *Route) URL(values ...string) (string, error) {
 		switch value {
 		case "":
 			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is empty", Fix: "say what it is"}
+		case "/":
+			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is a slash", Fix: "use the store itself: no path of the API can say it"}
 		case ".", "..": // which a path does not keep
 			parts[i] = strings.ReplaceAll(value, ".", "%2E")
 		default:

@@ -453,6 +453,11 @@ export interface NewSchedule {
   workflow: string;
 }
 
+export interface NewView {
+  filter: string;
+  reason?: string;
+}
+
 export interface News {
   ended?: boolean;
   event?: Event;
@@ -684,6 +689,22 @@ export interface Value {
   set: boolean;
   /** Any JSON, as it is stored. */
   value?: unknown;
+}
+
+export interface View {
+  at: string;
+  by?: string;
+  filter: string;
+  name: string;
+}
+
+export interface ViewActed {
+  name: string;
+  verb: string;
+}
+
+export interface ViewList {
+  views: View[];
 }
 
 export interface Worker {
@@ -966,6 +987,8 @@ export const routes = {
   checkStore: ["GET", "/v1/fsck"],
   /** How many runs match. */
   countRuns: ["GET", "/v1/runs/count"],
+  /** Remove a view. */
+  deleteView: ["POST", "/v1/views/{name}/delete"],
   /** How the servers of the store are set up, and what is wrong with that. */
   examineStore: ["GET", "/v1/doctor"],
   /** Runs as lines of JSON, which flowctl import reads: records, logs and streams, as they are stored. An answer without its last line was cut off. */
@@ -1014,6 +1037,8 @@ export const routes = {
   listSchedules: ["GET", "/v1/schedules"],
   /** A page of the streams that a run writes, by name, each as it stands. */
   listStreams: ["GET", "/v1/runs/{id}/streams"],
+  /** The views that all who look at the store share, by name: at most 100. */
+  listViews: ["GET", "/v1/views"],
   /** A page of workers, by name. */
   listWorkers: ["GET", "/v1/workers"],
   /** Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together. */
@@ -1034,6 +1059,8 @@ export const routes = {
   repairStore: ["POST", "/v1/repair"],
   /** Put a payload into the run that has opened a hook. */
   resumeHook: ["POST", "/v1/hooks/{token}/resume"],
+  /** Keep a filter of runs under a name, or replace what that name stands for. Asking again does nothing more. */
+  saveView: ["POST", "/v1/views/{name}"],
   /** Put a message of a topic into a run. */
   sendMessage: ["POST", "/v1/runs/{id}/topics/{name}"],
   /** Do with many runs what a preview has told. */
