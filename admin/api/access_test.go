@@ -193,6 +193,9 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 			continue
 		}
 		for i, role := range admin.Roles() {
+			if r == route.DeleteView { // which the role before may have deleted
+				at, body = example(s, r)
+			}
 			g := s.ask(r.Method, at, body, "Authorization: Bearer "+secrets[i])
 			if may := role.Allows(r.Role); may && g.status >= 300 {
 				t.Errorf("%s as %s: got %d %s", r.Name, role, g.status, g.body)

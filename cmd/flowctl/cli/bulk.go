@@ -32,14 +32,9 @@ func (f *bulkFlags) add(c *command, cmd *cobra.Command) {
 	flags.IntVar(&f.maxFailures, "max-failures", 0, fmt.Sprintf("how many may fail before it ends; 0: %d", admin.DefaultBulkFailures))
 }
 
-// bulkOnly are the flags of filters, which make no sense beside names of runs.
+// given returns a flag that makes no sense beside names of runs.
 func (f *bulkFlags) given(cmd *cobra.Command) (name string) {
-	for _, one := range []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "troubled", "children", "system", "all", "dry-run", "no-wait", "expect", "rate", "max-failures"} {
-		if cmd.Flags().Changed(one) {
-			return one
-		}
-	}
-	return ""
+	return changed(cmd, append([]string{"all", "dry-run", "no-wait", "expect", "rate", "max-failures"}, filterNames...))
 }
 
 // actOnAll does the same with each run of a filter.

@@ -48,6 +48,19 @@ func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.names(func(n admin.Counted) string { return n.Queue }))
 }
 
+// filterNames are the flags that say what runs have in common.
+var filterNames = []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "troubled", "children", "system"}
+
+// changed returns the first flag of a list that was given; empty: none was.
+func changed(cmd *cobra.Command, names []string) string {
+	for _, one := range names {
+		if cmd.Flags().Changed(one) {
+			return one
+		}
+	}
+	return ""
+}
+
 // filter returns what the flags say.
 func (f *filterFlags) filter() (admin.Filter, error) {
 	got := f.Filter
@@ -73,6 +86,7 @@ func moment(flag, s string) (time.Time, error) {
 func (c *command) runs() *cobra.Command {
 	var f filterFlags
 	var all, watch bool
+	var view string
 	cmd := &cobra.Command{
 		Use: "runs", Short: "List runs, the newest first", Args: cobra.NoArgs,
 		Example: "  flowctl runs --status failed --workflow orders.fulfil --since 24h\n  flowctl runs --all -o jsonl >runs.jsonl",
@@ -89,6 +103,14 @@ func (c *command) runs() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if view != "" {
+				if other := changed(cmd, filterNames); other != "" {
+					return &admin.InputError{What: "--view and --" + other + " are given", Fix: "give one: a view is a whole filter"}
+				}
+				if filter, err = c.ofView(ctx, s, view, filter); err != nil {
+					return err
+				}
+			}
 			if watch {
 				return c.watch(ctx, s, filter)
 			}
@@ -97,6 +119,10 @@ func (c *command) runs() *cobra.Command {
 	}
 	f.add(c, cmd)
 	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many runs at most, up to 1,000; 0: 100")
+	cmd.Flags().StringVar(&view, "view", "", "runs of this shared view, instead of a filter: see flowctl views")
+	_ = cmd.RegisterFlagCompletionFunc("view", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return c.viewNames(cmd, nil, typed)
+	})
 	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
 	cmd.Flags().BoolVar(&f.Oldest, "oldest", false, "the oldest first")
 	cmd.Flags().BoolVar(&all, "all", false, "all pages")
