@@ -87,5 +87,7 @@ var notices = map[string]string{
 	"pool-set":        "The limit holds as it was set now, for all workers.", "pool-reset": "The limit holds as the code declares it.",
 	"pool-pause": "Nothing more begins under this limit until it is resumed.", "pool-resume": "The limit lets work begin again.",
 	"bulk-start": "The bulk action is durable: it goes on without this page.", "bulk-stop": "It was asked to stop: it ends with the runs that it has begun with.",
-	"sent": "The message is durable: the run takes it when its code asks for it.",
+	"view-save":   "The view is saved: all who open the console of this store find it.",
+	"view-delete": "The view is deleted, for all.",
+	"sent":        "The message is durable: the run takes it when its code asks for it.",
 }

@@ -41,7 +41,12 @@ func newSite(t *testing.T, cfg console.Config) *site {
 
 func newSiteOn(t *testing.T, st store.Store, cfg console.Config) *site {
 	t.Helper()
-	s := admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	return newSiteOver(t, admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct }), cfg)
+}
+
+// newSiteOver returns another site over a scene.
+func newSiteOver(t *testing.T, s *admintest.Scene, cfg console.Config) *site {
+	t.Helper()
 	cfg.Prefix = "/flows"
 	server := httptest.NewServer(console.New(s.Direct, cfg))
 	t.Cleanup(server.Close)

@@ -17,7 +17,7 @@ const runsPerPage = 50
 type runList struct {
 	Line    string // the filter as it was typed
 	Problem *admin.Problem
-	Views   []savedView
+	Views   *viewTabs
 	Counts  []statusCount
 	Total   int
 	Exact   bool
@@ -32,16 +32,6 @@ type runList struct {
 	Any     bool // nothing was filtered out
 }
 
-// savedView is a name for an address. It is kept nowhere but in that, so that whoever has the address has the view.
-type savedView struct {
-	Name, Line string
-	Given      bool // the address has the name, too
-	Current    bool
-}
-
-// maxViewName bounds what an address can call a view, in characters.
-const maxViewName = 40
-
 // statusCount is how many runs have a status.
 type statusCount struct {
 	Status  string
@@ -50,34 +40,13 @@ type statusCount struct {
 	Current bool
 }
 
-// views are those that everybody has.
-var views = []savedView{
-	{Name: "All"}, {Name: "Running", Line: "status:running,sleeping,waiting"}, {Name: "Failed today", Line: "status:failed since:24h"},
-	{Name: "In trouble", Line: "troubled children"}, {Name: "Blocked", Line: "status:blocked children"},
-}
-
 func runsPage(q *request) (*view, error) {
 	line := oneLine(q.query.Get("q"))
 	if ref := strings.TrimPrefix(line, "id:"); strings.HasPrefix(ref, "wrun_") && !strings.ContainsAny(ref, " :") {
 		return nil, &redirection{link(q.h.cfg.Prefix, "runs", ref)}
 	}
-	list := &runList{Line: line}
-	title := "Runs"
-	if line != "" {
-		title += ": " + line
-	}
-	given := cut(maxViewName, oneLine(q.query.Get("view")))
-	for _, v := range views {
-		if v.Current = v.Line == line && given == ""; v.Current && line != "" {
-			title = "Runs: " + v.Name
-		}
-		list.Views = append(list.Views, v)
-	}
-	if given != "" {
-		title = "Runs: " + given
-		list.Views = append(list.Views, savedView{Name: given, Line: line, Given: true, Current: true})
-	}
-	v := &view{name: "runs", Title: title, Nav: "runs", Live: true, Data: list}
+	list := &runList{Line: line, Views: q.viewTabs(line)}
+	v := &view{name: "runs", Title: list.Views.Title, Nav: "runs", Live: true, Data: list}
 	f, err := admin.ParseFilter(line, q.now)
 	if err == nil {
 		err = list.read(q, f)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +27,16 @@ type asked struct {
 	admin.Service
 	questions atomic.Int64
 	groups    atomic.Int64
+	views     atomic.Int64
+	noViews   error // instead of views
+}
+
+func (a *asked) Views(ctx context.Context) (admin.ViewList, error) {
+	a.views.Add(1)
+	if a.noViews != nil {
+		return admin.ViewList{}, a.noViews
+	}
+	return a.Service.Views(ctx)
 }
 
 func (a *asked) Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error) {
@@ -68,6 +79,21 @@ func newTabs(t *testing.T) *tabs {
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
 	return &tabs{s, server.URL, counted}
+}
+
+// page returns a page.
+func (s *tabs) page(path string) string {
+	s.Helper()
+	answer, err := http.Get(s.url + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(b)
 }
 
 // look opens a tab, and calls see with each page that comes until that returns true.

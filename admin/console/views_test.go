@@ -1,10 +1,20 @@
 package console_test
 
 import (
+	"errors"
 	"fmt"
+	"html"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // A view is its address: whoever is given that sees the same runs under the same name, and a browser keeps it under that.
@@ -26,4 +36,167 @@ func TestOPS2_AViewIsAnAddressWithAName(t *testing.T) {
 	page := s.get("runs?q=status:failed&view=Night+shift", 200)
 	has(t, page, `<a href="/flows/runs?q=status%3afailed&amp;view=Night%20shift" aria-current="true">Night shift</a>`, "view=Night&#43;shift\" rel=\"next\"")
 	hasNot(t, page, `aria-current="true">All</a>`)
+}
+
+// hostileView is a name that is shown as text, wherever it is.
+const hostileView = "Night <b>\u202e \"&' shift"
+
+// A view that somebody saves for all is above the list of whoever opens the console of the store, until somebody deletes it. No script is needed.
+func TestOPS2_AViewIsSavedForAll(t *testing.T) {
+	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSiteOn(t, st, console.Config{Flags: "--store orders"})
+	const line = `status:failed tag:"team=blue <i>" since:24h`
+	hasNot(t, s.get("runs", 200), "for all") // that is the view All
+	page := s.get("runs?q="+url.QueryEscape(line), 200)
+	has(t, page, ">+ Save for all</a>")
+	at := "views/save?" + url.Values{"q": {line}}.Encode()
+	form := s.get(at, 200)
+	has(t, form, `name="filter" value="status:failed tag:&#34;team=blue &lt;i&gt;&#34; since:24h"`, "flowctl --store orders views save", "Why? It stands in the journal.")
+	sent := hiddenOf(form)
+	sent.Set("filter", line)
+	sent.Set("reason", "all look at these")
+	for name, fix := range map[string]string{"": "is empty", strings.Repeat("x", 41): "the limit is 40", "a\x1b[31m": "control character"} {
+		sent.Set("name", name)
+		has(t, s.post(at, sent, 400), fix, "Save a view for all") // the form again
+	}
+	sent.Set("name", hostileView)
+	for _, filter := range []string{"status:asleep", "colour:red", ""} {
+		sent.Set("filter", filter)
+		s.post(at, sent, 400)
+	}
+	sent.Set("filter", " "+line+" ")
+	saved := s.post(at, sent, 200) // and shows the list of the view
+	const shown = `title="status:failed tag:&#34;team=blue &lt;i&gt;&#34; since:24h, shared by local">Night &lt;b&gt;\u202e &#34;&amp;&#39; shift</a>`
+	has(t, saved, "The view is saved", ` aria-current="true" `+shown, ">Delete for all</a>", `<title>Runs: Night &lt;b&gt;\u202e &#34;&amp;&#39; shift · flowgen</title>`)
+	hasNot(t, saved, ">+ Save for all</a>", "<b>\u202e", "\u202e")
+	other := newSiteOver(t, s.Scene, console.Config{}) // another process, or the same one after it was started again
+	for _, where := range []string{"runs", "runs?q=status:failed", "runs?q=no:such"} {
+		status := map[bool]int{true: 400, false: 200}[where == "runs?q=no:such"]
+		list := other.get(where, status)
+		has(t, list, shown)
+		hasNot(t, list, `aria-current="true" title=`, ">Delete for all</a>", "\u202e")
+	}
+	href := regexp.MustCompile(`<a href="/flows/(runs\?[^"]*)"[^>]*>Night`).FindStringSubmatch(other.get("runs", 200))
+	if href == nil {
+		t.Fatal("the tab has no address")
+	}
+	has(t, other.get(html.UnescapeString(href[1]), 200), ` aria-current="true" `+shown)
+
+	sent = hiddenOf(s.get(at, 200)) // which replaces it
+	sent["name"], sent["filter"] = []string{hostileView}, []string{"troubled"}
+	s.post(at, sent, 200)
+	list := other.get("runs", 200)
+	has(t, list, `title="troubled, shared by local">Night`)
+	hasNot(t, list, shown)
+	has(t, other.get(html.UnescapeString(href[1]), 200), `aria-current="true">Night`, `title="troubled, shared by local">Night`) // an address that somebody has kept stays what it is
+
+	gone := "views/delete?" + url.Values{"view": {hostileView}}.Encode()
+	form = other.get(gone, 200)
+	has(t, form, `Delete view Night &lt;b&gt;\u202e`, "its filter is troubled", `flowctl views delete &#39;Night &lt;b&gt;\u202e &#34;&amp;&#39;\&#39;&#39; shift&#39;`)
+	sent = hiddenOf(form)
+	sent.Set("reason", "nobody looks at these")
+	has(t, other.post(gone, sent, 200), "The view is deleted")
+	has(t, other.post(gone, sent, 200), "The view is deleted") // sent twice
+	hasNot(t, s.get("runs", 200), "Night")
+	other.get(gone, 404)
+	sent.Set("key", "another")
+	has(t, other.post(gone, sent, 404), "there is no view of that name")
+	journal := s.get("journal", 200)
+	has(t, journal, "save-view", "all look at these", "delete-view", "nobody looks at these", `view:Night &lt;b&gt;\u202e`)
+	hasNot(t, journal, "\u202e")
+}
+
+func TestOPS2_ManySharedViewsStandInAMenu(t *testing.T) {
+	s := newSite(t, console.Config{})
+	for n := range 100 {
+		if _, err := s.Direct.SaveView(t.Context(), fmt.Sprintf("view %02d", n), admin.NewView{Filter: fmt.Sprint("id:", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := s.get("runs?q=id:99&view=view+99", 200)
+	tabs, menu, _ := strings.Cut(page, "<summary>87 more views</summary>")
+	if got := strings.Count(tabs, ">view "); got != 13 {
+		t.Errorf("%d views stand beside each other, want 12 and the current one", got)
+	}
+	has(t, tabs, "view 11<", `aria-current="true">view 99<`)
+	has(t, menu, "view 12<", "view 98<")
+	form := hiddenOf(s.get("views/save?q=troubled", 200))
+	form["name"], form["filter"] = []string{"one more"}, []string{"troubled"}
+	has(t, s.post("views/save?q=troubled", form, 409), "there are 100 views", "delete one that nobody uses")
+}
+
+// Who may see no views, or change none, is offered none.
+func TestOPS2_SharedViewsAreForTheirRoles(t *testing.T) {
+	s, login := newSiteWithRoles(t)
+	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "status:failed"}); err != nil {
+		t.Fatal(err)
+	}
+	const at = "runs?q=status:failed&view=mine"
+	for _, role := range []admin.Role{admin.RoleViewer, admin.RolePayloads, owned} {
+		login(role)
+		page := s.get(at, 200)
+		hasNot(t, page, "for all</a>", "cannot be read")
+		if sees := strings.Contains(s.get("runs", 200), ">mine</a>"); sees != (role != owned) {
+			t.Errorf("%s sees the view: %v", role, sees)
+		}
+		form := url.Values{"name": {"other"}, "filter": {"troubled"}}
+		for _, at := range []string{"views/save?q=troubled", "views/delete?view=mine"} {
+			s.get(at, 403)
+			s.post(at, form, 403)
+		}
+	}
+	login(admin.RoleOperator)
+	has(t, s.get(at, 200), ">Delete for all</a>")
+	has(t, s.get("runs?q=troubled", 200), ">+ Save for all</a>")
+}
+
+// plain is a store that keeps no views.
+type plain struct {
+	store.Store
+	store.Lister
+}
+
+func TestOPS2_AStoreWithoutSharedViewsSaysSo(t *testing.T) {
+	m := memstore.New()
+	s := newSiteOn(t, plain{m, m}, console.Config{})
+	page := s.get("runs?q=status:failed", 200)
+	has(t, page, ">Failed today</a>")
+	hasNot(t, page, "for all</a>", "cannot be read")
+	s.get("views/save?q=status:failed", 501)
+	s.post("views/delete?view=mine", nil, 501)
+}
+
+// Whether shared views can be read decides nothing about the list of runs.
+func TestOPS2_AListIsShownWithoutSharedViewsThatCannotBeRead(t *testing.T) {
+	s := newTabs(t)
+	s.asked.noViews = errors.New("the disk is <gone>")
+	has(t, s.page("/runs"), `title="the disk is &lt;gone&gt;">Shared views cannot be read`, "No runs yet")
+}
+
+// The store is asked for shared views when a page is loaded, and not while somebody looks at it.
+func TestOPS2_ALiveListDoesNotAskForViews(t *testing.T) {
+	s := newTabs(t)
+	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "troubled"}); err != nil {
+		t.Fatal(err)
+	}
+	has(t, s.page("/runs"), ">mine</a>")
+	before, rounds := s.asked.views.Load(), 0
+	if before != 1 {
+		t.Errorf("a page has asked %d times, want once", before)
+	}
+	err := s.look(t.Context(), "/runs", func(text string) bool {
+		has(t, text, `<span id="shared" data-keep></span>`)
+		rounds++
+		s.Start("wait", fmt.Sprint("order-", rounds))
+		return rounds == 3
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if got := s.asked.views.Load(); got != before {
+		t.Errorf("the store was asked for views %d times while somebody looked", got-before)
+	}
 }
