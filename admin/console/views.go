@@ -34,7 +34,7 @@ type viewTabs struct {
 }
 
 // sharedTabs is how many shared views stand beside each other; the others are in a menu.
-const sharedTabs = 12
+const sharedTabs = 8
 
 // viewTabs returns the views above the list of a filter. The store is asked for those that it keeps when a page is loaded; a page that is drawn again
 // leaves their place as it is.

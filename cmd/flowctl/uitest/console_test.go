@@ -74,6 +74,29 @@ func TestOPS2_OwnViewsAreKeptInTheBrowser(t *testing.T) {
 	s.run("forget", chromedp.Click("#own button"), until(`!document.querySelector("#own a")`))
 }
 
+// Shared views are saved and deleted by dialogs, whose commands follow what is typed, and stay while the list is drawn again.
+func TestOPS2_SharedViewsAreSavedByADialog(t *testing.T) {
+	s := newSite(t, memstore.New())
+	s.Ended("bad", "order-1")
+	const tab, offer = `document.querySelector("#shared a")`, `document.querySelector("#shared a[data-dialog]")`
+	s.run("save", chromedp.Navigate(s.url+"runs?q=status:failed"), until(offer+`?.textContent === "+ Save for all"`), chromedp.Click("#shared a[data-dialog]"),
+		chromedp.WaitVisible("dialog[open] #f-name"), chromedp.SendKeys("#f-name", "Night <b> shift"),
+		until(`document.querySelector("dialog [data-command]").textContent.endsWith(" views save 'Night <b> shift' status:failed")`),
+		chromedp.SendKeys("#f-name", kb.Enter))
+	s.run("the view", until(tab+`?.textContent === "Night <b> shift" && `+tab+`.getAttribute("aria-current") === "true" && `+offer+`.textContent === "Delete for all"`), chromedp.Evaluate(tab+`.focus()`, nil))
+	s.Ended("bad", "order-2")
+	var kept bool
+	s.run("it stays", until(`document.querySelector("#new")?.textContent === "1 new"`), chromedp.Evaluate(`document.activeElement === `+tab, &kept))
+	if !kept {
+		t.Error("an update of the list has taken a shared view away, or the focus from it")
+	}
+	s.run("it is elsewhere", chromedp.Navigate(s.url+"runs"), until(tab+`?.textContent === "Night <b> shift"`), chromedp.Click("#shared a"), until(offer+`?.textContent === "Delete for all"`))
+	s.run("delete", chromedp.Click("#shared a[data-dialog]"), chromedp.WaitVisible("dialog[open] button.danger"), chromedp.Click("dialog[open] button.danger"), until(`document.querySelector(".notice")?.textContent.includes("deleted")`))
+	if list, err := s.Direct.Views(t.Context()); err != nil || len(list.Views) != 0 {
+		t.Errorf("got %+v, %v", list, err)
+	}
+}
+
 // With the keyboard alone: what the keys are, from part to part, a bulk action by its number, and the actions of a run.
 func TestOPS2_KeysLeadToEachPart(t *testing.T) {
 	s := newSite(t, memstore.New())

@@ -54,7 +54,7 @@ func (s *site) act(ref, verb string) {
 	}
 }
 
-// furnish makes a schedule, a limit that is in use, and a bulk action, and returns their pages, and those of the hooks that are open.
+// furnish makes a schedule, a limit that is in use, shared views, and a bulk action, and returns their pages, and those of the hooks that are open.
 func (s *site) furnish() []string {
 	s.Helper()
 	const nightly = "nightly/β"
@@ -72,11 +72,18 @@ func (s *site) furnish() []string {
 	if err != nil || len(hooks.Hooks) == 0 {
 		s.Fatalf("there are no hooks: %v", err)
 	}
+	const view, troubled = "Night <b>\u202e shift of the whole blue team!!", "troubled tag:team=blue since:24h"
+	for n := range 15 {
+		if _, err := s.Direct.SaveView(s.Context(), fmt.Sprintf("%.40s", fmt.Sprintf("%d %s", n, view)), admin.NewView{Filter: troubled}); err != nil {
+			s.Fatal(err)
+		}
+	}
+	shared := url.Values{"q": {troubled}, "view": {fmt.Sprintf("%.40s", "3 "+view)}}.Encode()
 	at := "schedules/" + url.PathEscape(nightly)
 	return []string{
 		"hooks/resume?token=" + url.QueryEscape(hooks.Hooks[0].Token),
 		at, at + "/pause", at + "/backfill", "pools/" + limit + "/set?key=ada", "pools/" + limit + "/pause", "bulk/" + b.ID, "bulk/" + b.ID + "/stop",
-		"hooks", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
+		"runs?" + shared, "views/save?" + shared, "views/delete?" + shared, "hooks", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
 		"checks", "start", "start?workflow=" + admintest.Workflow, "start?workflow=" + admintest.Workflow + "&show=json",
 	}
 }
