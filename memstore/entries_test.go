@@ -16,7 +16,7 @@ import (
 
 // In memory only a defect of the process damages something, and nothing repairs it: it is found, hides nothing else, and what writes
 // it again heals it.
-func TestREC8_FindsDamageOfJournalAndCatalogue(t *testing.T) {
+func TestREC8_FindsDamageOfJournalCatalogueAndViews(t *testing.T) {
 	clock := storetest.NewClock()
 	f := open(t, memstore.Config{Clock: clock})
 	var ids []string
@@ -28,13 +28,18 @@ func TestREC8_FindsDamageOfJournalAndCatalogue(t *testing.T) {
 	for _, workflow := range []string{"one", "two"} {
 		f.check(f.Describe(t.Context(), workflow, store.CatalogVersion{Build: "b", Queue: "q"}))
 	}
+	for _, name := range []string{"one", "two"} {
+		f.check(f.SaveView(t.Context(), store.View{Name: name, Filter: "troubled"}))
+	}
+	memstore.PlantView(f.Store, "one", []byte(`{"f":"trou`))
 	memstore.Plant(f.Store, store.JournalLine{ID: ids[1][:20], Body: []byte(`{}`)}, "one", []byte(`[{"build`))
 
 	snap, err := f.Inspect(t.Context())
 	f.check(err)
 	found := fsck.Check(snap)
-	if len(found) != 2 || found[0].Invariant != 24 || !strings.Contains(found[0].What, ids[1][:20]) || found[1].Invariant != 25 || !strings.Contains(found[1].What, `"one"`) {
-		t.Errorf("findings: got %v, want one of the journal and one of the catalogue that name the entries", found)
+	if len(found) != 3 || found[0].Invariant != 24 || !strings.Contains(found[0].What, ids[1][:20]) || found[1].Invariant != 25 || !strings.Contains(found[1].What, `"one"`) ||
+		found[2].Invariant != 27 || !strings.Contains(found[2].What, `view "one"`) {
+		t.Errorf("findings: got %v, want one of the journal, one of the catalogue and one of the views that name the entries", found)
 	}
 	if _, err := fsck.Repair(t.Context(), f.Store, fsck.Options{}); !errors.Is(err, fsck.ErrNotRepairable) {
 		t.Errorf("repair: got %v, want that it cannot", err)
@@ -62,5 +67,20 @@ func TestREC8_FindsDamageOfJournalAndCatalogue(t *testing.T) {
 	f.check(f.Describe(t.Context(), "one", store.CatalogVersion{Build: "b", Queue: "q"}))
 	if diff := cmp.Diff([]string{"one", "two"}, described()); diff != "" {
 		t.Errorf("catalogue once it is described again (-want +got)\n%s", diff)
+	}
+	viewed := func() (names []string) {
+		all, err := f.Views(t.Context())
+		f.check(err)
+		for _, v := range all {
+			names = append(names, v.Name)
+		}
+		return names
+	}
+	if diff := cmp.Diff([]string{"two"}, viewed()); diff != "" {
+		t.Errorf("views (-want +got)\n%s", diff)
+	}
+	f.check(f.SaveView(t.Context(), store.View{Name: "one", Filter: "troubled"}))
+	if diff := cmp.Diff([]string{"one", "two"}, viewed()); diff != "" {
+		t.Errorf("views once it is saved again (-want +got)\n%s", diff)
 	}
 }

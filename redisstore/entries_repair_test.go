@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/repairtest"
 )
 
-func TestREC8_RepairsJournalAndCatalogue(t *testing.T) {
+func TestREC8_RepairsJournalCatalogueAndViews(t *testing.T) {
 	entries := func(invariant int, damage func(k *keysOfScene)) decayed {
 		return decayed{(*repairtest.World).Entries, damage, repairtest.Want{Invariants: []int{invariant}}}
 	}
@@ -20,6 +20,9 @@ func TestREC8_RepairsJournalAndCatalogue(t *testing.T) {
 	}
 	described := func(workflow, body string) decayed {
 		return entries(25, func(k *keysOfScene) { k.do("hset", k.first.catalog(), workflow, body) })
+	}
+	view := func(name, body string) decayed {
+		return entries(27, func(k *keysOfScene) { k.do("hset", k.first.views(), name, body) })
 	}
 	unknown := repairtest.EntryID(1) + `{"p":"ada","f":"cli","a":"pause"}`
 	repairtest.Each(t, map[string]decayed{
@@ -52,5 +55,13 @@ func TestREC8_RepairsJournalAndCatalogue(t *testing.T) {
 			k.del(k.first.catalog())
 			k.do("set", k.first.catalog(), "x")
 		}),
+		"27 a view is cut short":  view(repairtest.SavedView, `{"f":"trou`),
+		"27 a view is empty":      view("x", ""),
+		"27 a view has no name":   view("", `{"f":"troubled"}`),
+		"27 a view has no filter": view("x", "{}"),
+		"27 a view is not text":   view("x", "\xff\x00"),
+		"27 a name is no text":    view("\xff\x00\xfe", `{"f":"troubled"}`),
+		"16 the views are overwritten": {sleeps, func(k *keysOfScene) { k.do("set", k.first.views(), "x") },
+			repairtest.Want{Invariants: []int{16}}},
 	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }

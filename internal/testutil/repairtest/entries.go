@@ -2,6 +2,8 @@ package repairtest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,8 +16,11 @@ const Described = "repair.sleeping"
 // EntryID is the id of the nth entry of the journal in the scene Entries, which has those from 0 to 2.
 func EntryID(n int) string { return fmt.Sprintf("%012x%016x", 1000+n, n) }
 
-// Entries is a sleeping run in a store whose journal and whose catalogue have entries. When it finishes they must all be
-// there, in order, each once, and with their outcomes; so must one be that is written then.
+// SavedView is the view of the scene Entries: an operator saves it again when that finishes.
+const SavedView = "Night shift"
+
+// Entries is a sleeping run in a store whose journal and whose catalogue have entries, and with two views. When it finishes they must all be
+// there, in order, each once, and with their outcomes; so must one be that is written then, and no other view.
 func (w *World) Entries() *Scene {
 	w.T.Helper()
 	for n := range 3 {
@@ -24,12 +29,17 @@ func (w *World) Entries() *Scene {
 	if err := w.catalog().Describe(w.Ctx, Described, store.CatalogVersion{Build: "b", Queue: "q"}); err != nil {
 		w.T.Fatal(err)
 	}
+	for _, name := range []string{"another", SavedView} {
+		w.save(name)
+	}
 	s := w.Sleeping()
 	finish := s.Finish
 	s.Finish = func() string {
 		w.enter(3, "")
 		w.enter(3, store.JournalOK)
 		w.entered()
+		w.save(SavedView)
+		w.viewed("another", SavedView)
 		return finish()
 	}
 	return s
@@ -70,6 +80,45 @@ func (w *World) entered() {
 		found, err := w.catalog().Catalog(w.Ctx, store.CatalogQuery{Workflow: Described})
 		return len(found) == 1, err
 	})
+}
+
+func (w *World) views() store.ViewKeeper {
+	w.T.Helper()
+	k, ok := store.As[store.ViewKeeper](w.Store)
+	if !ok {
+		w.T.Fatalf("%T is not a store.ViewKeeper", w.Store)
+	}
+	return k
+}
+
+// save saves a view.
+func (w *World) save(name string) {
+	w.T.Helper()
+	if err := w.views().SaveView(w.Ctx, store.View{Name: name, Filter: "status:failed"}); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// viewed fails the test unless these are all views, as they are kept.
+func (w *World) viewed(want ...string) {
+	w.T.Helper()
+	i, _ := store.As[store.Inspector](w.Store)
+	snap, err := i.Inspect(w.Ctx)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	var got []string
+	for _, name := range slices.Sorted(maps.Keys(snap.Views)) {
+		v, err := store.UnpackView(name, snap.Views[name])
+		if err != nil || v.Filter != "status:failed" {
+			w.T.Errorf("got %+v, %v", v, err)
+		}
+		got = append(got, name)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.T.Errorf("views (-want +got)\n%s", diff)
+	}
 }
 
 func (w *World) catalog() store.Cataloger {

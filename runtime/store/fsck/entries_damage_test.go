@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// entries adds two entries of the journal and one of the catalogue, and damages them.
+// entries adds two entries of the journal, one of the catalogue and a view, and damages them.
 func entries(do func(s *state), want ...int) damage {
 	return damage{want, func(s *state) {
 		for n := range 2 {
@@ -18,12 +18,15 @@ func entries(do func(s *state), want ...int) damage {
 		e := store.CatalogEntry{Workflow: "w", Versions: []store.CatalogVersion{{Build: "b", At: s.Now, Queue: "q"}}}
 		body, _ := e.Pack() // text and times always encode
 		s.Catalog = map[string][]byte{"w": body}
+		v := store.View{Name: "v", Filter: "troubled"}
+		packed, _ := v.Pack(s.Now) // its name and its filter are none that are refused
+		s.Views = map[string][]byte{"v": packed}
 		do(s)
 	}}
 }
 
 var entryDamage = map[string]damage{
-	"24 and 25 all is well":                entries(func(*state) {}),
+	"24, 25 and 27 all is well":            entries(func(*state) {}),
 	"24 an entry is cut short":             entries(func(s *state) { l := &s.Journal[1]; l.Body = l.Body[:len(l.Body)-1] }, 24),
 	"24 an entry is empty":                 entries(func(s *state) { s.Journal[0].Body = nil }, 24),
 	"24 an entry is something else":        entries(func(s *state) { s.Journal[0].Body = []byte(`["pause"]`) }, 24),
@@ -37,4 +40,9 @@ var entryDamage = map[string]damage{
 	"25 an entry has too many":             entries(func(s *state) { s.Catalog["w"] = []byte(`[{},{},{},{},{}]`) }, 25),
 	"25 an entry is of a workflow unnamed": entries(func(s *state) { s.Catalog[""] = s.Catalog["w"] }, 25),
 	"25 a build has a name that is none":   entries(func(s *state) { s.Catalog["w"] = []byte(`[{"build":"\u0000","queue":"q"}]`) }, 25),
+	"27 a view is cut short":               entries(func(s *state) { s.Views["v"] = s.Views["v"][:9] }, 27),
+	"27 a view is empty":                   entries(func(s *state) { s.Views["v"] = nil }, 27),
+	"27 a view has no name":                entries(func(s *state) { s.Views[""] = s.Views["v"] }, 27),
+	"27 a view has no filter":              entries(func(s *state) { s.Views["v"] = []byte(`{}`) }, 27),
+	"27 a view has a filter of two lines":  entries(func(s *state) { s.Views["v"] = []byte(`{"f":"a\nb"}`) }, 27),
 }
