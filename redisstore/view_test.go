@@ -1,0 +1,74 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Views take one key, which is not where the fsck of a release that knows of none looks for keys that it does not know: {flowgen:0}3 begins all of those.
+func TestOPS2_ViewsAreWhereOlderReleasesDoNotLook(t *testing.T) {
+	server := redistest.Start(t)
+	st := openURL(t, server.URL())
+	defer st.Close()
+	client := server.Client(t)
+	if err := st.SaveView(t.Context(), store.View{Name: "a", Filter: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	keys := client.Keys(t.Context(), "*").Val()
+	slices.Sort(keys)
+	if diff := cmp.Diff([]string{"{flowgen:0}:format", "{flowgen:0}:views"}, keys); diff != "" {
+		t.Errorf("keys (-want +got)\n%s", diff)
+	}
+	if err := st.Migrate(t.Context()); err != nil { // which moves keys of older formats
+		t.Fatal(err)
+	}
+	if err := st.DeleteView(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if keys := client.Keys(t.Context(), "*").Val(); len(keys) != 1 {
+		t.Errorf("keys when there is no view any more: got %v", keys)
+	}
+}
+
+func TestOPS2_ViewsSurviveAServerThatIsKilled(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	st := openURL(t, server.URL())
+	defer st.Close()
+	want := map[string]string{}
+	for round := range 3 {
+		for n := range 40 {
+			v := store.View{Name: fmt.Sprint("view ", n), Filter: fmt.Sprint("id:", round)}
+			if err := st.SaveView(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+			want[v.Name] = v.Filter
+		}
+		name := fmt.Sprint("view ", round)
+		if err := st.DeleteView(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		delete(want, name)
+		server.Kill()
+		if _, err := st.Views(t.Context()); err == nil {
+			t.Error("views without a server: got no error")
+		}
+		server.Restart(t)
+		got := map[string]string{}
+		all, err := st.Views(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range all {
+			got[v.Name] = v.Filter
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("views after the server was killed (-want +got)\n%s", diff)
+		}
+	}
+}

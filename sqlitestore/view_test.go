@@ -1,0 +1,109 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+func init() { roles["views"] = playSaver }
+
+// playSaver saves 40 views again and again, under names that begin with its own, and prints each time that was acknowledged.
+func playSaver(args []string) error {
+	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
+		for n := 0; ; n++ {
+			name := fmt.Sprintf("%s %d", args[1], n%40)
+			if err := s.SaveView(ctx, store.View{Name: name, Filter: fmt.Sprint("id:", n)}); err != nil {
+				return err
+			}
+			fmt.Printf("%s=%d\n", name, n)
+		}
+	})
+}
+
+// Two processes save views in a file that a third one has open, and are killed: each view that was acknowledged is there, or a later one of its name.
+func TestOPS2_EveryAcknowledgedViewSurvivesKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s := openStore(t, path, nil)
+	if all, err := s.Views(testContext(t)); err != nil || len(all) != 0 { // there is no table, and a statement that says so is kept
+		t.Fatalf("got %v, %v", all, err)
+	}
+	a, b := startChild(t, "views", path, "a"), startChild(t, "views", path, "b")
+	var printed []string
+	for range 150 {
+		printed = append(printed, a.line(), b.line())
+	}
+	for _, c := range []*child{a, b} {
+		check(t, c.cmd.Process.Kill())
+		printed = append(printed, c.rest()...)
+		c.kill()
+	}
+	acknowledged := map[string]int{}
+	for _, line := range printed {
+		name, n, _ := strings.Cut(line, "=")
+		round, err := strconv.Atoi(n)
+		check(t, err)
+		acknowledged[name] = max(acknowledged[name], round)
+	}
+	for _, s := range []*sqlitestore.Store{s, openStore(t, path, nil)} {
+		all, err := s.Views(testContext(t))
+		check(t, err)
+		kept := map[string]int{}
+		for _, v := range all {
+			kept[v.Name], err = strconv.Atoi(strings.TrimPrefix(v.Filter, "id:"))
+			check(t, err)
+		}
+		if len(kept) != 80 || len(acknowledged) != 80 {
+			t.Errorf("%d views are kept, %d were acknowledged, want 80", len(kept), len(acknowledged))
+		}
+		for name, n := range acknowledged {
+			if kept[name] < n {
+				t.Errorf("view %s: got round %d, want %d or later", name, kept[name], n)
+			}
+		}
+		verify(t, s)
+	}
+}
+
+// A file has a table of views once there is one, and nothing else changes: its version is that of the release before, which goes on with it.
+func TestOPS2_AFileWithViewsIsOneOfTheSameVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s := openStore(t, path, nil)
+	schema := func() (version int64, tables []string) {
+		t.Helper()
+		c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+		check(t, err)
+		defer func() { check(t, c.Close()) }()
+		check(t, sqlitex.ExecuteTransient(c, `PRAGMA user_version`, &sqlitex.ExecOptions{ResultFunc: func(r *sqlite.Stmt) error { version = r.ColumnInt64(0); return nil }}))
+		check(t, sqlitex.ExecuteTransient(c, `SELECT name FROM sqlite_schema ORDER BY name`, &sqlitex.ExecOptions{ResultFunc: func(r *sqlite.Stmt) error { tables = append(tables, r.ColumnText(0)); return nil }}))
+		return version, tables
+	}
+	version, tables := schema()
+	if err := s.DeleteView(testContext(t), "a"); err == nil {
+		t.Error("a view was deleted that is not there")
+	}
+	if _, same := schema(); !cmp.Equal(tables, same) {
+		t.Errorf("the file has %v before there is any view, want %v", same, tables)
+	}
+	for range 2 {
+		check(t, s.SaveView(testContext(t), store.View{Name: "a", Filter: "x"}))
+		after, with := schema()
+		if diff := cmp.Diff(slices.Sorted(slices.Values(append(tables[:len(tables):len(tables)], "views"))), with); diff != "" || after != version {
+			t.Errorf("version %d, want %d; tables (-want +got)\n%s", after, version, diff)
+		}
+	}
+	if version != 6 {
+		t.Errorf("the version is %d: this release should make the table with the others", version)
+	}
+}
