@@ -19,7 +19,7 @@ import (
 // key, C a channel. They are never executed: they are queued in a transaction,
 // which is then discarded, for the server judges while it queues.
 var forms = map[string]string{
-	"COPY": "K K", "DEL": "K", "EXISTS": "K", "HDEL": "K x", "HEXISTS": "K x", "HGET": "K x", "HGETALL": "K", "HINCRBY": "K x 1", "HKEYS": "K",
+	"COPY": "K K", "DEL": "K", "EXISTS": "K", "HDEL": "K x", "HEXISTS": "K x", "HGET": "K x", "HGETALL": "K", "HINCRBY": "K x 1", "HKEYS": "K", "HLEN": "K",
 	"HMGET": "K x", "HSET": "K x x", "HSETNX": "K x x", "INCR": "K", "INCRBY": "K 1", "LINDEX": "K 0", "LREM": "K 0 x", "LSET": "K 0 x", "LLEN": "K", "LPOP": "K", "LRANGE": "K 0 0",
 	"LTRIM": "K 0 0", "RENAME": "K K", "RPUSH": "K x", "SADD": "K x", "SCARD": "K", "SET": "K x", "SMEMBERS": "K",
 	"SRANDMEMBER": "K", "SREM": "K x", "TIME": "", "TYPE": "K", "UNLINK": "K", "XADD": "K * x x", "ZADD": "K 1 x", "ZCOUNT": "K 0 0",
