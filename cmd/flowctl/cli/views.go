@@ -54,7 +54,9 @@ func (c *command) saveView() *cobra.Command {
 		Example: "  flowctl views save 'Blue failures' 'status:failed tag:team=blue since:24h'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.Filter = args[1]
-			return c.actOnView(cmd, func(ctx context.Context, s admin.Service) (admin.ViewActed, error) { return s.SaveView(ctx, args[0], v) })
+			return c.actOnView(cmd, func(ctx context.Context, s admin.Service) (admin.ViewActed, error) {
+				return s.SaveView(ctx, args[0], v)
+			})
 		},
 	}
 	c.why(cmd, &v.Reason)
@@ -66,7 +68,9 @@ func (c *command) deleteView() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete NAME", Short: "Remove a view, for all", Args: cobra.ExactArgs(1), ValidArgsFunction: c.viewNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.actOnView(cmd, func(ctx context.Context, s admin.Service) (admin.ViewActed, error) { return s.DeleteView(ctx, args[0], why) })
+			return c.actOnView(cmd, func(ctx context.Context, s admin.Service) (admin.ViewActed, error) {
+				return s.DeleteView(ctx, args[0], why)
+			})
 		},
 	}
 	c.why(cmd, &why.Reason)
