@@ -69,7 +69,16 @@ func Register(r workflow.Registrar, library *client) {
 	researchWriteStep.Bind(r, func(ctx context.Context, in ResearchInput, plan []string, summarise []string, review *string) (Report, error) {
 		return newResearch(in).write(ctx, plan, summarise, review)
 	})
-	shim.BindWorkflow(r, Research, researchGraph)
+	shim.BindGraph(
+		r,
+		Research,
+		researchGraph,
+		shim.Node{ID: "plan"},
+		shim.Node{ID: "fetch", Each: "plan"},
+		shim.Node{ID: "summarise", Each: "fetch"},
+		shim.Node{ID: "review", Needs: []string{"summarise"}, If: true, MayFail: true},
+		shim.Node{ID: "write", Needs: []string{"plan", "summarise"}, Maybe: []string{"review"}},
+	)
 }
 
 // Research answers a question: it asks the library for sources, fetches them at the same time as

@@ -206,12 +206,59 @@ func Register(r workflow.Registrar, llm *LLM, work Work) {
 	surveyTwoStep.Bind(r, func(ctx context.Context, one string) error {
 		return newSurvey().two(ctx, one)
 	})
-	shim.BindWorkflow(r, Diamond, diamondGraph)
-	shim.BindWorkflow(r, Nightly, nightlyGraph)
-	shim.BindWorkflow(r, Research, researchGraph)
-	shim.BindWorkflow(r, Shapes, shapesGraph)
+	shim.BindGraph(
+		r,
+		Diamond,
+		diamondGraph,
+		shim.Node{ID: "slow"},
+		shim.Node{ID: "first"},
+		shim.Node{ID: "second", Needs: []string{"first"}},
+		shim.Node{ID: "both", Needs: []string{"slow", "second"}},
+	)
+	shim.BindGraph(
+		r,
+		Nightly,
+		nightlyGraph,
+		shim.Node{ID: "sweep"},
+		shim.Node{ID: "count", Needs: []string{"sweep"}},
+		shim.Node{ID: "tell", Needs: []string{"count"}},
+	)
+	shim.BindGraph(
+		r,
+		Research,
+		researchGraph,
+		shim.Node{ID: "plan"},
+		shim.Node{ID: "fetch", Each: "plan"},
+		shim.Node{ID: "review", Needs: []string{"fetch"}, If: true, MayFail: true},
+		shim.Node{ID: "write", Needs: []string{"fetch"}, Maybe: []string{"review"}},
+	)
+	shim.BindGraph(
+		r,
+		Shapes,
+		shapesGraph,
+		shim.Node{ID: "numbers"},
+		shim.Node{ID: "double", Each: "numbers"},
+		shim.Node{ID: "again", Each: "double", Needs: []string{"numbers"}},
+		shim.Node{ID: "sum", Needs: []string{"double"}},
+		shim.Node{ID: "big", Needs: []string{"sum", "again"}, If: true},
+		shim.Node{ID: "copy", Maybe: []string{"big"}},
+		shim.Node{ID: "end", Needs: []string{"big"}},
+		shim.Node{ID: "g", Needs: []string{"sum", "numbers"}},
+		shim.Node{ID: "log", Needs: []string{"sum"}, Maybe: []string{"end"}},
+	)
 	shim.BindWorkflow(r, Study, study)
-	shim.BindWorkflow(r, Survey, surveyGraph)
+	shim.BindGraph(
+		r,
+		Survey,
+		surveyGraph,
+		shim.Node{ID: "one"},
+		shim.Node{ID: "afterOne", Needs: []string{"one"}},
+		shim.Node{ID: "may", MayFail: true},
+		shim.Node{ID: "afterMay", Maybe: []string{"may"}},
+		shim.Node{ID: "takesMay", Needs: []string{"may"}},
+		shim.Node{ID: "good", Maybe: []string{"may"}},
+		shim.Node{ID: "two", Needs: []string{"one", "good"}},
+	)
 }
 
 // Diamond has two ways from its begin to its end. Its first failure cancels the rest.

@@ -19,6 +19,46 @@ func (e *emitter) graph(f *jen.File, w *model.Workflow) {
 	e.graphCode(f, w)
 }
 
+// bindGraph writes how the definition is bound to its function, with the nodes for those who draw runs.
+func (e *emitter) bindGraph(r string, w *model.Workflow) *jen.Statement {
+	args := []jen.Code{jen.Id(r), jen.Id(w.GoName), e.bindable(w, nil)}
+	for _, node := range w.Graph.Nodes {
+		args = append(args, lay(2*tabWidth+len(","), 2, func(layout int) *jen.Statement {
+			return literal(e.qual(shimPath, "Node"), e.shapeOf(node), layout == 1)
+		}))
+	}
+	return params(e.qual(shimPath, "BindGraph"), true, args)
+}
+
+// shapeOf returns the fields of a shim.Node.
+func (e *emitter) shapeOf(node *model.Node) []value {
+	values := []value{{"ID", jen.Lit(node.ID)}}
+	if node.Each != nil {
+		values = append(values, value{"Each", jen.Lit(node.Each.ID)})
+	}
+	ids := map[string][]jen.Code{}
+	needs, maybe := node.Needs()
+	for _, o := range needs {
+		if maybe[o] && o.Skippable {
+			ids["Maybe"] = append(ids["Maybe"], jen.Lit(o.ID))
+		} else {
+			ids["Needs"] = append(ids["Needs"], jen.Lit(o.ID))
+		}
+	}
+	for _, field := range []string{"Needs", "Maybe"} {
+		if len(ids[field]) > 0 {
+			values = append(values, value{field, jen.Index().String().Values(ids[field]...)})
+		}
+	}
+	if node.If != nil {
+		values = append(values, value{"If", jen.True()})
+	}
+	if node.Step.Directive.OnFail == "skip" {
+		values = append(values, value{"MayFail", jen.True()})
+	}
+	return values
+}
+
 // graphNames are the identifiers in the function of a graph.
 type graphNames struct {
 	ctx, in, g, asked, err, none string

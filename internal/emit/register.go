@@ -92,6 +92,10 @@ func (e *emitter) register(f *jen.File) {
 				g.Add(e.bindMachine(r, w))
 				continue
 			}
+			if w.Graph != nil {
+				g.Add(e.bindGraph(r, w))
+				continue
+			}
 			bind := "BindWorkflow"
 			if w.Batch != nil {
 				bind = "BindBatch"

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -248,6 +249,16 @@ func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.
 // BindWorkflow makes the implementation of a workflow known to r.
 func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) {
 	engine.BindWorkflow(r.Registry(), d, f)
+}
+
+// Node is a node of a graph as the generator knows it: the catalogue has it, for whoever draws runs.
+type Node = store.CatalogNode
+
+// BindGraph makes the implementation of a workflow known to r that executes a graph of these nodes, each after those that it
+// needs. What runs do is what the implementation says.
+func BindGraph[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error), nodes ...Node) {
+	engine.BindWorkflow(r.Registry(), d, f)
+	engine.RegistryOf(r.Registry()).DescribeGraph(d.Name(), nodes)
 }
 
 // BindBatch makes the implementation of a workflow known to r that takes the inputs of several

@@ -26,11 +26,12 @@ type CatalogVersion struct {
 	Input  json.RawMessage `json:"input,omitempty"`  // JSON Schema of what is stored as the input; empty: it takes none, or has none
 	Output json.RawMessage `json:"output,omitempty"` // of the result
 	Limits []string        `json:"limits,omitempty"` // names of those that its runs use, sorted; none: it uses none, or the build does not say
+	Graph  *CatalogGraph   `json:"graph,omitempty"`  // nil: it is none that is known before it runs, or the build does not say
 }
 
 // Same reports whether two versions say the same, whatever their builds.
 func (v *CatalogVersion) Same(o *CatalogVersion) bool {
-	return v.Queue == o.Queue && string(v.Input) == string(o.Input) && string(v.Output) == string(o.Output) && slices.Equal(v.Limits, o.Limits)
+	return v.Queue == o.Queue && string(v.Input) == string(o.Input) && string(v.Output) == string(o.Output) && slices.Equal(v.Limits, o.Limits) && v.Graph.Same(o.Graph)
 }
 
 // CatalogEntry has all that is known of a workflow.
@@ -52,7 +53,8 @@ type CatalogQuery struct {
 	Limit    int    // not positive: 100
 }
 
-// CheckCatalog returns an *InvalidError for a name that is none, more limits than a run may use, and for a schema that is no JSON, or too long.
+// CheckCatalog returns an *InvalidError for a name that is none, more limits than a run may use, a schema that is no JSON, or too long, and for
+// what [CatalogGraph.Check] refuses.
 func CheckCatalog(workflow string, v *CatalogVersion) error {
 	for what, name := range map[string]string{"workflow": workflow, "build": v.Build, "queue": v.Queue} {
 		if err := CheckName(what, name); err != nil {
@@ -78,7 +80,7 @@ func CheckCatalog(workflow string, v *CatalogVersion) error {
 			return &InvalidError{What: what, Value: string(schema), Reason: "is no JSON"}
 		}
 	}
-	return nil
+	return v.Graph.Check()
 }
 
 // Pack returns the entry as stores keep it, under the name of the workflow.

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// CatalogEntry describes a workflow as workers did: its queue, and the JSON Schemas of its input and its result. The schema
-// of a workflow that takes none, or returns none, has the type null. An empty schema says nothing.
+// CatalogEntry describes a workflow as workers did: its queue, the JSON Schemas of its input and its result, and its nodes if it is a
+// struct under //flow:dag. The schema of a workflow that takes none, or returns none, has the type null. An empty schema says nothing.
 type CatalogEntry = store.CatalogEntry
 
 // CatalogQuery selects entries of the catalogue.
@@ -42,7 +42,7 @@ func (r *registry) Catalog() []store.CatalogEntry {
 	var all []store.CatalogEntry
 	for name, w := range r.workflows {
 		all = append(all, store.CatalogEntry{Workflow: name, Versions: []store.CatalogVersion{{
-			Queue: w.def.queue, Input: schemaOf(w.def.in, w.def.param), Output: schemaOf(w.def.out, ""), Limits: limitsOf(w.def.uses),
+			Queue: w.def.queue, Input: schemaOf(w.def.in, w.def.param), Output: schemaOf(w.def.out, ""), Limits: limitsOf(w.def.uses), Graph: w.graph,
 		}}})
 	}
 	for name, s := range r.steps {

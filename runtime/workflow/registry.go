@@ -39,7 +39,8 @@ type boundWorkflow struct {
 	code string // the function and where it stands
 	run  func(ctx Context, input []byte) (result []byte, err error)
 
-	standIn *engine.StepPlan // what a test kit executes instead; nil: run
+	graph   *store.CatalogGraph // that the code executes; nil: none that is known before it runs
+	standIn *engine.StepPlan    // what a test kit executes instead; nil: run
 }
 
 type boundStep struct {
@@ -155,6 +156,15 @@ func (r *registry) put(w *boundWorkflow) {
 		r.workflows = map[string]*boundWorkflow{}
 	}
 	r.workflows[w.def.name] = w
+}
+
+// DescribeGraph says which nodes a workflow has.
+func (r *registry) DescribeGraph(name string, nodes []store.CatalogNode) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.workflows[name]; w.standIn == nil {
+		w.graph = store.NewCatalogGraph(nodes)
+	}
 }
 
 // MissingReceiver tells a test kit, and reports false if there is none.

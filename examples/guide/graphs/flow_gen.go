@@ -58,7 +58,15 @@ func Register(r workflow.Registrar, shellReceiver Shell, farm *Farm) {
 		return newRelease(in).scan(ctx, build)
 	})
 	shim.BindWorkflow(r, Perform, perform)
-	shim.BindWorkflow(r, Release, releaseGraph)
+	shim.BindGraph(
+		r,
+		Release,
+		releaseGraph,
+		shim.Node{ID: "platforms"},
+		shim.Node{ID: "build", Each: "platforms"},
+		shim.Node{ID: "scan", Needs: []string{"build"}, If: true, MayFail: true},
+		shim.Node{ID: "publish", Needs: []string{"build"}, Maybe: []string{"scan"}},
+	)
 }
 
 // Perform executes each task of a plan when those are done that it needs.

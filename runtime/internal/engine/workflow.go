@@ -94,6 +94,8 @@ type Registry interface {
 	// BindStep makes the implementation of a step known. It panics if the name is
 	// taken or the worker has started.
 	BindStep(spec *StepSpec, impl any, call StepFunc)
+	// DescribeGraph says which nodes a workflow has that is known by now and executes a graph.
+	DescribeGraph(workflow string, nodes []store.CatalogNode)
 	// MissingReceiver says that the receiver of a step is nil. It reports false if
 	// nobody wants to know: the step must not be registered then.
 	MissingReceiver(what, step string) bool

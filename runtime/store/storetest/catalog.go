@@ -32,6 +32,14 @@ func (h *harness) describe(workflow, build, says string) store.CatalogVersion {
 	return v
 }
 
+// aGraph returns nodes of all kinds.
+func aGraph() []store.CatalogNode {
+	return []store.CatalogNode{
+		{ID: "plan"}, {ID: "fetch", Each: "plan"}, {ID: "review.é", Needs: []string{"fetch"}, If: true, MayFail: true},
+		{ID: "write", Needs: []string{"fetch"}, Maybe: []string{"review.é"}},
+	}
+}
+
 // catalogued returns what a query finds.
 func (h *harness) catalogued(q store.CatalogQuery) []store.CatalogEntry {
 	h.Helper()
@@ -95,6 +103,8 @@ var catalogBehaviors = []behavior{
 		for _, change := range []func(v *store.CatalogVersion){
 			func(v *store.CatalogVersion) { v.Queue = "other" }, func(v *store.CatalogVersion) { v.Output = nil }, func(v *store.CatalogVersion) { v.Input = nil },
 			func(v *store.CatalogVersion) { v.Limits = []string{"a", "é/β"} },
+			func(v *store.CatalogVersion) { v.Graph = store.NewCatalogGraph(aGraph()) },
+			func(v *store.CatalogVersion) { v.Graph = store.NewCatalogGraph(aGraph()[:3]) },
 		} {
 			other := v
 			change(&other)
@@ -103,6 +113,30 @@ var catalogBehaviors = []behavior{
 			h.equal("the newest", got.Same(&other), true)
 		}
 		h.equal("versions", len(h.said("w")), 4)
+	}},
+	{"CAT1_AGraphIsKeptAsItWasSaid", func(h *harness) {
+		h.describe("w", "b1", "a") // by code that does not say
+		v := store.CatalogVersion{Build: "b2", Queue: "q", Graph: store.NewCatalogGraph(aGraph())}
+		h.check("describe", h.cataloger().Describe(h.ctx, "w", v))
+		h.check("describe again", h.cataloger().Describe(h.ctx, "w", v))
+		got := h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions
+		if len(got) != 2 || got[0].Graph == nil || got[1].Graph != nil {
+			h.Fatalf("got %+v", got)
+		}
+		h.equal("nodes", got[0].Graph.Nodes, aGraph())
+		h.equal("is the same", got[0].Same(&v), true)
+	}},
+	{"CAT1_OfAGraphThatIsTooLongTheNumberOfNodesIsKept", func(h *harness) {
+		nodes := make([]store.CatalogNode, 10_000)
+		for i := range nodes {
+			nodes[i].ID = fmt.Sprint("n", i)
+		}
+		v := store.CatalogVersion{Build: "b1", Graph: store.NewCatalogGraph(nodes)}
+		h.check("describe", h.cataloger().Describe(h.ctx, "w", v))
+		h.equal("graph", *h.catalogued(store.CatalogQuery{})[0].Versions[0].Graph, store.CatalogGraph{TooMany: 10_000})
+		kept := store.NewCatalogGraph(nodes[:1000])
+		h.equal("nodes of a shorter one", len(kept.Nodes), 1000)
+		h.check("describe a shorter one", h.cataloger().Describe(h.ctx, "w", store.CatalogVersion{Build: "b2", Graph: kept}))
 	}},
 	{"CAT1_OldVersionsAreForgotten", func(h *harness) {
 		for i := range store.MaxCatalogVersions + 3 {
@@ -148,6 +182,17 @@ var catalogBehaviors = []behavior{
 			"a queue that is none":   {Queue: "\xff"},
 			"a limit that is none":   {Limits: []string{"a", ""}},
 			"too many limits":        {Limits: slices.Repeat([]string{"a"}, store.MaxUses+1)},
+			"a node without an id":   {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{}}}},
+			"a node that is none":    {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{ID: "\x00"}}}},
+			"a node twice":           {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{ID: "a"}, {ID: "a"}}}},
+			"a need that is none":    {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{ID: "a", Needs: []string{"b"}}}}},
+			"a node that needs one after it": {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{
+				{ID: "a", Maybe: []string{"b"}}, {ID: "b"},
+			}}},
+			"a node that needs itself": {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{ID: "a", Each: "a"}}}},
+			"a graph of nothing":       {Graph: &store.CatalogGraph{}},
+			"nodes, and too many":      {Graph: &store.CatalogGraph{Nodes: aGraph(), TooMany: 3}},
+			"too long a graph":         {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{ID: "a"}, {ID: "b", Needs: slices.Repeat([]string{"a"}, store.MaxCatalogGraph/4)}}}},
 		} {
 			if err := h.cataloger().Describe(h.ctx, "w", v); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("%s: got %v", what, err)

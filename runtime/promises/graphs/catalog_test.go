@@ -1,0 +1,50 @@
+package graphs_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/generated/graphs"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A worker that starts says which nodes the graphs have that are structs, and which of them needs which. A workflow that is none has no nodes.
+func TestOPS2_TheCatalogueHasTheNodesOfGraphsThatAreStructs(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		generated(w, same)
+		want := map[string][]store.CatalogNode{
+			graphs.Nightly.Name(): {{ID: "sweep"}, {ID: "count", Needs: []string{"sweep"}}, {ID: "tell", Needs: []string{"count"}}},
+			graphs.Research.Name(): {
+				{ID: "plan"}, {ID: "fetch", Each: "plan"}, {ID: "review", Needs: []string{"fetch"}, If: true, MayFail: true},
+				{ID: "write", Needs: []string{"fetch"}, Maybe: []string{"review"}},
+			},
+			graphs.Survey.Name(): {
+				{ID: "one"}, {ID: "afterOne", Needs: []string{"one"}}, {ID: "may", MayFail: true}, {ID: "afterMay", Maybe: []string{"may"}},
+				{ID: "takesMay", Needs: []string{"may"}}, {ID: "good", Maybe: []string{"may"}}, {ID: "two", Needs: []string{"one", "good"}},
+			},
+			graphs.Study.Name(): nil,
+		}
+		got := map[string][]store.CatalogNode{}
+		w.Eventually("all is described", func() bool {
+			all, err := w.Client.Catalog(w.Ctx, workflow.CatalogQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range all {
+				if _, asked := want[e.Workflow]; asked {
+					got[e.Workflow] = nil
+					if g := e.Versions[0].Graph; g != nil {
+						got[e.Workflow] = g.Nodes
+					}
+				}
+			}
+			return len(got) == len(want)
+		})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+	})
+}
