@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/jsonschema"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -41,7 +42,14 @@ type CatalogVersion struct {
 	Input  json.RawMessage `json:"input,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
 	Limits []string        `json:"limits,omitempty"` // that its runs use, by name; of an earlier release or a build that cannot say it: none
+	Graph  *CatalogGraph   `json:"graph,omitempty"`  // of a struct under //flow:dag; left out: it is none, or the build does not say
 }
+
+// CatalogGraph has the nodes of a graph, or only their number if there are too many.
+type CatalogGraph = store.CatalogGraph
+
+// CatalogNode is a node of a graph, and what it needs.
+type CatalogNode = store.CatalogNode
 
 // CatalogPage is a part of the catalogue, by name.
 type CatalogPage struct {
@@ -75,7 +83,7 @@ func (d *Direct) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, err
 	for _, e := range found {
 		w := CatalogWorkflow{Workflow: e.Workflow}
 		for _, v := range e.Versions {
-			w.Versions = append(w.Versions, CatalogVersion{Build: v.Build, At: utc(v.At), Queue: v.Queue, Input: v.Input, Output: v.Output, Limits: v.Limits})
+			w.Versions = append(w.Versions, CatalogVersion{Build: v.Build, At: utc(v.At), Queue: v.Queue, Input: v.Input, Output: v.Output, Limits: v.Limits, Graph: v.Graph})
 		}
 		page.Workflows = append(page.Workflows, w)
 	}

@@ -223,6 +223,15 @@ func (l *limited) Inbox(ctx context.Context, ref string) (Inbox, error) {
 	return in, err
 }
 
+// Graph is part of Service.
+func (l *limited) Graph(ctx context.Context, ref, path string) (Graph, error) {
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Graph{}, err
+	}
+	return l.under.Graph(ctx, ref, path)
+}
+
 // Tree is part of Service. Of a tree a principal with an owner sees the runs of that owner.
 func (l *limited) Tree(ctx context.Context, ref string) (Tree, error) {
 	ref, err := l.own(ctx, ref)

@@ -40,6 +40,8 @@ type Service interface {
 	Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error)
 	// Inbox returns what was sent to a run that it has not taken yet, such as messages to one that is paused, blocked, or not served.
 	Inbox(ctx context.Context, ref string) (Inbox, error)
+	// Graph returns how far a run has come in a graph: the one at a path, or the first one if path is empty. A run that executes none is not found.
+	Graph(ctx context.Context, ref, path string) (Graph, error)
 	// Tree returns a run and those below it, up to 1,000.
 	Tree(ctx context.Context, ref string) (Tree, error)
 	// Follow delivers the events of a run that the filter selects, and waits for more until it has ended. An

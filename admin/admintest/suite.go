@@ -30,6 +30,7 @@ var behaviors = []struct {
 	{"ReadsALogInPages", readsLogs},
 	{"ListsWhatARunHasBegun", listsEntities},
 	{"ShowsWhatARunHasNotTaken", showsInboxes},
+	{"ShowsHowFarARunIsInAGraph", showsGraphs},
 	{"ShowsATree", showsTrees},
 	{"FollowsARunThatHasEnded", followsEnded},
 	{"FollowsARunWhileItRuns", followsLive},

@@ -105,7 +105,10 @@ func example(s *server, r *route.Route) (path, body string) {
 		values["action"] = "pause"
 	}
 	if slices.Contains(r.Names(), "token") {
-		values["token"] = s.token()
+		_, values["token"] = s.hooked()
+	}
+	if r == route.Graph {
+		values["id"], _ = s.hooked()
 	}
 	if r == route.DeleteView {
 		if _, err := s.direct.SaveView(s.Context(), "mine", admin.NewView{Filter: "status:failed"}); err != nil {
@@ -135,8 +138,8 @@ func example(s *server, r *route.Route) (path, body string) {
 	}[r]
 }
 
-// token returns that of a hook that is open.
-func (s *server) token() string {
+// hooked returns a run that executes a graph, and the token of a hook that it has opened in a node of that.
+func (s *server) hooked() (ref, token string) {
 	s.Helper()
 	run, err := s.direct.Start(s.Context(), admin.Start{Workflow: "api.hooked"})
 	if err != nil {
@@ -154,7 +157,7 @@ func (s *server) token() string {
 	if err != nil || len(page.Hooks) != 1 {
 		s.Fatalf("got %+v, %v", page, err)
 	}
-	return page.Hooks[0].Token
+	return run.Run, page.Hooks[0].Token
 }
 
 // nobody is a bulk action on no run.

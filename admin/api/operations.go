@@ -127,6 +127,10 @@ var operations = map[*route.Route]func(*request) error{
 		in, err := q.service.Inbox(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, in, err)
 	},
+	route.Graph: func(q *request) error {
+		g, err := q.service.Graph(q.ctx(), q.path("id"), q.query.Text("path"))
+		return q.reply(http.StatusOK, g, err)
+	},
 	route.Tree: func(q *request) error {
 		tree, err := q.service.Tree(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, tree, err)

@@ -52,15 +52,15 @@ func serve(t *testing.T, cfg api.Config) *server {
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
 	shim.BindWorkflow(w, hooked, func(ctx workflow.Context, _ workflow.None) (int, error) {
-		hook, err := called.Open(ctx)
-		if err != nil {
-			return 0, err
-		}
-		for {
-			if _, err := hook.Receive(ctx); err != nil {
-				return 0, err
+		g := workflow.NewGraph()
+		workflow.AddNode(g, "hook", func(ctx workflow.Context) (workflow.None, error) {
+			hook, err := called.Open(ctx)
+			for err == nil {
+				_, err = hook.Receive(ctx)
 			}
-		}
+			return workflow.None{}, err
+		})
+		return 0, g.Run(ctx)
 	})
 	shim.BindWorkflow(w, collect, func(ctx workflow.Context, _ workflow.None) (int, error) {
 		for n := 0; ; n++ {

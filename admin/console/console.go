@@ -46,6 +46,7 @@ type Handler struct {
 	pages   *templates
 	logs    *logs
 	groups  *groups
+	shapes  *shapes
 	once    *once
 	live    *live
 
@@ -63,7 +64,7 @@ func New(s admin.Service, cfg Config) *Handler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	h := &Handler{service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets, logs: newLogs(cfg.Memory), groups: newGroups(), once: newOnce(cfg.Now)}
+	h := &Handler{service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets, logs: newLogs(cfg.Memory), groups: newGroups(), shapes: newShapes(cfg.Now), once: newOnce(cfg.Now)}
 	h.identifier = identifier(&h.cfg)
 	h.pages = newTemplates(h)
 	h.live = newLive(h)

@@ -21,6 +21,7 @@ type skeleton struct {
 	bytes  int64
 
 	machine *machine // nil: the run is none
+	graph   admin.GraphLog
 }
 
 // kindOf has the events of one type.
@@ -99,6 +100,9 @@ func (s *skeleton) add(e *admin.Event) {
 	k.last[name] = uint32(s.events)
 	s.bytes += eventBytes
 	s.follow(e)
+	held := s.graph.Size()
+	s.graph.Add(e)
+	s.bytes += s.graph.Size() - held
 	var o *operation
 	switch {
 	case e.Creates && e.Type != "run_created":
@@ -109,7 +113,8 @@ func (s *skeleton) add(e *admin.Event) {
 	if o == nil {
 		return
 	}
-	before, held := o.state, o.size()
+	before := o.state
+	held = o.size()
 	o.apply(e)
 	o.learn(e)
 	s.bytes += o.size() - held

@@ -39,6 +39,7 @@ type timelineView struct {
 	Err        *admin.Problem
 	Events     uint64
 	Machine    *machineView // nil: the run is none
+	Graph      *graphView   // nil: the run executes none
 	Now        string       // where now is, in percent; empty: outside
 }
 
@@ -130,6 +131,7 @@ func timelineTab(q *request, v *runView) (any, error) {
 			shown = &one
 		}
 	})
+	t.Graph = q.graph(v)
 	if shown != nil {
 		t.Operation = operationOf(q, v, shown)
 	}

@@ -231,6 +231,11 @@ func (s *Service) Inbox(ctx context.Context, ref string) (admin.Inbox, error) {
 	return get[admin.Inbox](ctx, s, call{route: route.Inbox, path: []string{ref}})
 }
 
+// Graph is part of admin.Service.
+func (s *Service) Graph(ctx context.Context, ref, path string) (admin.Graph, error) {
+	return get[admin.Graph](ctx, s, call{route: route.Graph, path: []string{ref}, query: route.GraphQuery(path)})
+}
+
 // Tree is part of admin.Service.
 func (s *Service) Tree(ctx context.Context, ref string) (admin.Tree, error) {
 	return get[admin.Tree](ctx, s, call{route: route.Tree, path: []string{ref}})

@@ -126,7 +126,10 @@ document.addEventListener("click", (e) => {
   if (e.metaKey || e.ctrlKey || e.shiftKey || e.button) return;
   const a = e.target.closest("a");
   if (a?.matches("[data-dialog]")) { e.preventDefault(); a.closest("details")?.removeAttribute("open"); dialog(a.href); return; }
-  if (a && main.contains(a) && a.closest("[data-timeline]") && new URL(a.href).pathname === location.pathname) { e.preventDefault(); go(a.href); return; }
+  if (a && main.contains(a) && a.closest("[data-timeline], [data-graph]")) {
+    const to = new URL(a.getAttribute("href"), location.href); // which an SVG has, too
+    if (to.pathname === location.pathname) { e.preventDefault(); go(to.href).then(() => { if (a.closest("[data-graph]")) $("#op")?.scrollIntoView({ block: "nearest" }); }); return; }
+  }
   if (e.target.closest("#new") && waiting) { showAll(waiting); return; }
   if (e.target.closest("[data-help]")) { help(); return; }
   const copy = e.target.closest("[data-copy]");

@@ -122,6 +122,11 @@ var (
 		Name: "getInbox", About: "What was sent to a run that it has not taken yet, the first 100: messages, requests to cancel, results of children.", Method: http.MethodGet,
 		Path: "runs/{id}/inbox", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.Inbox](), Status: http.StatusOK,
 	}
+	Graph = &Route{
+		Name: "getGraph", About: "How far a run has come in a graph: its nodes, the state of each, and which needs which as far as that is known.", Method: http.MethodGet,
+		Path: "runs/{id}/graph", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.Graph](), Status: http.StatusOK,
+		Query: []Param{{Name: "path", About: "of the graph, if the run executes several; the first one if it is not given", Type: "string"}},
+	}
 	Tree = &Route{
 		Name: "getTree", About: "A run and those below it, up to 1,000: each one is followed by those that it has started.", Method: http.MethodGet, Path: "runs/{id}/tree",
 		Role: admin.RoleViewer, Out: reflect.TypeFor[admin.Tree](), Status: http.StatusOK,
@@ -152,7 +157,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Inbox, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Inbox, Graph, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

@@ -125,6 +125,13 @@ func PageQuery(from uint64, limit int) url.Values {
 	return url.Values(w)
 }
 
+// GraphQuery writes which graph of a run is asked for; empty: the first one.
+func GraphQuery(path string) url.Values {
+	w := written{}
+	w.add("path", path)
+	return url.Values(w)
+}
+
 func (w written) seq(name string, n uint64) {
 	if n != 0 {
 		w.add(name, strconv.FormatUint(n, 10))

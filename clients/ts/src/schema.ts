@@ -130,6 +130,20 @@ export interface BulkRequest {
   filter?: Filter;
 }
 
+export interface CatalogGraph {
+  nodes?: CatalogNode[];
+  tooMany?: number;
+}
+
+export interface CatalogNode {
+  each?: string;
+  id: string;
+  if?: boolean;
+  mayFail?: boolean;
+  maybe?: string[];
+  needs?: string[];
+}
+
 export interface CatalogPage {
   next?: string;
   workflows: CatalogWorkflow[];
@@ -138,6 +152,7 @@ export interface CatalogPage {
 export interface CatalogVersion {
   at: string;
   build: string;
+  graph?: CatalogGraph;
   /** Any JSON, as it is stored. */
   input?: unknown;
   limits?: string[];
@@ -324,6 +339,35 @@ export interface Filter {
   until?: string;
   workflow?: string;
   workflowId?: string;
+}
+
+export interface Graph {
+  build?: string;
+  code?: string;
+  nodes: GraphNode[];
+  path: string;
+  paths?: string[];
+  run: string;
+  states: Record<string, number>;
+  total: number;
+  why?: string;
+}
+
+export interface GraphNode {
+  began?: string;
+  each?: string;
+  ended?: string;
+  failed?: number;
+  id: string;
+  if?: boolean;
+  layer: number;
+  mayFail?: boolean;
+  maybe?: string[];
+  needs?: string[];
+  open?: number;
+  operations?: number;
+  seq?: number;
+  state: string;
 }
 
 export interface Hook {
@@ -790,6 +834,11 @@ export interface FollowStreamQuery {
   from?: number;
 }
 
+export interface GetGraphQuery {
+  /** of the graph, if the run executes several; the first one if it is not given */
+  path?: string;
+}
+
 export interface ListBulksQuery {
   /** of the page before */
   cursor?: string;
@@ -1003,6 +1052,8 @@ export const routes = {
   getDepth: ["GET", "/v1/queues/{queue}/depth"],
   /** This document. */
   getDocument: ["GET", "/v1/openapi.json"],
+  /** How far a run has come in a graph: its nodes, the state of each, and which needs which as far as that is known. */
+  getGraph: ["GET", "/v1/runs/{id}/graph"],
   /** What a hook says of itself, also one that is closed. */
   getHook: ["GET", "/v1/hooks/{token}"],
   /** What was sent to a run that it has not taken yet, the first 100: messages, requests to cancel, results of children. */

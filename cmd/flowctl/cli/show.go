@@ -21,13 +21,15 @@ type shown struct {
 }
 
 func (c *command) show() *cobra.Command {
-	var events, entities, open, tree bool
+	var events, entities, open, tree, graph bool
 	var from uint64
+	var path string
 	cmd := &cobra.Command{
 		Use: "show RUN", Short: "Show a run: what it has done, what it waits for, why it has failed", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if events && (entities || tree) || entities && tree || open && !entities {
-				return &admin.InputError{What: "flags that exclude each other", Fix: "give one of --events, --entities and --tree, and --open with --entities"}
+			graph = graph || path != ""
+			if exclude(events, entities, tree, graph) || open && !entities {
+				return &admin.InputError{What: "flags that exclude each other", Fix: "give one of --events, --entities, --graph and --tree, and --open with --entities"}
 			}
 			s, ctx, cancel, err := c.service(cmd.Context(), false)
 			defer cancel()
@@ -43,6 +45,8 @@ func (c *command) show() *cobra.Command {
 				return c.entities(ctx, s, r.ID, admin.EntityFilter{From: from, Open: open})
 			case tree:
 				return c.tree(ctx, s, r.ID)
+			case graph:
+				return c.graph(ctx, s, r.ID, path)
 			}
 			page, damage := s.Events(ctx, r.ID, from, 0)
 			if damage != nil && !admin.ProblemOf(damage).Unreadable() {
@@ -82,8 +86,21 @@ func (c *command) show() *cobra.Command {
 	cmd.Flags().BoolVar(&entities, "entities", false, "its steps, waits, hooks, children, messages and questions, with their ids, instead")
 	cmd.Flags().BoolVar(&open, "open", false, "of --entities: those that have not ended")
 	cmd.Flags().BoolVar(&tree, "tree", false, "the runs below it instead")
+	cmd.Flags().BoolVar(&graph, "graph", false, "the nodes of the graph that it executes, with their states, instead")
+	cmd.Flags().StringVar(&path, "path", "", "of the graph for --graph, if the run executes several; empty: the first one")
 	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with; 1,000 are shown")
 	return cmd
+}
+
+// exclude reports whether more than one flag is set.
+func exclude(flags ...bool) bool {
+	n := 0
+	for _, set := range flags {
+		if set {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // readable returns the events of a log that come before what cannot be read, of which a page has 1,000.

@@ -1,0 +1,147 @@
+package admintest
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Graphs are the workflows of graphs.
+const (
+	GraphWorkflow = "admintest.shipment" // whose nodes the catalogue has, as of a struct under //flow:dag
+	BuiltWorkflow = "admintest.tasks"  // whose nodes are known while it runs
+)
+
+var (
+	parcel = shim.NewWorkflow[string, string](GraphWorkflow, "what", shim.WorkflowPolicy{})
+	built  = shim.NewWorkflow[int, int](BuiltWorkflow, "n", shim.WorkflowPolicy{})
+)
+
+// parcelNodes are what the catalogue has of the graph of parcel.
+var parcelNodes = []shim.Node{
+	{ID: "pick"}, {ID: "check", Needs: []string{"pick"}}, {ID: "gift", Needs: []string{"pick"}, If: true}, {ID: "pack", Needs: []string{"check"}, Maybe: []string{"gift"}},
+	{ID: "stamp", Each: "check"}, {ID: "hand.over", Needs: []string{"pack", "stamp"}},
+}
+
+// packs does what its input says: "hang" takes until the scene ends to check a parcel, "bad" fails to do so, and any other packs it.
+func packs(ctx workflow.Context, what string) (string, error) {
+	g := workflow.NewGraph()
+	node := func(s shim.Step[func(context.Context, string) (string, error)], what string) func(ctx workflow.Context) (string, error) {
+		return func(ctx workflow.Context) (string, error) { return shim.Call[string](ctx, s, what) }
+	}
+	check := node(label, what)
+	if what == "hang" {
+		check = node(hang, what)
+	}
+	pick := workflow.AddNode(g, "pick", node(label, "pick"))
+	checked := workflow.AddNode(g, "check", func(ctx workflow.Context) ([]string, error) {
+		got, err := check(ctx)
+		return []string{got, got}, err
+	}, pick)
+	gift := workflow.AddNode(g, "gift", node(label, "gift"), pick).If(func() bool { return false })
+	pack := workflow.AddNode(g, "pack", node(label, "pack"), checked, gift.Maybe())
+	stamp := workflow.AddEach(g, "stamp", checked, func(ctx workflow.Context, _ string) (string, error) { return node(label, "stamp")(ctx) })
+	over := workflow.AddNode(g, "hand.over", node(label, "over"), pack, stamp)
+	if err := g.Run(ctx); err != nil {
+		return "", err
+	}
+	return over.Value(), nil
+}
+
+// builds executes a graph of so many nodes, each of which needs the one of half its number.
+func builds(ctx workflow.Context, n int) (int, error) {
+	g := workflow.NewGraph()
+	for i := range n {
+		var needs []workflow.Dependency
+		if i > 1 {
+			needs = append(needs, workflow.NodeOf[string](g, "n"+strconv.Itoa(i/2)))
+		}
+		workflow.AddNode(g, "n"+strconv.Itoa(i), func(ctx workflow.Context) (string, error) { return shim.Call[string](ctx, label, "n") }, needs...)
+	}
+	return n, g.Run(ctx)
+}
+
+func bindGraphs(w *worker.Worker) {
+	shim.BindGraph(w, parcel, packs, parcelNodes...)
+	shim.BindWorkflow(w, built, builds)
+}
+
+// Graph starts a run of GraphWorkflow with an input, or of BuiltWorkflow if that is a number of nodes, and returns its id.
+func (s *Scene) Graph(what, id string) string {
+	s.Helper()
+	start := admin.Start{Workflow: GraphWorkflow, Input: admin.Payload(`{"what":` + strconv.Quote(what) + `}`), ID: id}
+	if _, err := strconv.Atoi(what); err == nil {
+		start.Workflow, start.Input = BuiltWorkflow, admin.Payload(`{"n":`+what+`}`)
+	}
+	got, err := s.Direct.Start(s.ctx(), start)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return got.Run
+}
+
+// GraphUntil waits until a node of the graph of a run is in a state.
+func (s *Scene) GraphUntil(ref, node, state string) {
+	s.Helper()
+	for ctx := s.ctx(); ; {
+		g, err := s.Direct.Graph(ctx, ref, "")
+		if err != nil {
+			s.Fatal(err)
+		}
+		for i := range g.Nodes {
+			if g.Nodes[i].ID == node && g.Nodes[i].State == state {
+				return
+			}
+		}
+	}
+}
+
+func showsGraphs(s *Scene) {
+	s.described()
+	states := func(ref string) (all []string) {
+		s.Helper()
+		g, err := s.Service.Graph(s.ctx(), ref, "")
+		if err != nil {
+			s.Fatal(err)
+		}
+		direct, err := s.Direct.Graph(s.ctx(), ref, "")
+		if err != nil {
+			s.Fatal(err)
+		}
+		same(s, "the graph", g, direct)
+		if g.Run == "" || g.Build == "" || g.Build != g.Code || g.Why != "" || g.Path != "shipment/graph#1" || g.Total != len(parcelNodes) {
+			s.Errorf("got %+v", g)
+		}
+		for i := range g.Nodes {
+			all = append(all, g.Nodes[i].ID+" "+g.Nodes[i].State)
+		}
+		return all
+	}
+	hanging := s.Graph("hang", "graph/β")
+	s.GraphUntil(hanging, "check", admin.NodeRunning)
+	same(s, "nodes", states("id:graph/β"), []string{"pick done", "check running", "gift not reached", "pack not reached", "stamp not reached", "hand.over not reached"})
+	bad := s.Graph("bad", "")
+	s.Until(bad, "failed")
+	same(s, "nodes of a run that has failed", states(bad), []string{"pick done", "check failed", "gift not reached", "pack not reached", "stamp not reached", "hand.over not reached"})
+	good := s.Graph("good", "")
+	s.Until(good, "completed")
+	same(s, "nodes of a run that has completed", states(good), []string{"pick done", "check done", "gift skipped", "pack done", "stamp done", "hand.over done"})
+
+	many := s.Graph("5", "")
+	s.Until(many, "completed")
+	g, err := s.Service.Graph(s.ctx(), many, "tasks/graph#1")
+	if err != nil || g.Build != "" || g.Why == "" || g.Total != 5 || g.States[admin.NodeDone] != 5 || len(g.Nodes[4].Needs) != 0 {
+		s.Errorf("a graph that is built while it runs: %+v, %v", g, err)
+	}
+	_, err = s.Service.Graph(s.ctx(), many, "tasks/graph#2")
+	problem(s, "a graph that is not there", err, http.StatusNotFound, admin.CodeNotFound)
+	_, err = s.Service.Graph(s.ctx(), s.Ended("good", ""), "")
+	problem(s, "a run without a graph", err, http.StatusNotFound, admin.CodeNotFound)
+	_, err = s.Service.Graph(s.ctx(), "id:nobody", "")
+	problem(s, "a run that is not there", err, http.StatusNotFound, admin.CodeNotFound)
+}

@@ -1,0 +1,203 @@
+package console
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// The bounds of the drawing of a graph: of a larger one the page has only how many nodes are in which state.
+const (
+	maxNodesDrawn = 100
+	maxEdgesDrawn = 400
+	maxGraphs     = 12  // of a run, that can be chosen
+	maxNeeds      = 400 // characters of what a node needs
+)
+
+// shapes keeps what the catalogue says of workflows for a while: it changes when a worker of another build starts, and pages are drawn each second.
+type shapes struct {
+	now func() time.Time
+	mu  sync.Mutex
+	by  map[string]shape
+}
+
+type shape struct {
+	read     time.Time
+	versions []admin.CatalogVersion // without schemas
+}
+
+// How long what is known of a workflow is kept, and of how many.
+const (
+	shapeFor  = 10 * time.Second
+	maxShapes = 500
+)
+
+func newShapes(now func() time.Time) *shapes { return &shapes{now: now, by: map[string]shape{}} }
+
+// of returns what builds have said of a workflow. What cannot be read says nothing: the run is drawn all the same.
+func (s *shapes) of(q *request, workflow string) []admin.CatalogVersion {
+	s.mu.Lock()
+	kept, ok := s.by[workflow]
+	s.mu.Unlock()
+	if now := s.now(); ok && now.Sub(kept.read) < shapeFor {
+		return kept.versions
+	}
+	page, err := q.service.Catalog(q.ctx(), admin.CatalogFilter{Workflow: workflow, Limit: 1})
+	if q.ctx().Err() != nil {
+		return nil
+	}
+	kept = shape{read: s.now()}
+	if err == nil && len(page.Workflows) == 1 {
+		for _, v := range page.Workflows[0].Versions {
+			kept.versions = append(kept.versions, admin.CatalogVersion{Build: v.Build, At: v.At, Graph: v.Graph})
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.by) >= maxShapes {
+		clear(s.by)
+	}
+	s.by[workflow] = kept
+	return kept.versions
+}
+
+// graphView is a graph as it is shown.
+type graphView struct {
+	Path   string
+	Others []choice // other graphs of the run
+	Counts []graphCount
+	Total  int
+	Said   string // for those who do not see it
+	Build  string
+	Code   string // the build of the run, if that is another one
+	Why    string // why it is not known which node needs which
+	Many   string // why it is not drawn
+	Nodes  []graphRow
+	Wide   *graphDrawing // from left to right
+	Long   bool          // that is too much for narrow screens
+	Tall   *graphDrawing // from top to bottom, for narrow screens
+}
+
+// graphCount says how many nodes are in a state.
+type graphCount struct {
+	State, Kind string
+	Count       int
+}
+
+// graphRow is a node in the table.
+type graphRow struct {
+	ID, State, Kind string
+	Needs           string
+	Began, Took     string
+	Text            string // what tells more
+	Link            string
+}
+
+// graphDrawing is a picture. Numbers are in units of its viewBox.
+type graphDrawing struct {
+	Width, Height int
+	BoxWidth      int
+	Edge          int         // of what is drawn above a box of many, how long it is
+	Taken, Ahead  string      // paths of edges
+	Tips, Points  string      // of these: their ends
+	Lines         []graphLine // between layers, if there are no edges
+	Nodes         []graphBox
+}
+
+type graphLine struct{ X1, Y1, X2, Y2 int }
+
+// graphBox is a node in a picture.
+type graphBox struct {
+	X, Y, TextX, NameY, StateY int
+	Name, Full, State, Kind    string
+	Said                       string
+	Link                       string
+	Many                       bool // it runs for each of several elements
+}
+
+// graph returns the picture of a graph of a run; nil: it executes none.
+func (q *request) graph(v *runView) *graphView {
+	of := func(known []admin.CatalogVersion) (g admin.Graph, ok bool) {
+		q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) {
+			if g, ok = admin.GraphOf(&v.Run, q.query.Get("graph"), &s.graph, known); !ok {
+				g, ok = admin.GraphOf(&v.Run, "", &s.graph, known)
+			}
+		})
+		return g, ok
+	}
+	var plain bool // it has begun other things only: nobody is asked what it could be
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { plain = s.graph.Begun && len(s.graph.Paths()) == 0 })
+	if plain {
+		return nil
+	}
+	g, ok := of(q.h.shapes.of(q, v.Workflow))
+	if !ok {
+		return nil
+	}
+	view := graphViewOf(q, v, &g)
+	for _, at := range g.Paths[:min(len(g.Paths), maxGraphs)] {
+		view.Others = append(view.Others, choice{at, changed(q, "graph", at), at == g.Path})
+	}
+	return view
+}
+
+// graphViewOf draws a graph.
+func graphViewOf(q *request, v *runView, g *admin.Graph) *graphView {
+	view := &graphView{Path: g.Path, Total: g.Total, Build: g.Build, Why: visible(g.Why)}
+	if g.Build != "" && g.Code != g.Build {
+		view.Code = g.Code
+	}
+	var said []string
+	for _, state := range admin.GraphStates() {
+		if n := g.States[state]; n > 0 {
+			view.Counts = append(view.Counts, graphCount{state, kindOfState(state), n})
+			said = append(said, number(n)+" "+state)
+		}
+	}
+	view.Said = plural(g.Total, "node", "nodes") + ": " + strings.Join(said, ", ")
+	edges := 0
+	for i := range g.Nodes {
+		edges += len(g.Nodes[i].Before())
+	}
+	switch {
+	case g.Total > maxNodesDrawn:
+		view.Many = fmt.Sprintf("More than %d nodes are not drawn: the timeline has those that have begun.", maxNodesDrawn)
+		return view
+	case edges > maxEdgesDrawn:
+		view.Many = fmt.Sprintf("The nodes need each other in %s ways: more than %d are not drawn.", number(edges), maxEdgesDrawn)
+	}
+	for i := range g.Nodes {
+		view.Nodes = append(view.Nodes, graphRowOf(q, v, &g.Nodes[i]))
+	}
+	if view.Many != "" {
+		return view
+	}
+	view.Wide = planOf(g.Nodes, 0).draw(g.Nodes, view.Nodes, false)
+	if len(g.Nodes) <= maxTall {
+		view.Tall, view.Long = planOf(g.Nodes, abreast).draw(g.Nodes, view.Nodes, true), view.Wide.Width > narrow
+	}
+	return view
+}
+
+// kindOfState returns the class of what is in a state.
+func kindOfState(state string) string { return strings.ReplaceAll(state, " ", "-") }
+
+// graphRowOf returns the facts of a node.
+func graphRowOf(q *request, v *runView, n *admin.GraphNode) graphRow {
+	r := graphRow{ID: n.ID, State: n.State, Kind: kindOfState(n.State), Needs: cut(maxNeeds, strings.Join(n.Waits(), ", "))}
+	if n.Seq > 0 {
+		r.Link = changed(q, "op", strconv.FormatUint(n.Seq, 10))
+		end := n.Ended
+		if end.IsZero() {
+			end = q.now
+		}
+		r.Began = "+" + took(max(n.Began.Sub(v.CreatedAt), 0))
+		r.Took = took(max(end.Sub(n.Began), 0))
+	}
+	r.Text = n.Note()
+	return r
+}

@@ -1,0 +1,362 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Graph is how far a run has come in a graph: a struct under //flow:dag, or one that workflow code builds (workflow.NewGraph).
+//
+// A log has the nodes that have begun, and not which node needs which. That is what a build says of a struct, in the catalogue. It is
+// believed if all that the run has done fits it; otherwise, and of graphs that are built while they run, the nodes are as the log has them.
+type Graph struct {
+	Run   string   `json:"run"`
+	Path  string   `json:"path"`            // begins the keys of what its nodes do, such as research/graph#1
+	Paths []string `json:"paths,omitempty"` // of all graphs that the run has begun, the first 100, if there are several
+	// Build says by what it is known which node needs which; empty: by nothing, and Why says so.
+	Build string `json:"build,omitempty"`
+	Why   string `json:"why,omitempty"`
+	Code  string `json:"code,omitempty"` // the build that has executed the run last
+	// States has how many nodes are in each state: see [GraphStates]. Nodes that have not begun are known with a Build only.
+	States map[string]int `json:"states"`
+	// Nodes are the first 1,000. With a Build each comes after those that it needs, otherwise as they have begun.
+	Nodes []GraphNode `json:"nodes"`
+	Total int         `json:"total"` // of nodes
+}
+
+// GraphNode is a node of a graph, as far as it is.
+type GraphNode struct {
+	ID    string `json:"id"`
+	State string `json:"state"` // one of [GraphStates]
+	// Layer is 0 of a node that needs none, and otherwise the one after those of all nodes that it needs. Without a Build it says when
+	// the node has begun: after one of the layer before had ended.
+	Layer      int       `json:"layer"`
+	Each       string    `json:"each,omitempty"`    // the node over whose result it runs, once for each element
+	Needs      []string  `json:"needs,omitempty"`   // nodes without which it is skipped
+	Maybe      []string  `json:"maybe,omitempty"`   // nodes that it waits for, and that may have been skipped
+	If         bool      `json:"if,omitempty"`      // it has a condition, which may skip it
+	MayFail    bool      `json:"mayFail,omitempty"` // it counts as skipped if it fails
+	Seq        uint64    `json:"seq,omitempty"`     // of the event with which it began; 0: it has not
+	Began      time.Time `json:"began,omitzero"`
+	Ended      time.Time `json:"ended,omitzero"`
+	Operations int       `json:"operations,omitempty"` // that it has begun, such as steps
+	Open       int       `json:"open,omitempty"`       // of these
+	Failed     int       `json:"failed,omitempty"`     // of these
+}
+
+// Before returns the ids of all nodes that must have ended before the node begins.
+func (n *GraphNode) Before() []string {
+	plan := CatalogNode{Each: n.Each, Needs: n.Needs, Maybe: n.Maybe}
+	return plan.Before()
+}
+
+// Waits says in words for what the node waits, or has waited.
+func (n *GraphNode) Waits() (all []string) {
+	if n.Each != "" {
+		all = append(all, "each of "+n.Each)
+	}
+	all = append(all, n.Needs...)
+	for _, id := range n.Maybe {
+		all = append(all, id+" or that it was skipped")
+	}
+	if n.If {
+		all = append(all, "that its condition holds")
+	}
+	return all
+}
+
+// Note says in words what there is to say of the node beside its state; it may be empty.
+func (n *GraphNode) Note() string {
+	var all []string
+	switch {
+	case n.Open > 0 && n.Operations > 1:
+		all = append(all, fmt.Sprintf("%d of %d have ended", n.Operations-n.Open, n.Operations))
+	case n.Operations > 1:
+		all = append(all, fmt.Sprintf("%d operations", n.Operations))
+	}
+	if n.Failed > 0 && n.Operations > 1 {
+		all = append(all, fmt.Sprintf("%d failed", n.Failed))
+	}
+	switch {
+	case n.State == NodeFailed && n.MayFail:
+		all = append(all, "counts as skipped")
+	case n.State == NodeDone && n.Seq == 0:
+		all = append(all, "there was nothing to do")
+	case n.State == NodeSkipped && n.Each != "" && n.If:
+		all = append(all, "or there was nothing to do")
+	}
+	return strings.Join(all, ", ")
+}
+
+// The states of a node.
+const (
+	NodeDone       = "done"        // all that it has begun has ended
+	NodeRunning    = "running"     // an attempt of a step is under way
+	NodeRetrying   = "retrying"    // an attempt has failed, and another one follows
+	NodeWaiting    = "waiting"     // for a worker, a limit, a message, a time, another run
+	NodeFailed     = "failed"      //
+	NodeStopped    = "stopped"     // it was cancelled, or the run has ended before it
+	NodeSkipped    = "skipped"     // its condition said no, or a node without which it is skipped was, or counts as it
+	NodeNotReached = "not reached" // it has not begun
+)
+
+// GraphStates returns the states of nodes.
+func GraphStates() []string {
+	return []string{NodeDone, NodeRunning, NodeRetrying, NodeWaiting, NodeFailed, NodeStopped, NodeSkipped, NodeNotReached}
+}
+
+// maxGraphNodes bounds the nodes of a Graph.
+const maxGraphNodes = 1000
+
+// GraphSeen is what a log says of a node that has begun.
+type GraphSeen struct {
+	ID           string
+	First, Last  uint64 // numbers of its first event, and of the last that has ended something of it; 0: none has
+	Began, Ended time.Time
+	Operations   int // that it has begun
+	Open         int // of these go on
+	Failed       int // of these, without those that were cancelled
+	Stopped      int // of these were cancelled
+	// Doing is NodeRunning, NodeRetrying or NodeWaiting of one of which something goes on; empty: nothing does.
+	Doing string
+	// Lost says that the last of its operations to end has failed.
+	Lost bool
+}
+
+// GraphOf returns how far a run has come in the graph at a path, as far as its log was read; an empty path is the first one. known is what the
+// catalogue has of its workflow. It returns false if the run executes no graph there.
+func GraphOf(r *Run, path string, log *GraphLog, known []CatalogVersion) (Graph, bool) {
+	paths := log.Paths()
+	switch {
+	case len(paths) == 0 && !log.Begun && (path == "" || path == GraphPath(r.Workflow)) && slices.ContainsFunc(known, func(v CatalogVersion) bool { return v.Graph != nil }):
+		path = GraphPath(r.Workflow) // of which nothing has begun
+	case path == "" && len(paths) > 0:
+		path = paths[0]
+	case log.by[path] == nil:
+		return Graph{}, false
+	}
+	g := Graph{Run: r.ID, Path: path, Code: log.Build, States: map[string]int{}}
+	if len(paths) > 1 {
+		g.Paths = paths
+	}
+	seen := log.Seen(path)
+	v, why := fitting(r, path, log.Build, seen, known)
+	if v != nil {
+		g.Build = v.Build
+		g.Nodes = planned(r, v.Graph.Nodes, seen)
+	} else {
+		g.Why = why
+		g.Nodes = begun(r, seen)
+	}
+	g.Total = len(g.Nodes)
+	for i := range g.Nodes {
+		g.States[g.Nodes[i].State]++
+	}
+	g.Nodes = g.Nodes[:min(len(g.Nodes), maxGraphNodes)]
+	return g, true
+}
+
+// Graph is part of Service. It reads the log, and keeps no more of it than its graphs.
+func (d *Direct) Graph(ctx context.Context, ref, path string) (Graph, error) {
+	h, info, err := d.find(ctx, ref)
+	if err != nil {
+		return Graph{}, err
+	}
+	var log GraphLog
+	if info.Events > 0 {
+		for e, err := range h.Events(ctx) {
+			if err != nil {
+				return Graph{}, fmt.Errorf("read the log of run %s: %w", info.ID, err)
+			}
+			one := eventOf(&e)
+			if log.Add(&one); e.Seq >= info.Events {
+				break
+			}
+		}
+	}
+	var known []CatalogVersion
+	page, err := d.Catalog(ctx, CatalogFilter{Workflow: info.Workflow, Limit: 1})
+	if err != nil && !errors.Is(err, workflow.ErrNotSupported) {
+		return Graph{}, err
+	}
+	for i := range page.Workflows {
+		known = page.Workflows[i].Versions
+	}
+	r := runOf(&info)
+	g, ok := GraphOf(&r, path, &log, known)
+	if !ok {
+		at := ""
+		if path != "" {
+			at = fmt.Sprintf(" at %q", path)
+		}
+		return Graph{}, NewProblem(CodeNotFound, fmt.Sprintf("run %s executes no graph%s", info.ID, at), "graphs are structs under //flow:dag, and what workflow code builds with workflow.NewGraph: see what else the run has begun")
+	}
+	return g, nil
+}
+
+// fitting returns what a build says of a graph that fits what was seen of it: that of the build which executes the run if it is there, else the newest;
+// nil: none, and why.
+func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersion) (v *CatalogVersion, why string) {
+	why = "which node needs which is known to nobody but the code of the workflow: it builds the graph while it runs, or no build has told the catalogue of it"
+	var all []*CatalogVersion
+	for i := range known {
+		switch g := known[i].Graph; {
+		case g == nil || path != GraphPath(r.Workflow):
+		case g.TooMany > 0:
+			why = fmt.Sprintf("the graph has %d nodes, which are more than the catalogue keeps of one", g.TooMany)
+		default:
+			all = append(all, &known[i])
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *CatalogVersion) int { // which are the newest first
+		rank := func(v *CatalogVersion) int {
+			if v.Build == build {
+				return 0
+			}
+			return 1
+		}
+		return rank(a) - rank(b)
+	})
+	for i, v := range all {
+		wrong := misfit(v.Graph.Nodes, seen)
+		if wrong == "" {
+			return v, ""
+		}
+		if i == 0 {
+			why = fmt.Sprintf("what build %s says of the graph does not fit what this run has done: %s", v.Build, wrong)
+		}
+	}
+	return nil, why
+}
+
+// GraphPath returns the path of the graph of a workflow that is a struct under //flow:dag.
+func GraphPath(workflow string) string {
+	return workflow[strings.LastIndexByte(workflow, '.')+1:] + "/graph#1"
+}
+
+// misfit says why a run of a graph cannot have done what was seen; empty: it can.
+func misfit(nodes []CatalogNode, seen []GraphSeen) string {
+	plan := make(map[string]*CatalogNode, len(nodes))
+	for i := range nodes {
+		plan[nodes[i].ID] = &nodes[i]
+	}
+	begun := make(map[string]*GraphSeen, len(seen))
+	for i := range seen {
+		begun[seen[i].ID] = &seen[i]
+	}
+	for i := range seen {
+		s := &seen[i]
+		n := plan[s.ID]
+		if n == nil {
+			return fmt.Sprintf("node %q has begun, which it does not have", s.ID)
+		}
+		if n.Each == "" && s.Operations > 1 {
+			return fmt.Sprintf("node %q has begun more than one step, of which it says nothing", s.ID)
+		}
+		for _, id := range n.Before() {
+			before := begun[id]
+			switch {
+			case before != nil && (before.Doing != "" || before.Last > s.First):
+				return fmt.Sprintf("node %q has begun before %q had ended, which it needs", s.ID, id)
+			case before == nil && plan[id].Each == "" && !slices.Contains(n.Maybe, id):
+				return fmt.Sprintf("node %q has begun, and not %q, without which it is skipped", s.ID, id)
+			}
+		}
+	}
+	return ""
+}
+
+// planned returns the nodes of a graph with how far each is.
+func planned(r *Run, nodes []CatalogNode, seen []GraphSeen) []GraphNode {
+	begun := make(map[string]*GraphSeen, len(seen))
+	for i := range seen {
+		begun[seen[i].ID] = &seen[i]
+	}
+	passed := map[string]bool{} // those that have ended, since what needs them has begun, or is passed
+	for _, n := range slices.Backward(nodes) {
+		if begun[n.ID] != nil || passed[n.ID] {
+			for _, id := range n.Before() {
+				passed[id] = true
+			}
+		}
+	}
+	at := make(map[string]int, len(nodes))
+	all := make([]GraphNode, 0, len(nodes))
+	for _, n := range nodes {
+		g := GraphNode{ID: n.ID, Each: n.Each, Needs: n.Needs, Maybe: n.Maybe, If: n.If, MayFail: n.MayFail}
+		skipped := false
+		for _, id := range n.Before() {
+			before := &all[at[id]]
+			g.Layer = max(g.Layer, before.Layer+1)
+			lost := before.State == NodeSkipped || before.State == NodeFailed && before.MayFail
+			skipped = skipped || lost && !slices.Contains(n.Maybe, id)
+		}
+		switch s := begun[n.ID]; {
+		case s != nil:
+			g.saw(r, s)
+			if g.State == NodeDone && s.Failed > 0 {
+				g.State = NodeFailed
+			}
+		case skipped:
+			g.State = NodeSkipped
+		case !passed[n.ID] && r.Status != "completed":
+			g.State = NodeNotReached
+		case n.Each != "" && !n.If:
+			g.State = NodeDone // there were no elements
+		default:
+			g.State = NodeSkipped
+		}
+		at[n.ID] = len(all)
+		all = append(all, g)
+	}
+	return all
+}
+
+// begun returns the nodes that a log has, in layers of time.
+func begun(r *Run, seen []GraphSeen) []GraphNode {
+	ends := make([]int, 0, len(seen)) // of nodes that have ended, in the order in which they have
+	for i := range seen {
+		if seen[i].Doing == "" {
+			ends = append(ends, i)
+		}
+	}
+	slices.SortFunc(ends, func(a, b int) int { return cmp.Compare(seen[a].Last, seen[b].Last) })
+	all := make([]GraphNode, len(seen))
+	next := 0
+	for i := range seen {
+		g := &all[i]
+		g.ID = seen[i].ID
+		for ; len(ends) > 0 && seen[ends[0]].Last < seen[i].First; ends = ends[1:] {
+			next = max(next, all[ends[0]].Layer+1)
+		}
+		g.Layer = next
+		g.saw(r, &seen[i])
+		if g.State == NodeDone && seen[i].Lost {
+			g.State = NodeFailed
+		}
+	}
+	return all
+}
+
+// saw takes in what a log says of a node.
+func (g *GraphNode) saw(r *Run, s *GraphSeen) {
+	g.Seq, g.Began, g.Ended, g.Operations, g.Open, g.Failed = s.First, utc(s.Began), utc(s.Ended), s.Operations, s.Open, s.Failed
+	switch {
+	case s.Doing != "" && r.EndedAt.IsZero():
+		g.State = s.Doing
+		g.Ended = time.Time{}
+	case s.Doing != "":
+		g.State, g.Ended = NodeStopped, r.EndedAt
+	case s.Stopped > 0 && s.Failed == 0:
+		g.State = NodeStopped
+	default:
+		g.State = NodeDone
+	}
+}

@@ -1,0 +1,194 @@
+package admin
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// GraphLog follows the log of a run, and keeps what that says of graphs: which nodes have begun, and how far they are. The zero
+// value has read nothing.
+type GraphLog struct {
+	Build string // of the code that has executed the run last; empty: the log has not said so yet
+	Begun bool   // the run has begun something, in a graph or not
+
+	paths []string
+	by    map[string]*loggedGraph
+	open  map[uint64][]openInGraph // what goes on, by the number of the event with which it began
+	size  int64
+}
+
+// loggedGraph is a graph of which nodes have begun.
+type loggedGraph struct {
+	nodes []*loggedNode // in the order in which they have begun
+	by    map[string]*loggedNode
+}
+
+// loggedNode is a node that has begun.
+type loggedNode struct {
+	GraphSeen
+	doing map[string]int // how many operations do what
+}
+
+// openInGraph is an operation in a node that goes on.
+type openInGraph struct {
+	node  *loggedNode
+	doing string
+}
+
+// About how many bytes are kept of a node, and of an operation that goes on.
+const (
+	loggedNodeBytes = 400
+	openBytes       = 96
+)
+
+// Size returns about how many bytes are kept.
+func (l *GraphLog) Size() int64 { return l.size + int64(len(l.open))*openBytes }
+
+// Paths returns the paths of the graphs, in the order in which they have begun, the first 100.
+func (l *GraphLog) Paths() []string { return l.paths[:min(len(l.paths), maxGraphPaths)] }
+
+// maxGraphPaths bounds how many graphs of a run are told.
+const maxGraphPaths = 100
+
+// Seen returns the nodes of the graph at a path that have begun, in this order.
+func (l *GraphLog) Seen(path string) []GraphSeen {
+	g := l.by[path]
+	if g == nil {
+		return nil
+	}
+	all := make([]GraphSeen, len(g.nodes))
+	for i, n := range g.nodes {
+		all[i] = n.GraphSeen
+	}
+	return all
+}
+
+// Add takes in the next event of the log.
+func (l *GraphLog) Add(e *Event) {
+	if e.Build != "" {
+		l.Build = strings.Clone(e.Build)
+	}
+	switch {
+	case e.Creates && e.Type != event.RunCreated.String():
+		l.Begun = true
+		l.begin(e)
+	case e.Ref != 0:
+		l.apply(e)
+	}
+}
+
+// begin takes in an operation. Its key is the way to it: research/graph#1.fetch/map#1.2/fetch#1 is one of node fetch of
+// research/graph#1, and in a graph within a node it is one of both.
+func (l *GraphLog) begin(e *Event) {
+	for at := 0; at < len(e.Key); {
+		part, _, inner := strings.Cut(e.Key[at:], "/")
+		if !inner {
+			return // its own name
+		}
+		number, id, ok := strings.Cut(part, ".")
+		if n, graph := strings.CutPrefix(number, "graph#"); ok && graph && id != "" && strings.Trim(n, "0123456789") == "" {
+			l.enter(e, e.Key[:at+len(number)], id)
+		}
+		at += len(part) + 1
+	}
+}
+
+// enter takes in an operation of a node.
+func (l *GraphLog) enter(e *Event, path, id string) {
+	n := l.node(path, id)
+	if n.Operations == 0 {
+		n.First, n.Began = e.Seq, e.Time
+	}
+	n.Operations++
+	n.Open++
+	n.moves("", NodeWaiting)
+	if l.open == nil {
+		l.open = map[uint64][]openInGraph{}
+	}
+	l.open[e.Seq] = append(l.open[e.Seq], openInGraph{n, NodeWaiting})
+}
+
+// node returns a node of the graph at a path, which is new if need be.
+func (l *GraphLog) node(path, id string) *loggedNode {
+	g := l.by[path]
+	if g == nil {
+		if l.by == nil {
+			l.by = map[string]*loggedGraph{}
+		}
+		path = strings.Clone(path)
+		g = &loggedGraph{by: map[string]*loggedNode{}}
+		l.by[path] = g
+		l.paths = append(l.paths, path)
+	}
+	n := g.by[id]
+	if n == nil {
+		n = &loggedNode{GraphSeen: GraphSeen{ID: strings.Clone(id)}, doing: map[string]int{}}
+		g.by[n.ID] = n
+		g.nodes = append(g.nodes, n)
+		l.size += loggedNodeBytes + int64(len(path)+len(id))
+	}
+	return n
+}
+
+// endings has the types of the events that end operations, and whether these have failed then.
+var endings = func() map[string]bool {
+	all := map[string]bool{}
+	for _, t := range []event.Type{event.StepCompleted, event.WaitCompleted, event.HookDisposed, event.SendCompleted, event.ChildCompleted, event.AskAnswered} {
+		all[t.String()] = false
+	}
+	for _, t := range []event.Type{event.StepFailed, event.HookConflict, event.SendFailed, event.ChildFailed, event.ChildCanceled, event.AskRefused} {
+		all[t.String()] = true
+	}
+	return all
+}()
+
+// apply takes in what an event says of an operation.
+func (l *GraphLog) apply(e *Event) {
+	failed, ends := endings[e.Type]
+	for i, o := range l.open[e.Ref] {
+		n := o.node
+		switch {
+		case ends:
+			n.moves(o.doing, "")
+			n.Open--
+			n.Last, n.Ended = e.Seq, e.Time
+			n.Lost = false
+			switch {
+			case !failed:
+			case e.Type == event.ChildCanceled.String() || e.Failure != nil && e.Failure.Code == event.CodeCanceled:
+				n.Stopped++
+			default:
+				n.Failed++
+				n.Lost = true
+			}
+		case e.Type == event.StepStarted.String():
+			n.moves(o.doing, NodeRunning)
+			l.open[e.Ref][i].doing = NodeRunning
+		case e.Type == event.StepRetrying.String():
+			n.moves(o.doing, NodeRetrying)
+			l.open[e.Ref][i].doing = NodeRetrying
+		}
+	}
+	if ends {
+		delete(l.open, e.Ref)
+	}
+}
+
+// moves takes in that an operation does something else; empty: nothing. Of what goes on in a node at once it tells the busiest.
+func (n *loggedNode) moves(from, to string) {
+	if from != "" {
+		n.doing[from]--
+	}
+	if to != "" {
+		n.doing[to]++
+	}
+	busy := func(state string) string {
+		if n.doing[state] > 0 {
+			return state
+		}
+		return ""
+	}
+	n.Doing = cmp.Or(busy(NodeRunning), busy(NodeRetrying), busy(NodeWaiting))
+}
