@@ -14,8 +14,8 @@ import (
 
 // Graph is how far a run has come in a graph: a struct under //flow:dag, or one that workflow code builds (workflow.NewGraph).
 //
-// A log has the nodes that have begun, and not which node needs which. That is what a build says of a struct, in the catalogue. It is
-// believed if all that the run has done fits it; otherwise, and of graphs that are built while they run, the nodes are as the log has them.
+// A log has the nodes that have begun, and not which node needs which. The catalogue has that of a struct, as builds have said it: it is
+// believed if all that the run has done fits it. Otherwise, and of graphs that are built while they run, the nodes are as the log has them.
 type Graph struct {
 	Run   string   `json:"run"`
 	Path  string   `json:"path"`            // begins the keys of what its nodes do, such as research/graph#1
@@ -72,7 +72,7 @@ func (n *GraphNode) Waits() (all []string) {
 	return all
 }
 
-// Note says in words what there is to say of the node beside its state; it may be empty.
+// Note describes in words what the state leaves out, such as how many operations have ended; it may be empty.
 func (n *GraphNode) Note() string {
 	var all []string
 	switch {
@@ -115,7 +115,7 @@ func GraphStates() []string {
 // maxGraphNodes bounds the nodes of a Graph.
 const maxGraphNodes = 1000
 
-// GraphSeen is what a log says of a node that has begun.
+// GraphSeen has the facts that a log tells of a node that has begun.
 type GraphSeen struct {
 	ID           string
 	First, Last  uint64 // numbers of its first event, and of the last that has ended something of it; 0: none has
@@ -130,8 +130,8 @@ type GraphSeen struct {
 	Lost bool
 }
 
-// GraphOf returns how far a run has come in the graph at a path, as far as its log was read; an empty path is the first one. known is what the
-// catalogue has of its workflow. It returns false if the run executes no graph there.
+// GraphOf returns how far a run has come in the graph at a path, as far as its log was read; an empty path names the first one. known are the
+// versions of its workflow in the catalogue. It returns false if the run executes no graph there.
 func GraphOf(r *Run, path string, log *GraphLog, known []CatalogVersion) (Graph, bool) {
 	paths := log.Paths()
 	switch {
@@ -204,13 +204,13 @@ func (d *Direct) Graph(ctx context.Context, ref, path string) (Graph, error) {
 // fitting returns what a build says of a graph that fits what was seen of it: that of the build which executes the run if it is there, else the newest;
 // nil: none, and why.
 func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersion) (v *CatalogVersion, why string) {
-	why = "which node needs which is known to nobody but the code of the workflow: it builds the graph while it runs, or no build has told the catalogue of it"
+	why = "no build has said which node needs which, as when code builds the graph while it runs"
 	var all []*CatalogVersion
 	for i := range known {
 		switch g := known[i].Graph; {
 		case g == nil || path != GraphPath(r.Workflow):
 		case g.TooMany > 0:
-			why = fmt.Sprintf("the graph has %d nodes, which are more than the catalogue keeps of one", g.TooMany)
+			why = fmt.Sprintf("the graph has %d nodes, more than the catalogue keeps", g.TooMany)
 		default:
 			all = append(all, &known[i])
 		}
@@ -225,12 +225,12 @@ func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersio
 		return rank(a) - rank(b)
 	})
 	for i, v := range all {
-		wrong := misfit(v.Graph.Nodes, seen)
+		wrong := contradiction(v.Graph.Nodes, seen)
 		if wrong == "" {
 			return v, ""
 		}
 		if i == 0 {
-			why = fmt.Sprintf("what build %s says of the graph does not fit what this run has done: %s", v.Build, wrong)
+			why = fmt.Sprintf("the graph of build %s does not fit what this run has done: %s", v.Build, wrong)
 		}
 	}
 	return nil, why
@@ -241,8 +241,8 @@ func GraphPath(workflow string) string {
 	return workflow[strings.LastIndexByte(workflow, '.')+1:] + "/graph#1"
 }
 
-// misfit says why a run of a graph cannot have done what was seen; empty: it can.
-func misfit(nodes []CatalogNode, seen []GraphSeen) string {
+// contradiction says why a run of a graph cannot have done what was seen; empty: it can.
+func contradiction(nodes []CatalogNode, seen []GraphSeen) string {
 	plan := make(map[string]*CatalogNode, len(nodes))
 	for i := range nodes {
 		plan[nodes[i].ID] = &nodes[i]

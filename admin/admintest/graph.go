@@ -14,7 +14,7 @@ import (
 // Graphs are the workflows of graphs.
 const (
 	GraphWorkflow = "admintest.shipment" // whose nodes the catalogue has, as of a struct under //flow:dag
-	BuiltWorkflow = "admintest.tasks"  // whose nodes are known while it runs
+	BuiltWorkflow = "admintest.tasks"    // whose nodes are known while it runs
 )
 
 var (
@@ -22,7 +22,7 @@ var (
 	built  = shim.NewWorkflow[int, int](BuiltWorkflow, "n", shim.WorkflowPolicy{})
 )
 
-// parcelNodes are what the catalogue has of the graph of parcel.
+// parcelNodes describe the graph of parcel in the catalogue.
 var parcelNodes = []shim.Node{
 	{ID: "pick"}, {ID: "check", Needs: []string{"pick"}}, {ID: "gift", Needs: []string{"pick"}, If: true}, {ID: "pack", Needs: []string{"check"}, Maybe: []string{"gift"}},
 	{ID: "stamp", Each: "check"}, {ID: "hand.over", Needs: []string{"pack", "stamp"}},

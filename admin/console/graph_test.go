@@ -61,8 +61,8 @@ func TestOPS2_AGraphIsDrawnWithItsStates(t *testing.T) {
 	if diff := cmp.Diff(append(nodes, nodes...), said); diff != "" { // of both pictures
 		t.Errorf("what is said of the nodes (-want +got):\n%s", diff)
 	}
-	has(t, part, "1 done", "1 running", "4 not reached", `class="way taken"`, `class="tip ahead"`, "?op=3", "Which node needs which is what build")
-	hasNot(t, part, "executes this run", "Without the ways")
+	has(t, part, "1 done", "1 running", "4 not reached", `class="way taken"`, `class="tip ahead"`, "?op=3", "says which node needs which")
+	hasNot(t, part, "executes this run", "No ways between")
 
 	done := s.Graph("good", "")
 	s.Until(done, "completed")
@@ -82,8 +82,8 @@ func TestOPS2_AGraphWithoutAShapeIsDrawnAsItsLogHasIt(t *testing.T) {
 	s.Until(small, "completed")
 	s.Until(large, "completed")
 	part, rows, _ := s.graphOf(small)
-	has(t, part, "7 done", "Nodes stand in the order of time", "Without the ways between nodes: which node needs which is known to nobody but the code", `class="col"`)
-	hasNot(t, part, `class="way`, "Which node needs which is what build", ">Needs<")
+	has(t, part, "7 done", "Nodes stand in the order of time", "No ways between nodes are drawn: no build has said which node needs which", `class="col"`)
+	hasNot(t, part, `class="way`, "says which node needs which", ">Needs<")
 	if len(rows) != 7 {
 		t.Errorf("the table has %q", rows)
 	}
@@ -118,16 +118,16 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	}
 	describe("next<b>", graph)
 	part, _, _ := s.graphOf(ref)
-	has(t, part, "what build", "next&lt;b&gt;", "executes this run, and what it has done fits that", `class="way taken"`)
+	has(t, part, "Build ", "next&lt;b&gt;", "executes this run, and what it has done fits that", `class="way taken"`)
 	describe("later", append([]store.CatalogNode{{ID: "audit"}, {ID: "pick", Needs: []string{"audit"}}}, graph[1:]...))
 	part, rows, _ := s.graphOf(ref)
-	has(t, part, "what build later says of the graph does not fit what this run has done: node &#34;pick&#34; has begun, and not &#34;audit&#34;")
+	has(t, part, "the graph of build later does not fit what this run has done: node &#34;pick&#34; has begun, and not &#34;audit&#34;")
 	if hasNot(t, part, `class="way`); len(rows) != 2 {
 		t.Errorf("the table has %q", rows)
 	}
 	describe("silent", nil)
 	part, _, _ = s.graphOf(ref)
-	has(t, part, "Without the ways between nodes: which node needs which is known to nobody")
+	has(t, part, "No ways between nodes are drawn: no build has said which node needs which")
 }
 
 // A run that has not begun is drawn with all of its nodes, whatever their names.

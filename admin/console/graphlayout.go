@@ -187,9 +187,9 @@ func (p *graphPlan) crossings() (count int) {
 
 // The sizes of a drawing.
 const (
-	wideBox, tallBox = 148, 126 // how wide nodes are
+	wideBox, tallBox = 146, 126 // how wide nodes are
 	boxHeight        = 44
-	wideGap, tallGap = 40, 32 // between layers
+	wideGap, tallGap = 34, 32 // between layers
 	nodeGap, edgeGap = 14, 8  // between the nodes of one, and between edges that pass it
 	edgeRoom         = 6      // for such an edge
 	abreast          = 2      // nodes beside each other in a drawing for narrow screens
@@ -276,7 +276,7 @@ func (p *graphPlan) settle(layer, at []int, apart func(a, b int) int, least, mos
 	}
 }
 
-// wanted returns where a cell is nearest to its neighbours. An edge that passes several layers is to be straight there.
+// wanted returns where a cell is nearest to its neighbours. An edge that passes several layers goes straight there if it can.
 func (p *graphPlan) wanted(c int, at []int) int {
 	sum, weights := 0, 0
 	for _, near := range [][]int{p.cells[c].ins, p.cells[c].outs} {

@@ -91,7 +91,7 @@ func TestOPS2_EdgesOfAGraphCrossLittle(t *testing.T) {
 	}
 	chain := []admin.GraphNode{node("a", 0), node("b", 1, "a"), node("c", 2, "b")}
 	d := planOf(chain, 0).draw(chain, make([]graphRow, 3), false)
-	if d.Height != boxHeight+2*graphMargin || d.Ahead != "M154 28C171 28 171 28 188 28M342 28C359 28 359 28 376 28" || d.Taken != "" {
+	if d.Height != boxHeight+2*graphMargin || d.Ahead != "M152 28C166 28 166 28 180 28M332 28C346 28 346 28 360 28" || d.Taken != "" {
 		t.Errorf("a chain is %d high, its edges are %q and %q", d.Height, d.Ahead, d.Taken)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// drawn is what a browser shows of a graph.
+// drawn has the facts that a browser shows of a graph.
 type drawn struct {
 	Wide, Tall bool     // which picture it shows
 	Nodes      []string // of that, each with its state
