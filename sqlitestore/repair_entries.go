@@ -50,8 +50,10 @@ func (e *partitionScan) readEntries(c *conn) error {
 	for i := range entryTables {
 		table := &entryTables[i]
 		if table.made != nil {
-			if made, err := table.made(c); err != nil || !made {
+			if made, err := table.made(c); err != nil {
 				return err
+			} else if !made {
+				continue
 			}
 		}
 		err := c.queryOnce(table.selectAll, func(r row) error {
