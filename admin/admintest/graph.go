@@ -74,6 +74,7 @@ func bindGraphs(w *worker.Worker) {
 // Graph starts a run of GraphWorkflow with an input, or of BuiltWorkflow if that is a number of nodes, and returns its id.
 func (s *Scene) Graph(what, id string) string {
 	s.Helper()
+	s.described()
 	start := admin.Start{Workflow: GraphWorkflow, Input: admin.Payload(`{"what":` + strconv.Quote(what) + `}`), ID: id}
 	if _, err := strconv.Atoi(what); err == nil {
 		start.Workflow, start.Input = BuiltWorkflow, admin.Payload(`{"n":`+what+`}`)
@@ -90,7 +91,7 @@ func (s *Scene) GraphUntil(ref, node, state string) {
 	s.Helper()
 	for ctx := s.ctx(); ; {
 		g, err := s.Direct.Graph(ctx, ref, "")
-		if err != nil {
+		if p := admin.ProblemOf(err); err != nil && p.Code != admin.CodeNotFound { // as long as it has begun nothing, and is not described
 			s.Fatal(err)
 		}
 		for i := range g.Nodes {

@@ -32,8 +32,9 @@ type shape struct {
 
 // How long what is known of a workflow is kept, and of how many.
 const (
-	shapeFor  = 10 * time.Second
-	maxShapes = 500
+	shapeFor   = 10 * time.Second
+	unknownFor = time.Second // of one of which nothing is known: its worker has just started
+	maxShapes  = 500
 )
 
 func newShapes(now func() time.Time) *shapes { return &shapes{now: now, by: map[string]shape{}} }
@@ -43,7 +44,11 @@ func (s *shapes) of(q *request, workflow string) []admin.CatalogVersion {
 	s.mu.Lock()
 	kept, ok := s.by[workflow]
 	s.mu.Unlock()
-	if now := s.now(); ok && now.Sub(kept.read) < shapeFor {
+	most := shapeFor
+	if len(kept.versions) == 0 {
+		most = unknownFor
+	}
+	if ok && s.now().Sub(kept.read) < most {
 		return kept.versions
 	}
 	page, err := q.service.Catalog(q.ctx(), admin.CatalogFilter{Workflow: workflow, Limit: 1})

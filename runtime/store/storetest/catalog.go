@@ -125,6 +125,9 @@ var catalogBehaviors = []behavior{
 		}
 		h.equal("nodes", got[0].Graph.Nodes, aGraph())
 		h.equal("is the same", got[0].Same(&v), true)
+		v.Graph = store.NewCatalogGraph(aGraph()[:3]) // of which the same build says nothing else
+		h.check("describe another one", h.cataloger().Describe(h.ctx, "w", v))
+		h.equal("nodes of the other one", h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0].Graph.Nodes, aGraph()[:3])
 	}},
 	{"CAT1_OfAGraphThatIsTooLongTheNumberOfNodesIsKept", func(h *harness) {
 		nodes := make([]store.CatalogNode, 10_000)
