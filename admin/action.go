@@ -32,7 +32,7 @@ type Acted struct {
 
 // Because says why somebody asks for something that says no more than what it is.
 type Because struct {
-	Reason string `json:"reason,omitempty"` // stands in the journal: without one it is refused
+	Reason string `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
 }
 
 // verbDelete is the one action that cannot be undone.

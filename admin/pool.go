@@ -50,9 +50,9 @@ type PoolPage struct {
 type PoolAction struct {
 	Verb string `json:"verb"`          // one of [PoolActions]
 	Key  string `json:"key,omitempty"` // of the part; empty: the limit as a whole
-	// Config is what set takes, which replaces all of it.
+	// Config is for set, which replaces all of it.
 	Config *PoolConfig `json:"config,omitempty"`
-	Reason string      `json:"reason,omitempty"` // stands in the journal: without one it is refused
+	Reason string      `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
 }
 
 // PoolActed says that a limit is configured so now.

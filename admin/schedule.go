@@ -79,13 +79,13 @@ type NewSchedule struct {
 	Input    Payload           `json:"input,omitempty"`  // of each run, as that of [Start]
 	Queue    string            `json:"queue,omitempty"`  // of the runs; empty: workflow.DefaultQueue
 	Tags     map[string]string `json:"tags,omitempty"`   // of the runs
-	Reason   string            `json:"reason,omitempty"` // stands in the journal: without one it is refused
+	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
 }
 
 // ScheduleAction says what to do with a schedule.
 type ScheduleAction struct {
 	Verb   string    `json:"verb"`             // one of [ScheduleActions]
-	Reason string    `json:"reason,omitempty"` // stands in the journal; that of pause is the note of the schedule, too
+	Reason string    `json:"reason,omitempty"` // kept in the journal; that of pause is the note of the schedule, too
 	Timing *Timing   `json:"timing,omitempty"` // of update, which replaces all of it
 	Fill   *Backfill `json:"fill,omitempty"`   // of backfill
 	// Key says that asking again with it is the same request. Update, backfill and delete take any, for

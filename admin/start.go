@@ -35,7 +35,7 @@ type Start struct {
 	DelayMs  int64             `json:"delayMs,omitempty"`  // it begins that much later
 	Hold     bool              `json:"hold,omitempty"`     // it begins once it is released
 	Tags     map[string]string `json:"tags,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // stands in the journal: without one it is refused
+	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
 	// Key makes starts with the same key one, as long as the run is kept: it gives the run its workflow id. A start with
 	// an ID takes none.
 	Key string `json:"-"`

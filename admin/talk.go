@@ -11,7 +11,7 @@ import (
 // Message carries a payload to a topic or an ask of a run.
 type Message struct {
 	Payload Payload `json:"payload,omitempty"` // JSON, as the type of the topic or ask has it
-	Reason  string  `json:"reason,omitempty"`  // stands in the journal: without one it is refused
+	Reason  string  `json:"reason,omitempty"`  // kept in the journal; refused where there is no journal
 	// Key makes messages with the same key to the same topic or ask of a run arrive once, for at least
 	// 24 hours; a question that is asked again gets the same answer.
 	Key string `json:"-"`

@@ -33,9 +33,9 @@ type ViewList struct {
 
 // NewView says what a view stands for.
 type NewView struct {
-	// Filter is what [ParseFilter] reads, up to 1,024 bytes. Its times may be relative, as since:24h: then they are so whenever somebody looks.
+	// Filter is a line for [ParseFilter], of up to 1,024 bytes. Its times may be relative, as since:24h: then they are so whenever somebody looks.
 	Filter string `json:"filter"`
-	Reason string `json:"reason,omitempty"` // stands in the journal: without one it is refused
+	Reason string `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
 }
 
 // ViewActed says that a view was saved or deleted.

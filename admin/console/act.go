@@ -54,7 +54,7 @@ type actRun struct {
 	Problem string
 }
 
-// outcome is what came of an action on one run.
+// outcome says how an action on one run has ended.
 type outcome struct {
 	Run, New, Problem, Fix string
 }
@@ -68,8 +68,8 @@ func actLink(q *request, verb, run string) string {
 
 // The questions for a reason, by where it is kept.
 const (
-	whyInJournal = "Why? It stands in the journal."
-	whyInLog     = "Why? It stands in the log of the run, and in the journal."
+	whyInJournal = "Why? It is kept in the journal."
+	whyInLog     = "Why? It is kept in the log of the run, and in the journal."
 )
 
 func whyAsked(verb string) string {

@@ -91,7 +91,7 @@ func (s *site) get(path string, want int) string {
 	return strings.ReplaceAll(text, "<wbr>", "") // where lines may end
 }
 
-// inline is what the policy lets a browser refuse.
+// inline matches what the policy lets a browser refuse.
 var inline = regexp.MustCompile(`<style|<script[^>]*>[^<]|<[a-z][^>]* (style|on[a-z]+)=`)
 
 func (s *site) post(path string, form url.Values, want int) string {
@@ -660,7 +660,7 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 	has(t, journal, "because of act/retry", "because of schedules/nightly/trigger", "because of schedules/nightly/pause", "because of "+html.EscapeString(pool)+"/pause", "because of "+html.EscapeString(pool)+"/set", "because of bulk")
 }
 
-const whyInJournal = "Why? It stands in the journal."
+const whyInJournal = "Why? It is kept in the journal."
 
 // What a start says beside its input arrives, and what makes no sense is refused with what was typed.
 func TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy(t *testing.T) {

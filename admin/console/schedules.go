@@ -59,11 +59,11 @@ func scheduleForm(q *request) (*ask, error) {
 	why := field{Name: "reason", Label: whyInJournal, Flag: "reason"}
 	switch at {
 	case "pause":
-		why.Label = "Why? It is shown beside the schedule, and stands in the journal."
+		why.Label = "Why? It is shown beside the schedule, and kept in the journal."
 	case "backfill":
 		when := "a time as 2026-11-24T08:00, in UTC, or how long ago, as 48h"
 		a.Fields = []field{
-			{Name: "from", Label: "From", Hint: when, Required: true, Flag: "from"}, {Name: "to", Label: "To, without it", Hint: when, Value: "0s", Required: true, Flag: "to"},
+			{Name: "from", Label: "From", Hint: when, Required: true, Flag: "from"}, {Name: "to", Label: "To, not included", Hint: when, Value: "0s", Required: true, Flag: "to"},
 			{Name: "overlap", Label: "If a run is active", Kind: "select", Options: append([]string{""}, admin.Overlaps()...), Hint: "empty: as the schedule says", Flag: "overlap"},
 		}
 	}

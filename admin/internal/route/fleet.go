@@ -12,7 +12,7 @@ import (
 // ScheduleAct says more of an action on a schedule than its verb. It is flat, so that a name that does not exist is
 // refused wherever it stands.
 type ScheduleAct struct {
-	Reason    string    `json:"reason,omitempty"`    // stands in the journal; that of pause is the note of the schedule, too
+	Reason    string    `json:"reason,omitempty"`    // kept in the journal; that of pause is the note of the schedule, too
 	When      string    `json:"when,omitempty"`      // of update
 	Overlap   string    `json:"overlap,omitempty"`   // of update and backfill
 	CatchUpMs int64     `json:"catchUpMs,omitempty"` // of update
@@ -62,7 +62,7 @@ type PoolAct struct {
 	Burst   int    `json:"burst,omitempty"`
 	Waiting int    `json:"waiting,omitempty"`
 	Refuse  bool   `json:"refuse,omitempty"`
-	Reason  string `json:"reason,omitempty"` // stands in the journal
+	Reason  string `json:"reason,omitempty"` // kept in the journal
 }
 
 // PoolBodyOf returns the body of an action.

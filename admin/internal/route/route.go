@@ -67,7 +67,7 @@ type Started struct {
 
 // Act says more of an action than its verb.
 type Act struct {
-	Reason string `json:"reason,omitempty"` // stands in the journal, and in the log for those of admin.TakesReason
+	Reason string `json:"reason,omitempty"` // kept in the journal, and in the log for those of admin.TakesReason
 	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
 }
 
