@@ -124,7 +124,7 @@ func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, F
 
 func hookOf(i *workflow.HookInfo) Hook {
 	return Hook{
-		Name: i.Hook, Token: i.Token, Run: string(i.Run), Closed: i.Closed, Title: i.Meta.Title, Description: i.Meta.Description, Form: Payload(i.Meta.Form),
+		Name: i.Hook, Token: i.Token, Run: string(i.Run), Closed: i.Closed, Title: i.Meta.Title, Description: i.Meta.Description, Form: i.Meta.Form,
 		Answerers: i.Meta.Answerers, Labels: i.Meta.Labels, RespondMs: i.Respond.Milliseconds(), Request: i.Request, Attempt: i.Attempt, Due: utc(i.Due), ID: i.ID, Opened: utc(i.OpenedAt),
 	}
 }
@@ -148,7 +148,7 @@ func (d *Direct) ResumeHook(ctx context.Context, token string, m Message) (Sent,
 	}
 	info, err := d.client.Hook(ctx, token)
 	if err == nil {
-		err = d.client.SendToHook(ctx, token, json.RawMessage(m.Payload), m.options()...)
+		err = d.client.SendToHook(ctx, token, m.Payload, m.options()...)
 	}
 	return Sent{Run: string(info.Run)}, err
 }

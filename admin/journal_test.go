@@ -42,7 +42,7 @@ func TestOPS3_WhateverChangesSomethingIsInTheJournal(t *testing.T) {
 			args = append(args, reflect.Zero(m.Type.In(i)))
 		}
 		out := viewer.MethodByName(m.Name).Call(args)
-		err, _ := out[len(out)-1].Interface().(error)
+		err, _ := reflect.TypeAssert[error](out[len(out)-1])
 		if !errors.As(err, new(*admin.NotAllowedError)) || slices.Contains(reads, m.Name) {
 			if got := len(entries(t, e.direct)); got != before {
 				t.Errorf("%s reads, and writes the journal", m.Name)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A graph is what the functions of a package do by themselves and call.
+// A graph has the functions of a package, with their own effects and calls.
 type graph[F comparable] struct {
 	name   func(F) string
 	direct map[F][]Effect // with an empty Path
@@ -53,7 +53,7 @@ func (g graph[F]) solve(imported func(F) []Effect) map[F][]Effect {
 			relax(item{f, e.Rule}, e)
 		}
 	}
-	for i := 0; i < len(work); i++ { // first in, first out: ways grow about evenly
+	for i := 0; i < len(work); i++ { //nolint:intrange // it grows: first in, first out, so that ways grow about evenly
 		at := work[i]
 		for _, c := range callers[at.f] {
 			if c.cut == nil || !c.cut(at.rule) {

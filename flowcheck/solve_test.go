@@ -20,13 +20,13 @@ func (g graph[F]) all() map[F][]Effect {
 		}
 		way = append(slices.Clone(way), f)
 		for _, e := range g.direct[f] {
-			for i := len(way) - 1; i >= 0; i-- {
-				e = e.via(g.name(way[i]))
-				if best[way[i]] == nil {
-					best[way[i]] = make(map[Rule]Effect)
+			for _, w := range slices.Backward(way) {
+				e = e.via(g.name(w))
+				if best[w] == nil {
+					best[w] = make(map[Rule]Effect)
 				}
-				if old, ok := best[way[i]][e.Rule]; !ok || e.less(old) {
-					best[way[i]][e.Rule] = e
+				if old, ok := best[w][e.Rule]; !ok || e.less(old) {
+					best[w][e.Rule] = e
 				}
 			}
 		}

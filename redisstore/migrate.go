@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -142,8 +143,8 @@ func (s *Store) checkFleet(ctx context.Context) error {
 // stamp replaces the mark, and the copies of it that a cluster has: that in partition 0 last, as it decides. One that somebody else has
 // replaced stays. A copy that is missing is written, too: somebody who has read the mark before may be about to, and comes too late then.
 func (s *Store) stamp(ctx context.Context, seen, mark string) error {
-	for n := len(s.parts) - 1; n >= 0; n-- {
-		p := s.parts[n]
+	for n, p := range slices.Backward(s.parts) {
+
 		if n > 0 && s.keepsCopies() {
 			if err := s.client.SetNX(ctx, p.format(), mark, 0).Err(); err != nil {
 				return fmt.Errorf("write the format: %w", err)

@@ -37,7 +37,7 @@ func exports(s *Scene) {
 		s.Errorf("two runs, one of them twice: %+v", n)
 	}
 	for _, want := range []string{good, talk} {
-		if !bytes.Contains([]byte(file), []byte(want)) {
+		if !strings.Contains(string(file), want) {
 			s.Errorf("the export does not name run %s", want)
 		}
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/admin"
@@ -42,9 +43,9 @@ func compare(before, after string) []diffLine {
 	for i := range longest {
 		longest[i] = make([]int, len(b)+1)
 	}
-	for i := len(a) - 1; i >= 0; i-- {
+	for i, v := range slices.Backward(a) {
 		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
+			if v == b[j] {
 				longest[i][j] = longest[i+1][j+1] + 1
 			} else {
 				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
@@ -107,18 +108,19 @@ func attemptsOf(failures []*admin.Failure) []attemptView {
 
 // failureText returns all that tells a failure from another one, a value on each line.
 func failureText(f *admin.Failure) string {
-	s := f.Message
+	var s strings.Builder
+	s.WriteString(f.Message)
 	if f.Code != "" {
-		s += "\ncode: " + f.Code
+		s.WriteString("\ncode: " + f.Code)
 	}
 	if len(f.Data) > 0 {
-		s += "\ndata: " + cutLines(maxText, f.Data)
+		s.WriteString("\ndata: " + cutLines(maxText, f.Data))
 	}
 	if f.Stack != "" {
-		s += "\n" + f.Stack
+		s.WriteString("\n" + f.Stack)
 	}
 	for _, cause := range f.Causes {
-		s += "\nbecause of: " + failureText(cause)
+		s.WriteString("\nbecause of: " + failureText(cause))
 	}
-	return s
+	return s.String()
 }

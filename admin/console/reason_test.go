@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"maps"
 	"net/url"
 	"path/filepath"
 	"testing"
@@ -88,9 +89,7 @@ func TestOPS2_FormsAskWhy(t *testing.T) {
 		page := s.get(c.path, 200)
 		has(t, page, "Why? It is kept in the journal.", `name="reason"`)
 		form := hiddenOf(page)
-		for name, values := range c.typed {
-			form[name] = values
-		}
+		maps.Copy(form, c.typed)
 		if action == "start" {
 			form.Set("workflow", admintest.Workflow)
 		}

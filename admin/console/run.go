@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// runView is what each page of a run shows.
+// runView has the parts that each page of a run shows.
 type runView struct {
 	admin.Run
 	Tab     string
@@ -103,12 +103,7 @@ func runPage(name string, body runTab) page {
 }
 
 func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(all, one)
 }
 
 // whyOf says why a run does not go on, or how it has ended other than well; nil: there is nothing to say.
@@ -247,7 +242,7 @@ func seqOf(s string) uint64 {
 	return n
 }
 
-// dataView is what goes into a run and comes out of it.
+// dataView has the input of a run and its result.
 type dataView struct {
 	Input, Result *payloadView
 	Last          uint64 // number of the last event

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -378,9 +379,7 @@ func (p *painter) row(l line) row {
 func (p *painter) fold(r *row, n *node) {
 	i := slices.Index(p.q.query["open"], n.path)
 	values := url.Values{}
-	for k, v := range p.q.query {
-		values[k] = v
-	}
+	maps.Copy(values, p.q.query)
 	if i >= 0 {
 		values["open"] = slices.Delete(slices.Clone(p.q.query["open"]), i, i+1)
 	} else {

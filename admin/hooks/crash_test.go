@@ -77,7 +77,7 @@ func openURL(url string) (store.Store, error) {
 	return redisstore.Open(url)
 }
 
-// play is what a process of this test does until it is killed.
+// play works as a process of this test until it is killed.
 func play(role, url string) error {
 	st, err := openURL(url)
 	if err != nil {
@@ -101,7 +101,7 @@ func play(role, url string) error {
 // launch starts a process, and returns what it has said first, and what kills it.
 func launch(t *testing.T, role, url string) (said string, kill func()) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:gosec // this test itself
+	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), roleOf+"="+role+" "+url), os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -339,7 +339,7 @@ func TestOPS3_WhatCannotBeAPayloadIsRefused(t *testing.T) {
 	}
 	if got, err := s.Server.Client().Do(r); err == nil { // the connection may end before the answer is read
 		defer got.Body.Close()
-		if got.StatusCode != 413 {
+		if got.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("an endless body: got %d, want 413", got.StatusCode)
 		}
 	}

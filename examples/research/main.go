@@ -100,8 +100,7 @@ func serve(l *library) (base string, stop func(), err error) {
 // follow starts the run, or finds it, and prints which steps end.
 func follow(ctx context.Context, c *workflow.Client, in ResearchInput, out io.Writer) error {
 	run, err := Research.Start(ctx, c, in, workflow.WithID(in.Question))
-	var done *workflow.FinishedRunError
-	if errors.As(err, &done) {
+	if done, ok := errors.AsType[*workflow.FinishedRunError](err); ok {
 		run, err = Research.Get(c, done.Run), nil
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,9 +66,7 @@ func ofDirectory(ctx context.Context, dir string, patterns []string) (compat.Set
 			return err
 		}
 		found, err := ofFile(path)
-		for key, m := range found {
-			set[key] = m
-		}
+		maps.Copy(set, found)
 		return err
 	})
 	if err != nil {

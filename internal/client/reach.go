@@ -86,8 +86,8 @@ func (b *builder) visible(obj types.Object, at place) {
 // directories.
 func visibleFrom(path, from string) bool {
 	elements := strings.Split(path, "/")
-	for i := len(elements) - 1; i >= 0; i-- {
-		if elements[i] == "internal" {
+	for i, element := range slices.Backward(elements) {
+		if element == "internal" {
 			parent := strings.Join(slices.Clone(elements[:i]), "/")
 			return parent == "" || from == parent || strings.HasPrefix(from, parent+"/")
 		}

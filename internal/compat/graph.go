@@ -74,7 +74,7 @@ func needs(n *manifest.Op) []string {
 		names = append(names, strings.TrimPrefix(strings.TrimPrefix(a, "after "), "*"))
 	}
 	if _, conditions, ok := strings.Cut(n.Text, ", "); ok {
-		for _, a := range strings.Split(conditions, ", ") {
+		for a := range strings.SplitSeq(conditions, ", ") {
 			names = append(names, strings.TrimPrefix(a, "*"))
 		}
 	}

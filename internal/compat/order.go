@@ -172,7 +172,7 @@ func matched(a, b []*manifest.Op) []int {
 		}
 		return 4 // operations before what decides about them
 	}
-	for i := len(a) - 1; i >= 0; i-- {
+	for i := range slices.Backward(a) {
 		for j := len(b) - 1; j >= 0; j-- {
 			lengths[i][j] = max(lengths[i+1][j], lengths[i][j+1])
 			if w := weight(i, j); w > 0 {

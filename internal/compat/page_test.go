@@ -34,7 +34,7 @@ func TestVER4_ThePageHasTheTable(t *testing.T) {
 	}
 	b.WriteString("\n")
 	if *update {
-		if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644); err != nil { //nolint:gosec // a page
+		if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

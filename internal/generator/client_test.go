@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,12 +116,7 @@ func TestGEN5_RemovesAClientThatNobodyAsksFor(t *testing.T) {
 }
 
 func contains(changes []generator.Change, want generator.Change) bool {
-	for _, c := range changes {
-		if c == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(changes, want)
 }
 
 func TestGEN5_FlagWritesAClientThatIsKeptUpToDate(t *testing.T) {

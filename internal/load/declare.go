@@ -114,11 +114,11 @@ func (w *writer) input(goName string, params []param) (typ, declaration string) 
 	for _, p := range params {
 		names = append(names, p.name)
 	}
-	fields := ""
+	var fields strings.Builder
 	for i, field := range name.Fields(names) {
-		fields += field + " " + strings.Replace(params[i].typ, "...", "[]", 1) + "; "
+		fields.WriteString(field + " " + strings.Replace(params[i].typ, "...", "[]", 1) + "; ")
 	}
-	return typ, fmt.Sprintf("type %s struct { %s }\n", typ, fields)
+	return typ, fmt.Sprintf("type %s struct { %s }\n", typ, fields.String())
 }
 
 type param struct{ name, typ string }

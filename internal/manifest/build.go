@@ -131,12 +131,12 @@ func policyOf(d directive.Directive) map[string]string {
 
 // methodsOf returns a hash of the methods by which a type stores itself.
 func (w *World) methodsOf(t *types.Named) string {
-	text := ""
+	var text strings.Builder
 	for _, name := range []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText"} {
 		obj, _, _ := types.LookupFieldOrMethod(types.NewPointer(t), false, t.Obj().Pkg(), name)
 		if fn, ok := obj.(*types.Func); ok {
-			text += name + w.hashOf(fn)
+			text.WriteString(name + w.hashOf(fn))
 		}
 	}
-	return digest(text)
+	return digest(text.String())
 }

@@ -72,7 +72,7 @@ func variant(rng *rand.Rand) []string {
 // Formatting, comments, names of locals and Go functions, files and log lines are in no
 // manifest: 50 variants have one.
 func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	rng := rand.New(rand.NewPCG(1, 2))
 	dir := module(t)
 	for i := range 50 {
 		for j, text := range variant(rng) {
@@ -131,7 +131,7 @@ func TestVER4_AManifestIsReadAsItWasWritten(t *testing.T) {
 // The operations of a workflow, with a helper put in place.
 func TestVER4_AManifestHasTheOperationsInOrder(t *testing.T) {
 	dir := module(t)
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	rng := rand.New(rand.NewPCG(1, 2))
 	for j, text := range variant(rng) {
 		usermodule.Write(t, dir, fmt.Sprintf("v/f%d.go", j), text)
 	}

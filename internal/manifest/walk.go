@@ -192,12 +192,7 @@ func (x *walker) nested(f func()) []*Op {
 
 // block follows statements and reports whether control cannot leave at their end.
 func (x *walker) block(list []ast.Stmt) (ends bool) {
-	for _, s := range list {
-		if x.stmt(s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, x.stmt)
 }
 
 func (x *walker) stmt(s ast.Stmt) (ends bool) {

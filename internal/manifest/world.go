@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
+	"maps"
 
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/model"
@@ -11,7 +12,7 @@ import (
 
 const workflowPath = "github.com/flowgen/flowgen/runtime/workflow"
 
-// World is what is known of the source of all packages of a module: where a call
+// World has all that is known of the source of all packages of a module: where a call
 // of a function leads.
 type World struct {
 	models   map[string]*model.Package
@@ -59,9 +60,7 @@ func NewWorld(packages []*load.Package) *World {
 			continue
 		}
 		w.packages[p.Path] = p
-		for path, version := range p.Versions() {
-			w.versions[path] = version
-		}
+		maps.Copy(w.versions, p.Versions())
 		m, _ := model.New(p)
 		w.models[p.Path] = m
 		for _, s := range m.Steps {
@@ -120,8 +119,8 @@ func (w *World) variables(p *load.Package, spec *ast.ValueSpec) {
 			continue
 		}
 		d := declared{kind: kind, name: constant.StringVal(tv.Value), decl: &Declaration{Go: id.Name, Position: p.Position(id.Pos())}}
-		for i := range named.TypeArgs().Len() {
-			d.types = append(d.types, named.TypeArgs().At(i))
+		for t := range named.TypeArgs().Types() {
+			d.types = append(d.types, t)
 		}
 		w.declared[key] = d
 	}

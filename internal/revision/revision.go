@@ -100,7 +100,7 @@ func (r *Revision) Changed(ctx context.Context, dir string, names ...string) ([]
 // below returns the absolute paths of a list that are below dir and have one of the names.
 func (r *Revision) below(list []byte, dir string, names []string) []string {
 	var paths []string
-	for _, name := range strings.Split(string(list), "\x00") {
+	for name := range strings.SplitSeq(string(list), "\x00") {
 		path := filepath.Join(r.Root, filepath.FromSlash(name))
 		if name == "" || path != dir && !strings.HasPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator)) {
 			continue

@@ -44,7 +44,7 @@ func (p *process) stopped() bool {
 		p.t.Fatal(err)
 	}
 	for _, file := range threads {
-		stat, err := os.ReadFile(file) //nolint:gosec // of a process that the test has started
+		stat, err := os.ReadFile(file)
 		if os.IsNotExist(err) {
 			continue // the thread has ended
 		}

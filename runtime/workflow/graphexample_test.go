@@ -28,8 +28,7 @@ func ExampleGraph() {
 	fmt.Println(outputs, err)
 
 	_, err = graphs.Perform.Execute(ctx, client, []graphs.Task{{ID: "a", Needs: []string{"b"}}, {ID: "b", Needs: []string{"a"}}})
-	var faulty *workflow.GraphError
-	if errors.As(err, &faulty) {
+	if faulty, ok := errors.AsType[*workflow.GraphError](err); ok {
 		fmt.Println(faulty.Faults[0].Cycle)
 	}
 

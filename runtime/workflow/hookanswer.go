@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -75,9 +76,7 @@ func (r *HookResponse) kind() string {
 
 func (r *HookResponse) say(name, value string) {
 	all := map[string]string{name: value}
-	for n, v := range r.Header {
-		all[n] = v
-	}
+	maps.Copy(all, r.Header)
 	r.Header = all
 }
 

@@ -24,7 +24,7 @@ type ReplayLimit struct {
 	Seed uint64
 }
 
-// Replayed is what today's code makes of a run of a live store.
+// Replayed says how today's code replays a run of a live store.
 type Replayed struct {
 	Run      workflow.RunID
 	Workflow string // stored name
@@ -117,7 +117,7 @@ func thinned(all []candidate, limit ReplayLimit) []candidate {
 	for _, i := range first {
 		rank[i] = 0
 	}
-	order := rand.New(rand.NewPCG(limit.Seed, 0)).Perm(len(all)) //nolint:gosec // a sample, no secret
+	order := rand.New(rand.NewPCG(limit.Seed, 0)).Perm(len(all))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank[a], rank[b]) })
 	order = order[:limit.Size]
 	slices.Sort(order)

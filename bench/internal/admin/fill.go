@@ -80,7 +80,7 @@ func fill(ctx context.Context, s store.Store, runs int, say func(done int)) erro
 func create(n int, parent event.RunID) (store.Create, error) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	c := store.Create{
-		Run: event.NewRunID(now, uint16(n)), Route: routeOf(n), Seq: 1, CommitID: event.NewCommitID(), //nolint:gosec // any slot
+		Run: event.NewRunID(now, uint16(n)), Route: routeOf(n), Seq: 1, CommitID: event.NewCommitID(),
 		Status: event.StatusRunning, Owner: &store.Owner{Session: session, Token: event.NewToken()}, Tags: map[string]string{},
 	}
 	if n%5 == 0 {

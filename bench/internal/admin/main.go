@@ -69,7 +69,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	missed := 0
-	for _, kind := range strings.Split(o.store, ",") {
+	for kind := range strings.SplitSeq(o.store, ",") {
 		n, failed := measure(ctx, kind, o, stdout, stderr)
 		missed += n
 		if failed != nil {

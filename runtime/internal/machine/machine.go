@@ -7,6 +7,7 @@ package machine
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -81,7 +82,7 @@ func (n Next) Or(other Next) (Next, error) {
 	if !n.Waiting() || !other.Waiting() {
 		return n, ErrOr
 	}
-	n.Waits = append(n.Waits[:len(n.Waits):len(n.Waits)], other.Waits...)
+	n.Waits = append(slices.Clip(n.Waits), other.Waits...)
 	return n, nil
 }
 

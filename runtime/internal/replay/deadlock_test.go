@@ -155,7 +155,7 @@ func TestDeadlock_ErrorOfAWaitIsAnEndOfItsContext(t *testing.T) {
 			t.Errorf("got %v, want one that is ErrCanceled", err)
 		}
 	}
-	if got[2] != ErrCanceled { //nolint:errorlint // this very value
+	if got[2] != ErrCanceled {
 		t.Errorf("the context ended with %v", got[2])
 	}
 }

@@ -474,8 +474,7 @@ func TestSTEP13_OfManyOutcomesOneCounts(t *testing.T) {
 			}
 			senders.Wait()
 			got, err := run.Result(w.Ctx)
-			var negative *flowtest.NegativeError
-			if errors.As(err, &negative) {
+			if negative, ok := errors.AsType[*flowtest.NegativeError](err); ok {
 				got, err = -negative.N, nil
 			}
 			if diff := cmp.Diff([]int{got}, accepted.Get()); diff != "" || err != nil {

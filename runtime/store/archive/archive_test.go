@@ -175,7 +175,7 @@ func TestOPS1_AFileShowsWhatTheStoreHad(t *testing.T) {
 		same(t, "streams", s.Store, got, func(st store.Store) (any, error) { return st.(store.StreamLister).StreamNames(ctx, run) })
 	}
 	for _, q := range []store.Query{{}, {Oldest: true}, {Limit: 1}, {Limit: 2, Oldest: true}, {Roots: true}, {Troubled: true}, {Group: "f1-0a"}, {Parent: s.runs[1]}, {Root: s.runs[0]}, {Budget: 2}, {Statuses: []event.Status{event.StatusRunning}}} {
-		for pages := 0; pages < 9; pages++ {
+		for range 9 {
 			var next string
 			same(t, fmt.Sprint(q), s.Store, got, func(st store.Store) (any, error) {
 				page, err := st.(store.Lister).List(ctx, q)

@@ -214,7 +214,7 @@ var shareBehaviors = []behavior{
 		l := h.newLog(orders, "")
 		c := l.Create()
 		c.Fair, c.Owner = "bolt", &store.Owner{Session: s, Token: h.ids.Token()}
-		h.equal("create with an owner", h.create(c).Err, error(store.ErrNotClaimable))
+		h.equal("create with an owner", h.create(c).Err, store.ErrNotClaimable)
 		h.claim(s, 1)
 		answer := h.create(c)
 		h.equal("created", answer.Err, nil)

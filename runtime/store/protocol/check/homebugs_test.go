@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -108,12 +109,7 @@ func stateBug(l liar) homeBug { return homeLiar{liar: l}.bug() }
 // while says that a lie is told during some operations.
 func while(these ...operation) func(*tx) bool {
 	return func(t *tx) bool {
-		for _, o := range these {
-			if t.doing == o {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(these, t.doing)
 	}
 }
 
