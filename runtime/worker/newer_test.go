@@ -65,6 +65,8 @@ func TestVER1_ARunOfANewerReleaseIsLeftToIt(t *testing.T) {
 				t.Errorf("another run: got %d, want %d", got, n)
 			}
 		}
+		// The store knows it before the log of the worker does.
+		w.Eventually("it is said that the run is blocked", func() bool { return len(w.Lines("run is blocked")) > 0 })
 		if lines := w.Lines("run is blocked"); len(lines) != 1 || !strings.Contains(lines[0], "use a newer release") {
 			t.Errorf("it was said %d times that the run is blocked, want once, and why: %q", len(lines), lines)
 		}
