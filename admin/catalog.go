@@ -121,7 +121,7 @@ type usedLimits struct {
 	reading *usedReading        // nil: nobody reads
 }
 
-// usedReading is what one request reads for all.
+// usedReading is a read of the catalogue by one request, for all that wait.
 type usedReading struct {
 	over chan struct{} // closed at its end
 	err  error         // with which it has failed for all; set before over is closed

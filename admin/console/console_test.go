@@ -63,12 +63,18 @@ func (s *site) do(r *http.Request) (int, string, http.Header) {
 	if err != nil {
 		s.Fatal(err)
 	}
+	return answer.StatusCode, textOf(s, answer), answer.Header
+}
+
+// textOf reads an answer to its end.
+func textOf(t testing.TB, answer *http.Response) string {
+	t.Helper()
 	defer answer.Body.Close()
 	b, err := io.ReadAll(answer.Body)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	return answer.StatusCode, string(b), answer.Header
+	return string(b)
 }
 
 // get returns a page, which must have this status.

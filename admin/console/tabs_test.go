@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -88,12 +87,7 @@ func (s *tabs) page(path string) string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer answer.Body.Close()
-	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return string(b)
+	return textOf(s, answer)
 }
 
 // look opens a tab, and calls see with each page that comes until that returns true.

@@ -255,7 +255,7 @@ func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, O
 type Node = store.CatalogNode
 
 // BindGraph makes the implementation of a workflow known to r that executes a graph of these nodes, each after those that it
-// needs. What runs do is what the implementation says.
+// needs. The implementation decides what runs do: nodes are for the catalogue alone.
 func BindGraph[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error), nodes ...Node) {
 	engine.BindWorkflow(r.Registry(), d, f)
 	engine.RegistryOf(r.Registry()).DescribeGraph(d.Name(), nodes)

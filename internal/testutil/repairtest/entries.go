@@ -3,6 +3,7 @@ package repairtest
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,10 +49,7 @@ func (w *World) Entries() *Scene {
 // enter writes an entry into the journal.
 func (w *World) enter(n int, outcome string) {
 	w.T.Helper()
-	j, ok := store.As[store.Journaler](w.Store)
-	if !ok {
-		w.T.Fatalf("%T is not a store.Journaler", w.Store)
-	}
+	j := able[store.Journaler](w)
 	e := store.JournalEntry{ID: EntryID(n), Principal: "ada", Face: "cli", Action: "pause", Outcome: outcome}
 	if err := j.WriteJournal(w.Ctx, e, store.JournalKeep{}); err != nil {
 		w.T.Fatal(err)
@@ -61,7 +59,7 @@ func (w *World) enter(n int, outcome string) {
 // entered fails the test unless the journal and the catalogue have what they should have.
 func (w *World) entered() {
 	w.T.Helper()
-	j, _ := store.As[store.Journaler](w.Store)
+	j := able[store.Journaler](w)
 	page, err := j.Journal(w.Ctx, store.JournalQuery{})
 	if err != nil {
 		w.T.Fatal(err)
@@ -82,14 +80,7 @@ func (w *World) entered() {
 	})
 }
 
-func (w *World) views() store.ViewKeeper {
-	w.T.Helper()
-	k, ok := store.As[store.ViewKeeper](w.Store)
-	if !ok {
-		w.T.Fatalf("%T is not a store.ViewKeeper", w.Store)
-	}
-	return k
-}
+func (w *World) views() store.ViewKeeper { return able[store.ViewKeeper](w) }
 
 // save saves a view.
 func (w *World) save(name string) {
@@ -102,7 +93,7 @@ func (w *World) save(name string) {
 // viewed fails the test unless these are all views, as they are kept.
 func (w *World) viewed(want ...string) {
 	w.T.Helper()
-	i, _ := store.As[store.Inspector](w.Store)
+	i := able[store.Inspector](w)
 	snap, err := i.Inspect(w.Ctx)
 	if err != nil {
 		w.T.Fatal(err)
@@ -121,11 +112,14 @@ func (w *World) viewed(want ...string) {
 	}
 }
 
-func (w *World) catalog() store.Cataloger {
+func (w *World) catalog() store.Cataloger { return able[store.Cataloger](w) }
+
+// able returns the store as one that can do more than each must.
+func able[T any](w *World) T {
 	w.T.Helper()
-	c, ok := store.As[store.Cataloger](w.Store)
+	s, ok := store.As[T](w.Store)
 	if !ok {
-		w.T.Fatalf("%T is not a store.Cataloger", w.Store)
+		w.T.Fatalf("%T is no %v", w.Store, reflect.TypeFor[T]())
 	}
-	return c
+	return s
 }

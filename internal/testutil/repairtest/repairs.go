@@ -205,10 +205,7 @@ func (w *World) sound(remaining []int) {
 	if len(remaining) > 0 {
 		return
 	}
-	i, ok := store.As[store.Inspector](w.Store)
-	if !ok {
-		w.T.Fatalf("%T is not a store.Inspector", w.Store)
-	}
+	i := able[store.Inspector](w)
 	snap, err := i.Inspect(w.Ctx)
 	if err != nil {
 		w.T.Fatalf("inspect: %v", err)

@@ -121,10 +121,7 @@ func Must[T any](t testing.TB, v T, err error) T {
 // examine examines the whole store.
 func (w *World) examine() []store.Scan {
 	w.T.Helper()
-	r, ok := store.As[store.Repairer](w.Store)
-	if !ok {
-		w.T.Fatalf("%T is not a store.Repairer", w.Store)
-	}
+	r := able[store.Repairer](w)
 	var all []store.Scan
 	for p := range w.Store.Partitions() {
 		exam, err := r.ScanPartition(w.Ctx, p)

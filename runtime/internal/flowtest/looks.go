@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -473,4 +474,24 @@ func Order(t *testing.T, err error) {
 func IsInvalid(err error, what string) bool {
 	var invalid *workflow.InvalidError
 	return errors.As(err, &invalid) && invalid.What == what && len(invalid.Value) <= 100
+}
+
+// Described waits until workers have described all of these workflows, and returns the newest version of each.
+func (w *World) Described(names iter.Seq[string]) map[string]store.CatalogVersion {
+	w.T.Helper()
+	wanted := slices.Collect(names)
+	found := map[string]store.CatalogVersion{}
+	w.Eventually("all is described", func() bool {
+		all, err := w.Client.Catalog(w.Ctx, workflow.CatalogQuery{})
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		for _, e := range all {
+			if slices.Contains(wanted, e.Workflow) {
+				found[e.Workflow] = e.Versions[0]
+			}
+		}
+		return len(found) == len(wanted)
+	})
+	return found
 }

@@ -1,6 +1,7 @@
 package graphs_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,7 +9,6 @@ import (
 	"github.com/flowgen/flowgen/generated/graphs"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // A worker that starts says which nodes the graphs have that are structs, and which of them needs which. A workflow that is none has no nodes.
@@ -28,21 +28,12 @@ func TestOPS2_TheCatalogueHasTheNodesOfGraphsThatAreStructs(t *testing.T) {
 			graphs.Study.Name(): nil,
 		}
 		got := map[string][]store.CatalogNode{}
-		w.Eventually("all is described", func() bool {
-			all, err := w.Client.Catalog(w.Ctx, workflow.CatalogQuery{})
-			if err != nil {
-				t.Fatal(err)
+		for name, v := range w.Described(maps.Keys(want)) {
+			got[name] = nil
+			if v.Graph != nil {
+				got[name] = v.Graph.Nodes
 			}
-			for _, e := range all {
-				if _, asked := want[e.Workflow]; asked {
-					got[e.Workflow] = nil
-					if g := e.Versions[0].Graph; g != nil {
-						got[e.Workflow] = g.Nodes
-					}
-				}
-			}
-			return len(got) == len(want)
-		})
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}

@@ -2,6 +2,7 @@ package limits_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,18 +36,9 @@ func TestCatalog_HasTheLimitsThatRunsUse(t *testing.T) {
 			loads.Name(): {"catalog-crane", "catalog-dock", "catalog-memory"}, owned.Name(): nil, free.Name(): nil, event.StepRun(weigh.Name()): {"catalog-crane"},
 		}
 		got := map[string][]string{}
-		w.Eventually("all is described", func() bool {
-			all, err := w.Client.Catalog(w.Ctx, workflow.CatalogQuery{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range all {
-				if _, asked := want[e.Workflow]; asked {
-					got[e.Workflow] = e.Versions[0].Limits
-				}
-			}
-			return len(got) == len(want)
-		})
+		for name, v := range w.Described(maps.Keys(want)) {
+			got[name] = v.Limits
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("limits (-want +got):\n%s", diff)
 		}
