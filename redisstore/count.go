@@ -3,9 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"sync"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -58,15 +55,21 @@ func (c *counting) look(ctx context.Context) error {
 	return err
 }
 
-// sized is the sets of a partition and how large they were.
+// sized is the sets of a partition, and what was found in each of them.
 type sized struct {
 	sets  []runSet
-	sizes []int64
-	take  []int64 // how many runs of a set are looked at
+	take  []int64 // how many runs of a set it looks at
+	found []found
+}
+
+// found has the runs of a set at one moment, as numbers.
+type found struct {
+	size, looked int64
+	statuses     map[event.Status]int // how many of those that were looked at have each; empty: it cannot be read
 }
 
 // bySets asks for the sizes of all sets, shares the budget among those of which the runs must be looked at, and
-// asks once more, with their runs, as of one moment in each partition.
+// asks once more, for their statuses, as of one moment in each partition.
 func (c *counting) bySets(ctx context.Context) error {
 	parts := map[*partition]*sized{}
 	for _, p := range c.s.parts {
@@ -76,30 +79,21 @@ func (c *counting) bySets(ctx context.Context) error {
 		if z.sets, err = c.s.sets(ctx, p, c.q); err != nil {
 			return err
 		}
-		_, err = c.read(ctx, p, z)
-		return err
+		z.take = make([]int64, len(z.sets))
+		return c.read(ctx, p, z)
 	})
 	if err != nil {
 		return err
 	}
 	c.share(parts)
-	var mu sync.Mutex
-	return each(parts, func(p *partition, z *sized) error {
-		runs, err := c.read(ctx, p, z)
-		if err != nil {
-			return err
-		}
-		statuses := make([][]event.Status, len(runs))
-		for i := range runs {
-			if statuses[i], err = c.statuses(ctx, p, runs[i]); err != nil {
-				return err
-			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		c.add(z, statuses)
-		return nil
-	})
+	err = each(parts, func(p *partition, z *sized) error { return c.read(ctx, p, z) })
+	if err != nil {
+		return err
+	}
+	for _, z := range parts {
+		c.add(z)
+	}
+	return nil
 }
 
 // share decides how many runs of each set are looked at: all of them, if the budget lasts, and else a part. What
@@ -109,87 +103,67 @@ func (c *counting) share(parts map[*partition]*sized) {
 	for _, z := range parts {
 		for i, set := range z.sets {
 			if set.status == "" {
-				total += z.sizes[i]
+				total += z.found[i].size
 			}
 		}
 	}
 	budget := int64(c.q.Work())
 	for _, z := range parts {
-		z.take = make([]int64, len(z.sets))
 		for i, set := range z.sets {
 			switch {
 			case set.status != "":
 			case total <= budget:
-				z.take[i] = z.sizes[i] + 64
+				z.take[i] = z.found[i].size + 64
 			default:
-				z.take[i] = z.sizes[i] * budget / total
+				z.take[i] = z.found[i].size * budget / total
 			}
 		}
 	}
 }
 
-// read reads the sizes of the sets of a partition, and runs of those that must be looked at.
-func (c *counting) read(ctx context.Context, p *partition, z *sized) ([][]string, error) {
-	sizes, members := make([]*redis.IntCmd, len(z.sets)), make([]*redis.StringSliceCmd, len(z.sets))
-	err := c.s.transaction(ctx, p, func(tx redis.Pipeliner) {
-		for i, set := range z.sets {
-			sizes[i] = tx.ZCard(ctx, set.key)
-			if z.take != nil && z.take[i] > 0 {
-				members[i] = tx.ZRange(ctx, set.key, 0, z.take[i]-1)
-			}
-		}
-	})
-	if err != nil {
-		return nil, err
+// read asks for the sizes of the sets of a partition, and for the statuses of as many runs of each as take says.
+func (c *counting) read(ctx context.Context, p *partition, z *sized) error {
+	z.found = make([]found, len(z.sets))
+	if len(z.sets) == 0 {
+		return nil
 	}
-	z.sizes = make([]int64, len(z.sets))
-	runs := make([][]string, len(z.sets))
-	for i := range z.sets {
-		z.sizes[i] = sizes[i].Val()
-		if members[i] != nil {
-			runs[i] = members[i].Val()
-		}
+	ask := &call{script: scriptCount, p: p}
+	for i, set := range z.sets {
+		ask.keys, ask.args = append(ask.keys, set.key), append(ask.args, z.take[i])
 	}
-	return runs, nil
-}
-
-// statuses returns those of runs; of one that is gone it is empty.
-func (c *counting) statuses(ctx context.Context, p *partition, runs []string) ([]event.Status, error) {
-	var all []event.Status
-	for len(runs) > 0 {
-		n := min(len(runs), mostRead)
-		headers := make([]*redis.StringCmd, n)
-		err := c.s.transactionOf(ctx, p, func(tx redis.Pipeliner) {
-			for i, run := range runs[:n] {
-				headers[i] = tx.HGet(ctx, p.meta(run), "H")
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range headers {
-			all = append(all, unpackHeader(h.Val()).status)
-		}
-		runs = runs[n:]
+	if err := c.s.do(ctx, ask); err != nil {
+		return err
 	}
-	return all, nil
+	for i, one := range ask.answer() {
+		values, _ := one.([]any)
+		a := answer(values)
+		f := found{size: a.number(0), statuses: map[event.Status]int{}}
+		for j := 1; j < len(a); j += 2 {
+			n := a.number(j + 1)
+			f.statuses[statusOf(byte(a.number(j)))] += int(n)
+			f.looked += n
+		}
+		z.found[i] = f
+	}
+	return nil
 }
 
 // add counts the runs of a partition.
-func (c *counting) add(z *sized, statuses [][]event.Status) {
+func (c *counting) add(z *sized) {
 	counts := &c.counter.Counts
 	for i, set := range z.sets {
+		f := z.found[i]
 		if set.status != "" {
-			counts.Add(set.status, set.route, int(z.sizes[i]))
+			counts.Add(set.status, set.route, int(f.size))
 			continue
 		}
-		for _, status := range statuses[i] {
-			counts.Looked++
+		counts.Looked += int(f.looked)
+		for status, n := range f.statuses {
 			if status != "" && c.q.OfStatus(status) {
-				counts.Add(status, set.route, 1)
+				counts.Add(status, set.route, n)
 			}
 		}
-		if left := int(z.sizes[i]) - len(statuses[i]); left > 0 {
+		if left := int(f.size - f.looked); left > 0 {
 			counts.Exact = false
 			if len(c.q.Statuses) == 0 {
 				counts.Add("", set.route, left)

@@ -46,6 +46,11 @@ func openGuardedIn(t *testing.T, client redis.UniversalClient, partitions int) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	return guard(t, client, clock, st)
+}
+
+func guard(t *testing.T, client redis.UniversalClient, clock *storetest.Clock, st *Store) *guarded {
+	t.Helper()
 	sweep(t, client, st)
 	t.Cleanup(func() {
 		if err := st.Close(); err != nil {

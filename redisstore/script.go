@@ -63,6 +63,7 @@ var (
 	scriptJournal      = load("journal")
 	scriptImport       = load("import")
 	scriptView         = load("view")
+	scriptCount        = load("count")
 )
 
 // load puts a script together from its own text and the parts that it names. Comments
