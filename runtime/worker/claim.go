@@ -19,6 +19,9 @@ const (
 	claimBatch = 128
 	// dueBatch bounds how many due runs one call makes ready.
 	dueBatch = 1024
+	// inAHurry bounds how often a worker goes on with what has become due before it asks what else there is: many timers
+	// must not keep it from ready runs and messages, and to ask takes as many scripts as there are partitions.
+	inAHurry = 4
 	// waitMost bounds how long a worker does not claim from a partition, however busy it
 	// is with others: the only cover for a worker that dies with a wake in its hand.
 	waitMost = 5 * time.Second
@@ -72,7 +75,7 @@ func (c *claimer) run(ctx context.Context) error {
 		claim[s.Partition] = true
 	}
 	defer c.handOn(claim)
-	for ctx.Err() == nil {
+	for hurried := 0; ctx.Err() == nil; {
 		now := c.clock.Now()
 		rest := c.rest(now)
 		for _, s := range c.inTurn() {
@@ -93,7 +96,13 @@ func (c *claimer) run(ctx context.Context) error {
 		if len(claim) == 0 {
 			c.runs.quiet()
 		}
-		woken, err := c.await(ctx, c.wanting(claim))
+		wanting := c.wanting(claim)
+		if hurried < inAHurry && !wanting && c.due() {
+			hurried++
+			continue
+		}
+		hurried = 0
+		woken, err := c.await(ctx, wanting)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -116,6 +125,12 @@ func (c *claimer) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// due reports whether some run has become due in a partition that answers.
+func (c *claimer) due() bool {
+	now := c.clock.Now()
+	return slices.ContainsFunc(c.sources, func(s *source) bool { return !s.silent.Load() && !s.next.IsZero() && !s.next.After(now) })
 }
 
 // rest returns how long a partition may go without a claim. When one has gone for waitMost,

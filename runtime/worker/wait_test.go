@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,4 +103,37 @@ func TestREC6_TimerOfABusyRunFollowsAClockThatWasSet(t *testing.T) {
 		t.Errorf("result: got %d, want 7", got)
 	}
 	w.Healthy()
+}
+
+// alwaysDue is a store in which some run has always become due.
+type alwaysDue struct {
+	store.Store
+
+	claims, waits atomic.Int64
+}
+
+func (s *alwaysDue) Unwrap() store.Store { return s.Store }
+
+func (s *alwaysDue) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	s.claims.Add(1)
+	claimed, err := s.Store.Claim(ctx, c)
+	claimed.Next = s.Clock().Now()
+	return claimed, err
+}
+
+func (s *alwaysDue) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	s.waits.Add(1)
+	return s.Store.Wait(ctx, w)
+}
+
+// To ask takes as much as several claims, but what is ready, and messages, may not have to wait until nothing is due.
+func TestREC5_AWorkerForWhichRunsAreAlwaysDueAsksNowAndThenWhatElseThereIs(t *testing.T) {
+	s := &alwaysDue{Store: memstore.New()}
+	w := flowtest.NewWorld(t, s.Store, workflow.ClientConfig{})
+	w.WorkOn(s, worker.Config{}, flowtest.As(flowtest.AttackSleep, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+	w.Eventually("the worker has asked often", func() bool { return s.waits.Load() >= 50 })
+	waits, claims := s.waits.Load(), s.claims.Load()
+	if each := float64(claims) / float64(waits) / float64(s.Partitions()); each < 4 || each > 6 {
+		t.Errorf("the worker has claimed %d times and asked %d times in %d partitions: %.1f claims of each for a question, want 5", claims, waits, s.Partitions(), each)
+	}
 }
