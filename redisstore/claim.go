@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		code := s.names.codeOf(route)
 		keys, args = append(keys, p.ready(code)), append(args, code)
 	}
-	request := &call{script: scriptClaim, p: p, keys: keys, args: args}
+	request, sent := &call{script: scriptClaim, p: p, keys: keys, args: args}, time.Now()
 	if err := s.do(ctx, request); err != nil {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
@@ -36,6 +36,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, store.ErrExpired)
 	}
 	claimed := store.Claimed{Next: a.time(1)}
+	s.retained.learn(p, session, millis(claimed.Next), sent)
 	for i := 2; i < len(a); i++ {
 		if finding, is := a[i].(string); is {
 			s.findings(p, []string{finding})

@@ -28,13 +28,14 @@ type retained struct {
 type retainedOne struct {
 	subscription *subscription
 	routes       string
-	next         []int64 // the earliest due time that it was told of, by partition; 0: none
+	parts        []*partitionWait
+	since        time.Time // when the Wait ended
 	timer        *time.Timer
 }
 
 // take returns the subscription of whoever waits, nil if there is none, and whether it was for
-// the same routes, and the earliest due times that it was told of.
-func (r *retained) take(who, routes string) (s *subscription, informed bool, next []int64) {
+// the same routes, and what it knew of each partition.
+func (r *retained) take(who, routes string) (s *subscription, informed bool, parts []*partitionWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.all[who]
@@ -43,11 +44,11 @@ func (r *retained) take(who, routes string) (s *subscription, informed bool, nex
 	}
 	delete(r.all, who)
 	one.timer.Stop()
-	return one.subscription, one.routes == routes, one.next
+	return one.subscription, one.routes == routes, one.parts
 }
 
 // keep leaves a subscription open, for a while.
-func (r *retained) keep(who, routes string, s *subscription, next []int64) {
+func (r *retained) keep(who, routes string, s *subscription, parts []*partitionWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -57,9 +58,24 @@ func (r *retained) keep(who, routes string, s *subscription, next []int64) {
 		before.timer.Stop()
 		before.subscription.Close()
 	}
-	one := &retainedOne{subscription: s, routes: routes, next: next}
+	one := &retainedOne{subscription: s, routes: routes, parts: parts, since: time.Now()}
 	one.timer = time.AfterFunc(keepFor, func() { r.drop(who, one) })
 	r.all[who] = one
+}
+
+// learn takes note of the next due time of a partition, as a claim has found it that was sent after the last Wait of the session
+// had ended. That Wait was told of what came before, which the claim has seen, or taken; what has come since stands in the
+// subscription, and the next Wait reads it. So that need not look for a due time which is over.
+func (r *retained) learn(p *partition, session string, next int64, sent time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.all {
+		for _, part := range one.parts {
+			if part.p == p && part.session == session && sent.After(one.since) {
+				part.next = next
+			}
+		}
+	}
 }
 
 func (r *retained) drop(who string, one *retainedOne) {

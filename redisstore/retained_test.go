@@ -26,6 +26,7 @@ type looks struct {
 
 	done   atomic.Int64
 	around func(do func() error) error // nil: they are executed
+	claims func(do func() error) error // the same of claims
 }
 
 func (l *looks) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -33,7 +34,14 @@ func (l *looks) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return n
 
 func (l *looks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) == 0 || len(cmds[0].Args()) < 2 || ScriptOf(cmds[0].Args()[1]) != scriptLook.name {
+		script := ""
+		if len(cmds) > 0 && len(cmds[0].Args()) > 1 {
+			script = ScriptOf(cmds[0].Args()[1])
+		}
+		if script == scriptClaim.name && l.claims != nil {
+			return l.claims(func() error { return next(ctx, cmds) })
+		}
+		if script != scriptLook.name {
 			return next(ctx, cmds)
 		}
 		defer l.done.Add(1)
@@ -205,6 +213,69 @@ func TestWait_IsToldOfADueTimeThatDidNotWakeTheOneBefore(t *testing.T) {
 			e.woken("the second Wait", e.wait(e.ctx), due.want(e))
 		})
 	}
+}
+
+// claim claims for the session, and expects the run that sleeps for an hour.
+func (e *waitingStore) claim() {
+	e.t.Helper()
+	got, err := e.Claim(e.ctx, store.Claim{Session: e.session, Token: e.ids.Token(), Routes: []store.Route{guardedRoute}, Max: 1})
+	e.check(err)
+	if len(got.Runs) != 1 || !got.Next.IsZero() {
+		e.t.Errorf("claim: got %d runs and %v as the next due time, want one run and none", len(got.Runs), got.Next)
+	}
+}
+
+// Whoever has claimed what was due knows that it is over.
+func TestWait_LooksForNoDueTimeThatAClaimHasFoundOver(t *testing.T) {
+	due, item := allSignals[2], allSignals[1]
+	e := openWaiting(t, redistest.Shared(t).Client(t))
+	first := e.wait(e.ctx)
+	e.listening(1)
+	due.bring(e)
+	e.woken("the first Wait", first, due.want(e))
+	e.clock.Advance(time.Hour)
+	e.claim()
+	looks := e.looks.done.Load()
+	second := e.wait(e.ctx)
+	e.check(e.clock.AwaitAlarm(e.ctx)) // now it blocks
+	item.bring(e)
+	e.woken("the second Wait", second, item.want(e))
+	if n := e.looks.done.Load() - looks; n != 1 {
+		t.Errorf("the second Wait has looked %d times, want once, for the item", n)
+	}
+	due.bring(e)
+	e.woken("a Wait after another due time", e.wait(e.ctx), due.want(e))
+}
+
+// A claim that was sent before a Wait ended may know less than that.
+func TestWait_KnowsOfADueTimeThatAnEarlierClaimHasNotSeen(t *testing.T) {
+	due, item := allSignals[2], allSignals[1]
+	e := openWaiting(t, redistest.Shared(t).Client(t))
+	due.bring(e)
+	e.clock.Advance(time.Hour)
+	executed, late := make(chan struct{}), make(chan struct{})
+	e.looks.claims = func(do func() error) error {
+		err := do()
+		close(executed)
+		<-late
+		return err
+	}
+	claimed := make(chan struct{})
+	go func() {
+		defer close(claimed)
+		e.claim()
+	}()
+	<-executed
+	e.drain()
+	e.looks.claims = nil
+	first := e.waitFor(e.ctx, 30*time.Minute)
+	e.listening(1)
+	due.bring(e)
+	item.bring(e)
+	e.woken("the Wait for a time before", first, item.want(e))
+	close(late)
+	<-claimed
+	e.woken("the next Wait", e.wait(e.ctx), due.want(e))
 }
 
 func TestWait_OfOtherRoutesThanBeforeLooks(t *testing.T) {

@@ -74,13 +74,13 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 		return a.woken, err
 	}
 	who, routes := a.who(), strings.Join(slices.Sorted(maps.Keys(a.routes)), " ")
-	s, informed, next := a.s.retained.take(who, routes)
+	s, informed, before := a.s.retained.take(who, routes)
 	if s == nil {
 		s = a.s.pubsub.topics.Subscribe(a.topics()...)
 	}
 	if a.informed = informed && !a.until.IsZero(); a.informed {
 		for i, part := range a.parts {
-			part.next = next[i]
+			part.next = before[i].next
 		}
 	}
 	woken, err := a.listen(ctx, s)
@@ -88,11 +88,7 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 		s.Close() // what there is, or what was published, was not looked at
 		return woken, err
 	}
-	next = make([]int64, len(a.parts))
-	for i, part := range a.parts {
-		next[i] = part.next
-	}
-	a.s.retained.keep(who, routes, s, next)
+	a.s.retained.keep(who, routes, s, a.parts)
 	return woken, err
 }
 
