@@ -147,10 +147,10 @@ func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 	l := newLimitedRuns(t, 50, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1})
 	l.measure([]costOp{
 		{"create", func() { l.create(runs) }, runs, 16.2, runs},
-		{"claim", func() { l.claim(50, 50) }, 1, 20.4, 50},
-		{"claim in vain", func() { l.claim(50, 0) }, 1, 24, 1},
+		{"claim", func() { l.claim(50, 50) }, 1, 17.2, 50},
+		{"claim in vain", func() { l.claim(50, 0) }, 1, 21.2, 1},
 		{"finish", func() { l.finish() }, 50, 17.5, 50},
-		{"claim after a call", func() { l.claim(50, 50) }, 1, 20.4, 50},
+		{"claim after a call", func() { l.claim(50, 50) }, 1, 17.2, 50},
 		{"finish of the last", func() { l.finish() }, 50, 17.5, 50},
 	})
 }

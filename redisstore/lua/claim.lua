@@ -145,7 +145,7 @@ end
 
 -- try gives a ready run to the session if that may try it, else blocks it; nil: it is not
 -- ready. score and place are those of its turn. Of one that has come from a line, leave takes it out of that, and take gives it
--- its permits, if it may have them.
+-- its permits, if it may have them, and returns fields U and V; nil: it may not.
 local function try(run, score, place, leave, take)
   local meta = tag .. 'm:' .. run
   local m = intact('HMGET', meta, 'H', 'c', 'f', 'V', 'g') or {}
@@ -162,14 +162,19 @@ local function try(run, score, place, leave, take)
     return false
   elseif queue_state_of(m[1]) ~= '1' then
     return nil
-  elseif take and not take() then
-    return false
+  end
+  local uses, has
+  if take then
+    uses, has = take(m[4] or '000')
+    if not has then
+      return false
+    end
   end
   if fair then
     leaves(m[2], score, place, true)
   end
   owned[#owned + 1] = run
-  answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]), m[5])
+  answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]), m[5], uses, has)
   return true
 end
 
@@ -211,7 +216,7 @@ local function limits()
     local line = line_of(string.sub(member, 16))
     local run = line and string.sub(member, 1, 14) == line.place and first_of(line.id)
     if run and has and not passed[run] and not too_heavy(limits_of(line.uses)) and not fits(run, line.route, line.uses) then
-      note_vain(run)
+      note_vain(run, uses_of(run))
       vain = vain + 1
       look_again(1)
     end
@@ -220,8 +225,11 @@ local function limits()
     end
     local took = run and try(run, score, line.place, function()
       give_back(run, line.route, false, true)
-    end, function()
-      return grant_waiting(line, run)
+    end, function(v)
+      local l = unpack_has(v)
+      if grant_waiting(line, run, l) then
+        return line.text, pack_has(l)
+      end
     end)
     if not took then
       vain = vain + 1

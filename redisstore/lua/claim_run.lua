@@ -38,7 +38,7 @@ if flagged(header, is_limited) then
   if not queues(l) then
     local line = queue_state == '1' and line_of(line_id(route, l.text))
     local limits = line and limits_of(line.uses)
-    if not line or line.place ~= l.place or not may(line, limits) and not too_heavy(limits) or not grant_waiting(line, run) then
+    if not line or line.place ~= l.place or not may(line, limits) and not too_heavy(limits) or not grant_waiting(line, run, l) then
       return {'queued'}
     end
     waits = true

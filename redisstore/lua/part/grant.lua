@@ -1,10 +1,13 @@
 -- granted returns what a session needs to know of a run that it owns, with its group of trouble if
--- it is in one: also if the answer to the first try of a claim was lost.
-local function granted(run, meta, header, route, group)
+-- it is in one: also if the answer to the first try of a claim was lost. uses, has: fields U and V, if they are known.
+local function granted(run, meta, header, route, group, uses, has)
   local answer = {run, header, route, string.sub(header, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
   if flagged(header, is_limited) then
-    local f = redis.call('HMGET', meta, 'V', 'U', 'U1', 'U2', 'U3')
-    answer[5], answer[6], answer[7] = '', f[1] or '', (f[2] or '') .. (f[3] or '') .. (f[4] or '') .. (f[5] or '')
+    if not has then
+      local f = redis.call('HMGET', meta, 'V', 'U', 'U1', 'U2', 'U3')
+      uses, has = (f[2] or '') .. (f[3] or '') .. (f[4] or '') .. (f[5] or ''), f[1] or ''
+    end
+    answer[5], answer[6], answer[7] = '', has, uses
   end
   if group then
     answer[5], answer[6], answer[7], answer[8] = '', answer[6] or '', answer[7] or '', group
@@ -18,7 +21,7 @@ end
 -- So many recoveries make it exempt, 0: none do.
 -- A run of which there is nothing but a short first frame is handed over as it is: nobody
 -- can have it in memory, and reading it would take the session three commands.
-local function grant(run, meta, session, token, header, route, exempt, group)
+local function grant(run, meta, session, token, header, route, exempt, group, uses, has)
   header = refenced(header, '2', token)
   if bit.band(string.byte(header, 51), is_closing + is_exempt) ~= 0 then
     header = with_flag(with_flag(header, is_closing, false), is_exempt, false)
@@ -27,7 +30,7 @@ local function grant(run, meta, session, token, header, route, exempt, group)
     header = with_flag(header, is_exempt, true)
   end
   redis.call('HSET', meta, 'H', header, 'p', session)
-  local answer, n, bytes = granted(run, meta, header, route, group), struct.unpack('>I4I6', header, 54)
+  local answer, n, bytes = granted(run, meta, header, route, group, uses, has), struct.unpack('>I4I6', header, 54)
   if flagged(header, has_unread) then
     intact('HSETNX', tag .. 'a:' .. session, run, '0')
   elseif n == 1 and bytes <= 8192 then

@@ -20,14 +20,20 @@ end
 local turned = {} -- routes of lines that have changed
 local line_open, line_shut, line_called = '0', '1', '2'
 
+-- unpack_has returns what a run has of its uses, as field V says.
+local function unpack_has(v)
+  return {
+    permits = string.sub(v, 1, 1) == '1', whole = string.sub(v, 2, 2) == '1', off = string.sub(v, 3, 3) == '1',
+    place = string.sub(v, 4, 17), since = tonumber(string.sub(v, 18)) or 0,
+  }
+end
+
 -- unpack_uses returns what a run uses, and what it has of that.
 local function unpack_uses(text, v, fair)
+  local l = unpack_has(v)
   local share, key = string.match(fair or '', '^(%d+) (.*)$')
-  return {
-    key = key, share = tonumber(share), text = text, uses = cjson.decode(text), permits = string.sub(v, 1, 1) == '1', whole = string.sub(v, 2, 2) == '1',
-    off = string.sub(v, 3, 3) == '1', place = string.sub(v, 4, 17),
-    since = tonumber(string.sub(v, 18)) or 0,
-  }
+  l.key, l.share, l.text, l.uses = key, tonumber(share), text, cjson.decode(text)
+  return l
 end
 
 local function uses_of(run)
@@ -57,15 +63,22 @@ local function save_uses(run, l)
   redis.call('HSET', tag .. 'm:' .. run, 'V', pack_has(l))
 end
 
+-- config_of returns how a part of a limit is configured. No script changes that once it has read it.
+local configs = {}
+local function config_of(id, all)
+  if not configs[id] then
+    local packed = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
+    local read, c = pcall(cjson.decode, packed[1] or packed[2] or packed[3] or '[]')
+    configs[id] = read and type(c) == 'table' and c or {}
+  end
+  return configs[id]
+end
+
 -- limit_of returns how a part of a limit stands.
 local function limit_of(use)
-  local id, all = use[1] .. '\0' .. use[2], use[1] .. '\0'
+  local id = use[1] .. '\0' .. use[2]
   local held, waits, tat = string.match(intact('HGET', tag .. 'L', id) or '', '^(%d+) (%d+) (%d+)$')
-  local packed = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
-  local read, c = pcall(cjson.decode, packed[1] or packed[2] or packed[3] or '[]')
-  if not read or type(c) ~= 'table' then
-    c = {}
-  end
+  local c = config_of(id, use[1] .. '\0')
   return {
     id = id, weight = use[3], held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0), at_once = tonumber(c.AtOnce) or 0,
     interval = tonumber(c.i) or 0, burst = tonumber(c.b) or 1, refuse = c.Refuse == true, waiting = tonumber(c.Waiting) or 0, paused = c.Paused == true,
@@ -201,7 +214,7 @@ local function before(score, place, other, there)
   return score < other or score == other and place < there
 end
 
--- unlist takes a line out of where it is looked for.
+-- unlist takes a line out of where it is looked for. It has no place then.
 local function unlist(line)
   turned[line.route] = true
   if not line.place then
@@ -221,6 +234,7 @@ local function unlist(line)
       end
     end
   end
+  line.place = nil
 end
 
 -- relist puts it where its mode and its first run say, and forgets it if nobody waits in it.
@@ -229,7 +243,6 @@ local function relist(line, mode, till)
   local run, score, place = first_of(line.id)
   if not run then
     intact('HDEL', tag .. 'Y', line.id)
-    line.place = nil
     return
   end
   line.mode, line.till, line.score, line.place = mode, till, score, place
@@ -515,19 +528,18 @@ local function forget_waiting(line, run)
   relist(line, line.mode, line.till)
 end
 
--- note_vain notes that a run was asked for in vain.
-local function note_vain(run)
-  local l = uses_of(run)
-  if l.since == 0 then
-    l.since = math.floor(limit_now / 1000)
-    save_uses(run, l)
+-- note_vain notes that a run was asked for in vain. has: what it has of its uses.
+local function note_vain(run, has)
+  if has.since == 0 then
+    has.since = math.floor(limit_now / 1000)
+    save_uses(run, has)
   end
 end
 
 -- grant_waiting gives the first run of a line its permits, and reports whether it has; if it
--- may not have them, the line is shut. One that is too heavy goes without.
-local function grant_waiting(line, run)
-  local l, limits = uses_of(run), limits_of(line.uses)
+-- may not have them, the line is shut. One that is too heavy goes without. l: what the run has of its uses.
+local function grant_waiting(line, run, l)
+  local limits = limits_of(line.uses)
   if l.permits or l.off or l.place ~= line.place then
     forget_waiting(line, run)
     return false
@@ -535,7 +547,7 @@ local function grant_waiting(line, run)
   local heavy = too_heavy(limits)
   local ok, till = may(line, limits)
   if not ok and not heavy then
-    note_vain(run)
+    note_vain(run, l)
     save_turn(line, line_shut, till)
     return false
   end
