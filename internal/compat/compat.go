@@ -128,7 +128,7 @@ type comparer struct {
 }
 
 // report notes a change once for each subject and thing.
-func (c *comparer) report(at token.Position, class Class, row, subject, format string, args ...any) {
+func (c *comparer) reportf(at token.Position, class Class, row, subject, format string, args ...any) {
 	change := Change{Position: at, Class: class, Row: row, Subject: subject, What: fmt.Sprintf(format, args...), WayOut: wayOut(row, class)}
 	if change.Position.Filename == "" {
 		change.Position = c.now.place

@@ -12,10 +12,10 @@ func (c *comparer) declarations() {
 		old, now := c.old.declared[name], c.now.declared[c.name(name)]
 		switch {
 		case now == nil:
-			c.report(c.now.place, c.ifUsed(name), "declared.renamed", name, "it is not declared any more")
+			c.reportf(c.now.place, c.ifUsed(name), "declared.renamed", name, "it is not declared any more")
 			continue
 		case c.name(name) != name:
-			c.report(now.Position, c.ifUsed(name), "declared.renamed", name, "it is called %q now", c.name(name))
+			c.reportf(now.Position, c.ifUsed(name), "declared.renamed", name, "it is called %q now", c.name(name))
 		}
 		d := differ{c: c, subject: name, at: now.Position, old: c.old.of[name].Types, now: c.now.of[c.name(name)].Types}
 		d.types(old.Schema, now.Schema, "payload", messages, true)
@@ -40,9 +40,9 @@ func (c *comparer) failures() {
 		now, ok := c.now.errors[name]
 		switch {
 		case !ok:
-			c.report(c.now.place, Care, "error", "error "+name, "no error has this stored name any more: who matches it does not find it in what was recorded")
+			c.reportf(c.now.place, Care, "error", "error "+name, "no error has this stored name any more: who matches it does not find it in what was recorded")
 		case old != now:
-			c.report(c.now.place, Care, "error", "error "+name, "its type is another one")
+			c.reportf(c.now.place, Care, "error", "error "+name, "its type is another one")
 		default:
 			d := differ{c: c, subject: "error " + name, at: c.now.place, old: c.old.of["error "+name].Types, now: c.now.of["error "+name].Types}
 			d.types([]byte(old), []byte(now), "error", messages, true)

@@ -10,7 +10,7 @@ import (
 // graph compares the steps of a graph.
 func (o *orders) graph(old, now *manifest.Op) {
 	if old.Text != now.Text {
-		o.report(now.Position, Care, "graph.onfail", "onfail= of the graph is %s and was %s", orNone(now.Text), orNone(old.Text))
+		o.reportf(now.Position, Care, "graph.onfail", "onfail= of the graph is %s and was %s", orNone(now.Text), orNone(old.Text))
 	}
 	before, after := byName(old.Body), byName(now.Body)
 	for _, was := range old.Body {
@@ -26,7 +26,7 @@ func (o *orders) graph(old, now *manifest.Op) {
 		}
 	}
 	if !slices.Equal(common(old.Body, after), common(now.Body, before)) {
-		o.report(now.Position, Care, "graph.order", "steps of the graph that could begin at the same time begin in another order")
+		o.reportf(now.Position, Care, "graph.order", "steps of the graph that could begin at the same time begin in another order")
 	}
 }
 
@@ -48,7 +48,7 @@ func (o *orders) nodeAdded(is *manifest.Op, all []*manifest.Op) {
 	if is.Always && len(ancestors(is, byName(all))) < len(all)-1 {
 		class = Breaks
 	}
-	o.report(is.Position, class, "graph.step", "step %s of the graph is new", is.Name)
+	o.reportf(is.Position, class, "graph.step", "step %s of the graph is new", is.Name)
 }
 
 // ancestors returns the names of the nodes that have ended when one begins.
@@ -86,18 +86,18 @@ func (o *orders) node(was, is *manifest.Op) {
 	switch {
 	case was.Limit == is.Limit:
 	case was.Limit == "" || is.Limit == "":
-		o.report(is.Position, ifCalled(Breaks, was.Always || is.Always), "graph.each", "step %s runs %s and ran %s: the element is part of the key", is.Name, orOnce(is.Limit), orOnce(was.Limit))
+		o.reportf(is.Position, ifCalled(Breaks, was.Always || is.Always), "graph.each", "step %s runs %s and ran %s: the element is part of the key", is.Name, orOnce(is.Limit), orOnce(was.Limit))
 	default:
-		o.report(is.Position, Care, "graph.each", "step %s runs %s and ran %s", is.Name, is.Limit, was.Limit)
+		o.reportf(is.Position, Care, "graph.each", "step %s runs %s and ran %s", is.Name, is.Limit, was.Limit)
 	}
 	if !slices.Equal(was.Args, is.Args) {
-		o.report(is.Position, Care, "graph.needs", "step %s needs %s and needed %s", is.Name, orNone(strings.Join(is.Args, ", ")), orNone(strings.Join(was.Args, ", ")))
+		o.reportf(is.Position, Care, "graph.needs", "step %s needs %s and needed %s", is.Name, orNone(strings.Join(is.Args, ", ")), orNone(strings.Join(was.Args, ", ")))
 	}
 	if was.Text != is.Text {
-		o.report(is.Position, Care, "graph.if", "the condition of step %s is %s and was %s", is.Name, orNone(is.Text), orNone(was.Text))
+		o.reportf(is.Position, Care, "graph.if", "the condition of step %s is %s and was %s", is.Name, orNone(is.Text), orNone(was.Text))
 	}
 	if was.Least != is.Least {
-		o.report(is.Position, Care, "graph.onfail", "onfail= of step %s is %s and was %s", is.Name, orNone(is.Least), orNone(was.Least))
+		o.reportf(is.Position, Care, "graph.onfail", "onfail= of step %s is %s and was %s", is.Name, orNone(is.Least), orNone(was.Least))
 	}
 }
 

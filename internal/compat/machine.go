@@ -15,10 +15,10 @@ func byName(ops []*manifest.Op) map[string]*manifest.Op {
 // goes where the steps of before have led it.
 func (o *orders) machine(old, now *manifest.Op) {
 	if start := o.c.name(old.Text); start != now.Text {
-		o.report(now.Position, Breaks, "machine.start", "the machine starts with %s and started with %s", now.Text, start)
+		o.reportf(now.Position, Breaks, "machine.start", "the machine starts with %s and started with %s", now.Text, start)
 	}
 	if old.Limit != now.Limit {
-		o.report(now.Position, Care, "machine.max", "max= is %s and was %s", orNone(now.Limit), orNone(old.Limit))
+		o.reportf(now.Position, Care, "machine.max", "max= is %s and was %s", orNone(now.Limit), orNone(old.Limit))
 	}
 	states := byName(now.Body)
 	for _, was := range old.Body {
@@ -28,7 +28,7 @@ func (o *orders) machine(old, now *manifest.Op) {
 			continue
 		}
 		if caught := o.c.name(was.Text); caught != is.Text {
-			o.report(is.Position, Care, "machine.catch", "catch= of %s leads to %s and led to %s", is.Name, orNone(is.Text), orNone(caught))
+			o.reportf(is.Position, Care, "machine.catch", "catch= of %s leads to %s and led to %s", is.Name, orNone(is.Text), orNone(caught))
 		}
 	}
 }
@@ -37,6 +37,6 @@ func (o *orders) machine(old, now *manifest.Op) {
 // stored name: if there is none, that is reported.
 func (o *orders) stepMoved(was *manifest.Op, stored string) {
 	if o.c.now.steps[stored] != nil {
-		o.report(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no step of it any more", stored)
+		o.reportf(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no step of it any more", stored)
 	}
 }

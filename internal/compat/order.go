@@ -30,18 +30,18 @@ type block struct {
 func (o *orders) run(old, now *manifest.Workflow) {
 	for name, h := range old.Decides {
 		if n, ok := now.Decides[name]; ok && n != h {
-			o.report(o.at, Care, "arg.other", "%s, which decides about operations, is not what it was", name)
+			o.reportf(o.at, Care, "arg.other", "%s, which decides about operations, is not what it was", name)
 		}
 	}
 	before := o.renamed(renamedHelpers(old, now))
 	o.block(before, asBefore(now.Ops, o.unknown), block{last: true})
 }
 
-func (o *orders) report(at token.Position, class Class, row, format string, args ...any) {
+func (o *orders) reportf(at token.Position, class Class, row, format string, args ...any) {
 	if at.Filename == "" {
 		at = o.at
 	}
-	o.c.report(at, class, row, o.subject, format, args...)
+	o.c.reportf(at, class, row, o.subject, format, args...)
 }
 
 // renamed returns old operations under the names that things have now, which are
@@ -258,7 +258,7 @@ func (o *orders) pastWaits(old, now []*manifest.Op, partners []int, added []*man
 		}
 		if len(crossed) > 0 && !records(crossed) {
 			o.waits = append(o.waits, old[i], now[j])
-			o.report(now[j].Position, Care, "gather", "%s is called in front of another wait, or behind it", title(old[i]))
+			o.reportf(now[j].Position, Care, "gather", "%s is called in front of another wait, or behind it", title(old[i]))
 		}
 	}
 }
@@ -335,19 +335,19 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 			o.decides(op, o.at, "is gone or another one")
 		}
 	case op.Op == "draw":
-		o.report(o.at, Care, "draw", "a draw of random numbers is gone: later ones give other numbers")
+		o.reportf(o.at, Care, "draw", "a draw of random numbers is gone: later ones give other numbers")
 	case op.Op == "version" && !in.conditional:
-		o.report(o.at, Breaks, "version.gone", "Version does not ask for the change %q any more, and logs of runs have its version", op.Name)
+		o.reportf(o.at, Breaks, "version.gone", "Version does not ask for the change %q any more, and logs of runs have its version", op.Name)
 	case !certain(op) || deciding[op.Op]:
-		o.report(o.at, Care, "op.conditional", "%s is gone: it depends on which runs came there", title(op))
+		o.reportf(o.at, Care, "op.conditional", "%s is gone: it depends on which runs came there", title(op))
 	case in.conditional || within(added, op):
-		o.report(o.at, Care, "op.conditional", "%s is not called any more where not every run comes", title(op))
+		o.reportf(o.at, Care, "op.conditional", "%s is not called any more where not every run comes", title(op))
 	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return alike(op, a) }):
-		o.report(o.at, Breaks, "op.swapped", "%s is called in another order", title(op))
+		o.reportf(o.at, Breaks, "op.swapped", "%s is called in another order", title(op))
 	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return a.Branches() && holds(a, op) }):
-		o.report(o.at, Breaks, "branch.wrapped", "%s is called in a branch now, so its key is another one", title(op))
+		o.reportf(o.at, Breaks, "branch.wrapped", "%s is called in a branch now, so its key is another one", title(op))
 	default:
-		o.report(o.at, Breaks, "op.removed", "%s is not called any more", title(op))
+		o.reportf(o.at, Breaks, "op.removed", "%s is not called any more", title(op))
 	}
 }
 
@@ -367,18 +367,18 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 			o.decides(op, op.Position, "is new or another one")
 		}
 	case op.Op == "draw":
-		o.report(op.Position, Care, "draw", "a draw of random numbers is new: later ones give other numbers")
+		o.reportf(op.Position, Care, "draw", "a draw of random numbers is new: later ones give other numbers")
 	case op.Op == "guard" && o.forNewRuns(op):
 	case !certain(op) || deciding[op.Op]:
-		o.report(op.Position, Care, "op.quiet", "%s is new: it makes a record only once it matters", title(op))
+		o.reportf(op.Position, Care, "op.quiet", "%s is new: it makes a record only once it matters", title(op))
 	case in.conditional || within(gone, op):
-		o.report(op.Position, Care, "op.conditional", "%s is new where not every run comes", title(op))
+		o.reportf(op.Position, Care, "op.conditional", "%s is new where not every run comes", title(op))
 	case in.last:
-		o.report(op.Position, Care, "op.last", "%s is new behind all others: runs that are not past the others fit", title(op))
+		o.reportf(op.Position, Care, "op.last", "%s is new behind all others: runs that are not past the others fit", title(op))
 	case slices.ContainsFunc(gone, func(g *manifest.Op) bool { return alike(op, g) }):
-		o.report(op.Position, Breaks, "op.swapped", "%s is called in another order", title(op))
+		o.reportf(op.Position, Breaks, "op.swapped", "%s is called in another order", title(op))
 	default:
-		o.report(op.Position, Breaks, "op.added", "%s is new in front of others", title(op))
+		o.reportf(op.Position, Breaks, "op.added", "%s is new in front of others", title(op))
 	}
 }
 
@@ -392,11 +392,11 @@ func (o *orders) forNewRuns(guard *manifest.Op) bool {
 func (o *orders) decides(op *manifest.Op, at token.Position, what string) {
 	switch op.Op {
 	case "return":
-		o.report(at, Care, "workflow.result", "a return %s", what)
+		o.reportf(at, Care, "workflow.result", "a return %s", what)
 	case "if", "switch", "case", "loop":
-		o.report(at, Care, "cond", "the condition %s %s", short(op.Text), what)
+		o.reportf(at, Care, "cond", "the condition %s %s", short(op.Text), what)
 	default:
-		o.report(at, Care, "arg.other", "%s %s %s", title(op), short(op.Text), what)
+		o.reportf(at, Care, "arg.other", "%s %s %s", title(op), short(op.Text), what)
 	}
 }
 
@@ -418,18 +418,18 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 	}
 	switch {
 	case old.Key != now.Key:
-		o.report(now.Position, breaks, "options.key", "%s: the key of its context's options is %s and was %s", title(now), orNone(now.Key), orNone(old.Key))
+		o.reportf(now.Position, breaks, "options.key", "%s: the key of its context's options is %s and was %s", title(now), orNone(now.Key), orNone(old.Key))
 	case old.Queue != now.Queue && (old.Queue == "" || now.Queue == ""):
-		o.report(now.Position, breaks, "options.queue", "%s: the queue of its context's options is %s and was %s", title(now), orNone(now.Queue), orNone(old.Queue))
+		o.reportf(now.Position, breaks, "options.queue", "%s: the queue of its context's options is %s and was %s", title(now), orNone(now.Queue), orNone(old.Queue))
 	case old.Queue != now.Queue:
-		o.report(now.Position, Care, "options.queue", "%s: the queue of its context's options is another one", title(now))
+		o.reportf(now.Position, Care, "options.queue", "%s: the queue of its context's options is another one", title(now))
 	}
 	switch now.Op {
 	case "step", "child", "continue":
 		o.arguments(old, now, breaks)
 	case "select":
 		if !slices.Equal(old.Args, now.Args) {
-			o.report(now.Position, breaks, "select.cases", "Select has other cases")
+			o.reportf(now.Position, breaks, "select.cases", "Select has other cases")
 		}
 	case "hook":
 		o.values(old, now, breaks, "hook.token")
@@ -437,7 +437,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 		o.values(old, now, breaks, "value.set")
 	case "sleep":
 		if old.Text != now.Text {
-			o.report(now.Position, Care, "sleep.length", "how long it sleeps is computed in another way: a sleep of no time makes no record")
+			o.reportf(now.Position, Care, "sleep.length", "how long it sleeps is computed in another way: a sleep of no time makes no record")
 		}
 	case "version":
 		o.version(old, now)
@@ -458,7 +458,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 			o.text(old, now)
 		}
 		if !slices.Equal(old.Args, now.Args) && !o.follows(now) {
-			o.report(now.Position, Care, "arg.other", "%s has other arguments", title(now))
+			o.reportf(now.Position, Care, "arg.other", "%s has other arguments", title(now))
 		}
 	}
 	inner := block{conditional: in.conditional || !now.Branches() || now.Op == "map", last: true}
@@ -477,25 +477,25 @@ func (o *orders) text(old, now *manifest.Op) {
 	case "read":
 		row = "read.kind"
 	}
-	o.report(now.Position, Care, row, "%s: %s was %s", title(now), short(now.Text), short(old.Text))
+	o.reportf(now.Position, Care, row, "%s: %s was %s", title(now), short(now.Text), short(old.Text))
 }
 
 func (o *orders) items(old, now *manifest.Op) {
 	if old.Text != now.Text && !o.follows(now) {
-		o.report(now.Position, Care, "map.items", "the items of a Map are %s and were %s", short(now.Text), short(old.Text))
+		o.reportf(now.Position, Care, "map.items", "the items of a Map are %s and were %s", short(now.Text), short(old.Text))
 	}
 	if old.Limit != now.Limit {
-		o.report(now.Position, Care, "map.limit", "the limit of a Map is %s and was %s: it fits above the number of items", orNone(now.Limit), orNone(old.Limit))
+		o.reportf(now.Position, Care, "map.limit", "the limit of a Map is %s and was %s: it fits above the number of items", orNone(now.Limit), orNone(old.Limit))
 	}
 	if old.Name != now.Name {
-		o.report(now.Position, Care, "map.settled", "a failure of one item ends the others now, or does so no more")
+		o.reportf(now.Position, Care, "map.settled", "a failure of one item ends the others now, or does so no more")
 	}
 }
 
 // values compares arguments that have no names.
 func (o *orders) values(old, now *manifest.Op, breaks Class, row string) {
 	if len(old.Args) != len(now.Args) {
-		o.report(now.Position, breaks, row, "%s has other arguments", title(now))
+		o.reportf(now.Position, breaks, row, "%s has other arguments", title(now))
 		return
 	}
 	for i := range now.Args {
@@ -510,9 +510,9 @@ func (o *orders) value(old, now string, op *manifest.Op, breaks Class, row strin
 	switch {
 	case old == now || o.follows(op):
 	case literal(old) && literal(now) && !retyped(bare(old), bare(now)):
-		o.report(op.Position, breaks, row, "%s gets %s and got %s", title(op), bare(now), bare(old))
+		o.reportf(op.Position, breaks, row, "%s gets %s and got %s", title(op), bare(now), bare(old))
 	default:
-		o.report(op.Position, Care, "arg.other", "%s gets %s and got %s: it fits if that is the same", title(op), short(bare(now)), short(bare(old)))
+		o.reportf(op.Position, Care, "arg.other", "%s gets %s and got %s: it fits if that is the same", title(op), short(bare(now)), short(bare(old)))
 	}
 }
 
@@ -541,9 +541,9 @@ func (o *orders) arguments(old, now *manifest.Op, breaks Class) {
 		switch arg := now.Args[i]; {
 		case arg == manifest.Zero:
 		case literal(arg):
-			o.report(now.Position, breaks, "param.added", "%s gets %s for the new parameter %s", title(now), bare(arg), name)
+			o.reportf(now.Position, breaks, "param.added", "%s gets %s for the new parameter %s", title(now), bare(arg), name)
 		default:
-			o.report(now.Position, Care, "param.added", "%s gets %s for the new parameter %s: it fits while that is empty", title(now), short(arg), name)
+			o.reportf(now.Position, Care, "param.added", "%s gets %s for the new parameter %s: it fits while that is empty", title(now), short(arg), name)
 		}
 	}
 }
@@ -575,10 +575,10 @@ func (c *comparer) oldName(now string) string {
 
 func (o *orders) version(old, now *manifest.Op) {
 	if now.Latest < old.Latest {
-		o.report(now.Position, Care, "version.way", "the change %q has version %d and had %d", now.Name, now.Latest, old.Latest)
+		o.reportf(now.Position, Care, "version.way", "the change %q has version %d and had %d", now.Name, now.Latest, old.Latest)
 	}
 	if now.Least != old.Least {
-		o.report(now.Position, Care, "version.least", "AtLeast of the change %q is %s and was %s", now.Name, orNone(now.Least), orNone(old.Least))
+		o.reportf(now.Position, Care, "version.least", "AtLeast of the change %q is %s and was %s", now.Name, orNone(now.Least), orNone(old.Least))
 	}
 }
 
@@ -587,9 +587,9 @@ func (o *orders) ways(old, now *manifest.Op) {
 	for v, way := range old.Ways {
 		switch {
 		case v >= len(now.Ways):
-			o.report(now.Position, Care, "version.way", "the way of version %d of the change %q is gone", v, now.Name)
+			o.reportf(now.Position, Care, "version.way", "the way of version %d of the change %q is gone", v, now.Name)
 		case !sameWay(asBefore(way, o.unknown), now.Ways[v]):
-			o.report(now.Position, Care, "version.way", "the way of version %d of the change %q is another one", v, now.Name)
+			o.reportf(now.Position, Care, "version.way", "the way of version %d of the change %q is another one", v, now.Name)
 		}
 	}
 }

@@ -46,8 +46,8 @@ type schema struct {
 	Quoted     json.RawMessage            `json:"x-quoted"`
 }
 
-func (d *differ) report(class Class, row, format string, args ...any) {
-	d.c.report(d.at, ifCalled(class, !d.uncalled), row, d.subject, format, args...)
+func (d *differ) reportf(class Class, row, format string, args ...any) {
+	d.c.reportf(d.at, ifCalled(class, !d.uncalled), row, d.subject, format, args...)
 }
 
 // resolve decodes a schema, without a reference and without null.
@@ -89,11 +89,11 @@ func (d *differ) params(old, now []manifest.Param, as role) {
 		}
 		return all
 	}
-	d.properties(byName(old), byName(now), "", as, true, nil, nil)
+	d.properties(byName(old), byName(now), "", as, true, nil)
 }
 
 // properties compares what is stored under names.
-func (d *differ) properties(old, now map[string]json.RawMessage, path string, as role, always bool, oldRequired, nowRequired []string) {
+func (d *differ) properties(old, now map[string]json.RawMessage, path string, as role, always bool, required []string) {
 	isParam := path == ""
 	var gone, added []string
 	for _, name := range slices.Sorted(maps.Keys(old)) {
@@ -105,8 +105,8 @@ func (d *differ) properties(old, now map[string]json.RawMessage, path string, as
 			gone = append(gone, name)
 			continue
 		}
-		required := isParam || slices.Contains(oldRequired, name)
-		d.types(old[name], here, join(path, name), as, always && required)
+		every := isParam || slices.Contains(required, name) // record has it
+		d.types(old[name], here, join(path, name), as, always && every)
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if _, ok := old[name]; !ok {
@@ -142,7 +142,7 @@ func (d *differ) renamedIn(gone, added []string, old, now map[string]json.RawMes
 		if !always {
 			class = Care
 		}
-		d.report(class, row, "%s %s is stored as %s now", what, join(path, name), added[i])
+		d.reportf(class, row, "%s %s is stored as %s now", what, join(path, name), added[i])
 		added = slices.Delete(slices.Clone(added), i, i+1)
 	}
 	return restGone, added
@@ -151,18 +151,18 @@ func (d *differ) renamedIn(gone, added []string, old, now map[string]json.RawMes
 func (d *differ) gone(path string, isParam bool, as role) {
 	switch {
 	case isParam && as == inputs:
-		d.report(Care, "input.removed", "the input %s is not read any more", path)
+		d.reportf(Care, "input.removed", "the input %s is not read any more", path)
 	case as == messages:
-		d.report(Care, "declared.type", "field %s is not read any more", path)
+		d.reportf(Care, "declared.type", "field %s is not read any more", path)
 	}
 }
 
 func (d *differ) added(path string, isParam bool, as role) {
 	switch {
 	case as == messages:
-		d.report(Care, "declared.type", "field %s is new, and empty in what was stored before", path)
+		d.reportf(Care, "declared.type", "field %s is new, and empty in what was stored before", path)
 	case as == arguments && !isParam:
-		d.report(Care, "field.added", "field %s is new: calls that were recorded fit while it is empty", path)
+		d.reportf(Care, "field.added", "field %s is new: calls that were recorded fit while it is empty", path)
 	}
 }
 
@@ -184,7 +184,7 @@ func (d *differ) types(oldData, nowData json.RawMessage, path string, as role, a
 	case old.Custom != now.Custom:
 		d.retyped(Care, "type.custom", path, as, "stores itself in another way")
 	case old.Custom != "":
-	case a == b && a == "":
+	case a == "" && b == "":
 		if !bytes.Equal(oldData, nowData) {
 			d.retyped(Care, "type.float", path, as, "may be other JSON")
 		}
@@ -208,7 +208,7 @@ func (d *differ) types(oldData, nowData json.RawMessage, path string, as role, a
 		d.types(old.Values, now.Values, path+"[]", as, false)
 	case a == "object":
 		nullable := func(s json.RawMessage) bool { return bytes.Contains(s, []byte("anyOf")) }
-		d.properties(old.Properties, now.Properties, path, as, always && !nullable(oldData), old.Required, now.Required)
+		d.properties(old.Properties, now.Properties, path, as, always && !nullable(oldData), old.Required)
 	}
 }
 
@@ -219,7 +219,7 @@ func (d *differ) retyped(class Class, row, path string, as role, what string) {
 	case as == results && row == "type.other":
 		row = "result.retyped"
 	}
-	d.report(class, row, "%s %s", path, what)
+	d.reportf(class, row, "%s %s", path, what)
 }
 
 // result compares what a step returns.
@@ -227,9 +227,9 @@ func (d *differ) result(old, now json.RawMessage) {
 	switch {
 	case len(old) == 0 && len(now) == 0:
 	case len(old) == 0:
-		d.report(Care, "result.none", "it had no result: recorded calls give the zero value")
+		d.reportf(Care, "result.none", "it had no result: recorded calls give the zero value")
 	case len(now) == 0:
-		d.report(Care, "result.none", "it has no result any more")
+		d.reportf(Care, "result.none", "it has no result any more")
 	default:
 		d.types(old, now, "result", results, true)
 	}

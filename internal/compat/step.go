@@ -41,27 +41,27 @@ func ifCalled(class Class, called bool) Class {
 func (c *comparer) stepGone(name string, called bool) {
 	at := c.now.place
 	if called || c.old.perhaps[name] {
-		c.report(at, ifCalled(Breaks, called), "step.gone", name, "no step has this stored name any more, and workflows called it")
+		c.reportf(at, ifCalled(Breaks, called), "step.gone", name, "no step has this stored name any more, and workflows called it")
 	}
 }
 
 func (c *comparer) stepRenamed(name string, now *manifest.Step, called bool) {
-	c.report(now.Position, ifCalled(Breaks, called), "step.gone", name, "its stored name is %s now", c.name(name))
+	c.reportf(now.Position, ifCalled(Breaks, called), "step.gone", name, "its stored name is %s now", c.name(name))
 }
 
 func (c *comparer) stepKey(name string, old, now *manifest.Step, called bool) {
 	switch {
 	case old.Key == now.Key:
 	case old.Key == "" || now.Key == "":
-		c.report(now.Position, ifCalled(Breaks, called), "key.declared", name, "key=%s is now key=%s", orNone(old.Key), orNone(now.Key))
+		c.reportf(now.Position, ifCalled(Breaks, called), "key.declared", name, "key=%s is now key=%s", orNone(old.Key), orNone(now.Key))
 	default:
-		c.report(now.Position, Care, "key.text", name, "key=%s is now key=%s, which may be another text", old.Key, now.Key)
+		c.reportf(now.Position, Care, "key.text", name, "key=%s is now key=%s, which may be another text", old.Key, now.Key)
 	}
 }
 
 func (c *comparer) stepQueue(name string, old, now *manifest.Step, called bool) {
 	if (old.Queue == "") != (now.Queue == "") {
-		c.report(now.Position, ifCalled(Breaks, called), "queue.run", name, "queue=%s is now queue=%s: one is a run of its own, the other is not", orNone(old.Queue), orNone(now.Queue))
+		c.reportf(now.Position, ifCalled(Breaks, called), "queue.run", name, "queue=%s is now queue=%s: one is a run of its own, the other is not", orNone(old.Queue), orNone(now.Queue))
 	}
 }
 

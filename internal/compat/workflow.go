@@ -13,11 +13,11 @@ func (c *comparer) workflows() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.workflows)) {
 		old, now := c.old.workflows[name], c.now.workflows[c.name(name)]
 		if now == nil {
-			c.report(c.now.place, Breaks, "workflow.gone", name, "no workflow has this stored name any more: its runs are not claimed")
+			c.reportf(c.now.place, Breaks, "workflow.gone", name, "no workflow has this stored name any more: its runs are not claimed")
 			continue
 		}
 		if c.name(name) != name {
-			c.report(now.Position, Breaks, "workflow.gone", name, "its stored name is %s now: its runs are not claimed", c.name(name))
+			c.reportf(now.Position, Breaks, "workflow.gone", name, "its stored name is %s now: its runs are not claimed", c.name(name))
 		}
 		c.workflowTypes(name, old, now)
 		c.uses(name, old, now)
@@ -42,7 +42,7 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 	switch {
 	case len(old.Result) == 0 && len(now.Result) == 0:
 	case len(old.Result) == 0 || len(now.Result) == 0:
-		c.report(now.Position, Care, "workflow.result", name, "it has a result now and had none, or the other way round")
+		c.reportf(now.Position, Care, "workflow.result", name, "it has a result now and had none, or the other way round")
 	case c.old.called[name]:
 		d.types(old.Result, now.Result, "result", results, true)
 	default:
@@ -59,7 +59,7 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 func (c *comparer) uses(name string, old, now *manifest.Workflow) {
 	for _, module := range slices.Sorted(maps.Keys(old.Uses)) {
 		if v, ok := now.Uses[module]; ok && v != old.Uses[module] {
-			c.report(now.Position, Care, "arg.other", name, "functions of %s decide about operations, and it has version %s now", module, v)
+			c.reportf(now.Position, Care, "arg.other", name, "functions of %s decide about operations, and it has version %s now", module, v)
 		}
 	}
 }

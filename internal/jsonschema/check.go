@@ -53,7 +53,7 @@ type checker struct {
 	faults []Fault
 }
 
-func (c *checker) wrong(at, format string, args ...any) {
+func (c *checker) wrongf(at, format string, args ...any) {
 	if len(c.faults) < maxFaults {
 		c.faults = append(c.faults, Fault{at, fmt.Sprintf(format, args...)})
 	}
@@ -76,7 +76,7 @@ func (c *checker) check(at string, s object, v any, depth int) {
 		return
 	}
 	if want := types(s); len(want) > 0 && !slices.ContainsFunc(want, func(t string) bool { return is(t, v) }) {
-		c.wrong(at, "is %s, want %s", kind(v), strings.Join(want, " or "))
+		c.wrongf(at, "is %s, want %s", kind(v), strings.Join(want, " or "))
 		return
 	}
 	switch v := v.(type) {
@@ -160,22 +160,22 @@ func (c *checker) number(at string, s object, n json.Number) {
 		return limit
 	}
 	if least := bound("minimum"); least != nil && v.Cmp(least) < 0 {
-		c.wrong(at, "is %s, want at least %v", n, s["minimum"])
+		c.wrongf(at, "is %s, want at least %v", n, s["minimum"])
 	}
 	if most := bound("maximum"); most != nil && v.Cmp(most) > 0 {
-		c.wrong(at, "is %s, want at most %v", n, s["maximum"])
+		c.wrongf(at, "is %s, want at most %v", n, s["maximum"])
 	}
 }
 
 func (c *checker) text(at string, s object, text string) {
 	if s["format"] == "date-time" {
 		if _, err := time.Parse(time.RFC3339, text); err != nil {
-			c.wrong(at, "is %.60q, want a time by RFC 3339, as 2026-01-02T15:04:05Z", text)
+			c.wrongf(at, "is %.60q, want a time by RFC 3339, as 2026-01-02T15:04:05Z", text)
 		}
 	}
 	if s["contentEncoding"] == "base64" {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-			c.wrong(at, "is %.60q, want bytes in base64", text)
+			c.wrongf(at, "is %.60q, want bytes in base64", text)
 		}
 	}
 }
@@ -187,10 +187,10 @@ func (c *checker) list(at string, s object, v []any, depth int) {
 		return n, err == nil
 	}
 	if least, ok := length("minItems"); ok && int64(len(v)) < least {
-		c.wrong(at, "has %d elements, want at least %d", len(v), least)
+		c.wrongf(at, "has %d elements, want at least %d", len(v), least)
 	}
 	if most, ok := length("maxItems"); ok && int64(len(v)) > most {
-		c.wrong(at, "has %d elements, want at most %d", len(v), most)
+		c.wrongf(at, "has %d elements, want at most %d", len(v), most)
 	}
 	items, ok := s["items"].(object)
 	for i := range v {
@@ -216,7 +216,7 @@ func (c *checker) object(at string, s object, v object, depth int) {
 		switch more := s["additionalProperties"].(type) {
 		case bool:
 			if !more {
-				c.wrong(below, "is not known, want one of %s", strings.Join(sorted(properties), ", "))
+				c.wrongf(below, "is not known, want one of %s", strings.Join(sorted(properties), ", "))
 			}
 		case object:
 			c.check(below, more, v[name], depth+1)
@@ -226,7 +226,7 @@ func (c *checker) object(at string, s object, v object, depth int) {
 	for _, one := range required {
 		name, _ := one.(string)
 		if _, ok := named(v, name); !ok {
-			c.wrong(at+"/"+pointers.Replace(name), "is missing")
+			c.wrongf(at+"/"+pointers.Replace(name), "is missing")
 		}
 	}
 }

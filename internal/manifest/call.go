@@ -20,7 +20,7 @@ func (x *walker) call(e *ast.CallExpr) value {
 	if f != nil && f.Pkg() != nil && f.Pkg().Path() == workflowPath {
 		return x.operation(e, f)
 	}
-	fun := x.callee(e, f)
+	fun := x.callee(e)
 	args := x.args(e)
 	if fun.fn != nil {
 		if t := fun.fn.target; t != nil {
@@ -39,7 +39,7 @@ func (x *walker) call(e *ast.CallExpr) value {
 }
 
 // callee follows what is called, without what only its receiver would add.
-func (x *walker) callee(e *ast.CallExpr, f *types.Func) value {
+func (x *walker) callee(e *ast.CallExpr) value {
 	if id, ok := ast.Unparen(e.Fun).(*ast.Ident); ok {
 		if _, builtin := x.pkg.Info.Uses[id].(*types.Builtin); builtin {
 			return text(id.Name)
@@ -74,7 +74,9 @@ func (x *walker) durable(f *function, args []value) bool {
 
 // inline puts a function in place.
 func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
-	name, typ, block := f.name, (*ast.FuncType)(nil), (*ast.BlockStmt)(nil)
+	name := f.name
+	var typ *ast.FuncType
+	var block *ast.BlockStmt
 	if f.lit != nil {
 		typ, block = f.lit.Type, f.lit.Body
 		name = x.pkg.Path + " literal " + strconv.Itoa(int(f.lit.Pos()))
@@ -201,7 +203,8 @@ func (x *walker) callback(e *ast.CallExpr, v value, args []value) []*Op {
 // callBody follows the body of a function as one that returns to the runtime.
 func (x *walker) callBody(e *ast.CallExpr, f *function, args []value) {
 	name := f.name
-	typ, block := (*ast.FuncType)(nil), (*ast.BlockStmt)(nil)
+	var typ *ast.FuncType
+	var block *ast.BlockStmt
 	if f.lit != nil {
 		typ, block = f.lit.Type, f.lit.Body
 		name = x.pkg.Path + " literal " + strconv.Itoa(int(f.lit.Pos()))
@@ -314,7 +317,7 @@ func (x *walker) pure(e *ast.CallExpr, f *types.Func, fun value, args []value) v
 		case path == "fmt" && f.Name() == "Errorf", path == "errors" && f.Name() == "New":
 			v.nonNil = true
 		case harmless[path], path == "fmt":
-		case x.changes(e, args):
+		case x.changes(e):
 			x.emit(&Op{Op: "do", Text: v.text}, e.Pos())
 			x.touch(e, v.text)
 		}
@@ -323,13 +326,11 @@ func (x *walker) pure(e *ast.CallExpr, f *types.Func, fun value, args []value) v
 }
 
 // changes reports whether a call can change what an argument or its receiver refers to.
-func (x *walker) changes(e *ast.CallExpr, args []value) bool {
+func (x *walker) changes(e *ast.CallExpr) bool {
 	for _, a := range e.Args {
-		if t := x.typeOf(a); t != nil {
-			switch t.Underlying().(type) {
-			case *types.Pointer, *types.Slice, *types.Map:
-				return true
-			}
+		switch x.typeOf(a).Underlying().(type) {
+		case *types.Pointer, *types.Slice, *types.Map:
+			return true
 		}
 	}
 	sel, ok := ast.Unparen(e.Fun).(*ast.SelectorExpr)
@@ -349,8 +350,7 @@ func (x *walker) changes(e *ast.CallExpr, args []value) bool {
 }
 
 func (x *walker) isRand(e ast.Expr) bool {
-	t := x.typeOf(e)
-	return t != nil && types.TypeString(t, nil) == "*math/rand/v2.Rand"
+	return types.TypeString(x.typeOf(e), nil) == "*math/rand/v2.Rand"
 }
 
 // literal is the text of a function literal that is an argument of a computation.

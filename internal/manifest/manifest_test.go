@@ -33,7 +33,7 @@ var declarations = []string{
 		"\tif _, §err§ := Verdict.Receive(§ctx§); §err§ != nil {\n\t\treturn \"\", §err§\n\t}\n\treturn §receipt§, nil\n}",
 }
 
-var name = regexp.MustCompile("§(\\w+)§")
+var name = regexp.MustCompile(`§(\w+)§`)
 
 // variant returns the files of a package with the declarations: under other names, in another
 // order, spread over files, with comments and lines for a log.

@@ -11,13 +11,13 @@ import (
 func Mermaid(m *Manifest) []byte {
 	var d drawing
 	for _, name := range slices.Sorted(maps.Keys(m.Workflows)) {
-		d.line("---\ntitle: %s\n---\nflowchart TD", name)
+		d.linef("---\ntitle: %s\n---\nflowchart TD", name)
 		d.nodes = 0
 		start := d.node("([%s])", m.Workflows[name].Go)
 		end := d.block(m.Workflows[name].Ops, []edge{{from: start}})
 		stop := d.node("([%s])", "end")
 		d.join(end, stop)
-		d.line("")
+		d.linef("")
 	}
 	return []byte(d.text.String())
 }
@@ -30,13 +30,13 @@ type drawing struct {
 	nodes int
 }
 
-func (d *drawing) line(format string, args ...any) { fmt.Fprintf(&d.text, format+"\n", args...) }
+func (d *drawing) linef(format string, args ...any) { fmt.Fprintf(&d.text, format+"\n", args...) }
 
 // node adds a node with a label in the given form and returns its name.
 func (d *drawing) node(form, label string) string {
 	d.nodes++
 	name := fmt.Sprint("n", d.nodes)
-	d.line("\t%s"+form, name, `"`+mermaidEscaper.Replace(label)+`"`)
+	d.linef("\t%s"+form, name, `"`+mermaidEscaper.Replace(label)+`"`)
 	return name
 }
 
@@ -45,9 +45,9 @@ var mermaidEscaper = strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;"
 func (d *drawing) join(from []edge, to string) {
 	for _, e := range from {
 		if e.label == "" {
-			d.line("\t%s --> %s", e.from, to)
+			d.linef("\t%s --> %s", e.from, to)
 		} else {
-			d.line("\t%s -- %s --> %s", e.from, `"`+mermaidEscaper.Replace(e.label)+`"`, to)
+			d.linef("\t%s -- %s --> %s", e.from, `"`+mermaidEscaper.Replace(e.label)+`"`, to)
 		}
 	}
 }

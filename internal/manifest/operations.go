@@ -111,7 +111,7 @@ func init() {
 }
 
 func plain(name string) func(*walker, *request) value {
-	return func(_ *walker, r *request) value { return text(name) }
+	return func(*walker, *request) value { return text(name) }
 }
 
 // field is a part of what the receiver stands for.
@@ -279,7 +279,7 @@ func (x *walker) tryReceive(r *request) value {
 
 func (x *walker) receiveCase(r *request) value { return text("case " + r.recv.text) }
 
-func (x *walker) after(r *request) value { return text(x.numbered("after")) }
+func (x *walker) after(*request) value { return text(x.numbered("after")) }
 
 func (x *walker) selectOne(r *request) value {
 	x.emit(&Op{Op: "select", Args: textsOf(r.args)}, r.call.Pos())
@@ -373,7 +373,7 @@ func (x *walker) record(r *request) value {
 	return outcome(x.numbered("record"), 2)
 }
 
-func (x *walker) random(r *request) value {
+func (x *walker) random(*request) value {
 	return text("rand")
 }
 

@@ -13,9 +13,9 @@ import (
 // a change of one item is a change of its line.
 func (m *Manifest) Encode() []byte {
 	w := &writer{}
-	w.line(0, "{")
-	w.line(1, `"format": %d,`, m.Format)
-	w.line(1, `"package": %s,`, quote(m.Package))
+	w.linef(0, "{")
+	w.linef(1, `"format": %d,`, m.Format)
+	w.linef(1, `"package": %s,`, quote(m.Package))
 	section(w, "workflows", m.Workflows, w.workflow)
 	w.text(",\n")
 	section(w, "steps", m.Steps, func(s *Step) { w.value(s) })
@@ -55,7 +55,7 @@ type writer struct{ bytes.Buffer }
 
 func (w *writer) text(s string) { w.WriteString(s) }
 
-func (w *writer) line(depth int, format string, args ...any) {
+func (w *writer) linef(depth int, format string, args ...any) {
 	w.WriteString(strings.Repeat("\t", depth))
 	fmt.Fprintf(w, format, args...)
 	w.WriteByte('\n')
