@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -220,7 +221,7 @@ func readPreview(token string) (*preview, error) {
 	}
 	sum := sha256.Sum256(b[previewSum:])
 	p := &preview{}
-	if string(sum[:previewSum]) != string(b[:previewSum]) || json.Unmarshal(b[previewSum:], p) != nil {
+	if !bytes.Equal(sum[:previewSum], b[:previewSum]) || json.Unmarshal(b[previewSum:], p) != nil {
 		return nil, bad
 	}
 	return p, nil
@@ -410,7 +411,7 @@ func (d *Direct) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
 func sameJSON(a, b any) bool {
 	one, err := json.Marshal(a)
 	two, err2 := json.Marshal(b)
-	return err == nil && err2 == nil && string(one) == string(two)
+	return err == nil && err2 == nil && bytes.Equal(one, two)
 }
 
 // findBulk returns the run that does the work of a bulk action now.
@@ -443,7 +444,7 @@ func (d *Direct) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.R
 		return Bulk{}, err
 	}
 	var in struct{ W bulkWork }
-	if len(first) == 0 || json.Unmarshal(first[0].Payload, &in) != nil {
+	if len(first) == 0 || json.Unmarshal(first[0].Payload, &in) != nil { //nolint:musttag // logs have it under the names of the fields
 		return Bulk{}, fmt.Errorf("read bulk action %s: its input cannot be read", info.WorkflowID)
 	}
 	o, s := in.W.Order, in.W.State

@@ -191,7 +191,7 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 		if errs[i] != nil && !errors.Is(errs[i], workflow.ErrRunNotFound) {
 			continue
 		}
-		settled := false
+		var settled bool
 		if outcomes[i], settled = v.settled(&o, runs[i], &infos[i], errs[i] != nil, step.Attempt(ctx) > 1); !settled {
 			left = append(left, i)
 		}

@@ -10,23 +10,23 @@ import (
 func SplitWords(s string) []string {
 	var all []string
 	var b strings.Builder
-	quoted, any := false, false
+	quoted, begun := false, false
 	end := func() {
-		if any {
+		if begun {
 			all = append(all, b.String())
 		}
 		b.Reset()
-		any = false
+		begun = false
 	}
 	for _, r := range s {
 		switch {
 		case r == '"':
-			quoted, any = !quoted, true
+			quoted, begun = !quoted, true
 		case (r == ' ' || r == '\t' || r == '\n') && !quoted:
 			end()
 		default:
 			b.WriteRune(r)
-			any = true
+			begun = true
 		}
 	}
 	end()

@@ -346,17 +346,17 @@ func begun(r *Run, seen []GraphSeen) []GraphNode {
 }
 
 // saw takes in what a log says of a node.
-func (g *GraphNode) saw(r *Run, s *GraphSeen) {
-	g.Seq, g.Began, g.Ended, g.Operations, g.Open, g.Failed = s.First, utc(s.Began), utc(s.Ended), s.Operations, s.Open, s.Failed
+func (n *GraphNode) saw(r *Run, s *GraphSeen) {
+	n.Seq, n.Began, n.Ended, n.Operations, n.Open, n.Failed = s.First, utc(s.Began), utc(s.Ended), s.Operations, s.Open, s.Failed
 	switch {
 	case s.Doing != "" && r.EndedAt.IsZero():
-		g.State = s.Doing
-		g.Ended = time.Time{}
+		n.State = s.Doing
+		n.Ended = time.Time{}
 	case s.Doing != "":
-		g.State, g.Ended = NodeStopped, r.EndedAt
+		n.State, n.Ended = NodeStopped, r.EndedAt
 	case s.Stopped > 0 && s.Failed == 0:
-		g.State = NodeStopped
+		n.State = NodeStopped
 	default:
-		g.State = NodeDone
+		n.State = NodeDone
 	}
 }

@@ -23,7 +23,7 @@ func (e *InputError) Error() string { return e.What + ": " + e.Fix }
 
 // Problem is an error as operators and programs see it. Its JSON form is that of RFC 9457 with
 // fields more.
-type Problem struct {
+type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Type   string   `json:"type"`             // the page that explains the code
 	Title  string   `json:"title"`            // the same for all problems of a code
 	Status int      `json:"status"`           // as of HTTP

@@ -1,7 +1,6 @@
 package admintest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -90,7 +89,7 @@ func refusesInputs(s *Scene) {
 	if _, err := s.Service.Start(s.ctx(), admin.Start{Workflow: "nobody.knows", Input: admin.Payload(`{"any":[1]}`)}); err != nil {
 		s.Errorf("a workflow of which nothing is known: %v", err)
 	}
-	var raw json.RawMessage = admin.Payload(`{"WHAT":"good"}`) // as encoding/json reads it
+	raw := admin.Payload(`{"WHAT":"good"}`) // as encoding/json reads it
 	if _, err := s.Service.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: raw}); err != nil {
 		s.Errorf("a name in other letters: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 func listsEntities(s *Scene) {
 	ref := s.Start("family", "entities")
-	s.Until(s.below(ref, 2)[1], "waiting")
+	s.Until(s.below(ref)[1], "waiting")
 	s.Until(ref, "waiting")
 	all, err := s.Service.Entities(s.ctx(), "id:entities", admin.EntityFilter{})
 	if err != nil || all.Next != 0 {
@@ -70,8 +70,8 @@ func listsEntities(s *Scene) {
 	problem(s, "of no run", err, http.StatusNotFound, admin.CodeNotFound)
 }
 
-// below waits until a run has started so many others, and returns them in order.
-func (s *Scene) below(ref string, n int) (all []string) {
+// below waits until a run has started two others, and returns them in order.
+func (s *Scene) below(ref string) (all []string) {
 	s.Helper()
 	for e, err := range s.Direct.Follow(s.ctx(), ref, admin.EventFilter{}) {
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *Scene) below(ref string, n int) (all []string) {
 		}
 		if e.Type == "child_created" {
 			s.begun(e.Next)
-			if all = append(all, e.Next); len(all) == n {
+			if all = append(all, e.Next); len(all) == 2 {
 				break
 			}
 		}
@@ -103,7 +103,7 @@ func (s *Scene) begun(ref string) {
 
 func showsTrees(s *Scene) {
 	top := s.Start("family", "tree")
-	children := s.below(top, 2)
+	children := s.below(top)
 	s.Until(children[1], "waiting")
 	got, err := s.Service.Tree(s.ctx(), "id:tree")
 	if err != nil || got.Partial {

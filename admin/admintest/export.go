@@ -30,14 +30,14 @@ func (s *Scene) export(r admin.ExportRequest) (n admin.ExportCount, file string)
 func exports(s *Scene) {
 	good, talk := s.Ended("good", "export-good"), s.talks("export-talk")
 	family := s.Start("family", "export-family")
-	s.below(family, 2)
+	s.below(family)
 	n, file := s.export(admin.ExportRequest{Runs: []string{good, "id:export-talk", good}})
 	// The values that both publish are streams of the store, too.
 	if n.Runs != 2 || n.Streams != 4 || n.Chunks != 6 || n.Frames < 2 {
 		s.Errorf("two runs, one of them twice: %+v", n)
 	}
 	for _, want := range []string{good, talk} {
-		if !strings.Contains(string(file), want) {
+		if !strings.Contains(file, want) {
 			s.Errorf("the export does not name run %s", want)
 		}
 	}

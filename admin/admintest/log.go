@@ -160,7 +160,7 @@ func followsTypes(s *Scene) {
 // What has begun before the first event that is asked for is known all the same.
 func followsWhat(s *Scene) {
 	ref := s.Start("family", "follow-what")
-	children := s.below(ref, 2)
+	children := s.below(ref)
 	s.Until(children[1], "waiting")
 	if _, err := s.Direct.Send(s.ctx(), children[1], "verdict", admin.Message{Payload: admin.Payload("1")}); err != nil {
 		s.Fatal(err)

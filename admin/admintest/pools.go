@@ -24,7 +24,7 @@ func (s *Scene) pool(key string) admin.Pool {
 	return page.Pools[i]
 }
 
-func configuresLimits(s *Scene) {
+func configuresLimits(s *Scene) { //nolint:funlen // one scene, from the first run to the last
 	const ada, bob = "ada/1", "bob"
 	name := customers.All().Name()
 	var visits []*workflow.Run[string]

@@ -39,7 +39,7 @@ var (
 	scales = limit.New("admintest.scales", limit.Config{AtOnce: 1})
 	weigh  = shim.NewStep("admintest.weigh", shim.Policy{
 		Queue: "admintest.scales", Uses: shim.Uses(func(int) []limit.Use { return []limit.Use{scales.Use(1)} }),
-	}, func(f func(context.Context, int) (int, error)) shim.Handler { return shim.Handle(f) })
+	}, shim.Handle[int, int])
 	label = shim.NewStep("admintest.label", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, func(f func(context.Context, string) (string, error)) shim.Handler {
 		return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
 	})

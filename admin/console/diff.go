@@ -30,7 +30,7 @@ func diffLines(text string) []diffLine {
 		if strings.HasPrefix(line, "-") || strings.HasPrefix(line, "+") {
 			kind = line[:1]
 		}
-		all = append(all, diffLine{kind, cutLines(maxText, []byte(line))})
+		all = append(all, diffLine{kind, cutLines([]byte(line))})
 	}
 	return all
 }
@@ -54,7 +54,7 @@ func compare(before, after string) []diffLine {
 	}
 	var all []diffLine
 	add := func(kind, line string) {
-		all = append(all, diffLine{kind, kind + " " + cutLines(maxText, []byte(line))})
+		all = append(all, diffLine{kind, kind + " " + cutLines([]byte(line))})
 	}
 	i, j := 0, 0
 	for i < len(a) || j < len(b) {
@@ -114,7 +114,7 @@ func failureText(f *admin.Failure) string {
 		s.WriteString("\ncode: " + f.Code)
 	}
 	if len(f.Data) > 0 {
-		s.WriteString("\ndata: " + cutLines(maxText, f.Data))
+		s.WriteString("\ndata: " + cutLines(f.Data))
 	}
 	if f.Stack != "" {
 		s.WriteString("\n" + f.Stack)

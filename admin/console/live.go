@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -258,7 +257,7 @@ func withoutTimes(text []byte) []byte {
 // event writes a text as a server-sent event.
 func event(text []byte) []byte {
 	var b bytes.Buffer
-	_, _ = io.WriteString(&b, "event: page\n")
+	b.WriteString("event: page\n")
 	for line := range bytes.Lines(text) {
 		fmt.Fprintf(&b, "data: %s\n", bytes.TrimRight(line, "\r\n"))
 	}

@@ -36,7 +36,7 @@ func payloadOf(b []byte) *payloadView {
 	if len(b) == 0 {
 		return nil
 	}
-	p := &payloadView{Size: len(b), Text: cutLines(maxText, b)}
+	p := &payloadView{Size: len(b), Text: cutLines(b)}
 	p.Cut = len(b) > maxText
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber() // as it is, however large
@@ -48,10 +48,10 @@ func payloadOf(b []byte) *payloadView {
 	return p
 }
 
-func cutLines(n int, b []byte) string {
+func cutLines(b []byte) string {
 	more := ""
-	if len(b) > n {
-		b, more = b[:n], "…"
+	if len(b) > maxText {
+		b, more = b[:maxText], "…"
 	}
 	return visible(strings.ToValidUTF8(string(b), "")) + more
 }
@@ -123,7 +123,7 @@ func (r *valueReader) parts(v *valueView, named bool, depth int) {
 
 func quoted(s string) string {
 	if len(s) > maxText {
-		return `"` + cutLines(maxText, []byte(s)) + `"`
+		return `"` + cutLines([]byte(s)) + `"`
 	}
 	return `"` + visible(s) + `"`
 }

@@ -248,7 +248,7 @@ type dataView struct {
 	Last          uint64 // number of the last event
 }
 
-func dataTab(q *request, v *runView) (any, error) {
+func dataTab(_ *request, v *runView) (any, error) {
 	d := &dataView{Input: payloadOf(v.Input), Result: payloadOf(v.Result), Last: v.Events}
 	return d, nil
 }

@@ -150,7 +150,7 @@ func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 								at = 0
 								seen <- 0
 							}
-							for at < round.Load() && strings.Contains(text, c.shows(int(1000*count)+int(at)+1)) {
+							for at < round.Load() && strings.Contains(text, c.shows(1000*count+int(at)+1)) {
 								at++
 								seen <- at
 							}

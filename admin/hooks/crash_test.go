@@ -296,7 +296,7 @@ func TestOPS3_AStoreThatIsAwayIs503AndLosesNothing(t *testing.T) {
 			t.Fatalf("when it is back: got %+v", got)
 		}
 	}
-	if all := s.end("end"); len(all) != n {
+	if all := s.end(); len(all) != n {
 		t.Errorf("the run has taken %d payloads, want %d", len(all), n)
 	}
 }
@@ -330,7 +330,7 @@ func TestOPS3_AStoreThatGoesAwayMidwayAcceptsOnce(t *testing.T) {
 			t.Errorf("when it is back: got %+v", got)
 		}
 	}
-	if all := s.end("end"); len(all) != 10 || away.n.Load() == 0 {
+	if all := s.end(); len(all) != 10 || away.n.Load() == 0 {
 		t.Errorf("the run has taken %d payloads, want 10; %d deliveries were not answered", len(all), away.n.Load())
 	}
 }
@@ -361,7 +361,7 @@ func TestOPS3_AHookThatIsClosedMidwayLosesNothing(t *testing.T) {
 			s.Fatal(err)
 		}
 		n := <-accepted
-		s.end("end")
+		s.end()
 		log := logOf(s.T, s.run, event.HookReceived)
 		missed := logOf(s.T, s.run, event.HookMissed)
 		unread := 0

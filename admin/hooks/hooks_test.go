@@ -199,9 +199,9 @@ func (s *scene) log(typ event.Type) []event.Event {
 	return logOf(s.T, s.run, typ)
 }
 
-func (s *scene) end(text string) []int64 {
+func (s *scene) end() []int64 {
 	s.Helper()
-	if err := command.Send(s.Context(), s.run, text); err != nil {
+	if err := command.Send(s.Context(), s.run, "end"); err != nil {
 		s.Fatal(err)
 	}
 	all, err := s.run.Result(s.Context())
@@ -224,7 +224,7 @@ func TestOPS3_AHookIsAcceptedOrAnsweredByHTTP(t *testing.T) {
 		if got.status != 418 || got.body != "<script>\xff" || got.header.Get("X-Got") != "s 1|2" || got.header.Get("Content-Type") != "text/html" {
 			s.Errorf("got %+v", got)
 		}
-		if diff := cmp.Diff([]int64{9223372036854775807, 21}, s.end("end")); diff != "" {
+		if diff := cmp.Diff([]int64{9223372036854775807, 21}, s.end()); diff != "" {
 			s.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -250,7 +250,7 @@ func TestOPS3_AReplayedHookIsAcceptedOnceWhoeverSendsIt(t *testing.T) {
 		if got := s.post("/hooks/"+s.tokens["paid"], `{"cents":10}`, "Idempotency-Key", "another"); got.status != 202 {
 			s.Errorf("another key: got %+v", got)
 		}
-		if all := s.end("end"); len(all) != 7 {
+		if all := s.end(); len(all) != 7 {
 			s.Errorf("the run has taken %v, want 7 payloads", all)
 		}
 		if got := s.post("/hooks/"+s.tokens["priced"], `{"cents":7}`, "Idempotency-Key", "key-1"); got.status != 200 || got.body != `{"cents":2}` {
@@ -359,7 +359,7 @@ func TestOPS3_WhatCannotBeAPayloadIsRefused(t *testing.T) {
 	if got := s.post(at, ""); got.status != 202 {
 		t.Errorf("no body: got %+v", got)
 	}
-	if diff := cmp.Diff([]int64{0}, s.end("end")); diff != "" {
+	if diff := cmp.Diff([]int64{0}, s.end()); diff != "" {
 		t.Errorf("the run has taken (-want +got):\n%s", diff)
 	}
 }
@@ -391,7 +391,7 @@ func TestOPS3_ATokenHasItsRate(t *testing.T) {
 	if got := s.post("/hooks/"+s.tokens["paid"], `{"cents":1}`); got.status != 202 {
 		t.Errorf("later: got %+v", got)
 	}
-	if n := len(s.end("end")); n != 22 {
+	if n := len(s.end()); n != 22 {
 		t.Errorf("the run has taken %d payloads, want 22", n)
 	}
 }
@@ -422,5 +422,5 @@ func TestOPS3_NoMoreRequestsWaitThanMay(t *testing.T) {
 	if a := <-answers; a.status != http.StatusOK || a.body != `{"cents":2}` {
 		t.Errorf("the one that waits: got %+v", a)
 	}
-	s.end("end")
+	s.end()
 }

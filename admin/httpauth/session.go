@@ -106,7 +106,7 @@ func foreign(err error) error {
 }
 
 func (s *Session) set(w http.ResponseWriter, r *http.Request, value string, age int) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure if the request is: without TLS browsers would drop it
 		Name: s.name(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -145,7 +146,7 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 		}
 	}
 	strangers.Wait()
-	for _, one := range append(got, left) {
+	for _, one := range slices.Concat(got, []outcome{left}) {
 		if one.err == nil || one.took > 10*time.Second {
 			t.Errorf("an unknown key: %v after %v, want an error in 10s", one.err, one.took)
 		}
@@ -168,7 +169,7 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 	}
 	known.Wait()
 	after := ask(t.Context(), "known")
-	for _, one := range append(got, after) {
+	for _, one := range slices.Concat(got, []outcome{after}) {
 		if one.err != nil || one.took > time.Second {
 			t.Errorf("a known key that should be asked for again: %v after %v, want success in 1s", one.err, one.took)
 		}

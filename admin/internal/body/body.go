@@ -51,7 +51,7 @@ func Check(body []byte, fields []string) error { return check(body, fields, fals
 // CheckAny refuses what is no JSON value, is nested too deeply, or gives a name twice in one object.
 func CheckAny(body []byte) error { return check(body, nil, true) }
 
-func check(body []byte, fields []string, any bool) error {
+func check(body []byte, fields []string, anyValue bool) error {
 	bad := func(what, fix string) error { return &admin.InputError{What: "the body " + what, Fix: fix} }
 	if !utf8.Valid(body) {
 		return bad("is not UTF-8", "send JSON in UTF-8")
@@ -67,7 +67,7 @@ func check(body []byte, fields []string, any bool) error {
 		if err != nil {
 			return bad("is no JSON: "+err.Error(), "send one JSON object")
 		}
-		if len(open) == 0 && (!first || !any && token != json.Delim('{')) {
+		if len(open) == 0 && (!first || !anyValue && token != json.Delim('{')) {
 			return bad("is more than one JSON object, or none", "send one JSON object")
 		}
 		var in *nesting
@@ -83,7 +83,7 @@ func check(body []byte, fields []string, any bool) error {
 			switch {
 			case in.names[name]:
 				return bad(fmt.Sprintf("has the name %.80q twice in one object", name), "give it once")
-			case !any && len(open) == 1 && !slices.Contains(fields, name):
+			case !anyValue && len(open) == 1 && !slices.Contains(fields, name):
 				return bad(fmt.Sprintf("has an unknown field %.80q", name), "use "+strings.Join(fields, ", "))
 			}
 			in.names[name], in.value = true, true
