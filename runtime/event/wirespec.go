@@ -72,7 +72,7 @@ func decodeUse(b []byte) (u Use, ok bool) {
 	return u, !r.bad
 }
 
-func decodeSpec(b []byte) (*Spec, error) {
+func decodeSpec(b []byte) (*Spec, error) { //nolint:funlen // one case per field
 	s := &Spec{}
 	r := reader{b: b}
 	for r.next() {

@@ -169,7 +169,8 @@ func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result
 		case machine.Await:
 			happened, err = await(ctx, a.Next)
 		case machine.Complete:
-			return result, engine.DecodePayload("result of machine ", m.name, a.Result, &result)
+			err = engine.DecodePayload("result of machine ", m.name, a.Result, &result)
+			return result, err
 		case machine.Block:
 			block(ctx, &machine.RemovedError{Run: workflow.Info(ctx).ID, Machine: m.name, From: m.last, Step: a.Step})
 		case machine.Fail:

@@ -68,7 +68,7 @@ func (n *Next[M, R]) set(to machine.Next, err error) { n.to, n.err = to, err }
 // Failure is the failure of a step of a machine, after its last attempt: the parameter of the
 // step that catch= names. As with a workflow.StepError, errors.Is and errors.As look through it
 // at the error that the step returned.
-type Failure struct {
+type Failure struct { //nolint:errname // steps of a machine take it as a value: it says what has failed
 	Step  string         `json:"step"`  // stored name of the step that has failed
 	Code  string         `json:"code"`  // as that of a workflow.StepError
 	Cause *event.Failure `json:"cause"` // the error that it returned, in its stored form
@@ -104,7 +104,7 @@ func (e *TransitionsError) Error() string {
 
 // MarshalFailure returns the stored form.
 func (e *TransitionsError) MarshalFailure() *event.Failure {
-	data, _ := json.Marshal(*e) // strings and numbers always encode
+	data, _ := json.Marshal(*e) //nolint:musttag // logs have it under the names of the fields; strings and numbers always encode
 	return &event.Failure{Code: event.CodeTransitions, Type: wireTransitions, Message: e.Error(), Data: data}
 }
 

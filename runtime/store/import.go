@@ -52,7 +52,7 @@ type ImportedStream struct {
 // First returns the index of the first chunk that is kept; Last + 1: none is.
 func (s *ImportedStream) First() uint64 { return s.Last + 1 - uint64(len(s.Chunks)) }
 
-// ReasonImported: the run has ended in another store, and was added to this one.
+// ReasonImported says that the run has ended in another store, and was added to this one.
 const ReasonImported Reason = "imported"
 
 // ImportError says why a run cannot be imported. Nothing was written.

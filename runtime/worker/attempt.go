@@ -61,7 +61,7 @@ type attempt struct {
 type attempting interface {
 	// attempted takes the attempt back, with its outcome.
 	attempted(a *attempt)
-	// opens opens the hook of an attempt.
+	// opens creates the hook of an attempt.
 	opens(o *opening)
 }
 

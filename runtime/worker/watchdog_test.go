@@ -49,10 +49,10 @@ func waitsBehind(t *testing.T, executing, blocked int, after, blockedAfter time.
 // by n/p times 50 ms, and by a look at them, which comes each 25 ms; beyond 256 by BlockedAfter.
 func TestREC11_BlockedCodeDelaysOthersByAsMuchAsIsStated(t *testing.T) {
 	const blockedAfter = 5 * time.Second
-	for blocked, rounds := range map[int]time.Duration{3: 0, 4: 1, 8: 2, 40: 10, 256: 64} {
+	for blocked, rounds := range map[int]int{3: 0, 4: 1, 8: 2, 40: 10, 256: 64} {
 		for _, after := range []time.Duration{0, time.Millisecond, 24 * time.Millisecond} {
 			took := waitsBehind(t, 4, blocked, after, blockedAfter)
-			if least, most := rounds*spareAfter, rounds*spareAfter*3/2; took < least || took > most {
+			if least, most := time.Duration(rounds)*spareAfter, time.Duration(rounds)*spareAfter*3/2; took < least || took > most {
 				t.Errorf("behind %d blocked runs on 4 executors: waited %v, want from %v to %v", blocked, took, least, most)
 			}
 		}

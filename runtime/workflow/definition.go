@@ -236,7 +236,8 @@ func (d *definition) identify(o *runOptions, in any) {
 	}
 }
 
-func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartOption) (*handover.Start, error) {
+// startOptions returns what the directive and the options of a start say of its run. Its err is set if they contradict each other.
+func (d *definition) startOptions(in any, opts []StartOption) runOptions {
 	o := d.options()
 	for _, opt := range opts {
 		opt.applyStart(&o)
@@ -247,6 +248,11 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	if o.err == nil && o.hold > 0 && (o.delay > 0 || !o.at.IsZero()) {
 		o.err = errors.New("WithHold: a run that is held begins when it is released, and not by WithDelay or WithStartAt")
 	}
+	return o
+}
+
+func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartOption) (*handover.Start, error) {
+	o := d.startOptions(in, opts)
 	if o.err != nil {
 		return nil, o.err
 	}

@@ -117,7 +117,7 @@ func (l *followedLog) openHooks(run RunID) (all []HookInfo, remote []RunID, err 
 			continue
 		}
 		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: o.Key, OpenedAt: e.Time, Attempt: e.Attempt, Due: e.Due}
-		if err = info.describe(e.Meta); err != nil {
+		if err := info.describe(e.Meta); err != nil {
 			return all, nil, err
 		}
 		all = append(all, info)

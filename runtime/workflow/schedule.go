@@ -226,7 +226,8 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 			does.PermitSlot = int(home) + 1 // its runs are in the partition of the schedule's name
 		}
 	}
-	return does, does.check(name)
+	err = does.check(name)
+	return does, err
 }
 
 // check refuses what no store would start at a tick, such as tags that are too long: by then nobody is there to be told.

@@ -29,7 +29,7 @@ const TypeDeadlock = "flowgen.DeadlockError"
 // ErrDeadlock ends the scopes of a run that is deadlocked. It is an ErrCanceled.
 var ErrDeadlock error = deadlockEnd{}
 
-type deadlockEnd struct{}
+type deadlockEnd struct{} //nolint:errname // a DeadlockError is another one
 
 func (deadlockEnd) Error() string {
 	return ErrCanceled.Error() + ": each branch of the run waits for another one"

@@ -46,7 +46,7 @@ func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	// end of the scope, and other branches run before this one.
 	for !p.done {
 		b.awaits = awaits{scope: s, promise: p}
-		won := 0
+		var won int
 		switch {
 		case s.err == nil:
 			won, _ = b.wait(what, "", p, &s.ended)

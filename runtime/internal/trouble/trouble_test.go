@@ -55,9 +55,9 @@ func panics(f func()) (stack string) {
 	return ""
 }
 
-func indexes()  { var a []int; _ = a[len(os.Args)+5] }
+func indexes()  { var a []int; _ = a[len(os.Args)+5] } //nolint:govet // it panics on purpose
 func divides()  { func() { panic("in a literal") }() }
-func nilDeref() { var t *testing.T; t.Fail() }
+func nilDeref() { var t *testing.T; t.Fail() } //nolint:govet // it panics on purpose
 
 func panicked(text string, f func()) *event.Failure {
 	return &event.Failure{Code: event.CodePanic, Message: text, Stack: panics(f)}

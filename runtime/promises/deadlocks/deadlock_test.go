@@ -258,7 +258,7 @@ func cleans(again bool) code {
 		a = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return clean(ctx, "a", &b) })
 		b = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return clean(ctx, "b", &a) })
 		if _, err := a.Get(ctx); err != nil {
-			return "swallowed", nil
+			return "swallowed", nil //nolint:nilerr // it is swallowed on purpose
 		}
 		return "", nil
 	}

@@ -40,10 +40,10 @@ func outcome(v int, err error) string {
 	return err.Error()
 }
 
-// waits waits for the level of another run.
-func waits(opts ...workflow.ReceiveOption) flowtest.Binding {
+// waits is a workflow that waits for the level of another run.
+func waits() flowtest.Binding {
 	return flowtest.As(reads, func(ctx workflow.Context, id workflow.RunID) ([]string, error) {
-		v, err := level.WaitFrom(ctx, workflow.Other(id), opts...)
+		v, err := level.WaitFrom(ctx, workflow.Other(id))
 		return []string{outcome(v, err)}, nil
 	})
 }

@@ -28,7 +28,7 @@ var charged = workflow.NewHook[int]("charged")
 // charges calls a step and returns its result.
 var charges = flowtest.Flow[int, int]("charges")
 
-// leaves leaves the outcome of an attempt to whoever has its token.
+// leaves is a step that leaves the outcome of an attempt to whoever has its token.
 func leaves(ctx context.Context, _ int) (int, error) {
 	later, err := step.Later(ctx, charged)
 	if err != nil {
@@ -577,11 +577,12 @@ func TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins(t *testing.T)
 		run = flowtest.Start(w, charges, 1)
 		tok = <-tokens
 		next <- struct{}{}
-		again := left(w, run, 1) // the first attempt was never pending
+		left(w, run, 1) // the first attempt was never pending
 		if err := charged.Send(w.Ctx, w.Client, tok, 42); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("the token of the attempt that died: got %v, want ErrHookDisposed", err)
 		}
-		if again = w.Reach(run, event.StepHookCreated, 2).Token; again == tok {
+		again := w.Reach(run, event.StepHookCreated, 2).Token
+		if again == tok {
 			t.Error("two attempts have one token")
 		}
 		if err := charged.Send(w.Ctx, w.Client, again, 43); err != nil {

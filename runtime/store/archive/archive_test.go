@@ -253,7 +253,7 @@ func TestOPS1_AFileIsChangedByNobody(t *testing.T) {
 	}
 }
 
-// imports imports a file, and returns what came of each run.
+// imports adds the runs of a file to a store, and returns what came of each.
 func imports(ctx context.Context, t *testing.T, b []byte, into store.Store) (all []archive.Imported) {
 	t.Helper()
 	err := archive.Import(ctx, bytes.NewReader(b), into, "somebody", func(got archive.Imported) { all = append(all, got) })

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func same(ctx context.Context, in store.Store, m *store.Import) error {
 			return fmt.Errorf("compare run %s: %w", m.Record.Run, err)
 		}
 		for _, frame := range got[0].Frames {
-			if n >= len(m.Frames) || string(frame) != string(m.Frames[n]) {
+			if n >= len(m.Frames) || !bytes.Equal(frame, m.Frames[n]) {
 				return &store.ImportError{Run: m.Record.Run, Why: store.ImportOther}
 			}
 			n++

@@ -227,12 +227,12 @@ func (s sum) next(body []byte) (n sum) {
 	return n
 }
 
-// seal adds the sum to a line, which is an object with a field.
+// seal adds the sum to a line, which is an object with a field. The line is taken over.
 func (s *sum) seal(body []byte) []byte {
 	*s = s.next(body)
-	sealed := append(body[:len(body)-1], sumBefore...)
-	sealed = hex.AppendEncode(sealed, s[:])
-	return append(sealed, sumAfter+"\n"...)
+	body = append(body[:len(body)-1], sumBefore...)
+	body = hex.AppendEncode(body, s[:])
+	return append(body, sumAfter+"\n"...)
 }
 
 var errSum = errors.New("its sum is not that of the line and of those before it: it was changed, or lines are missing or in another order")

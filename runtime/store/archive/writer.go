@@ -22,7 +22,8 @@ type Writer struct {
 // NewWriter begins a file. Close ends it; a file without that is refused.
 func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	a := &Writer{w: bufio.NewWriterSize(w, 1<<16)}
-	return a, a.write(&line{Kind: KindHead, Format: Format, Source: h.Source, Exported: h.Exported.UTC()})
+	err := a.write(&line{Kind: KindHead, Format: Format, Source: h.Source, Exported: h.Exported.UTC()})
+	return a, err
 }
 
 func (w *Writer) write(l *line) error {

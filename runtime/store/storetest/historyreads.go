@@ -20,8 +20,8 @@ func (h *history) compare() {
 		return
 	}
 	got := h.inspect()
-	for route := range got.Ready {
-		h.adoptOrder(route, got.Ready[route])
+	for _, order := range got.Ready {
+		h.adoptOrder(order)
 	}
 	for _, route := range h.emptied {
 		if len(h.m.readyRuns(route)) == 0 && !got.Wakes[route] {
@@ -55,7 +55,7 @@ func bySender(records []store.Outgoing) {
 
 // adoptOrder takes over how the store orders runs that became ready together,
 // and fails the test if it orders others in another way than they must be.
-func (h *history) adoptOrder(route store.Route, order []event.RunID) {
+func (h *history) adoptOrder(order []event.RunID) {
 	h.Helper()
 	var before []*modelRun
 	for _, id := range order {

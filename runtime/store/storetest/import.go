@@ -64,7 +64,7 @@ func (h *harness) tryImport(m store.Import) (bool, error) {
 	return i.Import(h.ctx, m)
 }
 
-// imports imports a run, which must be new, or there already.
+// imports adds a run, which must be new, or there already.
 func (h *harness) imports(m store.Import, fresh bool) {
 	h.Helper()
 	got, err := h.tryImport(m)

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -80,13 +79,12 @@ func (m *model) closeSession(s store.SessionID) {
 	m.recover(s, s, store.ReasonSessionClosed, m.nextTurn())
 }
 
-func (m *model) due(limit int) time.Time {
+func (m *model) due(limit int) {
 	for n, r := range m.timers() {
 		if n < limit && !r.Due.After(m.clock.Now()) {
 			m.makeReady(r, m.nextTurn())
 		}
 	}
-	return m.nextDue()
 }
 
 // chores does what a claim does before it takes runs.

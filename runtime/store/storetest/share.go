@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -346,7 +347,7 @@ var shareBehaviors = []behavior{
 		for _, change := range []func(*store.Create){fairly("acme", -1), fairly("acme", store.MaxShare+1), fairly("", 1), fair("a\x00b")} {
 			c := h.newLog(orders, "").Create()
 			change(&c)
-			_, invalid := h.create(c).Err.(*store.InvalidError)
+			_, invalid := errors.AsType[*store.InvalidError](h.create(c).Err)
 			h.equal("refused", invalid, true)
 		}
 	}},
