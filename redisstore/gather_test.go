@@ -47,11 +47,11 @@ func (s *gatherScene) check(err error) {
 }
 
 // start returns the log of a run that a start would create, and the run that it shares.
-func (s *gatherScene) start(key string) (*storetest.Log, event.RunID) {
+func (s *gatherScene) start() (*storetest.Log, event.RunID) {
 	s.t.Helper()
 	l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), event.Spec{Workflow: "w", Queue: "q"})
 	c := l.Create()
-	c.Gather, c.Items = &store.Gather{Key: key, Quiet: time.Second}, []store.Item{{ID: s.ids.Item(), Body: []byte(`1`)}}
+	c.Gather, c.Items = &store.Gather{Key: "doc", Quiet: time.Second}, []store.Item{{ID: s.ids.Item(), Body: []byte(`1`)}}
 	got, err := s.st.Create(s.ctx, []store.Create{c})
 	s.check(err)
 	s.check(got[0].Err)
@@ -69,8 +69,8 @@ func (s *gatherScene) left() map[string]string {
 // by itself: keys of documents come and go.
 func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
 	s := newGatherScene(t)
-	l, _ := s.start("doc")
-	other, _ := s.start("doc")
+	l, _ := s.start()
+	other, _ := s.start()
 	if ttl := s.client.PTTL(s.ctx, s.joined(short(other.Run))).Val(); ttl <= 0 || ttl > store.Horizon {
 		t.Errorf("that a start has joined is remembered for %v, want %v at most", ttl, store.Horizon)
 	}
@@ -105,7 +105,7 @@ func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newGatherScene(t)
-			_, run := s.start("doc")
+			_, run := s.start()
 			damage(s, run)
 			report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
 			s.check(err)
@@ -115,7 +115,7 @@ func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 			if left := s.left(); len(left) != 1 || left["doc"] != short(run) {
 				t.Errorf("after the repair: %v, want run %s", left, run)
 			}
-			if _, joined := s.start("doc"); joined != run {
+			if _, joined := s.start(); joined != run {
 				t.Errorf("a start joins run %s, want %s", joined, run)
 			}
 		})
@@ -125,7 +125,7 @@ func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 // Whatever another program has put under the key, starts go on once it is repaired.
 func TestGather_RepairsAnOverwrittenKey(t *testing.T) {
 	s := newGatherScene(t)
-	_, run := s.start("doc")
+	_, run := s.start()
 	s.check(s.client.Set(s.ctx, s.gathering(), "x", 0).Err())
 	report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
 	s.check(err)
@@ -136,7 +136,7 @@ func TestGather_RepairsAnOverwrittenKey(t *testing.T) {
 	if len(report.Remaining) > 0 {
 		t.Errorf("repair: %+v", report)
 	}
-	if _, joined := s.start("doc"); joined != run {
+	if _, joined := s.start(); joined != run {
 		t.Errorf("a start joins run %s, want %s", joined, run)
 	}
 }

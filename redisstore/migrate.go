@@ -144,7 +144,6 @@ func (s *Store) checkFleet(ctx context.Context) error {
 // replaced stays. A copy that is missing is written, too: somebody who has read the mark before may be about to, and comes too late then.
 func (s *Store) stamp(ctx context.Context, seen, mark string) error {
 	for n, p := range slices.Backward(s.parts) {
-
 		if n > 0 && s.keepsCopies() {
 			if err := s.client.SetNX(ctx, p.format(), mark, 0).Err(); err != nil {
 				return fmt.Errorf("write the format: %w", err)

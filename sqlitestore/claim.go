@@ -155,14 +155,22 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, room *
 	for _, rest := range ready {
 		left[rest.route] = true
 	}
+	if err := t.wakeForRest(routes, left); err != nil {
+		return nil, err
+	}
+	return taken, nil
+}
+
+// wakeForRest wakes the next worker for those of the routes that have runs left, and takes back the wake of the others.
+func (t *tx) wakeForRest(routes []int64, left map[int64]bool) error {
 	for _, route := range routes {
 		if left[route] {
 			t.wake(route)
 		} else if err := t.calm(route); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return taken, nil
+	return nil
 }
 
 // candidates returns what a claim of so many looks at first, in order: ready runs, and of

@@ -74,12 +74,12 @@ func (c *conn) query(query string, each func(row) error, args ...any) error {
 }
 
 // queryOnce is query for a statement that is not worth keeping.
-func (c *conn) queryOnce(query string, each func(row) error, args ...any) error {
+func (c *conn) queryOnce(query string, each func(row) error) error {
 	s, _, err := c.PrepareTransient(c.damages.expand(query))
 	if err != nil {
 		return err
 	}
-	return errors.Join(step(s, each, args), s.Finalize())
+	return errors.Join(step(s, each, nil), s.Finalize())
 }
 
 // step binds the arguments and goes through the rows.

@@ -170,7 +170,10 @@ const lineShut = int64(protocol.LineShut)
 
 // first names the runs of a route that come first, of each of some priorities, and of some lines.
 func (n *census) first(class int64, l *store.RouteLoad) error {
-	name := func(r row) error { l.First = append(l.First, unpackRun(r, 0)); return nil }
+	name := func(r row) error { //nolint:unparam // the shape of what a query gives its rows to
+		l.First = append(l.First, unpackRun(r, 0))
+		return nil
+	}
 	for below, found := int64(math.MaxInt64), true; found && len(l.First) < store.FleetFirst; {
 		found = false
 		err := n.c.query(fleetFirst, func(r row) error {
