@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -74,13 +75,13 @@ func putTypes(dir, file string, check bool, text []byte, stdout io.Writer) error
 		at = filepath.Join(dir, file)
 	}
 	there, err := os.ReadFile(at)
-	if err == nil && string(there) == string(text) {
+	if err == nil && bytes.Equal(there, text) {
 		return nil
 	}
 	if check {
 		return fmt.Errorf("%s: the file is missing or stale: execute flowgen types without -check", file)
 	}
-	if err := os.WriteFile(at, text, 0o644); err != nil {
+	if err := os.WriteFile(at, text, 0o644); err != nil { //nolint:gosec // source is for everybody
 		return err
 	}
 	_, err = fmt.Fprintln(stdout, "wrote "+file)

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	go func() { worked <- w.Run(ctx) }()
 	err = follow(ctx, c, ResearchInput{Question: *question, Strict: *strict}, out)
 	cancel()
-	if err = errors.Join(err, <-worked); err != nil {
+	if err := errors.Join(err, <-worked); err != nil {
 		return err
 	}
 	refused, tooMany := books.refused()

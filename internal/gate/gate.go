@@ -117,7 +117,7 @@ func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
 		return "", "", fmt.Errorf("find the module of %s: %w", dir, explained(err))
 	}
 	var module struct{ Module struct{ Path string } }
-	if err := json.Unmarshal(out, &module); err != nil {
+	if err := json.Unmarshal(out, &module); err != nil { //nolint:musttag // the go command gives the fields these names
 		return "", "", fmt.Errorf("find the module of %s: read %s: %w", dir, file, err)
 	}
 	return filepath.Dir(file), module.Module.Path, nil
@@ -171,7 +171,7 @@ func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary
 		return fmt.Errorf("run the test that replays: %w\n%s", errors.Join(err, readErr), bytes.TrimSpace(said))
 	}
 	var a answer
-	if err := json.Unmarshal(data, &a); err != nil {
+	if err := json.Unmarshal(data, &a); err != nil { //nolint:musttag // the test that writes it has the same fields
 		return fmt.Errorf("read what the test that replays says: %w", err)
 	}
 	if a.Failed != "" {

@@ -3,7 +3,6 @@ package gate_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -243,5 +242,5 @@ func command(t *testing.T, dir, name string, args ...string) string {
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
-	return fmt.Sprintf("%s", out)
+	return string(out)
 }

@@ -238,7 +238,7 @@ func (r *Report) client(ctx context.Context, c claim, dir string, check bool) er
 		return nil
 	}
 	if !check {
-		if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		if err := os.MkdirAll(c.dir, 0o755); err != nil { //nolint:gosec // source is for everybody
 			r.failed(c.dir, "the directory cannot be made", err)
 			return nil
 		}

@@ -90,7 +90,7 @@ func loadWith(ctx context.Context, dir string, patterns []string, overlay map[st
 	for _, p := range loaded {
 		set.Packages = append(set.Packages, newPackage(p, read))
 	}
-	set.loaded = append(loaded, nameDotImports(ctx, dir, set.Packages)...)
+	set.loaded = slices.Concat(loaded, nameDotImports(ctx, dir, set.Packages))
 	slices.SortFunc(set.Packages, func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
 	return set, nil
 }

@@ -208,7 +208,7 @@ func (q Question) Remember(dirs []string, annotated int) {
 		return
 	}
 	cache := filepath.Dir(q.file)
-	if os.MkdirAll(cache, 0o755) != nil {
+	if os.MkdirAll(cache, 0o755) != nil { //nolint:gosec // as that of the go command; its files are for their owner
 		return
 	}
 	tidy(cache)

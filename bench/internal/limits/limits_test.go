@@ -146,8 +146,8 @@ func TestLimits_ExplainsItsArguments(t *testing.T) {
 		want string
 	}{
 		{[]string{"-row", "kyes"}, "there are keys, fair"},
-		{[]string{"-store", "redis://localhost"}, "want redis, sqlite:PATH or memory:"},
-		{[]string{"-store", "sqlite:"}, "want redis, sqlite:PATH or memory:"},
+		{[]string{"-store", "redis://localhost"}, "want memory:, redis or sqlite:PATH"},
+		{[]string{"-store", "sqlite:"}, "want memory:, redis or sqlite:PATH"},
 		{[]string{"-waiting", "0"}, "-waiting 0: want at least 1"},
 		{[]string{"-seconds", "0"}, "want more than 0"},
 		{[]string{"surplus"}, "surplus"},

@@ -61,7 +61,7 @@ func parse(args []string) (*options, error) {
 		return o, fmt.Errorf("-seconds %v, -nap %v: want more than 0", o.seconds, o.nap)
 	}
 	if path, ok := strings.CutPrefix(o.store, "sqlite:"); o.store != "redis" && o.store != "memory:" && (!ok || path == "") {
-		return o, fmt.Errorf("-store %q: want redis, sqlite:PATH or memory:", o.store)
+		return o, fmt.Errorf("-store %q: want memory:, redis or sqlite:PATH", o.store)
 	}
 	var err error
 	o.rows, err = pick(*names)

@@ -77,7 +77,8 @@ func crowded(ctx context.Context, s *session, flow workflow.Definition[string, s
 		return nil, err
 	}
 	see.claim = float64(took) / float64(time.Millisecond)
-	return see, see.look(ctx, c.client)
+	err = see.look(ctx, c.client)
+	return see, err
 }
 
 // fill starts the runs of a tenant, and returns how many bytes one takes. It has no

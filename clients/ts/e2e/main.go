@@ -61,7 +61,7 @@ func run(ctx context.Context, name string, args ...string) (err error) {
 		err = errors.Join(err, <-worked, client.Close(), st.Close())
 	}()
 	return serve(ctx, client, func(url, token string) error {
-		command := exec.CommandContext(ctx, name, args...)
+		command := exec.CommandContext(ctx, name, args...) //nolint:gosec // the caller says what is executed
 		command.Env = append(os.Environ(), "FLOWGEN_URL="+url, "FLOWGEN_TOKEN="+token)
 		command.Stdout, command.Stderr = os.Stdout, os.Stderr
 		return command.Run()

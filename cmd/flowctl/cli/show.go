@@ -48,38 +48,7 @@ func (c *command) show() *cobra.Command {
 			case graph:
 				return c.graph(ctx, s, r.ID, path)
 			}
-			page, damage := s.Events(ctx, r.ID, from, 0)
-			if damage != nil && !admin.ProblemOf(damage).Unreadable() {
-				return damage
-			}
-			if damage != nil {
-				page.Events = readable(ctx, s, r.ID, from)
-			}
-			streams, err := shownStreams(ctx, s, r.ID)
-			if err != nil {
-				return err
-			}
-			if c.hidden() {
-				hide(&r, page.Events)
-			}
-			if c.jsonOut() {
-				return errors.Join(c.print(shown{r, page, streams.Streams}), damage)
-			}
-			if err := c.head(&r, &streams); err != nil {
-				return err
-			}
-			fmt.Fprintln(c.Stdout)
-			if events {
-				for i := range page.Events {
-					c.line("", &page.Events[i])
-				}
-			} else if err := timeline(c.Stdout, &r, page.Events); err != nil {
-				return err
-			}
-			if page.Next != 0 {
-				fmt.Fprintf(c.Stderr, "the log goes on: --from %d\n", page.Next)
-			}
-			return damage // what is known is printed all the same
+			return c.showRun(ctx, s, r, from, events)
 		},
 	}
 	cmd.Flags().BoolVar(&events, "events", false, "the events of the log instead of what has been done")
@@ -90,6 +59,42 @@ func (c *command) show() *cobra.Command {
 	cmd.Flags().StringVar(&path, "path", "", "of the graph for --graph, if the run executes several; empty: the first one")
 	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with; 1,000 are shown")
 	return cmd
+}
+
+// showRun shows a run, its streams, and its log from an event on: the events, or what they have done.
+func (c *command) showRun(ctx context.Context, s admin.Service, r admin.Run, from uint64, events bool) error {
+	page, damage := s.Events(ctx, r.ID, from, 0)
+	if damage != nil && !admin.ProblemOf(damage).Unreadable() {
+		return damage
+	}
+	if damage != nil {
+		page.Events = readable(ctx, s, r.ID, from)
+	}
+	streams, err := shownStreams(ctx, s, r.ID)
+	if err != nil {
+		return err
+	}
+	if c.hidden() {
+		hide(&r, page.Events)
+	}
+	if c.jsonOut() {
+		return errors.Join(c.print(shown{r, page, streams.Streams}), damage)
+	}
+	if err := c.head(&r, &streams); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Stdout)
+	if events {
+		for i := range page.Events {
+			c.line("", &page.Events[i])
+		}
+	} else if err := timeline(c.Stdout, &r, page.Events); err != nil {
+		return err
+	}
+	if page.Next != 0 {
+		fmt.Fprintf(c.Stderr, "the log goes on: --from %d\n", page.Next)
+	}
+	return damage // what is known is printed all the same
 }
 
 // exclude reports whether more than one flag is set.

@@ -151,7 +151,6 @@ func (c *command) followStream(ctx context.Context, s admin.Service, ref, name s
 			if err != nil {
 				return err
 			}
-			from = chunk.Index + 1
 		}
 		if lag == nil {
 			return ctx.Err()

@@ -141,7 +141,8 @@ func (m *topModel) enter() tea.Cmd {
 	if m.open != "" {
 		return nil
 	}
-	at, words := m.at[m.tab], ""
+	at := m.at[m.tab]
+	var words string
 	switch {
 	case m.tab == tabRuns && at < len(m.got.runs):
 		m.open, m.scroll, m.got.lines = m.got.runs[at].ID, 0, nil

@@ -33,7 +33,7 @@ var find = sync.OnceValues(func() (string, error) {
 		return path, nil
 	}
 	// Tests of other packages come here at the same time, and apt-get update fails while another one is at work.
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "redistest-install.lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "redistest-install.lock"), os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // tests of other users lock it, too
 	if err != nil {
 		return "", fmt.Errorf("install redis-server: %w", err)
 	}

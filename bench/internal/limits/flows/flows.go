@@ -25,8 +25,9 @@ var (
 	Customer = limit.NewKeyed[string]("bench.customer", limit.Config{AtOnce: 1, Spread: true})
 	// Ample has no keys, and room for all.
 	Ample = limit.New("bench.ample", limit.Config{AtOnce: 1 << 30})
-	// Hundred and Thousand are rates.
-	Hundred  = limit.New("bench.hundred", limit.Config{Rate: 100})
+	// Hundred is a rate.
+	Hundred = limit.New("bench.hundred", limit.Config{Rate: 100})
+	// Thousand is another one.
 	Thousand = limit.New("bench.thousand", limit.Config{Rate: 1000})
 	// Small and Big are pools.
 	Small = limit.New("bench.small", limit.Config{AtOnce: 3})

@@ -47,7 +47,7 @@ func draw(at, out string, width, height int64, theme string, whole bool, pages [
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", page, err)
 		}
-		if err := os.WriteFile(filepath.Join(out, name+".png"), png, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(out, name+".png"), png, 0o644); err != nil { //nolint:gosec // documentation is for everybody
 			return err
 		}
 	}
