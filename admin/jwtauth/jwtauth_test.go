@@ -241,6 +241,7 @@ func TestOPS3_OnlyGoodTokensOfTheIssuerAreAccepted(t *testing.T) {
 		"other claims":                parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"https://issuer.example.com","aud":"flowgen","sub":"root"}`)) + "." + parts[2],
 		"an end that is cut":          good[:len(good)-4],
 		"too long":                    i.sign(jose.RS256, key, "one", i.claims(claims{"x": strings.Repeat("x", 17<<10)})),
+		"in the JSON form":            `{"x":"..","protected":"` + parts[0] + `","payload":"` + parts[1] + `","signature":"` + parts[2] + `"}`,
 		"with its own key in it":      unsigned(`{"alg":"RS256","jwk":{"kty":"RSA"}}`, i.claims(nil), parts[2]),
 		"with an address of its keys": unsigned(`{"alg":"RS256","jku":"https://evil.example.com","kid":"x"}`, i.claims(nil), parts[2]),
 	} {

@@ -80,7 +80,7 @@ const (
 
 // VerifySignature is part of oidc.KeySet.
 func (k *keys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
-	signed, err := jose.ParseSigned(token, k.algs)
+	signed, err := jose.ParseSignedCompact(token, k.algs)
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
