@@ -29,9 +29,10 @@ var (
 	Hundred = limit.New("bench.hundred", limit.Config{Rate: 100})
 	// Thousand is another one.
 	Thousand = limit.New("bench.thousand", limit.Config{Rate: 1000})
-	// Small and Big are pools.
+	// Small is a pool.
 	Small = limit.New("bench.small", limit.Config{AtOnce: 3})
-	Big   = limit.New("bench.big", limit.Config{AtOnce: 5})
+	// Big is another one.
+	Big = limit.New("bench.big", limit.Config{AtOnce: 5})
 	// One lets one attempt follow the other.
 	One = limit.New("bench.one", limit.Config{AtOnce: 1})
 )
