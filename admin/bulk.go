@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"math"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -194,117 +192,6 @@ func (r *BulkRequest) check() (*verb, error) {
 	_, err = f.filter()
 	return v, err
 }
-
-// preview has all that the token of a preview fixes. The token gives no right, for whoever has it could ask for the same without one;
-// its sum tells what was damaged, or put together by hand, from what was issued.
-type preview struct {
-	Filter Filter    `json:"filter"` // with its time
-	All    bool      `json:"all,omitempty"`
-	Action Action    `json:"action"`
-	At     time.Time `json:"at"`
-	Count  int       `json:"count"`
-}
-
-const previewSum = 8
-
-func (p *preview) token() (string, error) {
-	b, err := json.Marshal(p)
-	sum := sha256.Sum256(b)
-	return base64.RawURLEncoding.EncodeToString(append(sum[:previewSum], b...)), err
-}
-
-func readPreview(token string) (*preview, error) {
-	bad := &InputError{What: "the token is that of no preview", Fix: "take it as a preview has given it"}
-	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(b) < previewSum {
-		return nil, bad
-	}
-	sum := sha256.Sum256(b[previewSum:])
-	p := &preview{}
-	if !bytes.Equal(sum[:previewSum], b[:previewSum]) || json.Unmarshal(b[previewSum:], p) != nil {
-		return nil, bad
-	}
-	return p, nil
-}
-
-// Preview is part of Service.
-func (d *Direct) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
-	v, err := r.check()
-	if err != nil {
-		return BulkPreview{}, err
-	}
-	r.Action.Key = ""
-	p := preview{Filter: r.Filter, All: r.All, Action: r.Action}
-	if p.At, err = p.Filter.existing(ctx); err != nil {
-		return BulkPreview{}, err
-	}
-	got := BulkPreview{At: p.At, Samples: []Run{}}
-	statuses, groups, refusals := map[string]int{}, map[string]int{}, map[string]int{}
-	err = d.survey(ctx, p.Filter, func(i *workflow.RunInfo) {
-		got.Count++
-		statuses[string(i.Status)]++
-		if i.Group != "" {
-			groups[i.Group]++
-		}
-		if !v.fits(i) {
-			got.Refused++
-			refusals[string(i.Status)]++
-		}
-		if len(got.Samples) < bulkSamples {
-			got.Samples = append(got.Samples, runOf(i))
-		}
-	})
-	if err != nil {
-		return BulkPreview{}, err
-	}
-	got.Statuses, got.Groups, got.Refusals = counted(statuses), counted(groups), counted(refusals)
-	got.Groups = got.Groups[:min(len(got.Groups), bulkGroups)]
-	p.Count = got.Count
-	got.Token, err = p.token()
-	return got, err
-}
-
-// existing limits a filter to the runs that exist, and returns when that was. A store keeps the time at which a run was
-// created in milliseconds: the one that has begun is waited for, so that none of them comes later.
-func (f *Filter) existing(ctx context.Context) (time.Time, error) {
-	at := time.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
-	for wait := time.Until(at); wait > 0; wait = time.Until(at) {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return at, ctx.Err()
-		}
-	}
-	if f.Until.IsZero() || f.Until.After(at) {
-		f.Until = at
-	}
-	return at, nil
-}
-
-func counted(m map[string]int) []BulkCount {
-	all := []BulkCount{}
-	for name, n := range m {
-		all = append(all, BulkCount{name, n})
-	}
-	slices.SortFunc(all, func(a, b BulkCount) int {
-		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Name, b.Name))
-	})
-	return all
-}
-
-// survey visits all runs that match, page by page.
-func (d *Direct) survey(ctx context.Context, f Filter, visit func(i *workflow.RunInfo)) error {
-	for cursor := ""; ; {
-		next, err := d.bulkPage(ctx, f, cursor, visit)
-		if err != nil || next == "" {
-			return err
-		}
-		cursor = next
-	}
-}
-
-// off reports whether a number of runs is more than a tenth away from what was expected.
-func off(got, want int) bool { return 10*max(got-want, want-got) > want }
 
 // order checks a bulk action to start, against the runs as they are now.
 func (d *Direct) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
