@@ -6,10 +6,7 @@ import (
 	"context"
 	"fmt"
 	"html"
-	"io"
 	"net/http"
-	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,123 +19,8 @@ import (
 	"github.com/flowgen/flowgen/admin/admintest"
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/admin/httpauth"
-	"github.com/flowgen/flowgen/memstore"
-	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/sqlitestore"
 )
-
-// site is a console over a scene.
-type site struct {
-	*admintest.Scene
-	url    string
-	client *http.Client
-}
-
-func newSite(t *testing.T, cfg console.Config) *site {
-	t.Helper()
-	return newSiteOn(t, memstore.New(), cfg)
-}
-
-func newSiteOn(t *testing.T, st store.Store, cfg console.Config) *site {
-	t.Helper()
-	return newSiteOver(t, admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct }), cfg)
-}
-
-// newSiteOver returns another site over a scene.
-func newSiteOver(t *testing.T, s *admintest.Scene, cfg console.Config) *site {
-	t.Helper()
-	cfg.Prefix = "/flows"
-	server := httptest.NewServer(console.New(s.Direct, cfg))
-	t.Cleanup(server.Close)
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &site{Scene: s, url: server.URL + "/flows/", client: &http.Client{Jar: jar, Timeout: time.Minute}}
-}
-
-func (s *site) do(r *http.Request) (int, string, http.Header) {
-	s.Helper()
-	answer, err := s.client.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return answer.StatusCode, textOf(s, answer), answer.Header
-}
-
-// textOf reads an answer to its end.
-func textOf(t testing.TB, answer *http.Response) string {
-	t.Helper()
-	defer answer.Body.Close()
-	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// get returns a page, which must have this status.
-func (s *site) get(path string, want int) string {
-	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+path, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
-	status, text, header := s.do(r)
-	if status != want {
-		s.Fatalf("GET %s: status %d, want %d\n%s", path, status, want, text)
-	}
-	if policy := header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'") {
-		s.Errorf("GET %s has the policy %q", path, policy)
-	}
-	if found := inline.FindString(text); found != "" {
-		s.Errorf("GET %s has %q, which the policy forbids", path, found)
-	}
-	return strings.ReplaceAll(text, "<wbr>", "") // where lines may end
-}
-
-// inline matches what the policy lets a browser refuse.
-var inline = regexp.MustCompile(`<style|<script[^>]*>[^<]|<[a-z][^>]* (style|on[a-z]+)=`)
-
-func (s *site) post(path string, form url.Values, want int) string {
-	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.url+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		s.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	status, text, _ := s.do(r)
-	if status != want {
-		s.Fatalf("POST %s: status %d, want %d\n%s", path, status, want, text)
-	}
-	return text
-}
-
-// mainOf returns what differs between pages.
-func mainOf(text string) string {
-	if _, after, ok := strings.Cut(text, "<main"); ok {
-		text = after
-	}
-	return text[:min(len(text), 4000)]
-}
-
-func has(t testing.TB, text string, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if !strings.Contains(text, w) {
-			t.Errorf("%q is missing in\n%s", w, mainOf(text))
-		}
-	}
-}
-
-func hasNot(t testing.TB, text string, unwanted ...string) {
-	t.Helper()
-	for _, w := range unwanted {
-		if strings.Contains(text, w) {
-			t.Errorf("%q is in\n%s", w, mainOf(text))
-		}
-	}
-}
 
 func TestOPS2_ListsFiltersAndCounts(t *testing.T) {
 	s := newSite(t, console.Config{Store: "orders@redis"})
@@ -349,89 +231,6 @@ func TestOPS2_AssetsAreSmallAndKept(t *testing.T) {
 	}
 }
 
-// A bulk action is started only by somebody who has seen what it would do, and has typed on how many runs.
-func TestOPS2_ABulkActionIsPreviewedAndConfirmedByItsNumber(t *testing.T) {
-	s := newSite(t, console.Config{})
-	has(t, s.get("bulk", 200), "No bulk actions yet")
-	for i := range 3 {
-		s.Ended("bad", fmt.Sprint("order-", i))
-	}
-	s.Ended("good", "order-good")
-	has(t, s.get("runs", 200), "Act on all 4", "/flows/bulk/new?q=")
-	group := regexp.MustCompile(`/flows/(bulk/new\?q=[^"]+verb=retry)"[^>]*>Retry 3<`).FindStringSubmatch(s.get("failures", 200))
-	if group == nil {
-		t.Fatal("no group of failures offers to retry its 3 runs")
-	}
-	has(t, s.get(html.UnescapeString(group[1]), 200), "Retry 3 runs", "Type 3 to retry", "status:failed")
-	has(t, s.get("bulk/new?q=status:failed", 200), "Nothing is done yet")
-	hasNot(t, s.get("bulk/new?q=status:failed", 200), `name="token"`)
-	has(t, s.get("bulk/new?verb=retry", 400), "give a filter, or say all")
-	has(t, s.get("bulk/new?verb=explode&q=status:failed", 400), "there is no action")
-	has(t, s.get("bulk/new?verb=retry&q=colour:red", 400), "a filter has no")
-	page := s.get("bulk/new?verb=retry&q=id:order-1", 200)
-	has(t, page, "Retry 1 run", "flowctl retry --id order-1", "order-1")
-	all := s.get("bulk/new?verb=retry&all=on", 200)
-	has(t, all, "Retry 4 runs", "Refused, for their status", "flowctl retry --all")
-	form := hiddenOf(s.get("bulk/new?verb=retry&q=status:failed", 200))
-	for _, typed := range []string{"", "2", "four"} {
-		form.Set("count", typed)
-		has(t, s.post("bulk/new", form, 400), "which is not how many runs match", "Type 3 to retry")
-	}
-	form.Set("count", "3")
-	form.Set("rate", "many")
-	has(t, s.post("bulk/new", form, 400), "the rate is no whole number", `value="many"`)
-	form.Set("rate", "1,000")
-	has(t, s.post("bulk/new", form, 200), "Retry 3 runs", "it goes on without this page", "status:failed")
-	s.post("bulk/new", form, 200)
-	list, err := s.Direct.Bulks(s.Context(), admin.BulkFilter{})
-	if err != nil || len(list.Bulks) != 1 || list.Bulks[0].Rate != 1000 {
-		t.Fatalf("the form that was sent twice has started %+v (%v), want one of 1,000 in a second", list.Bulks, err)
-	}
-	id := list.Bulks[0].ID
-	if r, err := s.Direct.Wait(s.Context(), list.Bulks[0].Run, time.Minute); err != nil || r.Status != "completed" {
-		t.Fatalf("the bulk action is %s, %v", r.Status, err)
-	}
-	has(t, s.get("bulk/"+id, 200), "completed", "<dd>3</dd>", "flowctl bulk show "+id)
-	has(t, s.get("bulk", 200), id, "3 / 3")
-	has(t, s.get("bulk/"+id+"/stop", 200), "flowctl bulk stop "+id, "Stop it")
-	s.get("bulk/order-1", 400)
-	s.get("bulk/bulk-none/stop", 404)
-}
-
-func TestOPS2_ABulkActionIsStopped(t *testing.T) {
-	s := newSite(t, console.Config{})
-	for i := range 5 {
-		s.Ended("bad", fmt.Sprint("order-", i))
-	}
-	form := hiddenOf(s.get("bulk/new?verb=retry&q=status:failed", 200))
-	form.Set("count", "5")
-	form.Set("rate", "1")
-	page := s.post("bulk/new", form, 200)
-	id := regexp.MustCompile(`/flows/bulk/(bulk-[a-z0-9]+)/stop`).FindStringSubmatch(page)
-	if id == nil {
-		t.Fatalf("the page of a bulk action that runs offers no stop\n%s", mainOf(page))
-	}
-	has(t, s.post("bulk/"+id[1]+"/stop", hiddenOf(s.get("bulk/"+id[1]+"/stop", 200)), 200), "It was asked to stop")
-	b, err := s.Direct.Bulk(s.Context(), id[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Direct.Wait(s.Context(), b.Run, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	has(t, s.get("bulk/"+id[1], 200), "stopped")
-}
-
-// hiddenOf returns what the last form of a page has that nobody types.
-func hiddenOf(page string) url.Values {
-	form := url.Values{}
-	page = page[max(strings.LastIndex(page, `<form`), 0):]
-	for _, f := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		form.Add(f[1], html.UnescapeString(f[2]))
-	}
-	return form
-}
-
 func TestOPS2_TheJournalShowsWhoAskedForWhat(t *testing.T) {
 	s := newSite(t, console.Config{})
 	has(t, s.get("journal", 200), "Nothing was asked for")
@@ -473,24 +272,6 @@ func TestOPS2_ChecksSayWhatIsWrongAndRepairIt(t *testing.T) {
 	has(t, s.get("journal?action=repair", 200), "1 repairs, 0 findings left")
 }
 
-func TestOPS2_TalkShowsMessagesValuesAndQuestionsAndSendsThem(t *testing.T) {
-	s := newSite(t, console.Config{})
-	run := s.Start("wait", "order-1")
-	s.Until(run, "waiting")
-	page := s.get("runs/"+run+"/talk", 200)
-	has(t, page, "progress", "&#34;wait&#34;", "it waits for", "/runs/"+run+"/send?topic=verdict", "/runs/"+run+"/ask")
-	has(t, s.get("runs/"+run+"/send?topic=verdict", 200), `value="verdict"`, "flowctl send "+run)
-	has(t, s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {"yes"}, "key": {"k"}}, 400), "what was typed is no JSON", ">yes<")
-	has(t, s.post("runs/"+run+"/ask", url.Values{"name": {"set limit/β"}, "payload": {"21"}, "key": {"a"}}, 200), "Answer to set limit/β", "42")
-	has(t, s.post("runs/"+run+"/ask", url.Values{"name": {"set limit/β"}, "payload": {"-1"}, "key": {"b"}}, 422), "a limit is not negative")
-	form := url.Values{"topic": {"verdict"}, "payload": {`{"ok":"<b>\u202e"}`}, "key": {"k2"}}
-	has(t, s.post("runs/"+run+"/send", form, 200), "The message is durable")
-	s.Until(run, "completed")
-	page = s.get("runs/"+run+"/talk", 200)
-	has(t, page, "verdict", `&lt;b&gt;\u202e`, "set limit/β", "done")
-	hasNot(t, page, "/send", "<b>\u202e")
-}
-
 func TestOPS2_AuditShowsWhatOperatorsDidWithARun(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run, other := s.Start("wait", "order-1"), s.Start("wait", "order-2")
@@ -510,81 +291,6 @@ func TestOPS2_ABlockedRunShowsItsLogBesideItsCode(t *testing.T) {
 	has(t, page, "The log has", "The code asks for", "step_created admintest.label", "<del>-", "<ins>&#43;", "a new old", "blocked.go:", "/flows/runs/"+run+"/event/", "goes on by itself once a worker with fitting code serves it")
 	has(t, s.get("runs?q=status:blocked", 200), run)
 	has(t, s.get("failures", 200), "blocked", "log: step_created admintest.label")
-}
-
-// Streams are shown by their ends, and go on while somebody looks.
-func TestOPS2_TalkShowsStreamsAsTheyComeIn(t *testing.T) {
-	s := newSite(t, console.Config{})
-	run := s.Start("talk", "order-1")
-	s.Until(run, "waiting")
-	has(t, s.get("runs/"+run+"/talk", 200), "<h2>Streams</h2>", "words", "&#34;hello&#34;", "of 2")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"live?page="+url.QueryEscape("/runs/"+run+"/talk"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	for i := range 30 {
-		s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {fmt.Sprintf(`"<i>%d"`, i)}, "key": {fmt.Sprint(i)}}, 200)
-	}
-	var got bytes.Buffer
-	b := make([]byte, 64<<10)
-	for !strings.Contains(got.String(), "from 13 of 32") {
-		n, err := answer.Body.Read(b)
-		got.Write(b[:n])
-		if err != nil {
-			t.Fatalf("the stream ended with %v before the last chunk was in it\n%s", err, mainOf(s.get("runs/"+run+"/talk", 200)))
-		}
-	}
-	has(t, got.String(), "&lt;i&gt;29")
-	hasNot(t, got.String(), "<i>29")
-}
-
-func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
-	s := newSite(t, console.Config{})
-	has(t, s.get("hooks", 200), "No hook is open")
-	run := s.Start("hook", "order-1")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	page := ""
-	for !strings.Contains(page, "requests") { // the run opens them one after the other
-		if ctx.Err() != nil {
-			t.Fatalf("the hooks are not there\n%s", mainOf(page))
-		}
-		page = s.get("hooks", 200)
-	}
-	has(t, page, `Visit \u001b[31m`, "at the door", "ada", run, "visitors/β")
-	hasNot(t, page, "\x1b")
-	has(t, s.get("hooks?workflow=nobody", 200), "No hook is open", "flowctl hooks --workflow nobody")
-	at := regexp.MustCompile(`/flows/(hooks/resume\?token=[^"]+)"`).FindAllStringSubmatch(page, -1)
-	var form string
-	for _, one := range at {
-		if text := s.get(html.UnescapeString(one[1]), 200); strings.Contains(text, "Visit") {
-			form = html.UnescapeString(one[1])
-			has(t, text, "flowctl hooks resume", "at the door")
-		}
-	}
-	if form == "" {
-		t.Fatalf("no hook can be answered\n%s", mainOf(page))
-	}
-	typed := hiddenOf(s.get(form, 200))
-	typed.Set("payload", "no json")
-	has(t, s.post(form, typed, 400), "what was typed is no JSON", ">no json<")
-	typed.Set("payload", `{"name":"eve <b>"}`)
-	has(t, s.post(form, typed, 200), "The message is durable")
-	for !strings.Contains(page, "&#34;eve &lt;b&gt;&#34;") {
-		if ctx.Err() != nil {
-			t.Fatalf("the payload has not come\n%s", mainOf(page))
-		}
-		page = s.get("runs/"+run+"/talk", 200)
-	}
-	s.get("hooks/resume?token=nobody", 404)
-	s.get("hooks/resume", 400)
 }
 
 // A list says what has happened to its runs, and asks once for each group. A run that waits says for what.
@@ -613,26 +319,6 @@ func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 	if page := s.get("runs/"+run+"/events", 200); strings.Count(page, `<td class="w mono">order/admintest.label#1</td>`) != 3 {
 		t.Errorf("the events of a step do not all say so\n%s", mainOf(page))
 	}
-}
-
-// What was sent to a run that nobody serves is shown before the run has taken it.
-func TestOPS2_TalkShowsWhatARunHasNotTaken(t *testing.T) {
-	s := newSite(t, console.Config{})
-	started, err := s.Direct.Start(t.Context(), admin.Start{Workflow: "nobody.serves", Input: admin.Payload(`{}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	talk := "runs/" + started.Run + "/talk"
-	hasNot(t, s.get(talk, 200), "Not taken yet")
-	for i := range 22 {
-		s.post("runs/"+started.Run+"/send", url.Values{"topic": {fmt.Sprintf("paid-%d <b>", i)}, "payload": {fmt.Sprintf(`"<i>%d"`, i)}, "key": {fmt.Sprint(i)}}, 200)
-	}
-	page := s.get(talk, 200)
-	has(t, page, "Not taken yet", "paid-0 &lt;b&gt;", "&#34;&lt;i&gt;0&#34;", "paid-19", "message received", "And 2 more.")
-	hasNot(t, page, "paid-20", "<i>0")
-	run := s.Start("wait", "order-1")
-	s.Until(run, "waiting")
-	hasNot(t, s.get("runs/"+run+"/talk", 200), "Not taken yet")
 }
 
 // Each action asks why, and the journal keeps the answer, also of those for which logs have no place.

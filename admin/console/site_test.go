@@ -1,0 +1,143 @@
+package console_test
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/admintest"
+	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// site is a console over a scene.
+type site struct {
+	*admintest.Scene
+	url    string
+	client *http.Client
+}
+
+func newSite(t *testing.T, cfg console.Config) *site {
+	t.Helper()
+	return newSiteOn(t, memstore.New(), cfg)
+}
+
+func newSiteOn(t *testing.T, st store.Store, cfg console.Config) *site {
+	t.Helper()
+	return newSiteOver(t, admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct }), cfg)
+}
+
+// newSiteOver returns another site over a scene.
+func newSiteOver(t *testing.T, s *admintest.Scene, cfg console.Config) *site {
+	t.Helper()
+	cfg.Prefix = "/flows"
+	server := httptest.NewServer(console.New(s.Direct, cfg))
+	t.Cleanup(server.Close)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{Scene: s, url: server.URL + "/flows/", client: &http.Client{Jar: jar, Timeout: time.Minute}}
+}
+
+func (s *site) do(r *http.Request) (int, string, http.Header) {
+	s.Helper()
+	answer, err := s.client.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer.StatusCode, textOf(s, answer), answer.Header
+}
+
+// textOf reads an answer to its end.
+func textOf(t testing.TB, answer *http.Response) string {
+	t.Helper()
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// get returns a page, which must have this status.
+func (s *site) get(path string, want int) string {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	status, text, header := s.do(r)
+	if status != want {
+		s.Fatalf("GET %s: status %d, want %d\n%s", path, status, want, text)
+	}
+	if policy := header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'") {
+		s.Errorf("GET %s has the policy %q", path, policy)
+	}
+	if found := inline.FindString(text); found != "" {
+		s.Errorf("GET %s has %q, which the policy forbids", path, found)
+	}
+	return strings.ReplaceAll(text, "<wbr>", "") // where lines may end
+}
+
+// inline matches what the policy lets a browser refuse.
+var inline = regexp.MustCompile(`<style|<script[^>]*>[^<]|<[a-z][^>]* (style|on[a-z]+)=`)
+
+func (s *site) post(path string, form url.Values, want int) string {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	status, text, _ := s.do(r)
+	if status != want {
+		s.Fatalf("POST %s: status %d, want %d\n%s", path, status, want, text)
+	}
+	return text
+}
+
+// mainOf returns what differs between pages.
+func mainOf(text string) string {
+	if _, after, ok := strings.Cut(text, "<main"); ok {
+		text = after
+	}
+	return text[:min(len(text), 4000)]
+}
+
+func has(t testing.TB, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is missing in\n%s", w, mainOf(text))
+		}
+	}
+}
+
+func hasNot(t testing.TB, text string, unwanted ...string) {
+	t.Helper()
+	for _, w := range unwanted {
+		if strings.Contains(text, w) {
+			t.Errorf("%q is in\n%s", w, mainOf(text))
+		}
+	}
+}
+
+// hiddenOf returns what the last form of a page has that nobody types.
+func hiddenOf(page string) url.Values {
+	form := url.Values{}
+	page = page[max(strings.LastIndex(page, `<form`), 0):]
+	for _, f := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		form.Add(f[1], html.UnescapeString(f[2]))
+	}
+	return form
+}
