@@ -1,0 +1,282 @@
+package steps_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// over reports whether err says that the attempt is over, and by whom.
+func over(t *testing.T, what string, err error, answered bool) {
+	t.Helper()
+	if !errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookAnswered) != answered {
+		t.Errorf("%s: got %v, want ErrHookDisposed, and ErrHookAnswered: %t", what, err, answered)
+	}
+}
+
+func TestSTEP13_ItsTimeoutAndTotalTimeHoldWhileItWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy   shim.Policy
+		attempts int // that time out
+		code     string
+		text     string
+	}{
+		"retried, and completed":        {policy: shim.Policy{Timeout: time.Hour}, attempts: 1},
+		"the last attempt":              {policy: shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 2}}, attempts: 2, code: event.CodeTimeout, text: "timeout of 1h"},
+		"the total time":                {policy: shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 9, Total: 90 * time.Minute}}, attempts: 2, code: event.CodeTimeout, text: "total time of 1h30m"},
+		"a step that is not idempotent": {policy: shim.Policy{Timeout: time.Hour, NonIdempotent: true}, attempts: 1, code: event.CodeTimeout, text: "nobody has finished it"},
+		"the default of ten minutes":    {policy: shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, attempts: 1, code: event.CodeTimeout, text: "timeout of 10m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			charge := flowtest.AStep[int, int]("charge.late", tt.policy)
+			limit := tt.policy.Timeout
+			if limit == 0 {
+				limit = workflow.DefaultAttemptTimeout
+			}
+			w := flowtest.NewVirtual(t)
+			w.Work(worker.Config{Parked: 1}, charge.As(leaves), flowtest.As(charges, charge.Call))
+			run := flowtest.Start(w, charges, 1)
+			var tokens []string
+			for n := 1; n <= tt.attempts; n++ {
+				tokens = append(tokens, left(w, run, n))
+				w.Eventually("nobody has the run", func() bool { return w.Parked(run) })
+				began := flowtest.Filter(w.Log(run), event.StepStarted)[n-1].Time
+				w.Clock.Advance(limit - time.Second - w.Clock.Now().Sub(began))
+				if info, err := w.Client.Hook(w.Ctx, tokens[n-1]); err != nil || info.Closed || !info.Due.Equal(began.Add(limit)) {
+					t.Errorf("a second before: got %+v, %v", info, err)
+				}
+				w.Clock.Advance(2 * time.Second)
+				if n < tt.attempts || tt.code == "" {
+					e := w.Reach(run, event.StepRetrying, n)
+					if !flowtest.Exactly(e.Time.Sub(began), limit) || e.Failure.Code != event.CodeTimeout {
+						t.Errorf("attempt %d ended after %v with %s, want the timeout after %v", n, e.Time.Sub(began), e.Failure.Code, limit)
+					}
+					w.Clock.Advance(e.Due.Sub(w.Clock.Now()))
+				}
+			}
+			if tt.code == "" {
+				tok := left(w, run, tt.attempts+1)
+				for _, old := range tokens {
+					over(t, "after its time", charged.Send(w.Ctx, w.Client, old, 1), false)
+					over(t, "after its time", charged.Fail(w.Ctx, w.Client, old, flowtest.ErrBusy), false)
+				}
+				if err := charged.Send(w.Ctx, w.Client, tok, 5); err != nil {
+					t.Fatal(err)
+				}
+				if got := flowtest.Result(w, run); got != 5 {
+					t.Errorf("got %d, want 5", got)
+				}
+				return
+			}
+			var failed *workflow.StepError
+			if err := flowtest.Failure(w, run); !errors.As(err, &failed) || failed.Code != tt.code || failed.Attempts != tt.attempts || !flowtest.ContainsAll(err.Error(), tt.text) {
+				t.Errorf("got %v, want code %s, %d attempts, %q", err, tt.code, tt.attempts, tt.text)
+			}
+		})
+	}
+}
+
+// What is accepted counts, also at the very moment at which the time is up.
+func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
+	charge := flowtest.AStep[int, int]("charge.races", shim.Policy{Timeout: 300 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}})
+	w := flowtest.NewMemory(t)
+	w.Work(worker.Config{}, charge.As(leaves), flowtest.As(charges, charge.Call))
+	var racers sync.WaitGroup
+	var won, late atomic.Int64
+	for n := range 300 {
+		run := flowtest.Start(w, charges, n)
+		racers.Go(func() {
+			e := w.Reach(run, event.StepHookCreated, 1)
+			if n%4 > 0 { // it is the race, and nothing is waited for
+				time.Sleep(time.Until(e.Due) + time.Duration(n%7-5)*time.Millisecond)
+			}
+			sent := charged.Send(w.Ctx, w.Client, e.Token, n)
+			got, err := run.Result(w.Ctx)
+			var failed *workflow.RunError
+			switch {
+			case sent == nil && err == nil && got == n:
+				won.Add(1)
+			case errors.Is(sent, workflow.ErrHookDisposed) && errors.As(err, &failed) && failed.Code == event.CodeTimeout:
+				late.Add(1)
+			default:
+				t.Errorf("sent: %v, result: %d, %v", sent, got, err)
+			}
+		})
+	}
+	racers.Wait()
+	if t.Logf("%d in time, %d late", won.Load(), late.Load()); late.Load() == 0 {
+		t.Error("what came after the time was up counts")
+	}
+}
+
+// The code of an attempt waits until its time is up, and the worker does not know that somebody has
+// used its token meanwhile.
+func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) {
+	charge := flowtest.AStep[int, int]("charge.slow", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
+	w := flowtest.NewVirtual(t)
+	var deaf atomic.Bool
+	between := &flowtest.Between{Store: w.Store}
+	between.Around = func(_ context.Context, op string, _ any, do func() error) error {
+		err := do()
+		if op == "wait" && deaf.Load() {
+			return errors.New("no answer")
+		}
+		return err
+	}
+	client := w.Client
+	w.Client = workflow.NewClient(between, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = client.Close() })
+	opened := make(chan string, 1)
+	w.Work(worker.Config{}, flowtest.As(charges, charge.Call), charge.As(func(ctx context.Context, _ int) (int, error) {
+		later, err := step.Later(ctx, charged)
+		if err != nil {
+			return 0, err
+		}
+		opened <- later.Token()
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}))
+	run := flowtest.Start(w, charges, 1)
+	tok := <-opened
+	deaf.Store(true)
+	if err := charged.Send(w.Ctx, w.Client, tok, 17); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(2 * time.Hour)
+	w.Eventually("the step has ended", func() bool {
+		log := w.Log(run)
+		return len(flowtest.Filter(log, event.StepCompleted))+len(flowtest.Filter(log, event.StepFailed)) > 0
+	})
+	deaf.Store(false)
+	if got := flowtest.Result(w, run); got != 17 {
+		t.Errorf("got %d, want the outcome that was accepted before the time was up", got)
+	}
+}
+
+// The worker learns of an outcome only after the time of the attempt is up: it was accepted in time.
+func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
+	charge := flowtest.AStep[int, int]("charge.unread", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
+	holds := flowtest.AStep[int, int]("charge.holds", shim.Policy{Timeout: 100 * time.Hour})
+	w := flowtest.NewVirtual(t)
+	deaf := &flowtest.Between{Store: w.Store}
+	var closed atomic.Bool
+	deaf.Around = func(_ context.Context, op string, _ any, do func() error) error {
+		err := do()
+		if op == "wait" && closed.Load() { // nobody tells the worker that there is something new
+			return errors.New("no answer")
+		}
+		return err
+	}
+	client := w.Client
+	w.Client = workflow.NewClient(deaf, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = client.Close() })
+	leave := make(chan struct{})
+	w.Work(worker.Config{}, charge.As(leaves), holds.As(func(context.Context, int) (int, error) {
+		<-leave // so that the worker keeps the run
+		return 0, nil
+	}), flowtest.As(charges, func(ctx workflow.Context, n int) (int, error) {
+		other := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return holds.Call(ctx, n) })
+		v, err := charge.Call(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		_, err = other.Get(ctx)
+		return v, err
+	}))
+	run := flowtest.Start(w, charges, 1)
+	tok := left(w, run, 1)
+	closed.Store(true)
+	if err := charged.Send(w.Ctx, w.Client, tok, 17); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(2 * time.Hour)
+	w.Eventually("the step has ended", func() bool {
+		log := w.Log(run)
+		return len(flowtest.Filter(log, event.StepCompleted))+len(flowtest.Filter(log, event.StepFailed)) > 0
+	})
+	closed.Store(false)
+	close(leave)
+	if got := flowtest.Result(w, run); got != 17 {
+		t.Errorf("got %d, want 17", got)
+	}
+}
+
+func TestSTEP13_ACancelFreesAStepThatIsLeftToOthers(t *testing.T) {
+	charge := flowtest.AStep[int, int]("charge.canceled", shim.Policy{})
+	limited := flowtest.Flow[int, string]("charges.limited")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{Parked: 1}, charge.As(leaves), flowtest.As(charges, charge.Call), flowtest.As(limited, func(ctx workflow.Context, n int) (string, error) {
+			short, cancel := workflow.WithTimeout(ctx, time.Duration(n)*time.Millisecond)
+			defer cancel()
+			_, err := charge.Call(short, n)
+			if !errors.Is(err, workflow.ErrTimeout) {
+				t.Errorf("got %v, want ErrTimeout", err)
+			}
+			return "too late", nil
+		}))
+		run := flowtest.Start(w, charges, 1)
+		tok := left(w, run, 1)
+		if err := run.Cancel(w.Ctx, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		if err := flowtest.Failure(w, run); err.Status != workflow.StatusCanceled {
+			t.Errorf("got %v, want it canceled", err)
+		}
+		over(t, "after the cancel", charged.Send(w.Ctx, w.Client, tok, 1), false)
+
+		branch := flowtest.Start(w, limited, 50)
+		tok = w.Reach(branch, event.StepHookCreated, 1).Token
+		if got := flowtest.Result(w, branch); got != "too late" {
+			t.Errorf("got %q", got)
+		}
+		over(t, "after the time of its branch", charged.Send(w.Ctx, w.Client, tok, 1), false)
+	})
+}
+
+// Whatever moment a cancel comes at: what was accepted has completed the step, or the log says
+// that it came too late.
+func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithACancel(t *testing.T) {
+	charge := flowtest.AStep[int, int]("charge.cancels", shim.Policy{})
+	w := flowtest.NewMemory(t)
+	w.Work(worker.Config{}, charge.As(leaves), flowtest.As(charges, charge.Call))
+	var racers sync.WaitGroup
+	var won, lost, missed atomic.Int64
+	for n := range 300 {
+		run := flowtest.Start(w, charges, n)
+		racers.Go(func() {
+			tok := w.Reach(run, event.StepHookCreated, 1).Token
+			sent := make(chan error, 1)
+			go func() { sent <- charged.Send(w.Ctx, w.Client, tok, n) }()
+			if err := run.Cancel(w.Ctx, "enough"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+				t.Error(err)
+			}
+			err := <-sent
+			got, ended := run.Result(w.Ctx)
+			log := w.Log(run)
+			last := log[len(log)-1]
+			switch {
+			case err == nil && ended == nil && got == n:
+				won.Add(1)
+			case err == nil && errors.Is(ended, workflow.ErrCanceled) && (len(last.Unread) == 1 || len(flowtest.Filter(log, event.StepCompleted)) == 1):
+				missed.Add(1)
+			case errors.Is(err, workflow.ErrHookDisposed) && errors.Is(ended, workflow.ErrCanceled) && len(flowtest.Filter(log, event.StepCompleted)) == 0:
+				lost.Add(1)
+			default:
+				t.Errorf("sent: %v, result: %d, %v, log %v, unread %v", err, got, ended, types(log), last.Unread)
+			}
+		})
+	}
+	racers.Wait()
+	t.Logf("%d completed, %d refused, %d accepted and listed as unread, or completed under the cancel", won.Load(), lost.Load(), missed.Load())
+}
