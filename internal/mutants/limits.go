@@ -5,6 +5,11 @@ func limit(what, disabled, before, after string, behaviors ...string) Mutant {
 	return kernel("limits/kernel/"+what, disabled, "limit.go", before, after, behaviors...)
 }
 
+// line is a mutant of the lines of those who wait.
+func line(what, disabled, before, after string, behaviors ...string) Mutant {
+	return kernel("limits/kernel/"+what, disabled, "line.go", before, after, behaviors...)
+}
+
 // limitOnRedis is the same in the scripts.
 func limitOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/limit.lua", before, after, behaviors...)
@@ -44,25 +49,25 @@ var limitMutants = []Mutant{
 		"if l.Rate <= 0 {\n\t\t\tcontinue\n\t\t}", "if l.Rate <= 0 {\n\t\t\tl.Rate, l.TAT = 1, o.Tx.Now().Add(d).UnixMicro()\n\t\t\t_ = o.Tx.Limits().Configure(&store.SetLimit{LimitID: u.LimitID, Config: l.LimitConfig})\n\t\t}", "HoldBack_WithoutARateHoldsNothing"),
 	limit("join-wakes", "who comes into an open line wakes nobody",
 		"case l.Mode != LineShut:\n\t\to.Changes.Ready = append(o.Changes.Ready, r)", "case l.Mode != LineShut:", "L5_WaitersGoInOrder").by(contract("TestStore_KeepsTheContract/one_partition", []string{"Rate_APausedLimitLetsNothingBegin", "L6_EveryWayToMakeRoomCalls", "L8_AClaimThatLeavesOpenLinesWakesAgain"})...),
-	limit("passed", "nobody is kept back by who waits in vain",
+	line("passed", "nobody is kept back by who waits in vain",
 		"back := kept.First != \"\" && kept.ID != line.ID && kept.before(line)", "back := false && kept.First != \"\" && kept.before(line)", "L5_AHeavyClaimIsNotPassed", "L5_WhoWaitsInVainIsNotPassedWhenSomebodyComesBackBeforeIt", "L7_ACallKeepsItsTurn"),
-	limit("order", "who waits in vain keeps back also those before it",
+	line("order", "who waits in vain keeps back also those before it",
 		"kept.ID != line.ID && kept.before(line)", "kept.ID != line.ID", "L5_WhoWaitsInVainKeepsBackNobodyBeforeIt"),
-	limit("nested", "a nested run is kept back as all are",
+	line("nested", "a nested run is kept back as all are",
 		"if back && u.Nested {", "if false {", "L5_ANestedRunPassesWhoWaitsForWhatIsHeldAboveIt"),
-	limit("nested-only", "a nested run passes who waits for nothing else",
+	line("nested-only", "a nested run passes who waits for nothing else",
 		"if err != nil || k.only(id) ||", "if err != nil ||", "L5_ANestedRunIsKeptBackByWhoWaitsForNothingElse"),
-	limit("nested-call", "nobody calls a nested run",
+	line("nested-call", "nobody calls a nested run",
 		"i < len(nested) && err == nil", "i < 0 && err == nil", "L6_RoomCallsANestedRunAfterWhoWaitsForMore"),
-	limit("nested-again", "a nested run that is kept back is looked at when something happens at its limits only",
+	line("nested-again", "a nested run that is kept back is looked at when something happens at its limits only",
 		"if u.Nested {\n\t\t\t\tk.until", "if false {\n\t\t\t\tk.until", "L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken"),
-	limit("nested-turn", "a nested run is not called when it is looked at again",
+	line("nested-turn", "a nested run is not called when it is looked at again",
 		"if line.Mode == LineShut { // it", "if false { // it", "L6_ANestedRunIsLookedAtAgainAndAgain"),
 	limit("too-heavy", "what is too heavy waits for ever",
 		"if err != nil || l.tooHeavy(u.Weight) {", "if err != nil || l.tooHeavy(u.Weight) && false {", "L9_WhatIsTooHeavyNowGoesWithoutPermits"),
 	limit("grant-calls", "a grant does not call the next",
 		"return true, o.call(uses) // a grant calls the next [L6]", "return true, nil", "L6_AGrantCallsTheNext"),
-	limit("shut", "who is asked in vain leaves its line open",
+	line("shut", "who is asked in vain leaves its line open",
 		"line.Mode, line.Until = LineShut, until\n\treturn", "line.Mode, line.Until = LineOpen, until\n\treturn", "L7_ACallKeepsItsTurn"),
 	limit("whole", "a whole run gives back its permits with its owner",
 		"(!s.Permits || s.Whole && !end)", "!s.Permits", "L2_AWholeRunKeepsItsPermitsWhileItIsParked"),
@@ -70,18 +75,18 @@ var limitMutants = []Mutant{
 		"if s.Permits {\n\t\ts.Permits = false", "if s.Permits && end {\n\t\ts.Permits = false", "L2_PermitsAreGivenBackWithTheOwner").by(contract("TestStore_KeepsTheContract/one_partition", []string{"L2_PermitsAreGivenBackWithTheOwner", "L2_RecoverGivesBackUnderANewFence"})...),
 	limit("settle", "who leaves calls nobody",
 		"return o.call(d.uses)", "return nil", "L6_EveryWayToMakeRoomCalls", "L9_ACanceledWaiterLeaves"),
-	limit("call", "the first of those who wait in vain is not called",
+	line("call", "the first of those who wait in vain is not called",
 		"called := may || heavy", "called := may && false || heavy", "L6_EveryWayToMakeRoomCalls"),
-	limit("call-wakes", "a call wakes nobody",
+	line("call-wakes", "a call wakes nobody",
 		"o.Tx.Now().Add(CallTime).UnixMilli()\n\t\to.Changes.Ready = append(o.Changes.Ready, first)", "o.Tx.Now().Add(CallTime).UnixMilli()", "L8_ACallWakesWhateverIsDueEarlier"),
-	limit("call-turn", "a called line keeps no turn",
+	line("call-turn", "a called line keeps no turn",
 		"line.Mode, line.Until = LineCalled, o", "line.Mode, line.Until = LineOpen, o", "L7_ACallKeepsItsTurnAlsoBeforeWhoComes"),
-	limit("call-time", "a call lasts for ever",
+	line("call-time", "a call lasts for ever",
 		"LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()", "LineCalled, 0", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
-	limit("turn", "a call that nobody answers keeps its turn",
+	line("turn", "a call that nobody answers keeps its turn",
 		"if line.Mode == LineCalled {\n\t\tline.Mode = LineOpen\n\t}", "", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
-	limit("turn-calls", "the end of a call calls nobody",
-		"return o.call(uses)\n}\n\n// SetLimit", "_ = uses\n\treturn nil\n}\n\n// SetLimit", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
+	line("turn-calls", "the end of a call calls nobody",
+		"return o.call(uses)\n}", "_ = uses\n\treturn nil\n}", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
 	limit("set-parts", "a limit as a whole has no parts",
 		"if set.Key == \"\" {\n\t\tvar err", "if false {\n\t\tvar err", "L6_ALimitAsAWholeCallsWhoWaitsForItsParts"),
 	limit("set-calls", "more room calls nobody",

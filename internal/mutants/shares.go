@@ -118,7 +118,7 @@ var shareMutants = []Mutant{
 		"heavy || s.CalledOff || room.fits(uses)", "heavy || room.fits(uses)", "Local_WhatWasCalledOffNeedsNoRoom"),
 	local("heavy", "what can never have its permits waits for room", "claim.go",
 		"heavy || s.CalledOff || room.fits(uses)", "heavy && false || s.CalledOff || room.fits(uses)", "Local_WhatIsTooHeavyNeedsNoRoom"),
-	local("back", "who waits for a local limit keeps back others of it", "limit.go",
+	local("back", "who waits for a local limit keeps back others of it", "line.go",
 		"if u.Local {\n\t\t\tcontinue\n\t\t}\n\t\tkept, err", "kept, err", "Local_GoesWithLimitsOfTheFleet"),
 	localOnRedis("fits", "a claim is given what its worker has no room for", "claim.lua",
 		"full, never = full or own and u[3] > own[1],", "full, never = full,", "Local_AClaimIsGivenWhatFitsItsRoom"),

@@ -1,0 +1,226 @@
+package protocol
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// LineMode says whether claims look at a line.
+type LineMode uint8
+
+// The modes.
+const (
+	LineOpen   LineMode = 0 // they do
+	LineShut   LineMode = 1 // they did, in vain: it will be called
+	LineCalled LineMode = 2 // they do, and it keeps its turn until then
+)
+
+// WaitLine is a line as it stands. Its turn is that of its first run.
+type WaitLine struct {
+	ID       string
+	First    event.RunID
+	Priority int
+	Place    int64
+	Mode     LineMode
+	// Until is, in milliseconds, when a called line loses its turn, and when a shut one may
+	// go by the rates of its limits; 0: that is not what it waits for.
+	Until int64
+}
+
+func (l *WaitLine) before(other *WaitLine) bool {
+	if l.Priority != other.Priority {
+		return l.Priority > other.Priority
+	}
+	return l.Place < other.Place
+}
+
+// may reports whether the first run of a line may have all its permits: each limit has room,
+// and no shut or called line before it keeps it back there. [L2, L5]
+//
+// A nested line that is kept back is looked at again after CallTime: it is free, too, once the
+// one before it comes to lack a second limit, and nothing happens at its own limits then. To look
+// for such lines whenever a limit has less room would cost each grant of which others wait.
+func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (bool, lack, error) {
+	k, err := o.lacks(uses)
+	if err != nil || k.limits > 0 {
+		return false, k, err
+	}
+	for _, u := range uses {
+		if u.Local {
+			continue
+		}
+		kept, err := o.Tx.Limits().FirstKept(u.LimitID)
+		if err != nil {
+			return false, k, err
+		}
+		back := kept.First != "" && kept.ID != line.ID && kept.before(line)
+		if back && u.Nested {
+			if back, err = o.keptBack(line, u.LimitID); err != nil {
+				return false, k, err
+			}
+		}
+		if back {
+			if u.Nested {
+				k.until = o.Tx.Now().Add(CallTime).UnixMilli()
+			}
+			return false, k, nil
+		}
+	}
+	return true, k, nil
+}
+
+// keptBack reports whether a line before it keeps back a nested one at a limit: one that waits
+// for nothing else.
+//
+// What else that waits for may be held by the run above the nested one, to its end, which
+// comes after that of the nested one: if it was kept back, nobody would ever go. A line that
+// waits for this limit only, waits for those that hold it; so nobody waits in a circle
+// unless those do that hold permits while they wait, and a nested run passes only who could
+// not have gone in its place. The others pass nobody: so the line whose turn it is at the
+// limit that is held above comes to wait for nothing else in the end. [L5]
+func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
+	kept, err := o.Tx.Limits().KeptLines(id, VainTries)
+	if err != nil {
+		return false, err
+	}
+	for i := range kept {
+		if kept[i].ID == line.ID || !kept[i].before(line) {
+			break
+		}
+		_, uses, err := o.first(&kept[i])
+		if err != nil {
+			return false, err
+		}
+		k, err := o.lacks(uses)
+		if err != nil || k.only(id) || k.limits == 0 && kept[i].Mode == LineCalled {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// shut shuts a line whose first run was asked for in vain.
+func (o *Op[R, S]) shut(line WaitLine, until int64, r R, s *Run[S]) error {
+	if s.WaitsSince == 0 {
+		s.WaitsSince = o.Tx.Now().UnixMilli()
+		if err := o.Tx.Save(r, *s); err != nil {
+			return err
+		}
+	}
+	line.Mode, line.Until = LineShut, until
+	return o.saveTurn(line, r)
+}
+
+// call lets the first shut line of each limit know that its turn has come, if it may go:
+// claims look at it, and nobody passes it for CallTime. What is too heavy is called, too: it
+// goes without permits. If it waits for another limit, too, it is the turn of a nested line.
+// [L5, L6, L7, L8]
+func (o *Op[R, S]) call(uses []store.Use) error {
+	for _, u := range uses {
+		line, err := o.Tx.Limits().FirstShut(u.LimitID)
+		if err != nil {
+			return err
+		}
+		if line.First == "" {
+			continue
+		}
+		done, err := o.callAt(line, u.LimitID)
+		if err != nil {
+			return err
+		}
+		if done {
+			continue
+		}
+		nested, err := o.Tx.Limits().NestedShut(u.LimitID)
+		for i := 0; i < len(nested) && err == nil && !done; i++ {
+			done, err = o.callAt(nested[i], u.LimitID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callAt calls a shut line if that may go. It reports whether nobody after it may.
+func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (bool, error) {
+	first, uses, err := o.first(&line)
+	if err != nil {
+		return false, err
+	}
+	called, k, err := o.callLine(line, first, uses)
+	return called || k.only(id), err
+}
+
+// callLine calls a line, which is shut, if that may go, and reports whether it did and if not,
+// what it lacks.
+func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (bool, lack, error) {
+	heavy, err := o.tooHeavy(uses)
+	if err != nil {
+		return false, lack{}, err
+	}
+	may, k, err := o.may(&line, uses)
+	called := may || heavy
+	switch {
+	case err != nil:
+		return false, k, err
+	case called:
+		line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
+		o.Changes.Ready = append(o.Changes.Ready, first)
+	case k.until == line.Until, k.limits == 0 && line.Until > o.Tx.Now().UnixMilli():
+		return false, k, nil
+	default:
+		line.Until = k.until
+	}
+	return called, k, o.saveTurn(line, first)
+}
+
+// first returns the first run of a line, and what it uses.
+func (o *Op[R, S]) first(line *WaitLine) (r R, uses []store.Use, err error) {
+	if r, err = o.Tx.Run(line.First); err != nil {
+		return r, nil, err
+	}
+	uses, err = o.Tx.Limits().Uses(r)
+	return r, uses, err
+}
+
+// saveTurn stores a line. If somebody must look at it earlier than at all else, that is
+// told. [K3]
+func (o *Op[R, S]) saveTurn(line WaitLine, first R) error {
+	if line.Until != 0 {
+		earliest, err := o.Tx.NextDue()
+		if err != nil {
+			return err
+		}
+		if earliest == 0 || line.Until < earliest {
+			o.Changes.Turns = append(o.Changes.Turns, Turn[R]{first, line.Until})
+		}
+	}
+	return o.Tx.Limits().SaveLine(line)
+}
+
+// Turn is what a store does with a line whose time has come: a called line that nobody has
+// claimed from loses its turn, but not its place; a rate may have room again. [L7]
+func (o *Op[R, S]) Turn(id string) error {
+	line, err := o.Tx.Limits().WaitLine(id)
+	if err != nil || line.First == "" || line.Until == 0 || line.Until > o.Tx.Now().UnixMilli() {
+		return err
+	}
+	if line.Mode == LineCalled {
+		line.Mode = LineOpen
+	}
+	line.Until = 0
+	if err := o.Tx.Limits().SaveLine(line); err != nil {
+		return err
+	}
+	first, uses, err := o.first(&line)
+	if err != nil {
+		return err
+	}
+	if line.Mode == LineShut { // it is not the first shut one everywhere, perhaps
+		if _, _, err := o.callLine(line, first, uses); err != nil {
+			return err
+		}
+	}
+	return o.call(uses)
+}
