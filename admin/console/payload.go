@@ -63,7 +63,7 @@ type valueReader struct {
 	deep bool
 }
 
-// value reads one; nil: it is not shown, nor is what follows.
+// value reads one; nil: neither it nor the rest is shown.
 func (r *valueReader) value(name string, depth int) *valueView {
 	if r.left <= 0 {
 		return nil

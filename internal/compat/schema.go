@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// role is what a stored value is for.
+// role says for what a stored value is used.
 type role int
 
 const (
@@ -65,7 +65,7 @@ func resolve(data json.RawMessage, named map[string]json.RawMessage) schema {
 	return s
 }
 
-// kind is what JSON a schema allows beside null.
+// kind returns the type of JSON that a schema allows beside null.
 func (s schema) kind() string {
 	switch t := s.Type.(type) {
 	case string:

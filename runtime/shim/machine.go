@@ -26,7 +26,7 @@ type MachineArgs[M, A any] struct {
 
 // machineResult is the stored result of a step of a machine.
 type machineResult struct {
-	State json.RawMessage `json:"state,omitempty"` // absent: it is what the step was given
+	State json.RawMessage `json:"state,omitempty"` // absent: the one that the step was given
 	Next  machine.Next    `json:"next"`
 }
 

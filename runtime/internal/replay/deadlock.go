@@ -86,7 +86,7 @@ func (e *DeadlockError) MarshalFailure() *event.Failure {
 	return &event.Failure{Code: event.CodeDeadlock, Type: TypeDeadlock, Message: failure.Cut(e.Error(), failure.MaxText), Data: data}
 }
 
-// awaits is what a blocked branch waits for, if nothing of it comes from outside.
+// awaits says for what a blocked branch waits, if nothing of it comes from outside.
 type awaits struct {
 	scope   *Scope   // whose end ends the wait, too; nil: none
 	promise *Promise // nil: none

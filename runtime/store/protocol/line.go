@@ -199,7 +199,7 @@ func (o *Op[R, S]) saveTurn(line WaitLine, first R) error {
 	return o.Tx.Limits().SaveLine(line)
 }
 
-// Turn is what a store does with a line whose time has come: a called line that nobody has
+// Turn lets the time of a line come, once the store has found that it has: a called line that nobody has
 // claimed from loses its turn, but not its place; a rate may have room again. [L7]
 func (o *Op[R, S]) Turn(id string) error {
 	line, err := o.Tx.Limits().WaitLine(id)
