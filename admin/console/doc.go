@@ -11,5 +11,5 @@
 //
 // Everything goes through [admin.As]: a page has what its reader may see, and offers what the reader may do.
 //
-// Read [New] first, then page.go (how a page comes to be), run.go and timeline.go (the page of a run), live.go (updates).
+// Read [New] first, then page.go (how a page comes to be), run.go, timeline.go and painter.go (the page of a run), live.go (updates).
 package console
