@@ -55,7 +55,7 @@ func repository(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "pay/pay.go": pay})
 	t.Setenv("GOWORK", "off")
-	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	generate(t, dir, false)
 	git(t, dir, "init", "-q", "-b", "main")
 	commit(t, dir)

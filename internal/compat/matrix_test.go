@@ -172,7 +172,7 @@ func module(t *testing.T, chosen []change) string {
 		}
 	}
 	t.Setenv("GOWORK", "off")
-	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	return dir
 }
 

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -71,12 +70,17 @@ func Load(ctx context.Context, dir string, patterns []string) (*Set, error) {
 
 func loadWith(ctx context.Context, dir string, patterns []string, overlay map[string][]byte) (*Set, error) {
 	read := newReader(overlay)
-	loaded, err := read.load(ctx, dir, nil, patterns)
+	flags, cleanup, err := read.disk.flags()
+	if err != nil {
+		return nil, err
+	}
+	defer cleanup()
+	loaded, err := read.load(ctx, dir, flags, patterns)
 	if err != nil {
 		return nil, err
 	}
 	if bad := unreadableOutputs(loaded); len(bad) > 0 && overlay == nil {
-		flag, cleanup, err := hideFlag(bad)
+		flag, cleanup, err := overlayFlag(nil, bad)
 		if err != nil {
 			return nil, err
 		}
@@ -96,15 +100,11 @@ func loadWith(ctx context.Context, dir string, patterns []string, overlay map[st
 }
 
 func (r *reader) load(ctx context.Context, dir string, flags, patterns []string) ([]*packages.Package, error) {
-	loaded, err := packages.Load(&packages.Config{
-		Mode:       mode,
-		Context:    ctx,
-		Dir:        dir,
-		Fset:       r.fset,
-		BuildFlags: flags,
-		ParseFile:  r.parse,
-		Overlay:    r.disk.overlay,
-	}, patterns...)
+	cfg := &packages.Config{Mode: mode, Context: ctx, Dir: dir, Fset: r.fset, BuildFlags: flags, ParseFile: r.parse}
+	if len(flags) == 0 {
+		cfg.Overlay = r.disk.overlay
+	}
+	loaded, err := packages.Load(cfg, patterns...)
 	if err != nil {
 		return nil, fmt.Errorf("load packages: %w", err)
 	}
@@ -174,24 +174,3 @@ func (p *Package) Module() string { return p.module }
 
 // Position returns where pos is in the file as it lies on disk.
 func (p *Package) Position(pos token.Pos) token.Position { return p.Fset.PositionFor(pos, false) }
-
-// hideFlag returns the flag that makes the go command not see files, and what
-// removes the temporary file behind it. It is not the Overlay of go/packages,
-// which would make it distrust all export data.
-func hideFlag(files []string) (flag string, cleanup func(), err error) {
-	replace := make(map[string]string)
-	for _, f := range files {
-		replace[f] = ""
-	}
-	f, err := os.CreateTemp("", "flowgen-*.json")
-	if err != nil {
-		return "", nil, fmt.Errorf("create list of hidden files: %w", err)
-	}
-	cleanup = func() { _ = os.Remove(f.Name()) }
-	err = writeJSON(f, map[string]any{"Replace": replace})
-	if err != nil {
-		cleanup()
-		return "", nil, fmt.Errorf("write list of hidden files: %w", err)
-	}
-	return "-overlay=" + f.Name(), cleanup, nil
-}

@@ -2,10 +2,8 @@ package load
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -88,8 +86,4 @@ func readable(p *packages.Package) bool {
 		}
 	}
 	return true
-}
-
-func writeJSON(w io.WriteCloser, v any) error {
-	return errors.Join(json.NewEncoder(w).Encode(v), w.Close())
 }

@@ -41,6 +41,9 @@ func newReader(overlay map[string][]byte) *reader {
 
 // parse is a packages.Config.ParseFile.
 func (r *reader) parse(fset *token.FileSet, path string, src []byte) (*ast.File, error) {
+	if text, ok := r.disk.under(path); ok {
+		src = text
+	}
 	r.note(path, len(src))
 	if filepath.Ext(path) != ".go" { // made by cgo
 		return parser.ParseFile(fset, path, src, parserMode)
