@@ -19,8 +19,8 @@ import (
 // returns the first thing that the compiler would say.
 //
 // With an overlay go/packages trusts no export data, and reads all that is imported from source, the standard library
-// too: a second for each client. So what the text imports is read from export data first; only if that does
-// not do, or says that something is wrong, all is read.
+// too: a second for each client. So what the text imports is taken from what was read with p, or from export data; only
+// if that does not do, or says that something is wrong, all is read.
 func Compiles(ctx context.Context, p *Package, path string, text []byte) error {
 	if compilesAlone(ctx, p, path, text) {
 		return nil
@@ -56,22 +56,45 @@ func compilesAlone(ctx context.Context, p *Package, path string, text []byte) bo
 		}
 		imports = append(imports, imported)
 	}
-	known := map[string]*types.Package{}
-	if len(imports) > 0 {
-		loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile, Context: ctx, Dir: p.Dir}, imports...)
-		if err != nil {
-			return false
-		}
-		for _, pkg := range loaded {
-			if len(pkg.Errors) > 0 || pkg.Types == nil {
-				return false
-			}
-			known[pkg.PkgPath] = pkg.Types
-		}
+	known, ok := p.imported(imports)
+	if !ok {
+		known, ok = exported(ctx, p.Dir, imports)
+	}
+	if !ok {
+		return false
 	}
 	cfg := types.Config{Importer: importer(known), GoVersion: p.goVersion, Sizes: types.SizesFor("gc", build.Default.GOARCH)}
 	_, err = cfg.Check(path, fset, []*ast.File{file}, nil)
 	return err == nil
+}
+
+// imported returns the types of packages, if all of them were read with p, which imports them too, and without mistakes.
+func (p *Package) imported(paths []string) (known map[string]*types.Package, ok bool) {
+	known = map[string]*types.Package{}
+	for _, path := range paths {
+		pkg := p.imports[path]
+		if pkg == nil || pkg.Types == nil || !pkg.Types.Complete() || pkg.IllTyped || len(pkg.Errors) > 0 {
+			return nil, false
+		}
+		known[path] = pkg.Types
+	}
+	return known, true
+}
+
+// exported reads the types of packages from their export data.
+func exported(ctx context.Context, dir string, paths []string) (known map[string]*types.Package, ok bool) {
+	known = map[string]*types.Package{}
+	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile, Context: ctx, Dir: dir}, paths...)
+	if err != nil {
+		return nil, false
+	}
+	for _, pkg := range loaded {
+		if len(pkg.Errors) > 0 || pkg.Types == nil {
+			return nil, false
+		}
+		known[pkg.PkgPath] = pkg.Types
+	}
+	return known, true
 }
 
 // importer are the packages that a text imports.

@@ -4,7 +4,9 @@ package usermodule
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -14,7 +16,7 @@ const path = "github.com/flowgen/flowgen"
 // names, and returns its directory.
 func New(t testing.TB, files map[string]string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := Directory(t)
 	Write(t, dir, "go.mod", GoMod(t))
 	sum, err := os.ReadFile(filepath.Join(Root(t), "go.sum"))
 	if err != nil {
@@ -24,6 +26,48 @@ func New(t testing.TB, files map[string]string) string {
 	for name, text := range files {
 		Write(t, dir, name, text)
 	}
+	return dir
+}
+
+// inUse are the directories of modules by their numbers: the lowest free one is taken.
+var inUse struct {
+	sync.Mutex
+	root  string
+	taken map[int]bool
+}
+
+// Directory returns an empty directory, which is removed when the test has ended, and then taken by the next one: what
+// lies there with the same text as before is known to the build cache, which would compile it again elsewhere.
+func Directory(t testing.TB) string {
+	t.Helper()
+	inUse.Lock()
+	defer inUse.Unlock()
+	if inUse.root == "" {
+		root, err := os.MkdirTemp("", "usermodule-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		inUse.root, inUse.taken = root, map[int]bool{}
+	}
+	number := 0
+	for inUse.taken[number] {
+		number++
+	}
+	dir := filepath.Join(inUse.root, strconv.Itoa(number))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	inUse.taken[number] = true
+	t.Cleanup(func() {
+		inUse.Lock()
+		defer inUse.Unlock()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+			return // nobody may take it
+		}
+		delete(inUse.taken, number)
+		_ = os.Remove(inUse.root) // if it was the last one; the next one makes it again
+	})
 	return dir
 }
 
