@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -44,7 +45,7 @@ func module(t *testing.T, source string) string {
 	const path = "github.com/flowgen/flowgen"
 	files["go.mod"] = strings.Replace(files["go.mod"], "module "+path, "module example.com/orders", 1) +
 		"\nrequire " + path + " v0.0.0\n\nreplace " + path + " => " + root + "\n"
-	dir := t.TempDir()
+	dir := usermodule.Directory(t)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
