@@ -2,7 +2,9 @@ package generator_test
 
 import (
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,12 +52,9 @@ func (o *other) begin(ctx context.Context) (step.Next[other, int], error) { retu
 // What a step can return is made by generated methods only: there is none for a step that there
 // is not, and each takes what the step does.
 func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
-	dir := usermodule.New(t, map[string]string{"claims/claims.go": machineSource})
-	mustRun(t, dir)
-	build(t, dir)
 	const was = "return c.awaitDecide(Decisions).OrAfter(time.Hour, c.goCheck(order, n)), nil"
 	line := strings.Count(machineSource[:strings.Index(machineSource, was)], "\n") + 1
-	for name, tt := range map[string]struct{ is, want string }{
+	cases := map[string]struct{ is, want string }{
 		"an unknown step":                    {"return c.goRefuse(order), nil", "c.goRefuse undefined"},
 		"an unknown step to wait for":        {"return c.awaitRefuse(Decisions), nil", "c.awaitRefuse undefined"},
 		"an argument of another type":        {"return c.goCheck(n, n), nil", "cannot use n (variable of type int) as string value"},
@@ -65,16 +64,30 @@ func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
 		"a step of another machine":          {"return (&other{}).goBegin(), nil", "cannot use (&other{}).goBegin()"},
 		"a step of another machine, in time": {"return c.awaitDecide(Decisions).OrAfter(time.Hour, (&other{}).goBegin()), nil", "cannot use (&other{}).goBegin()"},
 		"a step instead of what leads to it": {"return c.decide, nil", "cannot use c.decide"},
-	} {
+	}
+	names := slices.Sorted(maps.Keys(cases))
+	// Each case has a package of its own, claims0 and so on, so that all of them are generated and compiled at once.
+	own := func(i int, text string) string { return strings.ReplaceAll(text, "claims", fmt.Sprintf("claims%d", i)) }
+	dir := usermodule.New(t, nil)
+	for i := range names {
+		usermodule.Write(t, dir, own(i, "claims/claims.go"), own(i, machineSource))
+	}
+	mustRun(t, dir)
+	build(t, dir)
+	for i, name := range names {
+		usermodule.Write(t, dir, own(i, "claims/claims.go"), own(i, strings.Replace(machineSource, was, cases[name].is, 1)))
+	}
+	mustRun(t, dir) // a body with mistakes does not keep the generator from its work
+	cmd := exec.CommandContext(t.Context(), "go", "vet", "./...")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
-			usermodule.Write(t, dir, "claims/claims.go", strings.Replace(machineSource, was, tt.is, 1))
-			mustRun(t, dir) // a body with mistakes does not keep the generator from its work
-			cmd := exec.CommandContext(t.Context(), "go", "vet", "./claims")
-			cmd.Dir = dir
-			out, err := cmd.CombinedOutput()
-			at := fmt.Sprintf("claims/claims.go:%d:", line)
-			if err == nil || !strings.Contains(string(out), at) || !strings.Contains(string(out), tt.want) {
-				t.Errorf("got %v\n%s\nwant an error at %s with %q", err, out, at, tt.want)
+			at, want := own(i, fmt.Sprintf("claims/claims.go:%d:", line)), cases[name].want
+			if err == nil || !slices.ContainsFunc(strings.Split(string(out), "\n"), func(l string) bool {
+				return strings.Contains(l, at) && strings.Contains(l, want)
+			}) {
+				t.Errorf("got %v\n%s\nwant an error at %s with %q", err, out, at, want)
 			}
 		})
 	}

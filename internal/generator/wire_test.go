@@ -1,7 +1,10 @@
 package generator_test
 
 import (
+	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +45,7 @@ func warnings(r *generator.Report) []string {
 }
 
 func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
-	for name, tt := range map[string]struct {
+	cases := map[string]struct {
 		change []string // pairs of what was and what is
 		want   []string
 	}{
@@ -73,24 +76,38 @@ func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
 			`bank/flow_gen.go:1:1: the stored name of error errBroke was "bank.errBroke" and is "bank.Broke" now, and runs under way have the old one: ` +
 				`keep it with name=bank.errBroke, unless no such run is left`,
 		}},
-	} {
+	}
+	names := slices.Sorted(maps.Keys(cases))
+	// Each case has a package of its own, bank0 and so on, so that flowgen is executed for all of them at once.
+	own := func(i int, text string) string { return strings.ReplaceAll(text, "bank", fmt.Sprintf("bank%d", i)) }
+	dir := usermodule.New(t, nil)
+	for i := range names {
+		usermodule.Write(t, dir, own(i, "bank/bank.go"), own(i, bank))
+	}
+	if w := warnings(mustRun(t, dir)); len(w) > 0 {
+		t.Errorf("warnings about new packages: %q", w)
+	}
+	for i, name := range names {
+		usermodule.Write(t, dir, own(i, "bank/bank.go"), own(i, strings.NewReplacer(cases[name].change...).Replace(bank)))
+	}
+	checked, written := warnings(check(t, dir)), warnings(mustRun(t, dir))
+	if w := warnings(check(t, dir)); len(w) > 0 {
+		t.Errorf("warnings about files that are up to date: %q", w)
+	}
+	build(t, dir)
+	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := usermodule.New(t, map[string]string{"bank/bank.go": bank})
-			if w := warnings(mustRun(t, dir)); len(w) > 0 {
-				t.Errorf("warnings about a new package: %q", w)
+			want := []string{}
+			for _, w := range cases[name].want {
+				want = append(want, own(i, w))
 			}
-			usermodule.Write(t, dir, "bank/bank.go", strings.NewReplacer(tt.change...).Replace(bank))
-			if d := cmp.Diff(append([]string{}, tt.want...), warnings(check(t, dir))); d != "" {
+			others := func(w string) bool { return !strings.HasPrefix(w, own(i, "bank/")) }
+			if d := cmp.Diff(want, slices.DeleteFunc(slices.Clone(checked), others)); d != "" {
 				t.Errorf("with -check (-want +got):\n%s", d)
 			}
-			if d := cmp.Diff(append([]string{}, tt.want...), warnings(mustRun(t, dir))); d != "" {
+			if d := cmp.Diff(want, slices.DeleteFunc(slices.Clone(written), others)); d != "" {
 				t.Errorf("when it is written (-want +got):\n%s", d)
 			}
-			if w := warnings(check(t, dir)); len(w) > 0 {
-				t.Errorf("warnings about a file that is up to date: %q", w)
-			}
-			build(t, dir)
 		})
 	}
 }

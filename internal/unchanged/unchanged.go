@@ -23,6 +23,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/internal/manifest"
@@ -93,13 +94,24 @@ func Ask(dir string, patterns []string, words ...string) Question {
 	return q
 }
 
+// own returns a hash of this program, which is executed as long as it is asked for.
+var own = sync.OnceValues(func() (digest string, ok bool) {
+	path, err := os.Executable()
+	h := sha256.New()
+	if err != nil || !file(h, path, time.Time{}) {
+		return "", false
+	}
+	return hex.EncodeToString(h.Sum(nil)), true
+})
+
 // tool adds which flowgen and which go command this is. A go command that is a script, or a link to another
 // program, decides by rules of its own which one is executed.
 func tool(h io.Writer) bool {
-	own, err := os.Executable()
-	if err != nil || !file(h, own, time.Time{}) {
+	digest, ok := own()
+	if !ok {
 		return false
 	}
+	fmt.Fprintf(h, "%s\n", digest)
 	found, err := exec.LookPath("go")
 	if err != nil {
 		return false
