@@ -3,6 +3,7 @@ package load_test
 import (
 	"fmt"
 	"go/types"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +42,41 @@ func TestGEN6_ReadsNoSyntaxOfDependencies(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"flow_gen.go", "payloads.go"}, got); d != "" {
 		t.Errorf("files read (-want +got):\n%s", d)
+	}
+}
+
+// Files that lie over those on disk are read in their place, and dependencies from export data still.
+func TestGEN6_ReadsNoSyntaxOfDependenciesUnderAnOverlay(t *testing.T) {
+	dir := usermodule.New(t, map[string]string{"a/a.go": "package a\n\nvar New int\n"})
+	file := filepath.Join(dir, "a", "a.go")
+	const old = "package a\n\nimport \"github.com/flowgen/flowgen/runtime/workflow\"\n\n//flow:workflow\nfunc old(ctx workflow.Context) error { return nil }\n"
+	set, _, err := load.Module(t.Context(), dir, []string{"./..."}, map[string][]byte{file: []byte(old)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{file}, set.Parsed); d != "" {
+		t.Errorf("files read (-want +got):\n%s", d)
+	}
+	p := set.Packages[0]
+	if ds := p.TypeErrors(0, math.MaxInt); p.Types.Scope().Lookup("old") == nil || p.Types.Scope().Lookup("New") != nil || len(ds) > 0 {
+		t.Errorf("the package declares %v, with mistakes %v; want what the overlay does", p.Types.Scope().Names(), ds)
+	}
+}
+
+// What a text imports was read with the package, so that the go command is not needed again.
+func TestGEN6_CompilesWithWhatWasRead(t *testing.T) {
+	dir := usermodule.New(t, map[string]string{"a/a.go": "package a\n\nimport \"time\"\n\n// A lasts.\nvar A time.Duration\n"})
+	set, err := load.Load(t.Context(), dir, []string{"./a"})
+	if err != nil || len(set.Packages) != 1 {
+		t.Fatalf("load: %v, %v", set, err)
+	}
+	path, compiles := filepath.Join(dir, "b", "b.go"), "package b\n\nimport \"time\"\n\nvar B time.Duration = 1\n"
+	t.Setenv("PATH", "")
+	if err := load.Compiles(t.Context(), set.Packages[0], path, []byte(compiles)); err != nil {
+		t.Errorf("without a go command: %v", err)
+	}
+	if err := load.Compiles(t.Context(), set.Packages[0], path, []byte(strings.Replace(compiles, "= 1", "= true", 1))); err == nil {
+		t.Error("a text with a mistake compiles")
 	}
 }
 
