@@ -89,7 +89,7 @@ NO_SLEEP := GORACE="atexit_sleep_ms=0 $(GORACE)"
 AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 # These take longest, and begin first: the last one would be waited for alone.
-LONG := ./redisstore ./sqlitestore ./internal/generator ./internal/gate ./internal/survival
+LONG := ./redisstore ./sqlitestore ./runtime/worker ./internal/generator ./cmd/flowctl/cli ./internal/survival ./admin/hooks ./internal/gate
 
 .PHONY: plain
 plain: ## run the tests of all packages that are not watched for races, and of the stores
@@ -104,7 +104,7 @@ RACE = CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_
 .PHONY: race
 race: compiler ## run the tests of what does several things at once under the race detector
 	@echo "== race: go test -race"
-	@$(RACE) -tags inmemory $(WATCHED) $(WATCHED_IN_MEMORY)
+	@$(RACE) -tags inmemory $(WATCHED_IN_MEMORY) $(WATCHED)
 
 .PHONY: race-all
 race-all: race ## the same of the stores, of the worker and all promises on each of them, and of admin (10 minutes)

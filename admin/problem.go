@@ -188,6 +188,19 @@ func problemOfRequest(err error) *Problem {
 	return nil
 }
 
+// notFound has the errors of what is not there, and where to look for what is.
+var notFound = []struct {
+	err error
+	fix string
+}{
+	{workflow.ErrRunNotFound, "flowctl runs lists those that there are; one that has ended is deleted some time after"},
+	{workflow.ErrStepNotFound, "flowctl show RUN names its steps"},
+	{workflow.ErrHookNotFound, "flowctl hooks lists those that are open"},
+	{workflow.ErrScheduleNotFound, "flowctl schedules lists those that there are"},
+	{workflow.ErrLimitNotFound, "flowctl pools lists those that there are"},
+	{workflow.ErrViewNotFound, "flowctl views lists those that there are"},
+}
+
 // problemOfState returns the problem of an error that says why what is stored does not allow a request; nil: none.
 func problemOfState(err error) *Problem {
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
@@ -196,10 +209,14 @@ func problemOfState(err error) *Problem {
 	missing, isMissing := errors.AsType[*store.MissingError](err)
 	imported, isImported := errors.AsType[*store.ImportError](err)
 	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
+	for _, n := range notFound {
+		if errors.Is(err, n.err) {
+			p := is(CodeNotFound)
+			p.Fix = n.fix
+			return p
+		}
+	}
 	switch {
-	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound),
-		errors.Is(err, workflow.ErrScheduleNotFound), errors.Is(err, workflow.ErrLimitNotFound), errors.Is(err, workflow.ErrViewNotFound):
-		return is(CodeNotFound)
 	case isMissing:
 		p := is(CodeNotFound)
 		p.Fix = missing.Fix()

@@ -131,7 +131,7 @@ var shareMutants = []Mutant{
 	localOnRedis("says-never", "a worker is not told what it never has room for", "claim.lua",
 		"never and '1' or ''", "''", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
 	localOnRedis("since", "what was passed over does not say since when it waits", "claim.lua",
-		"note_vain(run)\n", "", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
+		"note_vain(run, uses_of(run))\n", "", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
 	localOnRedis("called-off", "what was called off waits for room", "claim.lua",
 		"return not l.off and l.uses or nil", "return l.uses", "Local_WhatWasCalledOffNeedsNoRoom"),
 	localOnRedis("heavy", "what can never have its permits waits for room", "claim.lua",
