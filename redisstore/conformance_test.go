@@ -41,7 +41,7 @@ func conforms(t *testing.T, client redis.UniversalClient, partitions, checks int
 }
 
 func TestStore_KeepsTheContract(t *testing.T) {
-	layouts := map[int]int{1: 30, 5: 10}
+	layouts := map[int]int{1: 20, 5: 6} // make soak plays more
 	if *everyLayout {
 		layouts[16] = 5
 	}
@@ -65,7 +65,7 @@ func TestStore_KeepsTheContractOnOtherServers(t *testing.T) {
 }
 
 func TestStore_KeepsTheContractOnACluster(t *testing.T) {
-	layouts := map[int]int{16: 5}
+	layouts := map[int]int{16: 3}
 	if *everyLayout {
 		layouts[1] = 10
 	}
