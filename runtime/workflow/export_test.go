@@ -1,9 +1,28 @@
 package workflow
 
-import "github.com/flowgen/flowgen/runtime/event"
+import (
+	"log/slog"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
 
 // ScheduleRuns are the runs of schedules, for tests that break their workers.
 var ScheduleRuns = schedules
+
+// WantStarts lets the code of schedules want another number of starts for each of their runs, and returns what it was.
+func WantStarts(n int) (before int) {
+	before, startsWanted = startsWanted, n
+	return before
+}
+
+// ReplaySchedule replays the log of a run of a schedule.
+func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
+	program, short, _ := new(registry).Program(event.ScheduleRun, engineClient{c}, slog.Default())
+	r := replay.New(run, short, program, nil)
+	defer r.Close()
+	return r.Replay(events)
+}
 
 // ScheduleInput returns the input of the run of a schedule.
 func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s Schedule, in In) (scheduleState, error) {

@@ -79,6 +79,10 @@ const (
 	lookAgainAfter = time.Hour
 )
 
+// startsWanted is after how many starts a run of a schedule continues as new if it has nothing else to do: whichever worker claims
+// it for a tick replays its log. It may change: what a log says goes first.
+var startsWanted = 20
+
 // scheduling is the code of a run of a schedule.
 type scheduling struct {
 	ctx     Context
@@ -110,7 +114,7 @@ func runSchedule(ctx Context, state scheduleState) (None, error) {
 			r.changed = false
 			scheduleShown.Set(ctx, r.state.info(Info(ctx).ID))
 		}
-		if len(r.open) == 0 && (r.starts >= startsPerRun || LogLength(ctx) >= eventsPerRun) {
+		if len(r.open) == 0 && (r.starts >= startsPerRun || LogLength(ctx) >= eventsPerRun || ctx.branch().Continues(r.starts >= startsWanted)) {
 			return None{}, schedules.ContinueAsNew(ctx, r.state)
 		}
 		if err := r.wait(); err != nil {

@@ -58,3 +58,14 @@ func (r *Run) decideVersion(change string, latest int) int {
 	}
 	return v
 }
+
+// Continues reports whether code that may continue as new here does so: if it has before, as the log says, and else if that is
+// wanted now. So code may want it earlier or later than it did, also while workers of both kinds execute the same run.
+func (b *Branch) Continues(wanted bool) bool {
+	b.enter()
+	b.run.halt()
+	if len(b.run.feed) > 0 {
+		return b.run.feed[0].Type == event.RunContinued
+	}
+	return wanted
+}
