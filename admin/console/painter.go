@@ -115,7 +115,7 @@ func (p *painter) row(l line) row {
 	return r
 }
 
-// fold gives a row of many the address at which it is expanded, or is not any more.
+// fold gives a row of many the address of the page on which it is expanded; if it is expanded here, of that on which it is not.
 func (p *painter) fold(r *row, n *node) {
 	i := slices.Index(p.q.query["open"], n.path)
 	values := url.Values{}

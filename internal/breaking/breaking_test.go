@@ -168,7 +168,7 @@ func TestVER4_ManifestsOfTheRevisionAreCompared(t *testing.T) {
 	commit(t, dir)
 	usermodule.Write(t, dir, file, good)
 	want := []string{
-		"orders/orders.go:14: breaks: orders.fulfil: step pay.debit is not called any more: keep it for old runs, by workflow.Version",
+		"orders/orders.go:14: breaks: orders.fulfil: step pay.debit is no longer called: keep it for old runs, by workflow.Version",
 		"pay/pay.go:13: breaks: orders.fulfil: step pay.charge is new in front of others: call it under workflow.Version",
 	}
 	if d := cmp.Diff(want, lines(run(t, dir, "HEAD").Changes)); d != "" {
@@ -191,7 +191,7 @@ func TestVER4_TheStateBeforeMayBeADirectoryOrAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(orders, "return Ship(ctx, id)\n", "return nil\n", 1))
-	want := []string{"orders/orders.go:14: breaks: orders.fulfil: step orders.ship is not called any more: keep it for old runs, by workflow.Version"}
+	want := []string{"orders/orders.go:14: breaks: orders.fulfil: step orders.ship is no longer called: keep it for old runs, by workflow.Version"}
 	for _, against := range []string{old, filepath.Join(old, "orders"), kept} {
 		if d := cmp.Diff(want, lines(run(t, dir, against).Changes)); d != "" {
 			t.Errorf("against %s (-want +got):\n%s", against, d)

@@ -12,7 +12,7 @@ func (c *comparer) declarations() {
 		old, now := c.old.declared[name], c.now.declared[c.name(name)]
 		switch {
 		case now == nil:
-			c.reportf(c.now.place, c.ifUsed(name), "declared.renamed", name, "it is not declared any more")
+			c.reportf(c.now.place, c.ifUsed(name), "declared.renamed", name, "it is no longer declared")
 			continue
 		case c.name(name) != name:
 			c.reportf(now.Position, c.ifUsed(name), "declared.renamed", name, "it is called %q now", c.name(name))

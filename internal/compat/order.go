@@ -185,13 +185,13 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	case !certain(op) || deciding[op.Op]:
 		o.reportf(o.at, Care, "op.conditional", "%s is gone: it depends on which runs came there", title(op))
 	case in.conditional || within(added, op):
-		o.reportf(o.at, Care, "op.conditional", "%s is not called any more where not every run comes", title(op))
+		o.reportf(o.at, Care, "op.conditional", "%s is no longer called where not every run comes", title(op))
 	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return alike(op, a) }):
 		o.reportf(o.at, Breaks, "op.swapped", "%s is called in another order", title(op))
 	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return a.Branches() && holds(a, op) }):
 		o.reportf(o.at, Breaks, "branch.wrapped", "%s is called in a branch now, so its key is another one", title(op))
 	default:
-		o.reportf(o.at, Breaks, "op.removed", "%s is not called any more", title(op))
+		o.reportf(o.at, Breaks, "op.removed", "%s is no longer called", title(op))
 	}
 }
 

@@ -151,9 +151,9 @@ func (d *differ) renamedIn(gone, added []string, old, now map[string]json.RawMes
 func (d *differ) gone(path string, isParam bool, as role) {
 	switch {
 	case isParam && as == inputs:
-		d.reportf(Care, "input.removed", "the input %s is not read any more", path)
+		d.reportf(Care, "input.removed", "the input %s is no longer read", path)
 	case as == messages:
-		d.reportf(Care, "declared.type", "field %s is not read any more", path)
+		d.reportf(Care, "declared.type", "field %s is no longer read", path)
 	}
 }
 

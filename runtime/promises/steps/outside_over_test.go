@@ -154,10 +154,7 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) 
 		t.Fatal(err)
 	}
 	w.Clock.Advance(2 * time.Hour)
-	w.Eventually("the step has ended", func() bool {
-		log := w.Log(run)
-		return len(flowtest.Filter(log, event.StepCompleted))+len(flowtest.Filter(log, event.StepFailed)) > 0
-	})
+	aStepEnds(w, run)
 	deaf.Store(false)
 	if got := flowtest.Result(w, run); got != 17 {
 		t.Errorf("got %d, want the outcome that was accepted before the time was up", got)
@@ -201,10 +198,7 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Clock.Advance(2 * time.Hour)
-	w.Eventually("the step has ended", func() bool {
-		log := w.Log(run)
-		return len(flowtest.Filter(log, event.StepCompleted))+len(flowtest.Filter(log, event.StepFailed)) > 0
-	})
+	aStepEnds(w, run)
 	closed.Store(false)
 	close(leave)
 	if got := flowtest.Result(w, run); got != 17 {
@@ -279,4 +273,13 @@ func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithACancel(t *testing.T) {
 	}
 	racers.Wait()
 	t.Logf("%d completed, %d refused, %d accepted and listed as unread, or completed under the cancel", won.Load(), lost.Load(), missed.Load())
+}
+
+// aStepEnds waits until a step of the run has completed or failed.
+func aStepEnds(w *flowtest.World, run flowtest.Follows) {
+	w.T.Helper()
+	w.Eventually("the step has ended", func() bool {
+		log := w.Log(run)
+		return len(flowtest.Filter(log, event.StepCompleted))+len(flowtest.Filter(log, event.StepFailed)) > 0
+	})
 }
