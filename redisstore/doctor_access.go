@@ -47,7 +47,7 @@ func allScripts() []*script {
 	}
 	var all []*script
 	for _, file := range files {
-		all = append(all, load(strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")))
+		all = append(all, newScript(strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")).ready())
 	}
 	return all
 }

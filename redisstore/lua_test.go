@@ -110,7 +110,7 @@ func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")
 		named := partsIn(source(name))
-		for _, call := range called.FindAllStringSubmatch(load(name).text, -1) {
+		for _, call := range called.FindAllStringSubmatch(newScript(name).ready().text, -1) {
 			if part := home[call[1]]; part != "" && !slices.Contains(named, part) {
 				t.Errorf("%s uses %s of part %s, and does not name it", file, call[1], part)
 			}

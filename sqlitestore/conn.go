@@ -18,8 +18,10 @@ import (
 // Only one goroutine may use it at a time.
 type conn struct {
 	*sqlite.Conn
-	executed atomic.Int64 // statements, for tests that count them
-	damages  *damages     // what queries leave out
+	executed   atomic.Int64            // statements, for tests that count them
+	damages    *damages                // what queries leave out
+	statements map[string]*sqlite.Stmt // that were prepared, by their text
+	updates    [allColumns + 1]string  // the statements of updateOf, once they were used
 }
 
 // row is the present row of a query.
@@ -33,7 +35,7 @@ func connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas .
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw}
+	c := &conn{Conn: raw, statements: map[string]*sqlite.Stmt{}}
 	// Waiting for a lock is done here, by retry, where it can be given up.
 	c.SetBusyTimeout(0)
 	if err := c.configure(ctx, append(pragmas, `temp_store = MEMORY`)...); err != nil {
@@ -65,12 +67,45 @@ func (c *conn) exec(query string, args ...any) error {
 // statement again for each new value: that costs twenty times as much as to
 // execute it.
 func (c *conn) query(query string, each func(row) error, args ...any) error {
-	s, err := c.Prepare(c.damages.expand(query))
+	s, err := c.statement(query)
 	if err != nil {
 		return err
 	}
-	c.executed.Add(1)
+	checkBound(s, query, len(args))
 	return step(s, each, args)
+}
+
+// execBinding is exec for a statement whose parameters bind binds.
+func (c *conn) execBinding(query string, bind func(*binder)) error {
+	s, err := c.statement(query)
+	if err != nil {
+		return err
+	}
+	b := binder{s: s}
+	bind(&b)
+	checkBound(s, query, b.n)
+	return step(s, nil, nil)
+}
+
+// checkBound panics unless so many parameters are all that a statement has: another one would have the value of the last execution.
+func checkBound(s *sqlite.Stmt, query string, n int) {
+	if want := s.BindParamCount(); n != want {
+		panic("sqlitestore: " + strconv.Itoa(n) + " arguments for " + strconv.Itoa(want) + " parameters of " + query)
+	}
+}
+
+// statement returns a statement that is executed now. It is prepared once: step leaves it reset, and all its parameters are
+// bound each time, so that nothing has to be undone before.
+func (c *conn) statement(query string) (s *sqlite.Stmt, err error) {
+	c.executed.Add(1)
+	query = c.damages.expand(query)
+	if s = c.statements[query]; s != nil {
+		return s, nil
+	}
+	if s, err = c.Prepare(query); err == nil {
+		c.statements[query] = s
+	}
+	return s, err
 }
 
 // queryOnce is query for a statement that is not worth keeping.

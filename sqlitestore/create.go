@@ -96,27 +96,17 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 		}
 		r.wid = t.LastInsertRowID()
 	}
-	later := chain
+	row := &newRow{later: chain, parent: c.Parent, root: c.Root}
 	if chain == r.id {
-		later = ""
+		row.later = ""
 	}
-	tags, err := encodeTags(c.Tags)
-	if err != nil {
+	if row.tags, err = encodeTags(c.Tags); err != nil {
 		return nil, err
 	}
-	key, err := t.newKey()
-	if err != nil {
+	if r.key, err = t.newKey(); err != nil {
 		return nil, err
 	}
-	err = t.exec(`INSERT INTO runs (key, id, chain, wid, class, priority, place, status, n, seq, last, epoch,
-		recoveries, flags, inbox, created, retention, hidden, parent, child, root, tags, created_by, uses, fair, share)
-		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		key, r.id, later, nonZero(r.wid), r.route, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, int64(r.retention), c.Parent, r.child, c.Root, nonEmpty(tags), nonEmpty(string(createdBy)), nonEmpty(r.uses), nonEmpty(r.fair), nonZero(int64(r.share)))
-	if err != nil {
-		return nil, err
-	}
-	r.key = t.LastInsertRowID()
+	r.row, t.unwritten = row, r
 	t.countRun(r.route, 1)
 	t.tally(r, 1)
 	for name, value := range c.Tags {

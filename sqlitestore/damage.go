@@ -310,13 +310,21 @@ func orInFront[T any](s *Store, do func() (T, error)) (T, error) {
 	return answer, err
 }
 
-// newKey returns the key of a row that is added to the table, nil for that after all others.
-func (t *tx) newKey() (any, error) {
-	if !t.s.damages.front.Load() {
-		return nil, nil //nolint:nilnil // SQLite chooses
+// newKey returns the key of a row that is added to the table: after all others, or before them if there is damage at the end.
+func (t *tx) newKey() (int64, error) {
+	if t.s.damages.front.Load() {
+		first, err := t.number(`SELECT min(key) FROM runs`)
+		return min(first, 0) - 1, err
 	}
-	first, err := t.number(`SELECT min(key) FROM runs`)
-	return min(first, 0) - 1, err
+	if t.names.lastKey == 0 {
+		last, err := t.number(`SELECT max(key) FROM runs`)
+		if err != nil {
+			return 0, err
+		}
+		t.names.lastKey = max(last, 0)
+	}
+	t.names.lastKey++
+	return t.names.lastKey, nil
 }
 
 // spareBytes is how many bytes a run that is moved leaves free on its new page: a row grows
@@ -337,9 +345,6 @@ func (t *tx) moveRun(run event.RunID) (bool, error) {
 		return false, err
 	}
 	free, err := t.newKey()
-	if err == nil && free == nil {
-		free, err = t.number(`SELECT max(key) + 1 FROM runs`)
-	}
 	if err != nil {
 		return false, err
 	}

@@ -49,7 +49,11 @@ func (t *tx) InsertPast(c *store.Create, chain event.RunID, created int64) (*run
 		return nil, err
 	}
 	t.named = namedID{}
-	return t.insert(c, w, chain, "", created)
+	r, err := t.insert(c, w, chain, "", created)
+	if err != nil {
+		return nil, err
+	}
+	return r, t.insertRow(r)
 }
 
 // SetChain records what follows a run in its chain.

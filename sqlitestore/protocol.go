@@ -59,29 +59,35 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
 	r.permits, r.calledOff, r.waitsSince, r.gather, r.trouble = s.Permits, s.CalledOff, s.WaitsSince, s.Gather, s.Group
 
-	// The usual commit changes columns that no index knows.
-	before.N, before.Seq, before.Last, before.Recoveries, before.Closing, before.Exempt = s.N, s.Seq, s.Last, s.Recoveries, s.Closing, s.Exempt
-	if before == s {
-		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, flags = ? WHERE key = +?`,
-			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.key)
-	}
-	before.Unread = s.Unread
-	if before == s {
-		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, flags = ?, inbox = ? WHERE key = +?`,
-			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.inbox, r.key)
-	}
-	if err := t.save(r); err != nil {
+	if err := t.saveColumns(r, changed(&before, &s, r, line)); err != nil {
 		return err
-	}
-	if before.Hidden != s.Hidden {
-		if err := t.exec(`UPDATE runs SET hidden = ? WHERE key = +?`, r.hidden, r.key); err != nil {
-			return err
-		}
 	}
 	if line == r.line {
 		return nil
 	}
 	return t.turn(line, r.line)
+}
+
+// changed returns the columns in which two states of a run differ, that was in a line.
+func changed(before, now *protocol.Run[int64], r *run, line int64) columns {
+	c := logColumns
+	for _, of := range []struct {
+		columns columns
+		differ  bool
+	}{
+		{inboxColumn, now.Unread != before.Unread},
+		{placeColumns, now.QueueState != before.QueueState || now.Owner != before.Owner || now.Fence != before.Fence || r.line != line},
+		{dueColumn, now.Due != before.Due},
+		{endColumns, now.Status != before.Status || now.Ended != before.Ended || now.Purge != before.Purge},
+		{rareColumns, now.CreatedBy != before.CreatedBy || now.WaitsSince != before.WaitsSince || now.Gather != before.Gather || now.Group != before.Group ||
+			r.line != line || r.incompatible != r.misfits},
+		{hiddenColumn, now.Hidden != before.Hidden},
+	} {
+		if of.differ {
+			c |= of.columns
+		}
+	}
+	return c
 }
 
 // toldOf records that a claim tells a new owner of all items that are in the inbox.
@@ -147,6 +153,9 @@ func (t *tx) Latest(r *run) (*run, error) {
 
 // SetNext makes next the next run of the chain, and the latest.
 func (t *tx) SetNext(r, next *run) error {
+	if err := t.insertRow(next); err != nil { // what is asked about the chain from now on has to find it
+		return err
+	}
 	if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, next.id, r.key); err != nil {
 		return err
 	}
@@ -335,6 +344,9 @@ func (t *tx) ForgetEnded(r *run) error {
 // announce records what an operation has for those who wait: they are told when the
 // transaction is committed.
 func (t *tx) announce() error {
+	if err := t.insertRow(t.unwritten); err != nil {
+		return err
+	}
 	changes := &t.op.Changes
 	for _, r := range changes.Ready {
 		t.wake(r.route)

@@ -15,23 +15,6 @@ func (t *tx) leave(r *run) {
 	r.ord, r.due, r.line, r.exempt = 0, 0, 0, false
 }
 
-// save stores everything about a run that can change but whether it is hidden: a statement that sets a column which
-// is in the condition of an index writes the index anew, changed or not, which costs the commit that ends a run a page.
-func (t *tx) save(r *run) error {
-	var token []byte
-	if r.owner != 0 {
-		token = r.token[:]
-	}
-	place := r.queueState
-	if r.line != 0 {
-		place = waits
-	}
-	return t.exec(`UPDATE runs SET place = ?2, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, misfits = ?, flags = ?, inbox = ?, ended = ?, purge = ?, created_by = ?, line = ?, waits = ?, gather = ?, trouble = ? WHERE key = +?1`,
-		r.key, int(place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), nonEmpty(string(r.createdBy)), nonZero(r.line), nonZero(r.waitsSince), nonEmpty(r.gather), nonEmpty(r.trouble))
-}
-
 // makeReady is the one way to ready: queue state, ready set, wake.
 func (t *tx) makeReady(r *run) error {
 	ord, err := t.next()

@@ -12,30 +12,32 @@ import (
 // tx is the transaction in which a group of operations is executed.
 type tx struct {
 	*conn
-	s       *Store
-	now     time.Time // of the operation that is being executed
-	names   *names
-	seq     int64 // last number given out, 0: not read yet
-	wakes   []int64
-	runsOf  map[int64]int // by route: runs that were created, less those that were purged
-	tallies map[tally]int // by what they count: runs more
-	notices notices
-	op      protocol.Op[*run, int64] // carries out what the protocol says, on this
-	named   namedID                  // the workflow id that was looked up last
-	lease   *session                 // the session that was looked up last, in this operation
-	purging *run                     // the run that is being purged
-	turned  bool                     // a line has a time now
-	called  bool                     // one that had may have none any longer, or be gone
+	s         *Store
+	now       time.Time // of the operation that is being executed
+	names     *names
+	seq       int64 // last number given out, 0: not read yet
+	wakes     []int64
+	runsOf    map[int64]int // by route: runs that were created, less those that were purged
+	tallies   map[tally]int // by what they count: runs more
+	notices   notices
+	op        protocol.Op[*run, int64] // carries out what the protocol says, on this
+	named     namedID                  // the workflow id that was looked up last
+	lease     *session                 // the session that was looked up last, in this operation
+	purging   *run                     // the run that is being purged
+	unwritten *run                     // its row is not in the table yet: see insertRow
+	turned    bool                     // a line has a time now
+	called    bool                     // one that had may have none any longer, or be gone
 }
 
 // ms returns the time of the operation in milliseconds.
 func (t *tx) ms() int64 { return t.now.UnixMilli() }
 
-// names are the numbers of the routes. They stay true until another process
+// names are the numbers of the routes, and the last of a run. They stay true until another process
 // writes.
 type names struct {
-	ids    map[store.Route]int64
-	routes map[int64]store.Route
+	ids     map[store.Route]int64
+	routes  map[int64]store.Route
+	lastKey int64 // that a run was given, 0: not known
 }
 
 func newNames() names {
@@ -234,11 +236,13 @@ type run struct {
 	share        int
 
 	// What follows is no column of the run.
-	items  int   // in the inbox by now; the column follows with the next save
-	upTo   int64 // the number of item number n, counted from 1, if that was looked up
-	upToN  int
-	newest int64 // the number of the newest item, if it was added now
-	bare   bool  // it is known that there is no step data
+	row     *newRow      // nil once it is in the table
+	misfits incompatible // the column of incompatible
+	items   int          // in the inbox by now; the column follows with the next save
+	upTo    int64        // the number of item number n, counted from 1, if that was looked up
+	upToN   int
+	newest  int64 // the number of the newest item, if it was added now
+	bare    bool  // it is known that there is no step data
 }
 
 const (
@@ -270,7 +274,7 @@ func scanRun(r row) *run {
 	}
 	r.ColumnBytes(11, v.last[:])
 	r.ColumnBytes(13, v.token[:])
-	v.items = v.inbox
+	v.items, v.misfits = v.inbox, v.incompatible
 	if v.chain == "" {
 		v.chain = v.id
 	}

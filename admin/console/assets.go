@@ -11,13 +11,15 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed assets
 var assetFiles embed.FS
 
-// theAssets are the same for all handlers.
-var theAssets = readAssets()
+// theAssets are the same for all handlers. They are compressed for the first of them, which takes 7 ms: a program that
+// shows no console does not pay for it.
+var theAssets = sync.OnceValue(readAssets)
 
 // assets serves the files of assets under names that change with what is in them, so that browsers keep them for ever.
 type assets struct {

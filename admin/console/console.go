@@ -64,7 +64,7 @@ func New(s admin.Service, cfg Config) *Handler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	h := &Handler{service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets, logs: newLogs(cfg.Memory), groups: newGroups(), shapes: newShapes(cfg.Now), once: newOnce(cfg.Now)}
+	h := &Handler{service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets(), logs: newLogs(cfg.Memory), groups: newGroups(), shapes: newShapes(cfg.Now), once: newOnce(cfg.Now)}
 	h.identifier = identifier(&h.cfg)
 	h.pages = newTemplates(h)
 	h.live = newLive(h)

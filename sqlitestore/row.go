@@ -1,0 +1,201 @@
+package sqlitestore
+
+import (
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// The columns of a run that change, in groups that change together. A statement that sets a column looks at each index
+// that knows the column, changed or not, and writes anew those whose condition names it: so what is saved names the groups that
+// have changed, and no other.
+type columns uint8
+
+const (
+	logColumns columns = 1 << iota // no index knows them: they are written each time
+	inboxColumn
+	placeColumns
+	dueColumn
+	endColumns
+	rareColumns
+	hiddenColumn
+	allColumns = 1<<iota - 1
+)
+
+var columnNames = []string{
+	"n, seq, last, recoveries, flags",
+	"inbox",
+	"place, epoch, token, owner, ord",
+	"due",
+	"status, ended, purge",
+	"misfits, created_by, line, waits, gather, trouble",
+	"hidden",
+}
+
+// names returns the names of the columns, in the order in which bindColumns binds their values.
+func (c columns) names() (names []string) {
+	for i, group := range columnNames {
+		if c&(1<<i) != 0 {
+			names = append(names, strings.Split(group, ", ")...)
+		}
+	}
+	return names
+}
+
+// bindColumns binds the values of columns of a run.
+func (b *binder) bindColumns(r *run, c columns) {
+	if c&logColumns != 0 {
+		b.uint(r.n)
+		b.uint(r.seq)
+		b.bytes(r.last[:])
+		b.int(int64(r.recoveries))
+		b.int(int64(r.marks()))
+	}
+	if c&inboxColumn != 0 {
+		b.int(int64(r.inbox))
+	}
+	if c&placeColumns != 0 {
+		b.int(int64(r.storedPlace()))
+		b.uint(r.epoch)
+		if r.owner != 0 {
+			b.bytes(r.token[:])
+		} else {
+			b.null()
+		}
+		b.nonZero(r.owner)
+		b.nonZero(r.ord)
+	}
+	if c&dueColumn != 0 {
+		b.nonZero(r.due)
+	}
+	if c&endColumns != 0 {
+		b.text(string(r.status))
+		b.nonZero(r.ended)
+		b.nonZero(r.purge)
+	}
+	if c&rareColumns != 0 {
+		b.text(string(r.incompatible))
+		b.nonEmpty(string(r.createdBy))
+		b.nonZero(r.line)
+		b.nonZero(r.waitsSince)
+		b.nonEmpty(r.gather)
+		b.nonEmpty(r.trouble)
+	}
+	if c&hiddenColumn != 0 {
+		b.bool(r.hidden)
+	}
+}
+
+// storedPlace is what the column place holds.
+func (r *run) storedPlace() store.QueueState {
+	if r.line != 0 {
+		return waits
+	}
+	return r.queueState
+}
+
+// newRow is what the row of a new run has beside the columns that change.
+type newRow struct {
+	later        event.RunID // the first run of its chain, if it is another
+	parent, root event.RunID
+	tags         string
+}
+
+var newColumns = append([]string{"key", "id", "chain", "wid", "class", "priority", "created", "retention", "parent", "child", "root", "tags", "uses", "fair", "share"},
+	columns(allColumns).names()...)
+
+var insertRun = `INSERT INTO runs (` + strings.Join(newColumns, ", ") + `) VALUES (?` + strings.Repeat(", ?", len(newColumns)-1) + `)`
+
+// insertRow writes the row of a new run, if that has not been done. A run is inserted with what it is saved with first, which is a
+// statement less for each that is created. Whoever looks for the run in the table before must call it.
+func (t *tx) insertRow(r *run) error {
+	if t.unwritten == nil || t.unwritten != r {
+		return nil
+	}
+	row := r.row
+	t.unwritten, r.row = nil, nil
+	return t.execBinding(insertRun, func(b *binder) {
+		b.int(r.key)
+		b.run(r.id)
+		b.run(row.later)
+		b.nonZero(r.wid)
+		b.int(r.route)
+		b.int(int64(r.priority))
+		b.int(r.created)
+		b.int(int64(r.retention))
+		b.run(row.parent)
+		b.bool(r.child)
+		b.run(row.root)
+		b.nonEmpty(row.tags)
+		b.nonEmpty(r.uses)
+		b.nonEmpty(r.fair)
+		b.nonZero(int64(r.share))
+		b.bindColumns(r, allColumns)
+	})
+}
+
+// save stores everything about a run that can change but whether it is hidden.
+func (t *tx) save(r *run) error { return t.saveColumns(r, allColumns&^hiddenColumn) }
+
+// saveColumns stores these columns of a run.
+func (t *tx) saveColumns(r *run, c columns) error {
+	if t.unwritten == r {
+		return t.insertRow(r)
+	}
+	if c&rareColumns != 0 {
+		r.misfits = r.incompatible
+	}
+	return t.execBinding(t.updateOf(c), func(b *binder) {
+		b.bindColumns(r, c)
+		b.int(r.key)
+	})
+}
+
+// updateOf returns the statement that stores these columns.
+func (c *conn) updateOf(which columns) string {
+	statement := &c.updates[which]
+	if *statement == "" {
+		*statement = `UPDATE runs SET ` + strings.Join(which.names(), " = ?, ") + ` = ? WHERE key = +?`
+	}
+	return *statement
+}
+
+// binder binds the parameters of a statement in their order, without a detour over the heap.
+type binder struct {
+	s *sqlite.Stmt
+	n int
+}
+
+func (b *binder) next() int {
+	b.n++
+	return b.n
+}
+
+func (b *binder) null()             { b.s.BindNull(b.next()) }
+func (b *binder) bool(v bool)       { b.s.BindBool(b.next(), v) }
+func (b *binder) int(v int64)       { b.s.BindInt64(b.next(), v) }
+func (b *binder) uint(v uint64)     { b.int(int64(v)) }
+func (b *binder) text(v string)     { b.s.BindText(b.next(), v) }
+func (b *binder) bytes(v []byte)    { b.s.BindBytes(b.next(), v) }
+func (b *binder) run(v event.RunID) { bindRun(b.s, b.next(), v) }
+
+// nonZero binds 0 as null.
+func (b *binder) nonZero(v int64) {
+	if v == 0 {
+		b.null()
+		return
+	}
+	b.int(v)
+}
+
+// nonEmpty binds "" as null.
+func (b *binder) nonEmpty(v string) {
+	if v == "" {
+		b.null()
+		return
+	}
+	b.text(v)
+}
