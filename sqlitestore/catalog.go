@@ -30,7 +30,7 @@ func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVe
 			if err != nil || !changed {
 				return err
 			}
-			return t.exec(`INSERT INTO catalog VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = excluded.body`, workflow, packed)
+			return t.exec(`INSERT INTO catalog VALUES (?1, ?2) ON CONFLICT DO UPDATE SET entry = excluded.entry`, workflow, packed)
 		})
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVe
 
 // catalogued returns what is kept of a workflow; nil: nothing.
 func (c *conn) catalogued(workflow string) (body []byte, err error) {
-	err = c.query(`SELECT body FROM catalog WHERE workflow = ?`, func(r row) error {
+	err = c.query(`SELECT entry FROM catalog WHERE workflow = ?`, func(r row) error {
 		body = blob(r, 0)
 		return nil
 	}, workflow)
@@ -55,7 +55,7 @@ func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.Cata
 	err := s.read(ctx, func(c *conn) error {
 		for after := q.After; len(found) < limit; { // what cannot be read makes a page no shorter
 			n := 0
-			err := c.query(`SELECT workflow, body FROM catalog WHERE workflow > +?1 AND (?2 = '' OR workflow = ?2) ORDER BY workflow LIMIT +?3`, func(r row) error {
+			err := c.query(`SELECT workflow, entry FROM catalog WHERE workflow > +?1 AND (?2 = '' OR workflow = ?2) ORDER BY workflow LIMIT +?3`, func(r row) error {
 				n++
 				after = r.ColumnText(0)
 				if e, err := store.UnpackCatalog(after, blob(r, 1)); err == nil {
@@ -78,7 +78,7 @@ func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.Cata
 // inspectCatalog shows all entries.
 func (c *conn) inspectCatalog(snap *store.Snapshot) error {
 	snap.Catalog = map[string][]byte{}
-	return c.query(`SELECT workflow, body FROM catalog`, func(r row) error {
+	return c.query(`SELECT workflow, entry FROM catalog`, func(r row) error {
 		snap.Catalog[r.ColumnText(0)] = blob(r, 1)
 		return nil
 	})

@@ -107,7 +107,6 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 		return nil, err
 	}
 	r.row, t.unwritten = row, r
-	t.countRun(r.route, 1)
 	t.tally(r, 1)
 	for name, value := range c.Tags {
 		if err := t.exec(insertTag, name, value, r.key, r.created); err != nil {

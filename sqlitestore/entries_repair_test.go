@@ -15,10 +15,10 @@ func TestREC8_RepairsJournalCatalogueAndViews(t *testing.T) {
 		return entries(24, fmt.Sprintf(`INSERT INTO journal VALUES (%s, CAST(%s AS BLOB))`, id, body))
 	}
 	described := func(body string) rotten {
-		return entries(25, fmt.Sprintf(`UPDATE catalog SET body = CAST(%s AS BLOB) WHERE workflow = '%s'`, body, repairtest.Described))
+		return entries(25, fmt.Sprintf(`UPDATE catalog SET entry = CAST(%s AS BLOB) WHERE workflow = '%s'`, body, repairtest.Described))
 	}
 	view := func(name, body string) rotten {
-		return entries(27, fmt.Sprintf(`INSERT INTO views VALUES (%s, CAST(%s AS BLOB))`, name, body))
+		return entries(27, fmt.Sprintf(`INSERT INTO saved_views VALUES (%s, CAST(%s AS BLOB))`, name, body))
 	}
 	id := "'" + repairtest.EntryID(9) + "'"
 	repairtest.Each(t, map[string]rotten{
@@ -35,7 +35,7 @@ func TestREC8_RepairsJournalCatalogueAndViews(t *testing.T) {
 		"25 an entry has no versions":   described(`'null'`),
 		"25 an entry of a name of none": entries(25, `INSERT INTO catalog VALUES ('', CAST('[{"build":"b","queue":"q"}]' AS BLOB))`),
 		"25 a build has no name":        entries(25, `INSERT INTO catalog VALUES ('another', CAST('[{"build":"\u0000","queue":"q"}]' AS BLOB))`),
-		"27 a view is cut short":        entries(27, `UPDATE views SET body = substr(body, 1, 9) WHERE name = '`+repairtest.SavedView+`'`),
+		"27 a view is cut short":        entries(27, `UPDATE saved_views SET body = substr(body, 1, 9) WHERE name = '`+repairtest.SavedView+`'`),
 		"27 a view is empty":            view(`'x'`, `x''`),
 		"27 a view has no name":         view(`''`, `'{"f":"troubled"}'`),
 		"27 a view has no filter":       view(`'x'`, `'{}'`),

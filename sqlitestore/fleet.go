@@ -46,7 +46,7 @@ type census struct {
 }
 
 const (
-	fleetSessions = `SELECT s.id, s.name, s.worker, s.build, s.expires, s.ttl, s.reason IS NOT NULL,
+	fleetSessions = `SELECT s.id, s.name, s.worker, s.program, s.expires, s.ttl, s.reason IS NOT NULL,
 		(SELECT count(*) FROM runs INDEXED BY runs_owned WHERE owner = s.id /*readable key*/) FROM sessions s`
 	fleetServes  = `SELECT session, queue, workflow FROM serves`
 	fleetRoutes  = `SELECT id, queue, workflow FROM classes`

@@ -18,7 +18,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		snap = newSnapshot(s.clock.Now())
 		for _, part := range []func(*store.Snapshot) error{
 			c.inspectRuns, c.inspectWorkflowIDs, c.inspectGathering, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectStreams, c.inspectOutbox,
-			c.inspectSessions, c.inspectWakes, c.countRoutes, c.inspectLimits, c.inspectTroubles, c.inspectJournal, c.inspectCatalog, c.inspectViews,
+			c.inspectSessions, c.inspectWakes, c.checkRoutes, c.inspectLimits, c.inspectTroubles, c.inspectJournal, c.inspectCatalog, c.inspectViews,
 		} {
 			if err := part(snap); err != nil {
 				return err
@@ -159,7 +159,7 @@ func (c *conn) inspectOutbox(snap *store.Snapshot) error {
 }
 
 func (c *conn) inspectSessions(snap *store.Snapshot) error {
-	err := c.query(`SELECT name, worker, expires, ttl, reason, build FROM sessions`, func(r row) error {
+	err := c.query(`SELECT name, worker, expires, ttl, reason, program FROM sessions`, func(r row) error {
 		id := store.SessionID(r.ColumnText(0))
 		snap.Leases[id] = store.Lease{Session: id, Worker: r.ColumnText(1), Expires: timeOf(r.ColumnInt64(2)),
 			TTL: time.Duration(r.ColumnInt64(3)), Recovering: !r.ColumnIsNull(4), Fingerprint: r.ColumnText(5)}
@@ -191,13 +191,15 @@ func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error
 	return runs, err
 }
 
-// countRoutes fails if a route is said to have more or fewer runs than it has:
-// it would be forgotten too early, or never.
-func (c *conn) countRoutes(*store.Snapshot) error {
-	return c.query(`SELECT coalesce(c.queue, '?'), coalesce(c.workflow, '?'), c.runs, r.n
-		FROM classes c FULL JOIN (SELECT class, count(*) AS n FROM runs GROUP BY class) r ON r.class = c.id
-		WHERE c.runs IS NOT r.n`, func(r row) error {
-		return fmt.Errorf("workflow %q on queue %q has %d runs and counts %d: %w", r.ColumnText(1), r.ColumnText(0), r.ColumnInt64(3), r.ColumnInt64(2), errDamaged)
+// checkRoutes fails if a route has no runs, which was to be forgotten, or a run no route.
+func (c *conn) checkRoutes(*store.Snapshot) error {
+	return c.query(`SELECT c.queue, c.workflow, r.class
+		FROM classes c FULL JOIN (SELECT DISTINCT class FROM runs) r ON r.class = c.id
+		WHERE c.id IS NULL OR r.class IS NULL`, func(r row) error {
+		if r.ColumnIsNull(0) {
+			return fmt.Errorf("a run has the route number %d, which is not there: %w", r.ColumnInt64(2), errDamaged)
+		}
+		return fmt.Errorf("workflow %q on queue %q has no runs and is not forgotten: %w", r.ColumnText(1), r.ColumnText(0), errDamaged)
 	})
 }
 

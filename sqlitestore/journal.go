@@ -23,7 +23,7 @@ func (s *Store) WriteJournal(ctx context.Context, e store.JournalEntry, keep sto
 }
 
 func (t *tx) writeJournal(id string, body []byte, keep store.JournalKeep) error {
-	if err := t.exec(`INSERT INTO journal VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = excluded.body`, id, body); err != nil {
+	if err := t.exec(`INSERT INTO journal VALUES (?1, ?2) ON CONFLICT DO UPDATE SET entry = excluded.entry`, id, body); err != nil {
 		return err
 	}
 	if oldest := keep.Oldest(id); oldest != "" {
@@ -59,7 +59,7 @@ func (c *conn) journalLines(low, high string, n int) (lines []store.JournalLine,
 	if high == "" {
 		high = noBound
 	}
-	err = c.query(`SELECT id, body FROM journal WHERE id >= +? AND id < +? ORDER BY id DESC LIMIT +?`, func(r row) error {
+	err = c.query(`SELECT id, entry FROM journal WHERE id >= +? AND id < +? ORDER BY id DESC LIMIT +?`, func(r row) error {
 		lines = append(lines, store.JournalLine{ID: r.ColumnText(0), Body: blob(r, 1)})
 		return nil
 	}, low, high, n)
@@ -68,7 +68,7 @@ func (c *conn) journalLines(low, high string, n int) (lines []store.JournalLine,
 
 // inspectJournal shows all lines, the oldest first.
 func (c *conn) inspectJournal(snap *store.Snapshot) error {
-	return c.query(`SELECT id, body FROM journal ORDER BY id`, func(r row) error {
+	return c.query(`SELECT id, entry FROM journal ORDER BY id`, func(r row) error {
 		snap.Journal = append(snap.Journal, store.JournalLine{ID: r.ColumnText(0), Body: blob(r, 1)})
 		return nil
 	})

@@ -62,7 +62,7 @@ type limitState struct {
 // set for the whole, or that of the code.
 func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
 	text := ""
-	err = c.query(`SELECT l.held, l.waits, l.tat, p.given, w.given, w.from_code FROM (SELECT 1)
+	err = c.query(`SELECT l.held, l.waits, l.tat, p.given, w.given, w.by_code FROM (SELECT 1)
 		LEFT JOIN limits l ON l.name = +?1 AND l.key = +?2
 		LEFT JOIN limit_configs p ON p.name = +?1 AND p.key = +?2
 		LEFT JOIN limit_configs w ON w.name = +?1 AND w.key = ''`, func(r row) error {
@@ -103,14 +103,14 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	case set.Reset:
 		err = t.exec(`UPDATE limit_configs SET given = NULL WHERE name = +? AND key = +?`, set.Name, set.Key)
 	case set.Default:
-		err = t.exec(`UPDATE limit_configs SET from_code = ? WHERE name = +? AND key = +?`, string(text), set.Name, set.Key)
+		err = t.exec(`UPDATE limit_configs SET by_code = ? WHERE name = +? AND key = +?`, string(text), set.Name, set.Key)
 	default:
 		err = t.exec(`UPDATE limit_configs SET given = ? WHERE name = +? AND key = +?`, string(text), set.Name, set.Key)
 	}
 	if err != nil {
 		return err
 	}
-	return t.exec(`DELETE FROM limit_configs WHERE name = +? AND key = +? AND given IS NULL AND from_code IS NULL`, set.Name, set.Key)
+	return t.exec(`DELETE FROM limit_configs WHERE name = +? AND key = +? AND given IS NULL AND by_code IS NULL`, set.Name, set.Key)
 }
 
 // Waiting returns the parts of a limit for which there are lines.

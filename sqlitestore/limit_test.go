@@ -90,8 +90,8 @@ func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 		"wrong turn":                 {`UPDATE lines SET place = place + 100`},
 		"wrong first":                {`UPDATE lines SET first = 4711`},
 		"forgotten shut line":        {`UPDATE limit_configs SET given = '{"AtOnce":9}'`},
-		"owner without permits":      {`UPDATE runs SET flags = 0 WHERE place = 2`},
-		"permits without an owner":   {`UPDATE runs SET flags = 4 WHERE place = 7`},
+		"owner without permits":      {`UPDATE runs SET bits = 0 WHERE place = 2`},
+		"permits without an owner":   {`UPDATE runs SET bits = 4 WHERE place = 7`},
 		"waits and is in no line":    {`UPDATE runs SET line = NULL WHERE place = 7`},
 		"waits for a worker instead": {`UPDATE runs SET place = 1 WHERE place = 7`},
 	} {

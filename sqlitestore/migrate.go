@@ -54,7 +54,7 @@ func (c *conn) migrate(ctx context.Context, path string) error {
 // migrations returns the statements that bring a file of a version up to date. An empty file, which Open makes a store,
 // needs none.
 func migrations(version int) []string {
-	steps := [][]string{1: limitSchema, 2: gatherSchema, 3: listSchema, 4: troubleSchema, 5: journalSchema}
+	steps := [][]string{1: limitSchema, 2: gatherSchema, 3: listSchema, 4: troubleSchema, 5: journalSchema, 6: routeSchema}
 	if version == 0 || version >= len(steps) {
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 var olderSchemas = map[int][]string{1: baseSchema, 2: slices.Concat(baseSchema, limitSchema), 3: slices.Concat(baseSchema, limitSchema, gatherSchema)}
 
 // since3 has, by version, what brings a file of version 3 up to it.
-var since3 = map[int][]string{4: listSchema, 5: slices.Concat(listSchema, troubleSchema)}
+var since3 = map[int][]string{4: listSchema, 5: slices.Concat(listSchema, troubleSchema), 6: slices.Concat(listSchema, troubleSchema, journalSchema, []string{olderViews})}
 
 // A run of an older file: the first one is ready.
 type olderRun struct {

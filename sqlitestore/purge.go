@@ -100,7 +100,7 @@ func (t *tx) Remove(r *run) error {
 			return err
 		}
 	}
-	t.countRun(r.route, -1)
+	t.emptied[r.route] = true
 	t.tally(r, -1)
 	if r.wid == 0 {
 		return nil

@@ -249,6 +249,59 @@ func TestPurge_TakesNoMoreThanItsShareWithOneCall(t *testing.T) {
 	}
 }
 
+// A route is known as long as it has a run: one that goes on, has ended, or was deleted. With the last of them it is forgotten, and
+// the routes beside it stay.
+func TestPurge_ForgetsARouteWithItsLastRun(t *testing.T) {
+	a := openAges(t)
+	ctx := testContext(t)
+	known := func() (n int64) {
+		t.Helper()
+		check(t, a.read(ctx, func(c *conn) (err error) {
+			n, err = c.number(`SELECT count(*) FROM classes WHERE queue = 'left'`)
+			return err
+		}))
+		return n
+	}
+	of := func(queue string) store.Create {
+		c := newRun(10)
+		c.Route.Queue = queue
+		return c
+	}
+	ended, deleted := of("left"), of("left")
+	a.finish(1, ended, of("other"))
+	a.expire()
+	a.finish(1, deleted)
+	check(t, a.Delete(ctx, deleted.Run))
+	if n, _ := a.purge(10); n != 2 || known() != 1 {
+		t.Errorf("purged %d runs, and the route of the deleted one is known %d times: want 2 and 1", n, known())
+	}
+	open := of("left")
+	_, err := a.Create(ctx, []store.Create{open})
+	check(t, err)
+	a.expire()
+	if n, _ := a.purge(10); n != 1 || known() != 1 {
+		t.Errorf("purged %d runs, and the route of the open one is known %d times: want 1 and 1", n, known())
+	}
+	claimed, err := a.Claim(ctx, store.Claim{Session: "a", Token: event.NewToken(), Routes: []store.Route{open.Route}, Max: 1})
+	check(t, err)
+	if len(claimed.Runs) != 1 {
+		t.Fatalf("claimed %d runs, want 1", len(claimed.Runs))
+	}
+	r := claimed.Runs[0]
+	_, err = a.Commit(ctx, []store.Commit{{
+		Run: r.Run, Fence: r.Fence, Prev: r.Last, CommitID: event.NewCommitID(), Frame: []byte{1}, First: 2, Last: 2,
+		Effect: store.EffectFinish, Status: event.StatusCompleted,
+	}})
+	check(t, err)
+	a.expire()
+	if n, _ := a.purge(10); n != 1 || known() != 0 {
+		t.Errorf("purged %d runs, and their route is known %d times: want 1 and 0", n, known())
+	}
+	if _, err := a.Inspect(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpen_ChoosesIncrementalVacuum(t *testing.T) {
 	s := openTest(t)
 	var mode int64
@@ -261,11 +314,9 @@ func TestOpen_ChoosesIncrementalVacuum(t *testing.T) {
 	}
 }
 
-func TestInspect_FindsARouteThatCountsItsRunsWrongly(t *testing.T) {
+func TestInspect_FindsRoutesWithoutRunsAndRunsWithoutRoutes(t *testing.T) {
 	for name, damage := range map[string]string{
-		"too many":              `UPDATE classes SET runs = runs + 1`,
-		"too few":               `UPDATE classes SET runs = 0`,
-		"a route without runs":  `INSERT INTO classes (queue, workflow, wake, blocks, runs) VALUES ('q', 'w', 0, 0, 0)`,
+		"a route without runs":  `INSERT INTO classes (queue, workflow, wake, blocks) VALUES ('q', 'w', 0, 0)`,
 		"a run without a route": `DELETE FROM classes`,
 	} {
 		t.Run(name, func(t *testing.T) {

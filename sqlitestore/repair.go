@@ -91,8 +91,7 @@ func (t *tx) rewrite(r *run, m *store.RunRepair) error {
 		return err
 	}
 	if route != r.route {
-		t.countRun(r.route, -1)
-		t.countRun(route, 1)
+		t.emptied[r.route] = true
 		r.route = route
 	}
 	if r.wid, err = t.ensureWorkflowID(rec.WorkflowID); err != nil {

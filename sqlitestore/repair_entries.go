@@ -15,25 +15,23 @@ type entryTable struct {
 	unpack           func(key string, body []byte) error
 	what             string // of body and key
 	explain, removes string
-	made             func(c *conn) (bool, error) // whether the table is there; nil: it is in every file
 }
 
 var entryTables = []entryTable{
 	{
-		invariant: 24, selectAll: `SELECT id, body FROM journal ORDER BY id`, remove: `DELETE FROM journal WHERE id = +? AND body = +?`,
+		invariant: 24, selectAll: `SELECT id, entry FROM journal ORDER BY id`, remove: `DELETE FROM journal WHERE id = +? AND entry = +?`,
 		unpack: func(id string, body []byte) error { _, err := store.UnpackJournal(id, body); return err },
 		what:   "the journal has %.60q under %.60q, which is no entry", explain: "it is shown to nobody", removes: "remove it",
 	},
 	{
-		invariant: 25, selectAll: `SELECT workflow, body FROM catalog ORDER BY workflow`, remove: `DELETE FROM catalog WHERE workflow = +? AND body = +?`,
+		invariant: 25, selectAll: `SELECT workflow, entry FROM catalog ORDER BY workflow`, remove: `DELETE FROM catalog WHERE workflow = +? AND entry = +?`,
 		unpack: func(name string, body []byte) error { _, err := store.UnpackCatalog(name, body); return err },
 		what:   "the catalogue has %.60q of workflow %.60q, which is no entry", explain: "it is shown to nobody", removes: "remove it: a worker that starts writes it again",
 	},
 	{
-		invariant: 27, selectAll: `SELECT name, body FROM views ORDER BY name`, remove: `DELETE FROM views WHERE name = +? AND body = +?`,
+		invariant: 27, selectAll: `SELECT name, body FROM saved_views ORDER BY name`, remove: `DELETE FROM saved_views WHERE name = +? AND body = +?`,
 		unpack: func(name string, body []byte) error { _, err := store.UnpackView(name, body); return err },
 		what:   "there is %.60q as view %.60q, which is none", explain: "it is shown to nobody", removes: "remove it: an operator can save it again",
-		made: (*conn).hasViews,
 	},
 }
 
@@ -49,13 +47,6 @@ func (e *partitionScan) readEntries(c *conn) error {
 	e.broken = map[string]brokenEntry{}
 	for i := range entryTables {
 		table := &entryTables[i]
-		if table.made != nil {
-			if made, err := table.made(c); err != nil {
-				return err
-			} else if !made {
-				continue
-			}
-		}
 		err := c.queryOnce(table.selectAll, func(r row) error {
 			b := brokenEntry{table: table, key: r.ColumnText(0), body: blob(r, 1)}
 			if table.unpack(b.key, b.body) == nil {

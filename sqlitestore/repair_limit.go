@@ -16,11 +16,11 @@ const (
 	// asUses is the uses of a row, as json_each takes them.
 	asUses = `json_each(CASE WHEN json_valid(uses) THEN uses ELSE '[]' END)`
 	// mustWait says of a run that it waits for permits.
-	mustWait = `(place IN (1, 7) AND uses IS NOT NULL AND flags & 20 = 0)`
+	mustWait = `(place IN (1, 7) AND uses IS NOT NULL AND bits & 20 = 0)`
 	// wrongPermits says of a run that it has permits that it must not have, or has none that
 	// it must have, or that nobody can read what it uses.
-	wrongPermits = `(uses IS NULL AND flags & 20 <> 0 OR flags & 4 <> 0 AND place <> 2 AND (flags & 8 = 0 OR place = 6)
-		OR uses IS NOT NULL AND (place = 2 AND flags & 20 = 0 OR NOT json_valid(uses)))`
+	wrongPermits = `(uses IS NULL AND bits & 20 <> 0 OR bits & 4 <> 0 AND place <> 2 AND (bits & 8 = 0 OR place = 6)
+		OR uses IS NOT NULL AND (place = 2 AND bits & 20 = 0 OR NOT json_valid(uses)))`
 	// firstInLine is the run whose turn a line has.
 	firstInLine = `SELECT key, priority, coalesce(ord, 0) FROM runs WHERE place = 7 AND line = lines.id ORDER BY priority DESC, ord LIMIT 1`
 	// allParts is the rows of line_parts.
@@ -28,10 +28,10 @@ const (
 		mode + 4 * coalesce(json_extract(value, '$.Nested'), 0), priority, place FROM lines, ` + asUses
 	// counted has what is held of each part of a limit, and waited for.
 	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
-		sum(iif(flags & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
-		FROM (SELECT uses, flags, place FROM runs WHERE uses IS NOT NULL AND (flags & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
+		sum(iif(bits & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
+		FROM (SELECT uses, bits, place FROM runs WHERE uses IS NOT NULL AND (bits & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
 	// inFlow says of a run that it is counted in its flow.
-	inFlow = `(fair IS NOT NULL AND place IN (1, 7) AND flags & 16 = 0)`
+	inFlow = `(fair IS NOT NULL AND place IN (1, 7) AND bits & 16 = 0)`
 	// after is the pass of a key after a run of it; Pace is 5040.
 	after = `(ord + (5040 + share / 2) / share)`
 )
@@ -58,7 +58,7 @@ var wrongLimits = []string{
 // that may not go.
 var rebuiltLimits = []string{
 	`UPDATE runs SET uses = NULL WHERE uses IS NOT NULL AND NOT json_valid(uses)`,
-	`UPDATE runs SET flags = CASE WHEN uses IS NULL THEN flags & ~20 WHEN place = 2 THEN flags | 4 ELSE flags & ~4 END WHERE ` + wrongPermits,
+	`UPDATE runs SET bits = CASE WHEN uses IS NULL THEN bits & ~20 WHEN place = 2 THEN bits | 4 ELSE bits & ~4 END WHERE ` + wrongPermits,
 	`DELETE FROM lines`,
 	`DELETE FROM line_parts`,
 	`UPDATE runs SET place = iif(` + mustWait + `, 7, 1) WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait,

@@ -26,7 +26,7 @@ const (
 )
 
 var columnNames = []string{
-	"n, seq, last, recoveries, flags",
+	"n, seq, last, recoveries, bits",
 	"inbox",
 	"place, epoch, token, owner, ord",
 	"due",
@@ -89,7 +89,7 @@ func (b *binder) bindColumns(r *run, c columns) {
 	}
 }
 
-// storedPlace is what the column place holds.
+// storedPlace returns the value of the column place.
 func (r *run) storedPlace() store.QueueState {
 	if r.line != 0 {
 		return waits
@@ -97,7 +97,7 @@ func (r *run) storedPlace() store.QueueState {
 	return r.queueState
 }
 
-// newRow is what the row of a new run has beside the columns that change.
+// newRow holds those columns of a new run that never change.
 type newRow struct {
 	later        event.RunID // the first run of its chain, if it is another
 	parent, root event.RunID

@@ -231,15 +231,9 @@ var repairs = []repair{
 		repairing: "set it to what it has counted",
 	},
 	{
-		key: "route", invariant: 16,
-		count:  `SELECT count(*) FROM classes c WHERE c.runs <> (SELECT count(*) FROM runs WHERE class = c.id)`,
-		repair: `UPDATE classes SET runs = (SELECT count(*) FROM runs WHERE class = classes.id)`,
-		what:   "%d routes have another number of runs than they count", explain: "they are forgotten too early, or never", repairing: "count them again",
-	},
-	{
 		key: "route without runs", invariant: 16,
-		count:  `SELECT count(*) FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
-		repair: `DELETE FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
+		count:  `SELECT count(*) FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
+		repair: `DELETE FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
 		what:   "%d routes have no runs", explain: leftover, repairing: "remove them",
 	},
 	{
@@ -388,8 +382,8 @@ func (t *tx) settle() error {
 		}
 		t.seq = 0
 	}
-	err := t.countRuns()
-	t.runsOf = nil
+	err := t.forgetRoutes()
+	clear(t.emptied)
 	return err
 }
 

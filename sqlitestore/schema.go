@@ -13,7 +13,7 @@ const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes.
-	schemaVersion = 6
+	schemaVersion = 7
 )
 
 // schema is the whole of a database. Runs, routes, workflow ids and sessions
@@ -24,7 +24,7 @@ const (
 // indexes are ready, blocked and queued. An index that covers only the runs of
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
-var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, troubleSchema, journalSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
+var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, troubleSchema, journalSchema, routeSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
 
 // limitSchema has what version 2 adds to version 1. place is 7 of a ready run that waits for
 // permits; ord is its place among those who do. A line is the runs of one route that wait for
@@ -187,6 +187,32 @@ var journalSchema = []string{
 		workflow TEXT NOT NULL PRIMARY KEY,
 		body     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID`,
+	`PRAGMA user_version = 6`,
+}
+
+// olderViews makes the table of views as the releases with version 6 did, if one of them has not done so.
+const olderViews = `CREATE TABLE IF NOT EXISTS views (
+		name TEXT NOT NULL PRIMARY KEY,
+		body BLOB NOT NULL
+	) STRICT, WITHOUT ROWID`
+
+// routeSchema has what version 7 changes of version 6: routes do not count their runs any more, which wrote a page for
+// each run that was created. Whether a route has none is looked for in two indexes when one of its runs is purged.
+//
+// Views have a table from the beginning; until then it was made with the first one.
+//
+// As in version 4, what all transactions of older releases need gets other names: such a process would forget routes
+// that have runs.
+var routeSchema = []string{
+	`ALTER TABLE runs RENAME COLUMN flags TO bits`,
+	`ALTER TABLE sessions RENAME COLUMN build TO program`,
+	`ALTER TABLE limit_configs RENAME COLUMN from_code TO by_code`,
+	`ALTER TABLE journal RENAME COLUMN body TO entry`,
+	`ALTER TABLE catalog RENAME COLUMN body TO entry`,
+	`ALTER TABLE classes DROP COLUMN runs`,
+	olderViews,
+	`ALTER TABLE views RENAME TO saved_views`,
+	`CREATE INDEX runs_hidden ON runs (class) WHERE hidden = 1`,
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 }
 
@@ -203,7 +229,7 @@ var baseSchema = []string{
 	) STRICT`,
 	`INSERT INTO counters VALUES (1, 0, 0, 0)`,
 
-	// runs is the number of runs of the route; without any it is forgotten. blocks
+	// runs was the number of runs of the route, until version 7; without any it is forgotten. blocks
 	// counts how often one was blocked, so that other processes notice.
 	`CREATE TABLE classes (
 		id       INTEGER PRIMARY KEY,

@@ -21,7 +21,7 @@ type session struct {
 	lock    string
 }
 
-const selectSession = `SELECT id, name, expires, ttl, reason, lock, build, renewed FROM sessions `
+const selectSession = `SELECT id, name, expires, ttl, reason, lock, program, renewed FROM sessions `
 
 func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 	var found []*session
@@ -93,8 +93,8 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	if err := t.hear(o.TTL); err != nil {
 		return err
 	}
-	err = t.exec(`INSERT INTO sessions (name, worker, build, expires, ttl, lock, renewed) VALUES (?, ?, ?, ?, ?, ?, coalesce((SELECT up FROM counters), 0))
-		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, build = excluded.build, expires = excluded.expires, ttl = excluded.ttl,
+	err = t.exec(`INSERT INTO sessions (name, worker, program, expires, ttl, lock, renewed) VALUES (?, ?, ?, ?, ?, ?, coalesce((SELECT up FROM counters), 0))
+		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, program = excluded.program, expires = excluded.expires, ttl = excluded.ttl,
 			lock = excluded.lock, renewed = excluded.renewed`,
 		string(o.ID), o.Worker, o.Fingerprint, millis(t.now.Add(o.TTL)), int64(o.TTL), nonEmpty(lock))
 	if err != nil {

@@ -17,8 +17,8 @@ type tx struct {
 	names     *names
 	seq       int64 // last number given out, 0: not read yet
 	wakes     []int64
-	runsOf    map[int64]int // by route: runs that were created, less those that were purged
-	tallies   map[tally]int // by what they count: runs more
+	emptied   map[int64]bool // routes that have lost a run
+	tallies   map[tally]int  // by what they count: runs more
 	notices   notices
 	op        protocol.Op[*run, int64] // carries out what the protocol says, on this
 	named     namedID                  // the workflow id that was looked up last
@@ -71,7 +71,7 @@ func (t *tx) ensureRoute(c store.Route) (int64, error) {
 	if err != nil || id != 0 {
 		return id, err
 	}
-	if err := t.exec(`INSERT INTO classes (queue, workflow, wake, blocks, runs) VALUES (?, ?, 0, 0, 0)`, c.Queue, c.Workflow); err != nil {
+	if err := t.exec(`INSERT INTO classes (queue, workflow, wake, blocks) VALUES (?, ?, 0, 0)`, c.Queue, c.Workflow); err != nil {
 		return 0, err
 	}
 	id = t.LastInsertRowID()
@@ -137,7 +137,7 @@ func (t *tx) finish() error {
 			return err
 		}
 	}
-	if err := t.countRuns(); err != nil {
+	if err := t.forgetRoutes(); err != nil {
 		return err
 	}
 	if err := t.saveTallies(); err != nil {
@@ -159,22 +159,14 @@ func (t *tx) finish() error {
 	return nil
 }
 
-// countRun records that a route has that many runs more.
-func (t *tx) countRun(route int64, more int) {
-	t.runsOf[route] += more
-}
-
-// countRuns stores how many runs the routes have, and forgets those that have
-// none, with their wakes: there is nothing to claim.
-func (t *tx) countRuns() error {
-	for route, more := range t.runsOf {
-		if err := t.exec(`UPDATE classes SET runs = runs + ? WHERE id = +?`, more, route); err != nil {
-			return err
-		}
-		if more > 0 {
-			continue
-		}
-		if err := t.exec(`DELETE FROM classes WHERE id = +? AND runs = 0`, route); err != nil {
+// forgetRoutes forgets those of the routes which have lost runs that have none left, with their wakes: there is nothing to
+// claim. A route is looked for in two indexes, of the runs that were deleted and of the others.
+func (t *tx) forgetRoutes() error {
+	for route := range t.emptied {
+		err := t.exec(`DELETE FROM classes WHERE id = +?1
+			AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY runs_class WHERE class = +?1 AND hidden = 0)
+			AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY runs_hidden WHERE class = +?1 AND hidden = 1)`, route)
+		if err != nil {
 			return err
 		}
 		if t.Changes() > 0 {
@@ -248,7 +240,7 @@ type run struct {
 const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
-		r.ord, r.due, r.recoveries, r.misfits, r.flags, r.inbox, r.created, r.ended,
+		r.ord, r.due, r.recoveries, r.misfits, r.bits, r.inbox, r.created, r.ended,
 		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child, r.trouble`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
@@ -281,7 +273,7 @@ func scanRun(r row) *run {
 	return v
 }
 
-// What the column flags holds.
+// What the column bits holds.
 const (
 	isClosing = 1 << iota
 	isExempt

@@ -9,13 +9,6 @@ import (
 
 var _ store.ViewKeeper = (*Store)(nil)
 
-// createViews makes the table of views, with the first one that is saved. It is no part of the schema, so that a file keeps its version: releases
-// that know of no views go on to work with it, and never touch the table.
-const createViews = `CREATE TABLE IF NOT EXISTS views (
-		name TEXT NOT NULL PRIMARY KEY,
-		body BLOB NOT NULL
-	) STRICT, WITHOUT ROWID`
-
 // SaveView keeps a view.
 func (s *Store) SaveView(ctx context.Context, v store.View) error {
 	packed, err := v.Pack(s.clock.Now())
@@ -36,14 +29,11 @@ func (s *Store) SaveView(ctx context.Context, v store.View) error {
 }
 
 func (t *tx) saveView(name string, packed []byte) (full bool, err error) {
-	if err := t.execOnce(createViews); err != nil {
-		return false, err
-	}
-	others, err := t.number(`SELECT count(*) FROM views WHERE name <> +?`, name)
+	others, err := t.number(`SELECT count(*) FROM saved_views WHERE name <> +?`, name)
 	if err != nil || others >= store.MaxViews {
 		return others >= store.MaxViews, err
 	}
-	return false, t.exec(`INSERT INTO views VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = excluded.body`, name, packed)
+	return false, t.exec(`INSERT INTO saved_views VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = excluded.body`, name, packed)
 }
 
 // DeleteView removes a view.
@@ -63,10 +53,7 @@ func (s *Store) DeleteView(ctx context.Context, name string) error {
 }
 
 func (t *tx) deleteView(name string) (found bool, err error) {
-	if made, err := t.hasViews(); err != nil || !made {
-		return false, err
-	}
-	err = t.exec(`DELETE FROM views WHERE name = +?`, name)
+	err = t.exec(`DELETE FROM saved_views WHERE name = +?`, name)
 	return err == nil && t.Changes() > 0, err
 }
 
@@ -83,19 +70,10 @@ func (s *Store) Views(ctx context.Context) ([]store.View, error) {
 	return store.UnpackViews(kept), nil
 }
 
-// hasViews reports whether the table was made.
-func (c *conn) hasViews() (bool, error) {
-	n, err := c.number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'views'`)
-	return n > 0, err
-}
-
 // views returns what is kept, by name.
 func (c *conn) views() (map[string][]byte, error) {
-	if made, err := c.hasViews(); err != nil || !made {
-		return nil, err
-	}
 	kept := map[string][]byte{}
-	err := c.query(`SELECT name, body FROM views`, func(r row) error {
+	err := c.query(`SELECT name, body FROM saved_views`, func(r row) error {
 		kept[r.ColumnText(0)] = blob(r, 1)
 		return nil
 	})

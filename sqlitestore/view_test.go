@@ -4,14 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/sqlitestore"
@@ -36,7 +31,7 @@ func playSaver(args []string) error {
 func TestOPS2_EveryAcknowledgedViewSurvivesKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := openStore(t, path, nil)
-	if all, err := s.Views(testContext(t)); err != nil || len(all) != 0 { // there is no table, and a statement that says so is kept
+	if all, err := s.Views(testContext(t)); err != nil || len(all) != 0 {
 		t.Fatalf("got %v, %v", all, err)
 	}
 	a, b := startChild(t, "views", path, "a"), startChild(t, "views", path, "b")
@@ -73,37 +68,5 @@ func TestOPS2_EveryAcknowledgedViewSurvivesKill(t *testing.T) {
 			}
 		}
 		verify(t, s)
-	}
-}
-
-// A file has a table of views once there is one, and nothing else changes: its version is that of the release before, which goes on with it.
-func TestOPS2_AFileWithViewsIsOneOfTheSameVersion(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.db")
-	s := openStore(t, path, nil)
-	schema := func() (version int64, tables []string) {
-		t.Helper()
-		c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
-		check(t, err)
-		defer func() { check(t, c.Close()) }()
-		check(t, sqlitex.ExecuteTransient(c, `PRAGMA user_version`, &sqlitex.ExecOptions{ResultFunc: func(r *sqlite.Stmt) error { version = r.ColumnInt64(0); return nil }}))
-		check(t, sqlitex.ExecuteTransient(c, `SELECT name FROM sqlite_schema ORDER BY name`, &sqlitex.ExecOptions{ResultFunc: func(r *sqlite.Stmt) error { tables = append(tables, r.ColumnText(0)); return nil }}))
-		return version, tables
-	}
-	version, tables := schema()
-	if err := s.DeleteView(testContext(t), "a"); err == nil {
-		t.Error("a view was deleted that is not there")
-	}
-	if _, same := schema(); !cmp.Equal(tables, same) {
-		t.Errorf("the file has %v before there is any view, want %v", same, tables)
-	}
-	for range 2 {
-		check(t, s.SaveView(testContext(t), store.View{Name: "a", Filter: "x"}))
-		after, with := schema()
-		if diff := cmp.Diff(slices.Sorted(slices.Values(append(slices.Clip(tables), "views"))), with); diff != "" || after != version {
-			t.Errorf("version %d, want %d; tables (-want +got)\n%s", after, version, diff)
-		}
-	}
-	if version != 6 {
-		t.Errorf("the version is %d: this release should make the table with the others", version)
 	}
 }

@@ -50,7 +50,8 @@ type writer struct {
 	// What follows belongs to the goroutine.
 	version int64 // of the data, as this connection has last seen it
 	names   names
-	runsOf  map[int64]int // what the transactions count, empty between them
+	tx      tx             // the last transaction
+	emptied map[int64]bool // what the transactions note, empty between them
 	tallies map[tally]int
 	log     trimmer
 	// patience is for a process that holds the write lock while the store is
@@ -71,7 +72,7 @@ type op struct {
 
 func newWriter(s *Store, c *conn) *writer {
 	return &writer{
-		s: s, c: c, names: newNames(), runsOf: map[int64]int{}, tallies: map[tally]int{}, log: trimmer{limit: walLimit}, patience: closePatience,
+		s: s, c: c, names: newNames(), emptied: map[int64]bool{}, tallies: map[tally]int{}, log: trimmer{limit: walLimit}, patience: closePatience,
 		arrived: make(chan struct{}, 1),
 		foreign: make(chan struct{}, 1),
 		stop:    make(chan struct{}),
@@ -226,9 +227,10 @@ func answer(ops []*op, err error) {
 
 // try executes operations and commits, or leaves everything as it was.
 func (w *writer) try(ops []*op) error {
-	clear(w.runsOf)
+	clear(w.emptied)
 	clear(w.tallies)
-	t := &tx{conn: w.c, s: w.s, names: &w.names, runsOf: w.runsOf, tallies: w.tallies}
+	t := &w.tx
+	*t = tx{conn: w.c, s: w.s, names: &w.names, emptied: w.emptied, tallies: w.tallies}
 	t.op.Tx = t
 	for _, o := range ops {
 		if err := o.execute(t); err != nil {

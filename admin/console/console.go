@@ -24,7 +24,7 @@ type Config struct {
 	// AllowUnauthenticated answers to everybody who reaches the handler, if nobody has to say who asks. Set it only where
 	// something else keeps strangers away: they may do everything.
 	AllowUnauthenticated bool
-	// Store is what the pages call the store, such as orders@redis; empty: nothing.
+	// The pages call the store by the name Store, such as orders@redis; empty: nothing.
 	Store string
 	// Flags stand behind flowctl in the commands that the pages show, as --store sqlite:orders.db; empty: none.
 	Flags string

@@ -23,11 +23,14 @@ func (s *shop) asBefore() {
 		s.t.Fatal(err)
 	}
 	err = sqlitex.ExecuteScript(conn, `
-		ALTER TABLE runs RENAME COLUMN flags TO marks;
-		ALTER TABLE sessions RENAME COLUMN build TO fingerprint;
-		ALTER TABLE limit_configs RENAME COLUMN from_code TO declared;
+		ALTER TABLE runs RENAME COLUMN bits TO marks;
+		ALTER TABLE sessions RENAME COLUMN program TO fingerprint;
+		ALTER TABLE limit_configs RENAME COLUMN by_code TO declared;
+		ALTER TABLE classes ADD COLUMN runs INTEGER NOT NULL DEFAULT 0;
+		DROP INDEX runs_hidden;
 		DROP TABLE journal;
 		DROP TABLE catalog;
+		DROP TABLE saved_views;
 	`, nil)
 	if err = errors.Join(err, sqlitex.ExecuteTransient(conn, `PRAGMA user_version = 5`, nil), conn.Close()); err != nil {
 		s.t.Fatal(err)
@@ -46,7 +49,7 @@ func TestOPS3_AMigrationIsInTheJournal(t *testing.T) {
 			t.Errorf("the journal has %+v, want %d entries, the newest %q", all, n, detail)
 		}
 	}
-	check(1, "from format 5 to 6")
+	check(1, "from format 5 to 7")
 	s.wants(0, []string{s.runs["bad"]}, nil, "runs", "-o", "name")
 	s.wants(0, nil, nil, "migrate") // as after an end between the migration and its entry
 	check(2, "")
