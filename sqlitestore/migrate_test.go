@@ -22,10 +22,10 @@ import (
 )
 
 // olderSchemas: so releases with these versions have made an empty file a store.
-var olderSchemas = map[int][]string{1: baseSchema, 2: slices.Concat(baseSchema, limitSchema), 3: slices.Concat(baseSchema, limitSchema, gatherSchema)}
+var olderSchemas = map[int][]string{1: baseSchema, 2: slices.Concat(baseSchema, toVersion2), 3: slices.Concat(baseSchema, toVersion2, toVersion3)}
 
 // since3 has, by version, what brings a file of version 3 up to it.
-var since3 = map[int][]string{4: listSchema, 5: slices.Concat(listSchema, troubleSchema), 6: slices.Concat(listSchema, troubleSchema, journalSchema, []string{olderViews})}
+var since3 = map[int][]string{4: toVersion4, 5: slices.Concat(toVersion4, toVersion5), 6: slices.Concat(toVersion4, toVersion5, toVersion6, []string{olderViews})}
 
 // A run of an older file: the first one is ready.
 type olderRun struct {
@@ -211,6 +211,40 @@ func goesOn(t *testing.T, path string, ready event.RunID) {
 	shared.Fair = "acme"
 	answers, err := s.Create(ctx, []store.Create{shared})
 	check(t, errors.Join(err, answers[0].Err))
+}
+
+// A new file has by one list of statements what an old one gets from its migrations: every table with its columns in
+// the same order, every index.
+func TestMigrate_MakesTheSchemaOfANewFile(t *testing.T) {
+	schemaOf := func(path string) map[string]string {
+		t.Helper()
+		c, err := connect(t.Context(), path, sqlite.OpenReadOnly)
+		check(t, err)
+		defer func() { check(t, c.Close()) }()
+		all := map[string]string{}
+		check(t, c.query(`SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL`, func(r row) error {
+			all[r.ColumnText(0)] = strings.NewReplacer(" ", "", "\t", "", "\n", "", `"`, "").Replace(r.ColumnText(1))
+			return nil
+		}))
+		for _, pragma := range []string{"user_version", "application_id"} {
+			n, err := c.pragma(pragma)
+			check(t, err)
+			all[pragma] = fmt.Sprint(n)
+		}
+		return all
+	}
+	fresh := filepath.Join(t.TempDir(), "fresh.db")
+	s, err := Open(fresh)
+	check(t, err)
+	check(t, s.Close())
+	for version := 1; version < schemaVersion; version++ {
+		path := filepath.Join(t.TempDir(), "flows.db")
+		older(t, path, version)
+		check(t, Migrate(t.Context(), path))
+		if diff := cmp.Diff(schemaOf(fresh), schemaOf(path)); diff != "" {
+			t.Errorf("from version %d (-new file +migrated):\n%s", version, diff)
+		}
+	}
 }
 
 func TestMigrate_RefusesWhatIsNoOlderFile(t *testing.T) {

@@ -20,279 +20,36 @@ const (
 // are numbered inside the file; a number never leaves it. Times are milliseconds
 // since 1970. A run id is stored as the 16 bytes of its ULID if it has one.
 //
+// The migrations of migrate.go make the same of a file of the first release, in six times the time. Columns that came
+// later stand at the end of their tables, where migrations put them.
+var schema = slices.Concat(runSchema, fleetSchema, limitSchema, countSchema, []string{
+	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
+	fmt.Sprintf(`PRAGMA application_id = %d`, applicationID),
+})
+
+// runSchema has the runs, their logs, and what goes from one to another.
+//
 // place is the number of a store.QueueState; the literals 1, 4 and 5 in the partial
-// indexes are ready, blocked and queued. An index that covers only the runs of
+// indexes are ready, blocked and queued; 7 is a ready run that waits for permits. An index that covers only the runs of
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
-var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, troubleSchema, journalSchema, routeSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
-
-// limitSchema has what version 2 adds to version 1. place is 7 of a ready run that waits for
-// permits; ord is its place among those who do. A line is the runs of one route that wait for
-// the same permits; it has the turn of its first run, in line_parts for each of its limits.
-var limitSchema = []string{
-	`ALTER TABLE runs ADD COLUMN uses TEXT`,
-	`ALTER TABLE runs ADD COLUMN line INTEGER`,
-	`ALTER TABLE runs ADD COLUMN waits INTEGER`, // since when: see protocol.Run.WaitsSince
-	`CREATE INDEX runs_waiting ON runs (line, priority DESC, ord) WHERE place = 7`,
-	// What is counted of a part of a limit; without a row nothing is.
-	`CREATE TABLE limits (
-		name  TEXT NOT NULL,
-		key   TEXT NOT NULL,
-		held  INTEGER NOT NULL,
-		waits INTEGER NOT NULL,
-		tat   INTEGER NOT NULL,
-		PRIMARY KEY (name, key)
-	) STRICT, WITHOUT ROWID`,
-	// The configurations as JSON: that of the code, and that which was set.
-	`CREATE TABLE limit_configs (
-		name TEXT NOT NULL,
-		key  TEXT NOT NULL,
-		code TEXT,
-		said TEXT,
-		PRIMARY KEY (name, key)
-	) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE lines (
-		id       INTEGER PRIMARY KEY,
-		class    INTEGER NOT NULL,
-		uses     TEXT NOT NULL,
-		mode     INTEGER NOT NULL,
-		until    INTEGER,
-		first    INTEGER NOT NULL,
-		priority INTEGER NOT NULL,
-		place    INTEGER NOT NULL,
-		UNIQUE (class, uses)
-	) STRICT`,
-	`CREATE INDEX lines_open ON lines (class, priority DESC, place) WHERE mode <> 1`,
-	`CREATE INDEX lines_until ON lines (until) WHERE until IS NOT NULL`,
-	`CREATE TABLE line_parts (
-		line     INTEGER NOT NULL,
-		name     TEXT NOT NULL,
-		key      TEXT NOT NULL,
-		mode     INTEGER NOT NULL,
-		priority INTEGER NOT NULL,
-		place    INTEGER NOT NULL,
-		PRIMARY KEY (line, name, key)
-	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
-	`PRAGMA user_version = 2`,
-}
-
-// gatherSchema has what version 3 adds to version 2, for gathered starts and for shares. gather is the key of which a run gathers the
-// starts; once it has been claimed it says nothing. at is when a start has joined a run.
-var gatherSchema = []string{
-	`ALTER TABLE runs ADD COLUMN gather TEXT`,
-	`CREATE INDEX runs_gather ON runs (gather) WHERE gather IS NOT NULL`,
-	`CREATE TABLE joined (
-		start ANY NOT NULL PRIMARY KEY,
-		run   ANY NOT NULL,
-		at    INTEGER NOT NULL
-	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX joined_at ON joined (at)`,
-	// A flow is the ready runs of a route and a priority that have fair keys, whose ord is a
-	// place; see package protocol. passes has what is known of its keys; a key without a row
-	// begins at the pass of the flow.
-	`ALTER TABLE runs ADD COLUMN fair TEXT`,
-	`ALTER TABLE runs ADD COLUMN share INTEGER`,
-	`CREATE TABLE flows (
-		class    INTEGER NOT NULL,
-		priority INTEGER NOT NULL,
-		waits    INTEGER NOT NULL,
-		pass     INTEGER NOT NULL,
-		last     INTEGER NOT NULL,
-		PRIMARY KEY (class, priority)
-	) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE passes (
-		class    INTEGER NOT NULL,
-		priority INTEGER NOT NULL,
-		key      TEXT NOT NULL,
-		pass     INTEGER NOT NULL,
-		PRIMARY KEY (class, priority, key)
-	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX passes_over ON passes (class, priority, pass)`,
-	`PRAGMA user_version = 3`,
-}
-
-// listSchema has what version 4 adds to version 3, for lists and counts: the indexes by which runs are found have
-// them in the order of lists. A tally is how many runs that were not deleted a route has with a status with
-// which runs end, with a parent or without; those of the other statuses are counted when it is asked for them.
-//
-// The columns that it renames are in all transactions of the releases before it: a process of one of them that has
-// the file open knew nothing of tallies, and now fails instead of writing. See TestMigrate_NoOperationOfAnOlderReleaseWritesAnyMore.
-var listSchema = []string{
-	`ALTER TABLE runs RENAME COLUMN birth TO created_by`,
-	`ALTER TABLE sessions RENAME COLUMN up TO renewed`,
-	`ALTER TABLE limit_configs RENAME COLUMN said TO given`,
-	`DROP INDEX runs_status`,
-	`ALTER TABLE runs ADD COLUMN child INTEGER NOT NULL DEFAULT 0`, // has a parent; of a generated column no index is enough
-	`UPDATE runs SET child = 1 WHERE parent IS NOT NULL`,
-	`CREATE INDEX runs_class ON runs (class, child, status, created) WHERE hidden = 0`,
-	`DROP INDEX runs_wid`,
-	`CREATE INDEX runs_wid ON runs (wid, created) WHERE wid IS NOT NULL`,
-	`ALTER TABLE tags ADD COLUMN created INTEGER NOT NULL DEFAULT 0`,
-	`UPDATE tags SET created = (SELECT created FROM runs WHERE key = tags.run)`,
-	`DROP INDEX tags_value`,
-	`CREATE INDEX tags_value ON tags (name, value, created)`,
-	`CREATE TABLE tallies (
-		class  INTEGER NOT NULL,
-		child  INTEGER NOT NULL,
-		status TEXT NOT NULL,
-		n      INTEGER NOT NULL,
-		PRIMARY KEY (class, child, status)
-	) STRICT, WITHOUT ROWID`,
-	countTallies,
-	`PRAGMA user_version = 4`,
-}
-
-// troubleSchema has what version 5 adds to version 4, for groups of trouble. trouble is the
-// group of a run; the indexes have the runs of a group, and of all groups, in the order of
-// lists. A group without runs stays for a while: see package protocol.
-//
-// As in version 4, columns that all transactions of older releases need get other names: such a process knows of no labels, and
-// would let runs keep theirs that have ended well.
-var troubleSchema = []string{
-	`ALTER TABLE runs RENAME COLUMN closing TO marks`,
-	`ALTER TABLE sessions RENAME COLUMN code TO fingerprint`,
-	`ALTER TABLE limit_configs RENAME COLUMN code TO declared`,
-	`ALTER TABLE runs ADD COLUMN trouble TEXT`,
-	`CREATE INDEX runs_trouble ON runs (trouble, created) WHERE trouble IS NOT NULL`,
-	`CREATE INDEX runs_troubled ON runs (created) WHERE trouble IS NOT NULL`,
-	`CREATE TABLE troubles (
-		name     TEXT NOT NULL PRIMARY KEY,
-		kind     TEXT NOT NULL,
-		workflow TEXT NOT NULL,
-		step     TEXT NOT NULL,
-		text     TEXT NOT NULL,
-		first    INTEGER NOT NULL,
-		last     INTEGER NOT NULL,
-		total    INTEGER NOT NULL
-	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX troubles_last ON troubles (last)`,
-	`PRAGMA user_version = 5`,
-}
-
-// journalSchema has what version 6 adds to version 5: the journal of operators, whose entries sort by their ids,
-// and the catalogue of workflows.
-//
-// As in version 4, columns that all transactions of older releases need get other names: such a process would go on
-// without what this version has beside the runs.
-var journalSchema = []string{
-	`ALTER TABLE runs RENAME COLUMN marks TO flags`,
-	`ALTER TABLE sessions RENAME COLUMN fingerprint TO build`,
-	`ALTER TABLE limit_configs RENAME COLUMN declared TO from_code`,
-	`CREATE TABLE journal (
-		id   TEXT NOT NULL PRIMARY KEY,
-		body BLOB NOT NULL
-	) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE catalog (
-		workflow TEXT NOT NULL PRIMARY KEY,
-		body     BLOB NOT NULL
-	) STRICT, WITHOUT ROWID`,
-	`PRAGMA user_version = 6`,
-}
-
-// olderViews makes the table of views as the releases with version 6 did, if one of them has not done so.
-const olderViews = `CREATE TABLE IF NOT EXISTS views (
-		name TEXT NOT NULL PRIMARY KEY,
-		body BLOB NOT NULL
-	) STRICT, WITHOUT ROWID`
-
-// routeSchema has what version 7 changes of version 6: routes do not count their runs any more, which wrote a page for
-// each run that was created. Whether a route has none is looked for in two indexes when one of its runs is purged.
-//
-// Views have a table from the beginning; until then it was made with the first one.
-//
-// As in version 4, what all transactions of older releases need gets other names: such a process would forget routes
-// that have runs.
-var routeSchema = []string{
-	`ALTER TABLE runs RENAME COLUMN flags TO bits`,
-	`ALTER TABLE sessions RENAME COLUMN build TO program`,
-	`ALTER TABLE limit_configs RENAME COLUMN from_code TO by_code`,
-	`ALTER TABLE journal RENAME COLUMN body TO entry`,
-	`ALTER TABLE catalog RENAME COLUMN body TO entry`,
-	`ALTER TABLE classes DROP COLUMN runs`,
-	olderViews,
-	`ALTER TABLE views RENAME TO saved_views`,
-	`CREATE INDEX runs_hidden ON runs (class) WHERE hidden = 1`,
-	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
-}
-
-var baseSchema = []string{
-	// seq is the last number that was given to a ready run or an item; both
-	// only ever need to know which of two came first.
-	// up is for how long somebody was heard, and heard when that was last; see
-	// package store on dead sessions.
-	`CREATE TABLE counters (
-		id    INTEGER PRIMARY KEY CHECK (id = 1),
-		seq   INTEGER NOT NULL,
-		up    INTEGER NOT NULL,
-		heard INTEGER NOT NULL
-	) STRICT`,
-	`INSERT INTO counters VALUES (1, 0, 0, 0)`,
-
-	// runs was the number of runs of the route, until version 7; without any it is forgotten. blocks
-	// counts how often one was blocked, so that other processes notice.
-	`CREATE TABLE classes (
-		id       INTEGER PRIMARY KEY,
-		queue    TEXT NOT NULL,
-		workflow TEXT NOT NULL,
-		wake     INTEGER NOT NULL,
-		blocks   INTEGER NOT NULL,
-		runs     INTEGER NOT NULL,
-		UNIQUE (queue, workflow)
-	) STRICT`,
-	`CREATE INDEX classes_wake ON classes (id) WHERE wake = 1`,
-	`CREATE INDEX classes_blocks ON classes (id) WHERE blocks > 0`,
-
-	// active and last are keys of runs; the line is an index of runs. last is
-	// null if that run was deleted or purged. An id is kept as long as there is
-	// any run of it.
-	`CREATE TABLE workflow_ids (
-		id     INTEGER PRIMARY KEY,
-		name   TEXT NOT NULL UNIQUE,
-		active INTEGER,
-		last   INTEGER
-	) STRICT`,
-
-	// An id of a session is never used again, so that nothing can mean another
-	// session by it. reason is set once the session is being recovered. code is the
-	// fingerprint of what it runs, up that of the counters when the lease was
-	// renewed. lock
-	// says how to prove that the process behind it has ended; see lock.go.
-	`CREATE TABLE sessions (
-		id      INTEGER PRIMARY KEY AUTOINCREMENT,
-		name    TEXT NOT NULL UNIQUE,
-		worker  TEXT NOT NULL,
-		code    TEXT NOT NULL,
-		expires INTEGER NOT NULL,
-		ttl     INTEGER NOT NULL,
-		up      INTEGER NOT NULL,
-		reason  TEXT,
-		lock    TEXT
-	) STRICT`,
-
-	// The routes that a session serves. They go with it.
-	`CREATE TABLE serves (
-		queue    TEXT NOT NULL,
-		workflow TEXT NOT NULL,
-		session  INTEGER NOT NULL,
-		PRIMARY KEY (queue, workflow, session)
-	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX serves_session ON serves (session)`,
-
+var runSchema = []string{
 	// chain is null for the first run of a chain; tip is the last run, on the row
-	// of the first, once there is another. The incompatible sessions are those the sessions that have blocked
-	// the run; see incompatible. ord orders ready runs of one priority,
-	// and queued runs. inbox is the number of items. retention is in nanoseconds;
+	// of the first, once there is another. For the sessions that have blocked
+	// the run see incompatible. ord orders ready runs of one priority,
+	// queued runs, and those who wait for permits. inbox is the number of items. retention is in nanoseconds;
 	// purge is when the run may be purged, once it has ended and nothing needs it
 	// any more: see unneeded. A hidden run was deleted: only what must not be done
-	// twice still sees it.
+	// twice still sees it. waits is since when it waits for permits: see protocol.Run.WaitsSince. gather is the key of which
+	// it gathers the starts; once it has been claimed it says nothing. child: it has a parent (of a generated
+	// column no index is enough). trouble is its group.
 	`CREATE TABLE runs (
 		key        INTEGER PRIMARY KEY,
 		id         ANY NOT NULL UNIQUE,
 		chain      ANY,
 		next       ANY,
 		tip        ANY,
-		birth      TEXT,
+		created_by TEXT,
 		wid        INTEGER,
 		class      INTEGER NOT NULL,
 		priority   INTEGER NOT NULL,
@@ -308,7 +65,7 @@ var baseSchema = []string{
 		due        INTEGER,
 		recoveries INTEGER NOT NULL,
 		misfits    TEXT NOT NULL DEFAULT '',
-		closing    INTEGER NOT NULL,
+		bits       INTEGER NOT NULL,
 		inbox      INTEGER NOT NULL,
 		created    INTEGER NOT NULL,
 		ended      INTEGER,
@@ -317,29 +74,44 @@ var baseSchema = []string{
 		hidden     INTEGER NOT NULL,
 		parent     ANY,
 		root       ANY,
-		tags       TEXT
+		tags       TEXT,
+		uses       TEXT,
+		line       INTEGER,
+		waits      INTEGER,
+		gather     TEXT,
+		fair       TEXT,
+		share      INTEGER,
+		child      INTEGER NOT NULL DEFAULT 0,
+		trouble    TEXT
 	) STRICT`,
 	`CREATE INDEX runs_ready ON runs (class, priority DESC, ord) WHERE place = 1`,
 	`CREATE INDEX runs_blocked ON runs (class, misfits) WHERE place = 4`,
 	`CREATE INDEX runs_lined ON runs (wid, ord) WHERE place = 5`,
+	`CREATE INDEX runs_waiting ON runs (line, priority DESC, ord) WHERE place = 7`,
 	`CREATE INDEX runs_due ON runs (due, id) WHERE due IS NOT NULL`,
 	`CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL`,
 	`CREATE INDEX runs_mail ON runs (owner) WHERE owner IS NOT NULL AND inbox > 0`,
+	`CREATE INDEX runs_gather ON runs (gather) WHERE gather IS NOT NULL`,
 	`CREATE INDEX runs_purge ON runs (purge) WHERE purge IS NOT NULL`,
-	`CREATE INDEX runs_wid ON runs (wid) WHERE wid IS NOT NULL`,
 	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
+	// Those by which runs are found have them in the order of lists.
 	`CREATE INDEX runs_created ON runs (created) WHERE hidden = 0`,
-	`CREATE INDEX runs_status ON runs (status, created, class) WHERE hidden = 0`,
+	`CREATE INDEX runs_class ON runs (class, child, status, created) WHERE hidden = 0`,
+	`CREATE INDEX runs_hidden ON runs (class) WHERE hidden = 1`,
+	`CREATE INDEX runs_wid ON runs (wid, created) WHERE wid IS NOT NULL`,
 	`CREATE INDEX runs_parent ON runs (parent, created) WHERE parent IS NOT NULL`,
 	`CREATE INDEX runs_root ON runs (root, created) WHERE root IS NOT NULL`,
+	`CREATE INDEX runs_trouble ON runs (trouble, created) WHERE trouble IS NOT NULL`,
+	`CREATE INDEX runs_troubled ON runs (created) WHERE trouble IS NOT NULL`,
 
 	`CREATE TABLE tags (
-		name  TEXT NOT NULL,
-		value TEXT NOT NULL,
-		run   INTEGER NOT NULL,
+		name    TEXT NOT NULL,
+		value   TEXT NOT NULL,
+		run     INTEGER NOT NULL,
+		created INTEGER NOT NULL DEFAULT 0,
 		PRIMARY KEY (run, name)
 	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX tags_value ON tags (name, value)`,
+	`CREATE INDEX tags_value ON tags (name, value, created)`,
 
 	`CREATE TABLE frames (
 		run  INTEGER NOT NULL,
@@ -347,6 +119,16 @@ var baseSchema = []string{
 		data BLOB NOT NULL,
 		PRIMARY KEY (run, n)
 	) STRICT, WITHOUT ROWID`,
+
+	// active and last are keys of runs; the line is an index of runs. last is
+	// null if that run was deleted or purged. An id is kept as long as there is
+	// any run of it.
+	`CREATE TABLE workflow_ids (
+		id     INTEGER PRIMARY KEY,
+		name   TEXT NOT NULL UNIQUE,
+		active INTEGER,
+		last   INTEGER
+	) STRICT`,
 
 	`CREATE TABLE inbox (
 		run   INTEGER NOT NULL,
@@ -366,6 +148,14 @@ var baseSchema = []string{
 		PRIMARY KEY (chain, id)
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX seen_age ON seen (chain, at) WHERE keep = 0`,
+
+	// at is when a start has joined a run that gathers starts.
+	`CREATE TABLE joined (
+		start ANY NOT NULL PRIMARY KEY,
+		run   ANY NOT NULL,
+		at    INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX joined_at ON joined (at)`,
 
 	// A phase is the number of a store.Phase; seq orders the records as they were
 	// written. due is the due time of the record: 0, at once, while the record is
@@ -428,6 +218,164 @@ var baseSchema = []string{
 		epoch  INTEGER NOT NULL
 	) STRICT`,
 	`CREATE INDEX audit_run ON audit (run)`,
+}
+
+// fleetSchema has the sessions, and the routes that have runs.
+var fleetSchema = []string{
+	// seq is the last number that was given to a ready run or an item; both
+	// only ever need to know which of two came first.
+	// up is for how long somebody was heard, and heard when that was last; see
+	// package store on dead sessions.
+	`CREATE TABLE counters (
+		id    INTEGER PRIMARY KEY CHECK (id = 1),
+		seq   INTEGER NOT NULL,
+		up    INTEGER NOT NULL,
+		heard INTEGER NOT NULL
+	) STRICT`,
+	`INSERT INTO counters VALUES (1, 0, 0, 0)`,
+
+	// A route without any run is forgotten. blocks
+	// counts how often one was blocked, so that other processes notice.
+	`CREATE TABLE classes (
+		id       INTEGER PRIMARY KEY,
+		queue    TEXT NOT NULL,
+		workflow TEXT NOT NULL,
+		wake     INTEGER NOT NULL,
+		blocks   INTEGER NOT NULL,
+		UNIQUE (queue, workflow)
+	) STRICT`,
+	`CREATE INDEX classes_wake ON classes (id) WHERE wake = 1`,
+	`CREATE INDEX classes_blocks ON classes (id) WHERE blocks > 0`,
+
+	// An id of a session is never used again, so that nothing can mean another
+	// session by it. reason is set once the session is being recovered. program is the
+	// fingerprint of what it runs, renewed what up of the counters was when the lease was
+	// renewed. lock
+	// says how to prove that the process behind it has ended; see lock.go.
+	`CREATE TABLE sessions (
+		id      INTEGER PRIMARY KEY AUTOINCREMENT,
+		name    TEXT NOT NULL UNIQUE,
+		worker  TEXT NOT NULL,
+		program TEXT NOT NULL,
+		expires INTEGER NOT NULL,
+		ttl     INTEGER NOT NULL,
+		renewed INTEGER NOT NULL,
+		reason  TEXT,
+		lock    TEXT
+	) STRICT`,
+
+	// The routes that a session serves. They go with it.
+	`CREATE TABLE serves (
+		queue    TEXT NOT NULL,
+		workflow TEXT NOT NULL,
+		session  INTEGER NOT NULL,
+		PRIMARY KEY (queue, workflow, session)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX serves_session ON serves (session)`,
+}
+
+// limitSchema has the limits, the lines of those who wait for them, and the shares of fair keys.
+var limitSchema = []string{
+	// What is counted of a part of a limit; without a row nothing is.
+	`CREATE TABLE limits (
+		name  TEXT NOT NULL,
+		key   TEXT NOT NULL,
+		held  INTEGER NOT NULL,
+		waits INTEGER NOT NULL,
+		tat   INTEGER NOT NULL,
+		PRIMARY KEY (name, key)
+	) STRICT, WITHOUT ROWID`,
+	// The configurations as JSON: that of the code, and that which was set.
+	`CREATE TABLE limit_configs (
+		name    TEXT NOT NULL,
+		key     TEXT NOT NULL,
+		by_code TEXT,
+		given   TEXT,
+		PRIMARY KEY (name, key)
+	) STRICT, WITHOUT ROWID`,
+	// A line is the runs of one route that wait for
+	// the same permits; it has the turn of its first run, in line_parts for each of its limits.
+	`CREATE TABLE lines (
+		id       INTEGER PRIMARY KEY,
+		class    INTEGER NOT NULL,
+		uses     TEXT NOT NULL,
+		mode     INTEGER NOT NULL,
+		until    INTEGER,
+		first    INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		place    INTEGER NOT NULL,
+		UNIQUE (class, uses)
+	) STRICT`,
+	`CREATE INDEX lines_open ON lines (class, priority DESC, place) WHERE mode <> 1`,
+	`CREATE INDEX lines_until ON lines (until) WHERE until IS NOT NULL`,
+	`CREATE TABLE line_parts (
+		line     INTEGER NOT NULL,
+		name     TEXT NOT NULL,
+		key      TEXT NOT NULL,
+		mode     INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		place    INTEGER NOT NULL,
+		PRIMARY KEY (line, name, key)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
+
+	// A flow is the ready runs of a route and a priority that have fair keys, whose ord is a
+	// place; see package protocol. passes has what is known of its keys; a key without a row
+	// begins at the pass of the flow.
+	`CREATE TABLE flows (
+		class    INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		waits    INTEGER NOT NULL,
+		pass     INTEGER NOT NULL,
+		last     INTEGER NOT NULL,
+		PRIMARY KEY (class, priority)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE passes (
+		class    INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		key      TEXT NOT NULL,
+		pass     INTEGER NOT NULL,
+		PRIMARY KEY (class, priority, key)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX passes_over ON passes (class, priority, pass)`,
+}
+
+// countSchema has what operators ask for.
+var countSchema = []string{
+	// A tally is how many runs that were not deleted a route has with a status with
+	// which runs end, with a parent or without; those of the other statuses are counted when it is asked for them.
+	`CREATE TABLE tallies (
+		class  INTEGER NOT NULL,
+		child  INTEGER NOT NULL,
+		status TEXT NOT NULL,
+		n      INTEGER NOT NULL,
+		PRIMARY KEY (class, child, status)
+	) STRICT, WITHOUT ROWID`,
+	// A group of trouble without runs stays for a while: see package protocol.
+	`CREATE TABLE troubles (
+		name     TEXT NOT NULL PRIMARY KEY,
+		kind     TEXT NOT NULL,
+		workflow TEXT NOT NULL,
+		step     TEXT NOT NULL,
+		text     TEXT NOT NULL,
+		first    INTEGER NOT NULL,
+		last     INTEGER NOT NULL,
+		total    INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX troubles_last ON troubles (last)`,
+	// The entries of the journal sort by their ids.
+	`CREATE TABLE journal (
+		id    TEXT NOT NULL PRIMARY KEY,
+		entry BLOB NOT NULL
+	) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE catalog (
+		workflow TEXT NOT NULL PRIMARY KEY,
+		entry    BLOB NOT NULL
+	) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE saved_views (
+		name TEXT NOT NULL PRIMARY KEY,
+		body BLOB NOT NULL
+	) STRICT, WITHOUT ROWID`,
 }
 
 // prepareFile makes an empty file a store, and accepts one that is a store
