@@ -175,7 +175,8 @@
 //
 // keys.go has the names of the keys, header.go the state that nearly every operation uses,
 // open.go the Store, script.go and send.go build and send scripts,
-// pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
+// pubsub.go receives notifications, retained.go keeps subscriptions between two Waits, and by
+// crowd.go idle workers let each other go first. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
 // await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, view.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and

@@ -26,6 +26,7 @@ type Store struct {
 	server     *serverClock
 	pubsub     *pubsub
 	retained   retained
+	crowd      crowd
 	names      *names
 	pipes      sync.Pool     // of pipelines in which nothing is queued
 	done       chan struct{} // closed by Close

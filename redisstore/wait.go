@@ -64,6 +64,7 @@ type partitionWait struct {
 	session string
 	known   int64 // due times from here on are known; 0: all are
 	next    int64 // the earliest due time that it was told of, 0: none. It may be over
+	wake    bool  // it was told of one, and has not looked yet
 }
 
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
@@ -80,7 +81,7 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 	}
 	if a.informed = informed && !a.until.IsZero(); a.informed {
 		for i, part := range a.parts {
-			part.next = before[i].next
+			part.next, part.wake = before[i].next, before[i].wake
 		}
 	}
 	woken, err := a.listen(ctx, s)
@@ -97,7 +98,7 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, error) {
 	var unsure []*partitionWait
 	for _, part := range a.parts {
-		if part.known = millis(a.until); !a.informed || part.next != 0 && part.next < part.known {
+		if part.known = millis(a.until); !a.informed || part.wake || part.next != 0 && part.next < part.known {
 			unsure = append(unsure, part)
 		}
 	}
@@ -154,11 +155,34 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	}
 	end := time.NewTimer(cover)
 	defer end.Stop()
+	select {
+	case <-s.Ready(): // a claim of this session may have taken it since: that says nothing of how many others there are
+		sure := a.follow(s.Take())
+		if err := a.look(ctx, slices.Concat(sure, a.wakes())); err != nil || a.found() {
+			return a.woken, err
+		}
+	default:
+	}
+	var later <-chan time.Time // when to look where that was put off
 	for {
 		var err error
 		select {
 		case <-s.Ready():
-			err = a.look(ctx, a.follow(s.Take()))
+			sure := a.follow(s.Take())
+			switch wait := a.s.crowd.wait(); {
+			case wait == 0 || len(a.wakes()) == 0:
+				err = a.lookForWakes(ctx, sure)
+			case later == nil:
+				timer := time.NewTimer(wait)
+				defer timer.Stop()
+				later = timer.C
+				err = a.look(ctx, sure)
+			default:
+				err = a.look(ctx, sure)
+			}
+		case <-later:
+			later = nil
+			err = a.lookForWakes(ctx, nil)
 		case <-alarm:
 			a.woken.Due = true
 		case <-end.C:
@@ -174,9 +198,31 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	}
 }
 
-// follow returns the partitions that hints point to.
-func (a *waiting) follow(hints []hint) []*partitionWait {
-	var found []*partitionWait
+// lookForWakes looks where there is something for sure, and where there may be a wake.
+func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error {
+	wakes := a.wakes()
+	err := a.look(ctx, slices.Concat(sure, wakes))
+	for _, part := range wakes {
+		if err == nil {
+			a.s.crowd.note(slices.Contains(a.woken.Claim, part.p.number))
+		}
+	}
+	return err
+}
+
+// wakes returns where there may be a wake.
+func (a *waiting) wakes() (parts []*partitionWait) {
+	for _, part := range a.parts {
+		if part.wake {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// follow returns the partitions where there is something, as hints say, and notes where there is a wake, which another session
+// may take.
+func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 	for _, part := range a.parts {
 		for _, h := range hints { // of blocks all are told: there is no wake to take
 			if route, ok := strings.CutPrefix(h.Body, "b"); ok && h.Topic == part.p.hints() {
@@ -184,10 +230,18 @@ func (a *waiting) follow(hints []hint) []*partitionWait {
 			}
 		}
 		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(part, h) }) {
-			found = append(found, part)
+			sure, part.wake = append(sure, part), false // a look takes them, too
+			continue
 		}
+		part.wake = part.wake || slices.ContainsFunc(hints, func(h hint) bool { return a.isWake(part, h) })
 	}
-	return found
+	return sure
+}
+
+// isWake reports whether a hint says that there is a wake of a route.
+func (a *waiting) isWake(part *partitionWait, h hint) bool {
+	route, ok := strings.CutPrefix(h.Body, "c")
+	return ok && h.Topic == part.p.hints() && a.routes[route]
 }
 
 func (a *waiting) concerns(part *partitionWait, h hint) bool {
@@ -198,9 +252,6 @@ func (a *waiting) concerns(part *partitionWait, h hint) bool {
 		return false
 	case h.Look:
 		return true
-	}
-	if route, ok := strings.CutPrefix(h.Body, "c"); ok {
-		return a.routes[route]
 	}
 	due, ok := strings.CutPrefix(h.Body, "d")
 	if ok {
@@ -248,6 +299,7 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 			continue
 		}
 		answer := calls[i].answer()
+		part.wake = false
 		a.claim(part.p, answer.number(0) > 0)
 		next := parseNumber(answer.text(1))
 		part.next = next

@@ -1,0 +1,149 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Whoever finds what it looks for goes on to look at once; whoever finds one wake in a hundred lets others go first, and
+// comes back to that when the others are gone.
+func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
+	var c crowd
+	atOnce := func() (n int) {
+		t.Helper()
+		for range 10_000 {
+			switch wait := c.wait(); {
+			case wait == 0:
+				n++
+			case wait < 0 || wait > crowdLatest:
+				t.Fatalf("a look is put off by %v, want at most %v", wait, crowdLatest)
+			}
+		}
+		return n
+	}
+	if n := atOnce(); n != 10_000 {
+		t.Errorf("alone it looks at once %d of 10,000 times, want each time", n)
+	}
+	for i := range 1000 {
+		c.note(i%100 == 0)
+	}
+	if n := atOnce(); n > 2000 {
+		t.Errorf("in a crowd it looks at once %d of 10,000 times, want a few", n)
+	}
+	for range 200 {
+		c.note(true)
+	}
+	if n := atOnce(); n != 10_000 {
+		t.Errorf("alone again it looks at once %d of 10,000 times, want each time", n)
+	}
+}
+
+// A Wait may end before the look that it has put off. The next one of the session makes it.
+func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
+	e := openWaiting(t, redistest.Shared(t).Client(t))
+	heard := make(chan struct{}, 10)
+	e.crowd.decide = func() time.Duration {
+		heard <- struct{}{}
+		return time.Hour
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	first := e.wait(ctx, guardedRoute)
+	e.listening(1)
+	e.check(e.clock.AwaitAlarm(e.ctx)) // now it blocks
+	e.start("")
+	<-heard
+	cancel()
+	if woken := <-first; len(woken.Claim) > 0 {
+		t.Errorf("the first Wait says %+v, although its look was put off", woken)
+	}
+	e.woken("the second Wait", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
+}
+
+// A look that is put off is made, if nothing else happens.
+func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
+	e := openWaiting(t, redistest.Shared(t).Client(t))
+	e.crowd.decide = func() time.Duration { return 10 * time.Millisecond }
+	got := e.wait(e.ctx, guardedRoute)
+	e.listening(1)
+	e.check(e.clock.AwaitAlarm(e.ctx))
+	e.start("")
+	e.woken("a Wait that has put its look off", got, store.Woken{Claim: []int{0}})
+}
+
+// Eight idle sessions, each with a connection and an estimate of its own, take all runs that are started one after another. A
+// Wait that ends because its time is over may find no run: that would be one of which nobody was told.
+func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
+	const sessions, runs = 8, 300
+	server := redistest.Shared(t)
+	e := openGuardedOn(t, server.Client(t))
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	claimed := make(chan event.RunID, runs)
+	var put atomic.Int64
+	ended := make(chan error, sessions)
+	for n := range sessions {
+		s, err := New(server.Client(t), e.cfg)
+		e.check(err)
+		id := store.SessionID(fmt.Sprint("idle ", n))
+		e.check(s.OpenSession(ctx, store.Session{ID: id, Worker: "w", TTL: time.Hour, Routes: []store.Route{guardedRoute}}))
+		decide := func() time.Duration {
+			c := crowd{}
+			c.found.Store(s.crowd.found.Load())
+			wait := c.wait()
+			if wait > 0 {
+				put.Add(1)
+			}
+			return wait
+		}
+		s.crowd.decide = decide
+		go func() {
+			defer func() { _ = s.Close() }() // the client is its own, and ends with the test
+			for {
+				woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour)})
+				if err != nil {
+					ended <- nil
+					return
+				}
+				got, err := s.Claim(ctx, store.Claim{Session: id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: 1})
+				switch {
+				case ctx.Err() != nil:
+					ended <- nil
+					return
+				case err != nil:
+					ended <- err
+					return
+				}
+				for _, r := range got.Runs {
+					if len(woken.Claim) == 0 {
+						ended <- fmt.Errorf("run %s was found by chance: nobody was told of it", r.Run)
+						return
+					}
+					claimed <- r.Run
+				}
+			}
+		}()
+	}
+	for n := range runs {
+		e.start("")
+		select {
+		case <-claimed:
+		case err := <-ended:
+			t.Fatalf("after %d of %d runs: %v", n, runs, err)
+		}
+	}
+	cancel()
+	for range sessions {
+		e.check(<-ended)
+	}
+	if put.Load() == 0 {
+		t.Error("nobody has let others go first")
+	}
+	t.Logf("%d looks were put off", put.Load())
+}
