@@ -448,6 +448,9 @@ func keepsNoUnlimitedRun(t *testing.T, damage func(s *limitScene)) {
 	for n := range 200 { // before which no claim may stop
 		s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: fmt.Sprintf("%014x~other", n)})
 	}
+	for _, route := range limitRoutes {
+		s.start(route, 1, false, "gpu") // it comes into a line whose record may be damaged
+	}
 	s.start(limitRoutes[0], 1, false)
 	unlimited := slices.Max(slices.Collect(maps.Keys(s.logs)))
 	var got []event.RunID
