@@ -103,6 +103,9 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 	if row.tags, err = encodeTags(c.Tags); err != nil {
 		return nil, err
 	}
+	if err := t.insertRow(t.unwritten); err != nil { // one at a time is waited with
+		return nil, err
+	}
 	if r.key, err = t.newKey(); err != nil {
 		return nil, err
 	}
