@@ -163,7 +163,9 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 		}
 	default:
 	}
-	var later <-chan time.Time // when to look where that was put off
+	later, isPutOff := time.NewTimer(crowdLatest), false // when to look where that is put off
+	later.Stop()
+	defer later.Stop()
 	for {
 		var err error
 		select {
@@ -172,16 +174,15 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 			switch wait := a.s.crowd.wait(); {
 			case wait == 0 || len(a.wakes()) == 0:
 				err = a.lookForWakes(ctx, sure)
-			case later == nil:
-				timer := time.NewTimer(wait)
-				defer timer.Stop()
-				later = timer.C
+			case !isPutOff:
+				isPutOff = true
+				later.Reset(wait)
 				err = a.look(ctx, sure)
 			default:
 				err = a.look(ctx, sure)
 			}
-		case <-later:
-			later = nil
+		case <-later.C:
+			isPutOff = false
 			err = a.lookForWakes(ctx, nil)
 		case <-alarm:
 			a.woken.Due = true

@@ -96,13 +96,14 @@ func checkBound(s *sqlite.Stmt, query string, n int) {
 
 // statement returns a statement that is executed now. It is prepared once: step leaves it reset, and all its parameters are
 // bound each time, so that nothing has to be undone before.
-func (c *conn) statement(query string) (s *sqlite.Stmt, err error) {
+func (c *conn) statement(query string) (*sqlite.Stmt, error) {
 	c.executed.Add(1)
 	query = c.damages.expand(query)
-	if s = c.statements[query]; s != nil {
+	if s := c.statements[query]; s != nil {
 		return s, nil
 	}
-	if s, err = c.Prepare(query); err == nil {
+	s, err := c.Prepare(query)
+	if err == nil {
 		c.statements[query] = s
 	}
 	return s, err

@@ -43,7 +43,7 @@ func Directory(t testing.TB) string {
 	inUse.Lock()
 	defer inUse.Unlock()
 	if inUse.root == "" {
-		root, err := os.MkdirTemp("", "usermodule-")
+		root, err := os.MkdirTemp("", "usermodule-") //nolint:usetesting // it outlives the test
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func Directory(t testing.TB) string {
 		number++
 	}
 	dir := filepath.Join(inUse.root, strconv.Itoa(number))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
 	inUse.taken[number] = true
