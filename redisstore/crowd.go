@@ -1,9 +1,8 @@
 package redisstore
 
 import (
-	"math"
 	"math/rand/v2"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -25,35 +24,49 @@ const (
 	crowdMemory = 0.05
 )
 
-// crowd estimates how many sessions look for each wake, from how often this store finds one: one in n is found by one of n.
-type crowd struct {
-	found  atomic.Uint64        // the bits of how many in one are found, as a float; 0: no look yet
+// crowds estimates for each route how many sessions look for a wake of it, from how often this store finds one: of n sessions
+// one finds it. A route that only this store serves is not put off because many serve another one.
+type crowds struct {
 	decide func() time.Duration // instead of wait, for tests
+
+	mu    sync.Mutex
+	found map[string]float64 // by the code of the route, how many in one are found; none yet: all
 }
 
-// share returns how many in one are found.
-func (c *crowd) share() float64 {
-	if bits := c.found.Load(); bits != 0 {
-		return math.Float64frombits(bits)
+// note takes note of what came of a look for wakes of routes.
+func (c *crowds) note(routes []string, found bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found == nil {
+		c.found = map[string]float64{}
+	}
+	for _, route := range routes {
+		share := c.share(route) * (1 - crowdMemory)
+		if found {
+			share += crowdMemory
+		}
+		c.found[route] = share
+	}
+}
+
+func (c *crowds) share(route string) float64 {
+	if share, known := c.found[route]; known {
+		return share
 	}
 	return 1
 }
 
-// note takes note of what came of a look.
-func (c *crowd) note(found bool) {
-	share := c.share() * (1 - crowdMemory)
-	if found {
-		share += crowdMemory
-	}
-	c.found.Store(math.Float64bits(share))
-}
-
-// wait returns how long to put off a look for a wake, 0: look at once.
-func (c *crowd) wait() time.Duration {
+// wait returns how long to put off a look for wakes of routes, 0: look at once.
+func (c *crowds) wait(routes []string) time.Duration {
 	if c.decide != nil {
 		return c.decide()
 	}
-	share := c.share()
+	c.mu.Lock()
+	share := 0.0
+	for _, route := range routes {
+		share = max(share, c.share(route))
+	}
+	c.mu.Unlock()
 	if rand.Float64() < crowdFirst*share {
 		return 0
 	}

@@ -15,11 +15,12 @@ import (
 // Whoever finds what it looks for goes on to look at once; whoever finds one wake in a hundred lets others go first, and
 // comes back to that when the others are gone.
 func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
-	var c crowd
+	var c crowds
+	routes := []string{"r"}
 	atOnce := func() (n int) {
 		t.Helper()
 		for range 10_000 {
-			switch wait := c.wait(); {
+			switch wait := c.wait(routes); {
 			case wait == 0:
 				n++
 			case wait < 0 || wait > crowdLatest:
@@ -32,13 +33,18 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 		t.Errorf("alone it looks at once %d of 10,000 times, want each time", n)
 	}
 	for i := range 1000 {
-		c.note(i%100 == 0)
+		c.note(routes, i%100 == 0)
 	}
 	if n := atOnce(); n > 2000 {
 		t.Errorf("in a crowd it looks at once %d of 10,000 times, want a few", n)
 	}
+	routes = []string{"r", "another"} // which others may not serve
+	if n := atOnce(); n != 10_000 {
+		t.Errorf("for another route as well it looks at once %d of 10,000 times, want each time", n)
+	}
+	routes = routes[:1]
 	for range 200 {
-		c.note(true)
+		c.note(routes, true)
 	}
 	if n := atOnce(); n != 10_000 {
 		t.Errorf("alone again it looks at once %d of 10,000 times, want each time", n)
@@ -49,7 +55,7 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	heard := make(chan struct{}, 10)
-	e.crowd.decide = func() time.Duration {
+	e.crowds.decide = func() time.Duration {
 		heard <- struct{}{}
 		return time.Hour
 	}
@@ -69,7 +75,7 @@ func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 // A look that is put off is made, if nothing else happens.
 func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
-	e.crowd.decide = func() time.Duration { return 10 * time.Millisecond }
+	e.crowds.decide = func() time.Duration { return 10 * time.Millisecond }
 	got := e.wait(e.ctx, guardedRoute)
 	e.listening(1)
 	e.check(e.clock.AwaitAlarm(e.ctx))
@@ -93,16 +99,14 @@ func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
 		e.check(err)
 		id := store.SessionID(fmt.Sprint("idle ", n))
 		e.check(s.OpenSession(ctx, store.Session{ID: id, Worker: "w", TTL: time.Hour, Routes: []store.Route{guardedRoute}}))
-		decide := func() time.Duration {
-			c := crowd{}
-			c.found.Store(s.crowd.found.Load())
-			wait := c.wait()
+		s.crowds.decide = func() time.Duration {
+			c := crowds{found: map[string]float64{"": 1.0 / sessions}}
+			wait := c.wait([]string{""})
 			if wait > 0 {
 				put.Add(1)
 			}
 			return wait
 		}
-		s.crowd.decide = decide
 		go func() {
 			defer func() { _ = s.Close() }() // the client is its own, and ends with the test
 			for {

@@ -26,7 +26,7 @@ type Store struct {
 	server     *serverClock
 	pubsub     *pubsub
 	retained   retained
-	crowd      crowd
+	crowds     crowds
 	names      *names
 	pipes      sync.Pool     // of pipelines in which nothing is queued
 	done       chan struct{} // closed by Close

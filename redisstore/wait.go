@@ -62,9 +62,9 @@ type waiting struct {
 type partitionWait struct {
 	p       *partition
 	session string
-	known   int64 // due times from here on are known; 0: all are
-	next    int64 // the earliest due time that it was told of, 0: none. It may be over
-	wake    bool  // it was told of one, and has not looked yet
+	known   int64    // due times from here on are known; 0: all are
+	next    int64    // the earliest due time that it was told of, 0: none. It may be over
+	wakes   []string // the routes of which it was told that there is a wake, and has not looked yet
 }
 
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
@@ -81,7 +81,7 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 	}
 	if a.informed = informed && !a.until.IsZero(); a.informed {
 		for i, part := range a.parts {
-			part.next, part.wake = before[i].next, before[i].wake
+			part.next, part.wakes = before[i].next, before[i].wakes
 		}
 	}
 	woken, err := a.listen(ctx, s)
@@ -98,7 +98,7 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, error) {
 	var unsure []*partitionWait
 	for _, part := range a.parts {
-		if part.known = millis(a.until); !a.informed || part.wake || part.next != 0 && part.next < part.known {
+		if part.known = millis(a.until); !a.informed || len(part.wakes) > 0 || part.next != 0 && part.next < part.known {
 			unsure = append(unsure, part)
 		}
 	}
@@ -157,8 +157,7 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	defer end.Stop()
 	select {
 	case <-s.Ready(): // a claim of this session may have taken it since: that says nothing of how many others there are
-		sure := a.follow(s.Take())
-		if err := a.look(ctx, slices.Concat(sure, a.wakes())); err != nil || a.found() {
+		if err := a.look(ctx, slices.Concat(a.follow(s.Take()), a.withWakes())); err != nil || a.found() {
 			return a.woken, err
 		}
 	default:
@@ -171,8 +170,8 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 		select {
 		case <-s.Ready():
 			sure := a.follow(s.Take())
-			switch wait := a.s.crowd.wait(); {
-			case wait == 0 || len(a.wakes()) == 0:
+			switch wait := a.putOff(); {
+			case wait == 0:
 				err = a.lookForWakes(ctx, sure)
 			case !isPutOff:
 				isPutOff = true
@@ -199,22 +198,39 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	}
 }
 
+// putOff returns for how long to put off the looks for wakes; 0: not at all, or there are none.
+func (a *waiting) putOff() (wait time.Duration) {
+	for _, part := range a.withWakes() {
+		if w := a.s.crowds.wait(part.wakes); wait == 0 || w < wait {
+			wait = w
+		}
+		if wait == 0 {
+			return 0
+		}
+	}
+	return wait
+}
+
 // lookForWakes looks where there is something for sure, and where there may be a wake.
 func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error {
-	wakes := a.wakes()
-	err := a.look(ctx, slices.Concat(sure, wakes))
-	for _, part := range wakes {
+	parts := a.withWakes()
+	routes := make([][]string, len(parts))
+	for i, part := range parts {
+		routes[i] = part.wakes
+	}
+	err := a.look(ctx, slices.Concat(sure, parts))
+	for i, part := range parts {
 		if err == nil {
-			a.s.crowd.note(slices.Contains(a.woken.Claim, part.p.number))
+			a.s.crowds.note(routes[i], slices.Contains(a.woken.Claim, part.p.number))
 		}
 	}
 	return err
 }
 
-// wakes returns where there may be a wake.
-func (a *waiting) wakes() (parts []*partitionWait) {
+// withWakes returns where there may be a wake.
+func (a *waiting) withWakes() (parts []*partitionWait) {
 	for _, part := range a.parts {
-		if part.wake {
+		if len(part.wakes) > 0 {
 			parts = append(parts, part)
 		}
 	}
@@ -231,18 +247,16 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 			}
 		}
 		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(part, h) }) {
-			sure, part.wake = append(sure, part), false // a look takes them, too
+			sure, part.wakes = append(sure, part), nil // a look takes them, too
 			continue
 		}
-		part.wake = part.wake || slices.ContainsFunc(hints, func(h hint) bool { return a.isWake(part, h) })
+		for _, h := range hints {
+			if route, ok := strings.CutPrefix(h.Body, "c"); ok && h.Topic == part.p.hints() && a.routes[route] && !slices.Contains(part.wakes, route) {
+				part.wakes = append(part.wakes, route)
+			}
+		}
 	}
 	return sure
-}
-
-// isWake reports whether a hint says that there is a wake of a route.
-func (a *waiting) isWake(part *partitionWait, h hint) bool {
-	route, ok := strings.CutPrefix(h.Body, "c")
-	return ok && h.Topic == part.p.hints() && a.routes[route]
 }
 
 func (a *waiting) concerns(part *partitionWait, h hint) bool {
@@ -300,7 +314,7 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 			continue
 		}
 		answer := calls[i].answer()
-		part.wake = false
+		part.wakes = nil
 		a.claim(part.p, answer.number(0) > 0)
 		next := parseNumber(answer.text(1))
 		part.next = next
