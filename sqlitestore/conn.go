@@ -18,10 +18,10 @@ import (
 // Only one goroutine may use it at a time.
 type conn struct {
 	*sqlite.Conn
-	executed   atomic.Int64            // statements, for tests that count them
-	damages    *damages                // what queries leave out
-	statements map[string]*sqlite.Stmt // that were prepared, by their text
-	updates    [allColumns + 1]string  // the statements of updateOf, once they were used
+	executed   atomic.Int64           // statements, for tests that count them
+	damages    *damages               // what queries leave out
+	statements map[string]*prepared   // by their text
+	updates    [allColumns + 1]string // the statements of updateOf, once they were used
 }
 
 // row is the present row of a query.
@@ -35,7 +35,7 @@ func connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas .
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw, statements: map[string]*sqlite.Stmt{}}
+	c := &conn{Conn: raw, statements: map[string]*prepared{}}
 	// Waiting for a lock is done here, by retry, where it can be given up.
 	c.SetBusyTimeout(0)
 	if err := c.configure(ctx, append(pragmas, `temp_store = MEMORY`)...); err != nil {
@@ -71,8 +71,8 @@ func (c *conn) query(query string, each func(row) error, args ...any) error {
 	if err != nil {
 		return err
 	}
-	checkBound(s, query, len(args))
-	return step(s, each, args)
+	s.check(query, len(args))
+	return step(s.Stmt, each, args)
 }
 
 // execBinding is exec for a statement whose parameters bind binds.
@@ -81,32 +81,40 @@ func (c *conn) execBinding(query string, bind func(*binder)) error {
 	if err != nil {
 		return err
 	}
-	b := binder{s: s}
+	b := binder{s: s.Stmt}
 	bind(&b)
-	checkBound(s, query, b.n)
-	return step(s, nil, nil)
+	s.check(query, b.n)
+	return step(s.Stmt, nil, nil)
 }
 
-// checkBound panics unless so many parameters are all that a statement has: another one would have the value of the last execution.
-func checkBound(s *sqlite.Stmt, query string, n int) {
-	if want := s.BindParamCount(); n != want {
-		panic("sqlitestore: " + strconv.Itoa(n) + " arguments for " + strconv.Itoa(want) + " parameters of " + query)
+// prepared is a statement that is kept.
+type prepared struct {
+	*sqlite.Stmt
+	params int
+}
+
+// check panics unless so many parameters are all that the statement has: another one would have the value of the last execution.
+func (s *prepared) check(query string, n int) {
+	if n != s.params {
+		panic("sqlitestore: " + strconv.Itoa(n) + " arguments for " + strconv.Itoa(s.params) + " parameters of " + query)
 	}
 }
 
 // statement returns a statement that is executed now. It is prepared once: step leaves it reset, and all its parameters are
 // bound each time, so that nothing has to be undone before.
-func (c *conn) statement(query string) (*sqlite.Stmt, error) {
+func (c *conn) statement(query string) (*prepared, error) {
 	c.executed.Add(1)
 	query = c.damages.expand(query)
 	if s := c.statements[query]; s != nil {
 		return s, nil
 	}
-	s, err := c.Prepare(query)
-	if err == nil {
-		c.statements[query] = s
+	raw, err := c.Prepare(query)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	s := &prepared{raw, raw.BindParamCount()}
+	c.statements[query] = s
+	return s, nil
 }
 
 // queryOnce is query for a statement that is not worth keeping.

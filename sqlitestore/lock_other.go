@@ -12,3 +12,9 @@ func bootID() string { return "" }
 func localFileSystem(string) bool { return false }
 
 func inode(os.FileInfo) string { return "" }
+
+// inPlace reports whether the path leads to the file that was opened.
+func (f *opened) inPlace() (bool, error) {
+	info, err := os.Stat(f.path)
+	return err == nil && os.SameFile(info, f.info), err
+}

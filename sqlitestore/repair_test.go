@@ -49,7 +49,7 @@ func (r rotten) repairsWith(t *testing.T, more func(w *repairtest.World, s *repa
 			t.Error(err)
 		}
 	})
-	c := &conn{Conn: raw, statements: map[string]*sqlite.Stmt{}}
+	c := &conn{Conn: raw, statements: map[string]*prepared{}}
 	c.SetBusyTimeout(10 * time.Second)
 	w.Dump = func() any { return dump(t, c) }
 	s := r.scene(w)

@@ -57,12 +57,13 @@ func (s *Store) remember() error {
 // per file, about a microsecond, for all operations that share a transaction. Why a stat
 // fails otherwise is of no interest here: it is not known that the file is another one.
 func (s *Store) inPlace() error {
-	for _, f := range s.files {
-		info, err := os.Stat(f.path)
+	for i := range s.files {
+		f := &s.files[i]
+		same, err := f.inPlace()
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return &ReplacedError{Path: f.path, Gone: true}
-		case err == nil && !os.SameFile(info, f.info):
+		case err == nil && !same:
 			return &ReplacedError{Path: f.path}
 		}
 	}
