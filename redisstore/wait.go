@@ -170,16 +170,16 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 		select {
 		case <-s.Ready():
 			sure := a.follow(s.Take())
-			switch wait := a.putOff(); {
-			case wait == 0:
+			wait := a.putOff()
+			if wait == 0 {
 				err = a.lookForWakes(ctx, sure)
-			case !isPutOff:
+				break
+			}
+			if !isPutOff {
 				isPutOff = true
 				later.Reset(wait)
-				err = a.look(ctx, sure)
-			default:
-				err = a.look(ctx, sure)
 			}
+			err = a.look(ctx, sure)
 		case <-later.C:
 			isPutOff = false
 			err = a.lookForWakes(ctx, nil)

@@ -231,7 +231,7 @@ const olderViews = `CREATE TABLE IF NOT EXISTS views (
 		body BLOB NOT NULL
 	) STRICT, WITHOUT ROWID`
 
-// toVersion7 has what version 7 changes of version 6: routes do not count their runs any more, which wrote a page for
+// toVersion7 leads to version 7, in which routes no longer count their runs. To count them wrote a page for
 // each run that was created. Whether a route has none is looked for in two indexes when one of its runs is purged.
 //
 // Views have a table from the beginning; until then it was made with the first one.

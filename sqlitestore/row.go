@@ -112,7 +112,7 @@ var insertRun = `INSERT INTO runs (` + strings.Join(newColumns, ", ") + `) VALUE
 // insertRow writes the row of a new run, if that has not been done. A run is inserted with what it is saved with first, which is a
 // statement less for each that is created. Whoever looks for the run in the table before must call it.
 func (t *tx) insertRow(r *run) error {
-	if t.unwritten == nil || t.unwritten != r {
+	if r == nil || t.unwritten != r {
 		return nil
 	}
 	row := r.row
