@@ -108,7 +108,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 		t.suspicion.acquit()
 	}
 	if len(c.req.Send) > 0 {
-		t.outbox(t.partition)
+		t.outbox(t.partition, t.id)
 	}
 	switch c.req.Effect {
 	case store.EffectNone:

@@ -76,7 +76,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w.watchdog = newWatchdog(e, w.executors, w.steps.slots)
 	w.loop = &loopParts{
 		client: client, code: w.code, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,
-		outbox: func(partition int) { w.outboxes[partition].Notify() },
+		outbox: func(partition int, sender event.RunID) { w.outboxes[partition].Sent(sender) },
 	}
 	return w
 }

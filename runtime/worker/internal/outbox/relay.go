@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,8 +48,8 @@ const stopPatience = 2 * time.Second
 // partition may do so at any time, because everything it does may be done twice;
 // so it holds no lock, and remembers nothing that matters.
 //
-// Who has written records carries them over at once. Others look when they begin,
-// and later only after what is overdue, which heartbeats tell: that is how the
+// Who has written records delivers them at once, and no others: of several workers each would deliver those of
+// all. Others look when they begin, and later only after what is overdue, which heartbeats tell: that is how the
 // records of a worker that died are found.
 type Relay struct {
 	Params
@@ -63,18 +64,40 @@ type Relay struct {
 
 	mu    sync.Mutex // of holds, while records of a round are under way
 	holds holds
+
+	asked   sync.Mutex
+	senders map[event.RunID]bool // those of which the next look delivers the records: Sent was called for them
+	all     bool                 // it delivers those of everybody: Notify was called
 }
 
 // New returns a relay. Its owner calls Run and Stop, both once.
 func New(p Params) *Relay {
-	r := &Relay{Params: p, wake: wait.NewNotifier(), stopped: make(chan struct{}), done: make(chan struct{}), lost: map[pair]time.Time{}}
+	r := &Relay{
+		Params: p, wake: wait.NewNotifier(), stopped: make(chan struct{}), done: make(chan struct{}), lost: map[pair]time.Time{},
+		senders: map[event.RunID]bool{},
+	}
 	r.holds.clock = p.Clock
 	r.ctx, r.cutOff = context.WithCancel(context.Background())
 	return r
 }
 
-// Notify makes the relay look at the outbox.
+// Notify makes the relay look at the outbox, and deliver whatever is due.
 func (r *Relay) Notify() {
+	r.asked.Lock()
+	r.all = true
+	r.asked.Unlock()
+	r.notify()
+}
+
+// Sent makes it deliver what is due of a run that has written records.
+func (r *Relay) Sent(run event.RunID) {
+	r.asked.Lock()
+	r.senders[run] = true
+	r.asked.Unlock()
+	r.notify()
+}
+
+func (r *Relay) notify() {
 	r.Activity.Begin()
 	if !r.wake.Notify() {
 		r.Activity.End() // it will look
@@ -151,29 +174,41 @@ func (r *Relay) setAlarm(t time.Time) {
 	r.alarm = r.Clock.AfterFunc(max(wait, time.Millisecond), r.Notify)
 }
 
-// pass delivers all due records, and returns when the next one will be due.
+// pass delivers the due records that it was asked for, and returns when to look again. After an error that is
+// for those of everybody.
 func (r *Relay) pass(ctx context.Context) (time.Time, error) {
+	r.asked.Lock()
+	senders, all := r.senders, r.all
+	r.senders, r.all = map[event.RunID]bool{}, false
+	r.asked.Unlock()
 	for {
 		limit := relayBatch + len(r.holds.held) // those that wait must not take the places of others
 		records, next, err := r.Store.Outbox(ctx, r.Partition, limit)
 		if err != nil {
 			return time.Time{}, err
 		}
-		r.holds.sweep(records, len(records) < limit)
+		whole := len(records) < limit
+		r.holds.sweep(records, whole)
+		if !all && whole { // else those that it was asked for may come later: it helps with what is before them
+			records = slices.DeleteFunc(records, func(o store.Outgoing) bool { return !senders[o.From] })
+		}
 		marks, later := r.carry(ctx, records)
 		if err := r.mark(ctx, marks); err != nil {
 			return time.Time{}, err
 		}
-		held := r.holds.next()
+		held, now := r.holds.next(), r.Clock.Now()
 		switch {
 		case ctx.Err() != nil:
 			return time.Time{}, ctx.Err()
 		case later:
-			return r.Clock.Now().Add(relayRetry), nil
-		case len(marks) > 0:
+			return now.Add(relayRetry), nil
+		case len(marks) > 0 && (!whole || slices.ContainsFunc(marks, func(m store.Mark) bool { return m.Unknown })):
+			// There may be more, or what created the receiver is fresh again.
 		case !held.IsZero():
 			return held, nil
-		case len(records) == 0:
+		case len(marks) > 0 && (next.IsZero() || next.After(now.Add(store.Horizon))):
+			return now.Add(store.Horizon), nil // what was marked is due then
+		default:
 			return next, nil
 		}
 	}

@@ -1,0 +1,168 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// office is a store with runs that send to one run, and a relay of it.
+type office struct {
+	*testing.T
+	store.Store
+
+	relay    *Relay
+	clock    *storetest.Clock
+	ids      *storetest.IDs
+	session  store.SessionID
+	route    store.Route
+	receiver event.RunID
+	reads    int
+
+	mu      sync.Mutex
+	carried map[event.ItemID]int
+}
+
+func newOffice(t *testing.T) *office {
+	clock := storetest.NewClock()
+	o := &office{
+		T: t, Store: memstore.NewWith(memstore.Config{Clock: clock}), clock: clock, ids: &storetest.IDs{}, session: "wses_1",
+		route: store.Route{Queue: "default", Workflow: "orders.fulfil"}, carried: map[event.ItemID]int{},
+	}
+	t.Cleanup(func() { o.check(o.Close()) })
+	o.check(o.OpenSession(t.Context(), store.Session{ID: o.session, TTL: 10_000 * time.Hour, Routes: []store.Route{o.route}}))
+	o.receiver = o.start().Run
+	o.relay = New(Params{
+		Store: o, Clock: clock, Log: slog.New(slog.DiscardHandler), Name: "w", Heartbeat: time.Second, Silent: func(int) bool { return false },
+	})
+	return o
+}
+
+func (o *office) check(err error) {
+	o.Helper()
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
+func (o *office) start() *storetest.Log {
+	o.Helper()
+	l := storetest.NewLog(o.ids, o.clock, o.ids.Run(o.clock.Now(), 0), event.Spec{Workflow: o.route.Workflow, Queue: o.route.Queue})
+	answers, err := o.Store.Create(o.Context(), []store.Create{l.Create()})
+	o.check(err)
+	o.check(answers[0].Err)
+	return l
+}
+
+// send lets a new run write a record.
+func (o *office) send() (sender event.RunID, record event.ItemID) {
+	o.Helper()
+	l := o.start()
+	got, err := o.ClaimRun(o.Context(), 0, o.session, o.ids.Token(), l.Run)
+	o.check(err)
+	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: "topic", Payload: []byte("1")})
+	o.check(err)
+	message, err := (&effects.OutboxMessage{Item: &effects.Item{Scope: store.ScopeRun, Body: body}}).Encode()
+	o.check(err)
+	c := l.Commit(got.Fence, l.Work()...)
+	c.Send = []store.Send{{ID: o.ids.Item(), To: o.receiver, Body: message}}
+	answers, err := o.Commit(o.Context(), []store.Commit{c})
+	o.check(err)
+	o.check(answers[0].Err)
+	return l.Run, c.Send[0].ID
+}
+
+func (o *office) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
+	o.reads++
+	return o.Store.Outbox(ctx, partition, limit)
+}
+
+func (o *office) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	o.mu.Lock()
+	o.carried[d.Item.ID]++
+	o.mu.Unlock()
+	return o.Store.Deliver(ctx, d)
+}
+
+// pass looks at the outbox, and checks that it was read that often.
+func (o *office) pass(reads int) (next time.Time) {
+	o.Helper()
+	o.reads = 0
+	next, err := o.relay.pass(o.Context())
+	if o.check(err); o.reads != reads {
+		o.Errorf("the outbox was read %d times, want %d", o.reads, reads)
+	}
+	return next
+}
+
+func (o *office) want(record event.ItemID, times int) {
+	o.Helper()
+	if got := o.carried[record]; got != times {
+		o.Errorf("record %s was delivered %d times, want %d", record, got, times)
+	}
+}
+
+// Each worker delivers what its own runs have sent: of several workers all would deliver the same. What another one has
+// left behind is found by whoever looks for everything.
+func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
+	o := newOffice(t)
+	own, first := o.send()
+	_, others := o.send()
+	o.relay.Sent(own)
+	next := o.pass(1)
+	o.want(first, 1)
+	o.want(others, 0)
+	if at := o.clock.Now().Add(store.Horizon); !next.Equal(at) {
+		t.Errorf("the relay looks again at %v, want %v, when the record is to be settled", next, at)
+	}
+	o.relay.Notify()
+	o.pass(1)
+	o.want(first, 1)
+	o.want(others, 1)
+}
+
+// What was sent must not wait behind what others have left, however much that is.
+func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
+	o := newOffice(t)
+	var left []event.ItemID
+	for range relayBatch {
+		_, record := o.send()
+		left = append(left, record)
+	}
+	own, record := o.send()
+	o.relay.Sent(own)
+	o.pass(2)
+	o.want(record, 1)
+	for _, r := range left {
+		o.want(r, 1)
+	}
+}
+
+// Without a mark there is nothing new: the time of another record is that at which it looks again.
+func TestRelay_KeepsTheTimeOfWhatIsDueLater(t *testing.T) {
+	o := newOffice(t)
+	own, record := o.send()
+	o.relay.Sent(own)
+	o.pass(1)
+	due := o.clock.Now().Add(store.Horizon)
+	o.clock.Advance(store.Horizon / 2)
+	other, second := o.send()
+	o.relay.Sent(other)
+	if next := o.pass(1); !next.Equal(due) {
+		t.Errorf("after the second record it looks again at %v, want %v for the first", next, due)
+	}
+	o.want(second, 1)
+	o.relay.Sent(other)
+	if next := o.pass(1); !next.Equal(due) {
+		t.Errorf("after nothing it looks again at %v, want %v", next, due)
+	}
+	o.want(record, 1)
+}
