@@ -22,7 +22,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	session := sessionCode(c.Session)
 	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
-	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room)}
+	hinted := ""
+	if c.Hinted {
+		hinted = "h"
+	}
+	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room), hinted}
 	for _, route := range c.Routes {
 		code := s.names.codeOf(route)
 		keys, args = append(keys, p.ready(code)), append(args, code)
@@ -32,7 +36,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
 	a := request.answer()
-	if a.word() != "ok" {
+	if c.Hinted && a.word() != "expired" {
+		s.crowds.note(s.retained.hints(p, session), a.word() == "ok")
+	}
+	if a.word() == "expired" {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, store.ErrExpired)
 	}
 	claimed := store.Claimed{Next: a.time(1)}

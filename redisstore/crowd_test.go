@@ -86,6 +86,12 @@ func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 // Eight idle sessions, each with a connection and an estimate of its own, take all runs that are started one after another. A
 // Wait that ends because its time is over may find no run: that would be one of which nobody was told.
 func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
+	for name, hinted := range map[string]bool{"WhoLook": false, "WhoAreHinted": true} {
+		t.Run(name, func(t *testing.T) { testCrowd(t, hinted) })
+	}
+}
+
+func testCrowd(t *testing.T, hinted bool) {
 	const sessions, runs = 8, 300
 	server := redistest.Shared(t)
 	e := openGuardedOn(t, server.Client(t))
@@ -110,12 +116,12 @@ func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
 		go func() {
 			defer func() { _ = s.Close() }() // the client is its own, and ends with the test
 			for {
-				woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour)})
+				woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour), Hinted: hinted})
 				if err != nil {
 					ended <- nil
 					return
 				}
-				got, err := s.Claim(ctx, store.Claim{Session: id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: 1})
+				got, err := s.Claim(ctx, store.Claim{Session: id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: 1, Hinted: len(woken.Hinted) > 0})
 				switch {
 				case ctx.Err() != nil:
 					ended <- nil
@@ -125,7 +131,7 @@ func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
 					return
 				}
 				for _, r := range got.Runs {
-					if len(woken.Claim) == 0 {
+					if len(woken.Claim)+len(woken.Hinted) == 0 {
 						ended <- fmt.Errorf("run %s was found by chance: nobody was told of it", r.Run)
 						return
 					}
@@ -150,4 +156,39 @@ func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
 		t.Error("nobody has let others go first")
 	}
 	t.Logf("%d looks were put off", put.Load())
+}
+
+// A Wait that is hinted looks for no wake: that of a start is taken by the claim, in one script for two. A block is told to
+// all, and has no wake that a claim could take.
+func TestWait_ThatIsHintedLooksForNoWake(t *testing.T) {
+	e := openWaiting(t, redistest.Shared(t).Client(t))
+	for n := range 3 {
+		got := make(chan store.Woken, 1)
+		go func() {
+			w, err := e.Wait(e.ctx, store.Wait{
+				Sessions: []store.WaitSession{{Session: e.session}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour), Hinted: true,
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- w
+		}()
+		if e.listening(1); n == 0 { // only the first one looks
+			e.check(e.clock.AwaitAlarm(e.ctx))
+		}
+		if n < 2 {
+			e.start("")
+			e.woken(fmt.Sprint("Wait ", n), got, store.Woken{Hinted: []int{0}})
+			claimed, err := e.Claim(e.ctx, store.Claim{Session: e.session, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: 1, Hinted: true})
+			if e.check(err); len(claimed.Runs) != 1 {
+				t.Errorf("the hinted claim hands out %d runs, want 1", len(claimed.Runs))
+			}
+			continue
+		}
+		e.check(e.client.Publish(e.ctx, e.parts[0].hints(), "b"+e.names.codeOf(guardedRoute)).Err())
+		e.woken("a Wait after a block", got, store.Woken{Claim: []int{0}})
+	}
+	if n := e.looks.done.Load(); n != 1 {
+		t.Errorf("there were %d looks, want 1", n)
+	}
 }

@@ -30,6 +30,7 @@ type limitedRuns struct {
 	session store.SessionID
 	uses    []store.Use
 	change  func(n int, c *store.Create) // the nth run of a request; nil: it is as it is
+	more    []store.Route                // that claims name, too
 	owned   []store.ClaimedRun
 	created event.RunID // the last one
 	inbox   map[event.RunID][]store.Item
@@ -80,7 +81,7 @@ func (l *limitedRuns) create(n int) {
 
 func (l *limitedRuns) claim(n, want int) {
 	l.t.Helper()
-	got := must(l.st.Claim(l.t.Context(), store.Claim{Session: l.session, Token: event.NewToken(), Routes: []store.Route{l.route}, Max: n})).Runs
+	got := must(l.st.Claim(l.t.Context(), store.Claim{Session: l.session, Token: event.NewToken(), Routes: append([]store.Route{l.route}, l.more...), Max: n})).Runs
 	if l.owned = append(l.owned, got...); len(got) != want {
 		l.t.Fatalf("claimed %d runs, want %d", len(got), want)
 	}
@@ -147,11 +148,25 @@ func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 	l := newLimitedRuns(t, 50, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1})
 	l.measure([]costOp{
 		{"create", func() { l.create(runs) }, runs, 16.2, runs},
-		{"claim", func() { l.claim(50, 50) }, 1, 17.2, 50},
-		{"claim in vain", func() { l.claim(50, 0) }, 1, 21.2, 1},
+		{"claim", func() { l.claim(50, 50) }, 1, 10.6, 50},
+		{"claim in vain", func() { l.claim(50, 0) }, 1, 20.2, 1},
 		{"finish", func() { l.finish() }, 50, 17.5, 50},
-		{"claim after a call", func() { l.claim(50, 50) }, 1, 17.2, 50},
+		{"claim after a call", func() { l.claim(50, 50) }, 1, 10.6, 50},
 		{"finish of the last", func() { l.finish() }, 50, 17.5, 50},
+	})
+}
+
+// A worker of many routes claims from one line, of two limits that others wait for: what a limit or a line says is read once for each
+// claim, and a route without ready runs is not read.
+func TestCost_AClaimReadsLimitsAndRoutesOnce(t *testing.T) {
+	l := newLimitedRuns(t, 3, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}, store.Use{LimitID: store.LimitID{Name: "net"}, Weight: 1})
+	l.create(100)
+	for n := range 20 {
+		l.more = append(l.more, store.Route{Queue: "default", Workflow: fmt.Sprint("orders.other", n)})
+	}
+	l.measure([]costOp{
+		{"claim of three", func() { l.claim(50, 3) }, 1, 71.2, 1},
+		{"finish", func() { l.finish() }, 3, 25.9, 3},
 	})
 }
 

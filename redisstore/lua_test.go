@@ -92,6 +92,22 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 	}
 }
 
+// The server takes longer to format a number than to execute most commands.
+func TestScripts_PassNumbersAsText(t *testing.T) {
+	number := regexp.MustCompile(`(?:redis\.p?call|intact)\([^()]*,\s*-?\d+\s*[,)]`)
+	files, _ := fs.Glob(sources, "lua/*.lua")
+	parts, _ := fs.Glob(sources, "lua/part/*.lua")
+	for _, file := range append(files, parts...) {
+		b, err := fs.ReadFile(sources, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range number.FindAllString(string(b), -1) {
+			t.Errorf("%s: write numbers as text: %s", file, call)
+		}
+	}
+}
+
 func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 	defined := regexp.MustCompile(`local function (\w+)`)
 	parts, err := fs.Glob(sources, "lua/part/*.lua")

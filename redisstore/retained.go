@@ -78,6 +78,20 @@ func (r *retained) learn(p *partition, session string, next int64, sent time.Tim
 	}
 }
 
+// hints returns for which routes a Wait of the session has left the look to a claim.
+func (r *retained) hints(p *partition, session string) (routes []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.all {
+		for _, part := range one.parts {
+			if part.p == p && part.session == session {
+				routes, part.hints = part.hints, nil
+			}
+		}
+	}
+	return routes
+}
+
 func (r *retained) drop(who string, one *retainedOne) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

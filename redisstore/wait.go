@@ -25,7 +25,7 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
 	}
-	a := &waiting{s: s, until: w.Until, routes: make(map[string]bool, len(w.Routes))}
+	a := &waiting{s: s, until: w.Until, hinted: w.Hinted, routes: make(map[string]bool, len(w.Routes))}
 	for _, route := range w.Routes {
 		a.routes[s.names.codeOf(route)] = true
 	}
@@ -49,6 +49,7 @@ type waiting struct {
 	parts  []*partitionWait
 	routes map[string]bool // by code
 	until  time.Time
+	hinted bool // a claim takes the wakes
 	woken  store.Woken
 	// informed says that everything was looked at, now or by a Wait before, and that
 	// the subscription was open since.
@@ -65,6 +66,7 @@ type partitionWait struct {
 	known   int64    // due times from here on are known; 0: all are
 	next    int64    // the earliest due time that it was told of, 0: none. It may be over
 	wakes   []string // the routes of which it was told that there is a wake, and has not looked yet
+	hints   []string // those for which it has left the look to a claim
 }
 
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
@@ -142,7 +144,7 @@ func (a *waiting) topics() []string {
 }
 
 func (a *waiting) found() bool {
-	return a.woken.Due || len(a.woken.Claim)+len(a.woken.Sooner)+len(a.woken.Unread) > 0
+	return a.woken.Due || len(a.woken.Claim)+len(a.woken.Hinted)+len(a.woken.Sooner)+len(a.woken.Unread) > 0
 }
 
 // block waits for hints, and looks where they point to.
@@ -157,7 +159,7 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	defer end.Stop()
 	select {
 	case <-s.Ready(): // a claim of this session may have taken it since: that says nothing of how many others there are
-		if err := a.look(ctx, slices.Concat(a.follow(s.Take()), a.withWakes())); err != nil || a.found() {
+		if err := a.look(ctx, slices.Concat(a.follow(s.Take()), a.unhinted(a.withWakes(), false))); err != nil || a.found() {
 			return a.woken, err
 		}
 	default:
@@ -213,7 +215,7 @@ func (a *waiting) putOff() (wait time.Duration) {
 
 // lookForWakes looks where there is something for sure, and where there may be a wake.
 func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error {
-	parts := a.withWakes()
+	parts := a.unhinted(a.withWakes(), true)
 	routes := make([][]string, len(parts))
 	for i, part := range parts {
 		routes[i] = part.wakes
@@ -225,6 +227,20 @@ func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error
 		}
 	}
 	return err
+}
+
+// unhinted returns where to look for wakes: nowhere, if claims take them. count: what they find says how many others there are.
+func (a *waiting) unhinted(parts []*partitionWait, count bool) []*partitionWait {
+	if !a.hinted {
+		return parts
+	}
+	for _, part := range parts {
+		if count {
+			part.hints = part.wakes
+		}
+		part.wakes, a.woken.Hinted = nil, append(a.woken.Hinted, part.p.number)
+	}
+	return nil
 }
 
 // withWakes returns where there may be a wake.

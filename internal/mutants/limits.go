@@ -10,9 +10,23 @@ func line(what, disabled, before, after string, behaviors ...string) Mutant {
 	return kernel("limits/kernel/"+what, disabled, "line.go", before, after, behaviors...)
 }
 
-// limitOnRedis is the same in the scripts.
+// limitOnRedis is the same in the scripts, in the part that has how limits stand.
 func limitOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/limit.lua", before, after, behaviors...)
+}
+
+// lineOnRedis is one in the part that has the lines, joinOnRedis in that by which runs come into them, guardOnRedis in that which
+// refuses starts.
+func lineOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
+	return onRedis("limits/redis/"+what, disabled, "lua/part/line.lua", before, after, behaviors...)
+}
+
+func joinOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
+	return onRedis("limits/redis/"+what, disabled, "lua/part/join.lua", before, after, behaviors...)
+}
+
+func guardOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
+	return onRedis("limits/redis/"+what, disabled, "lua/part/guard.lua", before, after, behaviors...)
 }
 
 // limitMutants disable what the rules of limits, L1 to L9, ask for.
@@ -123,58 +137,65 @@ var limitMutants = []Mutant{
 	limitOnRedis("config", "a configuration that cannot be read stops every claim",
 		"local read, c = pcall(cjson.decode, packed[1] or packed[2] or packed[3] or '[]')", "local read, c = true, cjson.decode(packed[1] or packed[2] or packed[3] or '[]')").
 		by("TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun/K_filled_with_other_text"),
-	limitOnRedis("line-id", "the text of a line that was not written is decoded",
-		"if not mode or line_id(route, text) ~= id then", "if not mode then").
+	lineOnRedis("line-id", "the text of a line that was not written is decoded",
+		"if mode and line_id(route, text) == id then", "if mode then").
 		by("TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun/Y_filled_with_other_text"),
-	limitOnRedis("line-mode", "the record of a line that was not written is read",
+	lineOnRedis("line-mode", "the record of a line that was not written is read",
 		"'^([012]) (%d+) (%-?%d+) (%S+) (%S+) (.*)$'", "'^(%d) (%d+) (%S+) (%S+) (%S+) (.*)$'").
 		by("TestREC10_NoTextInTheKeysOfLimitsStopsAClaim"),
-	limitOnRedis("passed", "nobody is kept back by who waits in vain",
+	lineOnRedis("passed", "nobody is kept back by who waits in vain",
 		"if kept[1] and string.sub(kept[1], 16) ~= line.id", "if false and string.sub(kept[1], 16) ~= line.id", "L5_AHeavyClaimIsNotPassed", "L5_WhoWaitsInVainIsNotPassedWhenSomebodyComesBackBeforeIt", "L7_ACallKeepsItsTurn"),
-	limitOnRedis("order", "who waits in vain keeps back also those before it",
+	lineOnRedis("order", "who waits in vain keeps back also those before it",
 		"and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)\n", "\n", "L5_WhoWaitsInVainKeepsBackNobodyBeforeIt"),
-	limitOnRedis("nested", "a nested run is kept back as all are",
+	lineOnRedis("nested", "a nested run is kept back as all are",
 		"and (not nested(u) or kept_back(line, u)) then", "then", "L5_ANestedRunPassesWhoWaitsForWhatIsHeldAboveIt"),
-	limitOnRedis("nested-only", "a nested run passes who waits for nothing else",
+	lineOnRedis("nested-only", "a nested run passes who waits for nothing else",
 		"if n == 1 and last == id or n == 0", "if n == 0", "L5_ANestedRunIsKeptBackByWhoWaitsForNothingElse"),
-	limitOnRedis("nested-call", "nobody calls a nested run",
+	lineOnRedis("nested-call", "nobody calls a nested run",
 		"if line and not call_at(line, u) then", "if line and not call_at(line, u) and false then", "L6_RoomCallsANestedRunAfterWhoWaitsForMore"),
-	limitOnRedis("nested-again", "a nested run that is kept back is looked at when something happens at its limits only",
+	lineOnRedis("nested-again", "a nested run that is kept back is looked at when something happens at its limits only",
 		"nested(u) and math.floor(limit_now / 1000) + 5000 or till", "till", "L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken"),
-	limitOnRedis("nested-turn", "a nested run is not called when it is looked at again",
+	lineOnRedis("nested-turn", "a nested run is not called when it is looked at again",
 		"if line.mode == line_shut then -- it", "if false then -- it", "L6_ANestedRunIsLookedAtAgainAndAgain"),
 	limitOnRedis("too-heavy", "what is too heavy waits for ever",
 		"if l.at_once > 0 and l.weight > l.at_once then", "if false then", "L9_WhatIsTooHeavyNowGoesWithoutPermits", "AStartThatIsTooHeavyIsRefused"),
-	limitOnRedis("grant-calls", "a grant does not call the next",
+	lineOnRedis("grant-calls", "a grant does not call the next",
 		"relist(line, line_open, 0)\n  call_next(line.uses)", "relist(line, line_open, 0)", "L6_AGrantCallsTheNext"),
-	limitOnRedis("shut", "who is asked in vain leaves its line open",
+	lineOnRedis("shut", "who is asked in vain leaves its line open",
 		"save_turn(line, line_shut, till)\n    return false", "save_turn(line, line_open, till)\n    return false", "L7_ACallKeepsItsTurn"),
-	limitOnRedis("whole", "a whole run gives back its permits with its owner",
+	lineOnRedis("whole", "a whole run gives back its permits with its owner",
 		"if l.whole and not ended then", "if false then", "L2_AWholeRunKeepsItsPermitsWhileItIsParked"),
-	limitOnRedis("gives-back", "who gives back its permits is counted on",
+	lineOnRedis("gives-back", "who gives back its permits is counted on",
 		"l.permits = false\n    count(limits_of(l.uses), -1, 0)", "l.permits = false", "L2_PermitsAreGivenBackWithTheOwner", "L2_RecoverGivesBackUnderANewFence"),
-	limitOnRedis("settle", "who leaves calls nobody",
+	lineOnRedis("settle", "who leaves calls nobody",
 		"call_next(left.uses)", "", "L6_EveryWayToMakeRoomCalls", "L9_ACanceledWaiterLeaves"),
-	limitOnRedis("call", "the first of those who wait in vain is not called",
+	lineOnRedis("call", "the first of those who wait in vain is not called",
 		"if ok or too_heavy(limits) then", "if too_heavy(limits) then", "L6_EveryWayToMakeRoomCalls"),
-	limitOnRedis("call-wakes", "a call wakes nobody",
+	lineOnRedis("call-wakes", "a call wakes nobody",
 		"+ 5000)\n    wake(line.route)", "+ 5000)", "L8_ACallWakesWhateverIsDueEarlier"),
-	limitOnRedis("call-turn", "a called line keeps no turn",
+	lineOnRedis("call-turn", "a called line keeps no turn",
 		"save_turn(line, line_called,", "save_turn(line, line_open,", "L7_ACallKeepsItsTurnAlsoBeforeWhoComes"),
-	limitOnRedis("call-time", "a call lasts for ever",
+	lineOnRedis("call-time", "a call lasts for ever",
 		"math.floor(limit_now / 1000) + 5000)", "0)", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
-	limitOnRedis("turn", "a call that nobody answers keeps its turn",
+	lineOnRedis("turn", "a call that nobody answers keeps its turn",
 		"line.mode == line_called and line_open or line.mode, 0)", "line.mode, 0)", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
-	limitOnRedis("turn-calls", "the end of a call calls nobody",
+	lineOnRedis("turn-calls", "the end of a call calls nobody",
 		"call_line(line, limits_of(line.uses))\n  end\n  call_next(line.uses)", "call_line(line, limits_of(line.uses))\n  end", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
-	limitOnRedis("called-off", "a canceled run waits for its permits",
+	joinOnRedis("called-off", "a canceled run waits for its permits",
 		"l.off, l.place = true, ''", "l.place = ''", "L9_ACanceledWaiterLeaves"),
-	limitOnRedis("refuse", "no limit refuses what would wait",
+	guardOnRedis("refuse", "no limit refuses what would wait",
 		"if ready and (l.refuse or l.waiting > 0) then", "if ready and l.waiting > 0 then", "ALimitMayRefuseInsteadOfLettingWait"),
-	limitOnRedis("waiting", "any number may wait",
+	guardOnRedis("waiting", "any number may wait",
 		"if beyond > l.waiting or", "if", "ALimitBoundsThoseWhoWait"),
-	limitOnRedis("owner", "who is created with an owner needs no room",
+	guardOnRedis("owner", "who is created with an owner needs no room",
 		"if owned and (not room(l, l.weight) or l.waits > 0) then", "if owned and l.waits > 0 then", "L2_AnOwnerAtTheStartTakesThePermits"),
+	limitOnRedis("read", "what a script has taken is there for its next run",
+		"  limits_read[l.id] = {held = l.held, waits = l.waits, tat = l.tat}\n", "", "L2_ConcurrentClaimersNeverExceed", "L2_AllPermitsOrNone"),
+	lineOnRedis("read-first", "who has left its line in this script is the first of it",
+		"local function go_out(id, place, run)\n  firsts_read[id] = nil\n", "local function go_out(id, place, run)\n").
+		by("TestCost_LimitedRunsTakeNoScriptMore"),
+	lineOnRedis("read-kept", "a line that was shut in this script keeps back nobody",
+		"      kept_read[kept_lines(u)] = nil\n      intact('ZADD'", "      intact('ZADD'", "L5_AHeavyClaimIsNotPassedByTheClaimThatAsksItInVain"),
 	onRedis("limits/redis/set-heavy", "a lower limit ends nobody", "lua/set_limit.lua",
 		"if line and too_heavy(limits_of(line.uses)) then", "if false then", "L9_WhatIsTooHeavyNowGoesThoughOthersWaitBeforeIt"),
 	onRedis("limits/redis/set-heavy-calls", "what a lower limit ends keeps back those after it", "lua/set_limit.lua",

@@ -53,7 +53,7 @@ var redisMutants = []Mutant{
 	onRedis("F2/redis/release-owner", "a release leaves the run to its owner", "lua/release.lua",
 		"leave_owner(ARGV[2], m[2])", "", "ReleaseMakesReadyUnderANewFence"),
 	onRedis("F2/redis/commit", "a commit that gives the run back leaves it to its owner", "lua/commit.lua",
-		"leave_owner(run, o[1])", "", "F2_ParkFencesTheOwner"),
+		"leave_owner(run, o[1], flags % 2 == 0)", "", "F2_ParkFencesTheOwner"),
 	onRedis("F2/redis/finish", "finish.lua leaves the token", "commit.go",
 		"then.queueState, then.fence.Token = store.StateEnded, event.Token{}", "then.queueState = store.StateEnded", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
@@ -182,7 +182,7 @@ var redisMutants = []Mutant{
 		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed",
 		"O2_CreateKeepsCreatedByUntilConfirm"),
 	onRedis("P1/redis/created-by", "a run is purged that may be created again", "lua/commit.lua",
-		"retire(run, header, o[2], o[10], o[4], written, at, o[6])", "retire(run, header, o[2], o[10], o[4], written, at)", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
+		"written, at, o[6] or sends > 0)", "written, at, sends > 0)", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
 	onRedis("P1/redis/finish-created-by", "finish.lua lets a run be purged that may be created again", "create.go",
 		"if createdBy != \"\" || c.Gather != nil {", "if false {", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),
@@ -304,7 +304,9 @@ var redisMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'hint', 'c' .. route)", "", "K2_AStartWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/a_run"),
 	onRedis("K2/redis/rest", "a claim does not announce what it leaves", "lua/claim.lua",
-		"wake(ARGV[i + 2])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
+		"wake(ARGV[i + 3])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
+	onRedis("K2/redis/hinted", "a hinted claim leaves the wake that it has taken", "lua/claim.lua",
+		"unpack(ARGV, 9)) == 0 then", "unpack(ARGV, 9)) == 1 then", "K2_AHintLeavesTheWakeToTheClaim"),
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
 		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerRoute"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
@@ -333,7 +335,7 @@ var redisMutants = []Mutant{
 	onRedis("K3/redis/known", "an earlier due time that is there already is not told", "wait.go",
 		"case next != 0 && next < part.known &&", "case false &&").by("TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready"),
 	onRedis("K3/redis/claim", "a claim does not call Due", "lua/claim.lua",
-		"make_due(now, chores)", "make_due(now, 0)", "ClaimMakesDueRunsReady"),
+		"make_due(at, ARGV[5])", "make_due(at, '0')", "ClaimMakesDueRunsReady"),
 	onRedis("K3/redis/full", "a claim of nothing does not call Due", "lua/claim.lua",
-		"make_due(now, chores)", "make_due(now, most > 0 and chores or 0)", "AClaimOfNothingMakesDueRunsReadyForOthers"),
+		"make_due(at, ARGV[5])", "make_due(at, most > 0 and ARGV[5] or '0')", "AClaimOfNothingMakesDueRunsReadyForOthers"),
 }

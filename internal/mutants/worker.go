@@ -124,10 +124,10 @@ var workerMutants = []Mutant{
 	working("K2/worker/session", "a wake is lost with the session", "claim.go",
 		"case errors.Is(err, store.ErrExpired) && !renewed:", "case errors.Is(err, store.ErrExpired) && renewed:", "TestK2_WakeIsNotLostWithTheSession"),
 	working("K2/worker/full", "a full worker forgets the wake that it has taken", "claim.go",
-		"!a.full {", "a.full || !a.full {", "TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim"),
+		"if delete(claim, s.Partition); a.full {", "if delete(claim, s.Partition); false {", "TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim"),
 
 	working("K3/worker/busy", "a busy worker does not call Due", "claim.go",
-		"next, err = c.store.Due(ctx, s.Partition, dueBatch)", "", "TestK3_ABusyWorkerCallsDueForOthers"),
+		"a.next, a.err = c.store.Due(ctx, s.Partition, dueBatch)", "", "TestK3_ABusyWorkerCallsDueForOthers"),
 	working("K3/worker/until", "a worker waits beyond the next due time that it knows", "claim.go",
 		"if until := s.until(c.waitMost); until.Before(req.Until) {", "if until := s.until(c.waitMost); false && until.Before(req.Until) {", "TestK3_AWorkerWaitsUntilTheNextDueTimeItKnows"),
 

@@ -9,9 +9,10 @@
 -- ARGV  1 now  2 session  3 token  4 how many at most
 --       5 how many to recover and to make due at most  6 how many recoveries make a run exempt
 --       7 what the worker has left of its own limits, as JSON: [how much, how much in all] by
---       name; or ''  8 and on: the routes
+--       name; or ''  8 'h' if a hint is all that there is to claim for  9 and on: the routes
 --
--- Returns {'expired'} or {'ok', next due time, run, …, {run that was passed over, route,
+-- Returns {'expired'}, {'taken', next due time} if there was a hint, and another session has taken
+-- the wakes, or {'ok', next due time, run, …, {run that was passed over, route,
 -- whether the worker never has so much}, …, overwritten key, …}.
 --
 -- Atomic, because a run must go from ready to owned in one action, and what is
@@ -27,9 +28,9 @@ local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't', 'f')
 if not s[1] or s[2] then
   return {'expired'}
 end
-local now = clock(ARGV[1])
+local now, at = clock(ARGV[1])
 if s[3] == token then
-  local answer = {'ok', redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or ''}
+  local answer = {'ok', redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')[2] or ''}
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
     local meta = tag .. 'm:' .. run
     local m = intact('HMGET', meta, 'H', 'c', 'g') or {}
@@ -39,17 +40,20 @@ if s[3] == token then
   end
   return told(answer)
 end
-for i = 8, #ARGV do
+if ARGV[8] ~= '' and #ARGV > 8 and intact('HDEL', KEYS[4], unpack(ARGV, 9)) == 0 then
+  return {'taken', redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')[2] or ''}
+end
+for i = 9, #ARGV do
   unannounced[ARGV[i]] = true
 end
 local left = chores
-for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('(%.0f', now), 'LIMIT', 0, 100)) do
+for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. at, 'LIMIT', '0', '100')) do
   if past ~= session and left > 0 and silent(past) then
     left = left - recover(past, s[1], 'expired_claim', now, left)
   end
 end
-local answer = {'ok', make_due(now, chores)}
-unblock(8, s[4], most)
+local answer = {'ok', make_due(at, ARGV[5])}
+unblock(9, s[4], most)
 
 local function sooner(a, b)
   if a[1] ~= b[1] then
@@ -58,22 +62,41 @@ local function sooner(a, b)
   return a[2] < b[2]
 end
 
--- none_ready reports whether several routes have no ready run: so it is nearly always.
-local function none_ready()
-  return #KEYS > 7 and redis.call('EXISTS', unpack(KEYS, 6, #KEYS - 1)) == 0
+-- with_ready returns how many of several routes have ready runs, nearly always none; false: there is one route only.
+local function with_ready()
+  return #KEYS > 7 and redis.call('EXISTS', unpack(KEYS, 6, #KEYS - 1))
 end
 
 -- heads has of each ready set what was read of it, and how much was asked for; nil: it has
 -- changed since, or was not read.
 local heads = {}
 
+-- note_empty notes which ready sets from one key to another are empty, of which so many are not. That takes less than to read
+-- all of them, as one or two have something ready for nearly all claims.
+local function note_empty(first, last, n)
+  if n == 0 then
+    for i = first, last do
+      heads[KEYS[i]] = {wanted = most, members = {}}
+    end
+  elseif 4 * n <= last - first + 1 then
+    local middle = math.floor((first + last) / 2)
+    local left = redis.call('EXISTS', unpack(KEYS, first, middle))
+    note_empty(first, middle, left)
+    note_empty(middle + 1, last, n - left)
+  end
+end
+
+-- last_of has the ranks up to which look reads, as text: the server takes long to format a number.
+local last_of = {}
+
 -- look returns the first members of the ready sets, in the order of all routes.
 local function look(wanted)
-  local found = {}
+  local found, last = {}, last_of[wanted] or tostring(wanted - 1)
+  last_of[wanted] = last
   for i = 6, wanted > 0 and #KEYS - 1 or 0 do
     local key, head = KEYS[i], heads[KEYS[i]]
     if not head or head.wanted < wanted and #head.members == 2 * head.wanted then
-      head = {wanted = wanted, members = redis.call('ZRANGE', key, 0, wanted - 1, 'WITHSCORES')}
+      head = {wanted = wanted, members = redis.call('ZRANGE', key, '0', last, 'WITHSCORES')}
       heads[key] = head
     end
     for j = 1, math.min(#head.members, 2 * wanted), 2 do
@@ -179,7 +202,11 @@ local function try(run, score, place, leave, take)
 end
 
 -- found is what is looked at; few: so many of the first ones are, and there may be more.
-local found, looked, few, lined, lines = most > 0 and not none_ready() and look(most) or {}, 0, nil, false, nil
+local ready_routes = most > 0 and with_ready()
+if ready_routes then
+  note_empty(6, #KEYS - 1, ready_routes)
+end
+local found, looked, few, lined, lines = most > 0 and ready_routes ~= 0 and look(most) or {}, 0, nil, false, nil
 
 -- look_again looks at the first n after those that were passed over.
 local function look_again(n)
@@ -202,7 +229,7 @@ end
 
 -- limits makes what is needed for runs that use limits once, when the first one is met.
 local function limits()
-  -- Part: limit
+  -- Part: limit line
   local all = {}
 
   -- uses returns what a run uses; nil: it was called off.
@@ -291,18 +318,18 @@ if #owned > 0 then
   redis.call('HSET', KEYS[1], 't', token)
 end
 if lined then -- some have another time now
-  answer[2] = (intact('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES') or {})[2] or ''
+  answer[2] = (intact('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES') or {})[2] or ''
 end
 local empty = {}
 unannounced = {}
-if none_ready() then
-  empty = {unpack(ARGV, 8)}
+if with_ready() == 0 then
+  empty = {unpack(ARGV, 9)}
 else
   for i = 6, #KEYS - 1 do
     if redis.call('EXISTS', KEYS[i]) == 1 then
-      wake(ARGV[i + 2])
+      wake(ARGV[i + 3])
     else
-      table.insert(empty, ARGV[i + 2])
+      table.insert(empty, ARGV[i + 3])
     end
   end
 end

@@ -31,9 +31,9 @@ elseif queue_state == '2' then
 elseif queue_state == '5' then
   return {'queued'}
 end
-local waits = false
+local uses, has
 if flagged(header, is_limited) then
-  -- Part: limit
+  -- Part: limit line
   local l = uses_of(run)
   if not queues(l) then
     local line = queue_state == '1' and line_of(line_id(route, l.text))
@@ -41,14 +41,14 @@ if flagged(header, is_limited) then
     if not line or line.place ~= l.place or not may(line, limits) and not too_heavy(limits) or not grant_waiting(line, run, l) then
       return {'queued'}
     end
-    waits = true
+    uses, has = l.text, pack_has(l)
   end
   if l.key and queue_state == '1' and l.place ~= '' then
     -- Part: share
     leave_flow(route, 0 - (m[5] or 0), 1, l.place)
   end
 end
-if waits then
+if has then
   -- it has left its line
 elseif queue_state == '1' then
   redis.call('ZREM', tag .. 'r:' .. route, m[2] .. run)
@@ -58,4 +58,4 @@ else
   redis.call('ZREM', tag .. 'b:' .. route, (m[4] or '') .. ' ' .. run)
 end
 redis.call('SADD', tag .. 'o:' .. ARGV[2], run)
-return {'ok', grant(run, KEYS[2], ARGV[2], ARGV[3], header, route, 0, m[6])}
+return {'ok', grant(run, KEYS[2], ARGV[2], ARGV[3], header, route, 0, m[6], uses, has)}

@@ -15,6 +15,6 @@ local id = intact('HGET', KEYS[1], 'i')
 if not id and #findings == 0 then
   return {0}
 end
-redis.call('ZADD', KEYS[2], 0, ARGV[2])
+redis.call('ZADD', KEYS[2], '0', ARGV[2])
 recover(ARGV[2], id or '', 'session_closed', clock(ARGV[1]), tonumber(ARGV[3]))
 return told({redis.call('EXISTS', KEYS[1])})

@@ -75,7 +75,7 @@ end
 local sends, publications = tonumber(ARGV[21]), tonumber(ARGV[22])
 local new = 27 + 3 * sends + 6 * publications
 if effect == '5' then
-  for _, item in ipairs(redis.call('LRANGE', KEYS[3], consume, -1)) do
+  for _, item in ipairs(redis.call('LRANGE', KEYS[3], ARGV[11], '-1')) do
     if string.sub(item, 1, 1) == '1' then
       return {'unread'}
     end
@@ -119,7 +119,7 @@ if frame ~= '' and flagged(header, is_watched) then
   header = with_flag(header, is_watched, tell_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
 end
 if consume > 0 then
-  redis.call('LTRIM', KEYS[3], consume, -1)
+  redis.call('LTRIM', KEYS[3], ARGV[11], '-1')
 end
 if sends > 0 then
   -- Part: clock outbox send
@@ -149,9 +149,9 @@ end
 
 -- Part: intact ready leave compact
 local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u', 'g')
-leave_owner(run, o[1])
+leave_owner(run, o[1], flags % 2 == 0)
 if flagged(header, is_limited) then
-  -- Part: limit
+  -- Part: limit line
   if effect == '2' then
     local l = uses_of(run)
     l.place = ''
@@ -192,8 +192,13 @@ else
   end
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
-    redis.call('DEL', KEYS[3])
-    retire(run, header, o[2], o[10], o[4], written, at, o[6])
+    if flags % 2 == 1 then
+      redis.call('DEL', KEYS[3])
+    end
+    if sends > 0 then -- they hold it back themselves, and there may be nothing else of it
+      header = with_flag(header, has_rest, bit.band(flags, has_rest) ~= 0)
+    end
+    retire(run, header, o[2], o[10], o[4], written, at, o[6] or sends > 0)
     start_next(run, wid)
     if o[8] then
       redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')

@@ -15,12 +15,12 @@
 -- puts names of keys together: in a cluster it does not, nor for a user who may not read all keys, and a prefix with a star is no pattern.
 local function headers_of(set, n)
   local headers = not string.find(tag, '*', 1, true)
-    and redis.pcall('SORT_RO', set, 'BY', 'nosort', 'LIMIT', 0, n, 'GET', tag .. 'm:*->H')
+    and redis.pcall('SORT_RO', set, 'BY', 'nosort', 'LIMIT', '0', n, 'GET', tag .. 'm:*->H')
   if headers and not headers.err then
     return headers
   end
   headers = {}
-  for i, run in ipairs(redis.call('ZRANGE', set, 0, n - 1)) do
+  for i, run in ipairs(redis.call('ZRANGE', set, '0', n - 1)) do
     local header = redis.pcall('HGET', tag .. 'm:' .. run, 'H') -- of a key of another kind there is none
     headers[i] = type(header) == 'string' and header
   end

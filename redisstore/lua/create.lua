@@ -65,7 +65,7 @@ if owned then
     return {'expired'}
   end
   if limited then
-    -- Part: intact limit
+    -- Part: intact limit guard
     local l = uses_in(first)
     local limits = limits_of(l.uses)
     local refused = guard_uses(limits, true, true)
@@ -91,7 +91,7 @@ if owned then
 end
 local limits, waits
 if limited then
-  -- Part: intact limit
+  -- Part: intact limit guard
   limits = limits_of(uses_in(first).uses)
   local refused = guard_uses(limits, not active and due <= now, false)
   if refused then
@@ -114,7 +114,7 @@ end
 if active then
   add_run(first, at, moved(header, '5'), '')
   -- Part: item kept push
-  local before = policy == '3' and {} or redis.call('LRANGE', tag .. 'q:' .. wid, 0, -1)
+  local before = policy == '3' and {} or redis.call('LRANGE', tag .. 'q:' .. wid, '0', '-1')
   if policy == '2' then
     table.insert(before, 1, active)
   end
@@ -137,7 +137,7 @@ if due > now then
   set_timer(run, route, due)
   compact(run, #frame)
 elseif limited then
-  -- Part: intact limit
+  -- Part: intact limit line join
   local l = uses_in(first)
   come(l, route, priority ~= '0' and priority)
   if not l.key then

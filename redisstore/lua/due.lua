@@ -10,4 +10,5 @@
 --
 -- Parts: tag intact clock header ready due
 
-return told({make_due(clock(ARGV[1]), tonumber(ARGV[2]))})
+local _, at = clock(ARGV[1])
+return told({make_due(at, ARGV[2])})

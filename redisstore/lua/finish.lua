@@ -41,7 +41,7 @@ local run, now, at = string.sub(meta, #tag + 3), clock(ARGV[1])
 redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 redis.call('HSET', meta, 'H', ARGV[3] .. struct.pack('>BHI4I6', bit.band(flags, 136), 0, n, bytes), 'p', at)
 if flags >= 128 then
-  -- Part: header ready limit
+  -- Part: header ready limit line
   give_back(run, nil, true)
 end
 intact('SREM', tag .. 'o:' .. m[2], run)

@@ -37,7 +37,7 @@ local function look(session, n)
   end
 end
 
-local leases = intact('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES') or {}
+local leases = intact('ZRANGE', KEYS[2], '0', '-1', 'WITHSCORES') or {}
 for i = 1, #leases, 2 do
   local code = leases[i]
   local s = intact('HMGET', tag .. 'z:' .. code, 'i', 'w', 'l', 'f', 'k', 'n', 'r') or {}
@@ -63,19 +63,19 @@ end
 
 -- first adds the run that comes first of each of the highest priorities.
 local function first(to, set)
-  local found = intact('ZRANGE', set, 0, 0, 'WITHSCORES') or {}
+  local found = intact('ZRANGE', set, '0', '0', 'WITHSCORES') or {}
   for _ = 1, most do
     if not found[1] then
       return
     end
     local run = string.sub(found[1], 15)
     if string.sub(run, 1, 1) == '~' then -- a line: its first run stands for it
-      run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), 0, 0) or {})[1] or '', 15)
+      run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), '0', '0') or {})[1] or '', 15)
     end
     if run ~= '' then
       to[#to + 1] = run
     end
-    found = redis.call('ZRANGEBYSCORE', set, '(' .. found[2], '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    found = redis.call('ZRANGEBYSCORE', set, '(' .. found[2], '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
   end
 end
 

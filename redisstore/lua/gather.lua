@@ -45,7 +45,7 @@ local queue_state, full = queue_state_of(m[1]), tonumber(ARGV[6])
 if m[6] == key and (queue_state == '1' or queue_state == '3') and string.sub(m[1], 18, 25) == nobody then
   local meta, inbox, seen = tag .. 'm:' .. gathers, tag .. 'i:' .. gathers, tag .. 's:' .. gathers
   if ARGV[3] ~= 'k' then
-    redis.call('LSET', inbox, 0, ARGV[8])
+    redis.call('LSET', inbox, '0', ARGV[8])
   elseif not redis.call('ZSCORE', seen, ARGV[7]) then
     redis.call('RPUSH', inbox, ARGV[8])
   end
@@ -66,7 +66,7 @@ if m[6] == key and (queue_state == '1' or queue_state == '3') and string.sub(m[1
 end
 
 if flagged(header, is_limited) then
-  -- Part: intact limit
+  -- Part: intact limit guard
   local refused = guard_uses(limits_of(uses_in(first).uses), false, false)
   if refused then
     return refused

@@ -26,8 +26,8 @@ redis.call('ZADD', KEYS[2], now + s[3], ARGV[2])
 redis.call('HSET', KEYS[1], 'u', hear(now, s[3]))
 local runs = unserved(KEYS[2], KEYS[7], s[4] or '', now, s[3], tonumber(ARGV[3]))
 local answer = {
-  'ok', owned, redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2] or '',
-  redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2] or '', #runs,
+  'ok', owned, redis.call('ZRANGE', KEYS[5], '0', '0', 'WITHSCORES')[2] or '',
+  redis.call('ZRANGE', KEYS[6], '0', '0', 'WITHSCORES')[2] or '', #runs,
 }
 for _, more in ipairs({runs, unread}) do
   for _, run in ipairs(more) do

@@ -90,7 +90,7 @@ intact('HSETNX', tag .. 'k', route, ARGV[first + 2])
 retire(run, header, route, parent, created, ended, math.max(math.max(created, ended) + ARGV[5], ended + keep), false)
 if chain ~= '' then
   redis.call('HSET', KEYS[1], 'h', chain)
-  intact('HINCRBY', tag .. 'h', chain, 1)
+  intact('HINCRBY', tag .. 'h', chain, '1')
   if latest ~= '' then
     intact('HSET', tag .. 'T', chain, latest)
   end

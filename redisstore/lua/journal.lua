@@ -14,10 +14,10 @@
 
 local key, id = KEYS[1], ARGV[1]
 redis.call('ZREMRANGEBYLEX', key, '[' .. id, '(' .. id .. '~')
-redis.call('ZADD', key, 0, id .. ARGV[2])
+redis.call('ZADD', key, '0', id .. ARGV[2])
 local limit = tonumber(ARGV[5])
 if ARGV[4] ~= '' then
-  local old = redis.call('ZRANGEBYLEX', key, '-', '(' .. ARGV[4], 'LIMIT', 0, limit)
+  local old = redis.call('ZRANGEBYLEX', key, '-', '(' .. ARGV[4], 'LIMIT', '0', limit)
   if #old > 0 then
     redis.call('ZREMRANGEBYLEX', key, '-', '[' .. old[#old])
   end
@@ -25,6 +25,6 @@ end
 local most = tonumber(ARGV[3])
 local many = most > 0 and math.min(redis.call('ZCOUNT', key, '-inf', '+inf') - most, limit) or 0
 if many > 0 then
-  redis.call('ZREMRANGEBYRANK', key, 0, many - 1)
+  redis.call('ZREMRANGEBYRANK', key, '0', many - 1)
 end
 return 1

@@ -11,14 +11,14 @@
 --
 -- Parts: intact
 
-local answer = {0, redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or ''}
+local answer = {0, redis.call('ZRANGE', KEYS[2], '0', '0', 'WITHSCORES')[2] or ''}
 if #ARGV > 0 then
   answer[1] = intact('HDEL', KEYS[1], unpack(ARGV)) or 0
 end
 local unread = intact('HGETALL', KEYS[3]) or {}
 for i = 1, #unread, 2 do
   if unread[i + 1] == '1' then
-    redis.call('HSET', KEYS[3], unread[i], 0)
+    redis.call('HSET', KEYS[3], unread[i], '0')
     table.insert(answer, unread[i])
   end
 end

@@ -12,7 +12,8 @@
 --
 -- Parts: tag intact clock outbox
 
-local now, most, window = clock(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local most, window = tonumber(ARGV[2]), tonumber(ARGV[3])
+local _, at = clock(ARGV[1])
 local boxes, chosen = {}, {}
 
 -- box returns the records of a run, in their order. They are read once.
@@ -42,9 +43,9 @@ local function free(run, order, to)
   return true
 end
 
-local answer, taken, left, offset = {string.format('%.0f', now), ''}, 0, false, 0
+local answer, taken, left, offset = {at, ''}, 0, false, '0'
 repeat
-  local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', offset, window)
+  local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', at, 'LIMIT', offset, ARGV[3])
   offset = offset + #due
   table.sort(due)
   for _, member in ipairs(due) do
@@ -63,9 +64,9 @@ repeat
     end
   end
 until taken > 0 or left or #due < window
-if left or redis.call('ZCOUNT', KEYS[1], '-inf', now) > offset then
+if left or redis.call('ZCOUNT', KEYS[1], '-inf', at) > offset then
   answer[2] = '1'
 else
-  answer[2] = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
+  answer[2] = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. at, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2] or ''
 end
 return told(answer)

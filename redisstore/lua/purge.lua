@@ -15,7 +15,7 @@
 --
 -- Parts: tag intact clock kept remembered reschedule drop sets
 
-local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
+local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', '0', ARGV[2])
 for _, run in ipairs(runs) do
   local meta, hidden = tag .. 'm:' .. run, tag .. 'g:' .. run
   local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h', 'c', 'u', 'H', 'g', 'i') or {}
@@ -37,7 +37,7 @@ for _, run in ipairs(runs) do
     redis.call('HDEL', KEYS[2], m[1])
   end
   local chain = m[2]
-  if chain and redis.call('HINCRBY', KEYS[3], chain, -1) <= 0 then
+  if chain and redis.call('HINCRBY', KEYS[3], chain, '-1') <= 0 then
     redis.call('HDEL', KEYS[3], chain)
     redis.call('HDEL', KEYS[4], chain)
     reschedule(chain)
@@ -57,4 +57,4 @@ if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[8]) == 0 then
     redis.call('DEL', KEYS[5], KEYS[6], KEYS[7])
   end
 end
-return told({#runs, redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or ''})
+return told({#runs, redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')[2] or ''})

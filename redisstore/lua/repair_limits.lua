@@ -14,7 +14,7 @@
 -- million that takes the server two seconds. The keys of runs and lines are built: they
 -- are found here. All lines are open afterwards: claims shut those that must wait.
 --
--- Parts: tag intact clock header ready sets limit
+-- Parts: tag intact clock header ready sets limit line join
 
 local seen, entries = tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -24,7 +24,7 @@ local function stands()
   for i = 2, 3 do
     local fields = redis.call('HGETALL', KEYS[i])
     for j = 1, #fields, 2 do
-      local line = i == 3 and redis.call('ZRANGE', tag .. 'P:' .. fields[j], 0, -1, 'WITHSCORES') or {}
+      local line = i == 3 and redis.call('ZRANGE', tag .. 'P:' .. fields[j], '0', '-1', 'WITHSCORES') or {}
       local packed = i == 3 and string.gsub(fields[j + 1], '^%d %d+ ', '') or fields[j + 1]
       all[#all + 1] = fields[j] .. '=' .. packed .. table.concat(line, ' ')
     end
@@ -64,6 +64,7 @@ for i = 1, #fields, 2 do
   save_limit({id = fields[i], held = 0, waits = 0, tat = tat})
 end
 
+read_again()
 local flows = {}
 
 -- counted counts a run in its flow.
@@ -78,7 +79,7 @@ end
 local runs, done = {}, {}
 for _, route in ipairs(intact('HKEYS', KEYS[1]) or {}) do
   for _, parent in ipairs({false, true}) do
-    for _, run in ipairs(intact('ZRANGE', open_runs(route, parent), 0, -1) or {}) do
+    for _, run in ipairs(intact('ZRANGE', open_runs(route, parent), '0', '-1') or {}) do
       runs[#runs + 1] = run
     end
   end

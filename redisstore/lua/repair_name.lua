@@ -17,7 +17,7 @@ local wid, seen = ARGV[2], tonumber(ARGV[5])
 if (redis.call('HGET', KEYS[1], wid) or '') ~= ARGV[3] or (redis.call('HGET', KEYS[2], wid) or '') ~= ARGV[4] then
   return {'moved'}
 end
-local line = redis.call('LRANGE', KEYS[3], 0, -1)
+local line = redis.call('LRANGE', KEYS[3], '0', '-1')
 if #line ~= seen then
   return {'moved'}
 end

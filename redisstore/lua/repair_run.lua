@@ -84,7 +84,7 @@ for _, d in ipairs(drop) do
   redis.call('LSET', KEYS[3], d[1], '')
 end
 if #drop > 0 then
-  redis.call('LREM', KEYS[3], 0, '')
+  redis.call('LREM', KEYS[3], '0', '')
 end
 
 local created = redis.call('HGET', meta, 'a')
@@ -145,13 +145,13 @@ elseif queue_state == '2' then
   local owner = redis.call('HGET', meta, 'p')
   redis.call('SADD', tag .. 'o:' .. owner, run)
   if flagged(header, has_unread) then
-    redis.call('HSET', tag .. 'a:' .. owner, run, 1)
+    redis.call('HSET', tag .. 'a:' .. owner, run, '1')
     redis.call('PUBLISH', tag .. 'mail:' .. owner, '')
   end
 elseif queue_state == '3' then
   park(run, header, route, ARGV[7])
 elseif queue_state == '4' then
-  redis.call('ZADD', tag .. 'b:' .. route, 0, ' ' .. run)
+  redis.call('ZADD', tag .. 'b:' .. route, '0', ' ' .. run)
   redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
 end
 redis.call('PUBLISH', tag .. 'frame:' .. run, '')

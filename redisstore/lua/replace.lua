@@ -18,7 +18,7 @@ if kind == 'hash' then
 elseif kind == 'zset' then
   now = redis.call('ZSCORE', key, field)
 elseif kind == 'stream' then
-  local first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+  local first = redis.call('XRANGE', key, '-', '+', 'COUNT', '1')[1]
   now = first and first[1]
 elseif kind == 'type' then
   now = redis.call('TYPE', key).ok

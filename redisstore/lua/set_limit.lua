@@ -10,7 +10,7 @@
 -- Atomic, because whoever may go by the new configuration is called in the action that
 -- stores it. The keys of the lines are built: they are found here.
 --
--- Parts: tag intact header ready limit
+-- Parts: tag intact header ready limit line
 
 local name, key = ARGV[2], ARGV[3]
 local id = name .. '\0' .. key
@@ -31,7 +31,7 @@ if key == '' then
 end
 for _, part in ipairs(parts) do
   local use = {name, part, 1}
-  for _, member in ipairs(intact('ZRANGE', kept_lines(use), 0, -1) or {}) do
+  for _, member in ipairs(intact('ZRANGE', kept_lines(use), '0', '-1') or {}) do
     local line = line_of(string.sub(member, 16))
     if line and too_heavy(limits_of(line.uses)) then
       relist(line, line_open, 0)

@@ -70,16 +70,20 @@ func (c *claimer) silent(partition int) bool { return c.sources[partition].silen
 // run claims runs until ctx ends. It returns an error only if the store
 // was closed under it. A partition that does not answer keeps it from no other one.
 func (c *claimer) run(ctx context.Context) error {
-	claim := make(map[int]bool)
+	claim := make(map[int]cause)
 	for _, s := range c.sources {
-		claim[s.Partition] = true
+		claim[s.Partition] = sure
 	}
 	defer c.handOn(claim)
 	for hurried := 0; ctx.Err() == nil; {
 		now := c.clock.Now()
 		rest := c.rest(now)
 		for _, s := range c.inTurn() {
-			a, answered := c.claimSoon(ctx, s, claim[s.Partition] || s.due(now, rest))
+			why := claim[s.Partition]
+			if s.due(now, rest) {
+				why = sure
+			}
+			a, answered := c.claimSoon(ctx, s, why)
 			switch {
 			case !answered:
 				continue
@@ -88,8 +92,11 @@ func (c *claimer) run(ctx context.Context) error {
 			case a.err != nil:
 				return nil // ctx has ended
 			}
-			if s.asked, s.next = now, a.next; !a.full {
-				delete(claim, s.Partition)
+			if s.next = a.next; !a.vain {
+				s.asked = now
+			}
+			if delete(claim, s.Partition); a.full {
+				claim[s.Partition] = sure
 			}
 		}
 		c.tellDamage()
@@ -112,20 +119,31 @@ func (c *claimer) run(ctx context.Context) error {
 		default:
 			wait.For(ctx, c.clock, time.Second)
 		}
+		for _, p := range woken.Hinted {
+			claim[p] = max(claim[p], hinted)
+		}
 		for _, p := range slices.Concat(woken.Claim, woken.Sooner) {
-			claim[p] = true
+			claim[p] = sure
 		}
 		for _, run := range woken.Unread {
 			c.runs.OnUnread(run)
 		}
 		if err != nil {
 			for _, s := range c.sources {
-				claim[s.Partition] = true
+				claim[s.Partition] = sure
 			}
 		}
 	}
 	return nil
 }
+
+// cause is why to claim from a partition.
+type cause uint8
+
+const (
+	hinted cause = iota + 1 // there was a wake, which another worker may have taken
+	sure                    // this worker must look
+)
 
 // due reports whether some run has become due in a partition that answers.
 func (c *claimer) due() bool {
@@ -145,9 +163,9 @@ func (c *claimer) rest(now time.Time) time.Duration {
 }
 
 // wanting reports whether to claim from any partition that answers.
-func (c *claimer) wanting(claim map[int]bool) bool {
+func (c *claimer) wanting(claim map[int]cause) bool {
 	for _, s := range c.sources {
-		if claim[s.Partition] && !s.silent.Load() {
+		if claim[s.Partition] != 0 && !s.silent.Load() {
 			return true
 		}
 	}
@@ -163,12 +181,13 @@ const claimPatience = time.Second
 type claimAnswer struct {
 	next time.Time
 	full bool
+	vain bool  // it followed a hint, and has claimed nothing
 	err  error // ctx has ended, or the store was closed
 }
 
-// claimSoon claims from a partition if that is wanted. It reports false if there is no
+// claimSoon claims from a partition if there is a cause. It reports false if there is no
 // answer, yet or at all.
-func (c *claimer) claimSoon(ctx context.Context, s *source, wanted bool) (claimAnswer, bool) {
+func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAnswer, bool) {
 	if s.asking != nil {
 		select {
 		case a := <-s.asking:
@@ -180,14 +199,14 @@ func (c *claimer) claimSoon(ctx context.Context, s *source, wanted bool) (claimA
 		}
 	}
 	switch {
-	case !wanted:
+	case why == 0:
 		return claimAnswer{}, false
 	case len(c.sources) == 1:
-		return c.claimUntil(ctx, s), true
+		return c.claimUntil(ctx, s, why), true
 	}
 	answer := make(chan claimAnswer, 1)
 	c.work.Go(func() {
-		answer <- c.claimUntil(ctx, s)
+		answer <- c.claimUntil(ctx, s, why)
 		if s.silent.Load() {
 			c.revived.Notify()
 		}
@@ -209,9 +228,10 @@ func (c *claimer) claimSoon(ctx context.Context, s *source, wanted bool) (claimA
 
 // claimUntil claims from a partition until it is answered, until ctx ends, or until the
 // store is closed.
-func (c *claimer) claimUntil(ctx context.Context, s *source) (a claimAnswer) {
+func (c *claimer) claimUntil(ctx context.Context, s *source, why cause) (a claimAnswer) {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
-		a.next, a.full, a.err = c.claimFrom(ctx, s)
+		a = c.claimFrom(ctx, s, why)
+		why = sure // if it has failed it may have taken the wake
 		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, store.ErrClosed) {
 			return a
 		}
@@ -221,11 +241,11 @@ func (c *claimer) claimUntil(ctx context.Context, s *source) (a claimAnswer) {
 
 // handOn gives back the wakes that were taken and not followed by a claim: a
 // claim of nothing announces again what is ready.
-func (c *claimer) handOn(claim map[int]bool) {
+func (c *claimer) handOn(claim map[int]cause) {
 	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
 	defer cancel()
 	for _, s := range c.sources {
-		if (claim[s.Partition] || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() {
+		if (claim[s.Partition] != 0 || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() {
 			// If it fails, others look again after waitMost.
 			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.routes})
 		}
@@ -235,7 +255,7 @@ func (c *claimer) handOn(claim map[int]bool) {
 // await waits until there may be something to claim. If the worker was full before
 // it had claimed what it was woken for, it takes no other wake, and waits for room.
 func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
-	req := store.Wait{Until: c.clock.Now().Add(c.waitMost)}
+	req := store.Wait{Until: c.clock.Now().Add(c.waitMost), Hinted: true}
 	for _, s := range c.sources {
 		if s.silent.Load() {
 			continue // it would hold up the others
@@ -289,46 +309,51 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 // claimFrom claims until nothing is left, and returns the next due time of the
 // partition. If the worker is full before that, the wake that led here has to be
 // followed by a claim once it is not.
-func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, full bool, err error) {
+func (c *claimer) claimFrom(ctx context.Context, s *source, why cause) (a claimAnswer) {
+	a.vain = true
 	for _, routes := range c.shares() {
-		due, filled, err := c.claimShare(ctx, s, routes)
-		if err != nil || filled {
-			return due, filled, err
+		share := c.claimShare(ctx, s, routes, why)
+		if share.err != nil || share.full {
+			return share
 		}
-		if next.IsZero() || !due.IsZero() && due.Before(next) {
-			next = due
+		if a.vain = a.vain && share.vain; a.next.IsZero() || !share.next.IsZero() && share.next.Before(a.next) {
+			a.next = share.next
 		}
 	}
-	return next, false, nil
+	return a
 }
 
 // claimShare is claimFrom for some of the routes: all of one queue that has a bound, or those
 // that have none.
-func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Route) (next time.Time, full bool, err error) {
-	for renewed, filled, over := false, false, false; ; {
+func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Route, why cause) (a claimAnswer) {
+	for renewed, filled, over := false, false, false; ; why = sure {
 		capacity := c.runs.capacity()
 		free := min(capacity, claimBatch)
 		switch {
 		case c.passes(s, free, filled):
 			c.runs.setBehind(s.Partition, true)
-			next, err = c.store.Due(ctx, s.Partition, dueBatch)
-			return next, true, err
+			a.full = true
+			a.next, a.err = c.store.Due(ctx, s.Partition, dueBatch)
+			return a
 		case over:
 			c.runs.setBehind(s.Partition, true)
-			return next, true, nil
+			a.full = true
+			return a
 		}
 		id := s.Current()
 		if id == "" {
-			if err := s.Renew(ctx, id); err != nil {
-				return next, false, err
+			if a.err = s.Renew(ctx, id); a.err != nil {
+				return a
 			}
 			continue
 		}
 		var answer store.Claimed
+		var err error
 		most := min(free, c.runs.placesIn(routes[0].Queue))
 		s.Claim(func() {
 			answer, err = c.store.Claim(ctx, store.Claim{
 				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), Room: c.runs.room(),
+				Hinted: why == hinted,
 			})
 			c.runs.passOver(answer.Passed)
 			for _, run := range answer.Runs {
@@ -338,22 +363,24 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		switch {
 		case errors.Is(err, store.ErrExpired) && !renewed:
 			// The wake that led here is taken: the new session claims.
-			if err := s.Renew(ctx, id); err != nil {
-				return next, false, err
+			if a.err = s.Renew(ctx, id); a.err != nil {
+				return a
 			}
 			renewed = true
 		case errors.Is(err, store.ErrExpired):
-			return next, false, nil // not for ever
+			return a // not for ever
 		case err != nil:
-			return next, false, err
+			a.err = err
+			return a
 		case len(answer.Runs) == free:
 			// Runs may have ended meanwhile: those places are for the other partitions, which may
 			// have runs of a higher priority, and for this one in the next round.
-			filled, over, next = true, free == capacity && len(c.sources) > 1, answer.Next
+			filled, over, a.next = true, free == capacity && len(c.sources) > 1, answer.Next
 		case most > 0 && len(answer.Runs) == most: // of this queue; it may be ready to do more
 		default:
 			c.runs.setBehind(s.Partition, false)
-			return answer.Next, false, nil
+			a.next, a.vain = answer.Next, why == hinted && len(answer.Runs) == 0
+			return a
 		}
 	}
 }

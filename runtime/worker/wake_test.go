@@ -2,9 +2,11 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -119,5 +122,113 @@ func TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost(t *testing.T) 
 		default:
 			flowtest.Result(w, flowtest.Start(w, flow, n, w.In(0, fmt.Sprint(n))))
 		}
+	}
+}
+
+// hinting is a store that takes no wake in a Wait that is hinted: the claim does.
+type hinting struct {
+	store.Store
+
+	t      *testing.T
+	clock  *storetest.Clock
+	others bool // the wakes of the store are lost, but there is one each second, which another worker takes
+
+	mu    sync.Mutex
+	wake  bool // nobody has taken it
+	lose  int  // so many hinted claims take the wake, and fail
+	lost  bool // the last claim has failed
+	vain  int  // hinted claims that found no wake
+	inRow int  // the most of them without another claim between
+	row   int
+}
+
+var errLostClaim = errors.New("the answer was lost")
+
+// Unwrap returns the store itself.
+func (s *hinting) Unwrap() store.Store { return s.Store }
+
+func (s *hinting) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	if s.others {
+		w.Routes = nil
+		if at := s.clock.Now().Add(time.Second); at.Before(w.Until) {
+			w.Until = at
+		}
+	}
+	woken, err := s.Store.Wait(ctx, w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.others && woken.Due && err == nil:
+		woken.Due, woken.Hinted = false, []int{0}
+	case w.Hinted && len(woken.Claim) > 0:
+		s.wake, woken.Claim, woken.Hinted = true, nil, woken.Claim
+	}
+	return woken, err
+}
+
+func (s *hinting) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost && c.Hinted {
+		s.t.Error("after a claim that has failed the worker goes by a hint")
+	}
+	s.lost = false
+	switch {
+	case !c.Hinted:
+		s.row = 0
+	case !s.wake:
+		s.vain, s.row = s.vain+1, s.row+1
+		s.inRow = max(s.inRow, s.row)
+		return store.Claimed{}, nil
+	case s.lose > 0:
+		s.wake, s.lost, s.lose = false, true, s.lose-1
+		return store.Claimed{}, errLostClaim
+	}
+	s.wake = false
+	return s.Store.Claim(ctx, c)
+}
+
+func (s *hinting) get(n *int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *n
+}
+
+// A hinted claim that fails may have taken the wake: no other one will be told of the run. So the worker claims again, whether there is a
+// wake or not.
+func TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother(t *testing.T) {
+	st := &hinting{Store: memstore.New(), t: t, lose: 1}
+	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
+	idle := make(chan struct{})
+	var waits atomic.Int64
+	between := &flowtest.Between{Store: st, Around: func(_ context.Context, op string, _ any, do func() error) error {
+		if op == "wait" && waits.Add(1) == 1 {
+			close(idle)
+		}
+		return do()
+	}}
+	w.WorkOn(between, worker.Config{NoHandover: true}, flowtest.Double)
+	w.Await("the worker to be idle", idle)
+	if got := flowtest.Result(w, flowtest.Start(w, flowtest.Doubles, 4)); got != 8 {
+		t.Errorf("got %d, want 8", got)
+	}
+	if st.get(&st.lose) != 0 {
+		t.Error("no hinted claim was lost")
+	}
+}
+
+// Hints that lead to nothing are no look at a partition: the worker looks there in time, however many there are.
+func TestREC5_AWorkerWhoseHintsAreAllInVainLooksInTime(t *testing.T) {
+	clock := storetest.NewClock()
+	st := &hinting{Store: memstore.NewWith(memstore.Config{Clock: clock}), t: t, clock: clock, others: true}
+	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
+	w.Clock = clock
+	w.WorkOn(st, worker.Config{ClaimExpiry: 10_000 * time.Hour, NoHandover: true}, flowtest.Double)
+	w.Eventually("there are many hints", func() bool {
+		clock.Advance(time.Second)
+		return st.get(&st.vain) > 50
+	})
+	if n := st.get(&st.inRow); n > 10 { // it looks each 5 s
+		t.Errorf("the worker has followed %d hints, one each second, and not looked once", n)
 	}
 }

@@ -22,6 +22,6 @@ end
 -- all who wait for the route. The caller takes the run out of its former queue state.
 local function block(run, header, route, sessions)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '4'), 'p', '')
-  intact('ZADD', tag .. 'b:' .. route, 0, sessions .. ' ' .. run)
+  intact('ZADD', tag .. 'b:' .. route, '0', sessions .. ' ' .. run)
   redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
 end

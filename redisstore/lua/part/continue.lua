@@ -11,7 +11,7 @@ local function continue_as(run, chain, wid, first, now, unread, followed, order)
   if followed then
     redis.call('HSET', tag .. 'm:' .. new, 'Y', followed)
   end
-  intact('HINCRBY', tag .. 'h', chain, 1)
+  intact('HINCRBY', tag .. 'h', chain, '1')
   intact('HSET', tag .. 'T', chain, new)
   if wid ~= '' then
     intact('HSET', tag .. 'u', wid, new)
@@ -20,7 +20,7 @@ local function continue_as(run, chain, wid, first, now, unread, followed, order)
     redis.call('RENAME', tag .. 'i:' .. run, tag .. 'i:' .. new)
   end
   if flagged(header, is_limited) then
-    -- Part: limit
+    -- Part: limit line join
     local l = uses_of(new)
     come(l, route, priority ~= '0' and priority)
     if l.key and queues(l) then

@@ -1,14 +1,14 @@
--- make_due makes up to limit runs ready whose time has come, in the order of
+-- make_due makes up to limit runs ready whose time has come by now, both as text, in the order of
 -- their times, and returns the next due time, '' if there is none. A run whose metadata
 -- was overwritten leaves the timers, as one that has none does.
 local function make_due(now, limit)
   local timers, routes, past = tag .. 't', {}, {}
-  local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, limit)
+  local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', '0', limit)
   for _, run in ipairs(due) do
     local meta, line = tag .. 'm:' .. run, string.match(run, '^~(.*)')
     local m = not line and intact('HMGET', meta, 'H', 'c', 'r') or {}
     if line then
-      -- Part: limit
+      -- Part: limit line
       take_turn(line)
     else
       past[#past + 1] = run
@@ -28,5 +28,5 @@ local function make_due(now, limit)
   for route in pairs(routes) do
     wake(route)
   end
-  return redis.call('ZRANGE', timers, 0, 0, 'WITHSCORES')[2] or ''
+  return redis.call('ZRANGE', timers, '0', '0', 'WITHSCORES')[2] or ''
 end

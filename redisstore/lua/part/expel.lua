@@ -11,7 +11,7 @@ local function expel(run, key, arg, n)
     elseif kind == 'a' then
       left = left + redis.call('HDEL', set, member)
     elseif kind == 'q' then
-      left = left + redis.call('LREM', set, 0, member)
+      left = left + redis.call('LREM', set, '0', member)
     elseif kind ~= 'u' and kind ~= 'v' then
       left = left + redis.call('ZREM', set, member)
     elseif redis.call('HGET', set, member) == run then

@@ -18,7 +18,7 @@ end
 -- grant gives a run to a session under a new fence and returns what the session
 -- needs to know of it. The caller takes the run out of its former queue state, and puts it
 -- among those of the session. What told its senders to come later does so no more.
--- So many recoveries make it exempt, 0: none do.
+-- So many recoveries make it exempt, 0: none do. uses, has: fields U and V of one that comes from a line; the second is written.
 -- A run of which there is nothing but a short first frame is handed over as it is: nobody
 -- can have it in memory, and reading it would take the session three commands.
 local function grant(run, meta, session, token, header, route, exempt, group, uses, has)
@@ -29,7 +29,11 @@ local function grant(run, meta, session, token, header, route, exempt, group, us
   if exempt > 0 and struct.unpack('>H', header, 52) >= exempt then
     header = with_flag(header, is_exempt, true)
   end
-  redis.call('HSET', meta, 'H', header, 'p', session)
+  if has then
+    redis.call('HSET', meta, 'H', header, 'p', session, 'V', has)
+  else
+    redis.call('HSET', meta, 'H', header, 'p', session)
+  end
   local answer, n, bytes = granted(run, meta, header, route, group, uses, has), struct.unpack('>I4I6', header, 54)
   if flagged(header, has_unread) then
     intact('HSETNX', tag .. 'a:' .. session, run, '0')

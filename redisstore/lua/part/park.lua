@@ -3,7 +3,7 @@
 -- If the due times were overwritten, which is told by whoever reads them, a repair writes
 -- them again from the runs.
 local function set_timer(run, route, due)
-  local first = redis.pcall('ZRANGE', tag .. 't', 0, 0, 'WITHSCORES')
+  local first = redis.pcall('ZRANGE', tag .. 't', '0', '0', 'WITHSCORES')
   redis.pcall('ZADD', tag .. 't', due, run)
   if not first[2] or tonumber(due) < tonumber(first[2]) then
     wake(route)

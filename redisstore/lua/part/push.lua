@@ -16,7 +16,7 @@ local function forget(seen, inbox, now)
     old = redis.call('ZCOUNT', seen, '-inf', string.format('(%.0f', at))
   end
   if old > 0 then
-    redis.call('ZREMRANGEBYRANK', seen, 0, math.min(old, 100) - 1)
+    redis.call('ZREMRANGEBYRANK', seen, '0', math.min(old, 100) - 1)
   end
 end
 
@@ -51,10 +51,10 @@ local function push(run, id, item, now, keep, urgent)
     make_ready(run, header, m[4], m[5])
     redis.call('ZREM', tag .. 't', run)
   elseif queue_state == '2' then
-    redis.call('HSET', tag .. 'a:' .. m[2], run, 1)
+    redis.call('HSET', tag .. 'a:' .. m[2], run, '1')
     redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')
   elseif limited and queue_state == '1' then
-    -- Part: intact limit
+    -- Part: intact limit line join
     if not queues(uses_of(run)) then
       call_off(run, header, m[4], m[5])
     end

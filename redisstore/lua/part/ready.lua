@@ -1,14 +1,15 @@
 -- unannounced has the routes that need no announcement now: the script looks at them itself,
 -- and announces at its end what is left in them.
-local unannounced = {}
+local unannounced, announced = {}, {} -- announced has those that were
 
 -- wake announces that there may be something to claim in a route, once until
 -- somebody has taken the announcement. It reports whether it has. If the announcements were
 -- overwritten that is told by whoever takes them: what is announced is done already.
 local function wake(route)
-  if unannounced[route] then
+  if unannounced[route] or announced[route] then
     return false
   end
+  announced[route] = true
   local first = redis.pcall('HSETNX', tag .. 'w', route, '1') ~= 0
   if first then
     redis.call('PUBLISH', tag .. 'hint', 'c' .. route)
@@ -32,7 +33,7 @@ end
 -- the run out of its former queue state in the same script, and may have asked for its order.
 local function make_ready(run, header, route, priority, order)
   if flagged(header, is_limited) then
-    -- Part: intact limit
+    -- Part: intact limit line join
     return ready_limited(run, header, route, priority, order)
   end
   order = order or next_order()

@@ -7,6 +7,6 @@ local function trail(run, reason, by, owner, now, header)
     s = queue_state and string.byte(header, 50) or 0, e = queue_state and string.format('%08x%08x', struct.unpack('>I4I4', header, 18)) or '',
   }))
   if added then
-    redis.call('LTRIM', tag .. 'j:' .. run, -1000, -1)
+    redis.call('LTRIM', tag .. 'j:' .. run, '-1000', '-1')
   end
 end

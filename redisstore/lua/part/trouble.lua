@@ -16,7 +16,7 @@ local function enter_trouble(group, about, kept, now, at)
   if known then
     return
   end
-  for _, idle in ipairs(intact('ZRANGEBYSCORE', tag .. 'Z', '-inf', string.format('(%.0f', now - kept), 'LIMIT', 0, 2) or {}) do
+  for _, idle in ipairs(intact('ZRANGEBYSCORE', tag .. 'Z', '-inf', string.format('(%.0f', now - kept), 'LIMIT', '0', '2') or {}) do
     intact('HDEL', tag .. 'H', idle)
     intact('ZREM', tag .. 'E', idle)
     intact('ZREM', tag .. 'Z', idle)

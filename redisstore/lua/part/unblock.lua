@@ -13,13 +13,13 @@ local function unblock(first, code, limit)
   for i, set in ipairs(sets) do
     local from = '-'
     while limit > 0 do
-      local member = redis.call('ZRANGE', set, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+      local member = redis.call('ZRANGE', set, from, '+', 'BYLEX', 'LIMIT', '0', '1')[1]
       if not member then
         break
       end
       local sessions = string.sub(member, 1, -28)
       if not blocked_by(sessions, code) then
-        for _, one in ipairs(redis.call('ZRANGE', set, '[' .. member, '(' .. sessions .. ' ~', 'BYLEX', 'LIMIT', 0, limit)) do
+        for _, one in ipairs(redis.call('ZRANGE', set, '[' .. member, '(' .. sessions .. ' ~', 'BYLEX', 'LIMIT', '0', limit)) do
           local run = string.sub(one, -26)
           local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'r') or {}
           redis.call('ZREM', set, one)

@@ -54,7 +54,7 @@ local function unserved(leases, names, own, now, ttl, most)
     for _, member in ipairs(found) do
       local run = string.sub(member, 15)
       if string.sub(run, 1, 1) == '~' then -- a line: its first run stands for it
-        run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), 0, 0) or {})[1] or '', 15)
+        run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), '0', '0') or {})[1] or '', 15)
       end
       if run ~= '' then
         runs[#runs + 1] = run

@@ -46,7 +46,20 @@ func (b *blind) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return b.Store.Wait(ctx, w)
 }
 
+// hinting is a store whose hinted claims take the wake and look at nothing.
+type hinting struct{ wrapper }
+
+func (s *hinting) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if c.Hinted {
+		c.Max = 0
+	}
+	return s.Store.Claim(ctx, c)
+}
+
 var waitFaults = map[string]fault{
+	"a hinted claim hands out nothing": {"K2_AHintLeavesTheWakeToTheClaim", func(w wrapper) store.Store {
+		return &hinting{w}
+	}},
 	"wait misses a start that is under way": {"K2_AWaitThatBeginsWithAStartIsToldOfIt", func(w wrapper) store.Store {
 		return &blind{wrapper: w}
 	}},

@@ -71,6 +71,14 @@ var turnBehaviors = []behavior{
 		h.finish(heavy, fence, event.StatusCompleted)
 		h.one(s, light)
 	}},
+	{"L5_AHeavyClaimIsNotPassedByTheClaimThatAsksItInVain", func(h *harness) {
+		h.limit("gpu", 2)
+		s := h.session()
+		first := h.start(using("gpu"))
+		h.start(weighing(2))
+		h.start(using("gpu"))
+		h.equal("the heavy one comes second, and keeps back the third", runsOf(h.claim(s, 10)), []event.RunID{first.Run})
+	}},
 	{"L5_WhoWaitsInVainIsNotPassedWhenSomebodyComesBackBeforeIt", func(h *harness) {
 		h.limit("gpu", 1)
 		s := h.session()

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -130,6 +131,33 @@ var waitBehaviors = []behavior{
 		h.start()
 		h.equal("first", h.woken("first wait", first).Claim, []int{0})
 		h.equal("second", h.poll(b, orders).Claim, []int(nil))
+	}},
+	{"K2_AHintLeavesTheWakeToTheClaim", func(h *harness) {
+		s, other := h.session(), h.session()
+		hinted := waitFor(s, orders)
+		hinted.Hinted = true
+		claim := func(what string, s store.SessionID, hinted bool, most int) []event.RunID {
+			h.Helper()
+			got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: most, Hinted: hinted})
+			h.check(what, err)
+			return runsOf(got.Runs)
+		}
+		p := h.wait(hinted)
+		first := h.start()
+		got := h.woken("wait", p)
+		h.equal("told of a wake", slices.Concat(got.Claim, got.Hinted), []int{0})
+		h.equal("claimed after it", claim("claim", s, len(got.Hinted) > 0, 10), []event.RunID{first.Run})
+		h.equal("wakes", h.inspect().Wakes, map[store.Route]bool(nil))
+
+		second := h.start()
+		h.equal("a hinted claim takes the wake", claim("claim", s, true, 10), []event.RunID{second.Run})
+
+		third := h.start()
+		h.equal("a hinted claim of nothing", claim("claim", s, true, 0), []event.RunID(nil))
+		h.equal("it leaves the wake to the other one", h.poll(other, orders).Claim, []int{0})
+		all := claim("claim", s, true, 10) // the other one has taken the wake
+		all = append(all, claim("claim", other, false, 10)...)
+		h.equal("claimed of both", all, []event.RunID{third.Run})
 	}},
 	{"WaitTellsOfANewItemOnce", func(h *harness) {
 		s := h.session()

@@ -1,0 +1,89 @@
+-- note_wait notes whether a run that comes into line waits for its limits, and not only for
+-- a worker: those that wait already count as having begun.
+local function note_wait(l, limits)
+  l.since = 0
+  for _, limit in ipairs(limits) do
+    local full = limit.at_once > 0 and limit.held + limit.waits + limit.weight > limit.at_once
+    if limit.paused or full or rate_wait(limit, limit.waits) > 0 then
+      l.since = math.floor(limit_now / 1000)
+    end
+  end
+end
+
+-- line_up puts a run that waits for permits into its line. If it comes first in a shut one,
+-- that is not opened, but called if it may go: who was asked for in vain must not be passed.
+-- It reports whether that will not be long: others would have been claimed by now. limits: how its limits stand, if known.
+local function line_up(run, route, priority, l, limits)
+  local id, score = line_id(route, l.text), priority and 0 - priority or 0
+  local line = line_of(id)
+  come_in(id, score, l.place, run)
+  limits = limits or limits_of(l.uses)
+  count(limits, 0, 1)
+  if not line then
+    line = {id = id, mode = line_open, route = route, text = l.text, uses = l.uses}
+    relist(line, line_open, 0)
+  elseif before(score, l.place, line.score, line.place) then
+    relist(line, line.mode, line.till)
+    if line.mode == line_shut then
+      call_line(line, limits)
+    end
+  end
+  if line.mode == line_shut then
+    return false
+  end
+  wake(route)
+  return (intact('ZCARD', tag .. 'P:' .. id) or 0) <= 128
+end
+
+-- join is line_up of a run that was ready before, or is now; order: its place if it has none.
+local function join(run, header, route, priority, l, order)
+  if l.place == '' then
+    l.place = order or next_order()
+  end
+  local limits = limits_of(l.uses)
+  note_wait(l, limits)
+  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', l.place, 'V', pack_has(l))
+  line_up(run, route, priority, l, limits)
+end
+
+-- come gives a run that comes to be ready its place, if it has a fair key.
+local function come(l, route, priority)
+  if not l.key then
+    return
+  elseif l.off then
+    l.place = ''
+    return
+  end
+  -- Part: share
+  l.place = enter_flow(route, priority and 0 - priority or 0, l.key, l.share, l.place)
+end
+
+-- ready_limited is make_ready of a run that uses limits, or has a fair key.
+local function ready_limited(run, header, route, priority, order)
+  local l = uses_of(run)
+  local left = depart(run, l, nil, false)
+  come(l, route, priority)
+  if queues(l) then
+    order = l.key and l.place ~= '' and l.place or order or next_order()
+    redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', order, 'V', pack_has(l))
+    enqueue(run, route, priority, order)
+  else
+    join(run, header, route, priority, l, order)
+  end
+  settle(left)
+end
+
+-- call_off takes a run out of its line: it is claimed without permits, only to end.
+local function call_off(run, header, route, priority)
+  local l = uses_of(run)
+  local left = depart(run, l, route, false)
+  if l.key and l.place ~= '' then
+    -- Part: share
+    leave_flow(route, priority and 0 - priority or 0, 1, '')
+  end
+  l.off, l.place = true, ''
+  local order = next_order()
+  redis.call('HSET', tag .. 'm:' .. run, 'H', header, 'p', order, 'V', pack_has(l))
+  enqueue(run, route, priority, order)
+  settle(left)
+end

@@ -1,0 +1,354 @@
+-- The lines of those that wait for the same. A line is the runs of one route that use the same: a set of
+-- them (P:), its record in hash Y, with
+-- the turn of its first run. Claims find an open line as '~' and its id among the ready runs
+-- of its route, and its time among the timers; what is shut or called is in the set F: of each
+-- of its parts, by turns.
+
+local turned = {} -- routes of lines that have changed
+local line_open, line_shut, line_called = '0', '1', '2'
+
+-- What was read of lines (false: there is none), of their first runs, and of the lines that are kept. What is changed here is
+-- noted, and nobody else changes it while the script is executed: so it is read once. Who
+-- changes it elsewhere calls read_again.
+local lines_read, firsts_read, kept_read = {}, {}, {}
+local function read_again()
+  lines_read, firsts_read, kept_read = {}, {}, {}
+end
+
+local function kept_lines(use)
+  return tag .. 'F:' .. use[1] .. '\0' .. use[2]
+end
+
+-- nested reports whether a use is.
+local function nested(use)
+  return use[4] == 1
+end
+
+-- nested_lines is those of them whose uses are nested.
+local function nested_lines(use)
+  return kept_lines(use) .. '\0'
+end
+
+local function line_id(route, text)
+  return redis.sha1hex(route .. text)
+end
+
+-- line_of returns a line; nil: nobody waits in it, or its record is not what was written: the
+-- id is made from what the line is, so that a text which was not written is not decoded.
+local function line_of(id)
+  local line = lines_read[id]
+  if line == nil then
+    local mode, till, score, place, route, text = string.match(intact('HGET', tag .. 'Y', id) or '', '^([012]) (%d+) (%-?%d+) (%S+) (%S+) (.*)$')
+    line = false
+    if mode and line_id(route, text) == id then
+      line = {id = id, mode = mode, till = tonumber(till), score = tonumber(score), place = place, route = route, text = text, uses = cjson.decode(text)}
+    end
+    lines_read[id] = line
+  end
+  return line or nil
+end
+
+-- first_of returns the first run of a line, with its turn.
+local function first_of(id)
+  local first = firsts_read[id] or intact('ZRANGE', tag .. 'P:' .. id, '0', '0', 'WITHSCORES') or {}
+  firsts_read[id] = first
+  return first[1] and string.sub(first[1], 15), tonumber(first[2] or 0), first[1] and string.sub(first[1], 1, 14)
+end
+
+-- come_in adds a run to those of a line, go_out takes it out.
+local function come_in(id, score, place, run)
+  firsts_read[id] = nil
+  intact('ZADD', tag .. 'P:' .. id, score == 0 and '0' or score, place .. run)
+end
+
+local function go_out(id, place, run)
+  firsts_read[id] = nil
+  intact('ZREM', tag .. 'P:' .. id, place .. run)
+end
+
+-- kept_first returns the first 16 lines that are kept at a limit, with their turns.
+local function kept_first(use)
+  local key = kept_lines(use)
+  kept_read[key] = kept_read[key] or intact('ZRANGE', key, '0', '15', 'WITHSCORES') or {}
+  return kept_read[key]
+end
+
+-- before reports whether a turn comes before another one.
+local function before(score, place, other, there)
+  return score < other or score == other and place < there
+end
+
+-- unlist takes a line out of where it is looked for. It has no place then.
+local function unlist(line)
+  turned[line.route] = true
+  if not line.place then
+    return
+  end
+  if line.mode ~= line_shut then
+    intact('ZREM', tag .. 'r:' .. line.route, line.place .. '~' .. line.id)
+  end
+  if line.till > 0 then
+    intact('ZREM', tag .. 't', '~' .. line.id)
+  end
+  if line.mode ~= line_open then
+    for _, u in ipairs(line.uses) do
+      kept_read[kept_lines(u)] = nil
+      intact('ZREM', kept_lines(u), line.place .. line.mode .. line.id)
+      if nested(u) then
+        intact('ZREM', nested_lines(u), line.place .. line.mode .. line.id)
+      end
+    end
+  end
+  line.place = nil
+end
+
+-- relist puts it where its mode and its first run say, and forgets it if nobody waits in it.
+local function relist(line, mode, till)
+  unlist(line)
+  local run, score, place = first_of(line.id)
+  lines_read[line.id] = run and line or false
+  if not run then
+    intact('HDEL', tag .. 'Y', line.id)
+    return
+  end
+  line.mode, line.till, line.score, line.place = mode, till, score, place
+  local at, rank = string.format('%.0f', till), score == 0 and '0' or string.format('%.0f', score)
+  if mode ~= line_shut then
+    intact('ZADD', tag .. 'r:' .. line.route, rank, place .. '~' .. line.id)
+  end
+  if mode ~= line_open then
+    for _, u in ipairs(line.uses) do
+      kept_read[kept_lines(u)] = nil
+      intact('ZADD', kept_lines(u), rank, place .. mode .. line.id)
+      if nested(u) then
+        intact('ZADD', nested_lines(u), rank, place .. mode .. line.id)
+      end
+    end
+  end
+  if till > 0 then
+    intact('ZADD', tag .. 't', at, '~' .. line.id)
+  end
+  intact('HSET', tag .. 'Y', line.id, table.concat({mode, at, rank, place, line.route, line.text}, ' '))
+end
+
+-- save_turn is relist, and tells if somebody must look at it earlier than at all else.
+local function save_turn(line, mode, till)
+  unlist(line)
+  local first = till > 0 and intact('ZRANGE', tag .. 't', '0', '0', 'WITHSCORES') or {}
+  relist(line, mode, till)
+  if till > 0 and (not first[2] or till < tonumber(first[2])) then
+    wake(line.route)
+    redis.call('PUBLISH', tag .. 'hint', string.format('d%.0f', till))
+  end
+end
+
+-- lacks returns how many limits have no room for what it uses of them, one of these, and if
+-- it is a rate that has none, when it has.
+local function lacks(uses, limits)
+  local n, last, till = 0, nil, 0
+  for i, u in ipairs(uses) do
+    local has, at = room(limits[i], u[3])
+    till = math.max(till, at)
+    if not has then
+      n, last = n + 1, limits[i].id
+    end
+  end
+  return n, last, till
+end
+
+-- kept_back reports whether a line before it, that waits for nothing else, keeps back a nested
+-- line at a limit.
+local function kept_back(line, u)
+  local id, some = u[1] .. '\0' .. u[2], intact('ZRANGE', kept_lines(u), '0', '99', 'WITHSCORES') or {}
+  for i = 1, #some, 2 do
+    local place, mode, other = string.sub(some[i], 1, 14), string.sub(some[i], 15, 15), string.sub(some[i], 16)
+    if other == line.id or not before(tonumber(some[i + 1]), place, line.score, line.place) then
+      return false
+    end
+    other = line_of(other)
+    if other then
+      local n, last = lacks(other.uses, limits_of(other.uses))
+      if n == 1 and last == id or n == 0 and mode == line_called then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+-- may reports whether the first run of a line may have all its permits, and returns when to look
+-- at it again, and what it lacks. A nested line that is kept back is looked at again after 5 s:
+-- nothing happens at its limits when the line before it comes to lack a second one.
+local function may(line, limits)
+  local n, last, till = lacks(line.uses, limits)
+  if n > 0 then
+    return false, till, n, last
+  end
+  for _, u in ipairs(line.uses) do
+    local kept = not u[5] and kept_first(u) or {}
+    if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
+      and (not nested(u) or kept_back(line, u)) then
+      return false, nested(u) and math.floor(limit_now / 1000) + 5000 or till, n
+    end
+  end
+  return true, till, n
+end
+
+local function first_shut(use)
+  local from, some = 0, kept_first(use)
+  while true do
+    for i = 1, #some, 2 do
+      local line = string.sub(some[i], 15, 15) == line_shut and line_of(string.sub(some[i], 16))
+      if line then
+        return line
+      end
+    end
+    if #some < 32 then
+      return nil
+    end
+    from = from + 16
+    some = intact('ZRANGE', kept_lines(use), from, from + 15, 'WITHSCORES') or {}
+  end
+end
+
+-- call_line calls one line, which is shut, if that may go. It returns whether it did, and
+-- what it lacks.
+local function call_line(line, limits)
+  local ok, till, n, last = may(line, limits)
+  if ok or too_heavy(limits) then
+    save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
+    wake(line.route)
+    return true
+  elseif till ~= line.till and (n > 0 or line.till * 1000 <= limit_now) then
+    save_turn(line, line_shut, till)
+  end
+  return false, n, last
+end
+
+-- call_at calls a shut line if that may go, and reports whether nobody after it may.
+local function call_at(line, u)
+  local called, n, last = call_line(line, limits_of(line.uses))
+  return called or n == 1 and last == u[1] .. '\0' .. u[2]
+end
+
+-- call_next lets the first shut line of each limit know that its turn has come, if it may go.
+-- If it waits for another limit, too, it is the turn of a nested line.
+local function call_next(uses)
+  for _, u in ipairs(uses) do
+    local line = first_shut(u)
+    if line and not call_at(line, u) then
+      for _, member in ipairs(intact('ZRANGE', nested_lines(u), '0', '-1') or {}) do
+        line = string.sub(member, 15, 15) == line_shut and line_of(string.sub(member, 16))
+        if line and call_at(line, u) then
+          break
+        end
+      end
+    end
+  end
+end
+
+-- depart takes from a run the permits that it has not to its end, or takes it out of its
+-- line, if it waits in that of this route. The caller saves what the run has.
+local function depart(run, l, route, ended)
+  if l.permits then
+    if l.whole and not ended then
+      return nil
+    end
+    l.permits = false
+    count(limits_of(l.uses), -1, 0)
+    return {uses = l.uses}
+  elseif not route then
+    return nil
+  end
+  local id = line_id(route, l.text)
+  local line, left = line_of(id), {uses = {}}
+  go_out(id, l.place, run)
+  if line and line.place == l.place then
+    if line.mode ~= line_open then
+      left = {uses = l.uses, line = id}
+    end
+    relist(line, line.mode, line.till)
+  end
+  count(limits_of(l.uses), 0, -1)
+  return left
+end
+
+-- settle calls who may go now.
+local function settle(left)
+  if not left then
+    return
+  end
+  local line = left.line and line_of(left.line)
+  if line then
+    relist(line, line_shut, 0)
+  end
+  call_next(left.uses)
+end
+
+-- give_back is depart and settle of a run that will wait for nothing, in the line of route
+-- until now, if that is given.
+local function give_back(run, route, ended, keep)
+  local l = uses_of(run)
+  local left = depart(run, l, not l.off and route, ended)
+  if not keep then
+    l.place = ''
+  end
+  l.off = l.off and not ended
+  save_uses(run, l)
+  settle(left)
+end
+
+-- forget_waiting takes a run out of a line in which it does not belong.
+local function forget_waiting(line, run)
+  go_out(line.id, line.place, run)
+  relist(line, line.mode, line.till)
+end
+
+-- note_vain notes that a run was asked for in vain. has: what it has of its uses.
+local function note_vain(run, has)
+  if has.since == 0 then
+    has.since = math.floor(limit_now / 1000)
+    save_uses(run, has)
+  end
+end
+
+-- grant_waiting gives the first run of a line its permits, and reports whether it has; if it
+-- may not have them, the line is shut. One that is too heavy goes without. l: what the run has of its uses, which is for the
+-- caller to write.
+local function grant_waiting(line, run, l)
+  local limits = limits_of(line.uses)
+  if l.permits or l.off or l.place ~= line.place then
+    forget_waiting(line, run)
+    return false
+  end
+  local heavy = too_heavy(limits)
+  local ok, till = may(line, limits)
+  if not ok and not heavy then
+    note_vain(run, l)
+    save_turn(line, line_shut, till)
+    return false
+  end
+  l.permits, l.off = not heavy, heavy and true or false
+  count(limits, heavy and 0 or 1, -1)
+  go_out(line.id, line.place, run)
+  relist(line, line_open, 0)
+  call_next(line.uses)
+  return true
+end
+
+-- take_turn is what happens to a line whose time has come.
+local function take_turn(id)
+  intact('ZREM', tag .. 't', '~' .. id)
+  local line = line_of(id)
+  if not line or line.till == 0 then
+    return
+  elseif line.till * 1000 > limit_now then
+    intact('ZADD', tag .. 't', line.till, '~' .. id)
+    return
+  end
+  relist(line, line.mode == line_called and line_open or line.mode, 0)
+  if line.mode == line_shut then -- it is not the first shut one everywhere, perhaps
+    call_line(line, limits_of(line.uses))
+  end
+  call_next(line.uses)
+end
