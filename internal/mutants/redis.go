@@ -306,7 +306,7 @@ var redisMutants = []Mutant{
 	onRedis("K2/redis/rest", "a claim does not announce what it leaves", "lua/claim.lua",
 		"wake(ARGV[i + 3])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	onRedis("K2/redis/hinted", "a hinted claim leaves the wake that it has taken", "lua/claim.lua",
-		"unpack(ARGV, 9)) == 0 then", "unpack(ARGV, 9)) == 1 then", "K2_AHintLeavesTheWakeToTheClaim"),
+		"unpack(ARGV, 9)) ~= 0\n", "unpack(ARGV, 9)) == 0\n", "K2_AHintLeavesTheWakeToTheClaim"),
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
 		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerRoute"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",

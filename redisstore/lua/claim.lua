@@ -1,5 +1,5 @@
 -- Claim recovers runs of dead sessions, makes due runs
--- ready, and blocked ones that the session may try, and looks at the first ready
+-- ready, and blocked ones that the session may try, unless it follows a hint, and looks at the first ready
 -- runs: of all routes the highest priority first, then whoever has been ready for
 -- longest. Those that the session may try it gives to it, the others it blocks.
 -- It mirrors Take, Recover and MakeReady of package protocol.
@@ -21,15 +21,15 @@
 -- has given out. A run whose metadata was overwritten is left out of what it stood in,
 -- as one that has none is: it must not keep the others, and a repair finds it by its log.
 --
--- Parts: tag intact clock header ready leave due trail recover silent grant blocked unblock
+-- Parts: tag intact header
 
-local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local session, token, most, hinted = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[8] ~= '' and #ARGV > 8
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't', 'f')
 if not s[1] or s[2] then
   return {'expired'}
 end
-local now, at = clock(ARGV[1])
 if s[3] == token then
+  -- Part: grant
   local answer = {'ok', redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')[2] or ''}
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
     local meta = tag .. 'm:' .. run
@@ -40,20 +40,29 @@ if s[3] == token then
   end
   return told(answer)
 end
-if ARGV[8] ~= '' and #ARGV > 8 and intact('HDEL', KEYS[4], unpack(ARGV, 9)) == 0 then
-  return {'taken', redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')[2] or ''}
+local answer = {'ok'}
+if hinted then
+  local taken = intact('HDEL', KEYS[4], unpack(ARGV, 9)) ~= 0
+  answer[2] = redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')[2] or ''
+  if not taken then
+    return {'taken', answer[2]}
+  end
 end
+-- Part: ready grant blocked
 for i = 9, #ARGV do
   unannounced[ARGV[i]] = true
 end
-local left = chores
-for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. at, 'LIMIT', '0', '100')) do
-  if past ~= session and left > 0 and silent(past) then
-    left = left - recover(past, s[1], 'expired_claim', now, left)
+if not hinted then
+  -- Part: clock leave due trail recover silent unblock
+  local left, now, at = tonumber(ARGV[5]), clock(ARGV[1])
+  for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. at, 'LIMIT', '0', '100')) do
+    if past ~= session and left > 0 and silent(past) then
+      left = left - recover(past, s[1], 'expired_claim', now, left)
+    end
   end
+  answer[2] = make_due(at, ARGV[5])
+  unblock(9, s[4], most)
 end
-local answer = {'ok', make_due(at, ARGV[5])}
-unblock(9, s[4], most)
 
 local function sooner(a, b)
   if a[1] ~= b[1] then
@@ -333,7 +342,7 @@ else
     end
   end
 end
-if #empty > 0 then
+if #empty > 0 and not hinted then -- else it has taken them
   intact('HDEL', KEYS[4], unpack(empty))
 end
 return told(answer)

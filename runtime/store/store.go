@@ -371,9 +371,9 @@ type Claim struct {
 	// over, and what comes after the first of them that uses the same, unless Most is less than
 	// it uses. A limit that is not named bounds nothing.
 	Room []Room
-	// Hinted says that there is nothing to claim for but Woken.Hinted: if other sessions have taken the wakes of
-	// the routes, a store may do nothing at all. Whoever does not know what came of such a claim
-	// claims once more, and not Hinted.
+	// Hinted says that there is nothing to claim for but Woken.Hinted: a store may hand out ready runs only, and
+	// nothing at all if other sessions have taken the wakes of the routes. It recovers nothing then, and
+	// Claimed.Next may be past. Whoever does not know what came of such a claim claims once more, and not Hinted.
 	Hinted bool
 }
 

@@ -36,15 +36,16 @@ type claimer struct {
 	revived wait.Notifier             // a partition that was silent answers
 	turn    atomic.Int64              // the partition to claim from first
 	passed  atomic.Bool               // a partition was passed over in this round
+	asker   *asker                    // without a claim; nil: there is none, or it has one
 }
 
 // source is a partition that runs are claimed from.
 type source struct {
 	*lease.Lease
-	asking chan claimAnswer // of a claim that takes long; of the claim loop alone
-	silent atomic.Bool      // there is one: the partition does not answer
-	asked  time.Time        // when the last claim was answered, for the claim loop alone
-	next   time.Time        // the next due time, as it said
+	asking *asker      // of a claim that takes long; of the claim loop alone
+	silent atomic.Bool // there is one: the partition does not answer
+	asked  time.Time   // when the last claim was answered, for the claim loop alone
+	next   time.Time   // the next due time, as it said
 }
 
 // due reports whether a claim is due although nobody has called for one.
@@ -75,6 +76,7 @@ func (c *claimer) run(ctx context.Context) error {
 		claim[s.Partition] = sure
 	}
 	defer c.handOn(claim)
+	defer c.dismiss()
 	for hurried := 0; ctx.Err() == nil; {
 		now := c.clock.Now()
 		rest := c.rest(now)
@@ -92,7 +94,7 @@ func (c *claimer) run(ctx context.Context) error {
 			case a.err != nil:
 				return nil // ctx has ended
 			}
-			if s.next = a.next; !a.vain {
+			if s.next = a.next; !a.hinted {
 				s.asked = now
 			}
 			if delete(claim, s.Partition); a.full {
@@ -181,8 +183,9 @@ const claimPatience = time.Second
 type claimAnswer struct {
 	next time.Time
 	full bool
-	vain bool  // it followed a hint, and has claimed nothing
-	err  error // ctx has ended, or the store was closed
+	// hinted says that it was asked for because of a hint: that is no look at the partition.
+	hinted bool
+	err    error // ctx has ended, or the store was closed
 }
 
 // claimSoon claims from a partition if there is a cause. It reports false if there is no
@@ -190,7 +193,12 @@ type claimAnswer struct {
 func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAnswer, bool) {
 	if s.asking != nil {
 		select {
-		case a := <-s.asking:
+		case a := <-s.asking.answer:
+			if c.asker == nil {
+				c.asker = s.asking
+			} else {
+				close(s.asking.claims)
+			}
 			s.asking = nil
 			s.silent.Store(false)
 			return a, true
@@ -204,26 +212,57 @@ func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAns
 	case len(c.sources) == 1:
 		return c.claimUntil(ctx, s, why), true
 	}
-	answer := make(chan claimAnswer, 1)
-	c.work.Go(func() {
-		answer <- c.claimUntil(ctx, s, why)
-		if s.silent.Load() {
-			c.revived.Notify()
-		}
-	})
+	asker := c.asker
+	if c.asker = nil; asker == nil {
+		asker = c.newAsker()
+	}
+	asker.claims <- func() claimAnswer { return c.claimUntil(ctx, s, why) }
 	patience := time.NewTimer(claimPatience)
 	defer patience.Stop()
 	select {
-	case a := <-answer:
+	case a := <-asker.answer:
+		c.asker = asker
 		return a, true
 	case <-patience.C:
 	}
-	s.asking = answer
+	s.asking = asker
 	s.silent.Store(true)
-	if len(answer) > 0 {
-		c.revived.Notify() // it may have looked at silent before that was set
+	asker.slow.Store(true)
+	if len(asker.answer) > 0 {
+		c.revived.Notify() // it may have looked at slow before that was set
 	}
 	return claimAnswer{}, false
+}
+
+// asker claims in a goroutine of its own, whose stack has grown by the claims before.
+type asker struct {
+	claims chan func() claimAnswer
+	answer chan claimAnswer
+	slow   atomic.Bool // nobody waits for the answer
+}
+
+func (c *claimer) newAsker() *asker {
+	a := &asker{claims: make(chan func() claimAnswer, 1), answer: make(chan claimAnswer, 1)}
+	c.work.Go(func() {
+		for claim := range a.claims {
+			if a.answer <- claim(); a.slow.Swap(false) {
+				c.revived.Notify()
+			}
+		}
+	})
+	return a
+}
+
+// dismiss ends the askers, those that have a claim after it.
+func (c *claimer) dismiss() {
+	if c.asker != nil {
+		close(c.asker.claims)
+	}
+	for _, s := range c.sources {
+		if s.asking != nil {
+			close(s.asking.claims)
+		}
+	}
 }
 
 // claimUntil claims from a partition until it is answered, until ctx ends, or until the
@@ -310,13 +349,13 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 // partition. If the worker is full before that, the wake that led here has to be
 // followed by a claim once it is not.
 func (c *claimer) claimFrom(ctx context.Context, s *source, why cause) (a claimAnswer) {
-	a.vain = true
+	a.hinted = true
 	for _, routes := range c.shares() {
 		share := c.claimShare(ctx, s, routes, why)
 		if share.err != nil || share.full {
 			return share
 		}
-		if a.vain = a.vain && share.vain; a.next.IsZero() || !share.next.IsZero() && share.next.Before(a.next) {
+		if a.hinted = a.hinted && share.hinted; a.next.IsZero() || !share.next.IsZero() && share.next.Before(a.next) {
 			a.next = share.next
 		}
 	}
@@ -379,7 +418,7 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		case most > 0 && len(answer.Runs) == most: // of this queue; it may be ready to do more
 		default:
 			c.runs.setBehind(s.Partition, false)
-			a.next, a.vain = answer.Next, why == hinted && len(answer.Runs) == 0
+			a.next, a.hinted = answer.Next, why == hinted
 			return a
 		}
 	}

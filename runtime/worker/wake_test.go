@@ -131,13 +131,14 @@ type hinting struct {
 
 	t      *testing.T
 	clock  *storetest.Clock
-	others bool // the wakes of the store are lost, but there is one each second, which another worker takes
+	each   bool // the wakes of the store are lost, but there is one each second
+	others bool // which another worker takes
 
 	mu    sync.Mutex
 	wake  bool // nobody has taken it
 	lose  int  // so many hinted claims take the wake, and fail
 	lost  bool // the last claim has failed
-	vain  int  // hinted claims that found no wake
+	hints int  // hinted claims
 	inRow int  // the most of them without another claim between
 	row   int
 }
@@ -148,7 +149,7 @@ var errLostClaim = errors.New("the answer was lost")
 func (s *hinting) Unwrap() store.Store { return s.Store }
 
 func (s *hinting) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
-	if s.others {
+	if s.each {
 		w.Routes = nil
 		if at := s.clock.Now().Add(time.Second); at.Before(w.Until) {
 			w.Until = at
@@ -158,8 +159,8 @@ func (s *hinting) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.others && woken.Due && err == nil:
-		woken.Due, woken.Hinted = false, []int{0}
+	case s.each && woken.Due && err == nil:
+		s.wake, woken.Due, woken.Hinted = !s.others, false, []int{0}
 	case w.Hinted && len(woken.Claim) > 0:
 		s.wake, woken.Claim, woken.Hinted = true, nil, woken.Claim
 	}
@@ -173,14 +174,15 @@ func (s *hinting) Claim(ctx context.Context, c store.Claim) (store.Claimed, erro
 		s.t.Error("after a claim that has failed the worker goes by a hint")
 	}
 	s.lost = false
-	switch {
-	case !c.Hinted:
+	if s.row++; !c.Hinted {
 		s.row = 0
-	case !s.wake:
-		s.vain, s.row = s.vain+1, s.row+1
-		s.inRow = max(s.inRow, s.row)
+	} else {
+		s.hints, s.inRow = s.hints+1, max(s.inRow, s.row)
+	}
+	switch {
+	case c.Hinted && !s.wake:
 		return store.Claimed{}, nil
-	case s.lose > 0:
+	case c.Hinted && s.lose > 0:
 		s.wake, s.lost, s.lose = false, true, s.lose-1
 		return store.Claimed{}, errLostClaim
 	}
@@ -217,18 +219,28 @@ func TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother(t *testing.T) {
 	}
 }
 
-// Hints that lead to nothing are no look at a partition: the worker looks there in time, however many there are.
-func TestREC5_AWorkerWhoseHintsAreAllInVainLooksInTime(t *testing.T) {
-	clock := storetest.NewClock()
-	st := &hinting{Store: memstore.NewWith(memstore.Config{Clock: clock}), t: t, clock: clock, others: true}
-	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
-	w.Clock = clock
-	w.WorkOn(st, worker.Config{ClaimExpiry: 10_000 * time.Hour, NoHandover: true}, flowtest.Double)
-	w.Eventually("there are many hints", func() bool {
-		clock.Advance(time.Second)
-		return st.get(&st.vain) > 50
-	})
-	if n := st.get(&st.inRow); n > 10 { // it looks each 5 s
-		t.Errorf("the worker has followed %d hints, one each second, and not looked once", n)
+// A claim for a hint is no look at a partition, whether it has found something or not: the worker looks there in time, however many hints there are.
+func TestREC5_AWorkerThatIsHintedAllTheTimeLooksInTime(t *testing.T) {
+	for name, others := range map[string]bool{"in vain": true, "at runs": false} {
+		t.Run(name, func(t *testing.T) {
+			clock := storetest.NewClock()
+			st := &hinting{Store: memstore.NewWith(memstore.Config{Clock: clock}), t: t, clock: clock, each: true, others: others}
+			w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
+			w.Clock = clock
+			w.WorkOn(st, worker.Config{ClaimExpiry: 10_000 * time.Hour, NoHandover: true}, flowtest.Double)
+			for st.get(&st.hints) < 50 {
+				if !others {
+					flowtest.Start(w, flowtest.Doubles, 4)
+				}
+				before := st.get(&st.hints)
+				w.Eventually("there is another hint", func() bool {
+					clock.Advance(time.Second)
+					return st.get(&st.hints) > before
+				})
+			}
+			if n := st.get(&st.inRow); n > 10 { // it looks each 5 s
+				t.Errorf("the worker has followed %d hints, one each second, and not looked once", n)
+			}
+		})
 	}
 }

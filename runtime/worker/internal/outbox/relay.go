@@ -364,14 +364,21 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 			}
 			continue
 		}
-		calls.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+		call := func() {
 			if o.Phase == store.PhaseSettled {
 				marks[i] = r.confirm(ctx, o)
 			} else {
 				marks[i] = r.deliver(ctx, o, p)
 			}
+		}
+		if len(records) == 1 {
+			call()
+			break
+		}
+		calls.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			call()
 		})
 	}
 	if len(requests) > 0 {
