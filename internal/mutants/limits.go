@@ -135,7 +135,7 @@ var limitMutants = []Mutant{
 	limitOnRedis("hold-back-burst", "a burst follows when a rate opens",
 		"limit_now + d + (l.burst - 1) * l.interval", "limit_now + d", "HoldBack_NothingBeginsByTheRateUntilItIsOver"),
 	limitOnRedis("config", "a configuration that cannot be read stops every claim",
-		"local read, c = pcall(cjson.decode, packed[1] or packed[2] or packed[3] or '[]')", "local read, c = true, cjson.decode(packed[1] or packed[2] or packed[3] or '[]')").
+		"local read, c = pcall(cjson.decode, packed)", "local read, c = true, cjson.decode(packed)").
 		by("TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun/K_filled_with_other_text"),
 	lineOnRedis("line-id", "the text of a line that was not written is decoded",
 		"if mode and line_id(route, text) == id then", "if mode then").
@@ -192,7 +192,7 @@ var limitMutants = []Mutant{
 	limitOnRedis("read", "what a script has taken is there for its next run",
 		"  limits_read[l.id] = {held = l.held, waits = l.waits, tat = l.tat}\n", "", "L2_ConcurrentClaimersNeverExceed", "L2_AllPermitsOrNone"),
 	lineOnRedis("read-first", "who has left its line in this script is the first of it",
-		"local function go_out(id, place, run)\n  firsts_read[id] = nil\n", "local function go_out(id, place, run)\n").
+		"if first and first[1] == place .. run then\n    firsts_read[id] = {first[3], first[4], more = first.more}\n", "if first and first[1] == place .. run then\n").
 		by("TestCost_LimitedRunsTakeNoScriptMore"),
 	lineOnRedis("read-kept", "a line that was shut in this script keeps back nobody",
 		"      kept_read[kept_lines(u)] = nil\n      intact('ZADD'", "      intact('ZADD'", "L5_AHeavyClaimIsNotPassedByTheClaimThatAsksItInVain"),

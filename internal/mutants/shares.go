@@ -137,7 +137,7 @@ var shareMutants = []Mutant{
 	localOnRedis("heavy", "what can never have its permits waits for room", "claim.lua",
 		"and not too_heavy(limits_of(line.uses)) and not fits(", "and not fits(", "Local_WhatIsTooHeavyNeedsNoRoom"),
 	localOnRedis("back", "who waits for a local limit keeps back others of it", "part/line.lua",
-		"local kept = not u[5] and kept_first(u)", "local kept = kept_first(u)", "Local_GoesWithLimitsOfTheFleet"),
+		"local kept = not u[5] and limits[i]", "local kept = limits[i]", "Local_GoesWithLimitsOfTheFleet"),
 
 	ownLimit("local-counts", "a worker does not count what it has given away of its own",
 		"free[u.Name] -= u.Weight", "", "TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing"),

@@ -118,6 +118,21 @@ local function look(wanted)
   return found
 end
 
+-- take_out takes what has left a ready set out of its head.
+local function take_out(key, left)
+  local head = heads[key]
+  for _, member in ipairs(left) do
+    for i = 1, head and #head.members or 0, 2 do
+      if head.members[i] == member then
+        table.remove(head.members, i)
+        table.remove(head.members, i)
+        head.wanted = head.wanted - 1
+        break
+      end
+    end
+  end
+end
+
 local tried, owned, vain = {}, {}, 0
 local has, passed, passes = ARGV[7] ~= '' and cjson.decode(ARGV[7]), {}, 0
 
@@ -274,16 +289,19 @@ local function limits()
     end
     if not run then -- the line has lost its record, or its runs: a repair makes it again
       redis.call('ZREM', set, member)
+      take_out(set, {member})
     elseif took == nil then
       forget_waiting(line, run)
     end
     -- The line has another turn now, or is shut, and others may have been called. What comes
     -- after the next line would be looked at in vain.
-    heads[set] = nil
+    for route, left in pairs(left_turns) do
+      take_out(tag .. 'r:' .. route, left)
+    end
     for route in pairs(turned) do
       heads[tag .. 'r:' .. route] = nil
     end
-    turned = {}
+    turned, left_turns = {}, {}
     look_again(1)
   end
   return all

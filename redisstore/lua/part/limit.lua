@@ -74,14 +74,34 @@ local function forgo(run)
   end
 end
 
--- config_of returns how a part of a limit is configured. No script changes that once it has read it.
-local configs = {}
+-- config_of returns how a part of a limit is configured. No script changes that once it has read it. A script that asks
+-- for many parts reads all configurations at once, if they are few.
+local configs, decoded, asked, all_configs = {}, {}, 0, nil
 local function config_of(id, all)
-  if not configs[id] then
-    local packed = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
-    local read, c = pcall(cjson.decode, packed[1] or packed[2] or packed[3] or '[]')
-    configs[id] = read and type(c) == 'table' and c or {}
+  if configs[id] then
+    return configs[id]
   end
+  asked = asked + 1
+  if asked == 4 and (intact('HLEN', tag .. 'K') or 0) <= 32 then
+    local fields = intact('HGETALL', tag .. 'K') or {}
+    all_configs = {}
+    for i = 1, #fields, 2 do
+      all_configs[fields[i]] = fields[i + 1]
+    end
+  end
+  local packed
+  if all_configs then
+    packed = all_configs['s' .. id] or all_configs['s' .. all] or all_configs['c' .. all]
+  else
+    packed = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
+    packed = packed[1] or packed[2] or packed[3]
+  end
+  packed = packed or '[]'
+  if not decoded[packed] then
+    local read, c = pcall(cjson.decode, packed)
+    decoded[packed] = read and type(c) == 'table' and c or {}
+  end
+  configs[id] = decoded[packed]
   return configs[id]
 end
 

@@ -4,7 +4,8 @@
 -- of its route, and its time among the timers; what is shut or called is in the set F: of each
 -- of its parts, by turns.
 
-local turned = {} -- routes of lines that have changed
+-- Routes for whose lines claims look at other places than before, and what only has left its place, by routes.
+local turned, left_turns = {}, {}
 local line_open, line_shut, line_called = '0', '1', '2'
 
 -- What was read of lines (false: there is none), of their first runs, and of the lines that are kept. What is changed here is
@@ -48,10 +49,14 @@ local function line_of(id)
   return line or nil
 end
 
--- first_of returns the first run of a line, with its turn.
+-- first_of returns the first run of a line, with its turn. It reads the second one, too: that is next.
 local function first_of(id)
-  local first = firsts_read[id] or intact('ZRANGE', tag .. 'P:' .. id, '0', '0', 'WITHSCORES') or {}
-  firsts_read[id] = first
+  local first = firsts_read[id]
+  if not first or first.more and not first[1] then
+    first = intact('ZRANGE', tag .. 'P:' .. id, '0', '1', 'WITHSCORES') or {}
+    first.more = #first == 4
+    firsts_read[id] = first
+  end
   return first[1] and string.sub(first[1], 15), tonumber(first[2] or 0), first[1] and string.sub(first[1], 1, 14)
 end
 
@@ -62,7 +67,12 @@ local function come_in(id, score, place, run)
 end
 
 local function go_out(id, place, run)
-  firsts_read[id] = nil
+  local first = firsts_read[id]
+  if first and first[1] == place .. run then
+    firsts_read[id] = {first[3], first[4], more = first.more}
+  else
+    firsts_read[id] = nil
+  end
   intact('ZREM', tag .. 'P:' .. id, place .. run)
 end
 
@@ -80,12 +90,13 @@ end
 
 -- unlist takes a line out of where it is looked for. It has no place then.
 local function unlist(line)
-  turned[line.route] = true
   if not line.place then
     return
   end
   if line.mode ~= line_shut then
-    intact('ZREM', tag .. 'r:' .. line.route, line.place .. '~' .. line.id)
+    local left = left_turns[line.route] or {}
+    left_turns[line.route], left[#left + 1] = left, line.place .. '~' .. line.id
+    intact('ZREM', tag .. 'r:' .. line.route, left[#left])
   end
   if line.till > 0 then
     intact('ZREM', tag .. 't', '~' .. line.id)
@@ -114,6 +125,7 @@ local function relist(line, mode, till)
   line.mode, line.till, line.score, line.place = mode, till, score, place
   local at, rank = string.format('%.0f', till), score == 0 and '0' or string.format('%.0f', score)
   if mode ~= line_shut then
+    turned[line.route] = true
     intact('ZADD', tag .. 'r:' .. line.route, rank, place .. '~' .. line.id)
   end
   if mode ~= line_open then
@@ -184,8 +196,9 @@ local function may(line, limits)
   if n > 0 then
     return false, till, n, last
   end
-  for _, u in ipairs(line.uses) do
-    local kept = not u[5] and kept_first(u) or {}
+  for i, u in ipairs(line.uses) do
+    -- If nobody else waits for it there is no line to read.
+    local kept = not u[5] and limits[i].waits > limits[i].weight and kept_first(u) or {}
     if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
       and (not nested(u) or kept_back(line, u)) then
       return false, nested(u) and math.floor(limit_now / 1000) + 5000 or till, n
@@ -235,7 +248,8 @@ end
 -- If it waits for another limit, too, it is the turn of a nested line.
 local function call_next(uses)
   for _, u in ipairs(uses) do
-    local line = first_shut(u)
+    local read = limits_read[u[1] .. '\0' .. u[2]]
+    local line = not (read and read.waits == 0) and first_shut(u)
     if line and not call_at(line, u) then
       for _, member in ipairs(intact('ZRANGE', nested_lines(u), '0', '-1') or {}) do
         line = string.sub(member, 15, 15) == line_shut and line_of(string.sub(member, 16))
