@@ -238,7 +238,10 @@ func (a *waiting) unhinted(parts []*partitionWait, count bool) []*partitionWait 
 		if count {
 			part.hints = part.wakes
 		}
-		part.wakes, a.woken.Hinted = nil, append(a.woken.Hinted, part.p.number)
+		part.wakes = nil
+		if !slices.Contains(a.woken.Hinted, part.p.number) {
+			a.woken.Hinted = append(a.woken.Hinted, part.p.number)
+		}
 	}
 	return nil
 }
