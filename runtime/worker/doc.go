@@ -15,7 +15,8 @@
 // created(n+1), started(n+1).
 //
 // The messages of a run to other runs are written into the store's outbox by the commit
-// that records them, and delivered by a relay, of any worker.
+// that records them, and delivered by a relay: that of the worker which has committed, or of any other
+// once they are overdue.
 //
 // A [Worker] wires its parts, and none of them knows it. Of each partition there are a
 // lease, which holds the session, and a relay of its outbox. The claimer fills the table of
