@@ -1,6 +1,6 @@
 -- clock returns the time in milliseconds, as a number and as text: what the caller's
--- own clock shows, or the time of the server if the caller brings none ('0'). Text is
--- what is to be written: the server takes long to format a number. It is one time for the whole script.
+-- own clock shows, or the time of the server if the caller brings none ('0'). Commands get the
+-- text: the server takes long to format a number. A script has one time.
 local server_time
 local function clock(at)
   if at == '0' then

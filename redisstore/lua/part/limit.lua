@@ -1,9 +1,9 @@
 -- The limits of the partition, as package protocol has them. A run that uses limits, or has a
--- fair key, has field
--- V of its metadata: whether it has its permits, keeps them to its end, was called off, a
--- digit each, its place among those who wait, and since when it waits; and fields U to U3: what it uses, as JSON,
--- [name, key, weight] each, in pieces that keep the metadata small. Hash L counts what is held of each part of a limit and waited for, and when
--- the next weight comes by its rate, in microseconds; hash K has the configurations.
+-- fair key, has field V of its metadata: whether it has its permits, keeps them to its end, was
+-- called off, a digit each, its place among those who wait, and since when it waits; and fields U
+-- to U3: what it uses, as JSON, [name, key, weight] each, in pieces that keep the metadata small.
+-- Hash L counts what is held of each part of a limit and waited for, and when the next weight
+-- comes by its rate, in microseconds; hash K has the configurations.
 -- A key of these that somebody has overwritten, or that is lost, must keep no run without
 -- limits: it counts as missing, and what it leads to waits for a repair, which counts the
 -- permits and makes the lines again from the runs.

@@ -1,16 +1,14 @@
--- The lines of those that wait for the same. A line is the runs of one route that use the same: a set of
--- them (P:), its record in hash Y, with
--- the turn of its first run. Claims find an open line as '~' and its id among the ready runs
--- of its route, and its time among the timers; what is shut or called is in the set F: of each
--- of its parts, by turns.
+-- The lines. A line has the runs of one route that wait for the same: a set of them (P:), and its
+-- record in hash Y, with the turn of its first run. Claims find an open line as '~' and its id
+-- among the ready runs of its route, and its time among the timers. One that is shut or called
+-- stands in the set F: of each part of a limit that it uses, by turns.
 
--- Routes for whose lines claims look at other places than before, and what only has left its place, by routes.
+-- turned has the routes of which a line has come among the ready runs, left_turns by routes what has left them.
 local turned, left_turns = {}, {}
 local line_open, line_shut, line_called = '0', '1', '2'
 
--- What was read of lines (false: there is none), of their first runs, and of the lines that are kept. What is changed here is
--- noted, and nobody else changes it while the script is executed: so it is read once. Who
--- changes it elsewhere calls read_again.
+-- What was read of lines (false: there is none), of their first runs, and of the lines that are kept. The
+-- functions below note what they change: so it is read once. A script that changes it by itself calls read_again.
 local lines_read, firsts_read, kept_read = {}, {}, {}
 local function read_again()
   lines_read, firsts_read, kept_read = {}, {}, {}
@@ -350,7 +348,7 @@ local function grant_waiting(line, run, l)
   return true
 end
 
--- take_turn is what happens to a line whose time has come.
+-- take_turn ends the call of a line whose time has come, or calls it if it is shut.
 local function take_turn(id)
   intact('ZREM', tag .. 't', '~' .. id)
   local line = line_of(id)

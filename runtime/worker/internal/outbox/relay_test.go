@@ -121,7 +121,7 @@ func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
 	o.want(first, 1)
 	o.want(others, 0)
 	if at := o.clock.Now().Add(store.Horizon); !next.Equal(at) {
-		t.Errorf("the relay looks again at %v, want %v, when the record is to be settled", next, at)
+		t.Errorf("the relay looks again at %v, want %v, to settle the record", next, at)
 	}
 	o.relay.Notify()
 	o.pass(1)
@@ -129,7 +129,7 @@ func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
 	o.want(others, 1)
 }
 
-// What was sent must not wait behind what others have left, however much that is.
+// What was sent does not wait for what others have left, however much that is.
 func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
 	o := newOffice(t)
 	var left []event.ItemID
