@@ -30,15 +30,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	p.recoverDead(l, chores)
 	p.makeDue(chores)
-	served := make([]*route, 0, len(c.Routes))
-	for _, known := range c.Routes {
-		if route := p.routes[known]; route != nil {
-			served = append(served, route)
-		}
-	}
+	served := p.served(c.Routes)
 	p.unblock(served, l, c.Max)
 	room := protocol.RoomOf(&c)
 	claimed := store.Claimed{Runs: p.take(served, c.Max, l, &c, room)}
+	p.announce()
 	if room != nil {
 		claimed.Passed = room.Passed
 	}
@@ -49,6 +45,17 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	claimed.Next = timeOf(p.nextDue())
 	return claimed, nil
+}
+
+// served returns those of the routes that ever had a run.
+func (p *partition) served(routes []store.Route) []*route {
+	served := make([]*route, 0, len(routes))
+	for _, known := range routes {
+		if route := p.routes[known]; route != nil {
+			served = append(served, route)
+		}
+	}
+	return served
 }
 
 // take looks at the first ready runs of the routes, and grants those that the session
@@ -68,7 +75,6 @@ func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim
 			room.Passed[len(room.Passed)-1].Route = r.route.Route
 		}
 	}
-	p.announce()
 	return taken
 }
 

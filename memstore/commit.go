@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -23,6 +24,9 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	answers := make([]store.Committed, len(commits))
 	s.byPartition(len(commits), func(i int) event.RunID { return commits[i].Run }, func(p *partition, i int) {
 		answers[i], _ = p.op.Commit(&commits[i]) // a Tx in memory does not fail
+		if n := commits[i].Next; n != nil && commits[i].Effect != store.EffectNone {
+			answers[i].Next = p.claimNext(n)
+		}
 		p.announce()
 	})
 	return answers, nil
@@ -34,4 +38,34 @@ func (s *Store) routedNext(c *store.Commit) error {
 		return nil
 	}
 	return fmt.Errorf("continue run %s as run %s: their slots are not of one partition", c.Run, c.Continue.Run)
+}
+
+// claimNext claims of what was just made ready, before it is announced, and lets those routes be announced that have more.
+func (p *partition) claimNext(c *store.Claim) (claimed store.Claimed) {
+	changes := &p.op.Changes
+	served := p.served(c.Routes)
+	ours := func(r *run) bool { return slices.Contains(served, r.route) }
+	if !slices.ContainsFunc(changes.Ready, ours) && !slices.ContainsFunc(changes.Turns, func(t protocol.Turn[*run]) bool { return ours(t.First) }) {
+		return claimed
+	}
+	to, err := p.live(c.Session)
+	if err != nil {
+		return claimed // it is announced to others
+	}
+	room := protocol.RoomOf(c)
+	claimed.Runs = p.take(served, c.Max, to, c, room)
+	if room != nil {
+		claimed.Passed = room.Passed
+	}
+	changes.Ready = slices.DeleteFunc(changes.Ready, ours)
+	for _, t := range changes.Turns {
+		p.waiters.Due(t.At)
+	}
+	changes.Turns = slices.DeleteFunc(changes.Turns, func(t protocol.Turn[*run]) bool { return ours(t.First) })
+	for _, route := range served {
+		if route.head(nil) != nil {
+			p.wake(route)
+		}
+	}
+	return claimed
 }

@@ -20,30 +20,43 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	if err != nil {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
-	session := sessionCode(c.Session)
-	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
-	hinted := ""
-	if c.Hinted {
-		hinted = "h"
-	}
-	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room), hinted}
-	for _, route := range c.Routes {
-		code := s.names.codeOf(route)
-		keys, args = append(keys, p.ready(code)), append(args, code)
-	}
+	keys, args := s.claimArgs(p, &c)
 	request, sent := &call{script: scriptClaim, p: p, keys: keys, args: args}, time.Now()
 	if err := s.do(ctx, request); err != nil {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
-	a := request.answer()
+	a, session := request.answer(), sessionCode(c.Session)
 	if c.Hinted && a.word() != "expired" {
 		s.crowds.note(s.retained.hints(p, session), a.word() == "ok")
 	}
 	if a.word() == "expired" {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, store.ErrExpired)
 	}
-	claimed := store.Claimed{Next: a.time(1)}
+	claimed, err := s.claimed(ctx, p, a)
+	if err != nil {
+		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+	}
 	s.retained.learn(p, session, millis(claimed.Next), sent)
+	return claimed, nil
+}
+
+// claimArgs returns the keys and the arguments of a claim, as script claim wants them.
+func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []any) {
+	session := sessionCode(c.Session)
+	keys = make([]string, 0, 5+len(c.Routes))
+	keys = append(keys, p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session))
+	args = make([]any, 0, 8+len(c.Routes))
+	args = append(args, s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room), flag(c.Hinted, "h"))
+	for _, route := range c.Routes {
+		code := s.names.codeOf(route)
+		keys, args = append(keys, p.ready(code)), append(args, code)
+	}
+	return keys, args
+}
+
+// claimed reads the answer to a claim.
+func (s *Store) claimed(ctx context.Context, p *partition, a answer) (store.Claimed, error) {
+	claimed := store.Claimed{Next: a.time(1)}
 	for i := 2; i < len(a); i++ {
 		if finding, is := a[i].(string); is {
 			s.findings(p, []string{finding})
@@ -52,14 +65,14 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		if list, _ := a[i].([]any); len(list) == 3 {
 			passed, err := s.passedRun(ctx, p, list)
 			if err != nil {
-				return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+				return claimed, err
 			}
 			claimed.Passed = append(claimed.Passed, passed)
 			continue
 		}
 		run, err := s.claimedRun(ctx, p, a[i])
 		if err != nil {
-			return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+			return claimed, err
 		}
 		claimed.Runs = append(claimed.Runs, run)
 	}

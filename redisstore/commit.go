@@ -116,7 +116,7 @@ func returnBuffers(all *[]usualCall) {
 
 // commit returns the script of a commit: a shorter one for what nearly all are.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
-	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.Trouble != nil || c.Exempt != store.ExemptUnchanged {
+	if c.Frame == nil || c.Next != nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.Trouble != nil || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
 	}
 	switch {
@@ -174,6 +174,13 @@ func (s *Store) commitAny(c *store.Commit) *call {
 		},
 	}
 	call.args = append(call.args, labelOf(c)...)
+	if c.Next == nil || c.Effect == store.EffectNone {
+		call.args = append(call.args, 0)
+	} else {
+		keys, args := s.claimArgs(p, c.Next)
+		call.keys = append(call.keys, keys...)
+		call.args = append(append(call.args, len(args)), args...)
+	}
 	call.size = len(c.Frame)
 	for _, r := range c.Send {
 		call.args = append(call.args, string(r.ID), string(r.To), r.Body)
@@ -209,6 +216,7 @@ func flag(set bool, name string) string {
 	return ""
 }
 
+// committed reads the answer to a commit.
 func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (store.Committed, error) {
 	if call.err != nil {
 		return store.Committed{}, call.err
@@ -223,8 +231,17 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	a := call.answer()
 	switch a.word() {
 	case "ok":
-		s.findings(call.p, a.texts(3))
-		return store.Committed{N: uint64(a.number(1)), Unread: a.number(2) == 1}, nil
+		done := store.Committed{N: uint64(a.number(1)), Unread: a.number(2) == 1}
+		rest := a[min(len(a), 3):]
+		if len(rest) > 0 {
+			if claimed, is := rest[0].([]any); is {
+				rest = rest[1:]
+				// Without an error: the commit is durable, and what was given out and not read the session gives back.
+				done.Next, _ = s.claimed(ctx, call.p, claimed)
+			}
+		}
+		s.findings(call.p, rest.texts(0))
+		return done, nil
 	case "fenced":
 		return store.Committed{Err: store.ErrFenced}, nil
 	case "unread":

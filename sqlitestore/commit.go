@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
@@ -32,7 +33,7 @@ func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	one := func(t *tx, c *store.Commit) (store.Committed, error) {
 		answer, err := t.op.Commit(c)
 		if err == nil {
-			err = t.announce()
+			answer.Next, err = t.announceNext(c)
 		}
 		if err != nil {
 			err = fmt.Errorf("commit to run %s: %w", c.Run, err)
@@ -46,4 +47,27 @@ func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Com
 		}
 		return answer, err
 	})
+}
+
+// announceNext announces what a commit has changed, and lets it claim of what it has made ready, as it wants to: that is in the
+// same transaction, and others hear of what is left.
+func (t *tx) announceNext(c *store.Commit) (claimed store.Claimed, err error) {
+	announced := len(t.wakes)
+	if err := t.announce(); err != nil || c.Next == nil || c.Effect == store.EffectNone || len(t.wakes) == announced {
+		return claimed, err
+	}
+	served, err := t.served(c.Next.Routes)
+	if err != nil || !slices.ContainsFunc(t.wakes[announced:], func(route int64) bool { return slices.Contains(served, route) }) {
+		return claimed, err
+	}
+	to, err := t.live(c.Next.Session)
+	if err != nil {
+		_, failed := protocol.Answer(err) // without one it is for others
+		return claimed, failed
+	}
+	room := protocol.RoomOf(c.Next)
+	if claimed.Runs, err = t.take(served, max(c.Next.Max, 0), to, c.Next, room); err == nil && room != nil {
+		claimed.Passed = room.Passed
+	}
+	return claimed, err
 }

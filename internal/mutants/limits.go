@@ -21,6 +21,11 @@ func lineOnRedis(what, disabled, before, after string, behaviors ...string) Muta
 	return onRedis("limits/redis/"+what, disabled, "lua/part/line.lua", before, after, behaviors...)
 }
 
+// handing is a mutant of how commits hand permits on.
+func handing(what, disabled, before, after string, behaviors ...string) Mutant {
+	return onRedis("limits/redis/"+what, disabled, "lua/part/hand.lua", before, after, behaviors...)
+}
+
 func joinOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/join.lua", before, after, behaviors...)
 }
@@ -190,12 +195,40 @@ var limitMutants = []Mutant{
 	guardOnRedis("owner", "who is created with an owner needs no room",
 		"if owned and (not room(l, l.weight) or l.waits > 0) then", "if owned and l.waits > 0 then", "L2_AnOwnerAtTheStartTakesThePermits"),
 	limitOnRedis("read", "what a script has taken is there for its next run",
-		"  limits_read[l.id] = {held = l.held, waits = l.waits, tat = l.tat}\n", "", "L2_ConcurrentClaimersNeverExceed", "L2_AllPermitsOrNone"),
+		"limits_read[l.id], rests = {held = l.held, waits = l.waits, tat = l.tat}, rests or idle", "rests = rests or idle", "L2_ConcurrentClaimersNeverExceed", "L2_AllPermitsOrNone"),
 	lineOnRedis("read-first", "who has left its line in this script is the first of it",
 		"if first and first[1] == place .. run then\n    firsts_read[id] = {first[3], first[4], more = first.more}\n", "if first and first[1] == place .. run then\n").
 		by("TestCost_LimitedRunsTakeNoScriptMore"),
 	lineOnRedis("read-kept", "a line that was shut in this script keeps back nobody",
 		"      kept_read[kept_lines(u)] = nil\n      intact('ZADD'", "      intact('ZADD'", "L5_AHeavyClaimIsNotPassedByTheClaimThatAsksItInVain"),
+	handing("next-ready", "a permit is handed on though somebody is ready who comes first",
+		" or redis.call('EXISTS', unpack(KEYS, k + 6, #KEYS - 1)) > 0", "", "L5_ACommitThatClaimsPassesNobody"),
+	handing("next-over", "a permit is handed to a session that is over",
+		"not s[1] or s[2] or ARGV", "ARGV", "L6_ACommitHandsNothingToASessionThatIsOver"),
+	handing("next-most", "a commit hands on more than it was asked for",
+		"#handed < most and serves", "serves", "L6_ACommitThatClaimsAnnouncesWhatItLeaves"),
+	handing("next-serves", "a permit is handed to a session that does not serve who waits for it",
+		"serves[line.route] and first_of", "first_of", "L6_ACommitHandsOnWhatItsSessionServes"),
+	handing("next-counts", "a permit that is handed on is not counted",
+		"    count(limits, 1, -1)\n", "", "L6_ACommitThatGivesBackAPermitHandsItOnOnce"),
+	handing("next-owned", "what is handed on is not among the runs of the session",
+		"    intact('SADD', KEYS[k + 5], run)\n", "", "L6_ACommitThatGivesBackAPermitHandsItOnOnce"),
+	onRedis("limits/redis/next-continued", "a permit is handed on before the run that continues has come", "lua/commit.lua",
+		"wid == '' and effect ~= '2' and effect ~= '5'", "wid == '' and effect ~= '2'", "L5_ACommitThatContinuesPassesNotItself"),
+	onRedis("limits/redis/next-named", "a permit is handed on before the next run of the workflow id has come", "lua/commit.lua",
+		"wid == '' and effect ~= '2' and effect ~= '5'", "effect ~= '2' and effect ~= '5'", "L5_ACommitThatClaimsPassesNobodyOfItsWorkflowID"),
+	onRedis("limits/redis/next-announced", "a commit that claims announces nothing", "lua/commit.lua",
+		"for _, route in ipairs(called) do\n  wake(route)\nend", "", "L6_ACommitHandsNothingToASessionThatIsOver"),
+	working("limits/worker/next-full", "the commits of a full worker claim", "nextclaim.go",
+		" || r.occupied() >= r.cfg.Runs", "", "TestREC11_AFullWorkerClaimsByItsTurnsOnly"),
+	working("limits/worker/next-bound", "commits claim for a queue with a bound", "nextclaim.go",
+		"r.cfg.AtOnce[route.Queue] != 0 || ", "", "TestREC11_AFullWorkerClaimsByItsTurnsOnly"),
+	working("limits/worker/next-busy", "commits of a worker that has much to do claim", "nextclaim.go",
+		"t.steps.slots.taken() >= min(", "t.steps.slots.taken() < 0*min(", "TestREC11_AWorkerLeavesPermitsToOthers"),
+	working("limits/worker/next-fails", "commits of runs that fail claim", "nextclaim.go",
+		"t.draft.trouble(c.req.Effect).Group != \"\" ||", "", "TestREC11_AWorkerLeavesPermitsToOthers"),
+	working("limits/worker/next-claiming", "what a commit claims is looked for before it has an answer", "nextclaim.go",
+		"t.lease.Claiming()}", "func() {}}", "TestREC5_WhatIsHandedOnIsNotGivenBackBeforeTheAnswerComes"),
 	onRedis("limits/redis/set-heavy", "a lower limit ends nobody", "lua/set_limit.lua",
 		"if line and too_heavy(limits_of(line.uses)) then", "if false then", "L9_WhatIsTooHeavyNowGoesThoughOthersWaitBeforeIt"),
 	onRedis("limits/redis/set-heavy-calls", "what a lower limit ends keeps back those after it", "lua/set_limit.lua",

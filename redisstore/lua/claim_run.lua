@@ -10,7 +10,7 @@
 -- Atomic, because the run leaves its queue_state and gets its owner in one action. A
 -- second execution with the same token answers what the first one has given out.
 --
--- Parts: tag intact header ready grant
+-- Parts: tag intact clock header ready grant
 
 local s = redis.call('HMGET', KEYS[1], 'i', 'r')
 if not s[1] or s[2] then

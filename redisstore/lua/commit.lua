@@ -15,11 +15,13 @@
 --       23 for how many microseconds it closes the rates of the run
 --       24 the group of trouble that the run is in from now on, '-' for none, '' for that which it is in
 --       25 what is common to the runs of the group  26 for how long a group without runs is kept
---       27 and on: of each record its id, its receiver and its body; then the publications, as publish
+--       27 how many of the following are a claim, as script claim wants it, of what becomes ready as the run is given back;
+--       its keys follow the others
+--       28 and on: the claim; of each record its id, its receiver and its body; the publications, as publish
 --       wants them; then the run that it continues as, as add_run wants it
 --
--- Returns {'ok', frames, whether it has unread items, overwritten key, …}, {'fenced'}, {'workflow id'}, {'conflict', reason, header}
--- or {'unread'}.
+-- Returns {'ok', frames, whether it has unread items, answer of the claim if it was made, overwritten key, …}, {'fenced'},
+-- {'workflow id'}, {'conflict', reason, header} or {'unread'}.
 --
 -- Atomic, because the fence and the position are compared, the frame appended,
 -- the items removed and the run put in its new queue state in one action. The guards
@@ -33,7 +35,7 @@
 -- before, and those of the partition, which are left out if they were overwritten: whoever
 -- reads them tells, and a repair writes them again from the runs.
 --
--- Parts: tag item header
+-- Parts: tag item clock header
 
 local meta, run, wid, frame = KEYS[1], ARGV[2], ARGV[3], ARGV[7]
 local header = redis.call('HGET', meta, 'H')
@@ -42,12 +44,19 @@ if not queue_state_of(header) then
 end
 local cid, flags, recoveries, n, bytes = string.sub(header, 26, 41), struct.unpack('>BHI4I6', header, 51)
 local holds = string.sub(header, 9, 25) == ARGV[5]
+local claim, rest = nil, 28 + ARGV[27]
+if rest > 28 then
+  -- Part: intact take
+  claim = function(way)
+    return take(3, 27, way)
+  end
+end
 local unread = flagged(header, has_unread) and redis.call('LLEN', KEYS[3]) or 0
 if frame ~= '' and cid == ARGV[8] then
   if ARGV[18] == 'w' then
     redis.call('HSET', meta, 'H', header)
   end
-  return {'ok', n, holds and unread > 0 and 1 or 0}
+  return {'ok', n, holds and unread > 0 and 1 or 0, claim and claim('again')}
 end
 if not holds then
   return {'fenced'}
@@ -73,7 +82,7 @@ if unread > 0 and (effect == '1' or effect == '4') then
   return {'unread'}
 end
 local sends, publications = tonumber(ARGV[21]), tonumber(ARGV[22])
-local new = 27 + 3 * sends + 6 * publications
+local new = rest + 3 * sends + 6 * publications
 if effect == '5' then
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], ARGV[11], '-1')) do
     if string.sub(item, 1, 1) == '1' then
@@ -91,7 +100,7 @@ end
 local orders, order, streams, s
 if sends > 0 then
   -- Part: records
-  orders = prepare_records(run, 27, sends)
+  orders = prepare_records(run, rest, sends)
 end
 if effect == '2' or effect == '5' then
   -- Part: ready
@@ -100,7 +109,7 @@ end
 if publications > 0 then
   -- Part: stream chunks
   s = redis.call('HMGET', meta, 'h', 'Y')
-  streams = write_chunks(s[1] or run, 27 + 3 * sends, publications)
+  streams = write_chunks(s[1] or run, rest + 3 * sends, publications)
 end
 local position = string.sub(header, 26, 49)
 if frame ~= '' then
@@ -122,8 +131,8 @@ if consume > 0 then
   redis.call('LTRIM', KEYS[3], ARGV[11], '-1')
 end
 if sends > 0 then
-  -- Part: clock outbox send
-  send(run, 27, sends, clock(ARGV[1]), orders)
+  -- Part: outbox send
+  send(run, rest, sends, clock(ARGV[1]), orders)
   header = with_flag(header, has_rest, true)
 end
 if publications > 0 then
@@ -135,7 +144,7 @@ if ARGV[23] ~= '0' and flagged(header, is_limited) then
   hold_back(limits_of(uses_of(run).uses), tonumber(ARGV[23]))
 end
 if ARGV[24] ~= '' then
-  -- Part: intact clock trouble
+  -- Part: intact trouble
   relabel(run, ARGV[24] ~= '-' and ARGV[24] or '', ARGV[25], ARGV[26], clock(ARGV[1]))
   header = with_flag(header, has_rest, ARGV[24] ~= '-' or flagged(header, has_rest))
 end
@@ -148,6 +157,10 @@ if effect == '0' then
 end
 
 -- Part: intact ready leave compact
+for i = 36, claim and rest - 1 or 0 do
+  unannounced[ARGV[i]] = true
+end
+local handed = {}
 local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u', 'g')
 leave_owner(run, o[1], flags % 2 == 0)
 if flagged(header, is_limited) then
@@ -163,6 +176,10 @@ if flagged(header, is_limited) then
       ARGV[new + 8] = pack_has(following)
       save_uses(run, has)
     end
+  end
+  if claim and wid == '' and effect ~= '2' and effect ~= '5' then -- else another run becomes ready, which may come first
+    -- Part: grant hand
+    handed = hand_to(3, 27)
   end
   if effect ~= '2' then
     give_back(run, nil, effect == '4' or effect == '5', effect == '3')
@@ -180,7 +197,7 @@ elseif effect == '3' then
   sessions, header = add_blocker(run, header, o[1])
   block(run, header, o[2], sessions)
 else
-  -- Part: clock kept remembered sets end
+  -- Part: kept remembered sets end
   local now, written = clock(ARGV[1])
   if o[11] and ARGV[24] == '' then
     -- Part: trouble
@@ -198,7 +215,7 @@ else
     if sends > 0 then -- they hold it back themselves, and there may be nothing else of it
       header = with_flag(header, has_rest, bit.band(flags, has_rest) ~= 0)
     end
-    retire(run, header, o[2], o[10], o[4], written, at, o[6] or sends > 0)
+    retire(run, header, o[2], o[10], o[4], written, at, o[6] or sends > 0, o[8])
     start_next(run, wid)
     if o[8] then
       redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')
@@ -206,9 +223,26 @@ else
   else
     -- Part: add continue
     local chain = o[7] or run
-    retire(run, header, o[2], o[10], o[4], written, at, o[6] or chain == run)
+    retire(run, header, o[2], o[10], o[4], written, at, o[6] or chain == run, o[8])
     continue_as(run, chain, wid, new, written, unread, o[8], order)
   end
   compact(run, bytes)
 end
-return told({'ok', n, 0})
+local answer, called = told({'ok', n, 0}), {}
+for route, state in pairs(unannounced) do
+  called[#called + 1] = state == 'called' and route or nil
+end
+unannounced = {}
+if #handed > 0 then
+  table.insert(answer, 4, {'ok', '', unpack(handed)})
+elseif #called > 0 then
+  local fine, claimed = pcall(claim, 'with') -- if it fails it is for others, and this is durable
+  if fine and claimed[1] == 'ok' then
+    table.insert(answer, 4, claimed)
+    return answer
+  end
+end
+for _, route in ipairs(called) do
+  wake(route)
+end
+return answer

@@ -9,7 +9,7 @@
 -- Atomic, because the fence is compared and changed, and the run made ready, in
 -- one action: nobody sees a run that is neither owned nor ready.
 --
--- Parts: tag intact header ready leave
+-- Parts: tag intact clock header ready leave
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'c', 'r')
 if not m[1] or string.sub(m[1], 9, 25) ~= ARGV[3] then

@@ -61,7 +61,7 @@ end
 fields = redis.call('HGETALL', KEYS[2])
 for i = 1, #fields, 2 do
   local tat = tonumber(string.match(fields[i + 1], '^%d+ %d+ (%d+)$') or 0)
-  save_limit({id = fields[i], held = 0, waits = 0, tat = tat})
+  save_limits({{id = fields[i], held = 0, waits = 0, tat = tat}})
 end
 
 read_again()
@@ -106,7 +106,7 @@ for _, run in ipairs(runs) do
       local limits = limits_of(l.uses)
       for _, limit in ipairs(limits) do
         limit.held = limit.held + limit.weight
-        save_limit(limit)
+        save_limits({limit})
       end
     elseif queue_state_of(m[1]) == '1' and not queues(l) then
       if l.place == '' then

@@ -10,7 +10,7 @@
 -- Atomic, because whoever may go by the new configuration is called in the action that
 -- stores it. The keys of the lines are built: they are found here.
 --
--- Parts: tag intact header ready limit line
+-- Parts: tag intact clock header ready limit line
 
 local name, key = ARGV[2], ARGV[3]
 local id = name .. '\0' .. key

@@ -72,6 +72,10 @@ type Commit struct {
 	// Trouble changes the label of the run: nil leaves it as it is, one without a group takes it
 	// away. Label says what becomes of it at the end of a run. See [Trouble].
 	Trouble *Trouble
+	// Next asks for runs that become ready as this commit gives its run back: those that wait for the permits of it, above all.
+	// A store may hand them out in the same action, by the rules of Store.Claim, and announce them to nobody else; or leave Next
+	// alone, and announce them. The session is one of the partition of the run. With EffectNone it is ignored.
+	Next *Claim
 }
 
 // MaxHoldBack is for how long a commit closes rates at most.
@@ -113,4 +117,7 @@ type Committed struct {
 	// call. The same holds for a *DamagedError and a *TooLargeError; but if
 	// Unknown is true for Err it is not known whether the commit was applied.
 	Err error
+	// Next is the answer to Commit.Next; empty: nothing was handed out. An earlier try of the commit may have handed out runs that
+	// are not in it: they are the session's, which finds them by Store.Reconcile.
+	Next Claimed
 }

@@ -45,6 +45,7 @@ type commit struct {
 	starts  []*attempt // to start when it is durable
 	cancels []uint64   // steps to cancel when it is durable
 	opened  []*opening // hooks to hand out when it is durable
+	next    nextClaim
 	made    time.Time
 }
 
@@ -70,13 +71,14 @@ type extent struct{ items, bytes int }
 type committer struct {
 	*env
 	silent  func(partition int) bool
+	adopt   func(nextClaim, store.Claimed)
 	sender  *request.Sender[*commit]
 	commits chan *commit
 	creates chan *commit
 }
 
-func newCommitter(e *env, silent func(partition int) bool) *committer {
-	m := &committer{env: e, silent: silent, commits: make(chan *commit, 1024), creates: make(chan *commit, 1024)}
+func newCommitter(e *env, silent func(partition int) bool, adopt func(nextClaim, store.Claimed)) *committer {
+	m := &committer{env: e, silent: silent, adopt: adopt, commits: make(chan *commit, 1024), creates: make(chan *commit, 1024)}
 	// After an error it is not known which commits were applied: the same bytes are sent again,
 	// and the store answers for each of them as it would have done the first time.
 	m.sender = request.NewSender(request.Params[*commit]{
@@ -150,6 +152,9 @@ func (c *commit) bytes() int {
 // the next one.
 func (m *committer) deliver(c *commit, answer store.Committed) {
 	c.answer = answer
+	if c.next.lease != nil {
+		m.adopt(c.next, answer.Next)
+	}
 	c.run.committed(c)
 	m.activity.End()
 }

@@ -179,5 +179,6 @@ func (t *runLoop) read(got *store.Loaded) {
 // send hands on the commit of the run.
 func (t *runLoop) send(c *commit) {
 	t.inflight = c
+	t.claimNext(c)
 	t.committer.commit(c)
 }

@@ -30,6 +30,8 @@ type runs struct {
 	behind    []bool // by partition: runs may wait in it for a place here
 	turns     turns  // of quarantined runs
 	releasing int    // runs that are being given back outside of a commit
+	reserved  int    // places for runs that commits claim
+	limited   []store.Route
 	aside     map[event.RunID]*asideRun
 	// Routes of which a claim has passed over a run, and when; and of which this worker never
 	// has room for one, and since when: see passOver.
@@ -188,7 +190,7 @@ func (r *runs) checkIdle() {
 
 // occupied returns how many runs the worker works on: quarantined runs that wait are not among
 // them. It is called with the lock held.
-func (r *runs) occupied() int { return len(r.owned) - len(r.turns.waiting) }
+func (r *runs) occupied() int { return len(r.owned) + r.reserved - len(r.turns.waiting) }
 
 // full reports whether there is no place for another run.
 func (r *runs) full() bool {

@@ -7,6 +7,7 @@ import (
 
 // slots bound how many steps run at once. Run loops that want one wait in line.
 type slots struct {
+	most int
 	free atomic.Int64
 
 	mu   sync.Mutex
@@ -15,7 +16,7 @@ type slots struct {
 }
 
 func newSlots(n int) *slots {
-	s := &slots{in: map[*inputs]bool{}}
+	s := &slots{most: n, in: map[*inputs]bool{}}
 	s.free.Store(int64(n))
 	return s
 }
@@ -55,6 +56,9 @@ func (s *slots) offer() {
 		next.post(input{kind: inputTick})
 	}
 }
+
+// taken returns how many slots are taken.
+func (s *slots) taken() int { return s.most - int(max(s.free.Load(), 0)) }
 
 func (s *slots) release() {
 	s.free.Add(1)

@@ -72,7 +72,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}}
 	w.executors = &executors{ready: newQueue[runnable]()}
 	w.claimer = newClaimer(e, w.runs, w.newLoop)
-	w.committer, w.loader = newCommitter(e, w.claimer.silent), newLoader(e)
+	w.committer, w.loader = newCommitter(e, w.claimer.silent, w.claimer.adoptNext), newLoader(e)
 	w.watchdog = newWatchdog(e, w.executors, w.steps.slots)
 	w.loop = &loopParts{
 		client: client, code: w.code, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,

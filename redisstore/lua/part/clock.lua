@@ -1,14 +1,23 @@
--- clock returns the time in milliseconds, as a number and as text: what the caller's
--- own clock shows, or the time of the server if the caller brings none ('0'). Commands get the
--- text: the server takes long to format a number. A script has one time.
+-- micros returns the time in microseconds: what the caller's own clock shows, or the time of the server if the caller brings
+-- none ('0'). A script has one time.
 local server_time
+local function micros(at)
+  if at ~= '0' then
+    return at * 1000
+  end
+  if not server_time then
+    local t = redis.call('TIME')
+    server_time = {t[1] * 1000000 + t[2], t[1] .. string.sub('000000' .. t[2], -6, -4)}
+  end
+  return server_time[1]
+end
+
+-- clock returns the time in milliseconds, as a number and as text. Commands get the
+-- text: the server takes long to format a number.
 local function clock(at)
   if at == '0' then
-    if not server_time then
-      local t = redis.call('TIME')
-      server_time = t[1] .. string.sub('000000' .. t[2], -6, -4)
-    end
-    at = server_time
+    micros(at)
+    at = server_time[2]
   end
   return tonumber(at), at
 end

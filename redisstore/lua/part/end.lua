@@ -1,11 +1,13 @@
 -- retire ends a run of a route that nobody owns any more, and lets it be purged at a time;
 -- held: something holds it back beside its own records and what it remembers until
--- Confirm, which its header says with much else: without those flags there is nothing of it to remove.
-local function retire(run, header, route, parent, created, now, at, held)
+-- Confirm, which its header says with much else: without those flags there is nothing of it to remove. followed: its streams are.
+local function retire(run, header, route, parent, created, now, at, held, followed)
   local meta = tag .. 'm:' .. run
   redis.call('HSET', meta, 'H', with_flag(moved(header, '6'), has_unread + is_watched + has_rest + has_incompatible, false), 'p', now)
-  if flagged(header, is_watched + has_rest + has_incompatible) then
+  if followed or flagged(header, is_watched + has_incompatible) then
     redis.call('HDEL', meta, 'y', 'Y', 'F')
+  end
+  if flagged(header, has_rest) then
     redis.call('DEL', tag .. 'n:' .. run)
   end
   intact('ZREM', open_runs(route, parent), run)

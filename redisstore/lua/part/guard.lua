@@ -2,11 +2,10 @@
 -- nobody else may; ready: it would be ready now, owned: it would have an owner. limits are
 -- those that it uses.
 local function guard_uses(limits, ready, owned)
-  local i, at_once = too_heavy(limits)
-  if i then
-    return {'too heavy', i, at_once}
-  end
   for n, l in ipairs(limits) do
+    if too_heavy({l}) then
+      return {'too heavy', n, l.at_once}
+    end
     if ready and (l.refuse or l.waiting > 0) then
       local beyond, retry = 0, 0
       if l.at_once > 0 then

@@ -8,12 +8,8 @@
 -- limits: it counts as missing, and what it leads to waits for a repair, which counts the
 -- permits and makes the lines again from the runs.
 
-local limit_now = ARGV[1] ~= '0' and ARGV[1] * 1000
-if not limit_now then
-  local t = redis.call('TIME')
-  limit_now = t[1] * 1000000 + t[2]
-end
--- What was read of how limits stand. Nobody else changes it while the script is executed, and save_limit notes what it writes: so
+local limit_now = micros(ARGV[1])
+-- What was read of how limits stand. Nobody else changes it while the script is executed, and save_limits notes what it writes: so
 -- it is read once.
 local limits_read = {}
 
@@ -77,6 +73,15 @@ end
 -- config_of returns how a part of a limit is configured. No script changes that once it has read it. A script that asks
 -- for many parts reads all configurations at once, if they are few.
 local configs, decoded, asked, all_configs = {}, {}, 0, nil
+local function decode_config(packed)
+  packed = packed or '[]'
+  if not decoded[packed] then
+    local read, c = pcall(cjson.decode, packed)
+    decoded[packed] = read and type(c) == 'table' and c or {}
+  end
+  return decoded[packed]
+end
+
 local function config_of(id, all)
   if configs[id] then
     return configs[id]
@@ -96,52 +101,77 @@ local function config_of(id, all)
     packed = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
     packed = packed[1] or packed[2] or packed[3]
   end
-  packed = packed or '[]'
-  if not decoded[packed] then
-    local read, c = pcall(cjson.decode, packed)
-    decoded[packed] = read and type(c) == 'table' and c or {}
-  end
-  configs[id] = decoded[packed]
+  configs[id] = decode_config(packed)
   return configs[id]
+end
+
+-- note_read notes how a part stands, as hash L has it, and returns that.
+local function note_read(id, stands)
+  local held, waits, tat = string.match(stands or '', '^(%d+) (%d+) (%d+)$')
+  limits_read[id] = {held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0)}
+  return limits_read[id]
 end
 
 -- limit_of returns how a part of a limit stands.
 local function limit_of(use)
   local id = use[1] .. '\0' .. use[2]
-  local c, read = config_of(id, use[1] .. '\0'), limits_read[id]
-  if not read then
-    local held, waits, tat = string.match(intact('HGET', tag .. 'L', id) or '', '^(%d+) (%d+) (%d+)$')
-    read = {held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0)}
-    limits_read[id] = read
-  end
+  local c, read = config_of(id, use[1] .. '\0'), limits_read[id] or note_read(id, intact('HGET', tag .. 'L', id))
   return {
     id = id, weight = use[3], held = read.held, waits = read.waits, tat = read.tat, at_once = tonumber(c.AtOnce) or 0,
     interval = tonumber(c.i) or 0, burst = tonumber(c.b) or 1, refuse = c.Refuse == true, waiting = tonumber(c.Waiting) or 0, paused = c.Paused == true,
   }
 end
 
+-- read_limits reads what several parts need at once.
+local function read_limits(uses)
+  local ids, fields = {}, {}
+  for i, u in ipairs(uses) do
+    local id, all = u[1] .. '\0' .. u[2], u[1] .. '\0'
+    if limits_read[id] or configs[id] then
+      return
+    end
+    ids[i], fields[3 * i - 2], fields[3 * i - 1], fields[3 * i] = id, 's' .. id, 's' .. all, 'c' .. all
+  end
+  local stand, packed = intact('HMGET', tag .. 'L', unpack(ids)) or {}, intact('HMGET', tag .. 'K', unpack(fields)) or {}
+  for i, id in ipairs(ids) do
+    note_read(id, stand[i])
+    configs[id] = decode_config(packed[3 * i - 2] or packed[3 * i - 1] or packed[3 * i])
+  end
+end
+
 -- limits_of returns how the parts stand that a run uses.
 local function limits_of(uses)
   local all = {}
+  if uses[2] then
+    read_limits(uses)
+  end
   for i, u in ipairs(uses) do
     all[i] = limit_of(u)
   end
   return all
 end
 
-local function save_limit(l)
-  local idle = l.held == 0 and l.waits == 0
-  if idle and l.tat <= limit_now then
-    limits_read[l.id] = {held = 0, waits = 0, tat = 0}
-    intact('HDEL', tag .. 'L', l.id)
+-- save_limits writes how parts stand.
+local function save_limits(limits)
+  local fields, rests = {}, false
+  for _, l in ipairs(limits) do
+    local idle = l.held == 0 and l.waits == 0
+    if idle and l.tat <= limit_now then
+      limits_read[l.id] = {held = 0, waits = 0, tat = 0}
+      intact('HDEL', tag .. 'L', l.id)
+    else
+      limits_read[l.id], rests = {held = l.held, waits = l.waits, tat = l.tat}, rests or idle
+      fields[#fields + 1] = l.id
+      fields[#fields + 1] = string.format('%.0f %.0f %.0f', l.held, l.waits, l.tat)
+    end
+  end
+  if fields[1] then
+    intact('HSET', tag .. 'L', unpack(fields))
+  end
+  if not rests then
     return
   end
-  limits_read[l.id] = {held = l.held, waits = l.waits, tat = l.tat}
-  intact('HSET', tag .. 'L', l.id, string.format('%.0f %.0f %.0f', l.held, l.waits, l.tat))
-  if not idle then
-    return
-  end
-  -- It stays for its rate only, and nobody may come for it again: for each that stays so, two
+  -- One stays for its rate only, and nobody may come for it again: for each action in which one stays so, two
   -- others are looked at, and go if their time has passed.
   local others = intact('HRANDFIELD', tag .. 'L', '2', 'WITHVALUES') or {}
   for i = 1, #others, 2 do
@@ -187,8 +217,8 @@ local function count(limits, held, waits)
     if held > 0 and l.interval > 0 then
       l.tat = math.max(l.tat, limit_now) + l.weight * l.interval
     end
-    save_limit(l)
   end
+  save_limits(limits)
 end
 
 -- hold_back lets nothing begin by the rates of limits for so many microseconds.
@@ -196,7 +226,7 @@ local function hold_back(limits, d)
   for _, l in ipairs(limits) do
     if l.interval > 0 then
       l.tat = math.max(l.tat, limit_now + d + (l.burst - 1) * l.interval)
-      save_limit(l)
+      save_limits({l})
     end
   end
 end

@@ -222,11 +222,16 @@ local function first_shut(use)
   end
 end
 
+-- hand_on hands the first run of a shut line that may go to a session, if the script has one for it. It reports whether it did.
+local hand_on
+
 -- call_line calls one line, which is shut, if that may go. It returns whether it did, and
 -- what it lacks.
 local function call_line(line, limits)
   local ok, till, n, last = may(line, limits)
-  if ok or too_heavy(limits) then
+  if ok and hand_on and hand_on(line, limits) then
+    return true
+  elseif ok or too_heavy(limits) then
     save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
     wake(line.route)
     return true

@@ -1,12 +1,15 @@
--- unannounced has the routes that need no announcement now: the script looks at them itself,
--- and announces at its end what is left in them.
+-- unannounced has the routes that need no announcement now, and is 'called' where there would have been one: the script looks at
+-- them itself, and announces at its end what is left in them.
 local unannounced, announced = {}, {} -- announced has those that were
 
 -- wake announces that there may be something to claim in a route, once until
 -- somebody has taken the announcement. It reports whether it has. If the announcements were
 -- overwritten that is told by whoever takes them: what is announced is done already.
 local function wake(route)
-  if unannounced[route] or announced[route] then
+  if unannounced[route] then
+    unannounced[route] = 'called'
+    return false
+  elseif announced[route] then
     return false
   end
   announced[route] = true

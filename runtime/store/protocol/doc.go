@@ -95,6 +95,10 @@
 // is exempt. Release changes the fence and counts nothing. ClaimRun grants a run that is
 // ready, parked or blocked. When a session is dead is said in package store.
 //
+// A commit that gives its run back may be followed by a claim in its action, without
+// recoveries and what is due: of what it has made ready, which is announced only as far as it
+// is left. A commit that is refused claims nothing, and one that is sent again nothing new.
+//
 // Purge removes a run that ended, and was created, a horizon ago, whose retention is over
 // or that was deleted, whose CreatedBy is confirmed, that has no outbox record, under whose
 // id no item is remembered until Confirm, and that is not the first of a chain of which

@@ -218,6 +218,22 @@ var limitFaults = map[string]fault{
 		return limiting{edit: edit{wrapper: w}, done: w.takeWakes}
 	}},
 	"a grant tells nobody": {"L6_AGrantCallsTheNext", tellsNobody},
+	"what a commit hands on is not in its answer": {"L6_ACommitThatGivesBackAPermitHandsItOnOnce", commits(func(ctx context.Context, w wrapper, c *store.Commit, _ *store.RunState) *store.Committed {
+		got, err := w.Commit(ctx, []store.Commit{*c})
+		if err != nil {
+			return &store.Committed{Err: err}
+		}
+		got[0].Next = store.Claimed{}
+		return &got[0]
+	})},
+	"what a commit leaves is told to nobody": {"L6_ACommitThatClaimsAnnouncesWhatItLeaves", commits(func(ctx context.Context, w wrapper, c *store.Commit, _ *store.RunState) *store.Committed {
+		got, err := w.Commit(ctx, []store.Commit{*c})
+		if err != nil {
+			return &store.Committed{Err: err}
+		}
+		w.takeWakes(ctx)
+		return &got[0]
+	})},
 	"a called line keeps its turn for no time": {"L7_ACallKeepsItsTurn", func(w wrapper) store.Store {
 		return edit{wrapper: w, claim: func(_ context.Context, _ *store.Claim, got *store.Claimed) {
 			if c, ok := w.Clock().(*runningClock); ok && got == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"flag"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -37,7 +38,7 @@ func runHistories(t *testing.T, cfg Config) {
 		h := newHistory(newHarness(t, rt, cfg))
 		h.limits.on = canLimit(h.store) && h.shows() && chance(rt, "limits", 50)
 		h.limits.fair = h.limits.on && chance(rt, "shares", 50)
-		rt.Repeat(map[string]func(*rapid.T){
+		actions := map[string]func(*rapid.T){
 			"":             func(*rapid.T) { h.compare() },
 			"create":       h.drawCreate,
 			"fairRuns":     h.drawFairRuns,
@@ -50,6 +51,7 @@ func runHistories(t *testing.T, cfg Config) {
 			"due":          h.drawDue,
 			"commit":       h.drawCommit,
 			"commitMore":   h.drawCommit, // most of what happens to a run
+			"handOn":       h.drawHandOn,
 			"release":      h.drawRelease,
 			"publish":      h.drawPublish,
 			"readStream":   h.drawReadStream,
@@ -65,9 +67,16 @@ func runHistories(t *testing.T, cfg Config) {
 			"find":         h.drawFind,
 			"again":        h.drawAgain,
 			"advance":      h.drawAdvance,
-		})
+		}
+		if h.limits.on && chance(rt, "permits are handed on", 40) {
+			maps.DeleteFunc(actions, func(name string, _ func(*rapid.T)) bool { return !slices.Contains(ofPermits, name) })
+		}
+		rt.Repeat(actions)
 	})
 }
+
+// ofPermits are the actions of histories in which little else happens than that permits change hands.
+var ofPermits = []string{"", "handOn", "setLimits", "openSession", "closeSession", "claim", "claimRun", "due", "deliver", "wait", "again", "advance"}
 
 // setFlag sets a flag of rapid for this test, unless the user has set it.
 func setFlag(t *testing.T, name string, n int) {

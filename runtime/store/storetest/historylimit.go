@@ -88,13 +88,19 @@ func (h *history) drawFairRuns(t *rapid.T) {
 			h.drawUses(t, &c)
 		}
 		h.logs = append(h.logs, l)
-		h.m.action++ // each comes by itself
-		got, want := h.create(c), h.m.create(c)
-		if r := h.m.runs[c.Run]; r != nil && r.Waits() {
-			want.Waits = got.Waits
-		}
-		h.equal("create", got, want)
+		h.createBoth(c)
 	}
+}
+
+// createBoth creates a run by itself, in the store and in the model.
+func (h *history) createBoth(c store.Create) {
+	h.Helper()
+	h.m.action++
+	got, want := h.create(c), h.m.create(c)
+	if r := h.m.runs[c.Run]; r != nil && r.Waits() {
+		want.Waits = got.Waits
+	}
+	h.equal("create", got, want)
 }
 
 // drawSetLimits configures a limit.
@@ -119,11 +125,15 @@ func (h *history) drawSetLimits(t *rapid.T) {
 		s.Config.Waiting = rapid.IntRange(1, 3).Draw(t, "waiting weights")
 	}
 	s.Default = s.Key == "" && chance(t, "of the code", 20)
-	h.request(t, func() {
-		l, _ := store.As[store.Limiter](h.store)
-		h.check("set limits", l.SetLimits(h.ctx, 0, []store.SetLimit{s}))
-		h.m.limits.configure(s)
-	})
+	h.request(t, func() { h.setBoth(s) })
+}
+
+// setBoth configures a limit in the store and in the model.
+func (h *history) setBoth(s store.SetLimit) {
+	h.Helper()
+	l, _ := store.As[store.Limiter](h.store)
+	h.check("set limits", l.SetLimits(h.ctx, 0, []store.SetLimit{s}))
+	h.m.limits.configure(s)
 }
 
 // nextDue returns when somebody must look at the store: at a run, or at a line.
@@ -308,13 +318,19 @@ func (h *history) judgeLine(got *store.Snapshot, i int) {
 		h.Fatalf("line of run %s: called until %v, want %v", l.Runs[0], l.Until, now.Add(callTime))
 	case l.Shut && !kept && !h.limits.asked[l.Route]:
 		h.Fatalf("line of run %s: it is shut, and nobody has asked it", l.Runs[0])
-	case !l.Shut && !l.Called && was.Called && stays && !heavy && was.Until.After(now):
+	case !l.Shut && !l.Called && was.Called && stays && !heavy && was.Until.After(now) && !h.begunIn(&l):
 		h.Fatalf("line of run %s: it has lost its turn at %v, before %v", l.Runs[0], now, was.Until)
-	case !l.Shut && !l.Called && was.Shut && stays && !heavy:
+	case !l.Shut && !l.Called && was.Shut && stays && !heavy && !h.begunIn(&l):
 		h.Fatalf("line of run %s: it was asked in vain, and is open: it may be passed", l.Runs[0])
 	case l.Shut:
 		h.judgeShut(got, i)
 	}
+}
+
+// begunIn reports whether a run of a line got its permits since the last look: one that came before those that still wait, whatever
+// they had been told.
+func (h *history) begunIn(l *store.WaitingLine) bool {
+	return slices.ContainsFunc(h.limits.begun, func(b begun) bool { return b.Route == l.Route && slices.Equal(b.Uses, l.Uses) })
 }
 
 // judgeShut fails the test if nobody will look at a shut line at the time at which its rates let

@@ -97,20 +97,7 @@ func (h *history) claimBoth(c store.Claim) {
 	if n := len(got.Runs); n < least || n > most {
 		h.Fatalf("claim of at most %d: got %d runs, want from %d to %d: %d are ready, and %d were blocked", c.Max, n, least, most, available, len(passed))
 	}
-	for _, claimed := range got.Runs {
-		r := h.m.runs[claimed.Run]
-		if r == nil || r.QueueState != store.StateReady || !slices.Contains(c.Routes, claimed.Route) || slices.ContainsFunc(h.m.readyRuns(claimed.Route), r.passes) {
-			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Routes, claimed.Run, claimed.Route)
-		}
-		if h.m.cannotReplay(r, c.Session) {
-			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
-		}
-		h.judgeGrant(r)
-		want := h.m.grant(r, &c)
-		want.Waited = r.waited(claimed.Waited)
-		h.equal("claimed run", h.handed(claimed), want)
-		h.fences = append(h.fences, claimed.Fence)
-	}
+	h.judgeClaimed(&c, got.Runs)
 	if h.limits.on {
 		h.askedOf(&c, len(got.Runs)+len(passed))
 	}
@@ -125,6 +112,53 @@ func (h *history) claimBoth(c store.Claim) {
 			h.m.wakes[route] = true
 		} else {
 			h.emptied = append(h.emptied, route) // the store may take its wake back
+		}
+	}
+}
+
+// judgeClaimed checks that the runs that a claim was given were next, and gives the same out in the model.
+func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun) {
+	h.Helper()
+	for _, claimed := range runs {
+		r := h.m.runs[claimed.Run]
+		if r == nil || r.QueueState != store.StateReady || !slices.Contains(c.Routes, claimed.Route) || slices.ContainsFunc(h.m.readyRuns(claimed.Route), r.passes) {
+			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Routes, claimed.Run, claimed.Route)
+		}
+		if h.m.cannotReplay(r, c.Session) {
+			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
+		}
+		h.judgeGrant(r)
+		want := h.m.grant(r, c)
+		want.Waited = r.waited(claimed.Waited)
+		h.equal("claimed run", h.handed(claimed), want)
+		h.fences = append(h.fences, claimed.Fence)
+	}
+}
+
+// judgeNext is claimBoth for what a commit has claimed. Whether it has is the choice of the store.
+func (h *history) judgeNext(c *store.Claim, got store.Claimed) {
+	h.Helper()
+	if n := len(got.Runs); n > c.Max {
+		h.Fatalf("commit that claims at most %d: got %d runs", c.Max, n)
+	}
+	if !h.live(c.Session) {
+		h.equal("runs for a session that is over", runsOf(got.Runs), []event.RunID(nil))
+		return
+	}
+	now := h.present()
+	for _, r := range h.m.sorted() {
+		if r.QueueState == store.StateReady && now[r.Run] == store.StateBlocked && slices.Contains(c.Routes, r.Route) && h.m.cannotReplay(r, c.Session) {
+			_, _ = h.m.op.Take(r, c.Session, c, nil)
+		}
+	}
+	h.judgeClaimed(c, got.Runs)
+	wakes := h.inspect().Wakes
+	for _, route := range c.Routes {
+		h.limits.asked[route] = true
+		if len(h.m.readyRuns(route)) == 0 {
+			h.emptied = append(h.emptied, route)
+		} else if wakes[route] {
+			h.m.wakes[route] = true // of what was ready before, too
 		}
 	}
 }
@@ -259,8 +293,40 @@ func (h *history) takeWakes(routes []store.Route) {
 	}
 }
 
-func (h *history) drawCommit(t *rapid.T) {
-	l := h.log(t, isOwned)
+func (h *history) drawCommit(t *rapid.T) { h.commitOf(t, h.log(t, isOwned)) }
+
+// drawHandOn commits to a run that has permits, for which others wait mostly.
+func (h *history) drawHandOn(t *rapid.T) {
+	if !h.limits.on {
+		return
+	}
+	if chance(t, "scarce", 60) {
+		h.setBoth(store.SetLimit{LimitID: gpu, Config: store.LimitConfig{AtOnce: rapid.IntRange(1, 3).Draw(t, "at once")}})
+		h.compare()
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "who waits") {
+		l := h.newLog(rapid.SampledFrom(historyRoutes).Draw(t, "route"), "")
+		c := l.Create()
+		c.Uses = store.MergeUses([]store.Use{{LimitID: gpu, Weight: rapid.IntRange(1, 2).Draw(t, "weight")}})
+		if chance(t, "two", 50) {
+			c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: disk, Weight: 1}))
+		}
+		h.drawFair(t, &c)
+		h.logs = append(h.logs, l)
+		h.createBoth(c)
+		h.compare()
+	}
+	s := h.session(t)
+	if !h.live(s.ID) {
+		h.drawOpenSession(t)
+		s = h.sessions[len(h.sessions)-1]
+	}
+	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Routes: s.Routes, Max: 3})
+	h.compare()
+	h.commitOf(t, h.log(t, func(r *modelRun) bool { return isOwned(r) && r.Permits }))
+}
+
+func (h *history) commitOf(t *rapid.T, l *Log) {
 	c := h.newCommit(t, l)
 	switch {
 	case chance(t, "wrong position", 5):
@@ -277,15 +343,35 @@ func (h *history) drawCommit(t *rapid.T) {
 	case c.Continue != nil && chance(t, "known run", 5):
 		c.Continue.Run = c.Run
 	}
+	if h.shows() && chance(t, "claims", 50) {
+		s := h.session(t)
+		if r := h.m.runs[c.Run]; r != nil && r.QueueState == store.StateOwned && !chance(t, "another session", 20) {
+			s = h.sessions[slices.IndexFunc(h.sessions, func(s store.Session) bool { return s.ID == r.Owner })]
+		}
+		c.Next = &store.Claim{
+			Session: s.ID, Token: h.ids.Token(), Routes: s.Routes, Max: rapid.IntRange(1, 3).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt"),
+		}
+	}
 	h.request(t, func() {
 		got := h.try(c)
 		want, executed := h.m.commit(c)
 		h.sameError("commit", got.Err, want.Err)
-		if want.Err == nil {
+		if want.Next = got.Next; want.Err == nil {
 			h.equal("commit", got, want)
 		}
-		if executed {
+		switch {
+		case executed:
 			l.Accept(c)
+			if c.Next != nil {
+				h.judgeNext(c.Next, got.Next)
+			}
+		case want.Err != nil:
+			h.equal("runs with a commit that is refused", runsOf(got.Next.Runs), []event.RunID(nil))
+		}
+		for _, run := range got.Next.Runs { // again, perhaps
+			if r := h.m.runs[run.Run]; r.QueueState != store.StateOwned || r.Fence != run.Fence || r.Fence.Token != c.Next.Token || r.Owner != c.Next.Session {
+				h.Fatalf("commit: run %s is not of the session that it was handed to", run.Run)
+			}
 		}
 	})
 }

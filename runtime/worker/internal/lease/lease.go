@@ -275,11 +275,19 @@ func (l *Lease) Close(ctx context.Context) error {
 // Claim calls f, which claims runs under the session and hands them to the owner. Meanwhile
 // it is not known what is owned.
 func (l *Lease) Claim(f func()) {
-	l.mu.Lock()
-	l.claiming++
-	l.mu.Unlock()
+	answered := l.Claiming()
 	f()
+	answered()
+}
+
+// Claiming says that runs are claimed under the session, until answered is called, after they were handed to the owner.
+func (l *Lease) Claiming() (answered func()) {
+	l.claims(1)
+	return func() { l.claims(-1) }
+}
+
+func (l *Lease) claims(n int) {
 	l.mu.Lock()
-	l.claiming--
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	l.claiming += n
 }
