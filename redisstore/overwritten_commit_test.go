@@ -169,6 +169,48 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// A commit that hands on a permit is written whole, whatever of the lines and of its session was overwritten: it has appended its frame
+// when it comes to them.
+func TestREC10_ACommitThatHandsOnIsWrittenWhateverIsOverwritten(t *testing.T) {
+	for _, key := range []string{"m:FIRST", "m:SECOND", "P:", "F:gpu\x00", "F:gpu\x00\x00", "L", "K", "Y", "t", "w", "c", "z:Z", "o:Z", "r:"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			g := openGuarded(t)
+			g.check(g.SetLimits(g.ctx, 0, []store.SetLimit{{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1}}}))
+			uses := func(c *store.Create) { c.Uses = []store.Use{{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}} }
+			session := g.session()
+			l, fence := g.own(session, "", uses)
+			waiting := []*storetest.Log{g.start("", uses), g.start("", uses)}
+			claim := store.Claim{Session: session, Token: g.ids.Token(), Routes: []store.Route{guardedRoute}, Max: 10}
+			got, err := g.Claim(g.ctx, claim) // in vain
+			if g.check(err); len(got.Runs) > 0 {
+				t.Fatalf("got %v", got.Runs)
+			}
+			p := g.parts[0]
+			name := p.tag + strings.NewReplacer("FIRST", short(waiting[0].Run), "SECOND", short(waiting[1].Run), "Z", sessionCode(session)).Replace(key)
+			switch key {
+			case "P:":
+				name = g.client.Keys(g.ctx, p.tag+"P:*").Val()[0]
+			case "r:":
+				name = p.ready(g.client.HKeys(g.ctx, p.routes()).Val()[0])
+			}
+			g.overwritten(name)
+			c := l.Commit(fence, l.End(event.StatusCompleted)...)
+			c.Effect, c.Status = store.EffectFinish, event.StatusCompleted
+			claim.Token, claim.Max, claim.Hinted = g.ids.Token(), 2, true
+			c.Next = &claim
+			frames := g.client.XLen(g.ctx, p.log(short(l.Run))).Val()
+			g.check(g.try(c))
+			if h := unpackHeader(g.client.HGet(g.ctx, p.meta(short(l.Run)), "H").Val()); h.queueState != store.StateEnded {
+				t.Errorf("the run is %v, want ended", h.queueState)
+			}
+			if n := g.client.XLen(g.ctx, p.log(short(l.Run))).Val(); n != frames+1 {
+				t.Errorf("its log has %d frames, want %d", n, frames+1)
+			}
+		})
+	}
+}
+
 // overwritten gives a key another type.
 func (g *guarded) overwritten(key string) {
 	g.t.Helper()

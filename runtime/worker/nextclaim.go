@@ -30,7 +30,12 @@ type nextClaim struct {
 
 // claimNext lets a commit that gives back permits claim.
 func (t *runLoop) claimNext(c *commit) {
-	if c.req.Effect == store.EffectNone || !t.holdsPermits() || !t.alive() ||
+	switch c.req.Effect {
+	case store.EffectPark, store.EffectFinish, store.EffectContinue:
+	default: // who gives way does so for others
+		return
+	}
+	if !t.holdsPermits() || !t.alive() ||
 		t.draft.trouble(c.req.Effect).Group != "" || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
 		return
 	}

@@ -33,8 +33,9 @@ local function hand_to(k, a)
     intact('HSET', KEYS[k + 1], 't', token)
     call_next(line.uses)
     local following = line.mode == line_shut and first_of(line.id)
-    if following then
-      note_vain(following, unpack_has(intact('HGET', tag .. 'm:' .. following, 'V') or '000'))
+    local has = following and intact('HGET', tag .. 'm:' .. following, 'V')
+    if has then
+      note_vain(following, unpack_has(has))
     end
     return true
   end
