@@ -35,7 +35,7 @@ func (t *runLoop) claimNext(c *commit) {
 	default: // who gives way does so for others
 		return
 	}
-	if !t.holdsPermits() || !t.alive() ||
+	if !t.givesPermits(c.req.Effect) || !t.alive() ||
 		t.draft.trouble(c.req.Effect).Group != "" || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
 		return
 	}
@@ -50,13 +50,16 @@ func (t *runLoop) claimNext(c *commit) {
 	c.next = nextClaim{t.lease, t.session, t.lease.Claiming()}
 }
 
-// holdsPermits reports whether the run may have permits that it gives back.
-func (t *runLoop) holdsPermits() bool {
+// givesPermits reports whether the run gives permits back with an effect.
+func (t *runLoop) givesPermits(effect store.Effect) bool {
 	if t.run == nil || t.calledOff {
 		return false
 	}
 	spec := t.run.State().Spec
-	return spec != nil && spec.PermitSlot == 0 && slices.ContainsFunc(spec.Uses, func(u event.Use) bool { return !u.Local })
+	if spec == nil || spec.PermitSlot != 0 || spec.Whole && effect == store.EffectPark {
+		return false
+	}
+	return slices.ContainsFunc(spec.Uses, func(u event.Use) bool { return !u.Local })
 }
 
 // adoptNext hands what a commit has claimed to its run loops.

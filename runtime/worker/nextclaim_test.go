@@ -240,3 +240,22 @@ func TestREC11_AWorkerLeavesPermitsToOthers(t *testing.T) {
 		})
 	}
 }
+
+// A run of a workflow has its permits to its end: while it waits it has nothing to hand on, and asks for nothing.
+func TestREC5_ARunThatKeepsItsPermitsClaimsNothing(t *testing.T) {
+	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
+	f, st := newInTurn("kept", 1), &nexts{Store: w.Store}
+	w.WorkOn(st, worker.Config{NoHandover: true}, flowtest.As(f.flow, func(ctx workflow.Context, _ int) (int, error) { return flowtest.Numbers.Receive(ctx) }))
+	run := flowtest.Start(w, f.flow, 1)
+	w.Eventually("it waits", func() bool { return w.Parked(run) })
+	if asked, _ := st.tally(); asked > 0 {
+		t.Errorf("%d commits have claimed while it waited", asked)
+	}
+	flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 7))
+	if got := flowtest.Result(w, run); got != 7 {
+		t.Errorf("it got %d", got)
+	}
+	if asked, _ := st.tally(); asked != 1 {
+		t.Errorf("%d commits have claimed, want that of its end", asked)
+	}
+}
