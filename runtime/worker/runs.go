@@ -27,11 +27,11 @@ type runs struct {
 	mu        sync.Mutex
 	owned     map[event.RunID]*inputs
 	parked    *parkedRuns
-	behind    []bool // by partition: runs may wait in it for a place here
-	turns     turns  // of quarantined runs
-	releasing int    // runs that are being given back outside of a commit
-	reserved  int    // places for runs that commits claim
-	limited   []store.Route
+	behind    []bool        // by partition: runs may wait in it for a place here
+	turns     turns         // of quarantined runs
+	releasing int           // runs that are being given back outside of a commit
+	reserved  int           // places for runs that commits claim
+	limited   []store.Route // of runs with permits that have ended here, or waited
 	aside     map[event.RunID]*asideRun
 	// Routes of which a claim has passed over a run, and when; and of which this worker never
 	// has room for one, and since when: see passOver.

@@ -209,7 +209,7 @@ local function take(k, a, way)
     return true
   end
 
-  -- found is what is looked at; few: so many of the first ones are, and there may be more.
+  -- found has what the claim looks at. If few is set, only so many were read, and there may be more.
   local ready_routes = most > 0 and with_ready()
   if ready_routes then
     note_empty(k + 6, #KEYS - 1, ready_routes)

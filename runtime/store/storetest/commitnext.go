@@ -16,6 +16,17 @@ func (h *harness) finishNext(l *Log, fence store.Fence, s store.SessionID, most 
 	return c, h.commit(l, c).Next.Runs
 }
 
+// holderAndWaiter returns a session with a run that has the only permit, and a run that it has asked in vain.
+func (h *harness) holderAndWaiter() (s store.SessionID, holder, waiter *Log, fence store.Fence) {
+	h.Helper()
+	h.limit("gpu", 1)
+	s = h.session()
+	holder, waiter = h.start(using("gpu")), h.start(using("gpu"))
+	fence = h.one(s, holder)
+	h.nothing("while another one has the permit", s)
+	return s, holder, waiter, fence
+}
+
 // nextBehaviors are those of commits that claim. A store need not hand out anything by them: what it does not, it announces.
 var nextBehaviors = []behavior{
 	{"L6_ACommitThatGivesBackAPermitHandsItOnOnce", func(h *harness) {
@@ -62,11 +73,8 @@ var nextBehaviors = []behavior{
 		h.counts("gpu", 3, 0)
 	}},
 	{"L6_ACommitHandsNothingToASessionThatIsOver", func(h *harness) {
-		h.limit("gpu", 1)
-		s, gone := h.session(), h.session()
-		first, second := h.start(using("gpu")), h.start(using("gpu"))
-		fence := h.one(s, first)
-		h.nothing("while the first one has the permit", s)
+		s, first, second, fence := h.holderAndWaiter()
+		gone := h.session()
 		h.check("close session", h.store.CloseSession(h.ctx, 0, gone))
 		_, got := h.finishNext(first, fence, gone, 2, orders)
 		h.equal("handed on", runsOf(got), []event.RunID(nil))
@@ -74,11 +82,7 @@ var nextBehaviors = []behavior{
 		h.one(s, second)
 	}},
 	{"L6_ACommitThatIsRefusedHandsNothingOn", func(h *harness) {
-		h.limit("gpu", 1)
-		s := h.session()
-		first, second := h.start(using("gpu")), h.start(using("gpu"))
-		fence := h.one(s, first)
-		h.nothing("while the first one has the permit", s)
+		s, first, second, fence := h.holderAndWaiter()
 		c := withEffect(first.Commit(store.Fence{Epoch: fence.Epoch + 1, Token: fence.Token}, first.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
 		c.Next = &store.Claim{Session: s, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 2, Hinted: true}
 		got := h.try(c)
