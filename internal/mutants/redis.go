@@ -121,7 +121,7 @@ var redisMutants = []Mutant{
 	onRedis("M4/redis/flag", "what is in the inbox is not said in the header", "lua/part/push.lua",
 		"header = with_flag(header, flags, true)", "", "CommitTellsOfUnreadItems", "M4_ParkAndFinishNeedAnEmptyInbox"),
 	onRedis("M4/redis/read", "the header goes on to say that there are unread items when all was read", "lua/commit.lua",
-		"with_flag(header, has_unread, unread > 0)", "header").by("TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn"),
+		"(unread > 0 and has_unread or 0)", "bit.band(flags, has_unread)").by("TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn"),
 	onRedis("M4/redis/append-unread", "append.lua does not tell of unread items", "lua/append.lua",
 		"return 2 * n + flags % 2", "return 2 * n", "CommitTellsOfUnreadItems"),
 	onRedis("M4/redis/for-this-run", "a run continues with items for itself in its inbox", "lua/commit.lua",

@@ -135,9 +135,9 @@ var shareMutants = []Mutant{
 	localOnRedis("called-off", "what was called off waits for room", "part/take.lua",
 		"return not l.off and l.uses or nil", "return l.uses", "Local_WhatWasCalledOffNeedsNoRoom"),
 	localOnRedis("heavy", "what can never have its permits waits for room", "part/take.lua",
-		"and not too_heavy(limits_of(line.uses)) and not fits(", "and not fits(", "Local_WhatIsTooHeavyNeedsNoRoom"),
+		"and not too_heavy(with_limits(line.uses)) and not fits(", "and not fits(", "Local_WhatIsTooHeavyNeedsNoRoom"),
 	localOnRedis("back", "who waits for a local limit keeps back others of it", "part/line.lua",
-		"local kept = not u[5] and limits[i]", "local kept = limits[i]", "Local_GoesWithLimitsOfTheFleet"),
+		"local kept = not u[5] and u.limit", "local kept = u.limit", "Local_GoesWithLimitsOfTheFleet"),
 
 	ownLimit("local-counts", "a worker does not count what it has given away of its own",
 		"free[u.Name] -= u.Weight", "", "TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing"),

@@ -37,8 +37,7 @@ if flagged(header, is_limited) then
   local l = uses_of(run)
   if not queues(l) then
     local line = queue_state == '1' and line_of(line_id(route, l.text))
-    local limits = line and limits_of(line.uses)
-    if not line or line.place ~= l.place or not may(line, limits) and not too_heavy(limits) or not grant_waiting(line, run, l) then
+    if not line or line.place ~= l.place or not may(line) and not too_heavy(line.uses) or not grant_waiting(line, run, l) then
       return {'queued'}
     end
     uses, has = l.text, pack_has(l)

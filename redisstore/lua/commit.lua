@@ -116,13 +116,10 @@ if frame ~= '' then
   position, n, bytes = ARGV[8] .. ARGV[10], n + 1, bytes + #frame
   redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 end
+local kept_flags = bit.band(flags, bit.bnot(has_unread + is_closing + (ARGV[16] ~= '' and is_exempt or 0)))
+  + (unread > 0 and has_unread or 0) + (ARGV[17] == 'c' and effect == '0' and is_closing or 0) + (ARGV[16] == '1' and is_exempt or 0)
 header = string.sub(header, 1, 25) .. position .. (ARGV[15] ~= '' and ARGV[15] or string.sub(header, 50, 50))
-  .. struct.pack('>BHI4I6', flags, ARGV[16] == 'p' and 0 or recoveries, n, bytes)
-header = with_flag(header, has_unread, unread > 0)
-header = with_flag(header, is_closing, ARGV[17] == 'c' and effect == '0')
-if ARGV[16] ~= '' then
-  header = with_flag(header, is_exempt, ARGV[16] == '1')
-end
+  .. struct.pack('>BHI4I6', kept_flags, ARGV[16] == 'p' and 0 or recoveries, n, bytes)
 if frame ~= '' and flagged(header, is_watched) then
   -- Part: watch
   header = with_flag(header, is_watched, tell_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
@@ -141,7 +138,7 @@ if publications > 0 then
 end
 if ARGV[23] ~= '0' and flagged(header, is_limited) then
   -- Part: intact limit
-  hold_back(limits_of(uses_of(run).uses), tonumber(ARGV[23]))
+  hold_back(uses_of(run).uses, tonumber(ARGV[23]))
 end
 if ARGV[24] ~= '' then
   -- Part: intact trouble
@@ -161,16 +158,17 @@ for i = 36, claim and rest - 1 or 0 do
   unannounced[ARGV[i]] = true
 end
 local handed = {}
-local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u', 'g')
+local limited = flagged(header, is_limited)
+local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u', 'g', unpack(limited and {'V', 'U', 'U1', 'U2', 'U3', 'f'} or {}))
 leave_owner(run, o[1], flags % 2 == 0)
-if flagged(header, is_limited) then
+if limited then
   -- Part: limit line
+  local has = uses_from(o, 12)
   if effect == '2' then
-    local l = uses_of(run)
-    l.place = ''
-    save_uses(run, l)
+    has.place = ''
+    save_uses(run, has)
   elseif effect == '5' and flagged(ARGV[new + 4], is_limited) then
-    local has, following = uses_of(run), uses_in(new)
+    local following = uses_in(new)
     if has.permits and has.whole and has.text == following.text and following.whole then
       has.permits, following.permits = false, true
       ARGV[new + 8] = pack_has(following)
@@ -182,8 +180,9 @@ if flagged(header, is_limited) then
     handed = hand_to(3, 27)
   end
   if effect ~= '2' then
-    give_back(run, nil, effect == '4' or effect == '5', effect == '3')
+    give_back(run, nil, effect == '4' or effect == '5', effect == '3', has)
   end
+  write_put_off()
 end
 if effect == '1' then
   -- Part: park

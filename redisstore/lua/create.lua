@@ -67,8 +67,7 @@ if owned then
   if limited then
     -- Part: intact limit guard
     local l = uses_in(first)
-    local limits = limits_of(l.uses)
-    local refused = guard_uses(limits, true, true)
+    local refused = guard_uses(l.uses, true, true)
     if refused then
       return refused
     end
@@ -78,7 +77,7 @@ if owned then
         return {'later'}
       end
     end
-    count(limits, 1, 0)
+    count(l.uses, 1, 0)
     ARGV[first + 8] = (#l.uses > 0 and '1' or '0') .. string.sub(ARGV[first + 8], 2)
   end
   add_run(first, at, header, string.sub(owned, #tag + 3))
@@ -89,11 +88,10 @@ if owned then
   end
   return {'owned'}
 end
-local limits, waits
+local waits
 if limited then
   -- Part: intact limit guard
-  limits = limits_of(uses_in(first).uses)
-  local refused = guard_uses(limits, not active and due <= now, false)
+  local refused = guard_uses(uses_in(first).uses, not active and due <= now, false)
   if refused then
     return refused
   end
@@ -143,7 +141,7 @@ elseif limited then
   if not l.key then
     l.place = next_order()
   end
-  note_wait(l, limits)
+  note_wait(l)
   ARGV[first + 8] = pack_has(l)
   add_run(first, at, header, l.place)
   redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
@@ -151,7 +149,7 @@ elseif limited then
     if not enqueue(run, route, priority ~= '0' and priority, l.place) and redis.call('ZCOUNT', tag .. 'r:' .. route, '-inf', '+inf') > 128 then
       compact(run, #frame)
     end
-  elseif not line_up(run, route, priority ~= '0' and priority, l, limits) then
+  elseif not line_up(run, route, priority ~= '0' and priority, l) then
     compact(run, #frame)
   end
   if l.since > 0 then

@@ -67,7 +67,7 @@ end
 
 if flagged(header, is_limited) then
   -- Part: intact limit guard
-  local refused = guard_uses(limits_of(uses_in(first).uses), false, false)
+  local refused = guard_uses(uses_in(first).uses, false, false)
   if refused then
     return refused
   end

@@ -59,10 +59,11 @@ for i = 4, 3 + 2 * entries, 2 do
   changed = changed + redis.call('ZREM', ARGV[i], ARGV[i + 1])
 end
 fields = redis.call('HGETALL', KEYS[2])
+local counted_anew = {}
 for i = 1, #fields, 2 do
-  local tat = tonumber(string.match(fields[i + 1], '^%d+ %d+ (%d+)$') or 0)
-  save_limits({{id = fields[i], held = 0, waits = 0, tat = tat}})
+  counted_anew[fields[i]] = {held = 0, waits = 0, tat = tonumber(string.match(fields[i + 1], '^%d+ %d+ (%d+)$') or 0)}
 end
+write_limits(counted_anew)
 
 read_again()
 local flows = {}
@@ -87,6 +88,7 @@ end
 for i = 4 + 2 * entries, #ARGV do
   runs[#runs + 1] = ARGV[i]
 end
+put_off()
 for _, run in ipairs(runs) do
   local m = not done[run] and intact('HMGET', tag .. 'm:' .. run, 'H', 'c', 'r', 'V', 'p') or {}
   done[run] = true
@@ -103,11 +105,10 @@ for _, run in ipairs(runs) do
       counted(l, m[2], m[3])
     end
     if l.permits then
-      local limits = limits_of(l.uses)
-      for _, limit in ipairs(limits) do
-        limit.held = limit.held + limit.weight
-        save_limits({limit})
+      for _, u in ipairs(with_limits(l.uses)) do
+        u.limit.held = u.limit.held + u[3]
       end
+      save_limits(l.uses)
     elseif queue_state_of(m[1]) == '1' and not queues(l) then
       if l.place == '' then
         l.place = next_order()
@@ -117,6 +118,7 @@ for _, run in ipairs(runs) do
     end
   end
 end
+write_put_off()
 for id, f in pairs(flows) do
   redis.call('HSET', KEYS[4], id, string.format('%.0f %.0f 0', f.waits, f.pass))
   for key, pass in pairs(f.passes) do

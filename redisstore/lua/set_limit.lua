@@ -30,10 +30,10 @@ if key == '' then
   table.sort(parts)
 end
 for _, part in ipairs(parts) do
-  local use = {name, part, 1}
-  for _, member in ipairs(intact('ZRANGE', kept_lines(use), '0', '-1') or {}) do
+  local use = use_of({name, part, 1})
+  for _, member in ipairs(intact('ZRANGE', use.kept, '0', '-1') or {}) do
     local line = line_of(string.sub(member, 16))
-    if line and too_heavy(limits_of(line.uses)) then
+    if line and too_heavy(with_limits(line.uses)) then
       relist(line, line_open, 0)
       wake(line.route)
       call_next(line.uses) -- it keeps back nobody at its other limits any longer

@@ -3,18 +3,15 @@
 -- timers need not know. It leaves to a claim whatever that may decide in another way. What fails is left out, as the script has
 -- written. k and a say how many KEYS and ARGV stand before those of the claim, as for take.
 local function hand_to(k, a)
-  local last, handed = #KEYS - k + a + 2, {}
+  local handed = {}
   local s = intact('HMGET', KEYS[k + 1], 'i', 'r') or {}
   if not s[1] or s[2] or ARGV[a + 7] ~= '' or redis.call('EXISTS', unpack(KEYS, k + 6, #KEYS - 1)) > 0 then
     return handed -- what is ready comes first
   end
   local session, token, most, exempt = ARGV[a + 2], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 6])
-  local serves = {}
-  for i = a + 9, last do
-    serves[ARGV[i]] = true
-  end
-  hand_on = function(line, limits)
-    local run = #handed < most and serves[line.route] and first_of(line.id)
+  put_off()
+  hand_on = function(line)
+    local run = #handed < most and unannounced[line.route] ~= nil and first_of(line.id)
     local meta = run and tag .. 'm:' .. run
     local m = run and intact('HMGET', meta, 'H', 'c', 'f', 'V', 'g') or {}
     if queue_state_of(m[1]) ~= '1' or m[3] or flagged(m[1], has_incompatible) then
@@ -25,7 +22,7 @@ local function hand_to(k, a)
       return false
     end
     l.permits = true
-    count(limits, 1, -1)
+    count(line.uses, 1, -1)
     go_out(line.id, line.place, run)
     relist(line, line_shut, 0)
     handed[#handed + 1] = grant(run, meta, session, token, m[1], m[2], exempt, m[5], line.text, pack_has(l))

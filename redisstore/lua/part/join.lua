@@ -1,9 +1,10 @@
 -- note_wait notes whether a run that comes into line waits for its limits, and not only for
 -- a worker: those that wait already count as having begun.
-local function note_wait(l, limits)
+local function note_wait(l)
   l.since = 0
-  for _, limit in ipairs(limits) do
-    local full = limit.at_once > 0 and limit.held + limit.waits + limit.weight > limit.at_once
+  for _, u in ipairs(with_limits(l.uses)) do
+    local limit = u.limit
+    local full = limit.at_once > 0 and limit.held + limit.waits + u[3] > limit.at_once
     if limit.paused or full or rate_wait(limit, limit.waits) > 0 then
       l.since = math.floor(limit_now / 1000)
     end
@@ -12,20 +13,19 @@ end
 
 -- line_up puts a run that waits for permits into its line. If it comes first in a shut one,
 -- that is not opened, but called if it may go: who was asked for in vain must not be passed.
--- It reports whether that will not be long: others would have been claimed by now. limits: how its limits stand, if known.
-local function line_up(run, route, priority, l, limits)
+-- It reports whether that will not be long: others would have been claimed by now.
+local function line_up(run, route, priority, l)
   local id, score = line_id(route, l.text), priority and 0 - priority or 0
   local line = line_of(id)
   come_in(id, score, l.place, run)
-  limits = limits or limits_of(l.uses)
-  count(limits, 0, 1)
+  count(l.uses, 0, 1)
   if not line then
     line = {id = id, mode = line_open, route = route, text = l.text, uses = l.uses}
     relist(line, line_open, 0)
   elseif before(score, l.place, line.score, line.place) then
     relist(line, line.mode, line.till)
     if line.mode == line_shut then
-      call_line(line, limits)
+      call_line(line)
     end
   end
   if line.mode == line_shut then
@@ -40,10 +40,9 @@ local function join(run, header, route, priority, l, order)
   if l.place == '' then
     l.place = order or next_order()
   end
-  local limits = limits_of(l.uses)
-  note_wait(l, limits)
+  note_wait(l)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', l.place, 'V', pack_has(l))
-  line_up(run, route, priority, l, limits)
+  line_up(run, route, priority, l)
 end
 
 -- come gives a run that comes to be ready its place, if it has a fair key.

@@ -9,9 +9,28 @@
 -- permits and makes the lines again from the runs.
 
 local limit_now = micros(ARGV[1])
--- What was read of how limits stand. Nobody else changes it while the script is executed, and save_limits notes what it writes: so
--- it is read once.
-local limits_read = {}
+
+-- use_of returns a part of a limit that is used, as a list of what is used has it: name, key, weight, and the name of
+-- the part, and the key of the lines that are kept at it. Field limit says how it stands, once that was read.
+local function use_of(use)
+  use.id = use[1] .. '\0' .. use[2]
+  use.kept = tag .. 'F:' .. use.id
+  return use
+end
+
+-- uses_by_text has what is used, by the text that says it: that is the same for a line and all of its runs.
+local uses_by_text = {}
+local function decode_uses(text)
+  local uses = uses_by_text[text]
+  if not uses then
+    uses = cjson.decode(text)
+    for _, u in ipairs(uses) do
+      use_of(u)
+    end
+    uses_by_text[text] = uses
+  end
+  return uses
+end
 
 -- unpack_has returns what a run has of its uses, as field V says.
 local function unpack_has(v)
@@ -25,13 +44,17 @@ end
 local function unpack_uses(text, v, fair)
   local l = unpack_has(v)
   local share, key = string.match(fair or '', '^(%d+) (.*)$')
-  l.key, l.share, l.text, l.uses = key, tonumber(share), text, cjson.decode(text)
+  l.key, l.share, l.text, l.uses = key, tonumber(share), text, decode_uses(text)
   return l
 end
 
+-- uses_from returns the same by fields V, U, U1, U2, U3 and f, that stand there one after the other.
+local function uses_from(f, i)
+  return unpack_uses(f[i + 1] and f[i + 1] .. (f[i + 2] or '') .. (f[i + 3] or '') .. (f[i + 4] or '') or '[]', f[i] or '000', f[i + 5])
+end
+
 local function uses_of(run)
-  local f = redis.call('HMGET', tag .. 'm:' .. run, 'V', 'U', 'U1', 'U2', 'U3', 'f')
-  return unpack_uses(f[2] and f[2] .. (f[3] or '') .. (f[4] or '') .. (f[5] or '') or '[]', f[1] or '000', f[6])
+  return uses_from(redis.call('HMGET', tag .. 'm:' .. run, 'V', 'U', 'U1', 'U2', 'U3', 'f'), 1)
 end
 
 -- uses_in returns the same of a run that ARGV describes, as add_run wants it.
@@ -105,68 +128,68 @@ local function config_of(id, all)
   return configs[id]
 end
 
--- note_read notes how a part stands, as hash L has it, and returns that.
-local function note_read(id, stands)
-  local held, waits, tat = string.match(stands or '', '^(%d+) (%d+) (%d+)$')
-  limits_read[id] = {held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0)}
-  return limits_read[id]
-end
+-- limits_read has how parts of limits stand, by their names. Nobody else changes it while the script is executed, and what it
+-- changes itself is changed here first: so it is read once.
+local limits_read = {}
 
--- limit_of returns how a part of a limit stands.
-local function limit_of(use)
-  local id = use[1] .. '\0' .. use[2]
-  local c, read = config_of(id, use[1] .. '\0'), limits_read[id] or note_read(id, intact('HGET', tag .. 'L', id))
-  return {
-    id = id, weight = use[3], held = read.held, waits = read.waits, tat = read.tat, at_once = tonumber(c.AtOnce) or 0,
+-- note_read notes how a part stands, as hash L has it, and how it is configured.
+local function note_read(id, stands, c)
+  local held, waits, tat = string.match(stands or '', '^(%d+) (%d+) (%d+)$')
+  local l = {
+    id = id, held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0), at_once = tonumber(c.AtOnce) or 0,
     interval = tonumber(c.i) or 0, burst = tonumber(c.b) or 1, refuse = c.Refuse == true, waiting = tonumber(c.Waiting) or 0, paused = c.Paused == true,
   }
+  limits_read[id] = l
+  return l
 end
 
 -- read_limits reads what several parts need at once.
 local function read_limits(uses)
   local ids, fields = {}, {}
   for i, u in ipairs(uses) do
-    local id, all = u[1] .. '\0' .. u[2], u[1] .. '\0'
-    if limits_read[id] or configs[id] then
+    local all = u[1] .. '\0'
+    if limits_read[u.id] or configs[u.id] then
       return
     end
-    ids[i], fields[3 * i - 2], fields[3 * i - 1], fields[3 * i] = id, 's' .. id, 's' .. all, 'c' .. all
+    ids[i], fields[3 * i - 2], fields[3 * i - 1], fields[3 * i] = u.id, 's' .. u.id, 's' .. all, 'c' .. all
   end
   local stand, packed = intact('HMGET', tag .. 'L', unpack(ids)) or {}, intact('HMGET', tag .. 'K', unpack(fields)) or {}
   for i, id in ipairs(ids) do
-    note_read(id, stand[i])
     configs[id] = decode_config(packed[3 * i - 2] or packed[3 * i - 1] or packed[3 * i])
+    note_read(id, stand[i], configs[id])
   end
 end
 
--- limits_of returns how the parts stand that a run uses.
-local function limits_of(uses)
-  local all = {}
-  if uses[2] then
+-- with_limits returns what is used, with how the parts stand.
+local function with_limits(uses)
+  if uses[2] and not uses[1].limit then
     read_limits(uses)
   end
-  for i, u in ipairs(uses) do
-    all[i] = limit_of(u)
+  for _, u in ipairs(uses) do
+    u.limit = u.limit or limits_read[u.id] or note_read(u.id, intact('HGET', tag .. 'L', u.id), config_of(u.id, u[1] .. '\0'))
   end
-  return all
+  return uses
 end
 
--- save_limits writes how parts stand.
-local function save_limits(limits)
-  local fields, rests = {}, false
-  for _, l in ipairs(limits) do
+-- write_limits writes how parts stand, by their names.
+local function write_limits(limits)
+  local fields, gone, rests = {}, {}, false
+  for id, l in pairs(limits) do
     local idle = l.held == 0 and l.waits == 0
     if idle and l.tat <= limit_now then
-      limits_read[l.id] = {held = 0, waits = 0, tat = 0}
-      intact('HDEL', tag .. 'L', l.id)
+      l.tat = 0
+      gone[#gone + 1] = id
     else
-      limits_read[l.id], rests = {held = l.held, waits = l.waits, tat = l.tat}, rests or idle
-      fields[#fields + 1] = l.id
+      rests = rests or idle
+      fields[#fields + 1] = id
       fields[#fields + 1] = string.format('%.0f %.0f %.0f', l.held, l.waits, l.tat)
     end
   end
-  if fields[1] then
-    intact('HSET', tag .. 'L', unpack(fields))
+  for first = 1, #fields, 1000 do
+    intact('HSET', tag .. 'L', unpack(fields, first, math.min(first + 999, #fields)))
+  end
+  for first = 1, #gone, 1000 do
+    intact('HDEL', tag .. 'L', unpack(gone, first, math.min(first + 999, #gone)))
   end
   if not rests then
     return
@@ -177,9 +200,20 @@ local function save_limits(limits)
   for i = 1, #others, 2 do
     local tat = string.match(others[i + 1], '^0 0 (%d+)$')
     if tat and tonumber(tat) <= limit_now then
-      limits_read[others[i]] = nil
       intact('HDEL', tag .. 'L', others[i])
     end
+  end
+end
+
+-- unsaved_limits has what save_limits has put off until write_limits; nil: it writes at once.
+local unsaved_limits
+local function save_limits(uses)
+  local limits = unsaved_limits or {}
+  for _, u in ipairs(uses) do
+    limits[u.id] = u.limit
+  end
+  if not unsaved_limits then
+    write_limits(limits)
   end
 end
 
@@ -199,10 +233,10 @@ local function room(l, weight)
 end
 
 -- too_heavy says which of the parts has never so much, and what it has; nil: none.
-local function too_heavy(limits)
-  for i, l in ipairs(limits) do
-    if l.at_once > 0 and l.weight > l.at_once then
-      return i, l.at_once
+local function too_heavy(uses)
+  for i, u in ipairs(uses) do
+    if u.limit.at_once > 0 and u[3] > u.limit.at_once then
+      return i, u.limit.at_once
     end
   end
   return nil
@@ -211,22 +245,23 @@ end
 -- count changes what is held of limits and what waits for them. It goes with a change of
 -- what a run has, in one action. Never below zero: after a loss others may be counted whose
 -- begin was not.
-local function count(limits, held, waits)
-  for _, l in ipairs(limits) do
-    l.held, l.waits = math.max(l.held + held * l.weight, 0), math.max(l.waits + waits * l.weight, 0)
+local function count(uses, held, waits)
+  for _, u in ipairs(with_limits(uses)) do
+    local l = u.limit
+    l.held, l.waits = math.max(l.held + held * u[3], 0), math.max(l.waits + waits * u[3], 0)
     if held > 0 and l.interval > 0 then
-      l.tat = math.max(l.tat, limit_now) + l.weight * l.interval
+      l.tat = math.max(l.tat, limit_now) + u[3] * l.interval
     end
   end
-  save_limits(limits)
+  save_limits(uses)
 end
 
 -- hold_back lets nothing begin by the rates of limits for so many microseconds.
-local function hold_back(limits, d)
-  for _, l in ipairs(limits) do
-    if l.interval > 0 then
-      l.tat = math.max(l.tat, limit_now + d + (l.burst - 1) * l.interval)
-      save_limits({l})
+local function hold_back(uses, d)
+  for _, u in ipairs(with_limits(uses)) do
+    if u.limit.interval > 0 then
+      u.limit.tat = math.max(u.limit.tat, limit_now + d + (u.limit.burst - 1) * u.limit.interval)
+      save_limits({u})
     end
   end
 end

@@ -14,8 +14,46 @@ local function read_again()
   lines_read, firsts_read, kept_read = {}, {}, {}
 end
 
-local function kept_lines(use)
-  return tag .. 'F:' .. use[1] .. '\0' .. use[2]
+-- unsaved_lines has what save_line has put off until write_lines, by ids; nil: it writes at once.
+local unsaved_lines
+
+-- put_off lets counts and records of lines be written by write_put_off only, each once. That is for one action that changes many
+-- of them, or the same one often: until then nobody may read them but by the functions of this part and of limit.
+local function put_off()
+  unsaved_limits, unsaved_lines = unsaved_limits or {}, unsaved_lines or {}
+end
+
+local function write_lines(lines)
+  local fields, gone = {}, {}
+  for id, packed in pairs(lines) do
+    if packed then
+      fields[#fields + 1], fields[#fields + 2] = id, packed
+    else
+      gone[#gone + 1] = id
+    end
+  end
+  for first = 1, #fields, 1000 do
+    intact('HSET', tag .. 'Y', unpack(fields, first, math.min(first + 999, #fields)))
+  end
+  for first = 1, #gone, 1000 do
+    intact('HDEL', tag .. 'Y', unpack(gone, first, math.min(first + 999, #gone)))
+  end
+end
+
+-- save_line writes the record of a line; packed: it is gone if that is false.
+local function save_line(id, packed)
+  if unsaved_lines then
+    unsaved_lines[id] = packed
+  else
+    write_lines({[id] = packed})
+  end
+end
+
+local function write_put_off()
+  local limits, lines = unsaved_limits, unsaved_lines
+  unsaved_limits, unsaved_lines = nil, nil
+  write_limits(limits or {})
+  write_lines(lines or {})
 end
 
 -- nested reports whether a use is.
@@ -23,9 +61,9 @@ local function nested(use)
   return use[4] == 1
 end
 
--- nested_lines is those of them whose uses are nested.
+-- nested_lines is the key of those kept lines whose uses are nested.
 local function nested_lines(use)
-  return kept_lines(use) .. '\0'
+  return use.kept .. '\0'
 end
 
 local function line_id(route, text)
@@ -40,7 +78,7 @@ local function line_of(id)
     local mode, till, score, place, route, text = string.match(intact('HGET', tag .. 'Y', id) or '', '^([012]) (%d+) (%-?%d+) (%S+) (%S+) (.*)$')
     line = false
     if mode and line_id(route, text) == id then
-      line = {id = id, mode = mode, till = tonumber(till), score = tonumber(score), place = place, route = route, text = text, uses = cjson.decode(text)}
+      line = {id = id, mode = mode, till = tonumber(till), score = tonumber(score), place = place, route = route, text = text, uses = decode_uses(text)}
     end
     lines_read[id] = line
   end
@@ -74,16 +112,55 @@ local function go_out(id, place, run)
   intact('ZREM', tag .. 'P:' .. id, place .. run)
 end
 
--- kept_first returns the first 16 lines that are kept at a limit, with their turns.
+-- kept_first returns the first lines that are kept at a limit, up to 16, with their turns; more says whether there may be others.
 local function kept_first(use)
-  local key = kept_lines(use)
-  kept_read[key] = kept_read[key] or intact('ZRANGE', key, '0', '15', 'WITHSCORES') or {}
-  return kept_read[key]
+  local kept = kept_read[use.kept]
+  if not kept then
+    kept = intact('ZRANGE', use.kept, '0', '15', 'WITHSCORES') or {}
+    kept.more = #kept == 32
+    kept_read[use.kept] = kept
+  end
+  return kept
 end
 
 -- before reports whether a turn comes before another one.
 local function before(score, place, other, there)
   return score < other or score == other and place < there
+end
+
+-- list_kept puts a line among those that are kept at a limit, unlist_kept takes it out.
+local function list_kept(use, line, rank)
+  local member, kept = line.place .. line.mode .. line.id, kept_read[use.kept]
+  intact('ZADD', use.kept, rank, member)
+  if nested(use) then
+    intact('ZADD', nested_lines(use), rank, member)
+  end
+  local at = 1
+  while kept and kept[at] and before(tonumber(kept[at + 1]), kept[at], line.score, member) do
+    at = at + 2
+  end
+  if kept and (kept[at] or not kept.more) then
+    table.insert(kept, at, rank)
+    table.insert(kept, at, member)
+  end
+end
+
+local function unlist_kept(use, line)
+  local member, kept = line.place .. line.mode .. line.id, kept_read[use.kept]
+  intact('ZREM', use.kept, member)
+  if nested(use) then
+    intact('ZREM', nested_lines(use), member)
+  end
+  for at = 1, kept and #kept or 0, 2 do
+    if kept[at] == member then
+      table.remove(kept, at)
+      table.remove(kept, at)
+      break
+    end
+  end
+  if kept and kept.more and not kept[1] then
+    kept_read[use.kept] = nil
+  end
 end
 
 -- unlist takes a line out of where it is looked for. It has no place then.
@@ -101,11 +178,7 @@ local function unlist(line)
   end
   if line.mode ~= line_open then
     for _, u in ipairs(line.uses) do
-      kept_read[kept_lines(u)] = nil
-      intact('ZREM', kept_lines(u), line.place .. line.mode .. line.id)
-      if nested(u) then
-        intact('ZREM', nested_lines(u), line.place .. line.mode .. line.id)
-      end
+      unlist_kept(u, line)
     end
   end
   line.place = nil
@@ -117,7 +190,7 @@ local function relist(line, mode, till)
   local run, score, place = first_of(line.id)
   lines_read[line.id] = run and line or false
   if not run then
-    intact('HDEL', tag .. 'Y', line.id)
+    save_line(line.id, false)
     return
   end
   line.mode, line.till, line.score, line.place = mode, till, score, place
@@ -128,17 +201,13 @@ local function relist(line, mode, till)
   end
   if mode ~= line_open then
     for _, u in ipairs(line.uses) do
-      kept_read[kept_lines(u)] = nil
-      intact('ZADD', kept_lines(u), rank, place .. mode .. line.id)
-      if nested(u) then
-        intact('ZADD', nested_lines(u), rank, place .. mode .. line.id)
-      end
+      list_kept(u, line, rank)
     end
   end
   if till > 0 then
     intact('ZADD', tag .. 't', at, '~' .. line.id)
   end
-  intact('HSET', tag .. 'Y', line.id, table.concat({mode, at, rank, place, line.route, line.text}, ' '))
+  save_line(line.id, table.concat({mode, at, rank, place, line.route, line.text}, ' '))
 end
 
 -- save_turn is relist, and tells if somebody must look at it earlier than at all else.
@@ -154,13 +223,13 @@ end
 
 -- lacks returns how many limits have no room for what it uses of them, one of these, and if
 -- it is a rate that has none, when it has.
-local function lacks(uses, limits)
+local function lacks(uses)
   local n, last, till = 0, nil, 0
-  for i, u in ipairs(uses) do
-    local has, at = room(limits[i], u[3])
+  for _, u in ipairs(with_limits(uses)) do
+    local has, at = room(u.limit, u[3])
     till = math.max(till, at)
     if not has then
-      n, last = n + 1, limits[i].id
+      n, last = n + 1, u.id
     end
   end
   return n, last, till
@@ -169,7 +238,7 @@ end
 -- kept_back reports whether a line before it, that waits for nothing else, keeps back a nested
 -- line at a limit.
 local function kept_back(line, u)
-  local id, some = u[1] .. '\0' .. u[2], intact('ZRANGE', kept_lines(u), '0', '99', 'WITHSCORES') or {}
+  local some = intact('ZRANGE', u.kept, '0', '99', 'WITHSCORES') or {}
   for i = 1, #some, 2 do
     local place, mode, other = string.sub(some[i], 1, 14), string.sub(some[i], 15, 15), string.sub(some[i], 16)
     if other == line.id or not before(tonumber(some[i + 1]), place, line.score, line.place) then
@@ -177,8 +246,8 @@ local function kept_back(line, u)
     end
     other = line_of(other)
     if other then
-      local n, last = lacks(other.uses, limits_of(other.uses))
-      if n == 1 and last == id or n == 0 and mode == line_called then
+      local n, last = lacks(other.uses)
+      if n == 1 and last == u.id or n == 0 and mode == line_called then
         return true
       end
     end
@@ -189,14 +258,14 @@ end
 -- may reports whether the first run of a line may have all its permits, and returns when to look
 -- at it again, and what it lacks. A nested line that is kept back is looked at again after 5 s:
 -- nothing happens at its limits when the line before it comes to lack a second one.
-local function may(line, limits)
-  local n, last, till = lacks(line.uses, limits)
+local function may(line)
+  local n, last, till = lacks(line.uses)
   if n > 0 then
     return false, till, n, last
   end
-  for i, u in ipairs(line.uses) do
+  for _, u in ipairs(line.uses) do
     -- If nobody else waits for it there is no line to read.
-    local kept = not u[5] and limits[i].waits > limits[i].weight and kept_first(u) or {}
+    local kept = not u[5] and u.limit.waits > u[3] and kept_first(u) or {}
     if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
       and (not nested(u) or kept_back(line, u)) then
       return false, nested(u) and math.floor(limit_now / 1000) + 5000 or till, n
@@ -214,11 +283,12 @@ local function first_shut(use)
         return line
       end
     end
-    if #some < 32 then
+    if not some.more then
       return nil
     end
-    from = from + 16
-    some = intact('ZRANGE', kept_lines(use), from, from + 15, 'WITHSCORES') or {}
+    from = from + #some / 2
+    some = intact('ZRANGE', use.kept, from, from + 15, 'WITHSCORES') or {}
+    some.more = #some == 32
   end
 end
 
@@ -227,11 +297,11 @@ local hand_on
 
 -- call_line calls one line, which is shut, if that may go. It returns whether it did, and
 -- what it lacks.
-local function call_line(line, limits)
-  local ok, till, n, last = may(line, limits)
-  if ok and hand_on and hand_on(line, limits) then
+local function call_line(line)
+  local ok, till, n, last = may(line)
+  if ok and hand_on and hand_on(line) then
     return true
-  elseif ok or too_heavy(limits) then
+  elseif ok or too_heavy(line.uses) then
     save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
     wake(line.route)
     return true
@@ -243,15 +313,15 @@ end
 
 -- call_at calls a shut line if that may go, and reports whether nobody after it may.
 local function call_at(line, u)
-  local called, n, last = call_line(line, limits_of(line.uses))
-  return called or n == 1 and last == u[1] .. '\0' .. u[2]
+  local called, n, last = call_line(line)
+  return called or n == 1 and last == u.id
 end
 
 -- call_next lets the first shut line of each limit know that its turn has come, if it may go.
 -- If it waits for another limit, too, it is the turn of a nested line.
 local function call_next(uses)
   for _, u in ipairs(uses) do
-    local read = limits_read[u[1] .. '\0' .. u[2]]
+    local read = limits_read[u.id]
     local line = not (read and read.waits == 0) and first_shut(u)
     if line and not call_at(line, u) then
       for _, member in ipairs(intact('ZRANGE', nested_lines(u), '0', '-1') or {}) do
@@ -272,7 +342,7 @@ local function depart(run, l, route, ended)
       return nil
     end
     l.permits = false
-    count(limits_of(l.uses), -1, 0)
+    count(l.uses, -1, 0)
     return {uses = l.uses}
   elseif not route then
     return nil
@@ -286,7 +356,7 @@ local function depart(run, l, route, ended)
     end
     relist(line, line.mode, line.till)
   end
-  count(limits_of(l.uses), 0, -1)
+  count(l.uses, 0, -1)
   return left
 end
 
@@ -303,9 +373,9 @@ local function settle(left)
 end
 
 -- give_back is depart and settle of a run that will wait for nothing, in the line of route
--- until now, if that is given.
-local function give_back(run, route, ended, keep)
-  local l = uses_of(run)
+-- until now, if that is given. l: what it has of its uses, if that is known.
+local function give_back(run, route, ended, keep, l)
+  l = l or uses_of(run)
   local left = depart(run, l, not l.off and route, ended)
   if not keep then
     l.place = ''
@@ -333,20 +403,19 @@ end
 -- may not have them, the line is shut. One that is too heavy goes without. l: what the run has of its uses, which is for the
 -- caller to write.
 local function grant_waiting(line, run, l)
-  local limits = limits_of(line.uses)
   if l.permits or l.off or l.place ~= line.place then
     forget_waiting(line, run)
     return false
   end
-  local heavy = too_heavy(limits)
-  local ok, till = may(line, limits)
+  local heavy = too_heavy(with_limits(line.uses))
+  local ok, till = may(line)
   if not ok and not heavy then
     note_vain(run, l)
     save_turn(line, line_shut, till)
     return false
   end
   l.permits, l.off = not heavy, heavy and true or false
-  count(limits, heavy and 0 or 1, -1)
+  count(line.uses, heavy and 0 or 1, -1)
   go_out(line.id, line.place, run)
   relist(line, line_open, 0)
   call_next(line.uses)
@@ -365,7 +434,7 @@ local function take_turn(id)
   end
   relist(line, line.mode == line_called and line_open or line.mode, 0)
   if line.mode == line_shut then -- it is not the first shut one everywhere, perhaps
-    call_line(line, limits_of(line.uses))
+    call_line(line)
   end
   call_next(line.uses)
 end

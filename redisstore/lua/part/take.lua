@@ -238,7 +238,8 @@ local function take(k, a, way)
   -- limits makes what is needed for runs that use limits once, when the first one is met.
   local function limits()
     -- Part: limit line
-    local all = {}
+    put_off()
+    local all = {write = write_put_off}
 
     -- uses returns what a run uses; nil: it was called off.
     function all.uses(run)
@@ -250,7 +251,7 @@ local function take(k, a, way)
     function all.take(score, member, set)
       local line = line_of(string.sub(member, 16))
       local run = line and string.sub(member, 1, 14) == line.place and first_of(line.id)
-      if run and has and not passed[run] and not too_heavy(limits_of(line.uses)) and not fits(run, line.route, line.uses) then
+      if run and has and not passed[run] and not too_heavy(with_limits(line.uses)) and not fits(run, line.route, line.uses) then
         note_vain(run, uses_of(run))
         vain = vain + 1
         look_again(1)
@@ -291,33 +292,45 @@ local function take(k, a, way)
     return all
   end
 
-  while #owned < most and vain <= 100 and another() do
-    looked = looked + 1
-    local score, member, set = unpack(found[looked])
-    local id = string.sub(member, 15)
-    if string.sub(id, 1, 1) ~= '~' then
-      local uses
-      if has and not passed[id] and flagged(redis.call('HGET', tag .. 'm:' .. id, 'H') or '', is_limited) then
-        lines = lines or limits()
-        uses = lines.uses(id)
-      end
-      if uses and not fits(id, string.sub(set, #tag + 3), uses) then
-        vain = vain + 1
-      elseif not passed[id] then
-        tried[set] = tried[set] or {}
-        table.insert(tried[set], member)
-        if not try(id, score, string.sub(member, 1, 14)) then
-          vain = vain + 1
-        elseif uses then
-          spend(uses)
+  -- try_found tries what is found, until there is enough.
+  local function try_found()
+    while #owned < most and vain <= 100 and another() do
+      looked = looked + 1
+      local score, member, set = unpack(found[looked])
+      local id = string.sub(member, 15)
+      if string.sub(id, 1, 1) ~= '~' then
+        local uses
+        if has and not passed[id] and flagged(redis.call('HGET', tag .. 'm:' .. id, 'H') or '', is_limited) then
+          lines = lines or limits()
+          uses = lines.uses(id)
         end
+        if uses and not fits(id, string.sub(set, #tag + 3), uses) then
+          vain = vain + 1
+        elseif not passed[id] then
+          tried[set] = tried[set] or {}
+          table.insert(tried[set], member)
+          if not try(id, score, string.sub(member, 1, 14)) then
+            vain = vain + 1
+          elseif uses then
+            spend(uses)
+          end
+        end
+      else
+        lined, lines = true, lines or limits()
+        lines.take(score, member, set)
       end
-    else
-      lined, lines = true, lines or limits()
-      lines.take(score, member, set)
     end
+    remove_tried()
   end
-  remove_tried()
+
+  -- What is counted goes with the flags of runs, whatever fails after these were written.
+  local fine, failure = pcall(try_found)
+  if lines then
+    lines.write()
+  end
+  if not fine then
+    error(failure)
+  end
   if left_flows then
     -- Part: share
     for _, f in pairs(left_flows) do

@@ -104,6 +104,22 @@ var nextBehaviors = []behavior{
 		_, got := h.finishNext(first, fence, s, 2, orders, refunds)
 		h.equal("in their order", runsOf(append(got, h.claim(s, 2-len(got), orders, refunds)...)), []event.RunID{ready.Run, high.Run})
 	}},
+	{"L5_ACommitThatHandsOnCallsWhoComesNext", func(h *harness) {
+		h.limit("gpu", 2)
+		h.limit("disk", 1)
+		s, other := h.session(), h.session()
+		holder := h.start(weighing(2))
+		fence := h.one(s, holder)
+		first := h.start(using("gpu"))
+		next := h.start(using("gpu", "disk"))
+		h.start(using("gpu")) // it comes after the first one, in its line
+		h.nothing("while one has all", s)
+		_, got := h.finishNext(holder, fence, s, 1, orders)
+		h.equal("the first one", runsOf(append(got, h.claim(s, 1-len(got))...)), []event.RunID{first.Run})
+		h.one(other, next)
+		h.nothing("as all have begun that may", other)
+		h.counts("gpu", 2, 1)
+	}},
 	{"L6_ACommitHandsOnWhatItsSessionServes", func(h *harness) {
 		h.limit("gpu", 1)
 		s := h.session(orders, refunds)

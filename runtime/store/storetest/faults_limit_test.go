@@ -158,6 +158,7 @@ var limitFaults = map[string]fault{
 	}},
 	"a run takes the permits of its first limit": {"L2_AllPermitsOrNone", uses(func(_ wrapper, c *store.Create) { c.Uses = c.Uses[:1] })},
 	"a claim takes one permit too many":          {"L2_ConcurrentClaimersNeverExceed", widened(func(wrapper) bool { return true })},
+	"a claim counts what it gives at its end":    {"L2_OneClaimCountsWhatItGivesForOthers", widened(func(wrapper) bool { return true })},
 	"a run that is parked keeps its permits":     {"L2_PermitsAreGivenBackWithTheOwner", uses(func(_ wrapper, c *store.Create) { c.Whole = true })},
 	"a whole run has permits while it is owned":  {"L2_AWholeRunKeepsItsPermitsWhileItIsParked", uses(func(_ wrapper, c *store.Create) { c.Whole = false })},
 	"a dead owner gives back what the next one has": {"L2_RecoverGivesBackUnderANewFence", commits(func(_ context.Context, _ wrapper, c *store.Commit, r *store.RunState) *store.Committed {
@@ -206,6 +207,7 @@ var limitFaults = map[string]fault{
 		last := 0
 		return uses(func(_ wrapper, c *store.Create) { last++; c.Priority = last })(w)
 	}},
+	"who waits for less goes first": {"L5_ACommitThatHandsOnCallsWhoComesNext", uses(func(_ wrapper, c *store.Create) { c.Priority = -len(c.Uses) })},
 	"who gives back a permit tells nobody": {"L6_EveryWayToMakeRoomCalls", commits(func(ctx context.Context, w wrapper, c *store.Commit, _ *store.RunState) *store.Committed {
 		got, err := w.Commit(ctx, []store.Commit{*c})
 		if err != nil {

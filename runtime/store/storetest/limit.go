@@ -137,6 +137,18 @@ var permitBehaviors = []behavior{
 		h.counts("a", 1, 0)
 		h.counts("b", 1, 0)
 	}},
+	{"L2_OneClaimCountsWhatItGivesForOthers", func(h *harness) {
+		h.limit("gpu", 1)
+		h.limit("disk", 5)
+		s := h.session()
+		first, both := h.start(using("gpu")), h.start(using("gpu", "disk"))
+		got := h.claim(s, 10)
+		h.equal("what one claim is given", runsOf(got), []event.RunID{first.Run})
+		h.counts("gpu", 1, 1)
+		h.finish(first, got[0].Fence, event.StatusCompleted)
+		h.one(s, both)
+		h.counts("gpu", 1, 0)
+	}},
 	{"L2_PermitsAreGivenBackWithTheOwner", func(h *harness) {
 		h.limit("gpu", 1)
 		s := h.session()
