@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // refusal keeps a server from writing for a while.
@@ -93,6 +96,52 @@ func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 			o := newOutage(t, server.URL())
 			o.through(func() { tt.harm(o, server) })
 			o.done(true)
+		})
+	}
+}
+
+// What a claim does not get through is told by its reason, as for all other calls: it looks at several runs, and writes for each.
+func TestSTORE4_AClaimSaysWhyTheServerHasRefusedIt(t *testing.T) {
+	for setting, want := range map[string]string{"maxmemory": "memory limit", "min-replicas-to-write": "replicas"} {
+		l := newLimitedRuns(t, 0)
+		l.create(2)
+		claim := store.Claim{Session: l.session, Token: event.NewToken(), Routes: []store.Route{l.route}, Max: 2}
+		if err := l.server.ConfigSet(t.Context(), setting, "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.st.Claim(t.Context(), claim); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with %s a claim says %v, want the reason", setting, err)
+		}
+		if err := l.server.ConfigSet(t.Context(), setting, "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := l.st.Claim(t.Context(), claim); err != nil || len(got.Runs) != 2 {
+			t.Errorf("without %s a claim is given %d runs, %v, want 2", setting, len(got.Runs), err)
+		}
+	}
+}
+
+// A worker with limits of its own leaves out what it cannot read, as all others do.
+func TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone(t *testing.T) {
+	for what, harm := range map[string]func(l *limitedRuns, key string) error{
+		"lost": func(l *limitedRuns, key string) error { return l.server.Del(l.t.Context(), key).Err() },
+		"overwritten": func(l *limitedRuns, key string) error {
+			return errors.Join(l.server.Del(l.t.Context(), key).Err(), l.server.Set(l.t.Context(), key, "x", 0).Err())
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLimitedRuns(t, 0)
+			l.create(1)
+			if err := harm(l, must(l.server.Keys(t.Context(), "*}3m:*").Result())[0]); err != nil {
+				t.Fatal(err)
+			}
+			l.create(1)
+			got, err := l.st.Claim(t.Context(), store.Claim{
+				Session: l.session, Token: event.NewToken(), Routes: []store.Route{l.route}, Max: 2, Room: []store.Room{{Limit: "own", Free: 1, Most: 1}},
+			})
+			if err != nil || len(got.Runs) != 1 || got.Runs[0].Run != l.created {
+				t.Errorf("a claim is given %+v, %v, want the run that can be read", got.Runs, err)
+			}
 		})
 	}
 }

@@ -205,6 +205,8 @@ var limitMutants = []Mutant{
 		"      table.remove(kept, at)\n      table.remove(kept, at)\n", "", "L5_ACommitThatHandsOnCallsWhoComesNext"),
 	onRedis("limits/redis/put-off-claim", "a claim does not write what it has counted", "lua/part/take.lua",
 		"    lines.write()\n", "", "L1_CountsAreRebuiltFromFlags"),
+	onRedis("limits/redis/put-off-failure", "a claim that fails does not say why", "lua/part/take.lua",
+		"{err = failure} or failure, 0)", "failure)").by("TestSTORE4_AClaimSaysWhyTheServerHasRefusedIt"),
 	onRedis("limits/redis/put-off-commit", "a commit that hands permits on does not write what it has counted", "lua/commit.lua",
 		"  write_put_off()\n", "", "L6_ACommitThatGivesBackAPermitHandsItOnOnce"),
 	onRedis("limits/redis/put-off-repair", "a repair does not write what it has counted", "lua/repair_limits.lua",

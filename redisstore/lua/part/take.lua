@@ -300,7 +300,8 @@ local function take(k, a, way)
       local id = string.sub(member, 15)
       if string.sub(id, 1, 1) ~= '~' then
         local uses
-        if has and not passed[id] and flagged(redis.call('HGET', tag .. 'm:' .. id, 'H') or '', is_limited) then
+        local header = has and not passed[id] and intact('HGET', tag .. 'm:' .. id, 'H')
+        if queue_state_of(header) and flagged(header, is_limited) then
           lines = lines or limits()
           uses = lines.uses(id)
         end
@@ -328,8 +329,8 @@ local function take(k, a, way)
   if lines then
     lines.write()
   end
-  if not fine then
-    error(failure)
+  if not fine then -- pcall leaves the text of a failed command, which says by its first word what is wrong
+    error(type(failure) == 'string' and string.find(failure, '^%u+ ') and {err = failure} or failure, 0)
   end
   if left_flows then
     -- Part: share
