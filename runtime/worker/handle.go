@@ -264,7 +264,9 @@ func (t *runLoop) move() {
 		t.begin(taken)
 		t.fireDue()
 		t.timeOut()
-		t.block(t.stepping.start())
+		if !t.calledOff || taken { // it has no permits, and what asked it to end was not read yet
+			t.block(t.stepping.start())
+		}
 	}
 	for cancels := t.run.Cancels(); len(cancels) > 0; cancels = t.run.Cancels() { // what ends may cancel more
 		for _, op := range cancels {

@@ -58,7 +58,8 @@ func (l Limits) Pause(ctx context.Context, which limit.Limit) error {
 	return l.pause(ctx, l.part(which), true)
 }
 
-// Resume ends Pause.
+// Resume ends Pause. If nothing bounds the limit then, what was set is removed: it was paused before anybody had said how it is
+// declared, and is so from now on.
 func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
 	return l.pause(ctx, l.part(which), false)
 }
@@ -71,10 +72,10 @@ func (l Limits) pause(ctx context.Context, which limitPart, paused bool) error {
 	config, whole := store.LimitConfig{}, permits.Default(which.id.Name) // until a worker says so, too
 	own := false
 	for _, s := range all {
-		switch {
-		case s.LimitID == which.id:
+		switch known := s.Set || s.Default; { // else it is listed because somebody waits for it
+		case s.LimitID == which.id && known:
 			config, own = s.Config, true
-		case s.Name == which.id.Name && s.Key == "":
+		case s.Name == which.id.Name && s.Key == "" && known:
 			whole = s.Config
 		}
 	}
@@ -82,7 +83,7 @@ func (l Limits) pause(ctx context.Context, which limitPart, paused bool) error {
 		config = whole
 	}
 	config.Paused = paused
-	return l.set(ctx, which, func(*store.SetLimit) {}, config)
+	return l.set(ctx, which, func(s *store.SetLimit) { s.Reset = config == store.LimitConfig{} }, config)
 }
 
 // List returns all parts of limits that are configured, of which something is held, or for

@@ -89,8 +89,12 @@ func stepProgram(spec *engine.StepSpec) replay.Program {
 			return replay.Ending{Type: event.RunCompleted, Payload: op.Payload}
 		}
 		e := &StepError{Run: own.Parent, Step: spec.Name, Key: own.ParentKey, Attempts: op.Attempt, Code: op.Failure.Code, failure: op.Failure}
+		canceled, limit := op.Failure.Code == event.CodeCanceled && errors.Is(s.Err(), ErrCanceled), s.Limit()
+		if canceled && limit != nil { // nobody has: it cannot go on
+			e.Code, e.failure = limit.Code, &event.Failure{Code: limit.Code, Message: limit.Message, Causes: []*event.Failure{op.Failure}}
+		}
 		end := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(e, e.Code)}
-		if op.Failure.Code == event.CodeCanceled && errors.Is(s.Err(), ErrCanceled) {
+		if canceled && limit == nil {
 			end.Type = event.RunCanceled
 		}
 		return end

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -352,6 +354,104 @@ func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *te
 	})
 }
 
+// Somebody waits already for a limit that no worker has told of: it is listed, and nothing bounds it yet. What is
+// declared holds after a pause all the same, whether whoever pauses has the code of the limit or only its name.
+func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *testing.T) {
+	one := customer.For("a")
+	flow := flowtest.LimitedFlow[int, int]("limits.early", func(int) []limit.Use { return []limit.Use{gpu.Use(1), one.Use(1), disk.Use(1)} })
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		l := w.Client.Limits()
+		run := flowtest.Start(w, flow, 1)
+		for _, which := range []limit.Limit{gpu, one} {
+			if err := l.Pause(w.Ctx, which); err != nil {
+				t.Fatal(err)
+			}
+		}
+		limiter, _ := store.As[store.Limiter](w.Store)
+		byName := []store.SetLimit{{LimitID: store.LimitID{Name: disk.Name()}, Config: store.LimitConfig{Paused: true}}} // without the code
+		if err := limiter.SetLimits(w.Ctx, int(disk.Use(1).Slot)%w.Store.Partitions(), byName); err != nil {
+			t.Fatal(err)
+		}
+		for _, which := range []limit.Limit{gpu, one, disk} {
+			if err := l.Resume(w.Ctx, which); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Work(worker.Config{}, flowtest.As(flow, func(workflow.Context, int) (int, error) { return 1, nil }))
+		flowtest.Result(w, run)
+		all, err := l.List(w.Ctx)
+		got := map[string]int{}
+		for _, info := range all {
+			if got[info.Name+"/"+info.Key] = info.Config.AtOnce; info.Paused {
+				t.Errorf("%+v is paused", info)
+			}
+		}
+		for name, want := range map[string]int{"test.gpu/": 2, "test.customer/a": 1, "test.disk/": 3} {
+			if err != nil || got[name] != want {
+				t.Errorf("%s: got %d at once, %v, want %d", name, got[name], err, want)
+			}
+		}
+	})
+}
+
+// An attempt has failed, and the next one waits for the permit, which another run has got meanwhile: whoever is canceled then ends
+// without another attempt, as that would have no permit.
+func TestPOOL2_WhoIsCanceledInLineForTheNextAttemptBeginsNone(t *testing.T) {
+	held := flowtest.LimitedFlow[int, int]("limits.meanwhile", func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
+	policy := using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
+	policy.Retry = workflow.RetryPolicy{Attempts: 5, Initial: time.Millisecond}
+	fails := flowtest.AStep[int, int]("limits.failsonce", policy)
+	calls := flowtest.Flow[int, int]("limits.canceledinline")
+	topic := workflow.NewTopic[int]("give it back")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		begun, fail := make(chan int, 100), make(chan struct{})
+		w.Work(worker.Config{},
+			flowtest.As(held, func(ctx workflow.Context, _ int) (int, error) { return topic.Receive(ctx) }),
+			flowtest.As(calls, func(ctx workflow.Context, n int) (int, error) { return fails.Call(ctx, n) }),
+			fails.As(func(ctx context.Context, n int) (int, error) {
+				begun <- n
+				select {
+				case <-fail:
+				case <-ctx.Done():
+				}
+				return 0, errors.New("not yet")
+			}))
+		waiting := func(what string, weight int) {
+			w.Eventually(what, func() bool {
+				all, err := w.Client.Limits().List(w.Ctx)
+				flowtest.Order(t, err)
+				return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Name == gpu.Name() && l.Held == 2 && l.Waits == weight })
+			})
+		}
+		for n := range 10 {
+			victim := flowtest.Start(w, calls, n)
+			<-begun
+			holder := flowtest.Start(w, held, n)
+			waiting("the holder waits for the attempt", 2)
+			fail <- struct{}{}
+			w.Eventually("the holder begins", func() bool {
+				info, err := holder.Info(w.Ctx)
+				return err == nil && info.Status == workflow.StatusWaiting && len(info.Waits) == 0
+			})
+			waiting("the next attempt waits for the holder", 2)
+			if err := victim.Cancel(w.Ctx, "not wanted"); err != nil {
+				t.Fatal(err)
+			}
+			if e := flowtest.Failure(w, victim); !errors.Is(e, workflow.ErrCanceled) {
+				t.Errorf("the canceled one ended with %v", e)
+			}
+			waiting("nobody waits for the holder", 0)
+			if len(begun) > 0 {
+				t.Fatalf("round %d: an attempt has begun without a permit", n)
+			}
+			if err := topic.Send(w.Ctx, holder, 9); err != nil {
+				t.Fatal(err)
+			}
+			flowtest.Result(w, holder)
+		}
+	})
+}
+
 func TestPOOL3_AChainOfRunsNeverWaitsForItself(t *testing.T) {
 	use := func(int) []limit.Use { return []limit.Use{gpu.Use(2)} }
 	outer, inner := flowtest.LimitedFlow[int, int]("limits.outer", use), flowtest.LimitedFlow[int, int]("limits.inner", use)
@@ -419,6 +519,25 @@ func TestPOOL3_AStepThatIsTooHeavyFailsAtOnce(t *testing.T) {
 		e := flowtest.Failure(w, flowtest.Start(w, renders, 3))
 		if text := e.Error(); !strings.Contains(text, "test.gpu") || !strings.Contains(text, "a weight of 3") {
 			t.Errorf("a step that is too heavy: got %v, want it to name the limit and the weight", e)
+		}
+	})
+}
+
+func TestPOOL3_AStepThatIsTooHeavyForItsNextAttemptSaysWhy(t *testing.T) {
+	less := limit.New("test.less", limit.Config{AtOnce: 2})
+	policy := using(func(int) []limit.Use { return []limit.Use{less.Use(2)} })
+	policy.Retry = workflow.RetryPolicy{Attempts: 5, Initial: time.Millisecond}
+	step := flowtest.AStep[int, int]("limits.heaviernext", policy)
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var begun atomic.Int64
+		w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return step.Call(ctx, n) }),
+			step.As(func(ctx context.Context, _ int) (int, error) {
+				begun.Add(1)
+				return 0, errors.Join(errors.New("not yet"), w.Client.Limits().Set(ctx, less, limit.Config{AtOnce: 1}))
+			}))
+		e := flowtest.Failure(w, flowtest.Start(w, renders, 1))
+		if text := e.Error(); !strings.Contains(text, "2 of test.less") || !strings.Contains(text, "after 1 attempt") || begun.Load() != 1 {
+			t.Errorf("after %d attempts: got %v, want it to say after the first one that the limit allows less", begun.Load(), e)
 		}
 	})
 }
