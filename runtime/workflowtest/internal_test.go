@@ -1,6 +1,7 @@
 package workflowtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 func TestExecutedAgain_NoticesWhatAnEngineMustNeverDo(t *testing.T) {
@@ -50,6 +53,33 @@ func TestKin_NamesRunsInWhateverOrderTheyAreTold(t *testing.T) {
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("names, %s told first (-want +got):\n%s", first, d)
+		}
+	}
+}
+
+// The end of a run is that of the last run of its chain: a commit that continues a run may be told of after those of the next ones.
+func TestRead_FollowsAChainInWhateverOrderItIsToldOf(t *testing.T) {
+	turns := shim.NewWorkflow[string, string]("shop.turns", "in", shim.WorkflowPolicy{})
+	e := New(t)
+	shim.BindWorkflow(e, turns, func(ctx workflow.Context, in string) (string, error) {
+		if len(in) < 3 {
+			return "", turns.ContinueAsNew(ctx, in+"x")
+		}
+		return in, nil
+	})
+	run, err := turns.Start(e.Context(), e.Client(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Result(e.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		slices.Reverse(e.runs)
+		tr := &trial{Outcome: Outcome{Run: run.Handle}}
+		e.read(tr)
+		if tr.Status != workflow.StatusCompleted || string(tr.Result) != `"xxx"` || tr.events[0].Spec.ContinuedOf != "" || tr.last[0].Spec.ContinuedOf == "" {
+			t.Errorf("got %s, %s, and a log of %d lines, want the end of the last run", tr.Status, tr.Result, len(tr.Log))
 		}
 	}
 }

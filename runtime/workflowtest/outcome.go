@@ -53,6 +53,7 @@ func (e *Env) read(tr *trial) {
 	e.mu.Unlock()
 	e.told.Unlock()
 	logs, records, specs := map[event.RunID][]event.Event{}, map[event.RunID]*store.Record{}, map[event.RunID]*event.Spec{}
+	following := map[event.RunID]event.RunID{} // what a run continued as
 	for _, id := range runs {
 		events, record, err := e.readRun(id)
 		if err != nil {
@@ -60,19 +61,21 @@ func (e *Env) read(tr *trial) {
 			return
 		}
 		logs[id], records[id], specs[id] = events, record, events[0].Spec
+		if of := specs[id].ContinuedOf; of != "" {
+			following[of] = id
+		}
 	}
 	for _, id := range runs {
 		tr.kin.add(id, specs)
 		stepEnds(logs[id], tr.kin.name(id), tr.steps)
 		tr.blocked = tr.blocked || records[id].QueueState == store.StateBlocked
-		switch {
-		case id == tr.Run.ID():
-			tr.events, tr.Log = logs[id], textOf(logs[id])
-		case specs[id].ContinuedOf == "" || specs[id].Parent != "":
-			continue
-		default:
-			tr.Log = append(append(tr.Log, "continued as:"), textOf(logs[id])...)
+	}
+	tr.events = logs[tr.Run.ID()]
+	for id := tr.Run.ID(); logs[id] != nil; id = following[id] { // not by the order in which they were told of
+		if id != tr.Run.ID() {
+			tr.Log = append(tr.Log, "continued as:")
 		}
+		tr.Log = append(tr.Log, textOf(logs[id])...)
 		tr.last, tr.Status = logs[id], records[id].Status
 		if end := logs[id][len(logs[id])-1]; end.Type.Terminal() {
 			tr.Result, tr.Failure = end.Payload, end.Failure
