@@ -105,17 +105,18 @@ func (r *record) outgoing() store.Outgoing {
 
 func (r *record) key() pairKey { return pairKey{r.from, r.To} }
 
-// write adds a record, unless the sender has it already.
-func (o *outbox) write(from *run, s *store.Send, now int64) {
+// write adds a record, unless the sender has it already, and returns it.
+func (o *outbox) write(from *run, s *store.Send, now int64) *record {
 	key := recordKey{from.id, s.ID}
 	if o.records[key] != nil {
-		return
+		return nil
 	}
 	if o.records == nil {
 		o.records, o.pairs = map[recordKey]*record{}, map[pairKey]*pair{}
 	}
 	o.written++
 	r := &record{Send: *s, from: from, node: node[*record]{order: o.written}, phase: store.PhaseFresh, since: now}
+	r.First = false
 	o.records[key] = r
 	if r.pair = o.pairs[r.key()]; r.pair == nil {
 		r.pair = &pair{}
@@ -125,6 +126,7 @@ func (o *outbox) write(from *run, s *store.Send, now int64) {
 	r.in.insert(r)
 	from.linked().records++
 	heap.Push(&o.now, r)
+	return r
 }
 
 // move gets a record into another phase.
@@ -157,9 +159,11 @@ func (p *partition) record(from *run, id event.ItemID) *record {
 }
 
 // AddRecord writes a record.
-func (p *partition) AddRecord(from *run, s *store.Send, now int64) error {
-	p.outbox.write(from, s, now)
-	return nil
+func (p *partition) AddRecord(from *run, s *store.Send, now int64) (protocol.Record, error) {
+	if r := p.outbox.write(from, s, now); r != nil {
+		return protocol.Record{ID: s.ID, To: s.To, Phase: r.phase}, nil
+	}
+	return protocol.Record{}, nil
 }
 
 // SetPhase moves a record on.

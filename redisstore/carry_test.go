@@ -104,7 +104,7 @@ func (c *carrier) commit(s *sender, commit store.Commit) {
 	})
 	run := s.log.Run
 	s.frames[run] = append(s.frames[run], commit.Frame)
-	want := []store.Committed{{N: uint64(len(s.frames[run])), Unread: answers[0].Unread}}
+	want := []store.Committed{{N: uint64(len(s.frames[run])), Unread: answers[0].Unread, Sent: answers[0].Sent}}
 	if diff := cmp.Diff(want, answers); diff != "" {
 		c.t.Errorf("commit to run %s (-want +got):\n%s", run, diff)
 	}

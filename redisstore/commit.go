@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -231,8 +232,8 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	a := call.answer()
 	switch a.word() {
 	case "ok":
-		done := store.Committed{N: uint64(a.number(1)), Unread: a.number(2) == 1}
-		rest := a[min(len(a), 3):]
+		done := store.Committed{N: uint64(a.number(1)), Unread: a.number(2) == 1, Sent: sentBy(c, a.text(3))}
+		rest := a[min(len(a), 4):]
 		if len(rest) > 0 {
 			if claimed, is := rest[0].([]any); is {
 				rest = rest[1:]
@@ -256,6 +257,24 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 		return store.Committed{Err: &store.WorkflowIDMismatchError{Run: c.Run, Got: c.WorkflowID, Want: want}}, err
 	}
 	return store.Committed{}, unexpected(call)
+}
+
+// sentBy returns the records that nothing of their pair comes before, by what the script says of them: those that create their
+// receivers, and if the outbox was empty the first one to each other receiver.
+func sentBy(c *store.Commit, said string) (records []store.Outgoing) {
+	at, digits, _ := strings.Cut(said, " ")
+	if len(digits) != 1+len(c.Send) {
+		return nil
+	}
+	now, to := timeOf(parseNumber(at)), map[event.RunID]bool{}
+	for i := range c.Send {
+		s := &c.Send[i]
+		if (s.First || digits[0] == '1' && !to[s.To]) && digits[1+i] == '1' {
+			records = append(records, s.Outgoing(c.Run, now))
+		}
+		to[s.To] = true
+	}
+	return records
 }
 
 // workflowIDOf reads the workflow id of a run, which never changes.

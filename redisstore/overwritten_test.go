@@ -16,11 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
-	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -57,13 +57,6 @@ func (l *noted) with(text string) []string {
 		}
 	}
 	return all
-}
-
-// mute is a store from whose outbox nothing is delivered.
-type mute struct{ *redisstore.Store }
-
-func (mute) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
-	return nil, time.Time{}, nil
 }
 
 // scene is a store in one partition, a victim in it and 20 innocent runs beside it.
@@ -182,7 +175,7 @@ var scenes = map[string]struct {
 		}
 	}},
 	"with a record in the outbox": {"mOB", "mOB", parent, func(s *scene) {
-		stop := s.staff(mute{s.store})
+		stop := s.staff(storetest.Mute{Store: s.store})
 		s.until("all have sent a record", func() bool {
 			return s.root.ZCard(s.ctx, s.tag()+"D").Val() == int64(len(s.runs))
 		})

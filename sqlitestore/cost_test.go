@@ -77,7 +77,7 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 		c.Effect, c.Status, c.Consume, c.ConsumeLast = store.EffectFinish, event.StatusCompleted, 1, "two"
 	}))
 	want := map[string]int64{
-		"create": 15, "claim": 12, "usual commit": 6, "commit with a status": 6, "deliver to its owner": 11, "consume": 8, "send": 7,
+		"create": 15, "claim": 12, "usual commit": 6, "commit with a status": 6, "deliver to its owner": 11, "consume": 8, "send": 8,
 		"mark": 9, "publish": 10, "park": 8, "deliver to a parked run": 12, "release": 8, "finish": 12,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

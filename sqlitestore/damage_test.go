@@ -20,6 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/sqlitestore"
@@ -57,13 +58,6 @@ lines:
 		all = append(all, line)
 	}
 	return all
-}
-
-// mute is a store from whose outbox nothing is delivered.
-type mute struct{ *sqlitestore.Store }
-
-func (mute) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
-	return nil, time.Time{}, nil
 }
 
 // scene is a file with runs on several pages.
@@ -259,7 +253,7 @@ func (s *scene) die() {
 
 // send lets all runs begin a child, and none of these.
 func (s *scene) send() {
-	stop := s.staff(mute{s.store})
+	stop := s.staff(storetest.Mute{Store: s.store})
 	s.until("all have sent a record", func() bool { return len(verify(s.t, s.store).Outbox) == len(s.runs) })
 	stop()
 }

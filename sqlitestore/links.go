@@ -36,7 +36,7 @@ func (t *tx) repairLinks(m *store.LinkRepair) (bool, error) {
 		}
 	}
 	for i := range m.Write {
-		if err := t.AddRecord(r, &m.Write[i], t.ms()); err != nil {
+		if _, err := t.AddRecord(r, &m.Write[i], t.ms()); err != nil {
 			return false, err
 		}
 	}

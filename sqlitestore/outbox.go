@@ -114,9 +114,13 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 }
 
 // AddRecord writes a record. One that is there already stays.
-func (t *tx) AddRecord(from *run, s *store.Send, now int64) error {
-	return t.exec(`INSERT INTO outbox (sender, id, receiver, phase, since, due, body) VALUES (?, ?, ?, 1, ?, 0, ?)
+func (t *tx) AddRecord(from *run, s *store.Send, now int64) (protocol.Record, error) {
+	err := t.exec(`INSERT INTO outbox (sender, id, receiver, phase, since, due, body) VALUES (?, ?, ?, 1, ?, 0, ?)
 		ON CONFLICT (sender, id) DO NOTHING`, from.key, string(s.ID), s.To, now, s.Body)
+	if err != nil || t.Changes() == 0 {
+		return protocol.Record{}, err
+	}
+	return protocol.Record{ID: s.ID, To: s.To, Phase: store.PhaseFresh, Order: t.LastInsertRowID()}, nil
 }
 
 // Record returns a record.

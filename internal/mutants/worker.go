@@ -81,6 +81,14 @@ var workerMutants = []Mutant{
 	working("O1/worker/once", "records to a receiver that never was send one another for ever", "runtime/worker/internal/outbox/relay.go",
 		"if _, tried := r.lost[p]; tried {", "if false {", "TestRelay_MessagesToARunThatNeverWasAreRefusedAll"),
 
+	working("O1/worker/sent-again", "what did not get through at once is looked for when others are settled", "runtime/worker/internal/outbox/relay.go",
+		"again = again || later || slices", "again = again || later && false || slices",
+		"TestRelay_ReadsAgainWhatDidNotGetThrough").in("runtime/worker/internal/outbox"),
+	working("O1/worker/sent-due", "what is sent puts off what is due before", "runtime/worker/internal/outbox/relay.go",
+		"[]time.Time{r.holds.next(), r.due}", "[]time.Time{r.holds.next()}", "TestRelay_DeliversWhatACommitAnswersWithoutReadingIt").in("runtime/worker/internal/outbox"),
+	working("O1/worker/sent-rest", "what a commit does not answer is not read", "runtime/worker/internal/outbox/relay.go",
+		"if err != nil || !all && len(senders) == 0 {", "if err != nil || !all {", "TestRelay_ReadsWhatACommitDoesNotAnswer").in("runtime/worker/internal/outbox"),
+
 	working("O2/worker/confirm", "a settled record is removed without Confirm", "runtime/worker/internal/outbox/relay.go",
 		"r.Store.Confirm(ctx, o.To, o.ID)", "ctx.Err()", "TestO2_EveryRecordIsSettledConfirmedAndGone"),
 	working("O2/worker/settle", "a record that was answered is not sent again", "runtime/worker/internal/outbox/relay.go",

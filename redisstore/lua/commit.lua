@@ -20,8 +20,9 @@
 --       28 and on: the claim; of each record its id, its receiver and its body; the publications, as publish
 --       wants them; then the run that it continues as, as add_run wants it
 --
--- Returns {'ok', frames, whether it has unread items, answer of the claim if it was made, overwritten key, …}, {'fenced'},
--- {'workflow id'}, {'conflict', reason, header} or {'unread'}.
+-- Returns {'ok', frames, whether it has unread items, what was sent, answer of the claim if it was made, overwritten key, …},
+-- {'fenced'}, {'workflow id'}, {'conflict', reason, header} or {'unread'}. What was sent is '' or when, a space, '1' if the outbox of
+-- the run was empty, else '0', and for each record '1' if it is new, else '0'.
 --
 -- Atomic, because the fence and the position are compared, the frame appended,
 -- the items removed and the run put in its new queue state in one action. The guards
@@ -56,7 +57,7 @@ if frame ~= '' and cid == ARGV[8] then
   if ARGV[18] == 'w' then
     redis.call('HSET', meta, 'H', header)
   end
-  return {'ok', n, holds and unread > 0 and 1 or 0, claim and claim('again')}
+  return {'ok', n, holds and unread > 0 and 1 or 0, '', claim and claim('again')}
 end
 if not holds then
   return {'fenced'}
@@ -97,10 +98,10 @@ if effect == '5' then
   end
 end
 
-local orders, order, streams, s
+local orders, empty, order, streams, s
 if sends > 0 then
   -- Part: records
-  orders = prepare_records(run, rest, sends)
+  orders, empty = prepare_records(run, rest, sends)
 end
 if effect == '2' or effect == '5' then
   -- Part: ready
@@ -127,9 +128,11 @@ end
 if consume > 0 then
   redis.call('LTRIM', KEYS[3], ARGV[11], '-1')
 end
+local sent = ''
 if sends > 0 then
   -- Part: outbox send
-  send(run, rest, sends, clock(ARGV[1]), orders)
+  local now, at = clock(ARGV[1])
+  sent = at .. ' ' .. (empty and '1' or '0') .. send(run, rest, sends, now, orders)
   header = with_flag(header, has_rest, true)
 end
 if publications > 0 then
@@ -150,7 +153,7 @@ if effect == '0' then
   if consume > 0 and unread == 0 then
     redis.pcall('HDEL', tag .. 'a:' .. redis.call('HGET', meta, 'p'), run)
   end
-  return {'ok', n, unread > 0 and 1 or 0}
+  return {'ok', n, unread > 0 and 1 or 0, sent}
 end
 
 -- Part: intact ready leave compact
@@ -227,17 +230,17 @@ else
   end
   compact(run, bytes)
 end
-local answer, called = told({'ok', n, 0}), {}
+local answer, called = told({'ok', n, 0, sent}), {}
 for route, state in pairs(unannounced) do
   called[#called + 1] = state == 'called' and route or nil
 end
 unannounced = {}
 if #handed > 0 then
-  table.insert(answer, 4, {'ok', '', unpack(handed)})
+  table.insert(answer, 5, {'ok', '', unpack(handed)})
 elseif #called > 0 then
   local fine, claimed = pcall(claim, 'with') -- if it fails it is for others, and this is durable
   if fine and claimed[1] == 'ok' then
-    table.insert(answer, 4, claimed)
+    table.insert(answer, 5, claimed)
     return answer
   end
 end

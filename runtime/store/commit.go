@@ -120,4 +120,8 @@ type Committed struct {
 	// Next is the answer to Commit.Next; empty: nothing was handed out. An earlier try of the commit may have handed out runs that
 	// are not in it: they are the session's, which finds them by Store.Reconcile.
 	Next Claimed
+	// Sent are records of Send as Outbox would return them now: fresh ones that no earlier record of their pair is before. Whoever
+	// has committed may deliver them at once, and reads the others, as a store need not return all of them, or any. They share
+	// their bodies with the commit. An earlier try of the commit may have written records that are not in it.
+	Sent []Outgoing
 }

@@ -53,6 +53,9 @@ type Send struct {
 	To event.RunID
 	// Body says what to do; a store does not look into it.
 	Body []byte
+	// First says that the sender has sent nothing to the receiver before, as that is a run which this record creates. A store may
+	// rely on it for Committed.Sent, and keeps it nowhere.
+	First bool
 }
 
 // Outgoing is a record in the outbox.
@@ -66,6 +69,13 @@ type Outgoing struct {
 	// into the Deliver or the Create, so that it cannot arrive long after another
 	// worker has delivered, settled and confirmed it.
 	Deadline time.Time
+}
+
+// Outgoing returns a record as it is in the outbox of a run that has sent it now.
+func (s *Send) Outgoing(from event.RunID, now time.Time) Outgoing {
+	return Outgoing{
+		Send: Send{ID: s.ID, To: s.To, Body: s.Body}, From: from, Phase: PhaseFresh, Since: time.UnixMilli(now.UnixMilli()).UTC(), Deadline: now.Add(Horizon / 2),
+	}
 }
 
 // Phase says how far a record of an outbox is.

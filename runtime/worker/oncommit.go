@@ -108,7 +108,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 		t.suspicion.acquit()
 	}
 	if len(c.req.Send) > 0 {
-		t.outbox(t.partition, t.id)
+		t.outbox(t.partition, t.id, answer.Sent, len(answer.Sent) == len(c.req.Send))
 	}
 	switch c.req.Effect {
 	case store.EffectNone:

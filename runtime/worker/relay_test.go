@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -54,4 +55,52 @@ func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
 			t.Logf("%d requests", requests.Load())
 		})
 	}
+}
+
+// outboxReads counts what a relay asks the store for.
+type outboxReads struct {
+	store.Store
+	reads, deliveries atomic.Int64
+}
+
+func (s *outboxReads) Unwrap() store.Store { return s.Store }
+
+func (s *outboxReads) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
+	s.reads.Add(1)
+	return s.Store.Outbox(ctx, partition, limit)
+}
+
+func (s *outboxReads) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	s.deliveries.Add(1)
+	return s.Store.Deliver(ctx, d)
+}
+
+// A run starts children one after the other, and each tells it of its end: what the commits answer is delivered, and nobody reads
+// it back.
+func TestREC5_WhatRunsSendIsDeliveredWithoutReadingTheOutbox(t *testing.T) {
+	const children = 30
+	parents := flowtest.Flow[int, int]("delivers")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		st := &outboxReads{Store: w.Store}
+		w.WorkOn(st, worker.Config{}, flowtest.Double, flowtest.As(parents, func(ctx workflow.Context, n int) (sum int, err error) {
+			for range n {
+				one, err := flowtest.Doubles.Child(ctx, 1)
+				if err != nil {
+					return 0, err
+				}
+				sum += one
+			}
+			return sum, nil
+		}))
+		for _, n := range []int{1, children} { // before the second it has begun, and looked at what others have left
+			st.reads.Store(0)
+			st.deliveries.Store(0)
+			if got := flowtest.Result(w, flowtest.Start(w, parents, n)); got != 2*n {
+				t.Errorf("got %d, want %d", got, 2*n)
+			}
+		}
+		if reads, deliveries := st.reads.Load(), st.deliveries.Load(); deliveries < children || reads > children/3 {
+			t.Errorf("%d deliveries of what %d children have sent, and the outbox was read %d times, want hardly ever", deliveries, children, reads)
+		}
+	})
 }

@@ -23,7 +23,7 @@ type loopParts struct {
 	steps     *steps
 	ready     *queue[runnable]
 	// outbox tells that there is something new in the outbox of a partition.
-	outbox func(partition int, sender event.RunID)
+	outbox func(partition int, sender event.RunID, sent []store.Outgoing, all bool)
 }
 
 // runLoop is the work on a run on this worker. It is driven by inputs: others post them, an

@@ -76,7 +76,9 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w.watchdog = newWatchdog(e, w.executors, w.steps.slots)
 	w.loop = &loopParts{
 		client: client, code: w.code, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,
-		outbox: func(partition int, sender event.RunID) { w.outboxes[partition].Sent(sender) },
+		outbox: func(partition int, sender event.RunID, sent []store.Outgoing, all bool) {
+			w.outboxes[partition].Sent(sender, sent, all)
+		},
 	}
 	return w
 }

@@ -1,8 +1,11 @@
--- send writes the records that prepare_records has prepared.
+-- send writes the records that prepare_records has prepared, and returns a digit for each: whether it was not there already.
 local function send(run, first, count, now, orders)
+  local new = {}
   for i = first, first + 3 * count - 1, 3 do
     if orders[i] then
       write_record(run, ARGV[i], orders[i], '1', now, ARGV[i + 1])
     end
+    new[#new + 1] = orders[i] and '1' or '0'
   end
+  return table.concat(new)
 end

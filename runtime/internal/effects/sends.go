@@ -80,7 +80,7 @@ func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 		p.Answer = Always
 	}
 	body, err := p.Encode()
-	return store.Send{ID: StartID(run, e.Key), To: e.Next, Body: body}, err
+	return store.Send{ID: StartID(run, e.Key), To: e.Next, Body: body, First: true}, err
 }
 
 // sendCancel asks a child, and what it continues as, to end.

@@ -42,10 +42,14 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 		refused, failed := Answer(err)
 		return store.Committed{Err: refused}, failed
 	}
-	if err := o.applyCommit(r, &s, c); err != nil {
+	sent, err := o.send(r, c.Send)
+	if err == nil {
+		err = o.applyCommit(r, &s, c)
+	}
+	if err != nil {
 		return store.Committed{}, err
 	}
-	return store.Committed{N: s.N, Unread: s.QueueState == store.StateOwned && s.Unread > 0}, nil
+	return store.Committed{N: s.N, Unread: s.QueueState == store.StateOwned && s.Unread > 0, Sent: sent}, nil
 }
 
 // guardCommit is the guards of a commit, in their order.
@@ -136,11 +140,6 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 			return err
 		}
 	}
-	for i := range c.Send {
-		if err := o.Tx.AddRecord(r, &c.Send[i], o.Tx.Now().UnixMilli()); err != nil {
-			return err
-		}
-	}
 	for i := range c.Publish {
 		if err := o.publish(s.Chain, &c.Publish[i]); err != nil {
 			return err
@@ -163,6 +162,31 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 		}
 	}
 	return o.effect(r, s, c)
+}
+
+// send writes records, and returns those that nothing of their pair comes before: they may be delivered at once [O1].
+func (o *Op[R, S]) send(r R, all []store.Send) (sent []store.Outgoing, err error) {
+	now := o.Tx.Now()
+	for i := range all {
+		rec, err := o.Tx.AddRecord(r, &all[i], now.UnixMilli())
+		if err != nil {
+			return nil, err
+		}
+		if rec.Phase == 0 {
+			continue
+		}
+		before := false
+		if !all[i].First {
+			before, err = o.Tx.HasBefore(r, rec)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !before {
+			sent = append(sent, all[i].Outgoing(o.Tx.State(r).ID, now))
+		}
+	}
+	return sent, nil
 }
 
 func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {

@@ -107,8 +107,8 @@ type NameTx[R comparable] interface {
 
 // OutboxTx is the records of the outbox.
 type OutboxTx[R comparable] interface {
-	// AddRecord writes a fresh record, unless the sender has one with that id.
-	AddRecord(from R, s *store.Send, now int64) error
+	// AddRecord writes a fresh record and returns it, unless the sender has one with that id: its Phase is 0 then.
+	AddRecord(from R, s *store.Send, now int64) (Record, error)
 	// Record returns a record of a sender; its Phase is 0 if there is none.
 	Record(from R, id event.ItemID) (Record, error)
 	// SetPhase puts a record into a phase.

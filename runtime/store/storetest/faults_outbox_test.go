@@ -38,9 +38,26 @@ func markIgnoresPhases(_ context.Context, _ wrapper, m *store.Mark, o store.Outg
 	return true
 }
 
+// sendsAll is a store whose commits return records that others come before.
+func sendsAll(w wrapper) store.Store {
+	return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+		got, err := w.Commit(ctx, []store.Commit{*c})
+		if err != nil {
+			return &store.Committed{Err: err}
+		}
+		got[0].Sent = nil
+		for i := range c.Send {
+			got[0].Sent = append(got[0].Sent, c.Send[i].Outgoing(c.Run, w.Clock().Now()))
+		}
+		return &got[0]
+	}}
+}
+
 var outboxFaults = map[string]fault{
-	"mark ignores the phase":               {"MarkIgnoresARecordInAnotherPhase", marking(markIgnoresPhases)},
-	"the model notices marks of any phase": {"RandomHistoriesMatchTheModel", marking(markIgnoresPhases)},
+	"mark ignores the phase":                                    {"MarkIgnoresARecordInAnotherPhase", marking(markIgnoresPhases)},
+	"the model notices marks of any phase":                      {"RandomHistoriesMatchTheModel", marking(markIgnoresPhases)},
+	"a commit returns all that it sends":                        {"O1_ACommitReturnsOnlyWhatNothingComesBefore", sendsAll},
+	"the model notices a commit that returns all that it sends": {"RandomHistoriesMatchTheModel", sendsAll},
 	"a record goes with its answer": {"O2_ARecordPassesThroughItsPhases",
 		marking(func(ctx context.Context, w wrapper, m *store.Mark, o store.Outgoing) bool {
 			if m.Phase != o.Phase {

@@ -319,11 +319,14 @@ func (m *model) ForgetEnded(r *modelRun) error {
 	return nil
 }
 
-func (m *model) AddRecord(from *modelRun, s *store.Send, now int64) error {
-	if m.record(from.Run, s.ID) < 0 {
-		m.outbox = append(slices.Clone(m.outbox), store.Outgoing{Send: *s, From: from.Run, Phase: store.PhaseFresh, Since: protocol.Time(now)})
+func (m *model) AddRecord(from *modelRun, s *store.Send, now int64) (protocol.Record, error) {
+	if m.record(from.Run, s.ID) >= 0 {
+		return protocol.Record{}, nil
 	}
-	return nil
+	o := store.Outgoing{Send: *s, From: from.Run, Phase: store.PhaseFresh, Since: protocol.Time(now)}
+	o.First = false
+	m.outbox = append(slices.Clone(m.outbox), o)
+	return m.Record(from, s.ID)
 }
 
 func (m *model) Record(from *modelRun, id event.ItemID) (protocol.Record, error) {

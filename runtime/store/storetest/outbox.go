@@ -26,6 +26,23 @@ func (h *harness) send(l *Log, fence store.Fence, sends ...store.Send) {
 	h.commit(l, sending(l.Commit(fence, l.Work()...), sends...))
 }
 
+// answers commits, and fails the test if the answer has other records than some of these, or not as they are in the outbox.
+func (h *harness) answers(l *Log, c store.Commit, most ...store.Send) {
+	h.Helper()
+	sent := h.commit(l, c).Sent
+	records, _ := h.outbox(100)
+	for _, o := range sent {
+		if !slices.ContainsFunc(most, func(s store.Send) bool { return s.ID == o.ID }) {
+			h.Errorf("a commit returns record %s, and there is one before it, or it is not new", o.ID)
+		}
+		i := slices.IndexFunc(records, func(r store.Outgoing) bool { return r.ID == o.ID })
+		if i < 0 {
+			h.Fatalf("a commit returns record %s, which is not due", o.ID)
+		}
+		h.equal("record that a commit returns", o, records[i])
+	}
+}
+
 // sender starts a run that has written as many records for one receiver.
 func (h *harness) sender(n int) (*Log, store.Fence, []store.Send) {
 	h.Helper()
@@ -136,6 +153,25 @@ var outboxBehaviors = []behavior{
 			h.equal("outbox", got, want)
 			h.equal("next", next, time.Time{})
 		})
+	}},
+	{"O1_ACommitReturnsOnlyWhatNothingComesBefore", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		h.clock.Advance(time.Second)
+		to := h.runID()
+		a, b, created := h.newSend(to), h.newSend(h.runID()), h.newSend(h.runID())
+		h.answers(l, sending(l.Commit(fence, l.Work()...), a, h.newSend(to), b), a, b)
+		h.answers(l, sending(l.Commit(fence, l.Work()...), h.newSend(to), a)) // a is there
+		h.settled(l, store.PhaseAnswered, a)
+		created.First = true
+		c := sending(l.Commit(fence, l.Work()...), h.newSend(to), created, h.newSend(created.To))
+		h.answers(l, c, created)
+		for _, again := range h.try(c).Sent {
+			h.equal("record that is returned again", again.ID, created.ID)
+		}
+		h.answers(l, sending(l.Commit(fence, l.Work()...), created)) // it is there
+		for _, o := range h.inspect().Outbox {
+			h.equal("what the outbox knows of a first record", o.First, false)
+		}
 	}},
 	{"ACommitWritesItsRecordsWithEveryEffect", func(h *harness) {
 		for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish, store.EffectContinue} {

@@ -265,14 +265,14 @@ func (t *tx) ForgetEnded(r uint8) error {
 	return nil
 }
 
-func (t *tx) AddRecord(from uint8, s *store.Send, _ int64) error {
+func (t *tx) AddRecord(from uint8, s *store.Send, _ int64) (protocol.Record, error) {
 	if rec, _ := t.Record(from, s.ID); rec.Phase != 0 {
-		return nil
+		return protocol.Record{}, nil
 	}
 	for i := range t.p.outbox {
 		if t.p.outbox[i].phase == 0 {
 			t.p.outbox[i] = record{id: item(s.ID), from: from, to: number(s.To), phase: store.PhaseFresh}
-			return nil
+			return t.Record(from, s.ID)
 		}
 	}
 	panic("check: the outbox is full")

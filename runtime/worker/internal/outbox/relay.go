@@ -49,12 +49,13 @@ const stopPatience = 2 * time.Second
 // so it holds no lock, and remembers nothing that matters.
 //
 // Who has written records delivers them at once, and no others: of several workers each would deliver those of
-// all. Others look when they begin, and later only after what is overdue, which heartbeats tell: that is how the
+// all. What nothing of its pair comes before it has from the answer to the commit, and need not read. Others look when they begin, and later only after what is overdue, which heartbeats tell: that is how the
 // records of a worker that died are found.
 type Relay struct {
 	Params
 	wake    wait.Notifier
 	alarm   func() bool
+	due     time.Time // when it looks without being asked, as far as it knows
 	stopped chan struct{}
 	done    chan struct{}
 	late    bool               // at the last heartbeat something was to be done
@@ -66,7 +67,8 @@ type Relay struct {
 	holds holds
 
 	asked   sync.Mutex
-	senders map[event.RunID]bool // those of which the next look delivers the records: Sent was called for them
+	sent    []store.Outgoing     // what the next look delivers without reading it
+	senders map[event.RunID]bool // those of which the next look reads and delivers the records
 	all     bool                 // it delivers those of everybody: Notify was called
 }
 
@@ -89,10 +91,14 @@ func (r *Relay) Notify() {
 	r.notify()
 }
 
-// Sent makes it deliver what is due of a run that has written records.
-func (r *Relay) Sent(run event.RunID) {
+// Sent makes it deliver the records that a commit of a run has written: those that the store has returned as they are, and
+// unless these are all it reads what is due of the run.
+func (r *Relay) Sent(run event.RunID, sent []store.Outgoing, all bool) {
 	r.asked.Lock()
-	r.senders[run] = true
+	r.sent = append(r.sent, sent...)
+	if !all {
+		r.senders[run] = true
+	}
 	r.asked.Unlock()
 	r.notify()
 }
@@ -162,6 +168,7 @@ func (r *Relay) setAlarm(t time.Time) {
 		r.alarm()
 		r.alarm = nil
 	}
+	r.due = t
 	if t.IsZero() {
 		return
 	}
@@ -178,9 +185,15 @@ func (r *Relay) setAlarm(t time.Time) {
 // for those of everybody.
 func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 	r.asked.Lock()
-	senders, all := r.senders, r.all
-	r.senders, r.all = map[event.RunID]bool{}, false
+	sent, senders, all := r.sent, r.senders, r.all
+	r.sent, r.senders, r.all = nil, map[event.RunID]bool{}, false
 	r.asked.Unlock()
+	if len(sent) > 0 {
+		next, err := r.passOn(ctx, sent)
+		if err != nil || !all && len(senders) == 0 {
+			return next, err
+		}
+	}
 	for {
 		limit := relayBatch + len(r.holds.held) // those that wait must not take the places of others
 		records, next, err := r.Store.Outbox(ctx, r.Partition, limit)
@@ -212,6 +225,33 @@ func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 			return next, nil
 		}
 	}
+}
+
+// passOn delivers what has just been sent, and returns when to look for the first time: no later than was known before. The
+// store has said that nothing comes before it. What does not get through is read again like all else that is due.
+func (r *Relay) passOn(ctx context.Context, sent []store.Outgoing) (time.Time, error) {
+	again := false
+	for some := range slices.Chunk(sent, relayBatch) {
+		marks, later := r.carry(ctx, some)
+		if err := r.mark(ctx, marks); err != nil {
+			return time.Time{}, err
+		}
+		if err := ctx.Err(); err != nil {
+			return time.Time{}, err
+		}
+		again = again || later || slices.ContainsFunc(marks, func(m store.Mark) bool { return m.Unknown })
+	}
+	now := r.Clock.Now()
+	next := now.Add(store.Horizon) // what was marked is due then
+	if again {
+		next = now.Add(relayRetry)
+	}
+	for _, t := range []time.Time{r.holds.next(), r.due} {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	return next, nil
 }
 
 // mark moves records on. If the store refuses that for some of them, the others are moved

@@ -2,10 +2,13 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -26,9 +29,12 @@ type office struct {
 	route    store.Route
 	receiver event.RunID
 	reads    int
+	sent     []store.Outgoing // what the last commit has answered
 
 	mu      sync.Mutex
+	failing error // of Deliver
 	carried map[event.ItemID]int
+	created []int // how many runs each request creates
 }
 
 func newOffice(t *testing.T) *office {
@@ -77,6 +83,7 @@ func (o *office) send() (sender event.RunID, record event.ItemID) {
 	answers, err := o.Commit(o.Context(), []store.Commit{c})
 	o.check(err)
 	o.check(answers[0].Err)
+	o.sent = answers[0].Sent
 	return l.Run, c.Send[0].ID
 }
 
@@ -87,9 +94,20 @@ func (o *office) Outbox(ctx context.Context, partition, limit int) ([]store.Outg
 
 func (o *office) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	o.mu.Lock()
+	failing := o.failing
 	o.carried[d.Item.ID]++
 	o.mu.Unlock()
+	if failing != nil {
+		return "", failing
+	}
 	return o.Store.Deliver(ctx, d)
+}
+
+func (o *office) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	o.mu.Lock()
+	o.created = append(o.created, len(runs))
+	o.mu.Unlock()
+	return o.Store.Create(ctx, runs)
 }
 
 // pass looks at the outbox, and checks that it was read that often.
@@ -116,7 +134,7 @@ func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
 	o := newOffice(t)
 	own, first := o.send()
 	_, others := o.send()
-	o.relay.Sent(own)
+	o.relay.Sent(own, nil, false)
 	next := o.pass(1)
 	o.want(first, 1)
 	o.want(others, 0)
@@ -138,7 +156,7 @@ func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
 		left = append(left, record)
 	}
 	own, record := o.send()
-	o.relay.Sent(own)
+	o.relay.Sent(own, nil, false)
 	o.pass(2)
 	o.want(record, 1)
 	for _, r := range left {
@@ -150,19 +168,106 @@ func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
 func TestRelay_KeepsTheTimeOfWhatIsDueLater(t *testing.T) {
 	o := newOffice(t)
 	own, record := o.send()
-	o.relay.Sent(own)
+	o.relay.Sent(own, nil, false)
 	o.pass(1)
 	due := o.clock.Now().Add(store.Horizon)
 	o.clock.Advance(store.Horizon / 2)
 	other, second := o.send()
-	o.relay.Sent(other)
+	o.relay.Sent(other, nil, false)
 	if next := o.pass(1); !next.Equal(due) {
 		t.Errorf("after the second record it looks again at %v, want %v for the first", next, due)
 	}
 	o.want(second, 1)
-	o.relay.Sent(other)
+	o.relay.Sent(other, nil, false)
 	if next := o.pass(1); !next.Equal(due) {
 		t.Errorf("after nothing it looks again at %v, want %v", next, due)
 	}
 	o.want(record, 1)
+}
+
+// What the answer to a commit brings is delivered as it is; it is settled in its time, and looked for no earlier than what
+// was known before.
+func TestRelay_DeliversWhatACommitAnswersWithoutReadingIt(t *testing.T) {
+	o := newOffice(t)
+	own, first := o.send()
+	o.relay.Sent(own, o.sent, true)
+	next := o.pass(0)
+	o.want(first, 1)
+	due := o.clock.Now().Add(store.Horizon)
+	if !next.Equal(due) {
+		t.Errorf("the relay looks again at %v, want %v, to settle the record", next, due)
+	}
+	o.relay.setAlarm(next)
+	o.clock.Advance(store.Horizon / 2)
+	other, second := o.send()
+	o.relay.Sent(other, o.sent, true)
+	if next := o.pass(0); !next.Equal(due) {
+		t.Errorf("after the second record it looks again at %v, want %v for the first", next, due)
+	}
+	o.want(second, 1)
+	o.relay.Notify()
+	o.pass(1)
+	o.want(first, 1)
+	o.want(second, 1)
+}
+
+// A commit answers a part of what it has sent: the rest is read.
+func TestRelay_ReadsWhatACommitDoesNotAnswer(t *testing.T) {
+	o := newOffice(t)
+	own, record := o.send()
+	known, first := o.send()
+	o.relay.Sent(known, o.sent, true)
+	o.relay.Sent(own, nil, false)
+	o.pass(1)
+	o.want(first, 1)
+	o.want(record, 1)
+}
+
+// What does not get through is in the outbox all the same, and is read like all that is due.
+func TestRelay_ReadsAgainWhatDidNotGetThrough(t *testing.T) {
+	for name, failure := range map[string]error{"the receiver wants to be asked later": store.ErrLater, "the store fails": errors.New("no connection")} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			own, record := o.send()
+			o.failing = failure
+			o.relay.Sent(own, o.sent, true)
+			next := o.pass(0)
+			o.want(record, 1)
+			if wait := next.Sub(o.clock.Now()); wait <= 0 || wait > 10*time.Second {
+				t.Errorf("it is tried again in %v, want soon", wait)
+			}
+			o.failing = nil
+			o.clock.Advance(next.Sub(o.clock.Now()))
+			o.relay.Notify()
+			o.pass(1)
+			o.want(record, 2)
+			o.relay.Notify()
+			o.pass(1)
+			o.want(record, 2)
+		})
+	}
+}
+
+// A run may start any number of others at once.
+func TestRelay_CreatesNoMoreRunsAtOnceThanItReads(t *testing.T) {
+	o := newOffice(t)
+	l := o.start()
+	got, err := o.ClaimRun(o.Context(), 0, o.session, o.ids.Token(), l.Run)
+	o.check(err)
+	c := l.Commit(got.Fence, l.Work()...)
+	for range relayBatch + 1 {
+		child := o.ids.Run(o.clock.Now(), 0)
+		frame := storetest.NewLog(o.ids, o.clock, child, event.Spec{Workflow: o.route.Workflow, Queue: o.route.Queue, Parent: l.Run}).Create().Frame
+		message, err := (&effects.OutboxMessage{Start: &effects.Start{Frame: frame}}).Encode()
+		o.check(err)
+		c.Send = append(c.Send, store.Send{ID: o.ids.Item(), To: child, Body: message, First: true})
+	}
+	answers, err := o.Commit(o.Context(), []store.Commit{c})
+	o.check(err)
+	o.created = nil
+	o.relay.Sent(l.Run, answers[0].Sent, true)
+	o.pass(0)
+	if diff := cmp.Diff([]int{relayBatch, 1}, o.created); diff != "" {
+		t.Errorf("runs created by each request (-want +got):\n%s", diff)
+	}
 }
