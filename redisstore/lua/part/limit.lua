@@ -171,6 +171,16 @@ local function with_limits(uses)
   return uses
 end
 
+-- write_fields writes fields of a hash, with their values after them, and removes others.
+local function write_fields(hash, fields, gone)
+  for first = 1, #fields, 1000 do
+    intact('HSET', hash, unpack(fields, first, math.min(first + 999, #fields)))
+  end
+  for first = 1, #gone, 1000 do
+    intact('HDEL', hash, unpack(gone, first, math.min(first + 999, #gone)))
+  end
+end
+
 -- write_limits writes how parts stand, by their names.
 local function write_limits(limits)
   local fields, gone, rests = {}, {}, false
@@ -185,12 +195,7 @@ local function write_limits(limits)
       fields[#fields + 1] = string.format('%.0f %.0f %.0f', l.held, l.waits, l.tat)
     end
   end
-  for first = 1, #fields, 1000 do
-    intact('HSET', tag .. 'L', unpack(fields, first, math.min(first + 999, #fields)))
-  end
-  for first = 1, #gone, 1000 do
-    intact('HDEL', tag .. 'L', unpack(gone, first, math.min(first + 999, #gone)))
-  end
+  write_fields(tag .. 'L', fields, gone)
   if not rests then
     return
   end

@@ -32,12 +32,7 @@ local function write_lines(lines)
       gone[#gone + 1] = id
     end
   end
-  for first = 1, #fields, 1000 do
-    intact('HSET', tag .. 'Y', unpack(fields, first, math.min(first + 999, #fields)))
-  end
-  for first = 1, #gone, 1000 do
-    intact('HDEL', tag .. 'Y', unpack(gone, first, math.min(first + 999, #gone)))
-  end
+  write_fields(tag .. 'Y', fields, gone)
 end
 
 -- save_line writes the record of a line; packed: it is gone if that is false.
