@@ -388,7 +388,7 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		}
 		var answer store.Claimed
 		var err error
-		most := min(free, c.runs.placesIn(routes[0].Queue))
+		most, done := c.runs.promise(routes[0].Queue, free)
 		s.Claim(func() {
 			answer, err = c.store.Claim(ctx, store.Claim{
 				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), Room: c.runs.room(),
@@ -399,6 +399,7 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 				c.adopt(s.Lease, id, run)
 			}
 		})
+		done()
 		switch {
 		case errors.Is(err, store.ErrExpired) && !renewed:
 			// The wake that led here is taken: the new session claims.

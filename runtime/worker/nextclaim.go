@@ -14,7 +14,8 @@ import (
 //
 // That takes nothing from other partitions: a worker does so only while it has places to spare, and claims
 // whatever it is woken for. When it is full it waits for its turn with all of them, see [claimer.inTurn]. Nor does one worker do
-// what many could: it keeps a permit so only while it executes fewer steps than it has processors, and while they succeed. A worker
+// what many could, nor take for a run what another claim takes at the same time of limits of its own: with worker.Config.Capacity it
+// makes one claim after the other. It keeps a permit so only while it executes fewer steps than it has processors, and while they succeed. A worker
 // that is broken must not have each attempt of all who wait for a limit.
 
 // nextMost is for how many runs such a commit asks: one comes to the place of the run that is given back, for the other one a
@@ -35,7 +36,7 @@ func (t *runLoop) claimNext(c *commit) {
 	default: // who gives way does so for others
 		return
 	}
-	if !t.givesPermits(c.req.Effect) || !t.alive() ||
+	if !t.givesPermits(c.req.Effect) || !t.alive() || len(t.cfg.Capacity) > 0 ||
 		t.draft.trouble(c.req.Effect).Group != "" || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
 		return
 	}
@@ -45,7 +46,7 @@ func (t *runLoop) claimNext(c *commit) {
 	}
 	c.req.Next = &store.Claim{
 		Partition: t.partition, Session: t.session, Token: event.NewToken(), Routes: routes, Max: nextMost,
-		Exempt: t.exemptAfter(), Room: t.runs.room(), Hinted: true,
+		Exempt: t.exemptAfter(), Hinted: true,
 	}
 	c.next = nextClaim{t.lease, t.session, t.lease.Claiming()}
 }

@@ -147,6 +147,22 @@ func TestREC5_APermitIsHandedOnByTheCommitThatGivesItBack(t *testing.T) {
 	})
 }
 
+// What a worker has of its own is counted by what it was given: two claims at once would both be given what is left.
+func TestREC11_AWorkerWithLimitsOfItsOwnMakesOneClaimAfterTheOther(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		f, st := newInTurn("alone", 1), &nexts{Store: w.Store}
+		w.WorkOn(st, worker.Config{NoHandover: true, Capacity: map[string]int{"nextclaim.memory": 100}}, f.bindings...)
+		for i, run := range f.line(w, 4, true) {
+			if got := flowtest.Result(w, run); got != i {
+				t.Errorf("run %d returned %d", i, got)
+			}
+		}
+		if asked, _ := st.tally(); asked > 0 {
+			t.Errorf("%d commits have claimed, want none", asked)
+		}
+	})
+}
+
 // The answer of a commit may be lost with what it has handed on: that is the session's, which gives it back.
 func TestREC5_WhatIsHandedOnWithoutAnAnswerIsGivenBack(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {

@@ -34,14 +34,24 @@ func (r *runs) room() []store.Room {
 	return all
 }
 
-// placesIn returns for how many more runs of a queue there is a place.
-func (r *runs) placesIn(queue string) int {
+// promise returns for how many more runs of a queue, up to most, a claim may ask. If the queue has a bound those places are kept
+// for it until it has been answered, and done is called.
+func (r *runs) promise(queue string, most int) (places int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.leftIn(queue)
+	places = max(min(most, r.leftIn(queue)-r.promised[queue]), 0)
+	if r.cfg.AtOnce[queue] == 0 {
+		return places, func() {}
+	}
+	r.promised[queue] += places
+	return places, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.promised[queue] -= places
+	}
 }
 
-// leftIn is placesIn with the lock held.
+// leftIn returns for how many more runs of a queue there is a place. The lock is held.
 func (r *runs) leftIn(queue string) int {
 	most := r.cfg.AtOnce[queue]
 	if most == 0 {

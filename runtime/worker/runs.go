@@ -27,11 +27,12 @@ type runs struct {
 	mu        sync.Mutex
 	owned     map[event.RunID]*inputs
 	parked    *parkedRuns
-	behind    []bool        // by partition: runs may wait in it for a place here
-	turns     turns         // of quarantined runs
-	releasing int           // runs that are being given back outside of a commit
-	reserved  int           // places for runs that commits claim
-	limited   []store.Route // of runs with permits that have ended here, or waited
+	behind    []bool         // by partition: runs may wait in it for a place here
+	turns     turns          // of quarantined runs
+	promised  map[string]int // places of queues with a bound, for which claims are under way
+	releasing int            // runs that are being given back outside of a commit
+	reserved  int            // places for runs that commits claim
+	limited   []store.Route  // of runs with permits that have ended here, or waited
 	aside     map[event.RunID]*asideRun
 	// Routes of which a claim has passed over a run, and when; and of which this worker never
 	// has room for one, and since when: see passOver.
@@ -41,7 +42,7 @@ type runs struct {
 func newRuns(e *env) *runs {
 	r := &runs{
 		env: e, freed: wait.NewNotifier(), idle: make(chan struct{}), owned: map[event.RunID]*inputs{}, parked: newParkedRuns(e.cfg.Parked),
-		behind: make([]bool, e.store.Partitions()),
+		promised: map[string]int{}, behind: make([]bool, e.store.Partitions()),
 	}
 	for p := range r.behind {
 		r.behind[p] = true
@@ -58,7 +59,7 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	switch {
 	case r.stopping.Load() || r.behind[start.partition] || r.turns.now.Load() != nil:
 		return false
-	case r.leftIn(start.Create.Route.Queue) == 0:
+	case r.leftIn(start.Create.Route.Queue) <= r.promised[start.Create.Route.Queue]:
 		return false
 	case r.occupied() >= r.cfg.Runs:
 		r.behind[start.partition] = true // this one waits among those that are ready, and comes before the next one

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/internal/cron"
@@ -139,6 +140,8 @@ func checkSchedule(name string) error {
 		return &ScheduleError{Name: name, Problem: fmt.Sprintf("the name has %d bytes: want 1 to %d", len(name), maxName)}
 	case store.CheckName("name", name) != nil:
 		return &ScheduleError{Name: name, Problem: "the name is not UTF-8, or holds a zero byte"}
+	case event.TicksRunID(strings.TrimSuffix(name, "/run")) == event.ScheduleRunID(name):
+		return &ScheduleError{Name: name, Problem: "the name ends in /run: that is what the runs of another schedule are known by"}
 	}
 	return nil
 }

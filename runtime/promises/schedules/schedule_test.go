@@ -220,6 +220,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 		`a catch-up of 1s is not possible`:         s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", CatchUp: time.Second}),
 		`a jitter of -1s is not possible`:          s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Jitter: -time.Second}),
 		`has 0 bytes`:                              Nightly.Schedule(w.Ctx, w.Client, "", workflow.Schedule{When: "every 1h"}, ""),
+		`the name ends in /run`:                    Nightly.Schedule(w.Ctx, w.Client, "nightly/run", workflow.Schedule{When: "every 1h"}, ""),
 		`has 201 bytes`:                            Nightly.Schedule(w.Ctx, w.Client, string(long), workflow.Schedule{When: "every 1h"}, ""),
 		`WithID: the runs have a workflow id`:      Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithID("x")),
 		`the schedule says when the runs begin`:    Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithDelay(1)),

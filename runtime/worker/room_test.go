@@ -1,0 +1,57 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// unscheduled lets nobody handle what is posted.
+type unscheduled struct{}
+
+func (unscheduled) schedule() {}
+
+// A claim is under way for the last places of a queue with a bound: what is started in the worker's own process waits for
+// its turn in the store, and another claim asks for what is left only.
+func TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse(t *testing.T) {
+	st := memstore.New()
+	defer st.Close()
+	r := newRuns(&env{cfg: Config{AtOnce: map[string]int{"narrow": 2}, Runs: 10}, store: st})
+	r.setBehind(0, false)
+	admitted := func(queue string) (loops int) {
+		start := &localStart{Start: &handover.Start{Create: store.Create{Route: store.Route{Queue: queue, Workflow: "orders.fulfil"}}}}
+		r.admit(start, func() *inputs {
+			loops++
+			return &inputs{id: event.NewRunID(st.Clock().Now(), 0), ready: unscheduled{}}
+		})
+		return loops
+	}
+	first, answered := r.promise("narrow", 1)
+	second, alsoAnswered := r.promise("narrow", 5)
+	if first != 1 || second != 1 || admitted("narrow") != 0 {
+		t.Errorf("claims ask for %d and %d places of 2, and a start is given one all the same", first, second)
+	}
+	if third, done := r.promise("narrow", 5); third != 0 {
+		t.Errorf("a third claim asks for %d places, want none", third)
+	} else {
+		done()
+	}
+	answered()
+	alsoAnswered()
+	if admitted("wide") != 1 {
+		t.Error("a start of a queue without a bound is not admitted: the test proves nothing")
+	}
+	if again, done := r.promise("narrow", 5); again != 2 {
+		t.Errorf("after the answers a claim asks for %d places, want 2", again)
+	} else {
+		done()
+	}
+	if wide, done := r.promise("wide", 5); wide != 5 {
+		t.Errorf("a claim of a queue without a bound asks for %d places, want 5", wide)
+	} else {
+		done()
+	}
+}
