@@ -14,9 +14,11 @@ import (
 //
 // That takes nothing from other partitions: a worker does so only while it has places to spare, and claims
 // whatever it is woken for. When it is full it waits for its turn with all of them, see [claimer.inTurn]. Nor does one worker do
-// what many could, nor take for a run what another claim takes at the same time of limits of its own: with worker.Config.Capacity it
-// makes one claim after the other. It keeps a permit so only while it executes fewer steps than it has processors, and while they succeed. A worker
+// what many could: it keeps a permit so only while it executes fewer steps than it has processors, and while they succeed. A worker
 // that is broken must not have each attempt of all who wait for a limit.
+//
+// What a worker has of its own (Config.Capacity) is offered to one claim at a time, as two would both be given what is left: such
+// a worker makes no claims by commits.
 
 // nextMost is for how many runs such a commit asks: one comes to the place of the run that is given back, for the other one a
 // place is reserved. So the store finds out whether a second one may begin, and need not wake anybody to learn that it may not.

@@ -39,7 +39,7 @@ func (r *runs) room() []store.Room {
 func (r *runs) promise(queue string, most int) (places int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	places = max(min(most, r.leftIn(queue)-r.promised[queue]), 0)
+	places = min(most, r.openIn(queue))
 	if r.cfg.AtOnce[queue] == 0 {
 		return places, func() {}
 	}
@@ -50,6 +50,9 @@ func (r *runs) promise(queue string, most int) (places int, done func()) {
 		r.promised[queue] -= places
 	}
 }
+
+// openIn is leftIn without the places for which claims are under way.
+func (r *runs) openIn(queue string) int { return max(r.leftIn(queue)-r.promised[queue], 0) }
 
 // leftIn returns for how many more runs of a queue there is a place. The lock is held.
 func (r *runs) leftIn(queue string) int {

@@ -59,7 +59,7 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	switch {
 	case r.stopping.Load() || r.behind[start.partition] || r.turns.now.Load() != nil:
 		return false
-	case r.leftIn(start.Create.Route.Queue) <= r.promised[start.Create.Route.Queue]:
+	case r.openIn(start.Create.Route.Queue) == 0:
 		return false
 	case r.occupied() >= r.cfg.Runs:
 		r.behind[start.partition] = true // this one waits among those that are ready, and comes before the next one

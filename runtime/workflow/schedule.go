@@ -141,7 +141,7 @@ func checkSchedule(name string) error {
 	case store.CheckName("name", name) != nil:
 		return &ScheduleError{Name: name, Problem: "the name is not UTF-8, or holds a zero byte"}
 	case event.TicksRunID(strings.TrimSuffix(name, "/run")) == event.ScheduleRunID(name):
-		return &ScheduleError{Name: name, Problem: "the name ends in /run: that is what the runs of another schedule are known by"}
+		return &ScheduleError{Name: name, Problem: "the name ends in /run, which the workflow ids of the runs of schedules end in"}
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func Tick(ctx Context) (time.Time, bool) {
 }
 
 // Schedule makes the workflow start by the clock from now on, each time with this input. It
-// creates the schedule of that name, or replaces what it was: then the ticks until now are
+// creates the schedule of that name, which may not end in "/run", or replaces what it was: then the ticks until now are
 // still those of the old one, and a pause stays. Called again with the same arguments it changes
 // nothing. See [Client.Schedules] for what else can be done with it.
 //

@@ -49,8 +49,8 @@ const stopPatience = 2 * time.Second
 // so it holds no lock, and remembers nothing that matters.
 //
 // Who has written records delivers them at once, and no others: of several workers each would deliver those of
-// all. What nothing of its pair comes before it has from the answer to the commit, and need not read. Others look when they begin, and later only after what is overdue, which heartbeats tell: that is how the
-// records of a worker that died are found.
+// all. The answer to a commit has most of them, which need not be read. Others look when they begin, and later only after what
+// is overdue, which heartbeats tell: that is how the records of a worker that died are found.
 type Relay struct {
 	Params
 	wake    wait.Notifier
