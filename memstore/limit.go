@@ -49,6 +49,14 @@ type configs struct {
 	keys      map[string]store.LimitConfig
 }
 
+// ofKey returns the configuration that a key has of its own. c may be nil.
+func (c *configs) ofKey(key string) (own store.LimitConfig, ok bool) {
+	if c != nil {
+		own, ok = c.keys[key]
+	}
+	return own, ok
+}
+
 // part is a part of a limit.
 type part struct {
 	held, waits int
@@ -279,7 +287,7 @@ func (x *limits) config(id store.LimitID) (config store.LimitConfig, set, code b
 	if c == nil {
 		return config, false, false
 	}
-	if own, ok := c.keys[id.Key]; ok {
+	if own, ok := c.ofKey(id.Key); ok {
 		return own, true, false
 	}
 	switch {
@@ -324,6 +332,17 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 		delete(x.configs, set.Name)
 	}
 	return nil
+}
+
+// Paced returns the parts of a limit whose rate is that of the limit.
+func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
+	x, now := &t.p.limits, t.p.clock.Now().UnixMicro()
+	for key, p := range x.names[name] {
+		if _, own := x.configs[name].ofKey(key); p.tat > now && !own {
+			all = append(all, store.LimitID{Name: name, Key: key})
+		}
+	}
+	return all, nil
 }
 
 // Waiting returns the parts of a limit for which there are lines.

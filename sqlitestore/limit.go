@@ -113,6 +113,16 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	return t.exec(`DELETE FROM limit_configs WHERE name = +? AND key = +? AND given IS NULL AND by_code IS NULL`, set.Name, set.Key)
 }
 
+// Paced returns the parts of a limit whose rate is that of the limit.
+func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
+	err = t.query(`SELECT key FROM limits l WHERE name = +? AND tat > +? AND (key = '' OR NOT EXISTS
+		(SELECT 1 FROM limit_configs c WHERE c.name = l.name AND c.key = l.key AND given IS NOT NULL))`, func(r row) error {
+		all = append(all, store.LimitID{Name: name, Key: r.ColumnText(0)})
+		return nil
+	}, name, t.now.UnixMicro())
+	return all, err
+}
+
 // Waiting returns the parts of a limit for which there are lines.
 func (t limitTx) Waiting(name string) (all []store.LimitID, err error) {
 	err = t.query(`SELECT DISTINCT key FROM line_parts INDEXED BY line_turns WHERE name = +? ORDER BY key`, func(r row) error {

@@ -13,12 +13,40 @@
 -- Parts: tag intact clock header ready limit line
 
 local name, key = ARGV[2], ARGV[3]
-local id = name .. '\0' .. key
+local all, id = name .. '\0', name .. '\0' .. key
+local interval, burst = pace_of(config_of(id, all))
 if ARGV[5] == '' then
   redis.call('HDEL', KEYS[1], ARGV[4] .. id)
 else
   redis.call('HSET', KEYS[1], ARGV[4] .. id, ARGV[5])
 end
+configured_anew()
+
+-- The rate is another one for all that have no configuration of their own: what has begun counts by that now.
+local config = config_of(id, all)
+local pace, at_once = pace_of(config)
+if interval ~= pace or interval > 0 and burst ~= at_once then
+  local own, stand = {}, {id, intact('HGET', tag .. 'L', id)}
+  if key == '' then
+    stand = intact('HGETALL', tag .. 'L') or {}
+    for _, field in ipairs(intact('HKEYS', KEYS[1]) or {}) do
+      own[field] = true
+    end
+  end
+  local changed = {}
+  for i = 1, #stand, 2 do
+    local part = stand[i]
+    if stand[i + 1] and string.sub(part, 1, #id) == id and (part == id or not own['s' .. part]) then
+      local l = note_read(part, stand[i + 1], config)
+      if l.tat > limit_now then
+        carry(l, interval, burst)
+        changed[part] = l
+      end
+    end
+  end
+  write_limits(changed)
+end
+
 local parts = {key}
 if key == '' then
   parts = {}

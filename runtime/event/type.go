@@ -25,7 +25,7 @@ const (
 	// RunCanceled ends a run because it was asked to end. Failure, Unread; Item if that was to Terminate it.
 	RunCanceled Type = 5
 	// RunContinued ends a run whose work goes on in a new one. Next, Payload (the
-	// input of that), Unread.
+	// input of that), Unread; Spec if that has another Queue.
 	RunContinued Type = 6
 	// CancelRequested is somebody's wish that the run ends. Reason, Item. With Failure it is a
 	// worker's: the log has become too long, or the run is deadlocked, and fails with that. An item

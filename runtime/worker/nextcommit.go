@@ -419,6 +419,9 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	spec := *state.Spec
 	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt, spec.StartWithin = d.in.id, "", "", 0, 0, time.Time{}, 0
 	spec.Gather = event.GatherNone
+	if last.Spec != nil {
+		spec.Queue = last.Spec.Queue
+	}
 	events := []event.Event{{Type: event.RunCreated, Spec: &spec, Payload: last.Payload}}
 	if spec.Debug && !d.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
@@ -455,7 +458,7 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 		events[i].Seq, events[i].Time = uint64(i+1), last.Time
 	}
 	c := &store.Create{
-		Run: last.Next, WorkflowID: spec.WorkflowID, Route: d.route, Priority: spec.Priority, Tags: spec.Tags,
+		Run: last.Next, WorkflowID: spec.WorkflowID, Route: store.Route{Workflow: d.route.Workflow, Queue: spec.Queue}, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, Retention: spec.Retention, CommitID: event.NewCommitID(), Seq: uint64(len(events)),
 	}
 	permits.Take(c, &spec)

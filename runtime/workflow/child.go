@@ -256,6 +256,7 @@ func (c *Child[T]) Cancel(ctx Context, reason string) {
 type continuation struct {
 	workflow string
 	input    []byte
+	queue    string // empty: that of the run
 }
 
 func (c *continuation) Error() string {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -28,6 +29,17 @@ func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
 func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s Schedule, in In) (scheduleState, error) {
 	does, err := d.def().scheduled(c, name, s, in, nil)
 	return scheduleState{Name: name, Does: does}, err
+}
+
+// Missed lets nobody have decided about the ticks of a schedule from one on.
+func Missed(s scheduleState, next time.Time) scheduleState {
+	s.Begun, s.Next = true, next
+	return s
+}
+
+// PausedFrom starts the run of a schedule with a pause from a time on.
+func PausedFrom(at time.Time) StartOption {
+	return WithMessage(scheduleOrders, scheduleOrder{At: at, Pause: true})
 }
 
 // Unread makes the expression of a schedule one that this machine cannot read.

@@ -34,7 +34,8 @@ type LimitInfo struct {
 	Next time.Time
 }
 
-// Set configures a limit, or one part of a limit with keys. Config.Spread has no effect: it
+// Set configures a limit, or one part of a limit with keys. If the rate is another one, what has begun counts as if it had begun by
+// that: the next one waits for an interval of the new rate at most, but for what step.HoldBack has closed. Config.Spread has no effect: it
 // stays as it is declared. The error is an *store.InvalidError for a bad configuration, and for
 // a limit that each worker has of its own: its size is in worker.Config.Capacity; or it is
 // store.ErrNoLimits.

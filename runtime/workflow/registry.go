@@ -300,7 +300,7 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 			losers(name, b.Run().Losers())
 		}
 		if c, ok := errors.AsType[*continuation](err); ok && c.workflow == name {
-			return replay.Ending{Type: event.RunContinued, Payload: c.input}
+			return replay.Ending{Type: event.RunContinued, Payload: c.input, Queue: c.queue}
 		}
 		if err != nil {
 			return ending(s, err)

@@ -166,7 +166,8 @@ func Tick(ctx Context) (time.Time, bool) {
 //
 // When it returns nil the schedule is durable. It is a run of the workflow "flowgen.schedule",
 // under the workflow id "schedule:" + name, on the queue of the workflow that it starts, and
-// any worker there works on it. Each tick starts one run, however many workers there are and
+// any worker there works on it. If that queue becomes another one, the schedule follows as soon as a worker of the old one
+// has read so: until then one must be there. Each tick starts one run, however many workers there are and
 // whatever becomes of them; the id of that run follows from the name and the tick.
 //
 // The options are those of the runs: a queue, tags, priority, WithStartBy, timeout and retention. Errors:

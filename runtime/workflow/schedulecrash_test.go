@@ -127,6 +127,33 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 		}))
 }
 
+// The run of the schedule continues as new before it has started all ticks that come before the order.
+func TestPOOL6_AScheduleKeepsAnOrderForItsNextRunWhateverCrashes(t *testing.T) {
+	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
+	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}, "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hours = 130
+	in = workflow.Missed(in, workflowtest.Epoch.Add(-(hours-1)*time.Hour))
+	workflowtest.CrashEverywhere(t, workflow.ScheduleRuns, in, func(e *workflowtest.Env) {
+		shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
+		e.At(3*time.Hour, func(ctx context.Context) {
+			info, err := e.Client().Schedules().Get(ctx, "hourly")
+			if err != nil || !info.Paused || info.Started != hours {
+				panic(fmt.Sprintf("before the end: %+v, %v", info, err))
+			}
+			_ = e.Client().Schedules().Delete(ctx, "hourly")
+		})
+	}, workflowtest.StartWith(workflow.WithID("schedule:hourly"), workflow.PausedFrom(workflowtest.Epoch)),
+		workflowtest.State(ticksOf), workflowtest.Sample(60), workflowtest.Pairs(20),
+		workflowtest.Check(func(t testing.TB, e *workflowtest.Env, _ workflowtest.Outcome) {
+			if found := ticksOf(e).(map[string]int); len(found) != hours {
+				t.Errorf("%d ticks have runs, want %d", len(found), hours)
+			}
+		}))
+}
+
 func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T) {
 	noted := &notes{TB: t}
 	e := workflowtest.New(noted)

@@ -36,11 +36,11 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 		return tickPlan{Next: next, Problem: err.Error()}
 	}
 	var p tickPlan
-	oldest := until.Add(-s.catchUp())
+	late := s.late(name, ticks, until.Add(-s.catchUp()))
 	isDue := func() bool { return !next.IsZero() && !s.due(name, next).After(until) }
 	for looked := 0; isDue() && looked < ticksAtOnce && len(p.Start) < startsAtOnce; looked++ {
 		switch {
-		case s.due(name, next).Before(oldest):
+		case late(next):
 			p.Late++
 		case s.Overlap.each():
 			p.Start = append(p.Start, next)
@@ -55,6 +55,24 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 		p.Start = nil
 	}
 	return p
+}
+
+// late returns a function that reports of one tick after the other whether it should have started before the oldest time.
+// A tick starts when it is due and all before it are, which jitter may have delayed for longer; those that are as old as the
+// jitter are due before any later tick is.
+func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(tick time.Time) bool {
+	inTime := false // one of those before
+	looked := false // at those from before the first tick
+	return func(tick time.Time) bool {
+		inTime = inTime || !s.due(name, tick).Before(oldest)
+		if !inTime && !looked && tick.Add(s.Jitter).After(oldest) {
+			for before := ticks.Next(tick.Add(-s.Jitter)); before.Before(tick) && !inTime; before = ticks.Next(before) {
+				inTime = !s.due(name, before).Before(oldest)
+			}
+			looked = true
+		}
+		return !inTime
+	}
 }
 
 func (s *Schedule) catchUp() time.Duration { return cmp.Or(s.CatchUp, MaxCatchUp) }
@@ -78,6 +96,20 @@ func (s *Schedule) first(after time.Time) tickPlan {
 		return tickPlan{Problem: err.Error()}
 	}
 	return tickPlan{Next: ticks.Next(after)}
+}
+
+// dueAfter returns the first tick from next on that is due after a time.
+func (s *Schedule) dueAfter(name string, next, after time.Time) tickPlan {
+	if oldest := after.Add(-s.Jitter); next.IsZero() || !next.After(oldest) {
+		next = oldest // all up to there are due before
+	} else {
+		next = next.Add(-time.Millisecond)
+	}
+	p := s.first(next)
+	for !p.Next.IsZero() && !s.due(name, p.Next).After(after) {
+		p = s.first(p.Next)
+	}
+	return p
 }
 
 // backfill returns the first ticks of a range.

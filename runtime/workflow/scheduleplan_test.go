@@ -52,12 +52,19 @@ func TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked(t *testing.T) {
 				var got, want decided
 				next = got.decide(s, "n", next, until)
 				for ; ; oracle = ticks.Next(oracle) { // one tick at a time, as long as they are due
-					due := s.due("n", oracle)
-					if due.After(until) {
+					if s.due("n", oracle).After(until) {
 						break
 					}
+					oldest := until.Add(-s.catchUp())
+					late := s.due("n", oracle).Before(oldest)
+					for before := oracle.Add(-s.Jitter); late && oracle.Add(s.Jitter).After(oldest); {
+						if before = ticks.Next(before); !before.Before(oracle) {
+							break
+						}
+						late = s.due("n", before).Before(oldest) // else it waits for that one
+					}
 					switch {
-					case due.Before(until.Add(-s.catchUp())):
+					case late:
 						want.late++
 					case !s.Overlap.each() && len(want.start) > 0:
 						want.passed++

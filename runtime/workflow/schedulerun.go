@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -114,8 +115,8 @@ func runSchedule(ctx Context, state scheduleState) (None, error) {
 			r.changed = false
 			scheduleShown.Set(ctx, r.state.info(Info(ctx).ID))
 		}
-		if len(r.open) == 0 && (r.starts >= startsPerRun || LogLength(ctx) >= eventsPerRun || ctx.branch().Continues(r.starts >= startsWanted)) {
-			return None{}, schedules.ContinueAsNew(ctx, r.state)
+		if len(r.open) == 0 && (r.starts >= startsPerRun || LogLength(ctx) >= eventsPerRun || ctx.branch().Continues(r.starts >= startsWanted || r.moves())) {
+			return None{}, r.goOn()
 		}
 		if err := r.wait(); err != nil {
 			return None{}, err
@@ -123,19 +124,31 @@ func runSchedule(ctx Context, state scheduleState) (None, error) {
 	}
 }
 
+// moves reports whether the schedule is on another queue than what it starts.
+func (r *scheduling) moves() bool { return r.state.Does.Queue != r.ctx.branch().Spec().Queue }
+
+// goOn continues as new, on the queue of what it starts.
+func (r *scheduling) goOn() error {
+	err := schedules.ContinueAsNew(r.ctx, r.state)
+	if c, ok := errors.AsType[*continuation](err); ok && r.moves() {
+		c.queue = r.state.Does.Queue
+	}
+	return err
+}
+
 // turn does what can be done now. Orders come first: each of them lets the ticks before it
 // start, and none after it.
 func (r *scheduling) turn() error {
 	for !r.full() {
-		o, there, err := scheduleOrders.TryReceive(r.ctx)
+		o, e, err := scheduleOrders.tryReceive(r.ctx)
 		if err != nil {
 			Logger(r.ctx).Error("schedule cannot read what it is asked for", "schedule", r.state.Name, "error", err)
 			continue
 		}
-		if !there {
+		if e == nil {
 			break
 		}
-		if err := r.obey(&o); err != nil {
+		if err := r.obey(&o, e); err != nil {
 			return err
 		}
 	}
@@ -176,7 +189,7 @@ func (r *scheduling) wait() error {
 			return nil
 		}
 		o := won.Value()
-		return r.obey(&o)
+		return r.obey(&o, won.taken)
 	}
 	return nil
 }
@@ -198,7 +211,11 @@ func (r *scheduling) wake() time.Time {
 
 // aim finds the first tick after a time.
 func (r *scheduling) aim(after time.Time) error {
-	p, err := Record(r.ctx, func() (tickPlan, error) { return r.state.Does.first(after), nil })
+	return r.find(func() tickPlan { return r.state.Does.first(after) })
+}
+
+func (r *scheduling) find(next func() tickPlan) error {
+	p, err := Record(r.ctx, func() (tickPlan, error) { return next(), nil })
 	r.took(&p)
 	return err
 }
@@ -229,7 +246,7 @@ func (r *scheduling) ticks(until time.Time) error {
 			return err
 		}
 	}
-	for !r.state.Paused && !r.full() && r.state.Problem == "" && !r.state.Next.IsZero() && !r.state.Does.due(r.state.Name, r.state.Next).After(until) {
+	for !r.full() && r.anyDue(until) {
 		next := r.state.Next
 		p, err := Record(r.ctx, func() (tickPlan, error) { return r.state.Does.plan(r.state.Name, next, until), nil })
 		if err != nil {
@@ -241,6 +258,11 @@ func (r *scheduling) ticks(until time.Time) error {
 		}
 	}
 	return nil
+}
+
+// anyDue reports whether a tick is due until a time.
+func (r *scheduling) anyDue(until time.Time) bool {
+	return !r.state.Paused && r.state.Problem == "" && !r.state.Next.IsZero() && !r.state.Does.due(r.state.Name, r.state.Next).After(until)
 }
 
 // again looks for ticks that could not be found: from the first that was not decided about, if
@@ -281,14 +303,19 @@ func (r *scheduling) fill() error {
 	return nil
 }
 
-// obey does what it is asked for.
-func (r *scheduling) obey(o *scheduleOrder) error {
+// obey does what it is asked for. If there are more ticks before it than this run may start, the next one is asked: in
+// the inbox the order is safe, while what is added to the state gets lost if a worker of another release goes on.
+func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 	at := o.At
 	if now := Now(r.ctx); at.After(now) {
 		at = now
 	}
 	if err := r.ticks(at); err != nil {
 		return err
+	}
+	if r.full() && r.anyDue(at) && Version(r.ctx, "orders come after all ticks before them", 1) >= 1 {
+		r.ctx.branch().PutBack(scheduleOrders.name, asked)
+		return nil
 	}
 	if o.Declare != nil {
 		return r.declared(o.Declare, at)
@@ -305,7 +332,7 @@ func (r *scheduling) obey(o *scheduleOrder) error {
 		r.state.Paused, r.state.Note = true, o.Note
 	case o.Resume && r.state.Paused:
 		r.state.Paused, r.state.Note = false, ""
-		return r.aim(at)
+		return r.find(func() tickPlan { return r.state.Does.dueAfter(r.state.Name, r.state.Next, at) })
 	case o.Trigger != "":
 		r.start(r.state.Does.Overlap, o.At, o.Trigger) // whoever asked knows the id that follows from it
 	case o.Backfill != nil:

@@ -55,7 +55,7 @@ type ScheduleStart struct {
 }
 
 // Backfill is a range of ticks of the past that are started as if they were due now, oldest
-// first. Those that have a run are not started again, as long as that run is kept.
+// first, by what the schedule says when it starts them. Those that have a run are not started again, as long as that run is kept.
 type Backfill struct {
 	From    time.Time `json:"from"`              // the first
 	To      time.Time `json:"to"`                // the first that is not meant
@@ -112,6 +112,7 @@ func (s *Schedules) info(ctx context.Context, r *store.Record) (ScheduleInfo, er
 		}
 		info = state.info(r.Run)
 	}
+	info.Run = r.Run // what it has not shown yet, the run before it has
 	info.Unserved, err = s.c.unserved(ctx, r)
 	return info, err
 }
@@ -195,7 +196,7 @@ func (s *Schedules) Pause(ctx context.Context, name, note string) error {
 	return s.order(ctx, name, scheduleOrder{At: s.now(), Pause: true, Note: note})
 }
 
-// Resume ends a pause. The ticks that came meanwhile are not started; see
+// Resume ends a pause. The ticks that were due meanwhile are not started; see
 // [Schedules.Backfill].
 func (s *Schedules) Resume(ctx context.Context, name string) error {
 	return s.order(ctx, name, scheduleOrder{At: s.now(), Resume: true})

@@ -99,17 +99,20 @@ func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 
 // TryReceive takes the next message if there is one, and reports whether there was.
 func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
+	v, e, err := t.tryReceive(ctx)
+	return v, e != nil, err
+}
+
+// tryReceive returns the message as the log has it, too; nil: there was none.
+func (t Topic[T]) tryReceive(ctx Context) (v T, e *event.Event, err error) {
 	t.declared()
-	var v T
 	if err := t.check(); err != nil {
-		return v, false, err
+		return v, nil, err
 	}
-	e := ctx.branch().TryReceive(t.name)
-	if e == nil {
-		return v, false, nil
+	if e = ctx.branch().TryReceive(t.name); e != nil {
+		err = decode(t.what(), e.Payload, &v)
 	}
-	err := decode(t.what(), e.Payload, &v)
-	return v, true, err
+	return v, e, err
 }
 
 // ReceiveCase wins a [Select] when there is a message of its topic, or a payload for
@@ -119,6 +122,7 @@ type ReceiveCase[T any] struct {
 	from  replay.Case
 	err   error // of the topic
 	value T
+	taken *event.Event
 }
 
 // Case returns a case for [Select].
@@ -134,7 +138,7 @@ func (c *ReceiveCase[T]) replayCase(time.Time) (replay.Case, error) { return c.f
 
 func (c *ReceiveCase[T]) won(_ Context, e *event.Event) error {
 	var v T
-	c.value = v
+	c.value, c.taken = v, e
 	if e == nil {
 		return fmt.Errorf("%s: %w", c.what, ErrHookDisposed)
 	}

@@ -93,8 +93,8 @@ local function forgo(run)
   end
 end
 
--- config_of returns how a part of a limit is configured. No script changes that once it has read it. A script that asks
--- for many parts reads all configurations at once, if they are few.
+-- config_of returns how a part of a limit is configured. A script that changes that once it has read it calls configured_anew. A
+-- script that asks for many parts reads all configurations at once, if they are few.
 local configs, decoded, asked, all_configs = {}, {}, 0, nil
 local function decode_config(packed)
   packed = packed or '[]'
@@ -128,16 +128,26 @@ local function config_of(id, all)
   return configs[id]
 end
 
+local function configured_anew()
+  configs, all_configs = {}, nil
+end
+
 -- limits_read has how parts of limits stand, by their names. Nobody else changes it while the script is executed, and what it
 -- changes itself is changed here first: so it is read once.
 local limits_read = {}
 
+-- pace_of returns the time from one weight to the next by a configuration, and how many may begin at once.
+local function pace_of(c)
+  return tonumber(c.i) or 0, tonumber(c.b) or 1
+end
+
 -- note_read notes how a part stands, as hash L has it, and how it is configured.
 local function note_read(id, stands, c)
   local held, waits, tat = string.match(stands or '', '^(%d+) (%d+) (%d+)$')
+  local interval, burst = pace_of(c)
   local l = {
     id = id, held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0), at_once = tonumber(c.AtOnce) or 0,
-    interval = tonumber(c.i) or 0, burst = tonumber(c.b) or 1, refuse = c.Refuse == true, waiting = tonumber(c.Waiting) or 0, paused = c.Paused == true,
+    interval = interval, burst = burst, refuse = c.Refuse == true, waiting = tonumber(c.Waiting) or 0, paused = c.Paused == true,
   }
   limits_read[id] = l
   return l
@@ -259,6 +269,16 @@ local function count(uses, held, waits)
     end
   end
   save_limits(uses)
+end
+
+-- carry lets what has begun by another pace count by that which a part has now, as carry of package protocol does.
+local function carry(l, interval, burst)
+  local ahead = l.tat - limit_now
+  if ahead > burst * interval then
+    l.tat = l.tat + (l.burst - 1) * l.interval - (burst - 1) * interval
+  elseif ahead > 0 then
+    l.tat = limit_now + math.min(math.ceil(ahead * l.interval / interval), l.burst * l.interval)
+  end
 end
 
 -- hold_back lets nothing begin by the rates of limits for so many microseconds.

@@ -143,6 +143,9 @@ func (r *Run) end(how Ending) {
 	asked := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure}
 	if how.Type == event.RunContinued {
 		asked.Next = event.NextRunID(r.id, r.state.Seq+1, r.now)
+		if how.Queue != "" {
+			asked.Spec = &event.Spec{Queue: how.Queue}
+		}
 	}
 	rec := r.command(&asked, func(rec *event.Event) string {
 		if rec.Failure != nil && how.Failure != nil && rec.Failure.Code != how.Failure.Code {

@@ -19,6 +19,7 @@ type Ending struct {
 	Type    event.Type
 	Payload []byte
 	Failure *event.Failure
+	Queue   string // on which the run continues; empty: its own
 }
 
 // Run executes the code of one run. It is not safe for concurrent use: one

@@ -92,6 +92,14 @@ func (b *Branch) TryReceive(name string) *event.Event {
 	return nil
 }
 
+// PutBack gives back a message of a topic that the code has taken, as the next one: that run receives it that this one
+// continues as, if the code does not take it again.
+func (b *Branch) PutBack(name string, e *event.Event) {
+	b.enter()
+	t := b.run.topic(name)
+	t.unread = slices.Insert(t.unread, 0, e)
+}
+
 // Receive takes the next message of a topic. A zero due waits without limit;
 // otherwise the error is ErrNotInTime when it is reached. It returns the error of
 // the scope if that ends first.

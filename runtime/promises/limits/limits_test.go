@@ -339,6 +339,28 @@ func TestPOOL2_ALimitThatIsSetAtRunTimeHoldsAtOnceForAllWorkers(t *testing.T) {
 	})
 }
 
+func TestPOOL2_WhoeverRaisesARateDoesNotWaitByTheOldOne(t *testing.T) {
+	hourly := limit.New("test.hourly", limit.Config{Rate: 1, Per: time.Hour})
+	flow := flowtest.LimitedFlow[int, int]("limits.hourly", func(int) []limit.Use { return []limit.Use{hourly.Use(1)} })
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(flow, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		flowtest.Result(w, flowtest.Start(w, flow, 1))
+		rest := []*workflow.Run[int]{flowtest.Start(w, flow, 2), flowtest.Start(w, flow, 3)}
+		w.Eventually("the next one waits for the rate", func() bool {
+			info, err := rest[0].Info(w.Ctx)
+			return err == nil && len(info.Waits) > 0
+		})
+		if err := w.Client.Limits().Set(w.Ctx, hourly, limit.Config{Rate: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		for i, run := range rest {
+			if got := flowtest.Result(w, run); got != i+2 {
+				t.Errorf("run %d: got %d", i, got)
+			}
+		}
+	})
+}
+
 func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		l := w.Client.Limits()

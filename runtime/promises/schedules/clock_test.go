@@ -2,6 +2,7 @@ package schedules_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -258,6 +259,104 @@ func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 		}
 		await(w, "the next tick is that of the new one", func(i workflow.ScheduleInfo) bool { return i.Next.Equal(at(t, "2027-01-01T20:00:00Z")) })
 	})
+}
+
+// More ticks were missed before an order than one run of the schedule starts.
+func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
+	begin := at(t, "2027-01-01T00:00:00Z")
+	seconds := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
+	hourly := workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}
+	for name, tt := range map[string]struct {
+		give func(w *flowtest.World, s *workflow.Schedules) error
+		done func(i workflow.ScheduleInfo) bool
+	}{
+		"a pause": {
+			func(w *flowtest.World, s *workflow.Schedules) error { return s.Pause(w.Ctx, "nightly", "stocktaking") },
+			func(i workflow.ScheduleInfo) bool { return i.Paused },
+		},
+		"an update": {
+			func(w *flowtest.World, s *workflow.Schedules) error { return s.Update(w.Ctx, "nightly", hourly) },
+			func(i workflow.ScheduleInfo) bool { return i.Next.Equal(begin.Add(time.Hour)) },
+		},
+		"an update after a pause that has ended": {
+			func(w *flowtest.World, s *workflow.Schedules) error {
+				return errors.Join(s.Pause(w.Ctx, "nightly", ""), s.Resume(w.Ctx, "nightly"), s.Update(w.Ctx, "nightly", hourly))
+			},
+			func(i workflow.ScheduleInfo) bool { return i.Next.Equal(begin.Add(time.Hour)) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
+				schedule(w, seconds)
+				passTo(w, begin.Add(230*time.Second))
+				call(t, tt.give(w, w.Client.Schedules()))
+				passTo(w, begin.Add(300*time.Second))
+				w.Work(worker.Config{}, nightly)
+				info := await(w, "the order is obeyed", tt.done)
+				if info.Started != 230 || info.Skipped+info.Missed > 0 {
+					t.Fatalf("got %d started, %d skipped and %d missed, want 230 started", info.Started, info.Skipped, info.Missed)
+				}
+				want := map[string]int{}
+				for i := range 230 {
+					want[begin.Add(time.Duration(i+1)*time.Second).Format(time.RFC3339)] = 1
+				}
+				var got map[string]int
+				eventually(w, "all of them exist", func() bool {
+					got = started(w, Nightly.Name())
+					return len(got) >= len(want)
+				})
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("runs by tick (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A pause that has ended before a delayed tick is due does not take it.
+func TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt(t *testing.T) {
+	begin := at(t, "2027-01-01T00:30:00Z")
+	jittered := workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 50 * time.Minute}
+	for name, tt := range map[string]struct {
+		pause, resume time.Duration // after the first tick is due
+		want          []string
+	}{
+		"before it": {-time.Second, -time.Millisecond, []string{"01", "02"}},
+		"around it": {-time.Second, time.Second, []string{"02"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
+				s := w.Client.Schedules()
+				schedule(w, jittered)
+				stop := w.Work(worker.Config{}, nightly).Stop
+				var due time.Time
+				eventually(w, "the schedule sleeps", func() bool {
+					info, err := own(w).Info(w.Ctx)
+					due = info.Due
+					return err == nil && !due.IsZero()
+				})
+				stop()
+				if first := at(t, "2027-01-01T01:00:00Z"); due.Before(first.Add(2 * time.Second)) {
+					t.Fatalf("the first tick is due at %v: nothing can be paused before it", due)
+				}
+				passTo(w, due.Add(tt.pause))
+				call(t, s.Pause(w.Ctx, "nightly", ""))
+				passTo(w, due.Add(tt.resume))
+				call(t, s.Resume(w.Ctx, "nightly"))
+				passTo(w, at(t, "2027-01-01T02:59:59Z"))
+				w.Work(worker.Config{}, nightly)
+				want := map[string]int{}
+				for _, text := range tt.want {
+					tick := at(t, "2027-01-01T"+text+":00:00Z")
+					want[tick.Format(time.RFC3339)] = 1
+					ran(w, tick)
+				}
+				if diff := cmp.Diff(want, started(w, Nightly.Name())); diff != "" {
+					t.Errorf("runs by tick (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 func TestPOOL6_JitterDelaysATickAlwaysByTheSame(t *testing.T) {

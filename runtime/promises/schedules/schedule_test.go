@@ -110,6 +110,40 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 	})
 }
 
+// Whoever moves a workflow to another queue may stop the workers of the old one once the schedule has followed.
+func TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		old := w.Work(worker.Config{}, nightly)
+		never := workflow.Schedule{When: "0 0 1 1 *", Overlap: workflow.OverlapAllow}
+		schedule(w, never)
+		first := get(w, "nightly").Run
+		call(t, Nightly.Schedule(w.Ctx, w.Client, "nightly", never, "in", workflow.WithQueue("moved")))
+		call(t, w.Client.Schedules().Pause(w.Ctx, "nightly", "stays"))
+		info := await(w, "it is another run", func(i workflow.ScheduleInfo) bool { return i.Run != first })
+		old.Stop()
+		if run, err := w.Client.Run(info.Run).Info(w.Ctx); err != nil || run.Queue != "moved" || run.Workflow != event.ScheduleRun {
+			t.Errorf("got a run on queue %q, %v", run.Queue, err)
+		}
+		w.Work(worker.Config{Queues: []string{"moved"}}, nightly)
+		info = await(w, "it is paused", func(i workflow.ScheduleInfo) bool { return i.Paused })
+		if info.Queue != "moved" || info.Note != "stays" {
+			t.Errorf("got %+v", info)
+		}
+		run, err := w.Client.Schedules().Trigger(w.Ctx, "nightly")
+		call(t, err)
+		await(w, "the trigger is obeyed", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
+		eventually(w, "the triggered run exists", func() bool {
+			_, err := w.Client.Run(run).Info(w.Ctx)
+			return err == nil
+		})
+		if got, want := flowtest.Result(w, Nightly.Get(w.Client, run)), "in without a tick"; got != want {
+			t.Errorf("triggered run: got %q, want %q", got, want)
+		}
+		w.StopWorkers()
+		w.Healthy()
+	})
+}
+
 func TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -36,6 +37,9 @@ type LimitTx[R comparable] interface {
 	SaveLimit(id store.LimitID, l Limit) error
 	// Configure stores a configuration, or removes one.
 	Configure(set *store.SetLimit) error
+	// Paced returns the parts of a limit whose TAT has not come, without those that have a configuration of their own. It may return
+	// more of them.
+	Paced(name string) ([]store.LimitID, error)
 	// Waiting returns the parts of a limit for which there are lines.
 	Waiting(name string) ([]store.LimitID, error)
 	// LineOf returns the line in which a run waits.
@@ -79,6 +83,21 @@ func (l *Limit) wait(now time.Time, weights int) int64 { return l.Due(l.TAT, wei
 // Next returns when the rate lets the next weight begin, in milliseconds; 0: now, or there is
 // no rate.
 func (l *Limit) Next(now time.Time) int64 { return l.wait(now, 0) }
+
+// carry lets what has begun by another rate count as if it had begun by this one, but at most as what may begin at once: so the
+// next weight waits for an interval of this rate at most. If TAT is further away than weights of one by the old rate put it, something
+// has held the part back, or has begun with many weights: then it opens when it would have.
+func (l *Limit) carry(was *store.LimitConfig, now time.Time) {
+	// As floating-point numbers, since an interval may be of any length, and as the script of the store in Redis rounds them.
+	old, its := float64(was.Interval().Microseconds()), float64(l.Interval().Microseconds())
+	oldBurst, burst := float64(was.Bursts())*old, float64(l.Bursts())*its
+	switch ahead := float64(l.TAT - now.UnixMicro()); {
+	case ahead > oldBurst:
+		l.TAT += int64(burst - its - (oldBurst - old))
+	case ahead > 0:
+		l.TAT = now.UnixMicro() + int64(min(math.Ceil(ahead*its/old), burst))
+	}
+}
 
 // room reports whether there is room for a weight, and if it is the rate that has none, when
 // it will.
@@ -369,7 +388,7 @@ func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 		return refuse(err)
 	}
 	limits := o.Tx.Limits()
-	if err := limits.Configure(set); err != nil {
+	if err := o.configure(set); err != nil {
 		return err
 	}
 	parts := []store.LimitID{set.LimitID}
@@ -390,6 +409,40 @@ func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 			}
 		}
 		if err := o.call([]store.Use{{LimitID: id}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configure stores a configuration. If the rate is another one, TAT of all that it is for goes on by that: it says when weights
+// come by the old one, and who has raised a rate of one an hour would wait for the rest of the hour.
+func (o *Op[R, S]) configure(set *store.SetLimit) error {
+	limits := o.Tx.Limits()
+	was, err := limits.Limit(set.LimitID)
+	if err != nil {
+		return err
+	}
+	if err := limits.Configure(set); err != nil {
+		return err
+	}
+	is, err := limits.Limit(set.LimitID)
+	if err != nil || is.Interval() == was.Interval() && (is.Rate == 0 || is.Bursts() == was.Bursts()) {
+		return err
+	}
+	parts := []store.LimitID{set.LimitID}
+	if set.Key == "" {
+		if parts, err = limits.Paced(set.Name); err != nil {
+			return err
+		}
+	}
+	for _, id := range parts {
+		l, err := limits.Limit(id)
+		if err != nil {
+			return err
+		}
+		l.carry(&was.LimitConfig, o.Tx.Now())
+		if err := limits.SaveLimit(id, l); err != nil {
 			return err
 		}
 	}

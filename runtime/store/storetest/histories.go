@@ -303,13 +303,13 @@ func (h *history) drawGather(t *rapid.T) {
 		g.Full = rapid.IntRange(0, 4).Draw(t, "full")
 	}
 	i := h.item()
-	h.items = append(h.items, i)
 	c.Gather, c.Items, c.Priority = &g, []store.Item{i}, rapid.IntRange(-1, 1).Draw(t, "priority")
 	h.logs = append(h.logs, l)
 	drawn := h.clock.Now()
 	h.request(t, func() {
 		if h.clock.Now().Sub(drawn) < store.Horizon {
 			h.equal("gather", h.create(c), h.m.create(c))
+			h.items = append(h.items, i) // not before: nobody else has an item of that id
 		}
 	})
 }

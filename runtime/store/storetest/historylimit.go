@@ -116,6 +116,9 @@ func (h *history) drawSetLimits(t *rapid.T) {
 		s.Config.Paused = true
 	case 2, 3, 4:
 		s.Config = store.LimitConfig{Rate: rapid.SampledFrom([]int{1, 2, 10}).Draw(t, "rate"), Burst: rapid.IntRange(0, 2).Draw(t, "burst")}
+		if chance(t, "in a longer time", 20) {
+			s.Config.Per = time.Minute
+		}
 	}
 	if s.Config == (store.LimitConfig{}) || chance(t, "and at once", 30) {
 		s.Config.AtOnce = rapid.IntRange(1, 4).Draw(t, "at once")
@@ -133,7 +136,7 @@ func (h *history) setBoth(s store.SetLimit) {
 	h.Helper()
 	l, _ := store.As[store.Limiter](h.store)
 	h.check("set limits", l.SetLimits(h.ctx, 0, []store.SetLimit{s}))
-	h.m.limits.configure(s)
+	h.m.configure(s)
 }
 
 // nextDue returns when somebody must look at the store: at a run, or at a line.

@@ -311,6 +311,61 @@ var rateBehaviors = []behavior{
 		h.clock.Advance(time.Second)
 		h.one(s, next)
 	}},
+	{"Rate_WhatHasBegunCountsByTheNewOne", func(h *harness) {
+		hourly := store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}
+		for name, c := range map[string]struct {
+			first, then store.LimitConfig
+			after       time.Duration // until the next one
+		}{
+			"raised":                    {hourly, store.LimitConfig{Rate: 10, Burst: 1}, 100 * time.Millisecond},
+			"lowered":                   {store.LimitConfig{Rate: 2, Burst: 1}, hourly, time.Hour},
+			"lowered after a burst":     {store.LimitConfig{Rate: 10, Burst: 10}, hourly, time.Hour},
+			"with a burst":              {hourly, store.LimitConfig{Rate: 1, Burst: 2, Per: time.Hour}, 0},
+			"without its burst":         {store.LimitConfig{Rate: 1, Burst: 2, Per: time.Hour}, hourly, time.Hour},
+			"removed":                   {hourly, store.LimitConfig{}, 0},
+			"where there was none":      {store.LimitConfig{AtOnce: 5}, hourly, 0},
+			"the same, but bound, too":  {hourly, store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour, AtOnce: 3}, time.Hour},
+			"as many, in a longer time": {hourly, store.LimitConfig{Rate: 24, Burst: 1, Per: 24 * time.Hour}, time.Hour},
+		} {
+			for _, key := range []string{"", "k"} { // by the configuration of all, and by one of its own
+				h.rated(name+" "+key, store.LimitID{Name: name, Key: key}, c.first, c.then, c.after)
+			}
+		}
+	}},
+	{"Rate_AResetCountsWhatHasBegun", func(h *harness) {
+		crm := store.LimitID{Name: "crm"}
+		h.setLimits(store.SetLimit{LimitID: crm, Config: store.LimitConfig{Rate: 10, Burst: 1}, Default: true},
+			store.SetLimit{LimitID: crm, Config: store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}})
+		s, logs := h.session(), h.starts(2, using("crm"))
+		h.one(s, logs[0])
+		h.nothing("within the hour", s)
+		h.setLimits(store.SetLimit{LimitID: crm, Reset: true})
+		h.nothing("within the interval of the code", s)
+		h.equal("next", h.limitState("crm").Next, h.clock.Now().Add(100*time.Millisecond))
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, logs[1])
+	}},
+	{"Rate_OfAKeyOfItsOwnStaysAsItIs", func(h *harness) {
+		of := func(key string) store.LimitID { return store.LimitID{Name: "host", Key: key} }
+		using := func(key string) func(*store.Create) {
+			return func(c *store.Create) { c.Uses = []store.Use{{LimitID: of(key), Weight: 1}} }
+		}
+		hourly := store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}
+		slower := store.LimitConfig{Rate: 1, Burst: 1, Per: 2 * time.Hour}
+		h.setLimits(store.SetLimit{LimitID: of(""), Config: slower}, store.SetLimit{LimitID: of("own"), Config: hourly})
+		s := h.session()
+		h.one(s, h.start(using("own")))
+		h.one(s, h.start(using("other"))) // nobody waits for it when its rate is changed
+		own := h.start(using("own"))
+		h.setLimits(store.SetLimit{LimitID: of(""), Config: store.LimitConfig{Rate: 10, Burst: 1}})
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, h.start(using("other")))
+		h.clock.Advance(59 * time.Minute)
+		h.nothing("of the key whose rate is the same", s)
+		h.setLimits(store.SetLimit{LimitID: of("own"), Reset: true})
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, own)
+	}},
 	{"Rate_APausedLimitLetsNothingBegin", func(h *harness) {
 		pause := func(paused bool) {
 			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Paused: paused}})
@@ -378,11 +433,59 @@ var holdBackBehaviors = []behavior{
 		h.one(s, next)
 		h.holdBack(free, h.one(s, free), store.EffectFinish, time.Minute)
 	}},
+	{"HoldBack_LastsThoughTheRateIsChanged", func(h *harness) {
+		for name, then := range map[string]store.LimitConfig{
+			"raised": {Rate: 1000, Burst: 50}, "lowered": {Rate: 1, Burst: 1, Per: time.Hour}, "removed": {},
+		} {
+			s, first, rest := h.holding()
+			h.holdBack(first, h.one(s, first), store.EffectFinish, 2*time.Second)
+			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: then})
+			opens := h.clock.Now().Add(2 * time.Second)
+			if then.Rate > 0 {
+				h.equal(name+": next", h.limitState("crm").Next, opens)
+				h.clock.Advance(2*time.Second - time.Millisecond)
+				h.nothing(name+": a millisecond before it opens", s)
+				h.clock.Advance(time.Millisecond)
+			}
+			h.one(s, rest[0])
+			if then.Rate > 0 {
+				h.nothing(name+": as a burst after that", s)
+			}
+			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{}})
+			h.clock.Advance(2 * time.Second)
+			h.one(s, rest[1])
+		}
+	}},
 	{"HoldBack_LastsForADayAtMost", func(h *harness) {
 		s, first, _ := h.holding()
 		h.holdBack(first, h.one(s, first), store.EffectFinish, 1<<62)
 		h.equal("next", h.limitState("crm").Next, h.clock.Now().Add(store.MaxHoldBack))
 	}},
+}
+
+// rated lets one run begin by a rate, changes that, and fails the test unless the next one waits for so long then.
+func (h *harness) rated(what string, id store.LimitID, first, then store.LimitConfig, after time.Duration) {
+	h.Helper()
+	route := store.Route{Queue: orders.Queue, Workflow: what}
+	start := func(weight int) {
+		h.startAs(route, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: id, Weight: weight}} })
+	}
+	h.setLimits(store.SetLimit{LimitID: id, Config: first})
+	s := h.session()
+	begin := func() bool { return len(h.claim(s, 1, route)) == 1 }
+	start(max(first.Burst/2, 1)) // what may begin at once has begun in part
+	start(1)
+	h.equal(what+": the first begins", begin(), true)
+	if first.Burst == 1 { // not one without a rate
+		h.equal(what+": the next begins before", begin(), false) // and is told when to come again
+	}
+	h.setLimits(store.SetLimit{LimitID: id, Config: then})
+	if after > 0 {
+		h.clock.Advance(after - time.Millisecond)
+		h.equal(what+": the next begins a millisecond before", begin(), false)
+		h.clock.Advance(time.Millisecond)
+	}
+	h.equal(what+": the next begins", begin(), true)
 }
 
 // holding starts runs that use a rate of 10 a second, 3 at once.

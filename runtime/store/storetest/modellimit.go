@@ -30,6 +30,39 @@ func newModelLimits() modelLimits {
 	}
 }
 
+// configure changes a configuration. Where the rate is another one then, what has begun by the one before counts by the new one.
+func (m *model) configure(s store.SetLimit) {
+	was := map[store.LimitID]store.LimitConfig{}
+	for id := range m.limits.tat {
+		was[id] = m.stand(id).Config
+	}
+	m.limits.configure(s)
+	for id, old := range was {
+		if is := m.stand(id).Config; is.Interval() != old.Interval() || is.Rate > 0 && is.Bursts() != old.Bursts() {
+			m.limits.tat[id] = m.repaced(m.limits.tat[id], &old, &is)
+		}
+	}
+}
+
+// repaced returns when the next weight comes by another rate.
+func (m *model) repaced(tat time.Time, old, is *store.LimitConfig) time.Time {
+	now := m.clock.Now()
+	switch ahead := tat.Sub(now); {
+	case ahead <= 0:
+		return tat
+	case old.Rate > 0 && ahead <= time.Duration(old.Bursts())*old.Interval(): // in microseconds, rounded up
+		begun := (ahead.Microseconds()*is.Interval().Microseconds() + old.Interval().Microseconds() - 1) / old.Interval().Microseconds()
+		return now.Add(min(time.Duration(begun)*time.Microsecond, time.Duration(is.Bursts())*is.Interval()))
+	}
+	if old.Rate > 0 { // it opens then
+		tat = tat.Add(-time.Duration(old.Bursts()-1) * old.Interval())
+	}
+	if is.Rate > 0 {
+		tat = tat.Add(time.Duration(is.Bursts()-1) * is.Interval())
+	}
+	return tat
+}
+
 func (x *modelLimits) configure(s store.SetLimit) {
 	switch {
 	case s.Reset && s.Key != "":

@@ -297,6 +297,9 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	return nil
 }
 
+// Paced returns the parts whose rates change: none does here.
+func (t limitTx) Paced(string) ([]store.LimitID, error) { return nil, nil }
+
 func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 	id := store.LimitID{Name: name}
 	if lines, _ := t.WaitLines(id); len(lines) > 0 {
