@@ -60,7 +60,7 @@ func (l Limits) Pause(ctx context.Context, which limit.Limit) error {
 }
 
 // Resume ends Pause. If nothing bounds the limit then, what was set is removed: it was paused before anybody had said how it is
-// declared, and is so from now on.
+// declared, and is so from now on. A key for which the same was set as for all loses that, too, and goes by what is said of all.
 func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
 	return l.pause(ctx, l.part(which), false)
 }
@@ -84,7 +84,8 @@ func (l Limits) pause(ctx context.Context, which limitPart, paused bool) error {
 		config = whole
 	}
 	config.Paused = paused
-	return l.set(ctx, which, func(s *store.SetLimit) { s.Reset = config == store.LimitConfig{} }, config)
+	saysNothing := config == store.LimitConfig{} || which.id.Key != "" && config == whole
+	return l.set(ctx, which, func(s *store.SetLimit) { s.Reset = saysNothing && !paused }, config)
 }
 
 // List returns all parts of limits that are configured, of which something is held, or for
