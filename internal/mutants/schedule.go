@@ -24,6 +24,8 @@ var scheduleMutants = []Mutant{
 		"if r.full() && r.anyDue(at) &&", "if false &&", "TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt/a_pause"),
 	scheduled("engine/schedule/put-back", "an order that waits is dropped", "internal/replay/topic.go",
 		"t.unread = slices.Insert(t.unread, 0, e)", "_, _ = t, e", "TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt/a_pause"),
+	scheduled("engine/schedule/many", "a run of a schedule that begins with many orders obeys none", "workflow/schedulerun.go",
+		"max(eventsPerRun, LogLength(ctx)+newEvents)", "eventsPerRun", "TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt"),
 	scheduled("engine/schedule/moves", "a schedule stays on its queue when its workflow moves to another one", "workflow/schedulerun.go",
 		"r.starts >= startsWanted || r.moves()", "r.starts >= startsWanted", "TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue"),
 	scheduled("engine/schedule/delayed", "a pause takes a tick that is due after it", "workflow/schedulerun.go",

@@ -313,6 +313,30 @@ func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 	}
 }
 
+// The log of the run begins with more than a run of a schedule may have.
+func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
+	onTime(t, at(t, "2027-01-01T00:30:00Z"), func(t *testing.T, w *flowtest.World) {
+		s := w.Client.Schedules()
+		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow})
+		const orders = 9_000
+		for range orders / 2 {
+			call(t, s.Pause(w.Ctx, "nightly", ""))
+			call(t, s.Resume(w.Ctx, "nightly"))
+		}
+		call(t, s.Pause(w.Ctx, "nightly", "the last one"))
+		w.Work(worker.Config{}, nightly)
+		await(w, "all are obeyed", func(i workflow.ScheduleInfo) bool { return i.Note == "the last one" })
+		runs := 0
+		for _, err := range w.Client.List(w.Ctx, workflow.Filter{Workflow: event.ScheduleRun}) {
+			call(t, err)
+			runs++
+		}
+		if runs > 20 {
+			t.Errorf("the schedule is %d runs after %d orders", runs, orders)
+		}
+	})
+}
+
 // A pause that has ended before a delayed tick is due does not take it.
 func TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
