@@ -22,6 +22,9 @@ func (m Mutant) in(pkg string) Mutant {
 
 // workerMutants break the rules that the worker adds, and its own decisions.
 var workerMutants = []Mutant{
+	working("M4/worker/gives-none", "an ended run waits for room in its log for what comes too late", "inbox.go",
+		"|| b.givesNone(&b.pending[0])) {", ") {", inMemory("TestFLOW5_ARunEndsThatHasReadAsMuchAsItsWorkerReadsAtOnce")).in("runtime/promises/flows").hanging(),
+
 	working("F3/worker/unread", "after a refusal the next commit has the same cid again", "nextcommit.go",
 		"req.CommitID = event.NewCommitID()", "req.CommitID = event.CommitID{1, byte(d.n)}", "TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID"),
 

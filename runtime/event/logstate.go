@@ -15,6 +15,7 @@ type LogState struct {
 	Spec      *Spec
 	CreatedAt time.Time
 	StartedAt time.Time
+	Started   uint64 // the event that started it; 0: none has
 	EndedAt   time.Time
 	Time      time.Time // of the last event
 	Last      Type      // of the last event
@@ -161,7 +162,7 @@ func (f *LogState) applyRun(e *Event, next State) {
 			f.Spec = &Spec{}
 		}
 	case e.Type == RunStarted:
-		f.StartedAt = e.Time
+		f.Started, f.StartedAt = e.Seq, e.Time
 	case next.Terminal():
 		f.EndedAt, f.Failure, f.Next = e.Time, e.Failure, e.Next
 	}

@@ -154,9 +154,10 @@ func (b *inbox) takeItems(items []store.Item) error {
 }
 
 // applyPending moves items that were read into the log, in order, as far as there is room.
-// What gives no event needs none, so that whatever waits here waits for a commit.
+// What gives no event needs none, so that whatever waits here waits for a commit: and there is
+// one, as long as the code has not ended.
 func (b *inbox) applyPending() (err error) {
-	for len(b.pending) > 0 && b.read.items < takenItems && b.read.bytes < takenBytes {
+	for len(b.pending) > 0 && (b.read.items < takenItems && b.read.bytes < takenBytes || b.givesNone(&b.pending[0])) {
 		var more bool
 		if more, err = b.applyNext(); !more {
 			b.pending = nil
@@ -169,6 +170,12 @@ func (b *inbox) applyPending() (err error) {
 		}
 	}
 	return err
+}
+
+// givesNone reports whether an item gives no event: it has come into the log before, or comes too late for it.
+func (b *inbox) givesNone(i *store.Item) bool {
+	_, known := b.recent[i.ID]
+	return known || b.logged[i.ID] || b.blocked != nil || b.run.Ended()
 }
 
 // hasUnread reports whether the inbox is known to hold something that the run has not seen,

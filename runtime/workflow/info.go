@@ -69,7 +69,8 @@ func Info(ctx Context) Identity {
 }
 
 // LogLength returns how many events the log has so far. Every replay sees the
-// same number at the same place.
+// same number at the same place. Of those that were there before the code began, such as the messages that the run before this
+// one has not received, a thousand count at most: so that code which continues as new at some length gets somewhere, however many wait.
 func LogLength(ctx Context) int { return ctx.branch().LogLength() }
 
 // Logger returns the logger of the client, with the run's id and workflow. It is

@@ -69,9 +69,8 @@ type scheduleOrder struct {
 // Logs of schedules are replayed with these: a change of one needs a [Version].
 const (
 	// startsPerRun is how many runs a run of a schedule starts before it continues as new,
-	// and eventsPerRun how long its log may be. One that begins with a long log, as many orders wait
-	// for it, may add newEvents nevertheless: else it would continue as new without having obeyed any.
-	startsPerRun, eventsPerRun, newEvents = 100, 4_000, 1_000
+	// and eventsPerRun how long its log may be.
+	startsPerRun, eventsPerRun = 100, 4_000
 	// startsOpen is how many of them may be without an answer at once.
 	startsOpen = 100
 	// recentStarts is how many of the last ones a schedule remembers.
@@ -91,7 +90,6 @@ type scheduling struct {
 	state   scheduleState
 	open    []*startCase
 	starts  int
-	events  int    // how long its log may be
 	changed bool   // since it was shown
 	said    string // the problem that it had when it last looked again
 }
@@ -99,7 +97,7 @@ type scheduling struct {
 // runSchedule sleeps until the next tick, starts what is due, and does what it is asked for.
 // It is workflow code like that of users.
 func runSchedule(ctx Context, state scheduleState) (None, error) {
-	r := &scheduling{ctx: ctx, state: state, events: max(eventsPerRun, LogLength(ctx)+newEvents), changed: true}
+	r := &scheduling{ctx: ctx, state: state, changed: true}
 	if !r.state.Begun {
 		r.state.Begun = true
 		if err := r.aim(Info(ctx).CreatedAt); err != nil {
@@ -117,7 +115,7 @@ func runSchedule(ctx Context, state scheduleState) (None, error) {
 			r.changed = false
 			scheduleShown.Set(ctx, r.state.info(Info(ctx).ID))
 		}
-		if len(r.open) == 0 && (r.starts >= startsPerRun || LogLength(ctx) >= r.events || ctx.branch().Continues(r.starts >= startsWanted || r.moves())) {
+		if len(r.open) == 0 && (r.starts >= startsPerRun || LogLength(ctx) >= eventsPerRun || ctx.branch().Continues(r.starts >= startsWanted || r.moves())) {
 			return None{}, r.goOn()
 		}
 		if err := r.wait(); err != nil {
@@ -163,7 +161,7 @@ func (r *scheduling) turn() error {
 // full reports whether it does nothing more before what it has begun is answered, or
 // it has continued as new.
 func (r *scheduling) full() bool {
-	return len(r.open) >= startsOpen || r.starts >= startsPerRun || LogLength(r.ctx) >= r.events
+	return len(r.open) >= startsOpen || r.starts >= startsPerRun || LogLength(r.ctx) >= eventsPerRun
 }
 
 // wait blocks until there is something to do.

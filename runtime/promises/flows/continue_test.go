@@ -72,6 +72,81 @@ func TestFLOW10_NoMessageIsLostWhileARunContinues(t *testing.T) {
 	})
 }
 
+// More waits for the run than the length at which its code continues as new.
+func TestFLOW10_CodeThatContinuesAtALengthGetsSomewhereHoweverMuchWaits(t *testing.T) {
+	const length, messages = 1_500, 2_000
+	loop := flowtest.As(tallies, func(ctx workflow.Context, in tally) (tally, error) {
+		for workflow.LogLength(ctx) < length {
+			if in.Left == 0 {
+				return in, nil
+			}
+			v, err := flowtest.Numbers.Receive(ctx)
+			if err == nil {
+				v, err = workflow.Record(ctx, func() (int, error) { return v, nil })
+			}
+			if err != nil {
+				return in, err
+			}
+			in.Left--
+			in.Sum += v
+		}
+		in.Turns++
+		return tally{}, tallies2.ContinueAsNew(ctx, in)
+	})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		run := flowtest.Start(w, tallies, tally{Left: messages})
+		for range messages {
+			if err := flowtest.Numbers.Send(w.Ctx, run, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Work(worker.Config{}, loop)
+		if got := flowtest.Result(w, run); got.Sum != messages || got.Turns < 1 || got.Turns > 10 {
+			t.Errorf("got %+v, want sum %d in a few turns", got, messages)
+		}
+	})
+}
+
+// A worker reads a thousand messages between two commits at most, and the run ends before the next one.
+func TestFLOW5_ARunEndsThatHasReadAsMuchAsItsWorkerReadsAtOnce(t *testing.T) {
+	sums := flowtest.Flow[int, int]("sumsall")
+	all := flowtest.As(sums, func(ctx workflow.Context, n int) (sum int, err error) {
+		for range n {
+			v, err := flowtest.Numbers.Receive(ctx)
+			if err != nil {
+				return sum, err
+			}
+			sum += v
+		}
+		return sum, nil
+	})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		send := func(run *workflow.Run[int], messages int) {
+			t.Helper()
+			for range messages {
+				if err := flowtest.Numbers.Send(w.Ctx, run, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		begun := flowtest.Start(w, sums, 700)
+		w.Work(worker.Config{}, all)
+		w.Reach(begun, event.RunStarted, 1)
+		w.StopWorkers()
+		fresh := flowtest.Start(w, sums, 2_000)
+		send(fresh, 2_000)
+		send(begun, 1_500)
+		w.Work(worker.Config{}, all)
+		for run, want := range map[*workflow.Run[int]]int{fresh: 2_000, begun: 700} {
+			if got := flowtest.Result(w, run); got != want {
+				t.Errorf("got %d, want %d", got, want)
+			}
+		}
+		w.StopWorkers()
+		w.Healthy()
+	})
+}
+
 func TestFLOW10_WhatTheCodeHasNotTakenIsCarriedOverInOrder(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		words, more := workflow.NewTopic[string]("words"), workflow.NewTopic[int]("more")
