@@ -87,6 +87,7 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, err := p.op.ClaimRun(session, token, run)
+	p.announce()
 	if err != nil {
 		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
 	}

@@ -140,7 +140,8 @@ func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run even
 }
 
 // claimLimited gives a named run that needs permits to a session if it is the first of its
-// line, and may have them. One that is parked or blocked must come into line before.
+// line, and may have them. One that is parked or blocked must come into line before. The rest of
+// the line is open then, and it is for another claim to look at it. [L8]
 func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	if !s.Waits() {
 		return refuse(store.ErrNotClaimable)
@@ -160,7 +161,14 @@ func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	if may, _, err := o.may(&line, uses); err != nil || !may && !heavy || line.First != s.ID {
 		return cmp.Or(err, refuse(store.ErrNotClaimable))
 	}
-	_, err = o.grantWaiting(r, s, give)
+	if _, err := o.grantWaiting(r, s, give); err != nil {
+		return err
+	}
+	if line, err = o.Tx.Limits().WaitLine(line.ID); err != nil || line.First == "" {
+		return err
+	}
+	next, err := o.Tx.Run(line.First)
+	o.Changes.Ready = append(o.Changes.Ready, next)
 	return err
 }
 

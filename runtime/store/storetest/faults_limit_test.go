@@ -246,7 +246,9 @@ var limitFaults = map[string]fault{
 	"nobody is told when a call has ended": {"L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace", func(w wrapper) store.Store {
 		return edit{wrapper: w, beat: func(b *store.Heartbeat) { b.Next = time.Time{} }}
 	}},
-	"a claim that leaves some tells nobody": {"L8_AClaimThatLeavesOpenLinesWakesAgain", tellsNobody},
+	"a claim that leaves some tells nobody":                       {"L8_AClaimThatLeavesOpenLinesWakesAgain", tellsNobody},
+	"a claim of a named run tells nobody of the rest of its line": {"L8_AClaimOfANamedRunThatLeavesAnOpenLineWakes", func(w wrapper) store.Store { return quiet{w} }},
+	"a claim of a named run tells nobody of whom it calls":        {"L8_AClaimOfANamedRunWakesForTheNextThatItCalls", func(w wrapper) store.Store { return quiet{w} }},
 	"who yields keeps its place": {"L8_AYieldComesAnewARecoveryKeepsItsPlace", commits(func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState) *store.Committed {
 		if c.Effect != store.EffectYield {
 			return nil
@@ -358,6 +360,15 @@ func tellsNobody(w wrapper) store.Store {
 			w.takeWakes(ctx)
 		}
 	}}
+}
+
+// quiet is a store that takes back the wakes that claims of named runs set.
+type quiet struct{ wrapper }
+
+func (q quiet) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	got, err := q.Store.ClaimRun(ctx, partition, session, token, run)
+	q.takeWakes(ctx)
+	return got, err
 }
 
 // mute is a store whose records say nothing of limits.

@@ -396,9 +396,7 @@ var turnBehaviors = []behavior{
 			h.block(l, h.one(s, l))
 			return l
 		}, func(s store.SessionID, l *Log) store.ClaimedRun {
-			got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
-			h.check("claim the blocked run", err)
-			return h.handed(got)
+			return h.named(s, l)
 		})
 	}},
 	{"L9_ACanceledRunInLineForItsWorkflowIDComesIntoNoOtherLine", func(h *harness) {
@@ -465,6 +463,32 @@ var turnBehaviors = []behavior{
 		h.claim(s, 1)
 		h.equal("woken again", h.poll(s, orders).Claim, []int{0})
 	}},
+	{"L8_AClaimOfANamedRunThatLeavesAnOpenLineWakes", func(h *harness) {
+		h.limit("gpu", 1)
+		s := h.session()
+		h.one(s, h.start(using("gpu")))
+		logs := h.starts(2, using("gpu"))
+		h.nothing("while it is held", s)
+		h.limit("gpu", 3)
+		h.equal("woken by the call", h.poll(s, orders).Claim, []int{0})
+		h.named(s, logs[0])
+		h.equal("woken for the rest of the line", h.poll(s, orders).Claim, []int{0})
+		h.one(s, logs[1])
+	}},
+	{"L8_AClaimOfANamedRunWakesForTheNextThatItCalls", func(h *harness) {
+		h.limit("gpu", 1)
+		s, other := h.session(), store.Route{Queue: "default", Workflow: "orders.other"}
+		h.one(s, h.start(using("gpu")))
+		first, next, o := h.start(using("gpu")), h.startAs(other, "", using("gpu")), h.session(other)
+		h.nothing("while it is held", s)
+		h.nothing("while it is held", o, other)
+		h.poll(o, other)
+		h.limit("gpu", 3)
+		h.equal("woken while the first has its turn", h.poll(o, other).Claim, []int(nil))
+		h.named(s, first)
+		h.equal("woken once the first has begun", h.poll(o, other).Claim, []int{0})
+		h.one(o, next, other)
+	}},
 	{"L5_WhoWaitsIsToldSinceWhen", func(h *harness) {
 		h.limit("gpu", 2)
 		s := h.session()
@@ -506,6 +530,14 @@ var turnBehaviors = []behavior{
 		h.commit(first, withEffect(first.Commit(fence, first.Work()...), store.EffectYield, ""))
 		h.one(s, second)
 	}},
+}
+
+// named claims a run by its id.
+func (h *harness) named(s store.SessionID, l *Log) store.ClaimedRun {
+	h.Helper()
+	got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
+	h.check("claim the run by its id", err)
+	return h.handed(got)
 }
 
 // becomesFree lets a nested run of b wait after one that waits for b alone, until fill lets that
