@@ -24,7 +24,7 @@ local function hand_to(k, a)
     l.permits = true
     count(line.uses, 1, -1)
     go_out(line.id, line.place, run)
-    relist(line, line_shut, 0)
+    save_turn(line, line_shut, look_again_at(line.uses, 0))
     handed[#handed + 1] = grant(run, meta, session, token, m[1], m[2], exempt, m[5], line.text, pack_has(l))
     intact('SADD', KEYS[k + 5], run)
     intact('HSET', KEYS[k + 1], 't', token)

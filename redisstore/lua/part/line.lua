@@ -210,7 +210,7 @@ local function save_turn(line, mode, till)
   unlist(line)
   local first = till > 0 and intact('ZRANGE', tag .. 't', '0', '0', 'WITHSCORES') or {}
   relist(line, mode, till)
-  if till > 0 and (not first[2] or till < tonumber(first[2])) then
+  if till > 0 and line.place and (not first[2] or till < tonumber(first[2])) then
     wake(line.route)
     redis.call('PUBLISH', tag .. 'hint', string.format('d%.0f', till))
   end
@@ -250,20 +250,29 @@ local function kept_back(line, u)
   return false
 end
 
+-- look_again_at returns when somebody must look again at a line that may not go, as lookAgain of package protocol does: at a
+-- nested one after 5 s at the latest, as nothing happens at its limits when the line before it comes to lack a second one.
+local function look_again_at(uses, till)
+  if not nested(uses[1]) then
+    return till
+  end
+  local latest = math.floor(limit_now / 1000) + 5000
+  return till == 0 and latest or math.min(till, latest)
+end
+
 -- may reports whether the first run of a line may have all its permits, and returns when to look
--- at it again, and what it lacks. A nested line that is kept back is looked at again after 5 s:
--- nothing happens at its limits when the line before it comes to lack a second one.
+-- at it again, and what it lacks.
 local function may(line)
   local n, last, till = lacks(line.uses)
   if n > 0 then
-    return false, till, n, last
+    return false, look_again_at(line.uses, till), n, last
   end
   for _, u in ipairs(line.uses) do
     -- If nobody else waits for it there is no line to read.
     local kept = not u[5] and u.limit.waits > u[3] and kept_first(u) or {}
     if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
       and (not nested(u) or kept_back(line, u)) then
-      return false, nested(u) and math.floor(limit_now / 1000) + 5000 or till, n
+      return false, look_again_at(line.uses, till), n
     end
   end
   return true, till, n
@@ -300,8 +309,8 @@ local function call_line(line)
     save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
     wake(line.route)
     return true
-  elseif till ~= line.till and (n > 0 or line.till * 1000 <= limit_now) then
-    save_turn(line, line_shut, till)
+  elseif till ~= line.till and (line.till * 1000 <= limit_now or n > 0 and not (nested(line.uses[1]) and line.till < till)) then
+    save_turn(line, line_shut, till) -- else somebody looks at it early enough
   end
   return false, n, last
 end
@@ -362,7 +371,7 @@ local function settle(left)
   end
   local line = left.line and line_of(left.line)
   if line then
-    relist(line, line_shut, 0)
+    save_turn(line, line_shut, look_again_at(line.uses, 0))
   end
   call_next(left.uses)
 end

@@ -373,12 +373,24 @@ func (o *Op[R, S]) settle(d departure) error {
 		if err != nil {
 			return err
 		}
-		line.Mode, line.Until = LineShut, 0
-		if err := o.Tx.Limits().SaveLine(line); err != nil {
+		line.Mode, line.Until = LineShut, o.lookAgain(d.uses, 0)
+		if err := o.saveLeft(line); err != nil {
 			return err
 		}
 	}
 	return o.call(d.uses)
+}
+
+// saveLeft is saveTurn of a line that somebody has left, in which nobody waits, perhaps.
+func (o *Op[R, S]) saveLeft(line WaitLine) error {
+	if line.First == "" {
+		return nil
+	}
+	first, err := o.Tx.Run(line.First)
+	if err != nil {
+		return err
+	}
+	return o.saveTurn(line, first)
 }
 
 // SetLimit configures a limit. It calls what fits now, and what can never have its permits any

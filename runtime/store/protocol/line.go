@@ -36,14 +36,14 @@ func (l *WaitLine) before(other *WaitLine) bool {
 
 // may reports whether the first run of a line may have all its permits: each limit has room,
 // and no shut or called line before it keeps it back there. [L2, L5]
-//
-// A nested line that is kept back is looked at again after CallTime: it is free, too, once the
-// one before it comes to lack a second limit, and nothing happens at its own limits then. To look
-// for such lines whenever a limit has less room would cost each grant of which others wait.
 func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (bool, lack, error) {
 	k, err := o.lacks(uses)
-	if err != nil || k.limits > 0 {
+	if err != nil {
 		return false, k, err
+	}
+	if k.limits > 0 {
+		k.until = o.lookAgain(uses, k.until)
+		return false, k, nil
 	}
 	for _, u := range uses {
 		if u.Local {
@@ -60,13 +60,29 @@ func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (bool, lack, error) {
 			}
 		}
 		if back {
-			if u.Nested {
-				k.until = o.Tx.Now().Add(CallTime).UnixMilli()
-			}
+			k.until = o.lookAgain(uses, k.until)
 			return false, k, nil
 		}
 	}
 	return true, k, nil
+}
+
+// lookAgain returns when somebody must look again at a line that may not go: when its rates let
+// it, and at a nested one after CallTime at the latest; 0: once it is called.
+//
+// A nested line is free, too, once the one before it comes to lack a second limit, and nothing
+// happens at its own limits then. Nor was it told before that there is room for it: a call ends
+// with the one before it if that waits for nothing else. To look for such lines whenever a
+// limit has less room would cost each grant of which others wait.
+func (o *Op[R, S]) lookAgain(uses []store.Use, until int64) int64 {
+	if !uses[0].Nested {
+		return until
+	}
+	latest := o.Tx.Now().Add(CallTime).UnixMilli()
+	if until == 0 {
+		return latest
+	}
+	return min(until, latest)
 }
 
 // keptBack reports whether a line before it keeps back a nested one at a limit: one that waits
@@ -167,8 +183,8 @@ func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (bool, lac
 	case called:
 		line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
 		o.Changes.Ready = append(o.Changes.Ready, first)
-	case k.until == line.Until, k.limits == 0 && line.Until > o.Tx.Now().UnixMilli():
-		return false, k, nil
+	case k.until == line.Until, line.Until > o.Tx.Now().UnixMilli() && (k.limits == 0 || line.Until < k.until && uses[0].Nested):
+		return false, k, nil // somebody looks at it early enough
 	default:
 		line.Until = k.until
 	}

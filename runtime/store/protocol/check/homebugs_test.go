@@ -155,7 +155,7 @@ var homeSeeded = []struct {
 	{"L5 a nested run is kept back by who waits for what is held above it", homeNested, limitBug(limitLiar{uses: notNested}), stuck},
 	{"L5 a nested run passes who waits for nothing else", homeNestedTurn, limitBug(limitLiar{passes: true}),
 		"a called line has lost its turn [L7]"},
-	{"L6 nobody calls a nested run", homeNestedGrants, limitBug(limitLiar{nested: true}), stuck},
+	{"L6 nobody calls a nested run, nor looks at it again", homeNestedGrants, limitBug(limitLiar{nested: true, line: untimedShut}), stuck},
 	{"L5 who comes back opens the line of those who wait", homeBack, limitBug(limitLiar{line: openedByReturn}),
 		"a run that was asked for in vain was passed [L5]"},
 	{"L6 an end calls nobody", homeWakes, limitBug(limitLiar{noShut: while(committing)}),
@@ -350,6 +350,14 @@ func openedByReturn(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
 
 func untimed(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
 	l.Until = 0
+	return l
+}
+
+// untimedShut leaves the ends of calls as they are.
+func untimedShut(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
+	if l.Mode == protocol.LineShut {
+		l.Until = 0
+	}
 	return l
 }
 
