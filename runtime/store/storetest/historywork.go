@@ -97,7 +97,7 @@ func (h *history) claimBoth(c store.Claim) {
 	if n := len(got.Runs); n < least || n > most {
 		h.Fatalf("claim of at most %d: got %d runs, want from %d to %d: %d are ready, and %d were blocked", c.Max, n, least, most, available, len(passed))
 	}
-	h.judgeClaimed(&c, got.Runs)
+	h.judgeClaimed(&c, got.Runs, nil)
 	if h.limits.on {
 		h.askedOf(&c, len(got.Runs)+len(passed))
 	}
@@ -116,8 +116,9 @@ func (h *history) claimBoth(c store.Claim) {
 	}
 }
 
-// judgeClaimed checks that the runs that a claim was given were next, and gives the same out in the model.
-func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun) {
+// judgeClaimed checks that the runs that a claim was given were next, and gives the same out in the model. Lines of which left
+// says so, if it is set, have not come to be looked at.
+func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left func(*modelLine) bool) {
 	h.Helper()
 	for _, claimed := range runs {
 		r := h.m.runs[claimed.Run]
@@ -127,7 +128,7 @@ func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun) {
 		if h.m.cannotReplay(r, c.Session) {
 			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
 		}
-		h.judgeGrant(r)
+		h.judgeGrant(r, left)
 		want := h.m.grant(r, c)
 		want.Waited = r.waited(claimed.Waited)
 		h.equal("claimed run", h.handed(claimed), want)
@@ -135,8 +136,9 @@ func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun) {
 	}
 }
 
-// judgeNext is claimBoth for what a commit has claimed. Whether it has is the choice of the store.
-func (h *history) judgeNext(c *store.Claim, got store.Claimed) {
+// judgeNext is claimBoth for what a commit has claimed. Whether it has is the choice of the store. held is what was held of
+// limits before the commit.
+func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.LimitID]int) {
 	h.Helper()
 	if n := len(got.Runs); n > c.Max {
 		h.Fatalf("commit that claims at most %d: got %d runs", c.Max, n)
@@ -151,7 +153,7 @@ func (h *history) judgeNext(c *store.Claim, got store.Claimed) {
 			_, _ = h.m.op.Take(r, c.Session, c, nil)
 		}
 	}
-	h.judgeClaimed(c, got.Runs)
+	h.judgeClaimed(c, got.Runs, h.dueAfter(held))
 	wakes := h.inspect().Wakes
 	for _, route := range c.Routes {
 		h.limits.asked[route] = true
@@ -353,6 +355,7 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 		}
 	}
 	h.request(t, func() {
+		held := h.held()
 		got := h.try(c)
 		want, executed := h.m.commit(c)
 		h.sameError("commit", got.Err, want.Err)
@@ -367,7 +370,7 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 		case executed:
 			l.Accept(c)
 			if c.Next != nil {
-				h.judgeNext(c.Next, got.Next)
+				h.judgeNext(c.Next, got.Next, held)
 			}
 		case want.Err != nil:
 			h.equal("runs with a commit that is refused", runsOf(got.Next.Runs), []event.RunID(nil))
