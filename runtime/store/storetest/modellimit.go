@@ -110,12 +110,13 @@ func (m *model) stand(id store.LimitID) store.LimitState {
 }
 
 // rateOpens returns when the rate of a limit lets a weight begin after so many others: Burst-1
-// intervals before it would come if all came evenly.
+// intervals before it would come if all came evenly. Stores tell that in milliseconds, rounded up: nobody looks too early.
 func (m *model) rateOpens(l *store.LimitState, after int) time.Time {
 	if l.Config.Rate == 0 {
 		return time.Time{}
 	}
-	return m.limits.tat[l.LimitID].Add(time.Duration(after-l.Config.Bursts()+1) * l.Config.Interval())
+	at := m.limits.tat[l.LimitID].Add(time.Duration(after-l.Config.Bursts()+1) * l.Config.Interval())
+	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
 // hasRoom reports whether a part of a limit has room for a weight now.
