@@ -154,8 +154,9 @@ func (h *history) nextDue() time.Time {
 }
 
 // mayClaim says whether a named run may be claimed that needs permits: if it is the first of
-// its line, and nobody who was asked in vain is before it. [L2, L5]
-func (h *history) mayClaim(r *modelRun) bool {
+// its line, and nobody who was asked in vain is before it. Of lines whose first runs have the same turn by their fair keys the
+// store decides which comes first: given says that it has given the run. [L2, L5]
+func (h *history) mayClaim(r *modelRun, given bool) bool {
 	if r == nil || len(r.Uses) == 0 || r.Permits || r.CalledOff || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
 		return true
 	}
@@ -163,7 +164,10 @@ func (h *history) mayClaim(r *modelRun) bool {
 	if i < 0 {
 		return false
 	}
-	return h.m.heavy(r.Uses) != nil || h.m.haveRoom(r.Uses) && !h.keptBefore(h.limits.before, i)
+	before := slices.DeleteFunc(slices.Clone(h.limits.before[:i]), func(l store.WaitingLine) bool {
+		return given && compareTurns(h.m.runs[l.Runs[0]], r) == 0
+	})
+	return h.m.heavy(r.Uses) != nil || h.m.haveRoom(r.Uses) && !h.keptBefore(append(before, h.limits.before[i]), len(before))
 }
 
 // keptBefore reports whether a shut or called line before a line keeps it back.

@@ -136,8 +136,8 @@ func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left fun
 	}
 }
 
-// judgeNext is claimBoth for what a commit has claimed. Whether it has is the choice of the store. held is what was held of
-// limits before the commit.
+// judgeNext is claimBoth for what a commit has claimed. Whether it has is the choice of the store. held has what the
+// limits gave out before the commit.
 func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.LimitID]int) {
 	h.Helper()
 	if n := len(got.Runs); n > c.Max {
@@ -205,7 +205,7 @@ func (h *history) drawClaimRun(t *rapid.T) {
 	s, l := h.session(t).ID, h.log(t, func(r *modelRun) bool { return r.QueueState != store.StateEnded })
 	token := h.ids.Token()
 	got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
-	want, wantErr := h.m.claimRun(s, token, l.Run, h.mayClaim(h.m.runs[l.Run]))
+	want, wantErr := h.m.claimRun(s, token, l.Run, h.mayClaim(h.m.runs[l.Run], err == nil))
 	h.sameError("claim run", err, wantErr)
 	if wantErr == nil {
 		want.Waited = h.m.runs[l.Run].waited(got.Waited)
