@@ -66,8 +66,10 @@ func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(t
 	return func(tick time.Time) bool {
 		inTime = inTime || !s.due(name, tick).Before(oldest)
 		if !inTime && !looked && tick.Add(s.Jitter).After(oldest) {
-			for before := ticks.Next(tick.Add(-s.Jitter)); before.Before(tick) && !inTime; before = ticks.Next(before) {
+			before := ticks.Next(tick.Add(-s.Jitter))
+			for !before.IsZero() && before.Before(tick) && !inTime { // none, where another machine knows other rules of the zone
 				inTime = !s.due(name, before).Before(oldest)
+				before = ticks.Next(before)
 			}
 			looked = true
 		}
