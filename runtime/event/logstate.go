@@ -3,6 +3,7 @@ package event
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -15,7 +16,6 @@ type LogState struct {
 	Spec      *Spec
 	CreatedAt time.Time
 	StartedAt time.Time
-	Started   uint64 // the event that started it; 0: none has
 	EndedAt   time.Time
 	Time      time.Time // of the last event
 	Last      Type      // of the last event
@@ -29,6 +29,8 @@ type LogState struct {
 	// event that said so; nil, 0: it has not.
 	Limit   *Failure
 	Limited uint64
+	// Uncounted is how many events the code does not count for the length of the log: see RunStarted.
+	Uncounted uint64
 	// Build names the code that has executed the run last; empty: it is not known.
 	Build string
 	// Paused says that the code stands still until it is resumed, stepped or
@@ -162,7 +164,9 @@ func (f *LogState) applyRun(e *Event, next State) {
 			f.Spec = &Spec{}
 		}
 	case e.Type == RunStarted:
-		f.Started, f.StartedAt = e.Seq, e.Time
+		f.StartedAt = e.Time
+		f.Uncounted, _ = strconv.ParseUint(string(e.Payload), 10, 64) // what is no number counts nothing
+		f.Uncounted = min(f.Uncounted, e.Seq)
 	case next.Terminal():
 		f.EndedAt, f.Failure, f.Next = e.Time, e.Failure, e.Next
 	}

@@ -343,3 +343,19 @@ func TestLogState_CountsAttemptsThatFailedByThemselves(t *testing.T) {
 		}
 	}
 }
+
+// What a worker has said at the start of a run holds for its whole log, whatever later releases count.
+func TestLogState_KnowsHowManyEarlyEventsDoNotCount(t *testing.T) {
+	for payload, want := range map[string]uint64{"": 0, "1": 1, "9": 2, "-1": 0, "null": 0, `"2"`: 0} {
+		var f event.LogState
+		for i, e := range []event.Event{{Type: event.RunCreated}, {Type: event.RunStarted, Payload: []byte(payload)}} {
+			e.Seq = uint64(i + 1)
+			if err := f.Apply(&e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.Uncounted != want {
+			t.Errorf("payload %q: got %d events that do not count, want %d", payload, f.Uncounted, want)
+		}
+	}
+}

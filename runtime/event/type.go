@@ -16,7 +16,8 @@ const Terminate = "terminate"
 const (
 	// RunCreated is the first event of every log. Spec, Payload (the input).
 	RunCreated Type = 1
-	// RunStarted says that a worker ran the workflow's code for the first time. By, Build.
+	// RunStarted says that a worker ran the workflow's code for the first time. By, Build. Payload, if it
+	// is there, is how many of the events before it the code does not count for the length of the log.
 	RunStarted Type = 2
 	// RunCompleted ends a run with its result. Payload, Unread.
 	RunCompleted Type = 3

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,8 +63,21 @@ func (x *execution) begin(taken bool) {
 		x.end(event.Event{Type: event.RunFailed, Failure: notStarted(f)})
 	case f.Held() || f.Paused || f.Spec.StartAt.After(now):
 	default:
-		x.apply(event.Event{Type: event.RunStarted, By: x.cfg.Name, Build: x.build})
+		x.apply(event.Event{Type: event.RunStarted, Payload: uncounted(f.Seq), By: x.cfg.Name, Build: x.build})
 	}
+}
+
+// earlyEvents is how many of the events from before the code began count for the length of a log. Code that continues as new at some
+// length hands on what it has not received: were all of that counted, it could never receive any, once more waits than that length.
+const earlyEvents = 1_000
+
+// uncounted returns the payload of a RunStarted, as the log says how it is counted: a run that a worker of an earlier release has
+// started goes on as it did.
+func uncounted(events uint64) json.RawMessage {
+	if events <= earlyEvents {
+		return nil
+	}
+	return strconv.AppendUint(nil, events-earlyEvents, 10)
 }
 
 func notReleased(f *event.LogState) *event.Failure {

@@ -190,15 +190,10 @@ func (b *Branch) Until(d time.Duration) time.Time {
 // holds already, also behind the last event that was fed, or it is being unwound.
 func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }
 
-// earlyEvents is how many of the events from before the code began count for the length of a log. Code that continues as new at some
-// length hands on what it has not received: were all of that counted, it could never receive any, once more waits than that length.
-const earlyEvents = 1_000
-
 // LogLength returns how long the log is at this place, as code wants to know it.
 func (b *Branch) LogLength() int {
 	b.enter()
-	s := &b.run.state
-	return int(s.Seq - (max(s.Started, earlyEvents) - earlyEvents))
+	return int(b.run.state.Seq - b.run.state.Uncounted)
 }
 
 // Spec returns what the run was created with.
