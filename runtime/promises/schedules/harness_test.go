@@ -96,6 +96,21 @@ func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) boo
 	return info
 }
 
+// trigger lets a schedule that has started nothing start a run, and waits for the result of that.
+func trigger(w *flowtest.World) {
+	w.T.Helper()
+	run, err := w.Client.Schedules().Trigger(w.Ctx, "nightly")
+	call(w.T, err)
+	await(w, "the trigger is obeyed", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
+	eventually(w, "the triggered run exists", func() bool {
+		_, err := w.Client.Run(run).Info(w.Ctx)
+		return err == nil
+	})
+	if got, want := flowtest.Result(w, Nightly.Get(w.Client, run)), "in without a tick"; got != want {
+		w.T.Errorf("triggered run: got %q, want %q", got, want)
+	}
+}
+
 // tickRun returns the run of a tick.
 func tickRun(w *flowtest.World, tick time.Time) *workflow.Run[string] {
 	return Nightly.Get(w.Client, event.TickRunID("nightly", tick.UTC().Format(time.RFC3339Nano), tick))

@@ -55,16 +55,7 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 		if info := await(w, "it is paused", func(i workflow.ScheduleInfo) bool { return i.Paused }); info.Note != "stocktaking" || !info.Next.IsZero() {
 			t.Errorf("paused: got %+v", info)
 		}
-		run, err := s.Trigger(w.Ctx, "nightly") // in spite of the pause
-		call(t, err)
-		await(w, "the trigger is obeyed", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
-		eventually(w, "the triggered run exists", func() bool {
-			_, err := w.Client.Run(run).Info(w.Ctx)
-			return err == nil
-		})
-		if got, want := flowtest.Result(w, Nightly.Get(w.Client, run)), "in without a tick"; got != want {
-			t.Errorf("triggered run: got %q, want %q", got, want)
-		}
+		trigger(w) // in spite of the pause
 		call(t, s.Resume(w.Ctx, "nightly"))
 		info := await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Paused })
 		if got := info.Next; got.Month() != time.January || got.Day() != 1 || got.Hour() != 0 || !got.After(time.Now()) {
@@ -129,16 +120,7 @@ func TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue(t *testing.T) {
 		if info.Queue != "moved" || info.Note != "stays" {
 			t.Errorf("got %+v", info)
 		}
-		run, err := w.Client.Schedules().Trigger(w.Ctx, "nightly")
-		call(t, err)
-		await(w, "the trigger is obeyed", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
-		eventually(w, "the triggered run exists", func() bool {
-			_, err := w.Client.Run(run).Info(w.Ctx)
-			return err == nil
-		})
-		if got, want := flowtest.Result(w, Nightly.Get(w.Client, run)), "in without a tick"; got != want {
-			t.Errorf("triggered run: got %q, want %q", got, want)
-		}
+		trigger(w)
 		w.StopWorkers()
 		w.Healthy()
 	})

@@ -175,35 +175,6 @@ var turnBehaviors = []behavior{
 			}
 		}
 	}},
-	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken", func(h *harness) {
-		h.becomesFree(func(s store.SessionID) { h.one(s, h.start(using("a"), nested)) })
-	}},
-	{"L6_ANestedRunIsLookedAtAgainAndAgain", func(h *harness) {
-		h.becomesFree(func(s store.SessionID) {
-			for range 3 { // and the one before it waits for nothing else
-				h.clock.Advance(callTime)
-				h.heartbeat(s)
-				h.nothing("nested, in vain", s)
-			}
-			h.one(s, h.start(using("a"), nested))
-		})
-	}},
-	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTakenAway", func(h *harness) {
-		h.becomesFree(func(store.SessionID) {
-			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "a"}, Config: store.LimitConfig{AtOnce: 1, Paused: true}})
-		})
-	}},
-	{"L6_ANestedRunThatHadNoRoomEitherIsLookedAtAgain", func(h *harness) {
-		h.hadNoRoomEither(1, func(_ store.SessionID, nested []*Log) *Log { return nested[0] })
-	}},
-	{"L6_ANestedRunIsLookedAtAgainOnceTheOneBeforeItHasLeftTheLine", func(h *harness) {
-		h.hadNoRoomEither(2, func(s store.SessionID, nested []*Log) *Log {
-			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: nested[0].Run, Item: h.item(), Urgent: true})
-			h.check("cancel", err)
-			h.one(s, nested[0])
-			return nested[1]
-		})
-	}},
 	{"L5_PartsOfALimitAreApart", func(h *harness) {
 		of := func(key string) func(*store.Create) {
 			return func(c *store.Create) {
@@ -549,57 +520,6 @@ func (h *harness) named(s store.SessionID, l *Log) store.ClaimedRun {
 	got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
 	h.check("claim the run by its id", err)
 	return h.handed(got)
-}
-
-// becomesFree lets a nested run of b wait after one that waits for b alone, until fill lets that
-// wait for a, too. Nothing happens at b then.
-func (h *harness) becomesFree(fill func(s store.SessionID)) {
-	h.Helper()
-	h.limit("a", 1)
-	h.limit("b", 2)
-	s := h.session()
-	h.one(s, h.start(using("b"), whole))
-	both := h.start(func(c *store.Create) {
-		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
-	})
-	h.nothing("while b is held", s)
-	below := h.start(using("b"), nested)
-	h.nothing("nested, while the one before it waits for b alone", s)
-	fill(s)
-	h.onceLookedAtAgain(s, both, below)
-}
-
-// hadNoRoomEither lets nested runs of b wait for room, after one that waits for a and more of b. There comes to be room for
-// one, which is the turn of nobody as the first waits for b alone, until that lacks a as well: then one of them goes.
-func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*Log) *Log) {
-	h.Helper()
-	h.limit("a", 1)
-	h.limit("b", 2)
-	s := h.session()
-	h.one(s, h.start(using("b"), whole))
-	holder := h.start(using("b"))
-	fence := h.one(s, holder)
-	both := h.start(func(c *store.Create) {
-		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
-	})
-	below := h.starts(n, using("b"), nested)
-	h.nothing("while all of b is held", s)
-	h.finish(holder, fence, event.StatusCompleted)
-	h.nothing("nested, while the one before it waits for b alone", s)
-	next := goes(s, below)
-	h.one(s, h.start(using("a"), nested))
-	h.onceLookedAtAgain(s, both, next)
-}
-
-// onceLookedAtAgain fails the test unless a nested run goes after a while, and the one before it does not.
-func (h *harness) onceLookedAtAgain(s store.SessionID, both, below *Log) {
-	h.Helper()
-	for _, f := range h.findings(h.inspect()) {
-		h.Fatalf("fsck: %v", f)
-	}
-	h.clock.Advance(callTime)
-	h.one(s, below)
-	h.state(both.Run, store.StateReady)
 }
 
 // canceledWithoutPermits cancels a run that has no permits and is not ready, while another one holds all

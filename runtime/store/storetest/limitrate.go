@@ -1,0 +1,247 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var rateBehaviors = []behavior{
+	{"Rate_HoldsInEverySpan", func(h *harness) {
+		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
+		s := h.session()
+		var begun []time.Time
+		logs := h.starts(40, using("crm"))
+		for len(begun) < len(logs) {
+			for _, r := range h.claim(s, 10) {
+				l := logs[slices.IndexFunc(logs, func(l *Log) bool { return l.Run == r.Run })]
+				h.finish(l, r.Fence, event.StatusCompleted)
+				begun = append(begun, h.clock.Now())
+			}
+			if len(begun) == len(logs) {
+				break
+			}
+			next := h.heartbeat(s).Next
+			if !next.After(h.clock.Now()) {
+				h.Fatalf("next time: got %v at %v", next, h.clock.Now())
+			}
+			h.clock.Advance(next.Sub(h.clock.Now()))
+		}
+		for i := range begun { // Rate+Burst-1 in any span of Per
+			if j := i + 12; j < len(begun) && begun[j].Sub(begun[i]) < time.Second {
+				h.Errorf("%d runs have begun in %v", j-i+1, begun[j].Sub(begun[i]))
+			}
+		}
+		if took := begun[len(begun)-1].Sub(begun[0]); took != 3700*time.Millisecond {
+			h.Errorf("40 runs at 10 per second, 3 at once: got %v, want 3.7s", took)
+		}
+	}},
+	{"Rate_IsNotGivenBack", func(h *harness) {
+		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 1, Burst: 1}})
+		s := h.session()
+		l, next := h.start(using("crm")), h.start(using("crm"))
+		h.check("release", h.store.Release(h.ctx, l.Run, h.one(s, l)))
+		h.nothing("in the same second", s)
+		h.clock.Advance(time.Second)
+		h.one(s, l)
+		h.clock.Advance(time.Second)
+		h.one(s, next)
+	}},
+	{"Rate_WhatHasBegunCountsByTheNewOne", func(h *harness) {
+		hourly := store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}
+		for name, c := range map[string]struct {
+			first, then store.LimitConfig
+			after       time.Duration // until the next one
+		}{
+			"raised":                    {hourly, store.LimitConfig{Rate: 10, Burst: 1}, 100 * time.Millisecond},
+			"lowered":                   {store.LimitConfig{Rate: 2, Burst: 1}, hourly, time.Hour},
+			"lowered after a burst":     {store.LimitConfig{Rate: 10, Burst: 10}, hourly, time.Hour},
+			"with a burst":              {hourly, store.LimitConfig{Rate: 1, Burst: 2, Per: time.Hour}, 0},
+			"without its burst":         {store.LimitConfig{Rate: 1, Burst: 2, Per: time.Hour}, hourly, time.Hour},
+			"removed":                   {hourly, store.LimitConfig{}, 0},
+			"where there was none":      {store.LimitConfig{AtOnce: 5}, hourly, 0},
+			"the same, but bound, too":  {hourly, store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour, AtOnce: 3}, time.Hour},
+			"as many, in a longer time": {hourly, store.LimitConfig{Rate: 24, Burst: 1, Per: 24 * time.Hour}, time.Hour},
+		} {
+			for _, key := range []string{"", "k"} { // by the configuration of all, and by one of its own
+				h.rated(name+" "+key, store.LimitID{Name: name, Key: key}, c.first, c.then, c.after)
+			}
+		}
+	}},
+	{"Rate_AResetCountsWhatHasBegun", func(h *harness) {
+		crm := store.LimitID{Name: "crm"}
+		h.setLimits(store.SetLimit{LimitID: crm, Config: store.LimitConfig{Rate: 10, Burst: 1}, Default: true},
+			store.SetLimit{LimitID: crm, Config: store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}})
+		s, logs := h.session(), h.starts(2, using("crm"))
+		h.one(s, logs[0])
+		h.nothing("within the hour", s)
+		h.setLimits(store.SetLimit{LimitID: crm, Reset: true})
+		h.nothing("within the interval of the code", s)
+		h.equal("next", h.limitState("crm").Next, h.clock.Now().Add(100*time.Millisecond))
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, logs[1])
+	}},
+	{"Rate_OfAKeyOfItsOwnStaysAsItIs", func(h *harness) {
+		of := func(key string) store.LimitID { return store.LimitID{Name: "host", Key: key} }
+		using := func(key string) func(*store.Create) {
+			return func(c *store.Create) { c.Uses = []store.Use{{LimitID: of(key), Weight: 1}} }
+		}
+		hourly := store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}
+		slower := store.LimitConfig{Rate: 1, Burst: 1, Per: 2 * time.Hour}
+		h.setLimits(store.SetLimit{LimitID: of(""), Config: slower}, store.SetLimit{LimitID: of("own"), Config: hourly})
+		s := h.session()
+		h.one(s, h.start(using("own")))
+		h.one(s, h.start(using("other"))) // nobody waits for it when its rate is changed
+		own := h.start(using("own"))
+		h.setLimits(store.SetLimit{LimitID: of(""), Config: store.LimitConfig{Rate: 10, Burst: 1}})
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, h.start(using("other")))
+		h.clock.Advance(59 * time.Minute)
+		h.nothing("of the key whose rate is the same", s)
+		h.setLimits(store.SetLimit{LimitID: of("own"), Reset: true})
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, own)
+	}},
+	{"Rate_APausedLimitLetsNothingBegin", func(h *harness) {
+		pause := func(paused bool) {
+			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Paused: paused}})
+		}
+		s := h.session()
+		pause(true)
+		l := h.start(using("crm"))
+		h.nothing("of a paused limit", s)
+		h.poll(s, orders)
+		pause(false)
+		h.equal("woken", h.poll(s, orders).Claim, []int{0})
+		h.one(s, l)
+	}},
+}
+
+var holdBackBehaviors = []behavior{
+	{"HoldBack_NothingBeginsByTheRateUntilItIsOver", func(h *harness) {
+		s, first, rest := h.holding()
+		held := h.one(s, first)
+		h.holdBack(first, held, store.EffectFinish, 2*time.Second)
+		h.nothing("while the rate is closed", s)
+		h.clock.Advance(1999 * time.Millisecond)
+		h.nothing("a millisecond before it opens", s)
+		h.clock.Advance(time.Millisecond)
+		h.one(s, rest[0])
+		h.nothing("as a burst after that", s)
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, rest[1])
+	}},
+	{"HoldBack_HoldsForARunThatStaysOwned", func(h *harness) {
+		s, first, rest := h.holding()
+		held := h.one(s, first)
+		c := h.holdBack(first, held, store.EffectNone, 2*time.Second)
+		h.nothing("while the rate is closed", s)
+		h.clock.Advance(time.Second)
+		h.check("the same commit again", h.try(c).Err) // once
+		h.clock.Advance(time.Second)
+		h.one(s, rest[0])
+	}},
+	{"HoldBack_AShorterOneOpensNothing", func(h *harness) {
+		s, first, rest := h.holding()
+		held := h.one(s, first)
+		h.holdBack(first, held, store.EffectNone, 2*time.Second)
+		h.holdBack(first, held, store.EffectFinish, time.Second)
+		h.clock.Advance(1999 * time.Millisecond)
+		h.nothing("while the first one lasts", s)
+		h.clock.Advance(time.Millisecond)
+		h.one(s, rest[0])
+	}},
+	{"HoldBack_AFencedCommitHoldsNothing", func(h *harness) {
+		s, first, rest := h.holding()
+		old := h.one(s, first)
+		h.check("release", h.store.Release(h.ctx, first.Run, old))
+		c := first.Commit(old, first.Work()...)
+		c.HoldBack = time.Minute
+		h.equal("answer", h.try(c).Err, store.ErrFenced)
+		h.one(s, first)
+		h.one(s, rest[0])
+	}},
+	{"HoldBack_WithoutARateHoldsNothing", func(h *harness) {
+		h.limit("gpu", 2)
+		s := h.session()
+		limited, next, free := h.start(weighing(1)), h.start(weighing(1)), h.start()
+		h.holdBack(limited, h.one(s, limited), store.EffectNone, time.Minute)
+		h.one(s, next)
+		h.holdBack(free, h.one(s, free), store.EffectFinish, time.Minute)
+	}},
+	{"HoldBack_LastsThoughTheRateIsChanged", func(h *harness) {
+		for name, then := range map[string]store.LimitConfig{
+			"raised": {Rate: 1000, Burst: 50}, "lowered": {Rate: 1, Burst: 1, Per: time.Hour}, "removed": {},
+		} {
+			s, first, rest := h.holding()
+			h.holdBack(first, h.one(s, first), store.EffectFinish, 2*time.Second)
+			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: then})
+			opens := h.clock.Now().Add(2 * time.Second)
+			if then.Rate > 0 {
+				h.equal(name+": next", h.limitState("crm").Next, opens)
+				h.clock.Advance(2*time.Second - time.Millisecond)
+				h.nothing(name+": a millisecond before it opens", s)
+				h.clock.Advance(time.Millisecond)
+			}
+			h.one(s, rest[0])
+			if then.Rate > 0 {
+				h.nothing(name+": as a burst after that", s)
+			}
+			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{}})
+			h.clock.Advance(2 * time.Second)
+			h.one(s, rest[1])
+		}
+	}},
+	{"HoldBack_LastsForADayAtMost", func(h *harness) {
+		s, first, _ := h.holding()
+		h.holdBack(first, h.one(s, first), store.EffectFinish, 1<<62)
+		h.equal("next", h.limitState("crm").Next, h.clock.Now().Add(store.MaxHoldBack))
+	}},
+}
+
+// rated lets one run begin by a rate, changes that, and fails the test unless the next one waits for so long then.
+func (h *harness) rated(what string, id store.LimitID, first, then store.LimitConfig, after time.Duration) {
+	h.Helper()
+	route := store.Route{Queue: orders.Queue, Workflow: what}
+	start := func(weight int) {
+		h.startAs(route, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: id, Weight: weight}} })
+	}
+	h.setLimits(store.SetLimit{LimitID: id, Config: first})
+	s := h.session()
+	begin := func() bool { return len(h.claim(s, 1, route)) == 1 }
+	start(max(first.Burst/2, 1)) // what may begin at once has begun in part
+	start(1)
+	h.equal(what+": the first begins", begin(), true)
+	if first.Burst == 1 { // not one without a rate
+		h.equal(what+": the next begins before", begin(), false) // and is told when to come again
+	}
+	h.setLimits(store.SetLimit{LimitID: id, Config: then})
+	if after > 0 {
+		h.clock.Advance(after - time.Millisecond)
+		h.equal(what+": the next begins a millisecond before", begin(), false)
+		h.clock.Advance(time.Millisecond)
+	}
+	h.equal(what+": the next begins", begin(), true)
+}
+
+// holding starts runs that use a rate of 10 a second, 3 at once.
+func (h *harness) holding() (store.SessionID, *Log, []*Log) {
+	h.Helper()
+	h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
+	logs := h.starts(3, using("crm"))
+	return h.session(), logs[0], logs[1:]
+}
+
+// holdBack commits work that closes the rates of a run.
+func (h *harness) holdBack(l *Log, fence store.Fence, e store.Effect, d time.Duration) store.Commit {
+	h.Helper()
+	c := l.Commit(fence, l.Work()...)
+	if e == store.EffectFinish {
+		c = withEffect(l.Commit(fence, l.End(event.StatusCompleted)...), e, event.StatusCompleted)
+	}
+	c.HoldBack = d
+	h.commit(l, c)
+	return c
+}
