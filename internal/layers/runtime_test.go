@@ -40,7 +40,6 @@ func unwanted(pkg *goPackage) string {
 	case pkg.ImportPath == "testing":
 		return "it is for tests"
 	case pkg.Standard:
-		return ""
 	case pkg.Module == nil || !slices.Contains(linkable, pkg.Module.Path):
 		return "its module is not among " + strings.Join(linkable, ", ")
 	}
@@ -138,7 +137,8 @@ func TestRuntime_RefusesEachKindOfDriver(t *testing.T) {
 		pkg  goPackage
 		want string
 	}{
-		"standard library": {goPackage{ImportPath: "net", Standard: true, CgoFiles: []string{"cgo.go"}}, ""},
+		"standard library": {goPackage{ImportPath: "log/slog", Standard: true}, ""},
+		"its cgo":          {goPackage{ImportPath: "net", Standard: true, CgoFiles: []string{"cgo.go"}}, "cgo"},
 		"its library":      {goPackage{ImportPath: "github.com/oklog/ulid/v2", Module: of("github.com/oklog/ulid/v2")}, ""},
 		"itself":           {goPackage{ImportPath: module + "/runtime/event"}, ""},
 		"a store":          {goPackage{ImportPath: module + "/memstore"}, "above the runtime"},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,8 +177,8 @@ func (l *Log) close() {
 // causeOf tells failures apart by what is behind them. Whether a connection was refused,
 // cut or silent makes no difference: an outage shows all of that.
 func causeOf(err error) string {
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+	var network networkError
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return "it cannot be reached"
 	}
@@ -190,6 +189,13 @@ func causeOf(err error) string {
 		}
 		err = next
 	}
+}
+
+// networkError has the methods of net.Error, which net.ErrClosed has as well. Package net links cgo.
+type networkError interface {
+	error
+	Timeout() bool
+	Temporary() bool
 }
 
 // Watch returns a store that records what becomes of the requests of a worker.

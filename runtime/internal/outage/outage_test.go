@@ -75,6 +75,7 @@ func TestLog_TellsEachCause(t *testing.T) {
 			l.Note(t.Context(), "claim", errPassword, 0)
 			l.Note(t.Context(), "claim", errRefused, 0)
 		}
+		l.Note(t.Context(), "claim", fmt.Errorf("read: %w", net.ErrClosed), 0) // the same cause, for the third time
 		for i := range 100 {
 			l.Note(t.Context(), "claim", fmt.Errorf("its own %d", i), 0)
 		}
