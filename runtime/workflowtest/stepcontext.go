@@ -12,7 +12,8 @@ import (
 )
 
 // StepContext returns a context with which the implementation of a step can be
-// called like any function: package step works in it. It ends with the test.
+// called like any function: package step works in it. It is the context of one attempt
+// and ends with the test.
 // [Heartbeats] keeps the details of heartbeats for a later attempt, [Streams] the
 // chunks that the step writes to streams.
 func StepContext(t testing.TB, opts ...StepOption) context.Context {

@@ -4,6 +4,7 @@ package attempt
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -31,9 +32,20 @@ type Attempt struct {
 	Streams StreamWriter
 	// Hooks opens the hook by which the attempt may be finished from outside.
 	Hooks HookOpener
+	// Transaction is held by the transaction of package sqlstep that the attempt has begun.
+	Transaction Slot
 	// Client is the engine.Client of the worker, for steps of the runtime's own.
 	Client any
 }
+
+// Slot is taken by one holder at a time, which keeps it or frees it.
+type Slot struct{ taken atomic.Bool }
+
+// Take takes the slot and reports whether it was free.
+func (s *Slot) Take() bool { return s.taken.CompareAndSwap(false, true) }
+
+// Free gives back the slot.
+func (s *Slot) Free() { s.taken.Store(false) }
 
 // Heart beats for the code of an attempt.
 type Heart interface {

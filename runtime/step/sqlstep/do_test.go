@@ -213,6 +213,42 @@ func TestSTEP12_AFunctionThatCommitsItselfIsAnErrorAndNotRepeated(t *testing.T) 
 	})
 }
 
+func TestSTEP12_ASecondTransactionInAnAttemptIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, d database) {
+		db := withTable(t, d)
+		var fatal *attempt.FatalError
+		refused := func(when string, err error) {
+			t.Helper()
+			if !errors.As(err, &fatal) || !strings.Contains(err.Error(), "calls sqlstep.Do again") {
+				t.Errorf("%s: got error %v, want a fatal one", when, err)
+			}
+		}
+		first := inStep(t.Context(), "k")
+		if _, err := sqlstep.Do(first, db, func(ctx context.Context, tx *sql.Tx) (receipt, error) {
+			_, err := sqlstep.Do(ctx, db, effect("inner"))
+			refused("under way", err)
+			return receipt{}, errors.New("declined")
+		}); err == nil {
+			t.Error("the error of the function was lost")
+		}
+		if _, err := sqlstep.Do(first, db, effect("a")); err != nil { // nothing was committed
+			t.Errorf("after an error: got error %v, want none", err)
+		}
+		_, err := sqlstep.Do(first, db, effect("b"))
+		refused("after a commit", err)
+
+		next := inStep(t.Context(), "k")
+		if got, err := sqlstep.Do(next, db, effect("a")); err != nil || got.What != "a" {
+			t.Errorf("next attempt: got %+v, %v; want the recorded result", got, err)
+		}
+		_, err = sqlstep.Do(next, db, effect("b"))
+		refused("after a recorded result", err)
+		if diff := cmp.Diff(map[string]int{"a": 1}, effects(t, db)); diff != "" {
+			t.Errorf("effects (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestForget_RemovesOldRecords(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		db := withTable(t, d)
