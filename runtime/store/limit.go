@@ -104,7 +104,8 @@ func (c *LimitConfig) Due(tat int64, after int, now time.Time) int64 {
 	if c.Rate <= 0 {
 		return 0
 	}
-	at := tat + int64(after-c.Bursts()+1)*c.Interval().Microseconds()
+	// A tat in the past stands for now: what begins next counts from now.
+	at := max(tat, now.UnixMicro()) + int64(after-c.Bursts()+1)*c.Interval().Microseconds()
 	if at <= now.UnixMicro() {
 		return 0
 	}

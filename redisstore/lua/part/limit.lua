@@ -238,7 +238,7 @@ local function rate_wait(l, weights)
   if l.interval == 0 then
     return 0
   end
-  local at = l.tat + (weights - l.burst + 1) * l.interval
+  local at = math.max(l.tat, limit_now) + (weights - l.burst + 1) * l.interval
   return at <= limit_now and 0 or math.ceil(at / 1000)
 end
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -103,6 +104,43 @@ var rateBehaviors = []behavior{
 		h.setLimits(store.SetLimit{LimitID: of("own"), Reset: true})
 		h.clock.Advance(100 * time.Millisecond)
 		h.one(s, own)
+	}},
+	{"Rate_ThatWasIdleRefusesStartsThatWouldWait", func(h *harness) {
+		crm, s := store.LimitID{Name: "crm"}, h.session()
+		for _, tc := range []struct {
+			config store.LimitConfig
+			starts int // that are accepted
+			retry  time.Duration
+		}{
+			{store.LimitConfig{Rate: 2, Burst: 1, Refuse: true}, 1, 500 * time.Millisecond},
+			{store.LimitConfig{Rate: 2, Burst: 3, Refuse: true}, 3, 500 * time.Millisecond},
+			{store.LimitConfig{Rate: 2, Burst: 1, Waiting: 2}, 3, 1500 * time.Millisecond},
+		} {
+			h.setLimits(store.SetLimit{LimitID: crm, Config: tc.config})
+			for _, idle := range []string{"never used", "idle for an hour"} {
+				var logs []*Log
+				for range tc.starts {
+					logs = append(logs, h.start(using("crm")))
+				}
+				c := h.newLog(orders, "").Create()
+				using("crm")(&c)
+				e := as[*store.StartRefusedError](h, idle, h.create(c).Err)
+				h.equal(fmt.Sprintf("%s: %+v: refusal", idle, tc.config), *e, store.StartRefusedError{Limit: crm, RetryAfter: tc.retry})
+				for _, l := range logs {
+					h.finish(l, h.one(s, l), event.StatusCompleted)
+					h.clock.Advance(500 * time.Millisecond)
+				}
+				h.clock.Advance(time.Hour)
+			}
+		}
+	}},
+	{"Rate_ThatWasIdleReportsWhichRunsWaitForIt", func(h *harness) {
+		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 2, Burst: 2}})
+		var got []bool
+		for _, l := range h.starts(4, using("crm")) {
+			got = append(got, !h.record(l.Run).WaitsSince.IsZero())
+		}
+		h.equal("waits for the rate", got, []bool{false, false, true, true})
 	}},
 	{"Rate_APausedLimitLetsNothingBegin", func(h *harness) {
 		pause := func(paused bool) {

@@ -115,7 +115,11 @@ func (m *model) rateOpens(l *store.LimitState, after int) time.Time {
 	if l.Config.Rate == 0 {
 		return time.Time{}
 	}
-	at := m.limits.tat[l.LimitID].Add(time.Duration(after-l.Config.Bursts()+1) * l.Config.Interval())
+	at := m.limits.tat[l.LimitID]
+	if now := m.clock.Now(); now.After(at) { // what begins next counts from now
+		at = now
+	}
+	at = at.Add(time.Duration(after-l.Config.Bursts()+1) * l.Config.Interval())
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
