@@ -148,7 +148,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 			for range runs {
 				must(st.Heartbeat(ctx, 0, session))
 			}
-		}, 11, 330},
+		}, 12, 340},
 	}
 	for _, op := range ops { // the first time the server is told the scripts
 		op.do()

@@ -64,7 +64,8 @@
 //
 //	{p}t    zset   timers          {p}:e    zset   leases of sessions
 //	{p}A    hash   u for how long sessions were heard, h when the last one was; n when one
-//	                looked for runs that nobody serves, o and O the route and rank it came to
+//	                looked for runs that nobody serves, o and O the route and rank it came to; m when one
+//	                examined open runs, q and Q the set and the run it came to
 //	{p}w    hash   wakes by route  {p}:k    hash   names of routes
 //	{p}u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
 //	{p}d    zset   done runs by the time when they may be purged

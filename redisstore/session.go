@@ -13,6 +13,10 @@ import (
 // one thing at a time. The next script goes on with the rest.
 const chores = 500
 
+// examined is how many open runs of a partition are examined every 5 s: 6,000 in a minute. It takes the server about a
+// millisecond.
+const examined = 500
+
 // OpenSession adds a lease, or renews it.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err := o.Check(); err != nil {
@@ -51,7 +55,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	c := &call{
 		script: scriptHeartbeat, p: p,
 		keys: []string{p.session(session), p.leases(), p.owned(session), p.unread(session), p.timers(), p.outbox(), p.routes()},
-		args: []any{s.at(), session, store.UnservedMost},
+		args: []any{s.at(), session, store.UnservedMost, examined},
 	}
 	if err := s.do(ctx, c); err != nil {
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
@@ -61,9 +65,11 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 		s.findings(p, a.texts(1))
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, store.ErrExpired)
 	}
-	unserved := a.texts(5)[:a.number(4)]
+	unserved, restored := int(a.number(4)), int(a.number(5))
+	runs := longAll(a.texts(6))
 	return store.Heartbeat{
-		Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3), Unserved: longAll(unserved), Unread: longAll(a.texts(5 + len(unserved))),
+		Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3),
+		Unserved: runs[:unserved:unserved], Restored: runs[unserved:][:restored:restored], Unread: runs[unserved+restored:],
 	}, nil
 }
 

@@ -350,6 +350,9 @@ type Heartbeat struct {
 	// one heartbeat in a CountedPause at most, whoever sends it. What it costs grows with the
 	// number of routes and sessions, not with that of runs.
 	Unserved []event.RunID
+	// Restored are runs that no session would have found any more, because the store had lost what leads to them, and that
+	// the heartbeat has put back. The audit trail of each has the reason. A store that cannot lose it restores none.
+	Restored []event.RunID
 }
 
 // Owned is a run that a session owns.

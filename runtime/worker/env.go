@@ -53,5 +53,13 @@ const hardStop = 2 * time.Second
 // partitionOf returns the partition that a run belongs to.
 func (e *env) partitionOf(run event.RunID) int { return int(run.Slot()) % e.store.Partitions() }
 
+// logRestored logs runs that the store had lost and a heartbeat has put back: the first ten, their audit trails have the rest.
+func (e *env) logRestored(partition int, runs []event.RunID) {
+	if len(runs) > 0 {
+		e.log.Warn("runs were put back that no worker would have found: the store has lost keys", "worker", e.cfg.Name, "partition", partition,
+			"count", len(runs), "runs", runs[:min(len(runs), 10)], "fix", "execute flowctl doctor, and flowctl fsck for what else is lost")
+	}
+}
+
 // tellDamage logs what the store has come across and left out.
 func (e *env) tellDamage() { outage.LogDamage(e.log, e.damage, slog.String("worker", e.cfg.Name)) }

@@ -159,6 +159,7 @@ func (w *Worker) partition() {
 			Routes: w.routes, Fingerprint: w.fit, Limits: permits.Defaults(p, w.store.Partitions()), Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
 				relay.Heard(answer.Outbox)
 				w.tellDamage()
+				w.logRestored(p, answer.Restored)
 				look.look(ctx, answer.Unserved)
 			},
 		})

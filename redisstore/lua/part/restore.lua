@@ -1,0 +1,90 @@
+-- reachable reports whether the run stands in the set in which those look for it that serve its queue state. If the set has lost
+-- it, it is put back, from its metadata, and the audit trail has the reason.
+--
+-- Nothing is executed twice by that: a run that is ready, waits for its time or is blocked is found as its metadata says, which
+-- every claim compares, and an owned one gets a new fence, so that its owner, if it lives, can write nothing any more.
+local function reachable(run, by, now)
+  local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'p', 'c', 'r', 'F') or {}
+  local header, place, route = m[1], m[2], m[3]
+  local state = queue_state_of(header)
+  if not state or not place or not route then
+    return true -- its metadata is damaged: fsck makes it again from the log
+  end
+  local function restored(owner, reason)
+    trail(run, reason or string.byte(header, 50) == 1 and 'stuck_created' or 'stuck_running', by, owner, now, header)
+    return false
+  end
+  if state == '1' then
+    if flagged(header, is_limited) then
+      -- Part: limit
+      if not queues(uses_of(run)) then
+        return true -- it waits for limits: fsck makes their queues again
+      end
+    end
+    if intact('ZSCORE', tag .. 'r:' .. route, place .. run) == false then
+      enqueue(run, route, m[4], place)
+      return restored('')
+    end
+  elseif state == '2' then
+    local owner = intact('HGET', tag .. 'z:' .. place, 'i')
+    if owner == false or intact('SISMEMBER', tag .. 'o:' .. place, run) == 0 then
+      restored(owner or '', 'no_claim')
+      leave_owner(run, place)
+      make_ready(run, refenced(header, '1', nobody), route, m[4])
+      return false
+    end
+  elseif state == '3' then
+    if place ~= '0' and intact('ZSCORE', tag .. 't', run) == false then
+      set_timer(run, route, place)
+      return restored('')
+    end
+  elseif state == '4' then
+    local member = (m[5] or '') .. ' ' .. run
+    if intact('ZSCORE', tag .. 'b:' .. route, member) == false then
+      intact('ZADD', tag .. 'b:' .. route, '0', member)
+      redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
+      return restored('')
+    end
+  end
+  return true
+end
+
+-- restore looks at up to most open runs, unless a session has looked just now, and puts back those that are not reachable. It
+-- returns them. It goes round: the set that it has come to, and the run in it, are kept beside when it looked.
+local function restore(names, by, now, ttl, most)
+  local a = redis.call('HMGET', tag .. 'A', 'm', 'q', 'Q')
+  local since = a[1] and now - a[1] or -1
+  if since >= 0 and since < math.min(5000, math.floor(ttl / 4)) then
+    return {}
+  end
+  local sets = {}
+  for _, route in ipairs(redis.call('HKEYS', names)) do
+    sets[#sets + 1], sets[#sets + 2] = route .. 'c', route .. 'r'
+  end
+  table.sort(sets)
+  local at, rank, last, runs = 1, 0, '', {}
+  while at < #sets and sets[at] < (a[2] or '') do
+    at = at + 1
+  end
+  local score, run = string.match(sets[at] == a[2] and a[3] or '', '^(%S+) (.+)$')
+  if run then
+    local there = intact('ZRANK', tag .. 'p:' .. sets[at], run)
+    rank = there and there + 1 or intact('ZCOUNT', tag .. 'p:' .. sets[at], '-inf', '(' .. score) or 0
+  end
+  for _ = 1, #sets do
+    local found = intact('ZRANGE', tag .. 'p:' .. sets[at], rank, rank + most - 1, 'WITHSCORES') or {}
+    for i = 1, #found, 2 do
+      if not reachable(found[i], by, now) then
+        runs[#runs + 1] = found[i]
+      end
+    end
+    most = most - #found / 2
+    if most <= 0 then
+      last = found[#found] .. ' ' .. found[#found - 1]
+      break
+    end
+    at, rank = at % #sets + 1, 0
+  end
+  redis.call('HSET', tag .. 'A', 'm', string.format('%.0f', now), 'q', sets[at] or '', 'Q', last)
+  return runs
+end
