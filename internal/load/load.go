@@ -75,9 +75,26 @@ func loadWith(ctx context.Context, dir string, patterns []string, overlay map[st
 		return nil, err
 	}
 	defer cleanup()
-	loaded, err := read.load(ctx, dir, flags, patterns)
-	if err != nil {
-		return nil, err
+	var without map[string][]byte
+	if overlay == nil {
+		without = stubs(dir, patterns)
+	}
+	var loaded []*packages.Package
+	if len(without) > 0 {
+		flag, cleanup, err := overlayFlag(without, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer cleanup()
+		if loaded, err = read.load(ctx, dir, []string{flag}, patterns); err != nil {
+			return nil, err
+		}
+	}
+	if len(without) == 0 || stubsHarm(loaded) {
+		read = newReader(overlay)
+		if loaded, err = read.load(ctx, dir, flags, patterns); err != nil {
+			return nil, err
+		}
 	}
 	if bad := unreadableOutputs(loaded); len(bad) > 0 && overlay == nil {
 		flag, cleanup, err := overlayFlag(nil, bad)

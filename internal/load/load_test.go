@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"go/types"
 	"math"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -42,6 +44,56 @@ func TestGEN6_ReadsNoSyntaxOfDependencies(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"flow_gen.go", "payloads.go"}, got); d != "" {
 		t.Errorf("files read (-want +got):\n%s", d)
+	}
+}
+
+// A package is type-checked here: the go command must not compile it again after each change.
+func TestGEN6_AChangedPackageIsNotCompiled(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the tool that counts is a shell script")
+	}
+	const text = "package a\n\nimport \"fmt\"\n\nfunc A() { fmt.Println(1) }\n"
+	dir := usermodule.New(t, map[string]string{"a/a.go": text})
+	load := func() *load.Package {
+		t.Helper()
+		set, err := load.Load(t.Context(), dir, []string{"./..."})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Packages[0]
+	}
+	load()
+	log := filepath.Join(t.TempDir(), "log")
+	tool := filepath.Join(t.TempDir(), "tool")
+	script := "#!/bin/sh\ncase \"$*\" in *-V=full*) ;; *) echo \"$@\" >> " + log + " ;; esac\nexec \"$@\"\n"
+	if err := os.WriteFile(tool, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	usermodule.Write(t, dir, "a/a.go", strings.Replace(text, "Println(1) }", "Println(2) }\n\nfunc B() {}", 1))
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -toolexec="+tool)
+	if p := load(); p.Types.Scope().Lookup("B") == nil || len(p.TypeErrors(0, math.MaxInt)) > 0 {
+		t.Errorf("the package declares %v, with mistakes %v; want what the file has now", p.Types.Scope().Names(), p.TypeErrors(0, math.MaxInt))
+	}
+	if compiled, err := os.ReadFile(log); err == nil {
+		t.Errorf("the go command compiled after the change:\n%s", compiled)
+	}
+}
+
+// A package between those that are read is compiled, with what it imports.
+func TestGEN6_PackagesBetweenThoseThatAreReadAreCompiledAsTheyAre(t *testing.T) {
+	dir := usermodule.New(t, map[string]string{
+		"money/money.go":   "package money\n\ntype Cents int\n",
+		"pay/pay.go":       "package pay\n\nimport \"example.com/user/money\"\n\nvar Price money.Cents\n",
+		"orders/orders.go": "package orders\n\nimport \"example.com/user/pay\"\n\nvar Total = pay.Price + 1\n",
+	})
+	set, err := load.Load(t.Context(), dir, []string{"./money", "./orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range set.Packages {
+		if ds := append(p.Diagnostics(), p.TypeErrors(0, math.MaxInt)...); len(ds) > 0 {
+			t.Errorf("package %s: %v", p.Path, ds)
+		}
 	}
 }
 

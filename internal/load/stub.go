@@ -1,0 +1,137 @@
+package load
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// The go command compiles each package that patterns name to make its export data, which nobody
+// reads, for these packages are type-checked here: two seconds after each change. stubs returns
+// contents for their files that leave it nothing to compile: what they import, and no declarations.
+// Go/packages gives the files on disk to the parser all the same.
+//
+// Packages that cannot do without what was left out are no loss: see [stubsHarm].
+func stubs(dir string, patterns []string) map[string][]byte {
+	if strings.Contains(os.Getenv("GOFLAGS"), "overlay") { // a second one would replace it
+		return nil
+	}
+	contents := map[string][]byte{}
+	for _, pattern := range patterns {
+		at, below := strings.CutSuffix(filepath.ToSlash(pattern), "/...")
+		switch {
+		case strings.Contains(at, "..."), strings.HasSuffix(at, ".go"):
+			continue
+		case filepath.IsAbs(at):
+		case at == ".", at == "..", strings.HasPrefix(at, "./"), strings.HasPrefix(at, "../"):
+			at = filepath.Join(dir, at)
+		default: // an import path
+			continue
+		}
+		if !below {
+			stubDirectory(at, contents)
+			continue
+		}
+		_ = filepath.WalkDir(at, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !d.IsDir():
+				return nil
+			case path != at && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata" || d.Name() == "vendor"):
+				return fs.SkipDir
+			}
+			stubDirectory(path, contents)
+			return nil
+		})
+	}
+	return contents
+}
+
+// stubDirectory adds the stubs of the files in a directory, unless other languages are in it.
+func stubDirectory(dir string, contents map[string][]byte) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	own := map[string][]byte{}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch filepath.Ext(path) {
+		case ".c", ".cc", ".cpp", ".cxx", ".f", ".F", ".for", ".f90", ".m", ".s", ".S", ".sx", ".swig", ".swigcxx", ".syso":
+			return
+		case ".go":
+		default:
+			continue
+		}
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return
+		}
+		text, ok := stub(src)
+		if !ok {
+			return
+		}
+		own[path] = text
+	}
+	for path, text := range own {
+		contents[path] = text
+	}
+}
+
+// stub returns the text of a file without declarations, with imports that need not be used.
+func stub(src []byte) (text []byte, ok bool) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "", src, parser.ImportsOnly|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, false
+	}
+	offset := func(pos token.Pos) int { return fset.Position(pos).Offset }
+	var b bytes.Buffer
+	last := 0
+	for _, decl := range file.Decls {
+		for _, spec := range decl.(*ast.GenDecl).Specs {
+			imported, isImport := spec.(*ast.ImportSpec)
+			if !isImport || imported.Path.Value == `"C"` {
+				return nil, false
+			}
+			b.Write(src[last:offset(imported.Pos())])
+			b.WriteString("_ ")
+			last = offset(imported.Path.Pos())
+		}
+		b.Write(src[last:offset(decl.End())])
+		last = offset(decl.End())
+	}
+	if len(file.Decls) == 0 {
+		b.Write(src[:offset(file.Name.End())])
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), true
+}
+
+// stubsHarm reports whether a package between those that patterns name does not compile, perhaps
+// because it imports one of them.
+func stubsHarm(roots []*packages.Package) bool {
+	initial := map[*packages.Package]bool{}
+	for _, p := range roots {
+		initial[p] = true
+	}
+	harm := false
+	packages.Visit(roots, nil, func(p *packages.Package) {
+		if initial[p] {
+			return
+		}
+		for _, e := range p.Errors {
+			harm = harm || e.Kind != packages.ListError || isCompileError(e)
+		}
+	})
+	return harm
+}
