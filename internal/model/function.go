@@ -39,7 +39,9 @@ func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 		}
 		b.scheduled(fn)
 		fn.Uses = b.uses(fn)
-		b.model.Workflows = append(b.model.Workflows, &Workflow{Function: *fn, Priority: b.priority(fn), Singleton: b.singleton(fn), Gather: b.gather(fn), Fair: b.fair(fn)})
+		w := &Workflow{Function: *fn}
+		b.starts(w)
+		b.model.Workflows = append(b.model.Workflows, w)
 	}
 }
 

@@ -197,5 +197,5 @@ func (b *builder) graphOptions(g *Graph) {
 			"remove schedule= and call "+fn.GoName+".Schedule with the input, or have no exported fields")
 	}
 	w.Uses = b.uses(fn)
-	w.Priority, w.Singleton, w.Gather, w.Fair = b.priority(fn), b.singleton(fn), b.gather(fn), b.fair(fn)
+	b.starts(w)
 }

@@ -262,7 +262,8 @@ func (b *builder) asWorkflow(m *Machine) {
 	fn.Params = slices.Clone(fn.Params)
 	b.scheduled(&fn)
 	fn.Uses = b.uses(&fn)
-	w := &Workflow{Function: fn, Priority: b.priority(&fn), Singleton: b.singleton(&fn), Gather: b.gather(&fn), Fair: b.fair(&fn), Machine: m}
+	w := &Workflow{Function: fn, Machine: m}
+	b.starts(w)
 	b.model.Workflows = append(b.model.Workflows, w)
 	for _, d := range m.Needs {
 		d.Steps = append(d.Steps, m.Steps...)

@@ -2,7 +2,7 @@ package dag_options
 
 import "context"
 
-//flow:dag onfail=skip schedule="every 1h" batch=10,5s priority=Rank singleton=Nobody key=x
+//flow:dag onfail=skip schedule="every 1h" batch=10,5s priority=Rank singleton=Nobody key=x children=5
 type research struct {
 	Question string
 	llm      *int

@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -87,3 +88,23 @@ func good(ctx workflow.Context, d doc) error { return nil }
 
 //flow:workflow batch=100,5s,pair(ds.ID,ds.Lines[0]) priority=len(ds.Lines)
 func goodBatch(ctx workflow.Context, ds []doc) (int, error) { return 0, nil }
+
+var perTenant = limit.NewKeyed[string]("tenant", limit.Config{AtOnce: 1})
+
+//flow:workflow batch=100,5s uses=perTenant(d.ID)
+func limited(ctx workflow.Context, d []doc) error { return nil }
+
+//flow:workflow debounce=d.ID,10s uses=perTenant(d.ID+"x") fair=d.ID
+func otherKey(ctx workflow.Context, d doc) error { return nil }
+
+//flow:workflow batch=100,5s,d.ID uses=perTenant(d.ID) fair=d.ID:len(d.Lines)
+func share(ctx workflow.Context, d []doc) error { return nil }
+
+//flow:workflow debounce=d.ID,10s fair=d.Lines[0]
+func unfair(ctx workflow.Context, d doc) error { return nil }
+
+//flow:workflow batch=100,5s uses=perTenant("all")
+func constant(ctx workflow.Context, d []doc) error { return nil }
+
+//flow:workflow startwithin=1h timeout=30m
+func expired(ctx workflow.Context, d doc) error { return nil }

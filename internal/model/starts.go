@@ -1,0 +1,76 @@
+package model
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+)
+
+// starts checks the options that decide how the starts of a workflow become runs, and when these
+// begin.
+func (b *builder) starts(w *Workflow) {
+	fn := &w.Function
+	w.Priority, w.Singleton, w.Gather, w.Fair = b.priority(fn), b.singleton(fn), b.gather(fn), b.fair(fn)
+	b.sharedKeys(w)
+	if d := fn.Directive; d.StartWithin > 0 && d.Timeout > 0 && d.StartWithin >= d.Timeout {
+		b.report(d.At("startwithin"), fmt.Sprintf("%s: startwithin=%s is not below timeout=%s, which ends the run before", fn.title(), d.StartWithin, d.Timeout),
+			"raise timeout=, or lower startwithin=")
+	}
+}
+
+// sharedKeys reports keys of limits and of fair shares that starts which share a run may each have
+// another of: the run has one. What the option that joins them has as its key they have in common.
+func (b *builder) sharedKeys(w *Workflow) {
+	d := w.Directive
+	option := "batch"
+	if d.Has("debounce") {
+		option = "debounce"
+	}
+	if !d.Has(option) {
+		return
+	}
+	if len(w.Uses) == len(d.Uses) {
+		for i, use := range w.Uses {
+			if use.Key != nil && !b.isShared(w, use.Key) {
+				name := use.Limit.Name() + "(" + use.Key.Text + ")"
+				b.report(d.Uses[i].Key.Pos, fmt.Sprintf("%s: uses=%s may be another key for each of the starts that share a run", w.title(), name), sharedFix(option, use.Key.Text))
+			}
+		}
+	}
+	if w.Fair == nil {
+		return
+	}
+	if !b.isShared(w, w.Fair.Key) {
+		b.report(d.Fair.Pos, fmt.Sprintf("%s: fair=%s may be another key for each of the starts that share a run", w.title(), w.Fair.Key.Text), sharedFix(option, w.Fair.Key.Text))
+	} else if w.Fair.Share != nil && !b.isShared(w, w.Fair.Share) {
+		b.report(d.Share.Pos, fmt.Sprintf("%s: the share %s may be another one for each of the starts that share a run", w.title(), w.Fair.Share.Text), "write a number")
+	}
+}
+
+func sharedFix(option, text string) string {
+	if option == "batch" {
+		return "give it the key of batch=, as in batch=100,5s," + text + ", or a constant"
+	}
+	return "give it the key of debounce=, as in debounce=" + text + ",10s, or a constant"
+}
+
+// isShared reports whether an expression has one value for all starts that share a run: it is their
+// key, or is over no parameter.
+func (b *builder) isShared(w *Workflow, k *Key) bool {
+	if w.Gather != nil && types.ExprString(w.Gather.Expr) == types.ExprString(k.Expr) {
+		return true
+	}
+	shared := true
+	ast.Inspect(k.Expr, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok {
+			return shared
+		}
+		for _, p := range w.Params {
+			v, isVar := k.Info.Uses[id].(*types.Var)
+			shared = shared && !(isVar && v == p.Var)
+		}
+		return shared
+	})
+	return shared
+}
