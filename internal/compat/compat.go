@@ -157,7 +157,7 @@ func (x *index) fingerprint(subject string) string {
 	case x.workflows[subject] != nil:
 		return x.workflows[subject].Shape
 	case x.steps[subject] != nil:
-		return manifest.Fingerprint([]any{x.steps[subject].Params, x.steps[subject].Result, x.steps[subject].Key, x.steps[subject].Queue, m.Types})
+		return manifest.Fingerprint([]any{x.steps[subject].Params, x.steps[subject].Result, x.steps[subject].Key, x.steps[subject].Queue, x.steps[subject].Uses, m.Types})
 	case x.declared[subject] != nil:
 		return manifest.Fingerprint([]any{x.declared[subject].Schema, x.declared[subject].Answer, m.Types})
 	}

@@ -3,6 +3,7 @@ package compat
 import (
 	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/manifest"
@@ -32,7 +33,7 @@ func (o *orders) run(old, now *manifest.Workflow) {
 		}
 	}
 	before := o.renamed(renamedHelpers(old, now))
-	o.block(before, asBefore(now.Ops, o.unknown), block{last: true})
+	o.block(before, o.numbered(asBefore(now.Ops, o.unknown)), block{last: true})
 }
 
 func (o *orders) reportf(at token.Position, class Class, row, format string, args ...any) {
@@ -61,9 +62,6 @@ func (o *orders) block(old, now []*manifest.Op, in block) {
 	}
 	o.pastWaits(old, now, partners, added)
 	for _, op := range slices.Concat(gone, added) {
-		if op.Op == "guard" && o.forNewRuns(op) {
-			continue // it is not reported, so that what depends on it has to be
-		}
 		o.moved = append(o.moved, resultsOf(op)...)
 	}
 	for i, p := range partners {
@@ -143,7 +141,19 @@ func records(ops []*manifest.Op) bool {
 
 // certain reports whether every run that comes to an op has a record of it or of what is in it.
 func certain(o *manifest.Op) bool {
-	return o.Recorded() || o.Branches() && slices.ContainsFunc(o.Body, certain)
+	return o.Recorded() || (o.Branches() || turns(o)) && slices.ContainsFunc(o.Body, certain)
+}
+
+// turns reports whether a loop has a turn in every run: it ranges over a number or a literal.
+func turns(o *manifest.Op) bool {
+	over, ok := strings.CutPrefix(o.Text, "range ")
+	if o.Op != "loop" || !ok {
+		return false
+	}
+	if n, err := strconv.Atoi(over); err == nil {
+		return n > 0
+	}
+	return strings.HasPrefix(over, "[]") && strings.HasSuffix(over, "}") && !strings.HasSuffix(over, "{}")
 }
 
 // maybe reports whether a run that comes to an op may have a record of what is in it.
@@ -182,6 +192,8 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 		o.reportf(o.at, Care, "draw", "a draw of random numbers is gone: later ones give other numbers")
 	case op.Op == "version" && !in.conditional:
 		o.reportf(o.at, Breaks, "version.gone", "Version does not ask for the change %q any more, and logs of runs have its version", op.Name)
+	case turns(op) && certain(op) && !in.conditional && !slices.ContainsFunc(added, func(a *manifest.Op) bool { return !a.Branches() && shares(a, op) }):
+		o.turnsGone(op, added)
 	case !certain(op) || deciding[op.Op]:
 		o.reportf(o.at, Care, "op.conditional", "%s is gone: it depends on which runs came there", title(op))
 	case in.conditional || within(added, op):
@@ -193,6 +205,27 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	default:
 		o.reportf(o.at, Breaks, "op.removed", "%s is no longer called", title(op))
 	}
+}
+
+// turnsGone reports a loop that had a turn in every run, and whose operations are in no block that
+// could continue it.
+func (o *orders) turnsGone(op *manifest.Op, added []*manifest.Op) {
+	if slices.ContainsFunc(added, func(a *manifest.Op) bool { return shares(a, op) }) {
+		o.reportf(o.at, Breaks, "branch.wrapped", "what was called in a loop is called in branches now, so their keys are others")
+		return
+	}
+	o.reportf(o.at, Breaks, "op.removed", "what was called in a loop over %s is no longer called", short(strings.TrimPrefix(op.Text, "range ")))
+}
+
+// shares reports whether two ops are or hold operations that are alike.
+func shares(a, b *manifest.Op) bool {
+	found := false
+	manifest.Walk([]*manifest.Op{a}, func(x *manifest.Op) {
+		if !deciding[x.Op] {
+			manifest.Walk([]*manifest.Op{b}, func(y *manifest.Op) { found = found || alike(x, y) })
+		}
+	})
+	return found
 }
 
 // holds reports whether an operation like o is in the branches of c.
@@ -212,7 +245,8 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 		}
 	case op.Op == "draw":
 		o.reportf(op.Position, Care, "draw", "a draw of random numbers is new: later ones give other numbers")
-	case op.Op == "guard" && o.forNewRuns(op):
+	case turns(op) && certain(op) && !in.conditional && !in.last && !slices.ContainsFunc(gone, func(g *manifest.Op) bool { return shares(g, op) }):
+		o.reportf(op.Position, Breaks, "op.added", "what is called in a loop over %s is new in front of others", short(strings.TrimPrefix(op.Text, "range ")))
 	case !certain(op) || deciding[op.Op]:
 		o.reportf(op.Position, Care, "op.quiet", "%s is new: it makes a record only once it matters", title(op))
 	case in.conditional || within(gone, op):
@@ -224,12 +258,6 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	default:
 		o.reportf(op.Position, Breaks, "op.added", "%s is new in front of others", title(op))
 	}
-}
-
-// forNewRuns reports whether a guard does nothing for the versions that runs of before can have.
-func (o *orders) forNewRuns(guard *manifest.Op) bool {
-	latest, ok := o.latest[guard.Name]
-	return ok && latest < len(guard.Ways) && !slices.ContainsFunc(guard.Ways[:latest+1], func(way []*manifest.Op) bool { return len(way) > 0 })
 }
 
 // decides reports a change of what decides about operations.

@@ -11,7 +11,7 @@ type Row struct {
 
 // Rows is every kind of change that is judged, in the order of docs/breaking.md.
 var Rows = []Row{
-	{"step.body", "a step's body, whether it is left to others by step.Later, file, Go name with name=, or whether it is a method; as=; retries … timeout, fatal, nonidempotent; another queue", Safe, "not compared", ""},
+	{"step.body", "a step's body, whether it is left to others by step.Later, file, Go name with name=, or whether it is a method; as=; retries … timeout, fatal, nonidempotent; another queue, other limits", Safe, "not compared", ""},
 	{"step.gone", "a step removed, or given another stored name, while it is called", Breaks, "logs hold the name", "keep the stored name with name=, or the step until no such run is left"},
 	{"param.renamed", "a step's parameter renamed", Breaks, "arguments are stored by name", "keep the stored name with wire=parameter:name"},
 	{"param.removed", "a step's parameter removed, or parameters in another order", Safe, "records are compared in today's type", ""},
@@ -26,6 +26,7 @@ var Rows = []Row{
 	{"key.declared", "key= of a step added or removed", Breaks, "the key is part of the record", "make it another step"},
 	{"key.text", "key= of another text", Care, "it fits if the keys are equal", ""},
 	{"queue.run", "queue= of a step added or removed", Breaks, "a step with a queue is a run of its own", "make it another step"},
+	{"uses.run", "uses= of a step without queue= added or removed", Breaks, "a step with limits is a run of its own", "make it another step"},
 	{"result.field", "a field of a result added or removed", Safe, "missing ones are zero", ""},
 	{"result.retyped", "a result of other JSON", Breaks, "recorded results are read", "make it another step"},
 	{"result.none", "a result where there was none, or none any more", Care, "recorded calls give the zero value", ""},
@@ -91,7 +92,9 @@ var Rows = []Row{
 	{"input.added", "an input added", Safe, "it is zero for runs of before", ""},
 	{"workflow.result", "the result of a workflow; ContinueAsNew elsewhere", Care, "who reads it", ""},
 	{"error", "the stored name or fields of an error", Care, "who matches it", ""},
-	{"workflow.policy", "queue, timeout, retention, children of a workflow", Safe, "for new runs", ""},
+	{"workflow.policy", "queue, timeout, retention, priority, fair, startwithin, singleton, debounce, uses, schedule of a workflow; another batch; fewer children", Safe, "for new runs", ""},
+	{"workflow.children", "children= of a workflow raised", Care, "which runs were refused a child, and went on", "raise it in another workflow, or where no refusal is survived"},
+	{"workflow.batch", "batch= of a workflow added or removed", Breaks, "the stored input is a list or is not", "make it another workflow"},
 }
 
 // wayOut returns how a change of a row is mended.

@@ -1,8 +1,10 @@
 package compat
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flowgen/flowgen/internal/manifest"
 )
@@ -25,7 +27,7 @@ func (c *comparer) steps() {
 		d.params(old.Params, now.Params, arguments)
 		d.result(old.Result, now.Result)
 		c.stepKey(name, old, now, called)
-		c.stepQueue(name, old, now, called)
+		c.stepRun(name, old, now, called)
 	}
 }
 
@@ -59,10 +61,31 @@ func (c *comparer) stepKey(name string, old, now *manifest.Step, called bool) {
 	}
 }
 
-func (c *comparer) stepQueue(name string, old, now *manifest.Step, called bool) {
-	if (old.Queue == "") != (now.Queue == "") {
-		c.reportf(now.Position, ifCalled(Breaks, called), "queue.run", name, "queue=%s is now queue=%s: one is a run of its own, the other is not", orNone(old.Queue), orNone(now.Queue))
+// stepRun reports a step that becomes a run of its own, or ceases to be one: a queue makes it one,
+// and limits do.
+func (c *comparer) stepRun(name string, old, now *manifest.Step, called bool) {
+	if ownRun(old) == ownRun(now) {
+		return
 	}
+	row := "uses.run"
+	if old.Queue != now.Queue {
+		row = "queue.run"
+	}
+	c.reportf(now.Position, ifCalled(Breaks, called), row, name, "%s is now %s: one is a run of its own, the other is not", runOptions(old), runOptions(now))
+}
+
+func ownRun(s *manifest.Step) bool { return s.Queue != "" || len(s.Uses) > 0 }
+
+// runOptions returns the options that make a step a run of its own, as they are written.
+func runOptions(s *manifest.Step) string {
+	var all []string
+	if s.Queue != "" {
+		all = append(all, "queue="+s.Queue)
+	}
+	if len(s.Uses) > 0 {
+		all = append(all, "uses="+strings.Join(s.Uses, ","))
+	}
+	return cmp.Or(strings.Join(all, " "), "no queue= or uses=")
 }
 
 func orNone(s string) string {

@@ -1,9 +1,9 @@
 package compat
 
 import (
-	"bytes"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/flowgen/flowgen/internal/manifest"
 )
@@ -20,6 +20,7 @@ func (c *comparer) workflows() {
 			c.reportf(now.Position, Breaks, "workflow.gone", name, "its stored name is %s now: its runs are not claimed", c.name(name))
 		}
 		c.workflowTypes(name, old, now)
+		c.options(name, old, now)
 		c.uses(name, old, now)
 		if old.Code == now.Code && old.Shape == now.Shape {
 			continue
@@ -54,6 +55,27 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 		}
 	}
 }
+
+// options compares those options that are not for new runs only.
+func (c *comparer) options(name string, old, now *manifest.Workflow) {
+	if was, is := old.Policy["batch"], now.Policy["batch"]; (was == "") != (is == "") {
+		c.reportf(now.Position, Breaks, "workflow.batch", name, "its input is a list of the inputs of several starts now and was one, or the other way round")
+	}
+	if was, is := children(old), children(now); is > was {
+		c.reportf(now.Position, Care, "workflow.children", name, "children= is %d and was %d: a run that was refused a child, and went on, has no record of it", is, was)
+	}
+}
+
+// children returns how many children a run may have at once.
+func children(w *manifest.Workflow) int {
+	if n, err := strconv.Atoi(w.Policy["children"]); err == nil {
+		return n
+	}
+	return defaultChildren
+}
+
+// defaultChildren is workflow.DefaultChildren.
+const defaultChildren = 10
 
 // uses compares the versions of the modules whose functions decide about operations.
 func (c *comparer) uses(name string, old, now *manifest.Workflow) {
@@ -120,5 +142,5 @@ func asBefore(ops []*manifest.Op, unknown map[string]bool) []*manifest.Op {
 
 // sameWay reports whether two ways of a guard are the same.
 func sameWay(a, b []*manifest.Op) bool {
-	return bytes.Equal([]byte(manifest.Fingerprint(a)), []byte(manifest.Fingerprint(b)))
+	return len(a)+len(b) == 0 || manifest.Fingerprint(a) == manifest.Fingerprint(b)
 }

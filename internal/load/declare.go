@@ -65,6 +65,9 @@ func (w *writer) declarations(s *source) string {
 			w.fields = append(w.fields, goName)
 			b.WriteString(w.step(s, fn, goName, params))
 		case directive.Workflow:
+			if d.Has("batch") && len(params) == 1 { // Start takes one element
+				params[0].typ = strings.TrimPrefix(params[0].typ, "[]")
+			}
 			b.WriteString(w.workflow(s, fn, goName, params))
 		}
 	})

@@ -27,7 +27,7 @@ func (w *World) Of(path string) *Manifest {
 	for _, step := range m.Steps {
 		out.Steps[step.Stored] = &Step{
 			Go: step.GoName, Params: paramsOf(s, &step.Function), Result: s.of(step.Result), Key: keyOf(step),
-			Queue: step.Directive.Queue, Policy: policyOf(step.Directive), Position: p.Position(step.Pos()),
+			Queue: step.Directive.Queue, Uses: usesOf(step.Directive), Policy: policyOf(step.Directive), Position: p.Position(step.Pos()),
 		}
 	}
 	for _, f := range m.Workflows {
@@ -105,6 +105,14 @@ func keyOf(step *model.Step) string {
 	return b.String() + text[last:]
 }
 
+// usesOf returns the limits of a directive by the names that the code has for them.
+func usesOf(d directive.Directive) (names []string) {
+	for _, u := range d.Uses {
+		names = append(names, u.Limit.String())
+	}
+	return names
+}
+
 // policyOf returns the options of a directive by name, as they are written there.
 func policyOf(d directive.Directive) map[string]string {
 	all := map[string]string{}
@@ -121,6 +129,7 @@ func policyOf(d directive.Directive) map[string]string {
 	add("queue", d.Queue)
 	add("schedule", d.Schedule)
 	add("jitter", d.Jitter)
+	add("batch", d.Full)
 	add("singleton", d.Singleton.Value)
 	add("priority", d.Priority.Value)
 	if d.NonIdempotent {

@@ -87,7 +87,7 @@ func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
 		x.emit(&Op{Op: "again", Name: marked(name), Args: textsOf(args)}, e.Pos())
 		return text(x.numbered("again"))
 	}
-	outer := x.pkg
+	outer, tail := x.pkg, x.tail == e
 	x.stack = append(x.stack, name)
 	x.pkg = f.pkg
 	defer func() { x.stack, x.pkg = x.stack[:len(x.stack)-1], outer }()
@@ -100,11 +100,23 @@ func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
 		}
 	}
 	x.bind(typ, args)
+	if tail {
+		x.inTailOf(x.frame, typ, block)
+		return value{returned: true}
+	}
 	frame := &frame{inlined: true}
 	start := len(*x.out)
 	x.body(frame, typ, block)
 	x.trim(start)
 	return frame.result()
+}
+
+// inTailOf follows a function whose results are those of the function that calls it: its returns
+// are returns of that one.
+func (x *walker) inTailOf(f *frame, t *ast.FuncType, b *ast.BlockStmt) {
+	inner := &frame{inlined: f.inlined, path: slices.Clone(f.path), returns: f.returns}
+	x.body(inner, t, b)
+	f.returns = inner.returns
 }
 
 // bind gives parameters their values.
@@ -243,8 +255,17 @@ func textsOf(args []value) []string {
 	return texts
 }
 
-// numbered returns a name for the next operation of that name.
+// numbered returns a name for the result of the operation that was written down last.
 func (x *walker) numbered(name string) string {
+	name = x.next(name)
+	if ops := *x.out; len(ops) > 0 && ops[len(ops)-1].Result == "" {
+		ops[len(ops)-1].Result = name
+	}
+	return name
+}
+
+// next returns a name with the next number.
+func (x *walker) next(name string) string {
 	x.count[name]++
 	return name + "#" + strconv.Itoa(x.count[name])
 }

@@ -10,8 +10,8 @@ import (
 // Algorithms of the hashes. A hash of another algorithm is made again, never
 // compared.
 const (
-	ShapeAlgorithm = "s1"
-	CodeAlgorithm  = "c1"
+	ShapeAlgorithm = "s2"
+	CodeAlgorithm  = "c2"
 )
 
 // digest returns the first bytes of a hash of text, in hexadecimal.

@@ -52,6 +52,7 @@ type Step struct {
 	Result json.RawMessage   `json:"result,omitempty"`
 	Key    string            `json:"key,omitempty"`   // with $1 for the first parameter
 	Queue  string            `json:"queue,omitempty"` // a run of its own
+	Uses   []string          `json:"uses,omitempty"`  // the limits: a run of its own
 	Policy map[string]string `json:"policy,omitempty"`
 
 	Position token.Position `json:"-"`
@@ -87,6 +88,8 @@ type Op struct {
 	Body   []*Op    `json:"body,omitempty"`
 	Else   []*Op    `json:"else,omitempty"`
 	Ways   [][]*Op  `json:"ways,omitempty"` // of a guard, by version from 0 on
+	// Result is the name by which texts mention the result, with a number.
+	Result string `json:"-"`
 	// Always says that every run which completes passes the step of a machine or graph.
 	Always bool `json:"always,omitempty"`
 

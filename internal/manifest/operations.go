@@ -279,7 +279,7 @@ func (x *walker) tryReceive(r *request) value {
 
 func (x *walker) receiveCase(r *request) value { return text("case " + r.recv.text) }
 
-func (x *walker) after(*request) value { return text(x.numbered("after")) }
+func (x *walker) after(*request) value { return text(x.next("after")) }
 
 func (x *walker) selectOne(r *request) value {
 	x.emit(&Op{Op: "select", Args: textsOf(r.args)}, r.call.Pos())

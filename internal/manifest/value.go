@@ -25,6 +25,7 @@ type value struct {
 	ctx      *scope // of a workflow.Context
 	choice   *choice
 	guard    *guard
+	returned bool // by a function in whose place another one has returned
 }
 
 // choice is a value that depends on a condition.

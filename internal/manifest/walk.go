@@ -26,6 +26,7 @@ type walker struct {
 	env   map[types.Object]value
 	frame *frame
 	stack []string       // functions that are being put in place
+	tail  *ast.CallExpr  // the call whose results are returned as they are
 	count map[string]int // of operations by name
 	vars  int
 	depth int // of loops
@@ -278,7 +279,13 @@ func (x *walker) leave(s *ast.ReturnStmt) {
 			values = append(values, x.env[obj])
 		}
 	case len(s.Results) == 1:
+		outer := x.tail
+		x.tail, _ = ast.Unparen(s.Results[0]).(*ast.CallExpr)
 		v := x.expr(s.Results[0])
+		x.tail = outer
+		if v.returned {
+			return
+		}
 		values = []value{v}
 		if len(v.parts) > 0 {
 			values = v.parts

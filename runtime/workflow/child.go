@@ -95,8 +95,10 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	if err != nil {
 		return fail(fmt.Errorf("start child %s: %w", def.name, err))
 	}
-	if err := ctx.admitChild(def.name); err != nil {
-		return fail(err)
+	if !b.HasChild(key) { // it was admitted by the limits of then
+		if err := ctx.admitChild(def.name); err != nil {
+			return fail(err)
+		}
 	}
 	asked.Key, asked.Ack = key, ack
 	op := b.Child(ctx.s, asked, slot, func(recorded []byte) string {

@@ -57,6 +57,14 @@ func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) s
 	return op
 }
 
+// HasChild reports whether the child that the code is about to ask for by a key is in the log, so
+// that it was admitted.
+func (b *Branch) HasChild(key string) bool {
+	b.enter()
+	b.run.halt()
+	return len(b.run.feed) > 0 && b.run.feed[0].Type == event.ChildCreated && b.run.feed[0].Key == key
+}
+
 // Children returns how many children are open, and how many there were in all.
 func (b *Branch) Children() (open, all int) { return b.run.state.Children() }
 
