@@ -13,7 +13,7 @@ var shuffles = flag.Int("shuffles", 5, "how often the corpora are judged with fi
 // The corpora of the rules: programs without a fault, and seeded faults.
 const (
 	cleanPrograms = 37
-	seededFaults  = 142
+	seededFaults  = 158
 )
 
 func TestGEN4_TheCorporaAreJudgedRightInEveryOrder(t *testing.T) {

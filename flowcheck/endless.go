@@ -24,7 +24,7 @@ func checkEndless(p *packagePass, u *unit) {
 	}
 	p.inspect(u, func(n ast.Node) {
 		loop, isLoop := n.(*ast.ForStmt)
-		if isLoop && isEndless(p.pass.TypesInfo, loop) && p.hasDurable(loop.Body) != nil && !p.ends(loop) {
+		if isLoop && isEndless(p.pass.TypesInfo, loop) && p.hasDurable(loop.Body) != nil && !p.ends(loop) && !p.isDeaf(loop) {
 			p.report("endless", loop.Pos(), loop.Body.Lbrace, "advice: this loop makes the log longer for ever: end it some time, and return what ContinueAsNew returns")
 		}
 	})

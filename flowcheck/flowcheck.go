@@ -22,7 +22,7 @@ var solver = &analysis.Analyzer{
 	Doc:        "find what functions do that workflow code must not",
 	Run:        func(pass *analysis.Pass) (any, error) { return judge(pass), nil },
 	ResultType: reflect.TypeFor[reports](),
-	FactTypes:  []analysis.Fact{(*Effects)(nil), (*Mutated)(nil), (*Annotated)(nil)},
+	FactTypes:  []analysis.Fact{(*Effects)(nil), (*Mutated)(nil), (*Annotated)(nil), (*Unsorted)(nil), (*Counterpart)(nil)},
 }
 
 // reports are what was found in a package, by rule, in the order of the source.
@@ -46,6 +46,8 @@ type packagePass struct {
 	mutated   map[*types.Var]*Mutated
 	annotated map[*types.Func]*Annotated
 	effects   map[*types.Func][]Effect
+	unsorted  map[*types.Func]*Unsorted
+	sentinels map[*types.Var]bool // with //flow:error
 
 	found reports
 }
@@ -58,7 +60,7 @@ func judge(pass *analysis.Pass) reports {
 	p := &packagePass{
 		pass: pass, module: moduleOf(pass), ignores: &ignores{fset: pass.Fset},
 		written: make(map[token.Pos]bool), mutated: make(map[*types.Var]*Mutated),
-		annotated: make(map[*types.Func]*Annotated), keyPos: make(map[string]token.Pos), found: make(reports),
+		annotated: make(map[*types.Func]*Annotated), sentinels: make(map[*types.Var]bool), keyPos: make(map[string]token.Pos), found: make(reports),
 	}
 	for _, f := range pass.Files {
 		if !isTestFile(pass.Fset, f) {
@@ -74,6 +76,8 @@ func judge(pass *analysis.Pass) reports {
 	p.judgeReads()
 	p.solve()
 	p.export()
+	p.findUnsorted()
+	p.exportCounterparts()
 	for _, u := range p.units {
 		p.judgeUnit(u)
 	}
@@ -101,6 +105,9 @@ func isStandard(pass *analysis.Pass) bool {
 func (p *packagePass) annotate() {
 	for _, f := range p.files {
 		for _, d := range f.Decls {
+			if g, isGen := d.(*ast.GenDecl); isGen {
+				p.annotateErrors(g)
+			}
 			decl, isFunc := d.(*ast.FuncDecl)
 			if !isFunc || decl.Doc == nil {
 				continue
@@ -121,6 +128,31 @@ func (p *packagePass) annotate() {
 				p.annotated[fn] = a
 				if found.Has("key") {
 					p.keyPos[a.Counterpart] = found.Key.Pos
+				}
+			}
+		}
+	}
+}
+
+// annotateErrors finds the variables with //flow:error.
+func (p *packagePass) annotateErrors(g *ast.GenDecl) {
+	for _, s := range g.Specs {
+		spec, isValue := s.(*ast.ValueSpec)
+		if !isValue {
+			continue
+		}
+		for _, doc := range []*ast.CommentGroup{g.Doc, spec.Doc} {
+			if doc == nil {
+				continue
+			}
+			for _, c := range doc.List {
+				if found, _ := directive.Parse(c); !directive.Is(c) || found.Kind != directive.Error {
+					continue
+				}
+				for _, id := range spec.Names {
+					if v, isVar := p.pass.TypesInfo.Defs[id].(*types.Var); isVar {
+						p.sentinels[v] = true
+					}
 				}
 			}
 		}

@@ -22,7 +22,7 @@ func checkMapOrder(p *packagePass, u *unit) {
 	p.inspect(u, func(n ast.Node) {
 		switch n := n.(type) {
 		case *ast.RangeStmt:
-			if !isMap(p.pass.TypesInfo.TypeOf(n.X)) && !p.isUnsorted(n.X) {
+			if !isMap(p.pass.TypesInfo.TypeOf(n.X)) && !p.isUnsorted(n.X) && !p.isCollected(n.X) {
 				return
 			}
 			if call := p.hasDurable(n.Body); call != nil {
@@ -36,7 +36,7 @@ func checkMapOrder(p *packagePass, u *unit) {
 				}
 			}
 		case *ast.AssignStmt:
-			if len(n.Lhs) != 1 || len(n.Rhs) != 1 || !p.isCollected(n.Rhs[0]) {
+			if len(n.Lhs) != 1 || len(n.Rhs) != 1 || !p.isCollected(n.Rhs[0]) && !p.isFirst(n.Rhs[0]) {
 				return
 			}
 			if v := rootVar(p.pass.TypesInfo, n.Lhs[0]); v != nil && p.getsUnsorted(u, v, n.End()) {
@@ -47,7 +47,7 @@ func checkMapOrder(p *packagePass, u *unit) {
 				return
 			}
 			for _, arg := range n.Args {
-				if p.isCollected(arg) {
+				if p.isCollected(arg) || p.isFirst(arg) {
 					p.report("maporder", arg.Pos(), arg.End(), "a durable operation gets the entries of a map, "+mapOrderMend)
 				}
 			}
@@ -59,16 +59,44 @@ func (p *packagePass) calleeName(call *ast.CallExpr) string {
 	return display(origin(callee(p.pass.TypesInfo, call)))
 }
 
-// isUnsorted reports whether e is an iterator over a map.
+// isUnsorted reports whether e is an iterator over a map, or over what one gave.
 func (p *packagePass) isUnsorted(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
-	return isCall && isFunc(origin(callee(p.pass.TypesInfo, call)), "maps", "Keys", "Values", "All")
+	if !isCall {
+		return false
+	}
+	fn := origin(callee(p.pass.TypesInfo, call))
+	return isFunc(fn, "maps", "Keys", "Values", "All") ||
+		isFunc(fn, "slices", "Values", "All") && len(call.Args) == 1 && p.isCollected(call.Args[0])
 }
 
-// isCollected reports whether e is a slice with what an iterator over a map gave.
+// isCollected reports whether e is a slice or text with what an iterator over a map gave.
 func (p *packagePass) isCollected(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
-	return isCall && isFunc(origin(callee(p.pass.TypesInfo, call)), "slices", "Collect") && p.isUnsorted(call.Args[0])
+	if !isCall {
+		return false
+	}
+	switch fn := origin(callee(p.pass.TypesInfo, call)); {
+	case isFunc(fn, "slices", "Collect"):
+		return p.isUnsorted(call.Args[0])
+	case isFunc(fn, "slices", "AppendSeq"):
+		return p.isUnsorted(call.Args[1])
+	case isFunc(fn, "strings", "Join"):
+		return p.isCollected(call.Args[0])
+	default:
+		u := p.unsortedResult(fn)
+		return u != nil && !u.First
+	}
+}
+
+// isFirst reports whether e is the entry of a map that comes first, as a function returns it.
+func (p *packagePass) isFirst(e ast.Expr) bool {
+	call, isCall := ast.Unparen(e).(*ast.CallExpr)
+	if !isCall {
+		return false
+	}
+	u := p.unsortedResult(origin(callee(p.pass.TypesInfo, call)))
+	return u != nil && u.First
 }
 
 // gathered returns the variables from outside of a loop that its body appends to.
@@ -77,6 +105,10 @@ func (p *packagePass) gathered(loop *ast.RangeStmt) []*types.Var {
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
 		assign, isAssign := n.(*ast.AssignStmt)
 		if !isAssign || len(assign.Lhs) != 1 || len(assign.Rhs) != 1 {
+			return true
+		}
+		if v := p.joined(loop, assign); v != nil {
+			list = append(list, v)
 			return true
 		}
 		call, isCall := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
@@ -96,6 +128,27 @@ func (p *packagePass) gathered(loop *ast.RangeStmt) []*types.Var {
 	return list
 }
 
+// joined returns the text from outside of a loop to which an assignment adds an entry of the map.
+func (p *packagePass) joined(loop *ast.RangeStmt, assign *ast.AssignStmt) *types.Var {
+	left, isName := assign.Lhs[0].(*ast.Ident)
+	if !isName || assign.Tok != token.ADD_ASSIGN {
+		return nil
+	}
+	v, isVar := p.pass.TypesInfo.Uses[left].(*types.Var)
+	if !isVar || v.Pos() >= loop.Pos() && v.Pos() <= loop.End() {
+		return nil
+	}
+	if basic, isBasic := v.Type().Underlying().(*types.Basic); !isBasic || basic.Info()&types.IsString == 0 {
+		return nil
+	}
+	for _, e := range []ast.Expr{loop.Key, loop.Value} {
+		if id, isIdent := e.(*ast.Ident); isIdent && p.mentions(assign.Rhs, p.pass.TypesInfo.ObjectOf(id)) {
+			return v
+		}
+	}
+	return nil
+}
+
 // getsUnsorted reports whether a durable operation behind pos gets a slice, or the
 // elements of one in turn, and nothing may have sorted it.
 func (p *packagePass) getsUnsorted(u *unit, v *types.Var, pos token.Pos) bool {
@@ -109,8 +162,12 @@ func (p *packagePass) getsUnsorted(u *unit, v *types.Var, pos token.Pos) bool {
 			if id, isIdent := ast.Unparen(n.X).(*ast.Ident); isIdent && n.Pos() >= pos && p.pass.TypesInfo.Uses[id] == v {
 				gets = gets || p.hasDurable(n.Body) != nil
 			}
+		case *ast.AssignStmt:
+			if text := p.joins(n, v); text != nil && n.Pos() >= pos && text != v {
+				gets = gets || p.getsUnsorted(u, text, n.End())
+			}
 		case *ast.CallExpr:
-			if n.Pos() < pos || !p.mentions(n.Args, v) {
+			if n.Pos() < pos || !p.mentionsOrder(n.Args, v) {
 				return true
 			}
 			switch {
@@ -123,6 +180,44 @@ func (p *packagePass) getsUnsorted(u *unit, v *types.Var, pos token.Pos) bool {
 		return true
 	})
 	return gets && !sorted
+}
+
+// joins returns the text that an assignment makes of the elements of v, in their order.
+func (p *packagePass) joins(assign *ast.AssignStmt, v *types.Var) *types.Var {
+	if len(assign.Lhs) != 1 || len(assign.Rhs) != 1 {
+		return nil
+	}
+	call, isCall := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
+	left, isName := assign.Lhs[0].(*ast.Ident)
+	if !isCall || !isName || len(call.Args) == 0 {
+		return nil
+	}
+	id, isIdent := ast.Unparen(call.Args[0]).(*ast.Ident)
+	if !isIdent || p.pass.TypesInfo.Uses[id] != v || !isFunc(origin(callee(p.pass.TypesInfo, call)), "strings", "Join") {
+		return nil
+	}
+	text, _ := p.pass.TypesInfo.ObjectOf(left).(*types.Var)
+	return text
+}
+
+// mentionsOrder reports whether one of the expressions uses more of v than its length.
+func (p *packagePass) mentionsOrder(list []ast.Expr, v types.Object) bool {
+	found := false
+	for _, e := range list {
+		ast.Inspect(e, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				id, isIdent := ast.Unparen(n.Fun).(*ast.Ident)
+				if isIdent && (id.Name == "len" || id.Name == "cap") && p.pass.TypesInfo.Types[n.Fun].IsBuiltin() {
+					return false
+				}
+			case *ast.Ident:
+				found = found || p.pass.TypesInfo.Uses[n] == v
+			}
+			return !found
+		})
+	}
+	return found
 }
 
 // leavesOrder reports whether a call certainly does not sort its arguments.

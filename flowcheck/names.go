@@ -150,37 +150,40 @@ func isMap(t types.Type) bool {
 	if t == nil {
 		return false
 	}
-	if p, isParam := types.Unalias(t).(*types.TypeParam); isParam {
-		return coreMap(p)
-	}
-	_, ok := t.Underlying().(*types.Map)
-	return ok
+	return eachTerm(t, func(t types.Type) bool {
+		_, ok := t.Underlying().(*types.Map)
+		return ok
+	})
 }
 
-// coreMap reports whether each term of a type parameter's constraint is a map.
-func coreMap(p *types.TypeParam) bool {
+// eachTerm reports whether is holds for t, or for each term of the constraint of a type parameter.
+func eachTerm(t types.Type, is func(types.Type) bool) bool {
+	p, isParam := types.Unalias(t).(*types.TypeParam)
+	if !isParam {
+		return is(t)
+	}
 	iface, ok := p.Constraint().Underlying().(*types.Interface)
 	if !ok || iface.NumEmbeddeds() != 1 {
 		return false
 	}
-	switch t := iface.EmbeddedType(0).(type) {
-	case *types.Union:
-		for term := range t.Terms() {
-			if _, ok := term.Type().Underlying().(*types.Map); !ok {
-				return false
-			}
-		}
-		return t.Len() > 0
-	default:
-		_, ok := t.Underlying().(*types.Map)
-		return ok
+	union, ok := iface.EmbeddedType(0).(*types.Union)
+	if !ok {
+		return is(iface.EmbeddedType(0))
 	}
+	for term := range union.Terms() {
+		if !is(term.Type()) {
+			return false
+		}
+	}
+	return union.Len() > 0
 }
 
 func isChan(t types.Type) bool {
 	if t == nil {
 		return false
 	}
-	_, ok := t.Underlying().(*types.Chan)
-	return ok
+	return eachTerm(t, func(t types.Type) bool {
+		_, ok := t.Underlying().(*types.Chan)
+		return ok
+	})
 }

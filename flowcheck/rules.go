@@ -22,15 +22,16 @@ type rule struct {
 var rules = []*rule{
 	&clockRule, &randomRule, &ioRule, &envRule, &logRule, &goroutineRule, &channelRule, &lockRule, &globalRule,
 	&mapOrderRule, &contextRule, &rawRule, &branchRule, &recordRule, &captureRule, &droppedRule, &keyRule, &versionRule,
-	&caseRule, &spinRule, &exitRule, &argumentRule,
-	&endlessRule, &cleanupRule, &mixedRule, &goStepRule,
+	&caseRule, &spinRule, &deafRule, &sleepRule, &sentinelRule, &exitRule, &argumentRule, &twiceRule,
+	&endlessRule, &cleanupRule, &undoRule, &rearmRule, &mixedRule, &goStepRule,
 	&ignoreRule,
 }
 
 // checks look at what is more than a primitive in one unit.
 var checks = []func(*packagePass, *unit){
 	checkMapOrder, checkContext, checkBranch, checkRecord, checkCapture, checkDropped, checkVersion, checkCase, checkSpin, checkArgument,
-	checkEndless, checkCleanup, checkMixed, checkGoStep,
+	checkDeaf, checkSleep, checkSentinel, checkTwice,
+	checkEndless, checkCleanup, checkUndo, checkRearm, checkMixed, checkGoStep,
 }
 
 // fixes suggest edits for primitives.

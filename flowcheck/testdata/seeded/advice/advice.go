@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/flowgen/flowgen/flowcheck/testdata/seeded/shop"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -72,4 +73,58 @@ func (s *Shop) save(ctx context.Context, id string) error {
 func (s *Shop) announce(ctx context.Context, id string) error {
 	go s.save(context.WithoutCancel(ctx), id) // want `^advice: the step is recorded as done while this goroutine is at work, and a crash loses that: wait for it \[gostep\]$`
 	return nil
+}
+
+// late registers the undo too late.
+func late(ctx workflow.Context, order shop.Order) error {
+	offer, err := shop.Quote(ctx, order.ID)
+	if err != nil {
+		return err
+	}
+	if err := shop.Notify(ctx, order.Customer, "quoted"); err != nil {
+		return err
+	}
+	workflow.Compensate(ctx, func(ctx workflow.Context) error { return shop.Notify(ctx, offer.Carrier, "no") }) // want `^advice: if shop.Notify fails, what shop.Quote did is not undone: register the undo right behind it \[undo\]$`
+	return shop.Reserve(ctx, order.ID, 1)
+}
+
+// early registers it at once.
+func early(ctx workflow.Context, order shop.Order) error {
+	offer, err := shop.Quote(ctx, order.ID)
+	if err != nil {
+		return err
+	}
+	workflow.Compensate(ctx, func(ctx workflow.Context) error { return shop.Notify(ctx, offer.Carrier, "no") })
+	return shop.Reserve(ctx, order.ID, 1)
+}
+
+// put off for ever by messages.
+func postponed(ctx workflow.Context, order shop.Order) error {
+	for {
+		verdict, over := shop.Verdict.Case(), workflow.After(time.Hour)
+		won, err := workflow.Select(ctx, verdict, over) // want `^advice: this timer starts over in every turn of the loop, so that messages put it off: if it is a deadline, make it in front of the loop \[rearm\]$`
+		if err != nil {
+			return err
+		}
+		if won == over {
+			return nil
+		}
+	}
+}
+
+// reminded repeats what the timer is for.
+func reminded(ctx workflow.Context, order shop.Order) error {
+	for {
+		verdict, daily := shop.Verdict.Case(), workflow.After(time.Hour)
+		won, err := workflow.Select(ctx, verdict, daily)
+		if err != nil {
+			return err
+		}
+		if won == verdict {
+			return nil
+		}
+		if err := shop.Notify(ctx, order.Customer, "waiting"); err != nil {
+			return err
+		}
+	}
 }

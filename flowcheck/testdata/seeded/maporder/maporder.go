@@ -4,6 +4,7 @@ package maporder
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flowgen/flowgen/flowcheck/testdata/seeded/shop"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -130,4 +131,92 @@ func ids[M ~map[string]V, V any](ctx workflow.Context, of M) map[string]string {
 		ids[name] = workflow.UUID(ctx)
 	}
 	return ids
+}
+
+// ranged ranges over keys that were collected.
+func ranged(ctx workflow.Context, order shop.Order) error {
+	for _, item := range slices.Collect(maps.Keys(order.Stock)) { // want `^the body of this range over a map calls shop.Reserve`
+		if err := shop.Reserve(ctx, item, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extended adds the keys to others.
+func extended(ctx workflow.Context, order shop.Order) error {
+	items := []string{"first"}
+	items = slices.AppendSeq(items, maps.Keys(order.Stock)) // want `^items has the entries of a map, and a durable operation gets it`
+	return shop.Release(ctx, items)
+}
+
+// text makes one text of the keys.
+func text(ctx workflow.Context, order shop.Order) error {
+	items := slices.Collect(maps.Keys(order.Stock)) // want `^items has the entries of a map, and a durable operation gets it`
+	list := strings.Join(items, ", ")
+	return shop.Notify(ctx, order.Customer, list)
+}
+
+// added adds each key to a text.
+func added(ctx workflow.Context, order shop.Order) error {
+	list := ""
+	for item := range order.Stock { // want `^this range over a map fills list, which a durable operation gets`
+		list += item + " "
+	}
+	return shop.Notify(ctx, order.Customer, list)
+}
+
+// helped gets the keys from functions.
+func helped(ctx workflow.Context, order shop.Order) error {
+	items := names(order.Stock) // want `^items has the entries of a map, and a durable operation gets it`
+	if err := shop.Release(ctx, items); err != nil {
+		return err
+	}
+	for _, item := range outer(order.Stock) { // want `^the body of this range over a map calls shop.Reserve`
+		if err := shop.Reserve(ctx, item, 1); err != nil {
+			return err
+		}
+	}
+	return shop.Notify(ctx, order.Customer, anyOf(order.Stock)) // want `^a durable operation gets the entries of a map`
+}
+
+// quiet sorts, counts, or asks for the length.
+func quiet(ctx workflow.Context, order shop.Order) error {
+	items := names(order.Stock)
+	slices.Sort(items)
+	if err := shop.Release(ctx, items); err != nil {
+		return err
+	}
+	dots := ""
+	for range order.Stock {
+		dots += "."
+	}
+	others := names(order.Stock)
+	if err := shop.Reserve(ctx, dots, len(others)); err != nil {
+		return err
+	}
+	return shop.Release(ctx, sorted(order.Stock))
+}
+
+func names(of map[string]int) []string {
+	var list []string
+	for name := range of {
+		list = append(list, name)
+	}
+	return list
+}
+
+func outer(of map[string]int) []string { return names(of) }
+
+func anyOf(of map[string]int) string {
+	for name := range of {
+		return name
+	}
+	return ""
+}
+
+func sorted(of map[string]int) []string {
+	list := slices.Collect(maps.Keys(of))
+	slices.Sort(list)
+	return list
 }

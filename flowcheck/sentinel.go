@@ -1,0 +1,84 @@
+package flowcheck
+
+import (
+	"go/ast"
+	"go/types"
+	"path/filepath"
+
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+var sentinelRule = rule{name: "sentinel"}
+
+// checkSentinel finds comparisons of the error of a step or child with a variable of which the
+// runtime does not know: an error that was recorded is never equal to it.
+func checkSentinel(p *packagePass, u *unit) {
+	if !u.isFlow {
+		return
+	}
+	p.inspect(u, func(n ast.Node) {
+		call, isCall := n.(*ast.CallExpr)
+		if !isCall || len(call.Args) != 2 || !isFunc(callee(p.pass.TypesInfo, call), "errors", "Is") {
+			return
+		}
+		err, isIdent := ast.Unparen(call.Args[0]).(*ast.Ident)
+		v := rootVar(p.pass.TypesInfo, call.Args[1])
+		if !isIdent || !isPackageVar(v) || v.Pkg() != p.pass.Pkg || p.sentinels[v] || !isErrorType(v.Type()) || !p.isRecorded(u, err) {
+			return
+		}
+		p.report("sentinel", call.Args[1].Pos(), call.Args[1].End(), v.Name()+" has no //flow:error, so that an error which was recorded never matches it: put //flow:error on its declaration")
+	})
+}
+
+// isRecorded reports whether a variable only gets errors of generated functions.
+func (p *packagePass) isRecorded(u *unit, id *ast.Ident) bool {
+	v := p.pass.TypesInfo.Uses[id]
+	recorded, other := false, false
+	ast.Inspect(u.body, func(n ast.Node) bool {
+		assign, isAssign := n.(*ast.AssignStmt)
+		if !isAssign {
+			return true
+		}
+		for i, left := range assign.Lhs {
+			l, isIdent := left.(*ast.Ident)
+			if !isIdent || p.pass.TypesInfo.ObjectOf(l) != v {
+				continue
+			}
+			right := assign.Rhs[0]
+			if len(assign.Rhs) == len(assign.Lhs) {
+				right = assign.Rhs[i]
+			}
+			call, isCall := ast.Unparen(right).(*ast.CallExpr)
+			if isCall && p.isGenerated(origin(callee(p.pass.TypesInfo, call))) {
+				recorded = true
+			} else {
+				other = true
+			}
+		}
+		return true
+	})
+	return recorded && !other
+}
+
+// Counterpart is the fact of the function that was generated for a step.
+type Counterpart struct{}
+
+// AFact marks a fact.
+func (*Counterpart) AFact() {}
+
+// String returns what the function is.
+func (*Counterpart) String() string { return "counterpart of a step" }
+
+// exportCounterparts notes which functions of the package were generated for steps.
+func (p *packagePass) exportCounterparts() {
+	for _, u := range p.units {
+		if u.fn != nil && u.isFlow && ast.IsGenerated(u.file) && filepath.Base(p.pass.Fset.Position(u.file.FileStart).Filename) == name.Output {
+			p.pass.ExportObjectFact(u.fn, &Counterpart{})
+		}
+	}
+}
+
+// isGenerated reports whether a function is the counterpart of a step.
+func (p *packagePass) isGenerated(fn *types.Func) bool {
+	return fn != nil && fn.Pkg() != nil && p.pass.ImportObjectFact(fn, &Counterpart{})
+}

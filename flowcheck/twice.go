@@ -1,0 +1,66 @@
+package flowcheck
+
+import (
+	"go/ast"
+
+	"golang.org/x/tools/go/ast/edge"
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+var twiceRule = rule{name: "twice"}
+
+const sqlstepPath = stepPath + "/sqlstep"
+
+// checkTwice finds steps that have a second transaction of package sqlstep behind one that
+// succeeded.
+func checkTwice(p *packagePass, u *unit) {
+	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
+		return
+	}
+	var calls []inspector.Cursor
+	for c := range u.cursor.Preorder((*ast.CallExpr)(nil)) {
+		call, _ := c.Node().(*ast.CallExpr)
+		if isFunc(origin(callee(p.pass.TypesInfo, call)), sqlstepPath, "Do") {
+			calls = append(calls, c)
+		}
+	}
+	for _, second := range calls {
+		for _, first := range calls {
+			if first.Node().Pos() < second.Node().Pos() && follows(first, second) {
+				call, _ := second.Node().(*ast.CallExpr)
+				p.report("twice", call.Pos(), call.Fun.End(), "a step has one transaction, and this is a second one behind it, which fails the step: do both in one, or make two steps")
+				break
+			}
+		}
+	}
+}
+
+// follows reports whether code certainly comes to second when first has succeeded: both are in the
+// same list of statements, the second not under a condition, and no return but that of an error
+// stands between.
+func follows(first, second inspector.Cursor) bool {
+	a, aList := statement(first)
+	b, bList := statement(second)
+	if a == nil || b == nil || aList != bList || a == b {
+		return false
+	}
+	if _, isReturn := a.(*ast.ReturnStmt); isReturn {
+		return false
+	}
+	return true
+}
+
+// statement returns the statement that a call belongs to, and the block in whose list that is; nil
+// if the call is under a condition of it, in a loop or in a literal.
+func statement(c inspector.Cursor) (stmt, block ast.Node) {
+	for {
+		switch c.ParentEdgeKind() {
+		case edge.BlockStmt_List:
+			return c.Node(), c.Parent().Node()
+		case edge.AssignStmt_Rhs, edge.ExprStmt_X, edge.ParenExpr_X, edge.IfStmt_Init, edge.ReturnStmt_Results:
+			c = c.Parent()
+		default:
+			return nil, nil
+		}
+	}
+}
