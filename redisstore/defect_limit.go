@@ -18,7 +18,7 @@ import (
 // showWaiting adds the limits and lines to the snapshot. What cannot be read is left out:
 // lookAtLimits finds it.
 func (e *partitionScan) showWaiting() {
-	_ = e.s.showLimits(e.view, e.snap)
+	_ = e.s.showLimits(e.view, e.snap, e.route)
 	for i := range e.snap.Waiting {
 		l := &e.snap.Waiting[i]
 		l.Runs = slices.DeleteFunc(l.Runs, func(run event.RunID) bool { return e.unread[short(run)] })

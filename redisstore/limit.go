@@ -251,8 +251,8 @@ const (
 )
 
 // showLimits adds limits and lines to a snapshot, in the order of their turns. What cannot
-// be read is left out, and the error names it.
-func (s *Store) showLimits(v *view, snap *store.Snapshot) error {
+// be read is left out, and the error names it. routeOf returns the route of a code.
+func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code string) store.Route) error {
 	all, err := s.limitStates(v.limits.Val(), v.configs.Val(), store.LimitID{}, math.MaxInt)
 	for _, l := range all {
 		snap.Limits[l.LimitID] = l
@@ -273,8 +273,7 @@ func (s *Store) showLimits(v *view, snap *store.Snapshot) error {
 		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.place, b.place))
 	})
 	for _, l := range lines {
-		route, _ := s.names.route(l.route)
-		shown := store.WaitingLine{Route: route, Uses: l.uses, Shut: l.mode == lineShut, Called: l.mode == lineCalled, Until: timeOf(l.until)}
+		shown := store.WaitingLine{Route: routeOf(l.route), Uses: l.uses, Shut: l.mode == lineShut, Called: l.mode == lineCalled, Until: timeOf(l.until)}
 		if v.waiting[l.id] != nil {
 			for _, member := range members(v.waiting[l.id]) {
 				shown.Runs = append(shown.Runs, long(member[min(orderDigits, len(member)):]))

@@ -561,3 +561,20 @@ func TestLimits_PartsThatNobodyUsesAreForgotten(t *testing.T) {
 		t.Errorf("%d parts are kept, of which 22 are in use", n)
 	}
 }
+
+func TestREC8_ANewProcessFindsNothingWrongWithRunsThatWaitForALimit(t *testing.T) {
+	test := func(client redis.UniversalClient) func(t *testing.T) {
+		return func(t *testing.T) {
+			s := newLimitScene(t, client)
+			other, err := New(client, Config{Clock: s.clock, Prefix: s.st.cfg.Prefix, Partitions: 1})
+			s.check(err)
+			report, err := fsck.Repair(s.ctx, other, fsck.Options{DryRun: true})
+			s.check(err)
+			if len(report.Remaining) > 0 || report.Runs == 0 {
+				t.Errorf("%d runs, findings: %v; want none", report.Runs, report.Remaining)
+			}
+		}
+	}
+	t.Run("server", test(redistest.Shared(t).Client(t)))
+	t.Run("cluster", test(redistest.SharedCluster(t).Client(t)))
+}

@@ -59,7 +59,8 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	if err := v.showOutbox(snap); err != nil {
 		return err
 	}
-	if err := s.showLimits(v, snap); err != nil {
+	known := func(code string) store.Route { route, _ := s.names.route(code); return route }
+	if err := s.showLimits(v, snap, known); err != nil {
 		return err
 	}
 	v.showTroubles(snap)
