@@ -33,9 +33,9 @@ var scheduleMutants = []Mutant{
 	scheduled("engine/schedule/newest", "each missed tick starts where runs may not overlap", "workflow/scheduleplan.go",
 		"case s.Overlap.each():", "case true:", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/the_newest_if_not"),
 	scheduled("engine/schedule/began", "the declaration that comes last holds", "workflow/scheduledeclared.go",
-		"d.Since.Before(last.Since)", "false", "TestPOOL6_ALateDeclarationOfAnOlderWorkerChangesNothing"),
+		"d != nil && other.Since.Before(d.Since)", "false", "TestPOOL6_ALateDeclarationOfAnOlderWorkerChangesNothing"),
 	scheduled("engine/schedule/declared", "a declaration takes back what was changed by hand", "workflow/scheduledeclared.go",
-		"last != nil && last.same(d)", "false", "TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds"),
+		"last != nil && last.Does.same(o.Declare.Does)", "false", "TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds"),
 	working("engine/schedule/turn", "a tick that waits for those before it counts as late", "runtime/workflow/scheduleplan.go",
 		"!looked && tick.Add(s.Jitter).After(oldest)", "!looked && false", "TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked").in("runtime/workflow"),
 }

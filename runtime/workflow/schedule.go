@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,8 +179,7 @@ func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name strin
 	if err != nil {
 		return err
 	}
-	_, err = c.Schedules().put(ctx, name, set)
-	return err
+	return c.Schedules().put(ctx, name, set)
 }
 
 // scheduled returns what a schedule does.
@@ -263,6 +263,13 @@ type scheduled struct {
 	// Uses are the limits that a run uses, PermitSlot is that of event.Spec.
 	Uses       []event.Use `json:"uses,omitempty"`
 	PermitSlot int         `json:"permitSlot,omitempty"`
+}
+
+// same reports whether two schedules do the same.
+func (s *scheduled) same(other *scheduled) bool {
+	a, _ := json.Marshal(s)     //nolint:musttag // it is only compared; plain data always encodes
+	b, _ := json.Marshal(other) //nolint:musttag // as above
+	return bytes.Equal(a, b)
 }
 
 // spec returns that of the run for a tick.

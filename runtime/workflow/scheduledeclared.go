@@ -1,9 +1,7 @@
 package workflow
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -17,25 +15,29 @@ type declaration struct {
 	Since time.Time `json:"since"`
 }
 
-// declared takes note of what a worker declares: that which began last knows best. What is
-// declared again changes nothing, so that an update by hand lasts until the code is changed.
-func (r *scheduling) declared(d *declaration, at time.Time) error {
-	last := r.state.Declared
-	if last != nil && d.Since.Before(last.Since) {
-		return nil
-	}
-	r.state.Declared, r.changed = d, true
-	if last != nil && last.same(d) {
-		return nil
-	}
-	return r.become(d.Does, at)
+// after reports whether a declaration, which may be nil, is of a worker that began after that of another one.
+func (d *declaration) after(other *declaration) bool {
+	return d != nil && other.Since.Before(d.Since)
 }
 
-// same reports whether two declarations say the same.
-func (d *declaration) same(other *declaration) bool {
-	a, _ := json.Marshal(d.Does)     //nolint:musttag // it is only compared; plain data always encodes
-	b, _ := json.Marshal(other.Does) //nolint:musttag // as above
-	return bytes.Equal(a, b)
+// ordered returns what an order makes the schedule do; nil: what it does. Of declarations that of the worker
+// that began last holds. What is declared again changes nothing, so that an update by hand lasts until the
+// code is changed.
+func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
+	switch {
+	case o.Declare != nil:
+		if last := s.Declared; last.after(o.Declare) || last != nil && last.Does.same(o.Declare.Does) {
+			return nil
+		}
+		return o.Declare.Does
+	case o.Set != nil:
+		return o.Set
+	case o.Change != nil:
+		does := *s.Does
+		does.Schedule = *o.Change
+		return &does
+	}
+	return nil
 }
 
 // Scheduled reports whether the directive of a workflow names a schedule.

@@ -197,10 +197,10 @@ func (r *scheduling) wait() error {
 // wake returns when the schedule acts by itself; zero: not before it is asked for something.
 func (r *scheduling) wake() time.Time {
 	switch {
-	case r.state.Paused:
-		return time.Time{}
 	case r.fills():
 		return Now(r.ctx)
+	case r.state.Paused:
+		return time.Time{}
 	case r.state.Problem != "":
 		return Now(r.ctx).Add(lookAgainAfter)
 	case r.state.Next.IsZero():
@@ -277,7 +277,10 @@ func (r *scheduling) again() error {
 
 // fills reports whether it can start ticks of the past that somebody has asked for.
 func (r *scheduling) fills() bool {
-	return len(r.state.Backfills) > 0 && !r.state.Paused && !r.full() && len(r.open) <= startsOpen/2
+	if len(r.state.Backfills) == 0 || r.full() || len(r.open) > startsOpen/2 {
+		return false
+	}
+	return !r.state.Paused || Version(r.ctx, "a paused schedule is backfilled", 1) >= 1
 }
 
 // fill starts some of them.
@@ -317,17 +320,17 @@ func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 		r.ctx.branch().PutBack(scheduleOrders.name, asked)
 		return nil
 	}
+	does := r.state.ordered(o)
 	if o.Declare != nil {
-		return r.declared(o.Declare, at)
+		if r.state.Declared.after(o.Declare) {
+			return nil
+		}
+		r.state.Declared = o.Declare
 	}
 	r.changed = true
 	switch {
-	case o.Set != nil:
-		return r.become(o.Set, at)
-	case o.Change != nil:
-		does := *r.state.Does
-		does.Schedule = *o.Change
-		return r.become(&does, at)
+	case does != nil:
+		return r.become(does, at)
 	case o.Pause:
 		r.state.Paused, r.state.Note = true, o.Note
 	case o.Resume && r.state.Paused:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -144,10 +145,67 @@ func (s *Schedules) List(ctx context.Context) iter.Seq2[ScheduleInfo, error] {
 // goingOn are the statuses of runs that have not ended.
 var goingOn = []Status{StatusPending, StatusRunning, StatusHeld, StatusPaused, StatusSleeping, StatusWaiting, StatusBlocked}
 
-// put creates a schedule, or replaces what it does.
-func (s *Schedules) put(ctx context.Context, name string, does *scheduled) (*Run[None], error) {
-	state := scheduleState{Name: name, Does: does}
-	return s.begin(ctx, state, scheduleOrder{Set: does})
+// put creates a schedule, or replaces what it does. It writes nothing if the schedule does that already.
+func (s *Schedules) put(ctx context.Context, name string, does *scheduled) error {
+	if r, err := s.find(ctx, name); err == nil && r.Route.Queue == does.Queue {
+		if now, err := s.does(ctx, r.Run); err == nil && now.same(does) {
+			return nil
+		}
+	}
+	_, err := s.begin(ctx, scheduleState{Name: name, Does: does}, scheduleOrder{Set: does})
+	return err
+}
+
+// does returns what a run of a schedule does once it has obeyed all orders that it has.
+func (s *Schedules) does(ctx context.Context, run RunID) (*scheduled, error) {
+	l, err := s.c.load(ctx, store.Load{Run: run, Inbox: true})
+	if err != nil {
+		return nil, err
+	}
+	var state scheduleState
+	obey := func(e *event.Event) error {
+		if e.Type != event.MessageReceived || e.Name != scheduleOrders.name {
+			return nil
+		}
+		var o scheduleOrder
+		if err := decode(scheduleOrders.what(), e.Payload, &o); err != nil {
+			return err
+		}
+		if does := state.ordered(&o); does != nil {
+			state.Does = does
+		}
+		if o.Declare != nil && !state.Declared.after(o.Declare) {
+			state.Declared = o.Declare
+		}
+		return nil
+	}
+	for n, frame := range l.Frames {
+		f, err := event.DecodeFrame(frame)
+		if err != nil {
+			return nil, &EventError{Run: run, Frame: uint64(n) + 1, Err: err}
+		}
+		for i := range f.Events {
+			e := &f.Events[i]
+			if e.Type == event.RunCreated {
+				_, err = schedules.d.decodeInput(e.Payload, &state)
+			} else {
+				err = obey(e)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range l.Inbox {
+		e, err := event.DecodeItem(l.Inbox[i].Body)
+		if err == nil {
+			err = obey(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return state.Does, nil
 }
 
 // begin creates the run of a schedule with an order, or sends the order to the one that exists.
@@ -188,7 +246,7 @@ func (s *Schedules) Update(ctx context.Context, name string, to Schedule) error 
 }
 
 // Pause lets the ticks from now on pass, and says why. Runs that were started go on. A
-// trigger starts a run nevertheless; a backfill waits.
+// trigger and a backfill start runs nevertheless.
 func (s *Schedules) Pause(ctx context.Context, name, note string) error {
 	if err := store.CheckText("note", note, MaxReason); err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
@@ -202,14 +260,44 @@ func (s *Schedules) Resume(ctx context.Context, name string) error {
 	return s.order(ctx, name, scheduleOrder{At: s.now(), Resume: true})
 }
 
-// Trigger starts a run now, beside the ticks, and returns its id: it will exist, unless
-// another one is active and the schedule says that it is left out then.
+// Trigger starts a run now, beside the ticks, and returns its id. When it returns the run exists,
+// unless another one is active and the schedule leaves it out, or no worker has obeyed within
+// five seconds: then the order waits for one.
 func (s *Schedules) Trigger(ctx context.Context, name string) (RunID, error) {
 	o := scheduleOrder{At: event.Instant(s.now()), Trigger: "trigger " + string(event.NewItemID())}
 	if err := s.order(ctx, name, o); err != nil {
 		return "", err
 	}
-	return event.TickRunID(name, o.Trigger, o.At), nil
+	run := event.TickRunID(name, o.Trigger, o.At)
+	s.awaitStart(ctx, name, run)
+	return run, nil
+}
+
+// triggerPatience bounds how long Trigger waits for a worker.
+const triggerPatience = 5 * time.Second
+
+// awaitStart waits until the run of a trigger exists, or will not for now. The order is durable,
+// so that no error matters here.
+func (s *Schedules) awaitStart(ctx context.Context, name string, run RunID) {
+	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
+	defer cancel()
+	for {
+		r, err := s.find(ctx, name)
+		if err != nil {
+			return
+		}
+		if _, err := s.c.load(ctx, store.Load{Run: run, Limit: -1}); !errors.Is(err, ErrRunNotFound) {
+			return
+		}
+		info, err := s.info(ctx, &r)
+		if err != nil || slices.ContainsFunc(info.Recent, func(t ScheduleStart) bool { return t.Run == run && t.Skipped != "" }) {
+			return
+		}
+		// The log of the schedule grows when it obeys, and once more when the run exists.
+		if s.c.store.Watch(ctx, r.Run, r.N) != nil {
+			return
+		}
+	}
 }
 
 // Backfill starts ticks of the past.
