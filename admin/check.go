@@ -112,7 +112,17 @@ func (d *Direct) Repair(ctx context.Context, why Because) (Checked, error) {
 	return d.fsck(ctx, fsck.Options{})
 }
 
+// checking is held by the check that runs: each reads a whole partition of the store into the memory of this process.
+var checking = make(chan struct{}, 1)
+
+// fsck waits until no other check runs in this process.
 func (d *Direct) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
+	select {
+	case checking <- struct{}{}:
+		defer func() { <-checking }()
+	case <-ctx.Done():
+		return Checked{}, fmt.Errorf("wait for the check that runs: %w", context.Cause(ctx))
+	}
 	report, err := fsck.Repair(ctx, d.client.Store(), opts)
 	if errors.Is(err, fsck.ErrNotRepairable) {
 		return Checked{}, NewProblem(CodeUnsupported, "this kind of store can be neither checked nor repaired", "let it implement store.Repairer")
