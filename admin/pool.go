@@ -60,6 +60,8 @@ type PoolActed struct {
 	Name string `json:"name"`
 	Key  string `json:"key,omitempty"`
 	Verb string `json:"verb"`
+	// Unused reports that nothing holds or waits for the part of this key, and it had no configuration: the key may be misspelt.
+	Unused bool `json:"unused,omitempty"`
 }
 
 // poolVerbs are all actions on limits. Each does nothing more when it is asked for again.
@@ -136,8 +138,16 @@ func (d *Direct) ActOnPool(ctx context.Context, name string, a PoolAction) (Pool
 	if err != nil {
 		return PoolActed{}, err
 	}
+	unused := false
+	if a.Key != "" {
+		known, err := d.client.Limits().List(ctx)
+		if err != nil {
+			return PoolActed{}, err
+		}
+		unused = !slices.ContainsFunc(known, func(i workflow.LimitInfo) bool { return i.Name == name && i.Key == a.Key })
+	}
 	if err := poolVerbs[i].do(ctx, l, a.Config); err != nil {
 		return PoolActed{}, err
 	}
-	return PoolActed{Name: name, Key: a.Key, Verb: a.Verb}, nil
+	return PoolActed{Name: name, Key: a.Key, Verb: a.Verb, Unused: unused}, nil
 }

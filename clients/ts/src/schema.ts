@@ -541,6 +541,7 @@ export interface PoolAct {
 export interface PoolActed {
   key?: string;
   name: string;
+  unused?: boolean;
   verb: "set" | "reset" | "pause" | "resume";
 }
 

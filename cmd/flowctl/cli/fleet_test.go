@@ -100,8 +100,14 @@ func TestOPS1_LimitsAreListedAndSet(t *testing.T) {
 	s.wants(0, []string{"NAME", "IN USE", "shop.docks", "declared"}, nil, "pools")
 	s.wants(0, nil, nil, "pools", "set", docks.Name(), "8", "--rate", "100", "--per", "1m")
 	s.wants(0, []string{"shop.docks", "8", "100/1m0s", "set"}, nil, "pools", docks.Name())
-	s.wants(0, nil, nil, "pools", "pause", docks.Name())
+	s.wants(0, []string{docks.Name() + ": paused"}, nil, "pools", "pause", docks.Name())
 	s.wants(0, []string{"paused"}, nil, "pools", docks.Name())
+	s.wants(0, []string{docks.Name() + ` for key "nobody": paused`}, []string{`key "nobody" of shop.docks was not in use`}, "pools", "pause", docks.Name(), "--key", "nobody")
+	s.wants(0, []string{`"unused": true`}, nil, "pools", "pause", docks.Name(), "--key", "nothing", "--json")
+	if g := s.flowctl("pools", "reset", docks.Name(), "--key", "nobody"); g.code != 0 || g.stderr != "" {
+		t.Errorf("a key that is configured: exit code %d, warned %q; want none", g.code, g.stderr)
+	}
+	s.wants(0, nil, nil, "pools", "reset", docks.Name(), "--key", "nothing")
 	s.wants(0, []string{`"verb": "resume"`}, nil, "pools", "resume", docks.Name(), "--json")
 	s.wants(0, nil, nil, "pools", "reset", docks.Name())
 	var page admin.PoolPage

@@ -134,12 +134,26 @@ func (c *command) poolAction(verb, about string) *cobra.Command {
 func (c *command) actOnPool(cmd *cobra.Command, name string, a admin.PoolAction) error {
 	return c.do(cmd, func(ctx context.Context, s admin.Service) error {
 		done, err := s.ActOnPool(ctx, name, a)
-		if err != nil || !c.jsonOut() {
+		if err != nil {
 			return err
 		}
-		return c.print(done)
+		if done.Unused {
+			fmt.Fprintf(c.Stderr, "key %q of %s was not in use, and had no configuration: see whether it is spelled as the code computes it\n", clean(a.Key), clean(name))
+		}
+		if c.jsonOut() {
+			return c.print(done)
+		}
+		of := clean(name)
+		if a.Key != "" {
+			of += " for key " + strconv.Quote(a.Key)
+		}
+		fmt.Fprintf(c.Stdout, "%s: %s\n", of, poolDone[a.Verb])
+		return nil
 	})
 }
+
+// poolDone says what an action has done.
+var poolDone = map[string]string{"set": "set", "reset": "reset to what the code declares", "pause": "paused", "resume": "resumed"}
 
 // poolNames completes the names of limits.
 func (c *command) poolNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

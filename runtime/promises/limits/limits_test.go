@@ -581,8 +581,8 @@ func TestPOOL3_AStepThatIsTooHeavyFailsAtOnce(t *testing.T) {
 		w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return heavy.Call(ctx, n) }),
 			heavy.As(func(_ context.Context, n int) (int, error) { return n, nil }))
 		e := flowtest.Failure(w, flowtest.Start(w, renders, 3))
-		if text := e.Error(); !strings.Contains(text, "test.gpu") || !strings.Contains(text, "a weight of 3") {
-			t.Errorf("a step that is too heavy: got %v, want it to name the limit and the weight", e)
+		if text := e.Error(); e.Code != "overlimit" || !strings.Contains(text, "test.gpu") || !strings.Contains(text, "a weight of 3") {
+			t.Errorf("a step that is too heavy: got %v with code %s, want code overlimit, the limit and the weight", e, e.Code)
 		}
 	})
 }
@@ -602,6 +602,21 @@ func TestPOOL3_AStepThatIsTooHeavyForItsNextAttemptSaysWhy(t *testing.T) {
 		e := flowtest.Failure(w, flowtest.Start(w, renders, 1))
 		if text := e.Error(); !strings.Contains(text, "2 of test.less") || !strings.Contains(text, "after 1 attempt") || begun.Load() != 1 {
 			t.Errorf("after %d attempts: got %v, want it to say after the first one that the limit allows less", begun.Load(), e)
+		}
+	})
+}
+
+func TestPOOL3_WhatIsTooHeavyForALimitThatIsDeclaredLaterEndsWithItsCode(t *testing.T) {
+	late := limit.New("test.late", limit.Config{AtOnce: 2})
+	heavy := flowtest.LimitedFlow[int, int]("limits.late", func(int) []limit.Use { return []limit.Use{late.Use(3)} })
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		run := flowtest.Start(w, heavy, 1)
+		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		if e := flowtest.Failure(w, run); e.Code != "overlimit" {
+			t.Errorf("got %v with code %s, want code overlimit", e, e.Code)
+		}
+		if _, err := heavy.Start(w.Ctx, w.Client, 1); !errors.As(err, new(*limit.LimitError)) {
+			t.Errorf("a start once it is declared: got %v, want a *limit.LimitError", err)
 		}
 	})
 }

@@ -535,10 +535,24 @@ func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal erro
 	}
 	mark := ""
 	if refusal != nil {
-		e.Failure = failure.Encode(refusal, event.CodeRefused)
+		e.Failure = failure.Encode(refusal, refusalCode(p, refusal))
 		mark = "-"
 	}
 	return r.item(o, mark, &e)
+}
+
+// refusalCode returns the code of a refusal. A step that uses more of a limit than that has at once fails with
+// the same code whether the limit was lowered before its run was created or while that waited.
+func refusalCode(p *effects.OutboxMessage, refusal error) string {
+	if p.Start != nil && errors.As(refusal, new(*store.LimitError)) {
+		f, err := event.DecodeFrame(p.Start.Frame)
+		if err == nil && f.Events[0].Spec != nil {
+			if _, isStep := event.StepOfRun(f.Events[0].Spec.Workflow); isStep {
+				return event.CodeOverLimit
+			}
+		}
+	}
+	return event.CodeRefused
 }
 
 // tellWait returns the item that tells a run that what it has created waits for limits: it
