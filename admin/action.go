@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -51,7 +52,9 @@ func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
 type verb struct {
 	name string
 	do   func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error)
+	// fits reports whether a run takes the action as far as a list tells, now whether it does by all that is known of it; nil: as fits.
 	fits func(i *workflow.RunInfo) bool
+	now  func(f *runFacts) bool
 	// many does it with several runs for fewer questions to the store; nil: it is done with each.
 	many func(ctx context.Context, c *workflow.Client, a Action, runs []workflow.RunID) []error
 }
@@ -89,23 +92,23 @@ var verbs = []verb{
 			return c.CancelMany(ctx, a.Reason, runs...)
 		},
 	},
-	{name: "pause", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), fits: openBut(workflow.StatusPaused)},
-	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: only(workflow.StatusPaused)},
-	{name: "step", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), fits: only(workflow.StatusPaused)},
+	{name: "pause", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && !i.Paused }},
+	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && i.Paused }},
+	{name: "step", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), fits: open, now: func(f *runFacts) bool { return f.Debug }},
 	{name: "release", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), fits: only(workflow.StatusHeld)},
-	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, fits: only(workflow.StatusFailed)},
+	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, fits: only(workflow.StatusFailed), now: keptWork},
 	{name: "resume-new", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
 		return h.RetryCanceled(ctx)
-	}, fits: only(workflow.StatusCanceled)},
+	}, fits: only(workflow.StatusCanceled), now: keptWork},
 	{name: "restart", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		return h.Restart(ctx, a.key()...)
-	}, fits: func(*workflow.RunInfo) bool { return true }},
+	}, fits: func(*workflow.RunInfo) bool { return true }, now: func(f *runFacts) bool { return f.input }},
 	{name: "fork", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		if a.Step == "" {
 			return nil, errNoStep
 		}
 		return h.Fork(ctx, a.Step, a.key()...)
-	}, fits: func(i *workflow.RunInfo) bool { return i.Events > 1 }},
+	}, fits: func(i *workflow.RunInfo) bool { return i.Events > 1 }, now: func(f *runFacts) bool { return f.step }},
 	{name: "terminate", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), fits: open},
 	{name: verbDelete, do: none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), fits: func(i *workflow.RunInfo) bool { return !open(i) }},
 }
@@ -135,10 +138,6 @@ func none(do func(context.Context, *workflow.Handle, Action) error) func(context
 
 func open(i *workflow.RunInfo) bool { return i.EndedAt.IsZero() }
 
-func openBut(s workflow.Status) func(*workflow.RunInfo) bool {
-	return func(i *workflow.RunInfo) bool { return open(i) && i.Status != s }
-}
-
 func only(s workflow.Status) func(*workflow.RunInfo) bool {
 	return func(i *workflow.RunInfo) bool { return i.Status == s }
 }
@@ -152,15 +151,39 @@ func Actions() []string {
 	return all
 }
 
-// actionsFor returns the verbs that a run takes now.
-func actionsFor(i *workflow.RunInfo) []string {
+// runFacts is what is known of a run when it is shown by itself.
+type runFacts struct {
+	*workflow.RunInfo
+	input  bool // its input is known: a run that collects starts has none yet
+	step   bool // its log has a step to fork from
+	undone bool // it has undone what it did
+}
+
+// keptWork reports whether a run has kept what a new run would take over.
+func keptWork(f *runFacts) bool { return !f.undone }
+
+// actionsFor returns the verbs that would succeed on a run now, and would change something.
+func actionsFor(f *runFacts) []string {
 	var all []string
+	if event.Internal(f.Workflow) {
+		return nil // the run that it works for is the one to act on
+	}
 	for _, v := range verbs {
-		if v.fits(i) {
+		if v.fits(f.RunInfo) && (v.now == nil || v.now(f)) {
 			all = append(all, v.name)
 		}
 	}
 	return all
+}
+
+// takes reports whether a run that a list has found takes an action. Whether a held or blocked run is paused stands in its log only.
+func (d *Direct) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
+	if v.name == "resume" && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
+		if info, err := d.client.Run(i.ID).Info(ctx); err == nil {
+			return v.fits(&info)
+		}
+	}
+	return v.fits(i)
 }
 
 // checkReason refuses a reason that cannot be kept. kept: what is done has a place for it.

@@ -64,7 +64,7 @@ func (d *Direct) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error
 		if i.Group != "" {
 			groups[i.Group]++
 		}
-		if !v.fits(i) {
+		if !d.takes(ctx, v, i) {
 			got.Refused++
 			refusals[string(i.Status)]++
 		}

@@ -148,7 +148,7 @@ func (d *Direct) listBulk(ctx context.Context, o bulkOrder, cursor string) (bulk
 	}
 	got := bulkList{Runs: []string{}}
 	got.Cursor, err = d.bulkPage(ctx, o.Filter, cursor, func(i *workflow.RunInfo) {
-		if v.fits(i) {
+		if d.takes(ctx, v, i) {
 			got.Runs = append(got.Runs, string(i.ID))
 			return
 		}
@@ -192,7 +192,7 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 			continue
 		}
 		var settled bool
-		if outcomes[i], settled = v.settled(&o, runs[i], &infos[i], errs[i] != nil, step.Attempt(ctx) > 1); !settled {
+		if outcomes[i], settled = d.settled(ctx, v, &o, runs[i], &infos[i], errs[i] != nil, step.Attempt(ctx) > 1); !settled {
 			left = append(left, i)
 		}
 		errs[i] = nil
@@ -217,13 +217,13 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 
 // settled returns what came of a run on which nothing is done any more; false: it is acted on. gone: there is no such run.
 // again: the step was interrupted, and the run may have been acted on.
-func (v *verb) settled(o *bulkOrder, run string, info *workflow.RunInfo, gone, again bool) (s bulkState, yes bool) {
+func (d *Direct) settled(ctx context.Context, v *verb, o *bulkOrder, run string, info *workflow.RunInfo, gone, again bool) (s bulkState, yes bool) {
 	switch {
 	case gone && again && v.name == verbDelete, !gone && again && v.done(info):
 		s.Done++
 	case gone, !matches(o.Filter, info):
 		s.Skipped++
-	case !v.fits(info):
+	case !d.takes(ctx, v, info):
 		s.refuse(run, notNow(v.name, info))
 	default:
 		return s, false

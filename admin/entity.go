@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,7 +23,7 @@ type EntityFilter struct {
 // question to this one.
 type Entity struct {
 	ID      string    `json:"id"`   // as step_, wait_, hook_, chld_, send_, asks_ and 26 characters; it never changes
-	Kind    string    `json:"kind"` // one of [EntityKinds]
+	Kind    string    `json:"kind"` // one of [EntityKinds]; a step that another run executes is a step
 	Seq     uint64    `json:"seq"`  // of the event with which it began
 	Name    string    `json:"name,omitempty"`
 	Key     string    `json:"key,omitempty"`
@@ -33,7 +34,7 @@ type Entity struct {
 	Began   time.Time `json:"began"`
 	Changed time.Time `json:"changed"`           // the last event about it
 	Failure *Failure  `json:"failure,omitempty"` // of its last attempt, unless it has completed
-	Run     string    `json:"run,omitempty"`     // the other run; children and messages
+	Run     string    `json:"run,omitempty"`     // the other run; children, messages, and steps that another run executes
 }
 
 // EntityPage is a part of the entities of a run, by their beginning.
@@ -41,6 +42,9 @@ type EntityPage struct {
 	Entities []Entity `json:"entities"`
 	Next     uint64   `json:"next,omitempty"` // where the next page begins; 0: there is none
 }
+
+// StepOf returns the step that a child executes for its parent, by the name of its workflow; false: it is a child of the user's.
+func StepOf(workflow string) (step string, ok bool) { return event.StepOfRun(workflow) }
 
 // EntityKinds returns the kinds of entities.
 func EntityKinds() []string {
@@ -86,12 +90,65 @@ func (d *Direct) Entities(ctx context.Context, ref string, f EntityFilter) (Enti
 	for _, o := range all {
 		page.Entities = append(page.Entities, entityOf(info.ID, o))
 	}
-	return page, nil
+	return page, d.fillSteps(ctx, page.Entities)
+}
+
+// maxAttemptEvents bounds what is read of the log of a run that executes a step: some events for each attempt.
+const maxAttemptEvents = 1000
+
+// fillSteps adds to the steps that other runs execute what the logs of these runs report of their attempts.
+func (d *Direct) fillSteps(ctx context.Context, all []Entity) error {
+	var steps []*Entity
+	var runs []workflow.RunID
+	for i := range all {
+		if name, is := event.StepOfRun(all[i].Name); is && all[i].Kind == event.EntityStep.String() {
+			all[i].Name = name
+			steps, runs = append(steps, &all[i]), append(runs, workflow.RunID(all[i].Run))
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	infos, errs := d.client.Infos(ctx, runs...)
+	for i, e := range steps {
+		if errors.Is(errs[i], workflow.ErrRunNotFound) { // it is not created yet, or was purged
+			continue
+		}
+		if errs[i] != nil {
+			return errs[i]
+		}
+		events, err := d.client.Run(runs[i]).ReadEvents(ctx, 1, int(min(infos[i].Events, maxAttemptEvents)))
+		if err != nil {
+			return err
+		}
+		lives := event.Lives{Kinds: []event.Entity{event.EntityStep}}
+		for k := range events {
+			if err := lives.Apply(&events[k]); err != nil {
+				return fmt.Errorf("read the log of step %s: %w", e.ID, err)
+			}
+		}
+		if own, _ := lives.All(); len(own) > 0 {
+			e.attempts(own[0])
+		}
+	}
+	return nil
+}
+
+// attempts takes over what the run that executes a step knows of it. Once the step has ended, the log of its own run has the rest.
+func (e *Entity) attempts(own *event.Open) {
+	e.Attempt = own.Attempt
+	if !e.Open {
+		return
+	}
+	e.State, e.Due, e.Changed = own.State.String(), utc(own.Due), utc(own.Changed)
+	if own.State != event.StateCompleted {
+		e.Failure = own.Failure
+	}
 }
 
 func entityOf(run event.RunID, o *event.Open) Entity {
 	e := Entity{
-		ID: event.EntityID(run, o.Entity, o.Ref, o.Since), Kind: o.Entity.String(), Seq: o.Ref, Name: o.Name, Key: o.Key, State: o.State.String(), Open: !o.State.Terminal(),
+		ID: event.EntityID(run, o.Entity, o.Ref, o.Since), Kind: event.KindOf(o.Entity, o.Name).String(), Seq: o.Ref, Name: o.Name, Key: o.Key, State: o.State.String(), Open: !o.State.Terminal(),
 		Attempt: o.Attempt, Due: utc(o.Due), Began: utc(o.Since), Changed: utc(o.Changed), Run: string(o.Next),
 	}
 	if o.State != event.StateCompleted {

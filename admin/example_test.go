@@ -50,6 +50,6 @@ func Example() {
 	// Unordered output:
 	// pending orders.fulfil order-1
 	// pending orders.fulfil order-2
-	// cancelled {"order":"shoes"} [resume-new restart fork delete]
+	// cancelled {"order":"shoes"} [resume-new restart delete]
 	// 409 refused
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -93,12 +94,15 @@ func (d *Direct) Failures(ctx context.Context, f FailureFilter) (FailurePage, er
 	if err != nil {
 		return FailurePage{}, err
 	}
-	got := FailurePage{Groups: make([]FailureGroup, len(page.Groups)), Cursor: page.Cursor, Partial: page.Partial}
-	for i, g := range page.Groups {
-		got.Groups[i] = FailureGroup{
+	got := FailurePage{Groups: []FailureGroup{}, Cursor: page.Cursor, Partial: page.Partial}
+	for _, g := range page.Groups {
+		if event.Internal(g.Workflow) && f.Workflow != g.Workflow && f.Group == "" { // the run that it works for shows it
+			continue
+		}
+		got.Groups = append(got.Groups, FailureGroup{
 			Group: g.Group, Kind: string(g.Kind), Workflow: g.Workflow, Step: g.Step, Message: g.Text,
 			First: g.First.UTC(), Last: g.Last.UTC(), Runs: g.Total, Open: g.Open,
-		}
+		})
 	}
 	return got, nil
 }

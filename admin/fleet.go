@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -48,7 +49,9 @@ type WorkerPage struct {
 // Queue is how many runs of a workflow on a queue there are that have not ended.
 type Queue struct {
 	Queue    string `json:"queue"`
-	Workflow string `json:"workflow"`
+	Workflow string `json:"workflow,omitempty"`
+	// Step is the step whose executions are counted, if it has a queue of its own or uses limits; Workflow is left out then.
+	Step string `json:"step,omitempty"`
 	// Limits are those that its runs use, by name, as the catalogue has them: see [Service.Pools].
 	Limits  []string `json:"limits,omitempty"`
 	Ready   int      `json:"ready"`   // wait for a worker
@@ -137,7 +140,9 @@ func (d *Direct) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
 	}
 	var all []Queue
 	for i := range fleet.Queues {
-		if f.Queue == "" || fleet.Queues[i].Queue == f.Queue {
+		q := &fleet.Queues[i]
+		_, step := event.StepOfRun(q.Workflow)
+		if (f.Queue == "" || q.Queue == f.Queue) && (step || !event.Internal(q.Workflow)) {
 			all = append(all, queueOf(&fleet.Queues[i]))
 		}
 	}
@@ -147,7 +152,11 @@ func (d *Direct) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
 	}
 	limits, err := d.limitsOf(ctx, page.Queues)
 	for i := range page.Queues {
-		page.Queues[i].Limits = limits[page.Queues[i].Workflow]
+		q := &page.Queues[i]
+		q.Limits = limits[q.Workflow]
+		if step, is := event.StepOfRun(q.Workflow); is {
+			q.Workflow, q.Step = "", step
+		}
 	}
 	return page, err
 }
@@ -158,7 +167,11 @@ func queueOf(q *workflow.QueueInfo) Queue {
 		Exact: !q.Inexact, Oldest: utc(q.Oldest), OldestRun: string(q.OldestRun), Workers: q.Workers,
 	}
 	if q.Workers == 0 && q.Ready+q.Blocked > 0 {
-		got.Fix = fmt.Sprintf("start a worker that registers %s and has the queue %s in worker.Config.Queues", q.Workflow, q.Queue)
+		name := q.Workflow
+		if step, is := event.StepOfRun(name); is {
+			name = "step " + step
+		}
+		got.Fix = fmt.Sprintf("start a worker that registers %s and has the queue %s in worker.Config.Queues", name, q.Queue)
 	}
 	return got
 }

@@ -31,6 +31,8 @@ type HookFilter struct {
 	Run string `json:"run,omitempty"`
 	// Workflow is that of the run, if Run is empty; empty: any.
 	Workflow string `json:"workflow,omitempty"`
+	// Tags are those of the run, if Run is empty: all of them.
+	Tags map[string]string `json:"tags,omitempty"`
 	// Cursor is where the page begins, from the page before; Limit how many runs are looked at for it, if Run is empty; 0: 20, at most 100.
 	Cursor string `json:"cursor,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
@@ -53,6 +55,7 @@ type Hook struct {
 	Due         time.Time         `json:"due,omitzero"`        // when that attempt times out
 	ID          string            `json:"id,omitempty"`        // of a list: of the hook, or of the step that has opened it
 	Opened      time.Time         `json:"opened,omitzero"`     // of a list
+	Tags        map[string]string `json:"tags,omitempty"`      // of a list of several runs: those of the run
 }
 
 // HookPage is a part of the open hooks.
@@ -69,8 +72,8 @@ func (d *Direct) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 		return page, &InputError{What: fmt.Sprintf("a page of the hooks of %d runs", f.Limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", most)}
 	}
 	if f.Run != "" {
-		if f.Workflow != "" || f.Cursor != "" || f.Limit != 0 {
-			return page, &InputError{What: "the hooks of one run are one page", Fix: "leave out workflow, cursor and limit, or the run"}
+		if f.Workflow != "" || len(f.Tags) > 0 || f.Cursor != "" || f.Limit != 0 {
+			return page, &InputError{What: "the hooks of one run are one page", Fix: "leave out workflow, tags, cursor and limit, or the run"}
 		}
 		found, err := d.hooksOf(ctx, f.Run)
 		return HookPage{Hooks: append(page.Hooks, found...)}, err
@@ -102,7 +105,7 @@ var openStatuses = []string{
 func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, Filter) (RunPage, error), hooks func(context.Context, string) ([]Hook, error)) (HookPage, error) {
 	page := HookPage{Hooks: []Hook{}}
 	open, err := runs(ctx, Filter{
-		Workflow: f.Workflow, Cursor: f.Cursor, Limit: cmp.Or(f.Limit, 20), Children: true, Statuses: openStatuses,
+		Workflow: f.Workflow, Tags: f.Tags, Cursor: f.Cursor, Limit: cmp.Or(f.Limit, 20), Children: true, Statuses: openStatuses,
 	})
 	if err != nil {
 		return page, err
@@ -116,6 +119,9 @@ func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, F
 		case p.Unreadable(): // its page says so: the others must be found all the same
 		default:
 			return page, err
+		}
+		for k := range found {
+			found[k].Tags = open.Runs[i].Tags
 		}
 		page.Hooks = append(page.Hooks, found...)
 	}

@@ -3,10 +3,12 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -32,18 +34,38 @@ type Pool struct {
 	Waits  int  `json:"waits"` // weights of what waits
 	// Next is when the rate lets something begin; zero: now, or there is no rate.
 	Next time.Time `json:"next,omitzero"`
+	// Holders are runs that have permits, up to 20: those first that stand still. Set if the filter asks for them.
+	Holders []PoolHolder `json:"holders,omitempty"`
 }
+
+// PoolHolder is a run that has permits of a limit. A run whose permits are its own keeps them to its end, also while it is paused or
+// blocked.
+type PoolHolder struct {
+	Run      string `json:"run"`
+	Workflow string `json:"workflow"`
+	Step     string `json:"step,omitempty"` // the step whose attempt has them; left out: the run has them to its end
+	Status   string `json:"status"`
+	Paused   bool   `json:"paused,omitempty"`
+	Weight   int    `json:"weight"`
+}
+
+// stands reports whether the run does not go on by itself.
+func (h *PoolHolder) stands() bool { return h.Paused || h.Status == string(workflow.StatusBlocked) }
 
 // PoolFilter selects parts of limits. The zero value selects all, of which a page has the first 100.
 type PoolFilter struct {
 	Name  string `json:"name,omitempty"`
 	Limit int    `json:"limit,omitempty"` // 0: 100, at most 1,000
+	// Holders asks for the runs that have permits: for it up to 20,000 open runs are looked at.
+	Holders bool `json:"holders,omitempty"`
 }
 
 // PoolPage has the parts of limits that match: those first for which most waits, then those of which most is in use.
 type PoolPage struct {
 	Pools []Pool `json:"pools"`
 	Total int    `json:"total"` // how many match, whether they are on the page or not
+	// Partial says that there are more open runs than were looked at for holders: some may be missing.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // PoolAction says what to do with a limit, or with one part of it.
@@ -115,7 +137,107 @@ func (d *Direct) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
 	for i := range all[:min(len(all), cmp.Or(f.Limit, 100))] {
 		page.Pools = append(page.Pools, poolOf(&all[i]))
 	}
-	return page, nil
+	if f.Holders {
+		page.Partial, err = d.fillHolders(ctx, page.Pools)
+	}
+	return page, err
+}
+
+const (
+	// maxHolders bounds how many holders of a part of a limit are reported.
+	maxHolders = 20
+	// holdersBudget bounds how many open runs are looked at for them.
+	holdersBudget = 20_000
+)
+
+// fillHolders finds the runs that have permits of parts of limits. It reports whether it has not looked at all open runs: no store keeps
+// the holders of a limit, and the record of each run has its permits.
+func (d *Direct) fillHolders(ctx context.Context, pools []Pool) (partial bool, err error) {
+	at := map[[2]string]*Pool{}
+	for i := range pools {
+		if pools[i].InUse > 0 {
+			at[[2]string{pools[i].Name, pools[i].Key}] = &pools[i]
+		}
+	}
+	if len(at) == 0 {
+		return false, nil
+	}
+	f := workflow.Filter{Internal: true, Budget: holdersBudget}
+	for _, s := range Statuses() {
+		if !workflow.Status(s).Terminal() {
+			f.Statuses = append(f.Statuses, workflow.Status(s))
+		}
+	}
+	for looked := 0; ; {
+		page, err := d.client.Page(ctx, f, maxLimit)
+		if err != nil {
+			return false, err
+		}
+		if err := d.holders(ctx, page.Runs, at); err != nil {
+			return false, err
+		}
+		looked += page.Looked
+		if f.Cursor = page.Cursor; f.Cursor == "" {
+			break
+		}
+		if partial = looked >= holdersBudget; partial {
+			break
+		}
+	}
+	for _, p := range at {
+		slices.SortStableFunc(p.Holders, func(a, b PoolHolder) int {
+			if a.stands() == b.stands() {
+				return 0
+			}
+			if a.stands() {
+				return -1
+			}
+			return 1
+		})
+		p.Holders = p.Holders[:min(len(p.Holders), maxHolders)]
+	}
+	return partial, nil
+}
+
+// holders adds those of a page of runs that have permits of parts. For one of the runtime's own the run is reported that it works for.
+func (d *Direct) holders(ctx context.Context, runs []workflow.RunInfo, at map[[2]string]*Pool) error {
+	parents := map[workflow.RunID]*workflow.RunInfo{}
+	var ids []workflow.RunID
+	for i := range runs {
+		if r := &runs[i]; len(r.Holds) > 0 && r.Parent != "" && event.Internal(r.Workflow) && parents[r.Parent] == nil {
+			parents[r.Parent] = r // until it is known
+			ids = append(ids, r.Parent)
+		}
+	}
+	if len(ids) > 0 {
+		infos, errs := d.client.Infos(ctx, ids...)
+		for i := range infos {
+			switch {
+			case errs[i] == nil:
+				parents[ids[i]] = &infos[i]
+			case !errors.Is(errs[i], workflow.ErrRunNotFound):
+				return errs[i]
+			}
+		}
+	}
+	for i := range runs {
+		r, step := &runs[i], ""
+		if name, is := event.StepOfRun(r.Workflow); is {
+			step = name
+		}
+		shown := r
+		if event.Internal(r.Workflow) && parents[r.Parent] != nil {
+			shown = parents[r.Parent]
+		}
+		for _, h := range r.Holds {
+			if p := at[[2]string{h.Limit, h.Key}]; p != nil {
+				p.Holders = append(p.Holders, PoolHolder{
+					Run: string(shown.ID), Workflow: shown.Workflow, Step: step, Status: string(shown.Status), Paused: shown.Paused, Weight: h.Weight,
+				})
+			}
+		}
+	}
+	return nil
 }
 
 // ActOnPool is part of Service.

@@ -22,15 +22,24 @@ type Run struct {
 	Root       string            `json:"root"`
 	CreatedAt  time.Time         `json:"createdAt"`
 	EndedAt    time.Time         `json:"endedAt,omitzero"`
-	Due        time.Time         `json:"due,omitzero"` // when something in it is due next
-	Events     uint64            `json:"events"`       // length of its log
+	Paused     bool              `json:"paused,omitempty"`     // its code stands still, whatever its status is; lists: if that is paused
+	Recoveries int               `json:"recoveries,omitempty"` // how often it was taken from a lost worker since it made progress
+	Due        time.Time         `json:"due,omitzero"`         // when something in it is due next
+	Events     uint64            `json:"events"`               // length of its log
 	Waits      []string          `json:"waits,omitempty"`
 	WaitsSince time.Time         `json:"waitsSince,omitzero"`
-	Group      string            `json:"group,omitempty"` // of failures: see [FailureGroup]
+	// WaitsFor has the limits at which it waits, or steps of it that use limits: for each the one that lets it not begin now.
+	WaitsFor []LimitWait `json:"waitsFor,omitempty"`
+	Group    string      `json:"group,omitempty"` // of failures: see [FailureGroup]
 
 	// The others are set by [Service.Run] only.
-	StartBy time.Time `json:"startBy,omitzero"`
-	Blocked string    `json:"blocked,omitempty"` // why it is blocked, and what to do
+	StartBy     time.Time `json:"startBy,omitzero"`
+	StartedAt   time.Time `json:"startedAt,omitzero"`    // when its code began
+	UpdatedAt   time.Time `json:"updatedAt,omitzero"`    // time of its last event
+	PauseReason string    `json:"pauseReason,omitempty"` // why it is paused
+	RerunOf     string    `json:"rerunOf,omitempty"`     // the run of which it was made
+	Depth       int       `json:"depth,omitempty"`       // below the root
+	Blocked     string    `json:"blocked,omitempty"`     // why it is blocked, and what to do
 	// Mismatch says where the code does not fit the log of a blocked run; left out: it is blocked by something else, or by a worker of
 	// an older release.
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
@@ -57,6 +66,41 @@ type Mismatch struct {
 	Diff     string `json:"diff,omitempty"`     // if only their contents differ: - recorded, + asked for
 	Build    string `json:"build,omitempty"`    // of the code that has recorded it
 	Here     string `json:"here,omitempty"`     // of the code that does not fit
+}
+
+// LimitWait is a limit of which a run, or a step of it, waits for permits.
+type LimitWait struct {
+	Step    string    `json:"step,omitempty"` // stored name of the step that waits; left out: the run itself waits
+	StepKey string    `json:"stepKey,omitempty"`
+	Limit   string    `json:"limit"`
+	Key     string    `json:"key,omitempty"`
+	Paused  bool      `json:"paused"`          // nothing begins there until it is resumed
+	Ahead   string    `json:"ahead,omitempty"` // the run whose turn is next there; left out: this one is next
+	Since   time.Time `json:"since"`
+}
+
+// Place returns the limit as people write it: its name, its key, and whether it is paused.
+func (w *LimitWait) Place() string {
+	name := w.Limit
+	if w.Key != "" {
+		name += "/" + w.Key
+	}
+	if w.Paused {
+		name += " (paused)"
+	}
+	return name
+}
+
+// String returns what waits, where, and behind which run.
+func (w *LimitWait) String() string {
+	text := "waits for " + w.Place()
+	if w.Step != "" {
+		text = "step " + w.Step + " " + text
+	}
+	if w.Ahead != "" {
+		text += ", behind " + w.Ahead
+	}
+	return text
 }
 
 // Payload is JSON as it is stored.
@@ -103,11 +147,17 @@ type Counted struct {
 func runOf(i *workflow.RunInfo) Run {
 	r := Run{
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
+		Paused: i.Paused, Recoveries: i.Recoveries, RerunOf: string(i.RerunOf), Depth: i.Depth,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
 		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
 	}
 	if m := i.Mismatch; m != nil {
 		r.Mismatch = &Mismatch{Event: m.Event, Recorded: m.Recorded, Asked: m.Asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
+	}
+	for _, w := range i.WaitsFor {
+		r.WaitsFor = append(r.WaitsFor, LimitWait{
+			Step: w.Step, StepKey: w.StepKey, Limit: w.Limit, Key: w.Key, Paused: w.Paused, Ahead: string(w.Ahead), Since: utc(w.Since),
+		})
 	}
 	for _, s := range i.Retries {
 		r.Retries = append(r.Retries, Retry{Step: s.Step, Key: s.Key, Attempt: s.Attempt, Failed: s.Failed, Code: s.Code, Next: utc(s.Next)})

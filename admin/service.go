@@ -168,6 +168,7 @@ func (d *Direct) Runs(ctx context.Context, f Filter) (RunPage, error) {
 	if err != nil {
 		return RunPage{}, err
 	}
+	asked.Waits = true
 	page, err := d.client.Page(ctx, asked, f.Limit)
 	if err != nil {
 		return RunPage{}, err
@@ -196,32 +197,82 @@ func (d *Direct) Count(ctx context.Context, f Filter) (Counts, error) {
 func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 	h, info, err := d.find(ctx, ref)
 	r := runOf(&info)
+	facts := runFacts{RunInfo: &info}
 	if r.unreadable(err) { // the record says the rest
-		r.Actions = actionsFor(&info)
+		r.Actions = actionsFor(&facts)
 		return r, nil
 	}
 	if err != nil {
 		return Run{}, err
 	}
-	first, err := d.read(ctx, h, info, 1, 1)
-	if err != nil && !r.unreadable(err) {
+	if err := d.readBeginning(ctx, h, &r, &facts); err != nil && !r.unreadable(err) {
 		return Run{}, err
 	}
-	for i := range first {
-		r.Input = first[i].Payload
-	}
-	r.Actions = actionsFor(&info)
-	if info.EndedAt.IsZero() || info.Events == 0 {
-		return r, nil
-	}
-	last, err := d.read(ctx, h, info, info.Events, 1)
-	if err != nil && !r.unreadable(err) {
+	if err := d.readEnd(ctx, h, &r, &facts); err != nil && !r.unreadable(err) {
 		return Run{}, err
 	}
-	for i := range last {
-		r.Result, r.Failure, r.Next = last[i].Payload, last[i].Failure, last[i].Next
-	}
+	r.Actions = actionsFor(&facts)
 	return r, nil
+}
+
+// readBeginning reads the log of a run as far as the first step that it can be forked from. Most logs have one near their beginning.
+func (d *Direct) readBeginning(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
+	const first, rest = 64, maxLimit
+	for from, limit := uint64(1), first; from <= f.Events && !f.step; limit = rest {
+		page, err := d.read(ctx, h, *f.RunInfo, from, limit)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			e := &page[i]
+			switch _, remote := event.StepOfRun(e.Name); {
+			case e.Seq == 1:
+				r.Input, f.input = e.Payload, len(e.Payload) > 0 || !f.Collects
+			case e.Type == event.InputReceived.String():
+				f.input = true
+			case e.Type == event.RunStarted.String() && r.StartedAt.IsZero():
+				r.StartedAt = e.Time
+			case e.Type == event.StepCreated.String(), e.Creates && remote:
+				f.step = true
+			}
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		from += uint64(len(page))
+	}
+	return nil
+}
+
+// lastEvents is how many of the last events tell since when and why a run is paused.
+const lastEvents = 16
+
+// readEnd reads the end of the log of a run.
+func (d *Direct) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
+	if f.Events == 0 {
+		return nil
+	}
+	from := f.Events
+	if f.Paused {
+		from = max(f.Events, lastEvents) - lastEvents + 1
+	}
+	page, err := d.read(ctx, h, *f.RunInfo, from, lastEvents)
+	if err != nil {
+		return err
+	}
+	for i := range page {
+		e := &page[i]
+		if r.UpdatedAt = e.Time; e.Type == event.RunPaused.String() {
+			r.PauseReason = e.Reason
+		}
+	}
+	if f.EndedAt.IsZero() || len(page) == 0 {
+		return nil
+	}
+	last := &page[len(page)-1]
+	r.Result, r.Failure, r.Next = last.Payload, last.Failure, last.Next
+	f.undone = last.Failure != nil && len(last.Failure.Undone) > 0
+	return nil
 }
 
 // unreadable reports whether an error says that the log cannot be read, and takes it in: an operator must see the run all the same.

@@ -11,7 +11,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-var _ store.Limiter = (*Store)(nil)
+var (
+	_ store.Limiter    = (*Store)(nil)
+	_ store.TurnReader = (*Store)(nil)
+)
 
 // limited holds the fields that only runs need that use limits, or have a fair key.
 type limited struct {

@@ -49,6 +49,22 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return page, nil
 }
 
+// Turns returns how parts of limits stand.
+func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("read turns of limits: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]store.Turn, len(ids))
+	for i, id := range ids {
+		first, _ := limitTx{p}.FirstKept(id)
+		all[i] = store.Turn{LimitState: p.limitState(id), First: first.First}
+	}
+	return all, nil
+}
+
 // known returns the parts of limits of which something is known.
 func (x *limits) known() []store.LimitID {
 	known := map[store.LimitID]bool{}

@@ -18,7 +18,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-var _ store.Limiter = (*Store)(nil)
+var (
+	_ store.Limiter    = (*Store)(nil)
+	_ store.TurnReader = (*Store)(nil)
+)
 
 // lineMark stands before the id of a line among runs.
 const lineMark = "~"
@@ -176,6 +179,70 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return all, nil
 }
 
+// Turns returns how parts of limits stand: the parts in one transaction, the first runs of their first lines in another one.
+func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
+	all, err := s.turns(ctx, partition, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read turns of limits: %w", err)
+	}
+	return all, nil
+}
+
+func (s *Store) turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	var parts, fields []string
+	for _, id := range ids {
+		part, all := id.Name+"\x00"+id.Key, id.Name+"\x00"
+		parts, fields = append(parts, part), append(fields, "s"+part, "s"+all, "c"+all)
+	}
+	var counts, configs *redis.SliceCmd
+	kept, first := make([]*redis.StringSliceCmd, len(ids)), make([]*redis.StringSliceCmd, len(ids))
+	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		counts, configs = tx.HMGet(ctx, p.limits(), parts...), tx.HMGet(ctx, p.limitConfigs(), fields...)
+		for i, part := range parts {
+			kept[i] = tx.ZRange(ctx, p.kept(part), 0, 0)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		for i := range kept {
+			if line := kept[i].Val(); len(line) > 0 && len(line[0]) > orderDigits+1 { // its turn, its mode, its id
+				first[i] = tx.ZRange(ctx, p.waiting(line[0][orderDigits+1:]), 0, 0)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	known := func(names []string, values []any) map[string]string {
+		found := map[string]string{}
+		for i := range values {
+			if text, ok := values[i].(string); ok {
+				found[names[i]] = text
+			}
+		}
+		return found
+	}
+	all, counted, configured := make([]store.Turn, len(ids)), known(parts, counts.Val()), known(fields, configs.Val())
+	for i, part := range parts {
+		if all[i].LimitState, _, err = s.limitState(part, counted, configured); err != nil {
+			return nil, err
+		}
+		if first[i] == nil {
+			continue
+		}
+		if run := first[i].Val(); len(run) > 0 {
+			all[i].First = long(run[0][min(orderDigits, len(run[0])):])
+		}
+	}
+	return all, nil
+}
+
 func compareLimits(a, b store.LimitID) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
 }
@@ -197,32 +264,38 @@ func (s *Store) limitStates(counts, configs map[string]string, after store.Limit
 		if len(all) == most {
 			break
 		}
-		name, key, _ := strings.Cut(id, "\x00")
-		state := store.LimitState{LimitID: store.LimitID{Name: name, Key: key}}
-		tat := int64(0)
-		for _, from := range []string{"s" + id, "s" + name + "\x00", "c" + name + "\x00"} {
-			packed := configs[from]
-			if packed == "" {
-				continue
-			}
-			if json.Unmarshal([]byte(packed), &state.Config) != nil {
-				err = fmt.Errorf("%w: limit %s is configured as %q", errDamaged, state.LimitID, packed)
-			}
-			state.Set, state.Default = from[0] == 's', from[0] == 'c'
-			break
-		}
-		if counted := counts[id]; counted != "" {
-			if n, _ := fmt.Sscan(counted, &state.Held, &state.Waits, &tat); n != 3 {
-				err = fmt.Errorf("%w: limit %s is counted as %q", errDamaged, state.LimitID, counted)
-			}
-		}
+		state, tat, wrong := s.limitState(id, counts, configs)
+		err = cmp.Or(wrong, err)
 		if configs["s"+id] == "" && configs["c"+id] == "" && state.Held == 0 && state.Waits == 0 && tat <= now.UnixMicro() {
 			continue
 		}
-		state.Next = timeOf(state.Config.Due(tat, 0, now))
 		all = append(all, state)
 	}
 	return all, err
+}
+
+// limitState returns a part by what is counted and configured, and when its next weight comes by the rate, in microseconds.
+func (s *Store) limitState(id string, counts, configs map[string]string) (state store.LimitState, tat int64, err error) {
+	name, key, _ := strings.Cut(id, "\x00")
+	state = store.LimitState{LimitID: store.LimitID{Name: name, Key: key}}
+	for _, from := range []string{"s" + id, "s" + name + "\x00", "c" + name + "\x00"} {
+		packed := configs[from]
+		if packed == "" {
+			continue
+		}
+		if json.Unmarshal([]byte(packed), &state.Config) != nil {
+			err = fmt.Errorf("%w: limit %s is configured as %q", errDamaged, state.LimitID, packed)
+		}
+		state.Set, state.Default = from[0] == 's', from[0] == 'c'
+		break
+	}
+	if counted := counts[id]; counted != "" {
+		if n, _ := fmt.Sscan(counted, &state.Held, &state.Waits, &tat); n != 3 {
+			err = fmt.Errorf("%w: limit %s is counted as %q", errDamaged, state.LimitID, counted)
+		}
+	}
+	state.Next = timeOf(state.Config.Due(tat, 0, s.Clock().Now()))
+	return state, tat, err
 }
 
 // waitLine is what hash Y keeps of a line.

@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-var _ store.Limiter = (*Store)(nil)
+var (
+	_ store.Limiter    = (*Store)(nil)
+	_ store.TurnReader = (*Store)(nil)
+)
 
 // encodeUses returns the stored form of uses; empty: there are none.
 func encodeUses(uses []store.Use) (string, error) {
@@ -134,8 +138,8 @@ func (t limitTx) Waiting(name string) (all []store.LimitID, err error) {
 
 const selectLine = `SELECT l.id, r.id, l.priority, l.place, l.mode, l.until FROM lines l JOIN runs r ON r.key = l.first `
 
-func (t *tx) waitLines(query string, args ...any) (lines []protocol.WaitLine, err error) {
-	err = t.query(query, func(r row) error {
+func (c *conn) waitLines(query string, args ...any) (lines []protocol.WaitLine, err error) {
+	err = c.query(query, func(r row) error {
 		lines = append(lines, protocol.WaitLine{
 			ID: strconv.FormatInt(r.ColumnInt64(0), 10), First: unpackRun(r, 1), Priority: r.ColumnInt(2), Place: r.ColumnInt64(3),
 			Mode: protocol.LineMode(r.ColumnInt(4)), Until: r.ColumnInt64(5),
@@ -211,8 +215,8 @@ const (
 )
 
 // firstOf returns the one of the lines of a query whose turn comes first.
-func (t limitTx) firstOf(query string, id store.LimitID) (protocol.WaitLine, error) {
-	lines, err := t.waitLines(query, id.Name, id.Key)
+func (c *conn) firstOf(query string, id store.LimitID) (protocol.WaitLine, error) {
+	lines, err := c.waitLines(query, id.Name, id.Key)
 	if err != nil || len(lines) == 0 {
 		return protocol.WaitLine{}, err
 	}
@@ -366,6 +370,37 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return page, nil
 }
 
+// Turns returns how parts of limits stand.
+func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
+	all := make([]store.Turn, len(ids))
+	err := s.enterPartition(ctx, partition)
+	if err == nil {
+		err = s.read(ctx, func(c *conn) error {
+			for i, id := range ids {
+				stands, err := c.limitState(id)
+				if err != nil {
+					return err
+				}
+				first, err := c.firstOf(firstKept, id)
+				if err != nil {
+					return err
+				}
+				all[i] = store.Turn{LimitState: stands.state(id, s.clock.Now()), First: first.First}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read turns of limits: %w", err)
+	}
+	return all, nil
+}
+
+// state returns it as the store shows it.
+func (s *limitState) state(id store.LimitID, now time.Time) store.LimitState {
+	return store.LimitState{LimitID: id, Config: s.LimitConfig, Set: s.set, Default: s.code, Held: s.Held, Waits: s.Waits, Next: timeOf(s.Next(now))}
+}
+
 func (c *conn) limitStates(after store.LimitID, limit int, now int64) ([]store.LimitState, error) {
 	var known []store.LimitID
 	err := c.query(`SELECT name, key FROM limits WHERE (name, key) > (+?1, +?2) AND (held > 0 OR waits > 0 OR tat > +?4)
@@ -382,9 +417,7 @@ func (c *conn) limitStates(after store.LimitID, limit int, now int64) ([]store.L
 		if err != nil {
 			return nil, err
 		}
-		page = append(page, store.LimitState{
-			LimitID: id, Config: s.LimitConfig, Set: s.set, Default: s.code, Held: s.Held, Waits: s.Waits, Next: timeOf(s.Next(timeOf(now / 1000))),
-		})
+		page = append(page, s.state(id, timeOf(now/1000)))
 	}
 	return page, nil
 }

@@ -220,3 +220,36 @@ func values(s *Scene) {
 		s.Error(err)
 	}
 }
+
+// offers checks that the actions of a run are those that would succeed now, and that a pause is told whatever the status is.
+func offers(s *Scene) {
+	actions := func(what, ref string, is func(*admin.Run) bool, want ...string) {
+		s.Helper()
+		for ctx := s.ctx(); ; {
+			r, err := s.Service.Run(ctx, ref)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if is(&r) {
+				same(s, "actions of "+what, r.Actions, want)
+				return
+			}
+		}
+	}
+	status := func(status string) func(*admin.Run) bool {
+		return func(r *admin.Run) bool { return r.Status == status && !r.Paused }
+	}
+	actions("a run without steps", s.Start("wait", "offers"), status("waiting"), "cancel", "pause", "restart", "terminate")
+	held, err := s.Service.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: Input("wait"), Hold: true, ID: "offers-held"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	actions("a held run", held.Run, status("held"), "cancel", "pause", "release", "restart", "terminate")
+	if _, err := s.Service.Act(s.ctx(), held.Run, admin.Action{Verb: "pause"}); err != nil {
+		s.Fatal(err)
+	}
+	paused := func(r *admin.Run) bool { return r.Status == "held" && r.Paused }
+	actions("a held and paused run", held.Run, paused, "cancel", "resume", "release", "restart", "terminate")
+	_, err = s.Service.Act(s.ctx(), "id:offers", admin.Action{Verb: "release"})
+	problem(s, "release of a run that was not held", err, http.StatusConflict, admin.CodeRefused)
+}

@@ -45,6 +45,7 @@ var behaviors = []struct {
 	{"RefusesStreamsThatMakeNoSense", refusesStreams},
 	{"WaitsForTheEndAndNoLonger", waits},
 	{"Acts", acts},
+	{"OffersTheActionsThatWouldSucceed", offers},
 	{"RerunsOnceForAKey", rerunsByKeys},
 	{"KeepsReasonsAndActsOnceForAKey", reasons},
 	{"ActsOnManyRuns", actsOnMany},

@@ -18,19 +18,19 @@ type verb struct {
 	Makes bool   // it makes a new run
 }
 
-// verbs are the actions as people see them.
+// verbs are the actions as people see them. Their names are those of flowctl and of the API.
 var verbs = map[string]verb{
 	"cancel":     {Name: "Cancel", Will: "Its code is asked to end, cleans up and undoes what it has registered for that. It ends as cancelled."},
 	"terminate":  {Name: "Terminate", Will: "It ends without its code: nothing is cleaned up or undone. Use it for runs that cannot go on, such as blocked ones.", Final: true},
 	"pause":      {Name: "Pause", Will: "It stands still from its next suspension point on. Steps that are under way end first; timers go on."},
 	"resume":     {Name: "Resume", Will: "It goes on from where it stands still."},
-	"step":       {Name: "Do one operation", Will: "It does one durable operation, and stands still again."},
+	"step":       {Name: "Step", Will: "It does one durable operation, and stands still again."},
 	"release":    {Name: "Release", Will: "It was started on hold, and begins now."},
 	"retry":      {Name: "Retry", Will: "A new run goes on where this one has failed: what is done already is taken over, and not done again.", Makes: true},
-	"resume-new": {Name: "Resume in a new run", Will: "A new run goes on where this one was cancelled: what is done already is taken over, and not done again.", Makes: true},
-	"restart":    {Name: "Start again", Will: "A new run begins from the start, with the same input. What this one has done is done again.", Makes: true},
-	"fork":       {Name: "Repeat from here", Will: "A new run takes over what this one did before the step, and does the step and all after it again.", Makes: true},
-	"delete":     {Name: "Forget", Will: "What is stored of it is removed: its log, its messages, its streams.", Final: true},
+	"resume-new": {Name: "Resume new", Will: "A new run goes on where this one was cancelled: what is done already is taken over, and not done again.", Makes: true},
+	"restart":    {Name: "Restart", Will: "A new run begins from the start, with the same input. What this one has done is done again.", Makes: true},
+	"fork":       {Name: "Fork", Will: "A new run takes over what this one did before the step, and does the step and all after it again.", Makes: true},
+	"delete":     {Name: "Delete", Will: "What is stored of it is removed: its log, its messages, its streams.", Final: true},
 }
 
 // actView is the form of an action.

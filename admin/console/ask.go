@@ -28,6 +28,7 @@ type field struct {
 	Value             string
 	Options           []string
 	Required          bool
+	Marked            bool   // it must be there, and may be an empty text
 	Optional          bool   // it is left out if nothing is typed
 	Flag              string // of flowctl; - : an argument without a name; empty: none
 	Problem           string

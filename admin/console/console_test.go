@@ -50,7 +50,7 @@ func TestOPS2_ARunSaysWhyItFailedAndWhatItDid(t *testing.T) {
 	has(t, page, "the carrier is closed", "admintest.label", "/act/retry?run="+run, "class=\"b failed\"")
 	hasNot(t, page, "/act/pause?") // it has ended
 	op := regexp.MustCompile(`\?op=\d+`).FindString(page)
-	has(t, s.get("runs/"+run+op, 200), "Arguments", "Repeat from here")
+	has(t, s.get("runs/"+run+op, 200), "Arguments", "Fork from here")
 	has(t, s.get("runs/"+run+"/events", 200), "step failed", "run created")
 	has(t, s.get("runs/"+run+"/data", 200), "what", "bad")
 	has(t, s.get("runs/"+run+"/tree", 200), run)

@@ -53,7 +53,7 @@ func queuesPage(q *request) (*view, error) {
 		return nil, err
 	}
 	l := &fleetPage{Queues: page.Queues, Next: nextPage(q, page.Cursor), Command: q.h.command("queues")}
-	pools, err := q.service.Pools(q.ctx(), admin.PoolFilter{})
+	pools, err := q.service.Pools(q.ctx(), admin.PoolFilter{Holders: true})
 	l.Pools, l.NoPools = pools.Pools, admin.ProblemOf(err) // queues are shown without them
 	return &view{name: "queues", Title: "Queues and limits", Nav: "queues", Live: true, Data: l}, nil
 }

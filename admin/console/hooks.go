@@ -1,40 +1,140 @@
 package console
 
 import (
+	"cmp"
+	"maps"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/flowgen/flowgen/admin"
 )
 
-// hooksView lists open hooks.
+// hooksView lists open hooks: an inbox of what people are asked for.
 type hooksView struct {
-	Hooks    []admin.Hook
+	Hooks    []hookRow
 	Workflow string // of which alone; empty: of all
+	Tag      string // as name=value, of the runs
+	Columns  []string
 	Older    string
 	Resume   bool // the reader may send payloads
 	Command  string
+	Problem  *admin.Problem
+}
+
+// hookRow is a hook in a list.
+type hookRow struct {
+	admin.Hook
+	Link string // of the form that sends to it; empty: it is not offered
 }
 
 func hooksPage(q *request) (*view, error) {
-	h := &hooksView{Workflow: oneLine(q.query.Get("workflow")), Resume: q.who.Role.Allows(admin.RoleOperator), Command: q.h.command("hooks")}
-	page, err := q.service.Hooks(q.ctx(), admin.HookFilter{Workflow: h.Workflow, Cursor: q.query.Get("cursor")})
-	if err != nil {
-		return nil, err
+	h := &hooksView{
+		Workflow: oneLine(q.query.Get("workflow")), Tag: oneLine(q.query.Get("tag")), Resume: q.who.Role.Allows(admin.RoleOperator), Command: q.h.command("hooks"),
 	}
+	v := &view{name: "hooks", Title: "Hooks", Nav: "hooks", Live: true, Data: h}
+	f := admin.HookFilter{Workflow: h.Workflow, Cursor: q.query.Get("cursor")}
 	if h.Workflow != "" {
 		h.Command += " --workflow " + shell(h.Workflow)
 	}
-	h.Hooks, h.Older = page.Hooks, nextPage(q, page.Cursor)
-	return &view{name: "hooks", Title: "Hooks", Nav: "hooks", Live: true, Data: h}, nil
+	if h.Tag != "" {
+		name, value, ok := strings.Cut(h.Tag, "=")
+		if !ok || name == "" {
+			h.Problem = admin.ProblemOf(&admin.InputError{What: "the tag has no name and value", Fix: "write it as region=eu"})
+			v.Status, v.Live = h.Problem.Status, false
+			return v, nil
+		}
+		f.Tags = map[string]string{name: value}
+		h.Command += " --tag " + shell(h.Tag)
+	}
+	page, err := q.service.Hooks(q.ctx(), f)
+	if err != nil {
+		return nil, err
+	}
+	var tags []map[string]string
+	for i := range page.Hooks {
+		h.Hooks = append(h.Hooks, hookRow{page.Hooks[i], q.hookLink(&page.Hooks[i])})
+		tags = append(tags, page.Hooks[i].Tags)
+	}
+	h.Columns, h.Older = tagColumns(tags), nextPage(q, page.Cursor)
+	return v, nil
+}
+
+// maxTagColumns bounds how many tags of runs have a column of their own in a list.
+const maxTagColumns = 2
+
+// tagColumns returns the names of the tags that most of the runs of a list have.
+func tagColumns(all []map[string]string) []string {
+	count := map[string]int{}
+	for _, tags := range all {
+		for name := range tags {
+			count[name]++
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	names = names[:min(len(names), maxTagColumns)]
+	slices.Sort(names)
+	return names
+}
+
+// hookLink returns the address of the form that sends to a hook. It names the hook by its run and its id: its token, which is all that
+// one needs to send, must not stand in addresses, which browsers and proxies keep.
+func (q *request) hookLink(h *admin.Hook) string {
+	if h.Token == "" || h.ID == "" {
+		return ""
+	}
+	return link(q.h.cfg.Prefix, "hooks", "resume") + "?run=" + queryEscape(h.Run) + "&id=" + queryEscape(h.ID)
+}
+
+// hookButton leads from the page of a run to the form of an open hook.
+type hookButton struct{ Title, Link string }
+
+// maxHookButtons bounds how many hooks of a run have a button.
+const maxHookButtons = 3
+
+func (q *request) hookButtons(r *admin.Run) (all []hookButton) {
+	if !r.EndedAt.IsZero() || r.Damaged != "" || !q.who.Role.Allows(admin.RoleOperator) {
+		return nil
+	}
+	page, err := q.service.Hooks(q.ctx(), admin.HookFilter{Run: r.ID})
+	if err != nil {
+		return nil // the page of the hooks says why
+	}
+	for i := range page.Hooks {
+		if at := q.hookLink(&page.Hooks[i]); at != "" && len(all) < maxHookButtons {
+			all = append(all, hookButton{"Send to " + firstOf(page.Hooks[i].Title, page.Hooks[i].Name), at})
+		}
+	}
+	return all
+}
+
+// namedHook returns the hook that the address of a form names, or whose token the form has: it may be closed by now.
+func (q *request) namedHook() (h admin.Hook, err error) {
+	if token := q.r.PostForm.Get("token"); token != "" {
+		return q.service.Hook(q.ctx(), token)
+	}
+	run, id := q.query.Get("run"), q.query.Get("id")
+	if run == "" || id == "" {
+		return h, &admin.InputError{What: "it is not said which hook", Fix: "take it from the list of hooks"}
+	}
+	page, err := q.service.Hooks(q.ctx(), admin.HookFilter{Run: run})
+	if err != nil {
+		return h, err
+	}
+	i := slices.IndexFunc(page.Hooks, func(h admin.Hook) bool { return h.ID == id })
+	if i < 0 || page.Hooks[i].Token == "" {
+		return h, admin.NewProblem(admin.CodeNotFound, "the run has no open hook of this id for you", "look at the list of hooks: it may be closed by now")
+	}
+	return page.Hooks[i], nil
 }
 
 // hookForm asks for the payload of a hook, by fields if it describes them.
 func hookForm(q *request) (*ask, admin.Hook, error) {
-	token := q.query.Get("token")
-	h, err := q.service.Hook(q.ctx(), token)
+	h, err := q.namedHook()
 	if err != nil {
 		return nil, h, err
 	}
+	token := h.Token
 	a := &ask{
 		Title: "Send to " + cut(60, firstOf(h.Title, h.Name)), Will: firstOf(cut(500, h.Description), "The run that has opened the hook takes what is sent. Once it is sent it is durable."), Button: "Send",
 		Command: q.h.command("hooks resume", shell(token)), Back: link(q.h.cfg.Prefix, "hooks"), Fields: formOf(h.Form),
@@ -42,7 +142,7 @@ func hookForm(q *request) (*ask, admin.Hook, error) {
 	if a.Fields == nil {
 		a.Fields = []field{{Name: "payload", Label: "Payload, as JSON", Kind: "json", Required: true, Flag: "input"}}
 	}
-	a.Fields = append(a.Fields, whyField())
+	a.Fields = append(a.Fields, whyField(), field{Name: "token", Kind: "hidden", Value: token})
 	return a, h, nil
 }
 
@@ -60,7 +160,7 @@ func resumeHook(q *request) (string, *view, error) {
 		return "", nil, err
 	}
 	return q.answered("hooks", a, func(form url.Values) (string, error) {
-		m, err := hookPayload(a.Fields[:len(a.Fields)-1], form)
+		m, err := hookPayload(a.Fields[:len(a.Fields)-2], form)
 		if err != nil {
 			return "", err
 		}

@@ -19,6 +19,7 @@ type runView struct {
 	Main    []string // actions that stand beside the name
 	More    []string // the others
 	Did     *did
+	Hooks   []hookButton // its open hooks, for those who may send to them
 	Command string
 	Body    any            // of the tab
 	Err     *admin.Problem // why there is none: the log cannot be read
@@ -38,6 +39,7 @@ type why struct {
 	Group   string
 	Retries []admin.Retry
 	Sides   *sides
+	Limits  []admin.LimitWait
 	Checks  bool      // the page of checks may say more
 	Since   time.Time // how long it does so; zero: it is not said
 	now     time.Time
@@ -73,6 +75,7 @@ func runPage(name string, body runTab) page {
 		}
 		v := &runView{Run: r, Tab: name, Took: lasted(q.now, &r), Why: q.why(&r), Command: q.h.command("show", r.ID)}
 		v.Tabs = []tab{{"timeline", "Timeline", ""}, {"events", "Events", number(r.Events)}, {"data", "Input & result", ""}, {"talk", "Talk", ""}, {"tree", "Tree", ""}, {"audit", "Audit", ""}}
+		v.Hooks = q.hookButtons(&r)
 		for _, verb := range mainActions {
 			if contains(r.Actions, verb) && len(v.Main) < 2 {
 				v.Main = append(v.Main, verb)
@@ -129,7 +132,7 @@ func whyOf(r *admin.Run) *why {
 		w.Frees = "Retry goes on in a new run where this one has failed: what is done already is not done again."
 	case r.Status == "cancelled" && r.Failure != nil:
 		w.Title = "Cancelled"
-		w.Frees = "Resume goes on in a new run where this one was stopped."
+		w.Frees = "Resume new goes on in a new run where this one was stopped."
 	case r.Unserved:
 		w.Kind = "blocked"
 		w.Title = "No worker serves it"
@@ -140,13 +143,26 @@ func whyOf(r *admin.Run) *why {
 		w.Title = "Retrying " + plural(len(r.Retries), "step", "steps")
 		w.Frees = "It goes on by itself: each step is tried again as its policy says."
 	case r.Status == "paused":
+		w.Text = r.PauseReason
 		w.Title = "Paused"
 		w.Frees = "Resume lets it go on."
 	case r.Status == "held":
 		w.Title = "On hold: it was started so that somebody releases it"
 		w.Frees = "Release lets it begin."
+	case len(r.WaitsFor) > 0:
+		first := &r.WaitsFor[0]
+		w.Kind, w.Since = "waiting", first.Since
+		w.Title = "Waits for limit " + first.Place()
+		if first.Step != "" {
+			w.Title = "Step " + first.Step + " waits for limit " + first.Place()
+		}
+		w.Limits = r.WaitsFor
+		w.Frees = "It goes on by itself once its turn comes there and there is room."
+		if first.Paused {
+			w.Frees = "It goes on once the limit is resumed: see Queues."
+		}
 	case (r.Status == "waiting" || r.Status == "sleeping") && len(r.Waits) > 0:
-		w.Title = "Waits for " + strings.Join(r.Waits, ", ")
+		w.Title = "Waits for " + enumerate(r.Waits)
 		w.Since = r.WaitsSince
 	default:
 		return nil
@@ -156,7 +172,7 @@ func whyOf(r *admin.Run) *why {
 
 // why says why a run does not go on, with where its log and its code differ.
 func (q *request) why(r *admin.Run) *why {
-	if len(r.Waits) == 0 && (r.Status == "waiting" || r.Status == "sleeping") {
+	if len(r.Waits)+len(r.WaitsFor) == 0 && (r.Status == "waiting" || r.Status == "sleeping") {
 		q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) { r.Waits, r.WaitsSince = s.waits(q.now) })
 	}
 	w := whyOf(r)
@@ -226,11 +242,19 @@ func (o *operation) waitedFor(now time.Time) string {
 	case o.kind == "wait" && o.name != "":
 		return "a message of " + name
 	case o.kind == "wait" && o.note.due != 0:
-		return name + ", due " + ago(now, time.UnixMilli(o.note.due))
+		return "a timer due " + ago(now, time.UnixMilli(o.note.due))
 	case o.kind == "hook", o.kind == "step", o.kind == "ask":
 		return o.kind + " " + name
 	}
 	return name
+}
+
+// enumerate joins words as in a sentence.
+func enumerate(all []string) string {
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
 // seqOf reads the number of an event; 0: it is none.

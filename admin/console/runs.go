@@ -22,6 +22,7 @@ type runList struct {
 	Total   int
 	Exact   bool
 	Rows    []admin.Run
+	Columns []string          // tags that have a column
 	Said    map[string]string // what has happened to them, by group
 	Partial bool
 	Looked  int
@@ -88,6 +89,11 @@ func (l *runList) read(q *request, f admin.Filter) error {
 	}
 	l.Rows, l.Partial, l.Looked = page.Runs, page.Partial, page.Looked
 	l.Said = q.said(page.Runs)
+	var tags []map[string]string
+	for i := range page.Runs {
+		tags = append(tags, page.Runs[i].Tags)
+	}
+	l.Columns = tagColumns(tags)
 	if page.Cursor != "" {
 		l.Older = changed(q, "cursor", page.Cursor)
 	}
@@ -117,6 +123,8 @@ func nowOf(now time.Time, r *admin.Run) string {
 	case len(r.Retries) > 0:
 		s := r.Retries[0]
 		return cut(80, fmt.Sprintf("%s, attempt %d: %s", s.Step, s.Attempt, s.Failed))
+	case len(r.WaitsFor) > 0:
+		return cut(80, r.WaitsFor[0].String())
 	case len(r.Waits) > 0:
 		return cut(80, "waits for "+strings.Join(r.Waits, ", "))
 	case !r.Due.IsZero() && r.EndedAt.IsZero():

@@ -25,10 +25,45 @@ type schema struct {
 	Defs       map[string]*schema `json:"$defs"`
 	Type       kinds              `json:"type"`
 	Format     string             `json:"format"`
-	Properties map[string]*schema `json:"properties"`
+	Properties properties         `json:"properties"`
 	Required   []string           `json:"required"`
 	AnyOf      []*schema          `json:"anyOf"`
 	Enum       []any              `json:"enum"`
+
+	Title       string `json:"title"`
+	Description string `json:"description"`
+}
+
+// properties are those of an object, in the order in which the schema describes them.
+type properties struct {
+	names []string
+	all   map[string]*schema
+}
+
+// UnmarshalJSON reads an object.
+func (p *properties) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, &p.all); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if _, err := d.Token(); err != nil { // its brace
+		return err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if text, ok := name.(string); ok && !seen[text] {
+			seen[text] = true
+			p.names = append(p.names, text)
+		}
+		if err := d.Decode(new(json.RawMessage)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kinds are the types of a schema: one, or several.
@@ -81,23 +116,26 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 	if s == nil {
 		s = &schema{}
 	}
-	if len(s.Type) == 1 && s.Type[0] == "object" && len(s.Properties) > 0 && depth < formDepth && len(f.fields)+len(s.Properties) <= formFields {
-		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+	if len(s.Type) == 1 && s.Type[0] == "object" && len(s.Properties.all) > 0 && depth < formDepth && len(f.fields)+len(s.Properties.all) <= formFields {
+		for _, name := range s.Properties.names {
 			below := name
+			if one := s.Properties.all[name]; one != nil && one.Title != "" {
+				below = cut(80, one.Title)
+			}
 			switch {
 			case label != "":
-				below = label + " › " + name
-			case depth == 0 && len(s.Properties) == 1: // the one parameter, which says nothing before the names in it
+				below = label + " › " + below
+			case depth == 0 && len(s.Properties.all) == 1 && below == name: // the one parameter, which says nothing before the names in it
 				below = ""
 			}
-			f.walk(s.Properties[name], at+"/"+pointerNames.Replace(name), below, required && slices.Contains(s.Required, name), depth+1, seen)
+			f.walk(s.Properties.all[name], at+"/"+pointerNames.Replace(name), below, required && slices.Contains(s.Required, name), depth+1, seen)
 		}
 		return
 	}
 	if label == "" {
 		label = pointerParts.Replace(at[strings.LastIndex(at, "/")+1:])
 	}
-	one := field{Name: inputPrefix + at, Label: label, Required: required, Kind: "json", Hint: "JSON"}
+	one := field{Name: inputPrefix + at, Label: label, Required: required, Marked: required, Kind: "json", Hint: "JSON"}
 	if len(s.Type) == 1 {
 		switch s.Type[0] {
 		case "string":
@@ -110,11 +148,11 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 		case "number":
 			one.Kind, one.Hint = "number", ""
 		case "boolean":
-			one.Kind, one.Hint, one.Options = "select", "", []string{"false", "true"}
-			if !required {
-				one.Options = []string{"", "true", "false"}
-			}
+			one.Kind, one.Hint, one.Options = "select", "", []string{"", "true", "false"} // nothing is chosen for whoever answers
 		}
+	}
+	if text := cut(300, s.Description); text != "" {
+		one.Hint = text
 	}
 	if one.Optional = !required; one.Optional && one.Kind != "text" && one.Hint == "" {
 		one.Hint = "may be left out"

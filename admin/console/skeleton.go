@@ -127,6 +127,9 @@ func (s *skeleton) begin(e *admin.Event, name string) *operation {
 	if e.Type == "message_sent" {
 		kind = "send"
 	}
+	if step, is := admin.StepOf(name); is && kind == "child" { // another run executes it
+		kind, name = "step", s.texts[s.text(step)]
+	}
 	kind = s.texts[s.text(kind)]
 	o := &operation{seq: s.events, kind: kind, name: name, key: strings.Clone(e.Key), begin: e.Time.UnixMilli(), state: stateOpen}
 	s.ops = append(s.ops, o)

@@ -207,7 +207,7 @@ func TestOPS2_WhatARunWaitsForIsNamed(t *testing.T) {
 		}
 		s.add(&e)
 	}
-	want := []string{"hook door", "a message of paid", "sleep, due in 1 min", "a run of shop.pay"}
+	want := []string{"hook door", "a message of paid", "a timer due in 1 min", "a run of shop.pay"}
 	if got, since := s.waits(now); !slices.Equal(got, want) || since.UnixMilli() != 1000 {
 		t.Errorf("it waits for %q since %v, want %q", got, since, want)
 	}

@@ -80,10 +80,15 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 		}
 		page = s.get("hooks", 200)
 	}
+	for _, one := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if at := html.UnescapeString(one[1]); strings.Contains(at, "visitors") {
+			t.Errorf("the address %s has a token, which is a secret", at)
+		}
+	}
 	has(t, page, `Visit \u001b[31m`, "at the door", "ada", run, "visitors/β")
 	hasNot(t, page, "\x1b")
 	has(t, s.get("hooks?workflow=nobody", 200), "No hook is open", "flowctl hooks --workflow nobody")
-	at := regexp.MustCompile(`/flows/(hooks/resume\?token=[^"]+)"`).FindAllStringSubmatch(page, -1)
+	at := regexp.MustCompile(`/flows/(hooks/resume\?run=[^"]+)"`).FindAllStringSubmatch(page, -1)
 	var form string
 	for _, one := range at {
 		if text := s.get(html.UnescapeString(one[1]), 200); strings.Contains(text, "Visit") {
@@ -105,8 +110,9 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 		}
 		page = s.get("runs/"+run+"/talk", 200)
 	}
-	s.get("hooks/resume?token=nobody", 404)
+	s.get("hooks/resume?run="+run+"&id=hook_none", 404)
 	s.get("hooks/resume", 400)
+	has(t, s.get("runs/"+run, 200), "Send to Visit")
 }
 
 // What was sent to a run that nobody serves is shown before the run has taken it.

@@ -145,13 +145,26 @@ func windowOf(q *request, v *runView) window {
 	w.now = max(w.now, w.start)
 	whole := w.whole()
 	w.from = number64(q.query.Get("from"), 0)
-	w.to = number64(q.query.Get("to"), whole)
+	w.to = number64(q.query.Get("to"), w.work(v, whole))
 	w.from = min(max(w.from, 0), whole)
 	w.to = min(w.to, whole)
 	if w.to <= w.from {
 		w.from, w.to = 0, whole
 	}
 	return w
+}
+
+// idleTimes is by how much a run must have waited for longer than it has worked, so that its work alone is drawn at first.
+const idleTimes = 3
+
+// work returns where the window ends if the reader has not said it: with the run, but for one that waits for long after its work, which
+// would be too small to see. That ends some time after its last event.
+func (w *window) work(v *runView, whole int64) int64 {
+	did := v.UpdatedAt.UnixMilli() - w.start
+	if w.ended || v.UpdatedAt.IsZero() || v.Status == "running" || did <= 0 || w.now-w.start-did < idleTimes*did {
+		return whole
+	}
+	return min(did+max(did/4, 10), whole)
 }
 
 // whole returns how long the run is, with some room on the right if it goes on.
@@ -183,7 +196,7 @@ func (t *timelineView) links(q *request) {
 	t.In = to(t.From+span/4, t.To-span/4)
 	if span < t.Total {
 		t.Out = to(max(t.From-span/2, 0), t.To+span/2)
-		t.Fit = changed(q, "from", "", "to", "", "row", "")
+		t.Fit = to(0, t.Total)
 		if t.From > 0 {
 			t.Left = to(max(t.From-span/2, 0), max(t.From-span/2, 0)+span)
 		}

@@ -12,7 +12,7 @@ import (
 // follows all.
 type Lives struct {
 	First uint64
-	// Kinds are the entities that are meant; empty: all.
+	// Kinds are the entities that are meant, see [KindOf]; empty: all.
 	Kinds []Entity
 	// Open says that entities which have ended are not meant.
 	Open bool
@@ -31,7 +31,7 @@ func (l *Lives) Apply(e *Event) error {
 		return fmt.Errorf("follow entities: event %d (%s) comes where %d should: %w", e.Seq, e.Type, want, ErrCorrupt)
 	}
 	kind := e.Type.Entity()
-	if kind == EntityNone || kind == EntityRun || len(l.Kinds) > 0 && !slices.Contains(l.Kinds, kind) {
+	if kind == EntityNone || kind == EntityRun || e.Type.Creates() && len(l.Kinds) > 0 && !slices.Contains(l.Kinds, KindOf(kind, e.Name)) {
 		l.seq = e.Seq
 		return nil
 	}

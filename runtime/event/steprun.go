@@ -34,6 +34,14 @@ const StepRunPrefix = "flowgen.step/"
 // on a queue of its own.
 func StepRun(step string) string { return StepRunPrefix + step }
 
+// KindOf returns the kind of the entity that an event creates, as people see it: a child that executes a step of this run is a step.
+func KindOf(kind Entity, name string) Entity {
+	if _, is := StepOfRun(name); is && kind == EntityChild {
+		return EntityStep
+	}
+	return kind
+}
+
 // StepOfRun returns the step that runs of a workflow execute for other runs; false
 // if it is an ordinary workflow.
 func StepOfRun(workflow string) (step string, ok bool) {

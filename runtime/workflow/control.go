@@ -38,11 +38,18 @@ func WithHoldFor(d time.Duration) StartOption {
 // or freely after [Handle.Resume].
 func WithDebug() StartOption { return startOption(func(r *runOptions) { r.debug = true }) }
 
-// Release lets a run begin that was started with [WithHold]. Releasing it again, or
-// a run that was not held, does nothing. The error matches ErrRunTerminal if the run
-// has ended, also because it was not released in time.
+// Release lets a run begin that was started with [WithHold]. Releasing it again does nothing. The error is a *[StatusError] if the
+// run was not started so, and matches ErrRunTerminal if the run has ended, for example because it was not released in time.
 func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
-	return h.order(ctx, "release", event.RunReleased, opts)
+	const verb = "release"
+	id, spec, status, err := h.spec(ctx, verb)
+	if err != nil {
+		return err
+	}
+	if spec.Hold == 0 && !status.Terminal() {
+		return &StatusError{Run: id, Verb: verb, Status: status, Fix: "it was not started with WithHold, and begins by itself"}
+	}
+	return h.order(ctx, verb, event.RunReleased, opts)
 }
 
 // Pause makes the code of the run stand still from its next suspension point on. A
@@ -72,22 +79,37 @@ func (h *Handle) Resume(ctx context.Context, opts ...CommandOption) error {
 // freely is executed step by step from then on. The error matches [ErrNotDebug] if
 // the run was not started with [WithDebug], and ErrRunTerminal if it has ended.
 func (h *Handle) Step(ctx context.Context, opts ...CommandOption) error {
-	id, err := h.resolve(ctx)
+	id, spec, _, err := h.spec(ctx, "step")
 	if err != nil {
-		return fmt.Errorf("step: %w", err)
+		return err
 	}
-	l, err := h.c.load(ctx, store.Load{Run: id, Limit: 1})
-	if err != nil {
-		return fmt.Errorf("step: run %s: %w", id, err)
-	}
-	f, err := event.DecodeFrame(l.Frames[0])
-	if err != nil {
-		return fmt.Errorf("step: %w", &EventError{Run: id, Frame: 1, Err: err})
-	}
-	if spec := f.Events[0].Spec; spec == nil || !spec.Debug {
+	if !spec.Debug {
 		return fmt.Errorf("step: run %s: %w", id, ErrNotDebug)
 	}
 	return h.order(ctx, "step", event.RunStepped, opts)
+}
+
+// spec returns what the run was created with, and its status.
+func (h *Handle) spec(ctx context.Context, verb string) (RunID, *event.Spec, Status, error) {
+	id, err := h.resolve(ctx)
+	if err != nil {
+		return "", nil, "", fmt.Errorf("%s: %w", verb, err)
+	}
+	l, err := h.c.load(ctx, store.Load{Run: id, Limit: 1})
+	if err != nil {
+		return id, nil, "", fmt.Errorf("%s: run %s: %w", verb, id, err)
+	}
+	if len(l.Frames) == 0 {
+		return id, nil, "", fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: 1, Err: event.ErrCorrupt})
+	}
+	f, err := event.DecodeFrame(l.Frames[0])
+	if err == nil && f.Events[0].Spec == nil {
+		err = event.ErrCorrupt
+	}
+	if err != nil {
+		return id, nil, "", fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: 1, Err: err})
+	}
+	return id, f.Events[0].Spec, l.Record.Status, nil
 }
 
 // order puts a command into the inbox of the run.

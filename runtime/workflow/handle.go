@@ -76,6 +76,17 @@ type RunInfo struct {
 	// of their creation; only [Handle.Info] sets it, and only if the run has a Group. For it Info reads the log: what has
 	// come into that since it was asked last.
 	Retries []StepRetry
+	// Paused says that the code of the run stands still until it is resumed, whatever its Status is: a held or blocked run may be
+	// paused, too. Lists know it of runs whose status is StatusPaused only.
+	Paused bool
+	// Collects says that several starts share the run: it has no input before a worker has claimed it. Only [Handle.Info] sets it.
+	Collects bool
+	// RerunOf is the run of which this one was made, see [Handle.Retry]; only [Handle.Info] sets it.
+	RerunOf RunID
+	// Debug says that the run was started with [WithDebug]; only [Handle.Info] sets it.
+	Debug bool
+	// Recoveries is how often the run was taken from a worker that was lost, since it has last made progress.
+	Recoveries int
 	// Unserved says that the run waits for a worker, and that none that lives has its
 	// workflow registered and serves its queue: start one. Only [Handle.Info] sets it.
 	Unserved bool
@@ -84,6 +95,11 @@ type RunInfo struct {
 	// WaitsSince is since when there is no room for it in them; zero: there was room when it
 	// came, and it waits for a worker.
 	WaitsSince time.Time
+	// WaitsFor are the limits at which the run waits, or steps of it that use limits, in the order of their creation: for each the
+	// one limit that lets it not begin now. Up to 20 are reported. Lists set it only if [Filter].Waits is set.
+	WaitsFor []LimitWait
+	// Holds are the permits that the run has: those for each attempt of a step are held by the run that executes it.
+	Holds []LimitHold
 	// StartBy is when a run fails that has not begun by then, see [WithStartBy]; zero: never, or it
 	// has begun, or is still held. Only [Handle.Info] sets it.
 	StartBy time.Time
@@ -122,6 +138,7 @@ func infoOf(r *store.Record) RunInfo {
 			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: r.Route.Queue, Tags: maps.Clone(r.Tags),
 			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
 		},
+		Holds: holdsOf(r), Paused: r.Status == StatusPaused, Recoveries: r.Recoveries,
 		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq, Group: r.Group,
 	}
 }
@@ -163,13 +180,42 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		if err != nil {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
 		}
-		info.Waits, info.WaitsSince = waitsOf(waits), waitsSince(waits)
+		info.Waits, info.WaitsSince, info.Debug = waitsOf(waits), waitsSince(waits), spec.Debug
+		info.RerunOf, info.Collects = spec.RerunOf, spec.Gather != event.GatherNone
+		info.Holds = holdsOf(waits)
+		if waits.Waits() {
+			one := []RunInfo{info}
+			if err := h.c.fillWaits(ctx, one, []*store.Record{waits}, nil); err != nil {
+				return info, fmt.Errorf("get info of run %s: %w", id, err)
+			}
+			info = one[0]
+		}
 	}
-	if !isFollowed(&l.Record, spec) {
-		return info, nil
+	return h.c.withSteps(ctx, info, &l.Record, spec)
+}
+
+// withSteps adds to the info of a run what its log, and the runs that execute its steps, report of them.
+func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
+	var err error
+	if isFollowed(r, spec) {
+		if info.Retries, info.StartBy, err = c.followed(ctx, r); err != nil {
+			return info, err
+		}
 	}
-	info.Retries, info.StartBy, err = h.c.followed(ctx, &l.Record)
-	return info, err
+	steps, paused, err := c.stepsOf(ctx, r)
+	info.Paused = info.Paused || paused
+	if err != nil || len(steps) == 0 {
+		return info, err
+	}
+	retries, err := c.remoteRetries(ctx, steps)
+	if info.Retries = append(info.Retries, retries...); err != nil {
+		return info, err
+	}
+	one := []RunInfo{info}
+	if err := c.fillWaits(ctx, one, []*store.Record{r}, map[RunID][]remoteStep{r.Run: steps}); err != nil {
+		return info, fmt.Errorf("get info of run %s: %w", r.Run, err)
+	}
+	return one[0], nil
 }
 
 // MaxReason bounds the reason of a command, in bytes.

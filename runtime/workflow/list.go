@@ -40,6 +40,9 @@ type Filter struct {
 	// "flowgen.step/" + step. A Workflow of these names asks for them as well. One that
 	// is blocked keeps its parent waiting.
 	Internal bool
+	// Waits sets [RunInfo].WaitsFor. A run whose steps wait for limits is found by its log, of which a list reads at most 16 frames
+	// more than earlier lists have: of a long log it may report less than [Handle.Info].
+	Waits bool
 }
 
 func (f Filter) query() store.Query {
@@ -68,7 +71,7 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 			return
 		}
 		for q := f.query(); ; {
-			page, err := c.page(ctx, lister, q)
+			page, err := c.page(ctx, lister, q, f.Waits)
 			if err != nil {
 				yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
 				return
@@ -107,34 +110,44 @@ func (c *Client) Page(ctx context.Context, f Filter, limit int) (RunPage, error)
 	}
 	q := f.query()
 	q.Limit = limit
-	page, err := c.page(ctx, lister, q)
+	page, err := c.page(ctx, lister, q, f.Waits)
 	if err != nil {
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
 	}
 	return page, nil
 }
 
-func (c *Client) page(ctx context.Context, lister store.Lister, q store.Query) (RunPage, error) {
+func (c *Client) page(ctx context.Context, lister store.Lister, q store.Query, waits bool) (RunPage, error) {
 	page, err := lister.List(ctx, q)
 	c.tellDamage()
 	if err != nil {
 		return RunPage{}, err
 	}
-	infos, err := c.infos(ctx, page.Runs)
+	infos, err := c.infos(ctx, page.Runs, waits)
 	return RunPage{Runs: infos, Cursor: page.Cursor, Partial: page.Partial, Looked: page.Looked}, err
 }
 
 // infos returns what a page of records says. How deep a run is stands in the first frame
 // of its log only, which is read for those that have a parent: all of them in one
 // request. One that was purged meanwhile, or whose frame cannot be read, has no depth.
-func (c *Client) infos(ctx context.Context, records []store.Record) ([]RunInfo, error) {
+func (c *Client) infos(ctx context.Context, records []store.Record, waits bool) ([]RunInfo, error) {
 	infos := make([]RunInfo, len(records))
 	var children []int
 	var loads []store.Load
+	all := make([]*store.Record, len(records))
 	for i := range records {
-		infos[i] = infoOf(&records[i])
+		infos[i], all[i] = infoOf(&records[i]), &records[i]
 		if records[i].Parent != "" {
 			children, loads = append(children, i), append(loads, store.Load{Run: records[i].Run, Limit: 1})
+		}
+	}
+	if waits {
+		steps, err := c.listedSteps(ctx, all)
+		if err == nil {
+			err = c.fillWaits(ctx, infos, all, steps)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	if len(loads) == 0 {

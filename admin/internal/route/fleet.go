@@ -110,7 +110,7 @@ var (
 	}
 	Pools = &Route{
 		Name: "listPools", About: "The parts of limits for which most waits, then those of which most is in use.", Method: http.MethodGet, Path: "pools", Role: admin.RoleViewer,
-		Query: []Param{{Name: "name", About: "of the limit", Type: "string"}, limitParam}, Out: reflect.TypeFor[admin.PoolPage](), Status: http.StatusOK,
+		Query: []Param{{Name: "name", About: "of the limit", Type: "string"}, limitParam, {Name: "holders", About: "with runs that have permits", Type: "boolean"}}, Out: reflect.TypeFor[admin.PoolPage](), Status: http.StatusOK,
 	}
 	ActOnPool = &Route{
 		Name: "actOnPool", About: "Configure a limit at run time, or a part of it. Asking again does nothing more.", Method: http.MethodPost, Path: "pools/{name}/{action}", Role: admin.RoleOperator,
@@ -160,10 +160,11 @@ func PoolQuery(f admin.PoolFilter) url.Values {
 	w := written{}
 	w.text("name", f.Name)
 	w.number("limit", f.Limit)
+	w.flag("holders", f.Holders)
 	return url.Values(w)
 }
 
 // ReadPoolFilter reads what PoolQuery writes.
 func ReadPoolFilter(q *Query) admin.PoolFilter {
-	return admin.PoolFilter{Name: q.Text("name"), Limit: q.Number("limit")}
+	return admin.PoolFilter{Name: q.Text("name"), Limit: q.Number("limit"), Holders: q.flag("holders")}
 }

@@ -17,7 +17,7 @@ var (
 		Name: "listHooks", About: "A page of open hooks, of one run or of all that have not ended. Tokens are for operators.", Method: http.MethodGet, Path: "hooks", Role: admin.RoleViewer,
 		Query: []Param{
 			{Name: "run", About: "that has opened them; any if it is not given", Type: "string"}, {Name: "workflow", About: "of the runs, if run is not given", Type: "string"},
-			cursorParam, {Name: "limit", About: "how many runs are looked at; 20 if it is not given, at most 100", Type: "integer"},
+			{Name: "tag", About: "of the runs, if run is not given, as name=value; all of them", Type: "string", Many: true}, cursorParam, {Name: "limit", About: "how many runs are looked at; 20 if it is not given, at most 100", Type: "integer"},
 		},
 		Out: reflect.TypeFor[admin.HookPage](), Status: http.StatusOK,
 	}
@@ -36,6 +36,9 @@ func HookQuery(f admin.HookFilter) url.Values {
 	w := written{}
 	w.text("run", f.Run)
 	w.text("workflow", f.Workflow)
+	for name, value := range f.Tags {
+		w.add("tag", tagName.Replace(name)+"="+value)
+	}
 	w.text("cursor", f.Cursor)
 	w.number("limit", f.Limit)
 	return url.Values(w)
@@ -43,5 +46,5 @@ func HookQuery(f admin.HookFilter) url.Values {
 
 // ReadHookFilter reads what HookQuery writes.
 func ReadHookFilter(q *Query) admin.HookFilter {
-	return admin.HookFilter{Run: q.Text("run"), Workflow: q.Text("workflow"), Cursor: q.Text("cursor"), Limit: q.Number("limit")}
+	return admin.HookFilter{Run: q.Text("run"), Workflow: q.Text("workflow"), Tags: q.tags(), Cursor: q.Text("cursor"), Limit: q.Number("limit")}
 }

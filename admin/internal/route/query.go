@@ -173,6 +173,12 @@ func ReadFilter(q *Query) admin.Filter {
 		Children: q.flag("children"), System: q.flag("system"), Oldest: q.flag("oldest"),
 		Cursor: q.Text("cursor"), Limit: q.Number("limit"), Budget: q.Number("budget"),
 	}
+	f.Tags = q.tags()
+	return f
+}
+
+// tags reads the tags of runs.
+func (q *Query) tags() (all map[string]string) {
 	for _, tag := range q.values["tag"] {
 		name, value, ok := strings.Cut(tag, "=")
 		if !ok {
@@ -182,15 +188,15 @@ func ReadFilter(q *Query) admin.Filter {
 		if err != nil {
 			q.fail(fmt.Sprintf("the tag %q: %v", tag, err), "write % in its name as %25, and = as %3D")
 		}
-		if _, twice := f.Tags[name]; twice {
+		if _, twice := all[name]; twice {
 			q.fail(fmt.Sprintf("the tag %q is given twice", name), "give it once: a run has one value of it")
 		}
-		if f.Tags == nil {
-			f.Tags = map[string]string{}
+		if all == nil {
+			all = map[string]string{}
 		}
-		f.Tags[name] = value
+		all[name] = value
 	}
-	return f
+	return all
 }
 
 // Query reads the parameters of a route. Err is the first thing that is wrong with them.

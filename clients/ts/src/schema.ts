@@ -51,16 +51,23 @@ export interface Branch {
   newer?: string;
   next?: string;
   parent?: string;
+  pauseReason?: string;
+  paused?: boolean;
   queue: string;
+  recoveries?: number;
+  rerunOf?: string;
   /** Any JSON, as it is stored. */
   result?: unknown;
   retries?: Retry[];
   root: string;
   startBy?: string;
+  startedAt?: string;
   status: string;
   tags?: Record<string, string>;
   unserved?: boolean;
+  updatedAt?: string;
   waits?: string[];
+  waitsFor?: LimitWait[];
   waitsSince?: string;
   workflow: string;
   workflowId?: string;
@@ -385,6 +392,7 @@ export interface Hook {
   request?: boolean;
   respondMs?: number;
   run: string;
+  tags?: Record<string, string>;
   title?: string;
   token?: string;
 }
@@ -435,6 +443,16 @@ export interface JournalPage {
 export interface Lag {
   next: number;
   wanted: number;
+}
+
+export interface LimitWait {
+  ahead?: string;
+  key?: string;
+  limit: string;
+  paused: boolean;
+  since: string;
+  step?: string;
+  stepKey?: string;
 }
 
 export interface LogIn {
@@ -514,6 +532,7 @@ export interface News {
 export interface Pool {
   atOnce: number;
   burst?: number;
+  holders?: PoolHolder[];
   inUse: number;
   key?: string;
   name: string;
@@ -545,7 +564,17 @@ export interface PoolActed {
   verb: "set" | "reset" | "pause" | "resume";
 }
 
+export interface PoolHolder {
+  paused?: boolean;
+  run: string;
+  status: string;
+  step?: string;
+  weight: number;
+  workflow: string;
+}
+
 export interface PoolPage {
+  partial?: boolean;
   pools: Pool[];
   total: number;
 }
@@ -574,9 +603,10 @@ export interface Queue {
   queue: string;
   ready: number;
   running: number;
+  step?: string;
   waiting: number;
   workers: number;
-  workflow: string;
+  workflow?: string;
 }
 
 export interface QueuePage {
@@ -598,6 +628,7 @@ export interface Run {
   blocked?: string;
   createdAt: string;
   damaged?: string;
+  depth?: number;
   due?: string;
   endedAt?: string;
   events: number;
@@ -610,16 +641,23 @@ export interface Run {
   newer?: string;
   next?: string;
   parent?: string;
+  pauseReason?: string;
+  paused?: boolean;
   queue: string;
+  recoveries?: number;
+  rerunOf?: string;
   /** Any JSON, as it is stored. */
   result?: unknown;
   retries?: Retry[];
   root: string;
   startBy?: string;
+  startedAt?: string;
   status: "pending" | "held" | "running" | "sleeping" | "waiting" | "paused" | "blocked" | "completed" | "failed" | "cancelled" | "continued";
   tags?: Record<string, string>;
   unserved?: boolean;
+  updatedAt?: string;
   waits?: string[];
+  waitsFor?: LimitWait[];
   waitsSince?: string;
   workflow: string;
   workflowId?: string;
@@ -902,11 +940,15 @@ export interface ListHooksQuery {
   limit?: number;
   /** that has opened them; any if it is not given */
   run?: string;
+  /** of the runs, if run is not given, as name=value; all of them */
+  tag?: string[];
   /** of the runs, if run is not given */
   workflow?: string;
 }
 
 export interface ListPoolsQuery {
+  /** with runs that have permits */
+  holders?: boolean;
   /** of a page; 100 if it is not given, at most 1,000 */
   limit?: number;
   /** of the limit */

@@ -42,6 +42,7 @@ func (c *command) actions() []*cobra.Command {
 			why = "why: it stands in the log, and in the journal"
 		}
 		cmd.Flags().StringVar(&a.Reason, "reason", "", why)
+		cmd.Flags().StringVar(&a.Key, "key", "", "the same request with the same key is carried out once")
 		if verb == "fork" {
 			cmd.Flags().StringVar(&a.Step, "step", "", "the id or the key of the step to go on from")
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -130,6 +131,12 @@ func (c *command) progress(verb string) func(n archive.Counts, last bool) {
 	live := isFile && onTerminal(f)
 	said := time.Now()
 	return func(n archive.Counts, last bool) {
+		if c.jsonOut() { // one value at the end, beside the file
+			if last {
+				_ = json.NewEncoder(c.Stderr).Encode(n)
+			}
+			return
+		}
 		if !last && (!live || time.Since(said) < time.Second) {
 			return
 		}

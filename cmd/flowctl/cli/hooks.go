@@ -12,6 +12,7 @@ import (
 
 func (c *command) hooks() *cobra.Command {
 	var f admin.HookFilter
+	var tags []string
 	cmd := &cobra.Command{
 		Use: "hooks [RUN]", Short: "List open hooks, of one run or of all", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.ids,
 		Long: "Hooks lists the open hooks of a run, or those of all runs that have not ended, for which it reads their logs: --limit runs at a\n" +
@@ -19,6 +20,10 @@ func (c *command) hooks() *cobra.Command {
 		Example: "  flowctl hooks id:order-17\n  flowctl hooks --workflow orders.fulfil",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Run = strings.Join(args, "")
+			var err error
+			if f.Tags, err = tagsOf(tags); err != nil {
+				return err
+			}
 			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
 				page, err := s.Hooks(ctx, f)
 				if err != nil {
@@ -29,6 +34,7 @@ func (c *command) hooks() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.Workflow, "workflow", "", "of the runs, if none is named")
+	cmd.Flags().StringArrayVar(&tags, "tag", nil, "of the runs, if none is named, as name=value; several: with all of them")
 	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "where the page begins, from the page before")
 	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many runs are looked at, up to 100; 0: 20")
 	_ = cmd.RegisterFlagCompletionFunc("workflow", c.workflows)

@@ -26,12 +26,20 @@ func (c *command) migrate() *cobra.Command {
 			if err := c.migrateTo(cmd.Context(), url, why.Reason); err != nil {
 				return err
 			}
+			if c.jsonOut() {
+				return c.print(migrated{Current: true})
+			}
 			_, err = fmt.Fprintln(c.Stdout, "The store has the format of this release.")
 			return err
 		},
 	}
 	c.why(cmd, &why.Reason)
 	return cmd
+}
+
+// migrated is the output of migrate as JSON.
+type migrated struct {
+	Current bool `json:"current"` // the store has the format of this release
 }
 
 // migrateTo brings the store up to date, with an entry in the journal. It is the one change that the entry follows: the older format may

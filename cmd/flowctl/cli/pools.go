@@ -19,7 +19,7 @@ func (c *command) pools() *cobra.Command {
 		Long: "Pools lists the limits of the store, and the parts of those that have keys: those first for which most waits, then\n" +
 			"those of which most is in use. One without a key holds for the keys that have no configuration of their own.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.Name = strings.Join(args, "")
+			f.Name, f.Holders = strings.Join(args, ""), true
 			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
 				page, err := s.Pools(ctx, f)
 				if err != nil {
@@ -46,19 +46,45 @@ func (c *command) printPools(page admin.PoolPage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, "NAME", "KEY", "IN USE", "LIMIT", "RATE", "WAITS", "NEXT", "STATE")
+		t := newTable(c.Stdout, "NAME", "KEY", "IN USE", "LIMIT", "RATE", "WAITS", "NEXT", "STATE", "HELD BY")
 		for i := range page.Pools {
 			p := &page.Pools[i]
-			t.row(p.Name, p.Key, fmt.Sprint(p.InUse), atOnce(p), rate(p), fmt.Sprint(p.Waits), instant(p.Next), poolState(p))
+			t.row(p.Name, p.Key, fmt.Sprint(p.InUse), atOnce(p), rate(p), fmt.Sprint(p.Waits), instant(p.Next), poolState(p), heldBy(p))
 		}
 		if err := t.end(); err != nil {
 			return err
 		}
 	}
+	if page.Partial && c.output != "jsonl" {
+		fmt.Fprintln(c.Stderr, "there are more open runs than were looked at: holders may be missing")
+	}
 	if more := page.Total - len(page.Pools); more > 0 && c.output != "jsonl" {
 		fmt.Fprintf(c.Stderr, "there are %d more: give a name, or --limit\n", more)
 	}
 	return nil
+}
+
+// shownHolders is how many holders of a part a table has.
+const shownHolders = 3
+
+// heldBy names holders of a part, with the status of those that are not simply at work.
+func heldBy(p *admin.Pool) string {
+	var all []string
+	for i := range p.Holders[:min(len(p.Holders), shownHolders)] {
+		h := &p.Holders[i]
+		state := h.Status
+		if h.Paused && state != "paused" {
+			state += ", paused"
+		}
+		if h.Step != "" {
+			state = "step " + h.Step
+		}
+		all = append(all, h.Run+" ("+state+")")
+	}
+	if more := len(p.Holders) - shownHolders; more > 0 {
+		all = append(all, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, ", ")
 }
 
 func atOnce(p *admin.Pool) string {

@@ -144,7 +144,7 @@ func (c *command) printQueues(page admin.QueuePage) error {
 	if c.output == "json" {
 		return c.print(page)
 	}
-	printed, err := printEach(c, page.Queues, func(q *admin.Queue) string { return q.Queue + "/" + q.Workflow })
+	printed, err := printEach(c, page.Queues, func(q *admin.Queue) string { return q.Queue + "/" + cmp.Or(q.Workflow, q.Step) })
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,11 @@ func queueCells(q *admin.Queue, now time.Time) []string {
 	if q.Fix != "" {
 		by += "! " + q.Fix
 	}
-	return []string{q.Queue, q.Workflow, n(q.Ready), oldest, n(q.Running), n(q.Waiting), n(q.Parked), n(q.Blocked), strings.Join(q.Limits, ", "), by}
+	name := q.Workflow
+	if q.Step != "" {
+		name = "step " + q.Step
+	}
+	return []string{q.Queue, name, n(q.Ready), oldest, n(q.Running), n(q.Waiting), n(q.Parked), n(q.Blocked), strings.Join(q.Limits, ", "), by}
 }
 
 // plural counts things; empty: there is none.

@@ -221,6 +221,12 @@ func waits(r *admin.Run) string {
 // now says what a run waits for, as far as a list knows.
 func now(r *admin.Run) string {
 	switch {
+	case len(r.WaitsFor) > 0:
+		text := r.WaitsFor[0].String()
+		if more := len(r.WaitsFor) - 1; more > 0 {
+			text += fmt.Sprintf(", and %d more", more)
+		}
+		return text
 	case len(r.Waits) > 0:
 		return "waits " + waits(r)
 	case !r.Due.IsZero():

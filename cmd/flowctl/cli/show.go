@@ -149,16 +149,32 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	}
 	line("workflow", r.Workflow)
 	line("id", r.WorkflowID)
-	line("status", r.Status)
+	status := r.Status
+	if r.Paused && status != "paused" {
+		status += ", paused"
+	}
+	if r.PauseReason != "" {
+		status += ": " + r.PauseReason
+	}
+	line("status", status)
 	line("queue", r.Queue)
 	for name, value := range r.Tags {
 		line("tag", name+"="+value)
 	}
 	line("parent", r.Parent)
+	line("rerun of", r.RerunOf)
 	line("created", instant(r.CreatedAt))
+	line("started", instant(r.StartedAt))
+	line("updated", instant(r.UpdatedAt))
 	line("ended", instant(r.EndedAt))
+	if r.Recoveries > 0 {
+		line("recovered", plural(r.Recoveries, "time"))
+	}
 	line("due", instant(r.Due))
 	line("waits", waits(r))
+	for i := range r.WaitsFor {
+		line("limit", r.WaitsFor[i].String()+", since "+instant(r.WaitsFor[i].Since))
+	}
 	line("group", r.Group)
 	line("input", string(r.Input))
 	line("result", string(r.Result))
@@ -303,6 +319,9 @@ func (c *command) wait() *cobra.Command {
 			case c.jsonOut():
 				if err := c.print(r); err != nil {
 					return err
+				}
+				if r.Status != "completed" { // which the output tells
+					return exitError{code: exitFailed}
 				}
 			case r.Result != nil:
 				fmt.Fprintln(c.Stdout, string(r.Result))

@@ -39,8 +39,13 @@ func (c *command) start() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				r, known := s.Run(ctx, got.Run)
+				unserved := known == nil && r.Unserved
 				if c.jsonOut() {
-					return c.print(got)
+					return c.print(started{got, unserved})
+				}
+				if unserved {
+					fmt.Fprintf(c.Stderr, "no worker that lives serves workflow %s on queue %s: the run waits for one\n", clean(r.Workflow), clean(r.Queue))
 				}
 				if !got.Created {
 					fmt.Fprintln(c.Stderr, "it was there before")
@@ -64,6 +69,12 @@ func (c *command) start() *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(admin.Policies(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("finished", cobra.FixedCompletions(admin.FinishedPolicies(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// started is the output of start as JSON.
+type started struct {
+	admin.Started
+	Unserved bool `json:"unserved,omitempty"` // no worker that lives serves it
 }
 
 // maxInput bounds what is read from a file or a pipe, in bytes: no store takes more.

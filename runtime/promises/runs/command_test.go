@@ -14,7 +14,7 @@ import (
 )
 
 // An operator whose answer was lost asks again. Other than a pause, a step counts each time.
-func TestRUN12_ACommandWithAKeyIsCarriedOutOnce(t *testing.T) {
+func TestRUN18_CommandsTakeAReasonAndAreCarriedOutOnceForAKey(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.DoSteps, flowtest.DoWork1)
 		run := flowtest.Start(w, flowtest.Steps, 3, workflow.WithDebug())

@@ -53,7 +53,7 @@ func groups(cfg Config) []group {
 		{importBehaviors, canImport}, {importTroubleBehaviors, func(s store.Store) bool { return canImport(s) && canTellTroubles(s) && canList(s) }},
 		{labelImportBehaviors, func(s store.Store) bool { return canImport(s) && canList(s) }},
 		{reopenImportBehaviors, func(s store.Store) bool { return canImport(s) && cfg.Reopen != nil }},
-		{limitBehaviors, canLimit}, {shareBehaviors, canLimit},
+		{limitBehaviors, canLimit}, {shareBehaviors, canLimit}, {shownBehaviors, func(s store.Store) bool { return canLimit(s) && canReadTurns(s) }},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
 	}
 }

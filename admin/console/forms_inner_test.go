@@ -1,0 +1,90 @@
+package console
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// A form has the titles, descriptions and order of its schema, marks what must be there, and chooses nothing for a boolean.
+func TestOPS2_FormsHaveTitlesAndOrderAndNoDefaults(t *testing.T) {
+	fields := formOf(json.RawMessage(`{"type":"object","required":["approved","reason"],"properties":{
+		"reason":{"type":"string","title":"Why"},
+		"approved":{"type":"boolean","title":"Approve the order?","description":"No sends it back"},
+		"cents":{"type":"integer"}}}`))
+	type shown struct {
+		Label, Hint, Value string
+		Options            []string
+		Required, Marked   bool
+	}
+	var got []shown
+	for _, f := range fields {
+		got = append(got, shown{f.Label, f.Hint, f.Value, f.Options, f.Required, f.Marked})
+	}
+	want := []shown{
+		{Label: "Why", Marked: true},
+		{Label: "Approve the order?", Hint: "No sends it back", Options: []string{"", "true", "false"}, Required: true, Marked: true},
+		{Label: "cents", Hint: "a whole number"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+}
+
+// What a run waits for reads as a sentence.
+func TestOPS2_WaitsReadAsASentence(t *testing.T) {
+	now := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)
+	after := func(hours int) string {
+		o := &operation{kind: "wait", note: note{due: now.Add(time.Duration(hours) * time.Hour).UnixMilli()}, lane: &node{label: "after"}}
+		return o.waitedFor(now)
+	}
+	topic := &operation{kind: "wait", name: "approval", lane: &node{label: "receive"}}
+	got := enumerate([]string{topic.waitedFor(now), after(5), after(23)})
+	if want := "a message of approval, a timer due in 5 h and a timer due in 23 h"; got != want {
+		t.Errorf("it waits for %q, want %q", got, want)
+	}
+}
+
+// The window of a run that has waited for much longer than it has worked shows its work.
+func TestOPS2_TheTimelineOfAWaitingRunShowsItsWork(t *testing.T) {
+	start := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		status string
+		last   time.Duration
+		want   time.Duration
+	}{
+		"it waits after 8 s of work": {"waiting", 8 * time.Second, 10 * time.Second},
+		"it works":                   {"running", 8 * time.Second, 63 * time.Hour},
+		"it has worked until now":    {"waiting", 50 * time.Hour, 63 * time.Hour},
+	} {
+		v := &runView{Run: admin.Run{Status: c.status, CreatedAt: start, UpdatedAt: start.Add(c.last)}}
+		w := &window{start: start.UnixMilli(), now: start.Add(60 * time.Hour).UnixMilli()}
+		if got := time.Duration(w.work(v, w.whole())) * time.Millisecond; got != c.want {
+			t.Errorf("%s: the window is %v long, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Actions have one name for people and programs.
+func TestOPS2_ActionsHaveTheNamesOfTheCommand(t *testing.T) {
+	for _, name := range admin.Actions() {
+		if got, want := verbs[name].Name, title(name); got != want {
+			t.Errorf("action %s is called %q, want %q", name, got, want)
+		}
+	}
+}
+
+func title(name string) string {
+	b := []byte(name)
+	b[0] -= 'a' - 'A'
+	for i := range b {
+		if b[i] == '-' {
+			b[i] = ' '
+		}
+	}
+	return string(b)
+}

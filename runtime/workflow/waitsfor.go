@@ -1,0 +1,311 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// LimitWait is a limit of which a run, or a step of it, waits for permits.
+type LimitWait struct {
+	// Step is the stored name of the step that waits, and StepKey its key within the run; empty: the run itself waits.
+	Step, StepKey string
+	Limit         string // name of the limit
+	Key           string // of the part of the limit; empty: it has no keys
+	Paused        bool   // the part is paused: nothing begins until it is resumed
+	// Ahead is the run whose turn is next there, for example because it needs more weights than there is room for; empty: this
+	// one is next. If a step of a run is next, it is that run.
+	Ahead RunID
+	Since time.Time
+}
+
+// String returns the limit as name or name/key, with "(paused)" if it is.
+func (w *LimitWait) String() string {
+	name := store.LimitID{Name: w.Limit, Key: w.Key}.String()
+	if w.Paused {
+		name += " (paused)"
+	}
+	return name
+}
+
+// LimitHold is a permit that a run has.
+type LimitHold struct {
+	Limit  string
+	Key    string // of the part of the limit; empty: it has no keys
+	Weight int
+}
+
+// holdsOf returns the permits of a run that has them.
+func holdsOf(r *store.Record) (all []LimitHold) {
+	if !r.Permits {
+		return nil
+	}
+	for _, u := range r.Uses {
+		all = append(all, LimitHold{Limit: u.Name, Key: u.Key, Weight: u.Weight})
+	}
+	return all
+}
+
+const (
+	// mostWaits bounds how many limits Info and lists report of a run.
+	mostWaits = 20
+	// listedFrames bounds what a list reads of the log of a run that waits, for the steps that it waits for; the next list
+	// reads on. listedAtOnce bounds of how many runs it holds frames at a time.
+	listedFrames, listedAtOnce = 16, 16
+)
+
+// remoteStep is a step of a run that another run executes.
+type remoteStep struct {
+	run  RunID
+	name string
+	key  string
+}
+
+// remoteSteps returns those of a log that have not ended, by their creation.
+func (l *followedLog) remoteSteps() (all []remoteStep) {
+	var open []*event.Open
+	l.state.Opens(func(o *event.Open) bool {
+		if _, is := event.StepOfRun(o.Name); is && o.Entity == event.EntityChild {
+			open = append(open, o)
+		}
+		return true
+	})
+	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
+	for _, o := range open {
+		name, _ := event.StepOfRun(o.Name)
+		all = append(all, remoteStep{run: o.Next, name: name, key: o.Key})
+	}
+	return all
+}
+
+// mayHaveSteps reports whether a run may wait for steps that other runs execute. One that works on something beside them is not
+// asked: its log may grow fast, and it goes on.
+func mayHaveSteps(r *store.Record) bool {
+	switch r.Status {
+	case StatusWaiting, StatusPaused, StatusBlocked:
+		return r.N > 1 && !event.Internal(r.Route.Workflow)
+	}
+	return false
+}
+
+// stepsOf reads the log of a run, and returns its steps that other runs execute, and whether it is paused.
+func (c *Client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteStep, paused bool, err error) {
+	if !mayHaveSteps(r) && r.Status != StatusHeld && r.Status != StatusBlocked {
+		return nil, false, nil
+	}
+	l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
+	l.mu.Lock()
+	err = l.follow(ctx, c, r)
+	steps, paused = l.remoteSteps(), l.state.Paused
+	bytes := l.size()
+	l.mu.Unlock()
+	c.logs.Measure(r.Run, l, bytes)
+	return steps, paused, err
+}
+
+// listedSteps returns the steps of runs that other runs execute, as far as few frames of each log tell.
+func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[RunID][]remoteStep, error) {
+	steps := map[RunID][]remoteStep{}
+	waiting := make([]*store.Record, 0, len(records))
+	for _, r := range records {
+		if mayHaveSteps(r) {
+			waiting = append(waiting, r)
+		}
+	}
+	for part := range slices.Chunk(waiting, listedAtOnce) {
+		loads, logs := make([]store.Load, len(part)), make([]*followedLog, len(part))
+		for i, r := range part {
+			l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
+			l.mu.Lock()
+			if l.broken || l.read > r.N || l.read == r.N && l.last != r.Last { // it is another log
+				l.forget()
+			}
+			logs[i], loads[i] = l, store.Load{Run: r.Run, After: l.read, Limit: listedFrames}
+			if l.read == r.N {
+				loads[i].Limit = -1
+			}
+			l.mu.Unlock()
+		}
+		loaded, err := c.store.Load(ctx, loads)
+		if err != nil {
+			return steps, err
+		}
+		for i, l := range logs {
+			l.mu.Lock()
+			if loaded[i].Err == nil && l.read == loads[i].After && !l.broken {
+				l.take(loaded[i].Frames)
+			}
+			steps[part[i].Run] = l.remoteSteps()
+			bytes := l.size()
+			l.mu.Unlock()
+			c.logs.Measure(part[i].Run, l, bytes)
+		}
+	}
+	return steps, nil
+}
+
+// waiter is a run that waits for permits, and the run that is shown for it.
+type waiter struct {
+	record *store.Record
+	of     int // index of the run that is shown
+	step   remoteStep
+}
+
+// fillWaits sets WaitsFor of runs by the records of the runs that take their permits, and by the steps that other runs execute
+// for them.
+func (c *Client) fillWaits(ctx context.Context, infos []RunInfo, records []*store.Record, remote map[RunID][]remoteStep) error {
+	reader, ok := store.As[store.TurnReader](c.store)
+	if !ok {
+		return nil
+	}
+	var waiters []waiter
+	var steps []remoteStep
+	var of []int
+	for i, r := range records {
+		if r.Waits() {
+			waiters = append(waiters, waiter{record: r, of: i})
+		}
+		found := remote[infos[i].ID]
+		for _, s := range found[:min(len(found), mostWaits)] {
+			steps, of = append(steps, s), append(of, i)
+		}
+	}
+	if len(steps) > 0 {
+		loads := make([]store.Load, len(steps))
+		for i, s := range steps {
+			loads[i] = store.Load{Run: s.run, Limit: -1}
+		}
+		loaded, err := c.store.Load(ctx, loads)
+		if err != nil {
+			return err
+		}
+		for i := range loaded {
+			if loaded[i].Err == nil && loaded[i].Record.Waits() {
+				waiters = append(waiters, waiter{record: &loaded[i].Record, of: of[i], step: steps[i]})
+			}
+		}
+	}
+	if len(waiters) == 0 {
+		return nil
+	}
+	return c.placeWaits(ctx, reader, infos, waiters)
+}
+
+// placeWaits finds where the waiters wait.
+func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos []RunInfo, waiters []waiter) error {
+	turns := make([]map[store.LimitID]store.Turn, c.store.Partitions())
+	for _, w := range waiters {
+		p := c.partitionOf(w.record.Run)
+		if turns[p] == nil {
+			turns[p] = map[store.LimitID]store.Turn{}
+		}
+		for _, u := range w.record.Uses {
+			turns[p][u.LimitID] = store.Turn{}
+		}
+	}
+	for p, parts := range turns {
+		ids := make([]store.LimitID, 0, len(parts))
+		for id := range parts {
+			ids = append(ids, id)
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		read, err := reader.Turns(ctx, p, ids)
+		if err != nil { // the rest of what is known is returned: a damaged limit hides no run
+			c.logger.Debug("limits could not be read", "partition", p, "error", err)
+			continue
+		}
+		for i, id := range ids {
+			parts[id] = read[i]
+		}
+	}
+	ahead := map[RunID]RunID{}
+	for _, w := range waiters {
+		if w.record.WaitsSince.IsZero() { // there was room when it came: it waits for a worker
+			continue
+		}
+		at, ok := waitsAt(w.record, turns[c.partitionOf(w.record.Run)])
+		if !ok {
+			continue
+		}
+		id := w.record.Uses[at].LimitID
+		turn := turns[c.partitionOf(w.record.Run)][id]
+		one := LimitWait{Step: w.step.name, StepKey: w.step.key, Limit: id.Name, Key: id.Key, Paused: turn.Config.Paused, Since: w.record.WaitsSince}
+		if turn.First != w.record.Run {
+			one.Ahead = turn.First
+			ahead[turn.First] = turn.First
+		}
+		infos[w.of].WaitsFor = append(infos[w.of].WaitsFor, one)
+	}
+	delete(ahead, "")
+	if err := c.shownFor(ctx, ahead); err != nil {
+		return err
+	}
+	for i := range infos {
+		for k := range infos[i].WaitsFor {
+			w := &infos[i].WaitsFor[k]
+			w.Ahead = ahead[w.Ahead]
+		}
+	}
+	return nil
+}
+
+// waitsAt returns at which of its uses a run waits.
+func waitsAt(r *store.Record, turns map[store.LimitID]store.Turn) (int, bool) {
+	all := make([]store.Turn, len(r.Uses))
+	for i, u := range r.Uses {
+		all[i] = turns[u.LimitID]
+	}
+	return store.WaitsAt(r.Run, r.Uses, all)
+}
+
+// shownFor sets for each run of a map the run that people are shown for it: of the runtime's own runs that execute steps, or take
+// permits, the parent.
+func (c *Client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
+	loads := make([]store.Load, 0, len(runs))
+	for run := range runs {
+		loads = append(loads, store.Load{Run: run, Limit: -1})
+	}
+	if len(loads) == 0 {
+		return nil
+	}
+	loaded, err := c.store.Load(ctx, loads)
+	if err != nil {
+		return err
+	}
+	for i := range loaded {
+		if r := &loaded[i].Record; loaded[i].Err == nil && r.Parent != "" && event.Internal(r.Route.Workflow) {
+			runs[loads[i].Run] = r.Parent
+		}
+	}
+	return nil
+}
+
+// remoteRetries returns the retries of the steps of a run that other runs execute, as those of its own.
+func (c *Client) remoteRetries(ctx context.Context, steps []remoteStep) (all []StepRetry, err error) {
+	for _, s := range steps[:min(len(steps), mostWaits)] {
+		l, err := c.load(ctx, store.Load{Run: s.run, Limit: -1})
+		if errors.Is(err, ErrRunNotFound) || err == nil && l.Record.Group == "" {
+			continue
+		}
+		if err != nil {
+			return all, fmt.Errorf("get info of step %s: %w", s.key, err)
+		}
+		retries, _, err := c.followed(ctx, &l.Record)
+		if err != nil {
+			return all, err
+		}
+		for _, r := range retries {
+			r.Key = s.key
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
