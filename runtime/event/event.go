@@ -296,6 +296,7 @@ const (
 	CodeLogLimit    = "loglimit"    // the log of the run has become too long
 	CodeDeadlock    = "deadlock"    // every branch of the run waited for another one
 	CodeTransitions = "transitions" // a machine began as many steps as it may, and has not ended
+	CodeEndIgnored  = "endignored"  // the code of the run went on and on after its context had ended
 	CodeOverLimit   = "overlimit"   // the run uses more of a limit than that has at once
 )
 

@@ -60,7 +60,7 @@ func (a Ask[Q, A]) declared() {
 func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Context, Q) (A, error)) {
 	a.declared()
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	b.Handle(a.name, &replay.Handler{
 		Validate: func(payload []byte) *event.Failure {
 			var q Q
@@ -92,7 +92,7 @@ func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Conte
 // new run, or are refused when the run has ended. [Ask.Handle] opens all asks again.
 func CloseAsks(ctx Context) {
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	b.CloseAsks()
 }
 

@@ -86,7 +86,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 		return &Child[Out]{Future: &Future[Out]{p: p, path: def.name}}
 	}
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	key := b.Key(def.name)
 	if err := ctx.Err(); err != nil {
 		return fail(err)

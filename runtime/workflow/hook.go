@@ -85,7 +85,7 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 		opt(&o)
 	}
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	key := b.Key("hook." + h.name)
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (h *OpenHook[T]) Case() *ReceiveCase[T] {
 // accepted and not taken are listed as unread by the last event of the run.
 func (h *OpenHook[T]) Dispose(ctx Context) {
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	b.DisposeHook(h.inner)
 }
 

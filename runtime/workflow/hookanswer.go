@@ -119,7 +119,7 @@ func answerHeader(name string) bool {
 // *[PayloadError] if the response is too large or has no JSON form; an *[InvalidError] if it is no response.
 func (h *OpenHook[T]) Answer(ctx Context, response any) error {
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	what := "answer of hook " + h.hook.name
 	payload, err := ctx.encodeResponse(h.hook.name, what, response)
 	if err == nil {

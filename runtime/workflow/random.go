@@ -26,7 +26,7 @@ func UUID(ctx Context) string { return ctx.branch().UUID() }
 func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 	var zero T
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	payload, failed := b.Record(func() ([]byte, *event.Failure) {
 		v, err := f()
 		if err != nil {

@@ -358,7 +358,7 @@ func (r *scheduling) become(does *scheduled, at time.Time) error {
 // start asks for the run of a tick. It does not wait: the answer comes to wait.
 func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
 	does, b := r.state.Does, r.ctx.branch()
-	if b.Gate(); r.ctx.Err() != nil {
+	if b.Gate(r.ctx.s); r.ctx.Err() != nil {
 		return
 	}
 	asked := event.Event{

@@ -19,7 +19,7 @@ type Case interface {
 // first in the list wins. Nothing is taken from the others. The error is that
 // of ctx if it ends first, or says that a received message cannot be decoded.
 func Select(ctx Context, cases ...Case) (Case, error) {
-	ctx.branch().Gate()
+	ctx.branch().Gate(ctx.s)
 	now := Now(ctx)
 	rc := make([]replay.Case, len(cases))
 	for i, c := range cases {

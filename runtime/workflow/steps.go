@@ -51,7 +51,7 @@ func newPlan(spec *engine.StepSpec) *engine.StepPlan {
 // callStep is [engine.CallStep].
 func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out any) error {
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	if err := ctx.Err(); err != nil {
 		// Also when the log is replayed: whether the context has ended is in it.
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,

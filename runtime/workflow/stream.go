@@ -78,7 +78,7 @@ func (s Stream[T]) declared() *stream {
 func (s Stream[T]) Write(ctx Context, v T) {
 	d := s.declared()
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	b.WriteStream(d.name, func() ([]byte, *event.Failure) {
 		value, err := ctx.encode("chunk of stream "+d.name, v)
 		if err != nil {
@@ -95,7 +95,7 @@ func (s Stream[T]) Write(ctx Context, v T) {
 func (s Stream[T]) Close(ctx Context) {
 	d := s.declared()
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	b.CloseStream(d.name)
 }
 

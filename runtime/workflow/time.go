@@ -12,13 +12,13 @@ func Now(ctx Context) time.Time { return ctx.branch().Now() }
 // returns at once. The error is ErrCanceled or ErrTimeout if ctx ends first.
 func Sleep(ctx Context, d time.Duration) error {
 	b := ctx.branch()
-	b.Gate() // before the time is asked for
+	b.Gate(ctx.s) // before the time is asked for
 	return b.Sleep(ctx.s, b.Until(d))
 }
 
 // SleepUntil blocks until t, as [Sleep] does.
 func SleepUntil(ctx Context, t time.Time) error {
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	return b.Sleep(ctx.s, t)
 }

@@ -71,7 +71,7 @@ func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	ctx.branch().Gate()
+	ctx.branch().Gate(ctx.s)
 	if o.limited {
 		due = ctx.branch().Until(o.timeout)
 	}
@@ -204,7 +204,7 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 		return err
 	}
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	key := b.Key("send." + t.name)
 	if err := ctx.Err(); err != nil {
 		return err

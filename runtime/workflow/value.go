@@ -56,7 +56,7 @@ func (v Value[T]) declared() {
 func (v Value[T]) Set(ctx Context, value T) {
 	v.declared()
 	b := ctx.branch()
-	b.Gate()
+	b.Gate(ctx.s)
 	key := b.Key("set." + v.name)
 	payload, err := ctx.encode(v.what(), value)
 	if err != nil {

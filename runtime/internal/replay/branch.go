@@ -22,6 +22,7 @@ type Branch struct {
 	rng      *rand.Rand
 	chacha   *rand.ChaCha8 // the numbers of rng
 	uuids    int           // asked for
+	ignored  int           // operations under scopes that have ended, since it has last waited
 	waiter   waiter
 	// waitsFor and waitsForKey say what blocks it; empty: nothing.
 	waitsFor, waitsForKey string
@@ -95,6 +96,7 @@ func (b *Branch) Fail(f *event.Failure) {
 
 // suspend gives control back to the driver until the branch is resumed.
 func (b *Branch) suspend() {
+	b.ignored = 0
 	b.co.suspend()
 	for b.run.asking { // only where it is
 		b.run.position = b.position()

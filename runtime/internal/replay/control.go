@@ -87,11 +87,12 @@ func (r *Run) consume(e *event.Event) {
 	r.drain()
 }
 
-// Gate is the first thing that a durable operation of the code does which counts
+// Gate is the first thing that a durable operation of the code under a scope does which counts
 // as one: in debug mode it waits there for a RunStepped, which lets one operation
 // pass. What is true before it may not be true after it.
-func (b *Branch) Gate() {
+func (b *Branch) Gate(s *Scope) {
 	b.enter()
+	b.heed(s)
 	c := &b.run.control
 	for c.gated && c.allowed == 0 {
 		b.wait("a command to do one step", "", &c.gate)

@@ -21,7 +21,7 @@ func (r *Run) isCommand(e *event.Event) bool {
 	case event.RunFailed, event.RunCanceled:
 		return e.By == "" // a worker that ends a run without its code signs
 	case event.CancelRequested:
-		return e.Failure != nil && e.Failure.Code == event.CodeDeadlock
+		return e.Failure != nil && (e.Failure.Code == event.CodeDeadlock || e.Failure.Code == event.CodeEndIgnored)
 	case event.WaitCompleted:
 		return e.Outcome != event.OutcomeDue
 	case event.StepFailed:

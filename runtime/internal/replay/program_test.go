@@ -75,7 +75,7 @@ func topicName(n int) string { return string(rune('a' + n%3)) }
 
 func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
 	if b.Rand().IntN(2) == 0 {
-		b.Gate()
+		b.Gate(s)
 	}
 	due := func(n int) time.Time { return b.Now().Add(time.Duration(n*n) * 10 * time.Millisecond) }
 	switch st.Kind {

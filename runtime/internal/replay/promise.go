@@ -41,6 +41,7 @@ func (p *Promise) subscribe(s *subscription) { p.subs.subscribe(s) }
 // canceled is waited for, so that its outcome decides.
 func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	b.enter()
+	b.heed(s)
 	p.lost = false
 	// It is asked again after each wait: what made the branch runnable may be the
 	// end of the scope, and other branches run before this one.

@@ -1,0 +1,37 @@
+package replay
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// mostIgnored is how many operations a branch may begin under scopes that have ended without once waiting for
+// something. Each of them returns the error of its scope at once, so code that does not heed it would never give its
+// goroutine back: nothing else of the run could come into effect, not even a request to terminate it.
+const mostIgnored = 100_000
+
+// heed counts an operation under a scope, and ends the run if the code goes on and on although the scope has ended.
+//
+// The log records that, so that a replay ends at the same operation; and it goes on where the log does, in which
+// an earlier release has let the code begin as many as it liked.
+func (b *Branch) heed(s *Scope) {
+	if s == nil || s.err == nil {
+		return
+	}
+	if b.ignored++; b.ignored < mostIgnored {
+		return
+	}
+	r := b.run
+	asked := event.Event{Type: event.CancelRequested, Key: b.path, Failure: &event.Failure{Code: event.CodeEndIgnored}}
+	if len(r.feed) > 0 {
+		if rec := &r.feed[0]; !r.isCommand(rec) || !sameOperation(rec, &asked) {
+			return
+		}
+	} else {
+		asked.Failure.Message = fmt.Sprintf("branch %s has begun %d operations since its context ended (%v), and waited for nothing: "+
+			"return once an operation returns the error of the context, or use workflow.Detached for what must be done all the same", b.path, b.ignored, s.Err())
+	}
+	rec := r.command(&asked, nil)
+	b.Fail(rec.Failure)
+}
