@@ -94,6 +94,22 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	return r.claimed(), nil
 }
 
+// Seize takes a run from whatever has it.
+func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID, owned bool) (store.ClaimedRun, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return store.ClaimedRun{}, fmt.Errorf("seize run %s: %w", run, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, err := p.op.Seize(session, token, run, owned)
+	p.announce()
+	if err != nil {
+		return store.ClaimedRun{}, fmt.Errorf("seize run %s: %w", run, err)
+	}
+	return r.claimed(), nil
+}
+
 // Due makes up to limit runs ready whose time has come.
 func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)

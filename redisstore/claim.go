@@ -105,22 +105,31 @@ const mostClaimed = 4000
 
 // ClaimRun hands out one named run.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
-	claimed, err := s.claimRun(ctx, partition, session, token, run)
+	claimed, err := s.claimNamed(ctx, scriptClaimRun, partition, session, token, run)
 	if err != nil {
 		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
 	}
 	return claimed, nil
 }
 
-func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+// Seize takes a run from whatever has it.
+func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID, owned bool) (store.ClaimedRun, error) {
+	claimed, err := s.claimNamed(ctx, scriptSeize, partition, session, token, run, flag(owned, "o"))
+	if err != nil {
+		return store.ClaimedRun{}, fmt.Errorf("seize run %s: %w", run, err)
+	}
+	return claimed, nil
+}
+
+func (s *Store) claimNamed(ctx context.Context, script *script, partition int, id store.SessionID, token event.Token, run event.RunID, more ...any) (store.ClaimedRun, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
 		return store.ClaimedRun{}, err
 	}
 	session := sessionCode(id)
 	c := &call{
-		script: scriptClaimRun, p: p, keys: []string{p.session(session), p.meta(short(run)), p.timers()},
-		args: []any{s.at(), session, token[:], short(run)},
+		script: script, p: p, keys: []string{p.session(session), p.meta(short(run)), p.timers()},
+		args: append([]any{s.at(), session, token[:], short(run)}, more...),
 	}
 	if err := s.do(ctx, c); err != nil {
 		return store.ClaimedRun{}, err

@@ -170,7 +170,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 		args: []any{
 			s.at(), run, widKey(c.WorkflowID), wid[:], packFence(c.Fence), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CommitID),
 			packNumber(c.First - 1), packNumber(c.Last), max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due),
-			packStatus(c.Status), exemption(c), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
+			packStatus(c.Status), exemption(c), closingOrUnused(c), flag(s.cfg.WaitReplicas > 0, "w"),
 			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish), c.Held().Microseconds(),
 		},
 	}
@@ -207,6 +207,17 @@ func exemption(c *store.Commit) string {
 		return ""
 	}
 	return strconv.Itoa(int(c.Exempt))
+}
+
+// closingOrUnused is how a script is told that a run is closing, or what becomes of permits that it has not used.
+func closingOrUnused(c *store.Commit) string {
+	switch {
+	case c.Effect != store.EffectPark || c.Unused == store.UnusedNone:
+		return flag(c.Closing, "c")
+	case c.Unused == store.UnusedInLine:
+		return "l"
+	}
+	return "b"
 }
 
 // flag is how a script is told that something is so.

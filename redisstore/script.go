@@ -37,6 +37,7 @@ var (
 	scriptCloseSession = newScript("close_session")
 	scriptClaim        = newScript("claim")
 	scriptClaimRun     = newScript("claim_run")
+	scriptSeize        = newScript("seize")
 	scriptDue          = newScript("due")
 	scriptCommit       = newScript("commit")
 	scriptAppend       = newScript("append")

@@ -223,23 +223,33 @@ func (t *tx) again(ready []candidate, routes []int64, room *protocol.Room) ([]ca
 }
 
 // ClaimRun hands out one named run.
-func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, id event.RunID) (store.ClaimedRun, error) {
+	return s.claimNamed(ctx, partition, session, "claim", id, func(t *tx) (*run, error) { return t.op.ClaimRun(session, token, id) })
+}
+
+// Seize takes a run from whatever has it.
+func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, id event.RunID, owned bool) (store.ClaimedRun, error) {
+	return s.claimNamed(ctx, partition, session, "seize", id, func(t *tx) (*run, error) { return t.op.Seize(session, token, id, owned) })
+}
+
+// claimNamed hands out one named run, as take does.
+func (s *Store) claimNamed(ctx context.Context, partition int, session store.SessionID, verb string, id event.RunID, take func(*tx) (*run, error)) (store.ClaimedRun, error) {
 	var claimed store.ClaimedRun
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
 		lock := s.locks.identity()
-		claimed, err = performOn(ctx, s, run, 0, func(t *tx) (store.ClaimedRun, error) { return t.claimRun(run, session, token, lock) })
+		claimed, err = performOn(ctx, s, id, 0, func(t *tx) (store.ClaimedRun, error) { return t.claimNamed(take, lock) })
 	}
 	if err != nil {
 		s.notifier.heard(session, err)
-		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
+		return store.ClaimedRun{}, fmt.Errorf("%s run %s: %w", verb, id, err)
 	}
 	s.notifier.waiters.OpenSession(session)
 	return claimed, nil
 }
 
-func (t *tx) claimRun(id event.RunID, session store.SessionID, token event.Token, lock string) (store.ClaimedRun, error) {
-	r, err := t.op.ClaimRun(session, token, id)
+func (t *tx) claimNamed(take func(*tx) (*run, error), lock string) (store.ClaimedRun, error) {
+	r, err := take(t)
 	if err != nil {
 		return store.ClaimedRun{}, err
 	}

@@ -8,7 +8,7 @@
 --       12 id of the last
 --       13 effect  14 due  15 status, or ''
 --       16 'p' for progress, '1' to make it exempt, '2' to end that
---       17 'c' for closing  18 'w': an earlier try is
+--       17 'c' for closing; of a run that parks 'b' if it gives back permits that it has not used, 'l' if it keeps its place, too  18 'w': an earlier try is
 --       written once more, so that there is something to wait for
 --       19 how long a run is kept at least  20 how long if it does not say
 --       21 number of records to send  22 number of publications
@@ -183,7 +183,11 @@ if limited then
     handed = hand_to(3, 27)
   end
   if effect ~= '2' then
-    give_back(run, nil, effect == '4' or effect == '5', effect == '3', has)
+    local unused = effect == '1' and ARGV[17] ~= ''
+    if unused and has.permits then
+      refund(has.uses)
+    end
+    give_back(run, nil, effect == '4' or effect == '5' or unused, effect == '3' or unused and ARGV[17] == 'l', has)
   end
   write_put_off()
 end

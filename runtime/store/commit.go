@@ -69,6 +69,9 @@ type Commit struct {
 	// is closed for longer stays so. Zero, a run without limits, or limits without a rate:
 	// nothing. It comes with a frame, by which a repetition is recognised.
 	HoldBack time.Duration
+	// Unused is what becomes of the permits of a run that parks, if it has begun nothing with them. It goes with
+	// EffectPark.
+	Unused Unused
 	// Trouble changes the label of the run: nil leaves it as it is, one without a group takes it
 	// away. Label says what becomes of it at the end of a run. See [Trouble].
 	Trouble *Trouble

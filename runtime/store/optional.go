@@ -26,6 +26,15 @@ func As[T any](s Store) (T, bool) {
 	return zero, false
 }
 
+// Seizer is a store that can take a run from whatever has it. Without it, what ends or pauses a run waits until a
+// worker or its turn lets go of it.
+type Seizer interface {
+	// Seize is ClaimRun for a run that the session ends, or lets park: it takes also one that is queued after
+	// another run of its workflow id, and one that waits for permits, which it gets none of; and if owned is set, one
+	// that another session owns, whose fence is over then. Its errors are those of ClaimRun; ErrNotClaimable is none of them.
+	Seize(ctx context.Context, partition int, session SessionID, token event.Token, run event.RunID, owned bool) (ClaimedRun, error)
+}
+
 // Lister is a store that can be searched. No query reads more than its budget, whatever is in
 // the store.
 type Lister interface {

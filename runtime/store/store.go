@@ -117,6 +117,20 @@ type Store interface {
 // QueueState is the queue state of a run. A run is in exactly one.
 type QueueState uint8
 
+// Unused is what becomes of the permits of a run that parks and has begun nothing with them.
+type Unused uint8
+
+// The values.
+const (
+	// UnusedNone: they were used. The run keeps them if it is Whole, else gives them back; what a rate
+	// has let begin has begun.
+	UnusedNone Unused = 0
+	// UnusedBack: it gives all of them back, and the rates of its limits get back what its grant has taken.
+	UnusedBack Unused = 1
+	// UnusedInLine is UnusedBack of a run that keeps its place among those that wait for permits.
+	UnusedInLine Unused = 2
+)
+
 // The queue states.
 const (
 	StateReady   QueueState = 1 // waits for a worker

@@ -22,8 +22,12 @@ local function start_next(run, wid)
   if wid == '' then
     return
   end
+  local active = intact('HGET', tag .. 'u', wid)
+  if active and active ~= run then -- it was taken out of the line
+    return
+  end
   intact('HSET', tag .. 'v', wid, run)
-  if intact('HGET', tag .. 'u', wid) ~= run then
+  if not active then
     return
   end
   local following = intact('LPOP', tag .. 'q:' .. wid)

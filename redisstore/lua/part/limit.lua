@@ -281,6 +281,17 @@ local function carry(l, interval, burst)
   end
 end
 
+-- refund gives back to the rates of limits what a grant has taken, as refund of package protocol does.
+local function refund(uses)
+  for _, u in ipairs(with_limits(uses)) do
+    local l = u.limit
+    if l.interval > 0 and l.tat - limit_now <= l.burst * l.interval then
+      l.tat = math.max(l.tat - u[3] * l.interval, 0)
+    end
+  end
+  save_limits(uses)
+end
+
 -- hold_back lets nothing begin by the rates of limits for so many microseconds.
 local function hold_back(uses, d)
   for _, u in ipairs(with_limits(uses)) do

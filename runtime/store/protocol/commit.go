@@ -161,6 +161,11 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 			return err
 		}
 	}
+	if c.Effect == store.EffectPark && c.Unused != store.UnusedNone && s.Permits {
+		if err := o.refund(r); err != nil {
+			return err
+		}
+	}
 	return o.effect(r, s, c)
 }
 
@@ -192,7 +197,7 @@ func (o *Op[R, S]) send(r R, all []store.Send) (sent []store.Outgoing, err error
 func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {
 	switch c.Effect {
 	case store.EffectPark:
-		return o.park(r, s, Millis(c.Due))
+		return o.park(r, s, Millis(c.Due), c.Unused)
 	case store.EffectYield:
 		s.Place, s.WaitsSince = 0, 0
 		return o.makeReady(r, s)

@@ -117,7 +117,7 @@ func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	case c.Owner != nil:
 		err = o.grantNew(r, &s, owner, c)
 	case due != 0:
-		err = o.park(r, &s, due)
+		err = o.park(r, &s, due, store.UnusedNone)
 	default:
 		err = o.makeReady(r, &s)
 	}

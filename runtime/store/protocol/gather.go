@@ -83,5 +83,5 @@ func (o *Op[R, S]) awaitMore(r R, s *Run[S], g *store.Gather) error {
 	case full:
 		return o.makeReady(r, s)
 	}
-	return o.park(r, s, due)
+	return o.park(r, s, due, store.UnusedNone)
 }

@@ -210,6 +210,31 @@ func (o *Op[R, S]) holdBack(r R, d time.Duration) error {
 	return nil
 }
 
+// refund gives back to the rates of what a run uses what its grant has taken, as nothing has begun. TAT comes to be no
+// earlier than without the grant, which has only added to it. If it is further away than what may begin at once, something
+// has held the rate back meanwhile: then that lasts as long as it was asked to.
+func (o *Op[R, S]) refund(r R) error {
+	uses, err := o.Tx.Limits().Uses(r)
+	if err != nil {
+		return err
+	}
+	for _, u := range uses {
+		l, err := o.Tx.Limits().Limit(u.LimitID)
+		if err != nil {
+			return err
+		}
+		interval := l.Interval().Microseconds()
+		if l.Rate <= 0 || l.TAT-o.Tx.Now().UnixMicro() > int64(l.Bursts())*interval {
+			continue
+		}
+		l.TAT -= int64(u.Weight) * interval
+		if err := o.Tx.Limits().SaveLimit(u.LimitID, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // join puts a run that waits for permits into its line. If it comes first in a shut one, the
 // turn of that is another one: it is called if it may go, and it stays shut if not. It is
 // not opened, because those who were asked for in vain would be passed. [L5, L6]

@@ -173,8 +173,8 @@ func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 }
 
 // park leaves the run until due, 0 for ever, or until an item arrives. [K3]
-func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
-	left, err := o.depart(r, s, false)
+func (o *Op[R, S]) park(r R, s *Run[S], due int64, unused store.Unused) error {
+	left, err := o.depart(r, s, unused != store.UnusedNone)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,9 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
 			o.Changes.Due = append(o.Changes.Due, r)
 		}
 	}
-	s.Place, s.WaitsSince = 0, 0
+	if unused != store.UnusedInLine {
+		s.Place, s.WaitsSince = 0, 0
+	}
 	if err := o.Tx.Save(r, *s); err != nil {
 		return err
 	}
@@ -245,6 +247,9 @@ func (o *Op[R, S]) end(r R, s *Run[S]) error {
 	var none R
 	o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})
 	if err := o.retire(r, s); err != nil || s.WorkflowID == "" {
+		return err
+	}
+	if active, err := o.Tx.IsActive(r); err != nil || !active { // it was taken out of the line
 		return err
 	}
 	next, err := o.Tx.NextInLine(r)
