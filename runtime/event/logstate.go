@@ -36,6 +36,8 @@ type LogState struct {
 	// Paused says that the code stands still until it is resumed, stepped or
 	// cancelled.
 	Paused bool
+	// Unpaused is the event by which a request to end has ended a pause; 0: none has.
+	Unpaused uint64
 	// Released says that a run that was created held may begin.
 	Released bool
 
@@ -134,7 +136,9 @@ func (f *LogState) applyFact(e *Event) {
 		case e.Failure == nil && !f.CancelRequested:
 			f.CancelRequested, f.CancelReason, f.CancelItem = true, e.Reason, e.Item
 		}
-		f.Paused = false // a run that ends must clean up
+		if f.Paused {
+			f.Paused, f.Unpaused = false, e.Seq // a run that ends must clean up
+		}
 	case RunPaused:
 		f.Paused = true
 	case RunResumed, RunStepped:
@@ -149,6 +153,9 @@ func (f *LogState) applyFact(e *Event) {
 		}
 	}
 }
+
+// Ending reports whether the run was asked to end, by somebody or because it cannot go on.
+func (f *LogState) Ending() bool { return f.CancelRequested || f.Limit != nil }
 
 // Held reports whether the run was created held, and was not released yet.
 func (f *LogState) Held() bool {

@@ -24,7 +24,7 @@ const ReadStep = "flowgen.read"
 // Internal reports whether runs of a workflow are none that a user has started: they
 // hold tokens or permits, or execute steps for other runs.
 func Internal(workflow string) bool {
-	return workflow == HookRun || workflow == PermitRun || strings.HasPrefix(workflow, StepRunPrefix)
+	return workflow == HookRun || workflow == PermitRun || IsStepRun(workflow)
 }
 
 // StepRunPrefix begins the workflow names of the runs that execute steps for other runs.
@@ -41,6 +41,9 @@ func KindOf(kind Entity, name string) Entity {
 	}
 	return kind
 }
+
+// IsStepRun reports whether runs of a workflow execute a step for other runs.
+func IsStepRun(workflow string) bool { return strings.HasPrefix(workflow, StepRunPrefix) }
 
 // StepOfRun returns the step that runs of a workflow execute for other runs; false
 // if it is an ordinary workflow.

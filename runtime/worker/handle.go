@@ -264,7 +264,7 @@ func (t *runLoop) move() {
 		t.begin(taken)
 		t.fireDue()
 		t.timeOut()
-		if !t.calledOff || taken { // it has no permits, and what asked it to end was not read yet
+		if taken { // what was accepted before the claim may have paused it, or asked it to end
 			t.block(t.stepping.start())
 		}
 	}

@@ -233,7 +233,7 @@ func (b *inbox) pointless(e *event.Event) bool {
 	f := b.run.State()
 	switch e.Type {
 	case event.RunPaused:
-		return f.Paused
+		return f.Paused || f.Ending() // a run that ends must clean up
 	case event.RunResumed:
 		return !f.Paused && !b.run.Stepping()
 	case event.RunReleased:

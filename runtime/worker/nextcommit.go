@@ -78,7 +78,7 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	}
 	c := d.newCommit(len(events))
 	c.req.Effect, c.req.Due, c.req.Status = effect, due, status
-	c.req.Progress, c.req.Exempt = progress(events), exempt
+	c.req.Progress, c.req.Exempt, c.req.Unused = progress(events), exempt, d.unused(effect)
 	if len(events) == len(d.unsaved) {
 		c.req.Trouble = d.label(effect)
 		c.starts, c.cancels, c.took, c.read = d.stepping.starts, d.stepping.cancels, len(d.inbox.taken), d.inbox.read
@@ -321,6 +321,22 @@ func (d *draft) effect() (store.Effect, time.Time) {
 		return store.EffectYield, time.Time{} // of attempts that were left behind: the next worker decides
 	}
 	return store.EffectPark, d.run.State().Due()
+}
+
+// unused returns what becomes of permits with which nothing was begun: a run whose code has not begun holds none and takes up no
+// rate, whatever has woken it, nor does one that executes a step and has begun no attempt. One that is paused keeps its place.
+func (d *draft) unused(effect store.Effect) store.Unused {
+	if effect != store.EffectPark || d.calledOff {
+		return store.UnusedNone
+	}
+	f := d.run.State()
+	switch used := f.Run != event.StatePending; {
+	case len(f.Spec.Uses) == 0, f.Spec.Whole && used, !f.Spec.Whole && d.attempted:
+		return store.UnusedNone
+	case f.Paused && !f.Held() && !f.Spec.StartAt.After(d.clock.Now()):
+		return store.UnusedInLine
+	}
+	return store.UnusedBack
 }
 
 func (d *draft) status(effect store.Effect) event.Status {

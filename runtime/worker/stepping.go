@@ -108,6 +108,7 @@ func (s *stepping) start() error {
 			begun.Build = s.build
 		}
 		s.apply(begun)
+		s.attempted = true
 		a := &attempt{ref: ref, number: n, started: s.clock.Now()}
 		if s.attempts == nil {
 			s.attempts = map[uint64]*attempt{}

@@ -18,6 +18,7 @@ type tenure struct {
 	recoveries int
 	group      string    // of the trouble that the store has the run in; empty: it is in none
 	calledOff  bool      // it was given without permits, only to end
+	attempted  bool      // an attempt was begun under it
 	waited     time.Time // since when it had waited for its permits; zero: it had not, or that is in the log
 	since      time.Time // of the claim
 	claimSeq   uint64    // number of the claim; see inputOwned

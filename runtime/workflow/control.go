@@ -53,16 +53,78 @@ func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 }
 
 // Pause makes the code of the run stand still from its next suspension point on. A
-// step that is under way is finished, and its result kept; no other one is started.
+// step that is under way is finished, and its result kept; no other one is started, and no other attempt.
+// Where a step with limits or a queue of its own is executed by a run of its own, that is told, and begins no attempt once
+// its log has the pause. Children go on. A paused run that waits for permits keeps its place, and others pass it;
+// one whose code has begun keeps the permits that it has to its end.
 // Items that come meanwhile are recorded: when the run is resumed they take effect in
 // the order in which they came, and after that the timers fire that fell due
 // meanwhile, in the order of their times. Pausing a paused run does nothing. A
-// paused run that is canceled goes on, to clean up.
+// paused run that is canceled goes on, to clean up, and is not paused again.
 //
 // When it returns nil the request is durable; a worker that serves the run carries it
-// out. The error matches ErrRunTerminal if the run has ended.
+// out. The error matches ErrRunTerminal if the run has ended, and is a *[StatusError] if it was asked to.
 func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
-	return h.order(ctx, "pause", event.RunPaused, opts)
+	run, err := h.resolve(ctx)
+	if err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	l, err := h.c.load(ctx, store.Load{Run: run, Inbox: true})
+	if state := readable(l.Frames); err == nil && (state.Ending() || asksToEnd(l.Inbox)) && l.Record.QueueState != store.StateEnded {
+		return fmt.Errorf("pause: %w", &StatusError{Run: run, Verb: "pause", Status: l.Record.Status, Fix: "it was asked to end, and its code cleans up: wait for its end, or terminate it"})
+	}
+	if err := h.order(ctx, "pause", event.RunPaused, opts); err != nil {
+		return err
+	}
+	h.c.setAside(ctx, run)
+	return nil
+}
+
+// setAside carries out the pause in the inbox of a run that is in line for permits: it leaves the line without them, where it keeps its place,
+// and parks. If that fails the run parks when its turn comes, before it begins anything.
+func (c *Client) setAside(ctx context.Context, run RunID) {
+	l, err := c.load(ctx, store.Load{Run: run, Limit: -1})
+	if err == nil && l.Record.Waits() && c.seizer() != nil {
+		_, err = c.endAlone(ctx, c.partitionOf(run), []RunID{run}, takeLined, c.pausing)
+	}
+	if err != nil {
+		c.logger.Debug("a paused run was left in its line", "run", run, "error", err)
+	}
+}
+
+// pausing returns the commit that lets a run park as its inbox asks; nil: that is for a worker, as only that can take the
+// other items in the inbox.
+func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+	state := readable(l.Frames)
+	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() {
+		return nil, l.Err
+	}
+	var events []event.Event
+	for _, item := range l.Inbox {
+		e, err := event.DecodeItem(item.Body)
+		if err != nil || e.Type != event.RunPaused && e.Type != event.RunResumed {
+			return nil, err
+		}
+		if (e.Type == event.RunPaused) == state.Paused {
+			continue // it changes nothing
+		}
+		e.Item, e.Seq, e.Time = item.ID, state.Seq+1, event.Instant(c.store.Clock().Now())
+		if e.Time.Before(state.Time) {
+			e.Time = state.Time
+		}
+		if err := state.Apply(e); err != nil {
+			return nil, err
+		}
+		events = append(events, *e)
+	}
+	if !state.Paused || len(events) == 0 {
+		return nil, nil
+	}
+	req, err := commitAlone(claimed, state, events, l.Inbox, store.EffectPark)
+	if req != nil {
+		req.Due, req.Unused = state.Due(), store.UnusedInLine
+	}
+	return req, err
 }
 
 // Resume ends a pause, and lets a run in debug mode run freely. Resuming a run that

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
@@ -51,6 +52,9 @@ func (e engineClient) CheckPayload(kind, name string, size int) error {
 	}
 	return l.check(kind+name, size, false)
 }
+
+// SetAside carries out the pause in the inbox of a run that is in line for permits.
+func (e engineClient) SetAside(ctx context.Context, run RunID) { e.c.setAside(ctx, run) }
 
 // AddHost makes a worker known to the client.
 func (e engineClient) AddHost(h handover.Host) (leave func()) { return e.c.hosts.add(h) }

@@ -22,9 +22,9 @@ const terminateItem event.ItemID = "terminate"
 // end and its parent is told, but for what a damaged log does not tell any more. An attempt of a step that is under
 // way is told to stop, and what it has done outside of the run remains.
 //
-// When it returns nil the run has ended. A worker that has it is told and ends it; while that does not
-// answer, Terminate waits, at the longest until its claim has expired. It waits, too, while the run is in line for its workflow
-// id. If ctx ends first the request is durable, and the next worker that takes the run carries it out;
+// When it returns nil the run has ended. A worker that has it is told and ends it; if that does not within about a second, because
+// the code of the run keeps it from it or it has died, Terminate takes the run from it.
+// If ctx ends first the request is durable, and the next worker that takes the run carries it out;
 // calling Terminate again goes on. A second call does nothing and returns nil. Workers of a release that does not know Terminate
 // take it for Cancel.
 //
@@ -44,6 +44,14 @@ func (h *Handle) Terminate(ctx context.Context, reason string) error {
 	return nil
 }
 
+// obedience is for how long a worker that has a run may take to end it as the request in its inbox asks.
+//
+// After that the client takes the run from the worker, in one action of the store: that changes the fence, as a recovery does, and
+// needs nothing of the worker, whatever the code of the run does with it. A commit of the worker that came before is in the log that the
+// client reads then, and one that comes after it writes nothing; so the run ends with what is in its log, once. The worker learns that it has
+// lost the run from its next commit, or from its session.
+const obedience = time.Second
+
 // terminate puts the request into the inbox of the run before anything else: so whoever has the run, or claims it before
 // this client does, ends it, and so does another client if this one dies.
 func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event) error {
@@ -53,7 +61,11 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 	if item.Body, err = event.AppendItem(nil, request); err != nil {
 		return err
 	}
-	for delay := time.Millisecond; ; delay = min(2*delay, time.Second) {
+	how := takeLined
+	for delay := time.Millisecond; ; delay = min(2*delay, obedience) {
+		if delay == obedience {
+			how = takeOwned
+		}
 		// Again each time: what the run has continued as has the item then, and the request is known.
 		if run, err = c.accept(ctx, run, item, true, time.Time{}); err != nil {
 			return err
@@ -62,7 +74,7 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 		if err == nil && l.Record.QueueState == store.StateEnded && l.Record.Next == "" {
 			return nil
 		}
-		ended, err := c.endAlone(ctx, c.partitionOf(run), []RunID{run}, func(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+		ended, err := c.endAlone(ctx, c.partitionOf(run), []RunID{run}, how, func(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 			return c.terminating(ctx, claimed, l)
 		})
 		switch {

@@ -40,7 +40,7 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 }
 
 // endUnserved ends those of the runs, all of which were asked to end, of which no code was executed, and that nobody
-// serves. It returns which it has ended. It does what the first worker to come would have done:
+// serves, or that are queued after others of their workflow ids. It returns which it has ended. It does what the first worker to come would have done:
 // a run that is asked to end before it begins ends without its code, so that nobody misses
 // anything that the code could have done. Whatever is not as simple as that is left to workers.
 func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
@@ -59,10 +59,23 @@ func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID,
 		partition int
 		route     string
 	}
-	unserved, left := map[place]bool{}, map[int][]RunID{}
+	unserved, left, queued := map[place]bool{}, map[int][]RunID{}, map[int][]RunID{}
 	for i := range loaded {
 		r := &loaded[i].Record
-		if loaded[i].Err != nil || r.N != 1 || r.QueueState != store.StateReady {
+		if loaded[i].Err != nil || r.N != 1 {
+			continue
+		}
+		if r.QueueState == store.StateQueued && c.seizer() != nil {
+			asked, err := c.asked(ctx, r.Run) // else giving it back would make it ready before its turn
+			if err != nil {
+				return nil, err
+			}
+			if asked {
+				queued[c.partitionOf(r.Run)] = append(queued[c.partitionOf(r.Run)], r.Run)
+			}
+			continue
+		}
+		if r.QueueState != store.StateReady {
 			continue
 		}
 		at := place{c.partitionOf(r.Run), r.Route.Workflow + "\x00" + r.Route.Queue}
@@ -75,15 +88,53 @@ func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID,
 			left[at.partition] = append(left[at.partition], r.Run)
 		}
 	}
-	for partition, runs := range left {
-		for part := range slices.Chunk(runs, endAtOnce) {
-			some, err := c.endAlone(ctx, partition, part, c.ending)
-			if ended = append(ended, some...); err != nil {
-				return ended, err
+	for how, parts := range []map[int][]RunID{takeFree: left, takeLined: queued} {
+		for partition, runs := range parts {
+			for part := range slices.Chunk(runs, endAtOnce) {
+				some, err := c.endAlone(ctx, partition, part, taking(how), c.ending)
+				if ended = append(ended, some...); err != nil {
+					return ended, err
+				}
 			}
 		}
 	}
 	return ended, nil
+}
+
+// asked reports whether the inbox of a run asks it to end.
+func (c *Client) asked(ctx context.Context, run RunID) (bool, error) {
+	l, err := c.load(ctx, store.Load{Run: run, Limit: -1, Inbox: true})
+	return asksToEnd(l.Inbox), err
+}
+
+func asksToEnd(inbox []store.Item) bool {
+	return slices.ContainsFunc(inbox, func(i store.Item) bool {
+		e, err := event.DecodeItem(i.Body)
+		return err == nil && e.Type == event.CancelRequested
+	})
+}
+
+// taking says from what a run may be taken.
+type taking int
+
+const (
+	takeFree  taking = iota // a worker could claim it now, or when it is woken
+	takeLined               // also one that waits in line, for permits or for its workflow id
+	takeOwned               // also one that a session owns: it loses that
+)
+
+// take claims a run. A store that is no [store.Seizer] gives out those only that are takeFree.
+func (c *Client) take(ctx context.Context, partition int, session store.SessionID, run RunID, how taking) (store.ClaimedRun, error) {
+	if seizer := c.seizer(); how != takeFree && seizer != nil {
+		return seizer.Seize(ctx, partition, session, event.NewToken(), run, how == takeOwned)
+	}
+	return c.store.ClaimRun(ctx, partition, session, event.NewToken(), run)
+}
+
+// seizer returns nil if the store is none.
+func (c *Client) seizer() store.Seizer {
+	seizer, _ := store.As[store.Seizer](c.store)
+	return seizer
 }
 
 func (c *Client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.Partitions() }
@@ -93,7 +144,7 @@ func (c *Client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.P
 // lives for this one request and serves nothing. So each of two clients, or a worker that
 // comes just then, either has a run or finds it owned or ended; and if the client dies in between its
 // session does, too, and the runs wait again, with the requests in their inboxes.
-func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, ending func(*store.ClaimedRun, *store.Loaded) (*store.Commit, error)) (ended []RunID, err error) {
+func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how taking, ending func(*store.ClaimedRun, *store.Loaded) (*store.Commit, error)) (ended []RunID, err error) {
 	session := store.SessionID("client/" + event.NewToken().String())
 	if err := c.store.OpenSession(ctx, store.Session{Partition: partition, ID: session, Worker: "client", TTL: endLease}); err != nil {
 		return nil, err
@@ -104,7 +155,7 @@ func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, endi
 	var claims []store.ClaimedRun
 	var loads []store.Load
 	for _, run := range runs {
-		claimed, err := c.store.ClaimRun(ctx, partition, session, event.NewToken(), run)
+		claimed, err := c.take(ctx, partition, session, run, how)
 		switch {
 		case err == nil:
 			claims, loads = append(claims, claimed), append(loads, store.Load{Run: run, Inbox: true})
@@ -192,10 +243,19 @@ func (c *Client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Comm
 // endCommit returns the commit that ends a run with events, of which the last says how, and
 // consumes what was read from its inbox. state has them.
 func endCommit(claimed *store.ClaimedRun, state *event.LogState, events []event.Event, inbox []store.Item) (*store.Commit, error) {
+	req, err := commitAlone(claimed, state, events, inbox, store.EffectFinish)
+	if req != nil {
+		req.Progress = true
+	}
+	return req, err
+}
+
+// commitAlone returns the commit of events, of which only the last one may mean something for others.
+func commitAlone(claimed *store.ClaimedRun, state *event.LogState, events []event.Event, inbox []store.Item, effect store.Effect) (*store.Commit, error) {
 	last := &events[len(events)-1]
 	req := &store.Commit{
 		Run: claimed.Run, WorkflowID: claimed.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CommitID: event.NewCommitID(),
-		First: events[0].Seq, Last: last.Seq, Effect: store.EffectFinish, Status: state.Status(), Progress: true,
+		First: events[0].Seq, Last: last.Seq, Effect: effect, Status: state.Status(),
 	}
 	if n := len(inbox); n > 0 {
 		req.Consume, req.ConsumeLast = n, inbox[n-1].ID
@@ -211,7 +271,7 @@ func endCommit(claimed *store.ClaimedRun, state *event.LogState, events []event.
 }
 
 // applyUntilEnd applies what was sent to a run that has not begun until it ends, and returns
-// what came too late. Anything but messages and the request to end is for a worker.
+// what came too late. Anything but messages, pauses and the request to end is for a worker.
 func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.ItemID, err error) {
 	for _, item := range inbox {
 		if r.Ended() {
@@ -219,8 +279,15 @@ func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.
 			continue
 		}
 		e, err := event.DecodeItem(item.Body)
-		if err != nil || e.Type != event.CancelRequested && e.Type != event.MessageReceived {
+		if err != nil {
 			return nil, err
+		}
+		switch e.Type {
+		case event.CancelRequested, event.MessageReceived:
+		case event.RunPaused, event.RunResumed:
+			continue // it ends all the same, and they were accepted
+		default:
+			return nil, nil
 		}
 		e.Item, e.Time = item.ID, c.store.Clock().Now()
 		if err := r.Apply(*e); err != nil {

@@ -49,6 +49,8 @@ type Item struct {
 	Body  []byte      `json:"body"`
 	// Urgent lets a run that waits for permits go without them: it is asked to end.
 	Urgent bool `json:"urgent,omitempty"`
+	// Pauses says that it pauses the run, which then waits for no permits.
+	Pauses bool `json:"pauses,omitempty"`
 }
 
 // Encode returns the body of a record.

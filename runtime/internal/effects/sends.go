@@ -3,6 +3,7 @@ package effects
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -13,7 +14,7 @@ import (
 // causes, in the order of their delivery. They are derived from
 // nothing but the log, so that a repetition after lost writes has the same
 // ids. state is that of the log up to an event that ends the run, or of more of the log; of
-// others only the Spec is looked at, and which event has given which notice.
+// others only the Spec is looked at, which event has given which notice, and which runs for steps and permits are open.
 //
 // The events of a first frame cause none: nobody has committed it.
 func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
@@ -32,6 +33,8 @@ func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send
 		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload}, m, store.ScopeChain)
 	case event.MessageReceived, event.ValueSet:
 		return sendNotices(run, state, state.NoticesAt(e.Seq), nil)
+	case event.RunPaused, event.RunResumed, event.RunStepped, event.CancelRequested:
+		return sendControl(run, state, e)
 	case event.StreamClosed:
 		if _, remote := event.StepOfRun(state.Spec.Workflow); !remote || e.Attempt == 0 {
 			return nil, nil
@@ -89,13 +92,53 @@ func sendCancel(run, child event.RunID, reason string) (store.Send, error) {
 		&event.Event{Type: event.CancelRequested, Reason: reason}, OutboxMessage{}, store.ScopeChain)
 }
 
+// sendControl pauses the runs that execute a step or take permits for this one, or lets them go on: what
+// they do is done by this run. The start of each stands before it in the outbox, so that it reaches each of them, and
+// once it is in their log they begin no attempt, whatever queue and worker they are on. A run that was created behind
+// the event is told nothing by it, as the code of this run was not paused by then. A cancel tells them only if it ends a pause.
+func sendControl(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
+	typ := event.RunResumed
+	switch {
+	case e.Next != "": // it stands around what was taken over of an older run
+		return nil, nil
+	case e.Type == event.RunPaused:
+		typ = event.RunPaused
+	case e.Type == event.CancelRequested && state.Unpaused != e.Seq:
+		return nil, nil
+	}
+	var all []store.Send
+	for _, o := range openChildren(state, func(o *event.Open) bool {
+		return o.Ref < e.Seq && (event.IsStepRun(o.Name) || o.Name == event.PermitRun)
+	}) {
+		s, err := sendItem(event.DerivedItemID(run, fmt.Sprintf("control:%d:%s", e.Seq, o.Next)), o.Next,
+			&event.Event{Type: typ, Reason: e.Reason, By: e.By}, OutboxMessage{}, store.ScopeRun)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// openChildren returns the open children of a run for which f is true, in the order of their creation.
+func openChildren(state *event.LogState, f func(*event.Open) bool) (open []*event.Open) {
+	state.Opens(func(o *event.Open) bool {
+		if o.Entity == event.EntityChild && f(o) {
+			open = append(open, o)
+		}
+		return true
+	})
+	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
+	return open
+}
+
 // sendItem returns a record that puts an event into another run's inbox.
 func sendItem(id event.ItemID, to event.RunID, e *event.Event, p OutboxMessage, scope store.Scope) (store.Send, error) {
 	item, err := event.AppendItem(nil, e)
 	if err != nil {
 		return store.Send{}, err
 	}
-	p.Item = &Item{Scope: scope, Body: item, Urgent: e.Type == event.CancelRequested}
+	p.Item = &Item{Scope: scope, Body: item, Urgent: e.Type == event.CancelRequested, Pauses: e.Type == event.RunPaused}
 	body, err := p.Encode()
 	return store.Send{ID: id, To: to, Body: body}, err
 }
@@ -138,16 +181,8 @@ func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, a
 // sendEnds returns what the end of a run means for others: its children are asked
 // to end, and its parent is told. What continues as a new run has not ended.
 func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
-	var open []*event.Open
-	state.Opens(func(o *event.Open) bool {
-		if o.Entity == event.EntityChild && o.Close != event.CloseAbandon {
-			open = append(open, o)
-		}
-		return true
-	})
-	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
 	var all []store.Send
-	for _, o := range open {
+	for _, o := range openChildren(state, func(o *event.Open) bool { return o.Close != event.CloseAbandon }) {
 		s, err := sendCancel(run, o.Next, "the parent "+string(run)+" has ended: it is "+string(state.Status()))
 		if err != nil {
 			return nil, err

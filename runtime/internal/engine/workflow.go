@@ -83,6 +83,9 @@ type Client interface {
 	// Declare makes the schedules that directives of workflows name what they say. A worker
 	// that began later knows better.
 	Declare(ctx context.Context, r Registry, began time.Time) error
+	// SetAside carries out the pause in the inbox of a run that is in line for permits, without which it waits for its
+	// turn. It does nothing if the run waits for something else, or somebody was faster.
+	SetAside(ctx context.Context, run event.RunID)
 	// AddHost makes a worker known to the client that it is on: the client hands over
 	// to it what it starts. The worker calls leave when it takes no more.
 	AddHost(h handover.Host) (leave func())

@@ -403,3 +403,29 @@ func TestRUN12_AnInterruptedStepBeginsAgainOnlyWhenTheRunIsResumed(t *testing.T)
 		}
 	})
 }
+
+func TestRUN12_APauseIsRefusedOnceTheRunWasAskedToEnd(t *testing.T) {
+	cleans := flowtest.Flow[int, int]("cleans")
+	w := flowtest.NewMemory(t)
+	begun, release := make(chan int, 1), make(chan struct{})
+	w.Work(worker.Config{}, flowtest.Work1.As(func(_ context.Context, n int) (int, error) {
+		begun <- n
+		<-release
+		return n, nil
+	}), flowtest.As(cleans, func(ctx workflow.Context, _ int) (int, error) {
+		defer func() { _, _ = flowtest.Work1.Call(workflow.Detached(ctx), 7) }()
+		return 0, workflow.Sleep(ctx, time.Hour)
+	}))
+	run := flowtest.Start(w, cleans, 0)
+	w.Reach(run, event.WaitCreated, 1)
+	flowtest.Order(t, run.Cancel(w.Ctx, "enough"))
+	<-begun
+	var refused *workflow.StatusError
+	if err := run.Pause(w.Ctx); !errors.As(err, &refused) {
+		t.Errorf("pause of a run that cleans up: got %v, want a *StatusError", err)
+	}
+	close(release)
+	if err := flowtest.Failure(w, run); err.Status != workflow.StatusCanceled {
+		t.Errorf("got %v", err)
+	}
+}

@@ -285,13 +285,74 @@ func TestRUN8_TerminateRefusesWhatItCannotDo(t *testing.T) {
 		}
 		first := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"), workflow.WithID("one"))
 		line := flowtest.Start(w, flowtest.One, 2, workflow.WithQueue("nobody"), workflow.WithID("one"), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.QueueActive}))
-		short, cancel := context.WithTimeout(w.Ctx, 50*time.Millisecond)
-		defer cancel()
-		if err := line.Terminate(short, "in line"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), string(line.ID())) {
-			t.Errorf("a run in line: got %v, want one that names it", err)
-		}
-		flowtest.Order(t, first.Terminate(w.Ctx, "the first"))
 		flowtest.Order(t, line.Terminate(w.Ctx, "in line"))
+		flowtest.Order(t, first.Terminate(w.Ctx, "the first"))
 		terminated(w, line, "in line")
+	})
+}
+
+// The code of the run never gives its worker back.
+func TestRUN8_TerminateNeedsNothingOfAWorkerThatTheCodeKeeps(t *testing.T) {
+	stuck := flowtest.Flow[int, int]("terminate.stuck")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		begun, free := make(chan int, 1), make(chan struct{})
+		w.Work(worker.Config{}, flowtest.As(stuck, func(ctx workflow.Context, n int) (int, error) {
+			if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+				return 0, err
+			}
+			begun <- n
+			<-free
+			_, err := flowtest.Wake.Receive(ctx)
+			return n, err
+		}))
+		defer close(free)
+		run := flowtest.Start(w, stuck, 1)
+		<-begun
+		flowtest.Order(t, run.Terminate(w.Ctx, "it hangs"))
+		terminated(w, run, "it hangs")
+	})
+}
+
+// Code that ignores the end of its context ends by itself: it would keep its worker, and be called sleeping.
+func TestRUN7_CodeThatIgnoresACancelForEverFails(t *testing.T) {
+	heedless := flowtest.Flow[int, int]("terminate.heedless")
+	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(heedless, func(ctx workflow.Context, _ int) (int, error) {
+			for {
+				_ = workflow.Sleep(ctx, time.Minute)
+			}
+		}))
+		run := flowtest.Start(w, heedless, 1)
+		w.Reach(run, event.WaitCreated, 1)
+		flowtest.Order(t, run.Cancel(w.Ctx, "enough"))
+		if e := flowtest.Failure(w, run); e.Status != workflow.StatusFailed || e.Code != event.CodeEndIgnored {
+			t.Errorf("got status %s, code %q, want a run that failed with code %q", e.Status, e.Code, event.CodeEndIgnored)
+		}
+	})
+}
+
+// Nobody serves the runs, and the first of the workflow id has not ended: those behind it end at once, and the rest of the line keeps its order.
+func TestRUN8_ARunThatIsQueuedAfterAnotherEndsAtOnce(t *testing.T) {
+	line := flowtest.Flow[int, int]("terminate.line")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		start := func(n int) *workflow.Run[int] {
+			return flowtest.Start(w, line, n, workflow.WithID("line"), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.QueueActive}))
+		}
+		first, second, third, fourth := start(1), start(2), start(3), start(4)
+		flowtest.Order(t, second.Terminate(w.Ctx, "not needed"))
+		terminated(w, second, "not needed")
+		flowtest.Order(t, third.Cancel(w.Ctx, "nor this"))
+		if e := flowtest.Failure(w, third); e.Status != workflow.StatusCanceled || e.Code != "cancelled" {
+			t.Errorf("got %v, want a canceled run", e)
+		}
+		if state := w.QueueState(fourth); state != store.StateQueued {
+			t.Errorf("the last run is %s, want queued", state)
+		}
+		w.Work(worker.Config{}, flowtest.As(line, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		for n, run := range map[int]*workflow.Run[int]{1: first, 4: fourth} {
+			if got := flowtest.Result(w, run); got != n {
+				t.Errorf("got %d, want %d", got, n)
+			}
+		}
 	})
 }

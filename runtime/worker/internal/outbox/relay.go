@@ -39,6 +39,8 @@ type Params struct {
 	Heartbeat time.Duration
 	// Silent reports whether a partition does not answer at the moment.
 	Silent func(partition int) bool
+	// Paused is told of the receiver of a pause, once that is in its inbox; nil: nobody is.
+	Paused func(ctx context.Context, run event.RunID)
 }
 
 // stopPatience bounds how long Stop waits for a store that does not answer.
@@ -496,6 +498,8 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Outbo
 	var ended *store.TerminalError
 	m := mark(o)
 	switch {
+	case err == nil && p.Item.Pauses && r.Paused != nil:
+		r.Paused(ctx, o.To)
 	case err == nil, errors.As(err, &ended):
 	case errors.Is(err, store.ErrRunNotFound):
 		m.Unknown = true
