@@ -26,7 +26,7 @@ func (b *builder) sharedKeys(w *Workflow) {
 	if d.Has("debounce") {
 		option = "debounce"
 	}
-	if !d.Has(option) {
+	if !d.Has(option) || d.Gather.Value != "" && w.Gather == nil { // that was reported
 		return
 	}
 	if len(w.Uses) == len(d.Uses) {
