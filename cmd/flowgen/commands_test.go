@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/flowgen/flowgen/internal/manifest"
 )
 
 const flow = `package orders
@@ -49,7 +51,7 @@ func TestVER4_BreakingAnswersByItsExitCode(t *testing.T) {
 	if got := execute(t, dir, "breaking"); got.code != 0 || !strings.Contains(got.stdout, "orders.go:13: care: orders.pay: ") {
 		t.Errorf("with care: %+v", got)
 	}
-	if got := execute(t, dir, "breaking", "-strict"); got.code != 1 || !strings.Contains(got.stdout, "\torders.pay s1:") {
+	if got := execute(t, dir, "breaking", "-strict"); got.code != 1 || !strings.Contains(got.stdout, "\torders.pay "+manifest.ShapeAlgorithm+":") {
 		t.Errorf("with care, strict: %+v", got)
 	}
 	change("Charge(ctx, cents) }", "nil }")
