@@ -46,10 +46,17 @@ func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []a
 	keys = make([]string, 0, 5+len(c.Routes))
 	keys = append(keys, p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session))
 	args = make([]any, 0, 8+len(c.Routes))
-	args = append(args, s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room), flag(c.Hinted, "h"))
+	args = append(args, s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room), "")
+	hinted := len(args) - 1
 	for _, route := range c.Routes {
 		code := s.names.codeOf(route)
 		keys, args = append(keys, p.ready(code)), append(args, code)
+	}
+	switch {
+	case c.Hinted && s.crowds.any(c.Routes, s.names.codeOf):
+		args[hinted] = "crowd"
+	case c.Hinted:
+		args[hinted] = "hint"
 	}
 	return keys, args
 }

@@ -2,16 +2,21 @@ package redisstore
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Of all sessions that wait for a route, each hears of each wake, and one takes it. If all looked at once, the server would
 // answer hundreds in vain, and on a machine with several workers the one that finds it would wait for the others. So
-// those who mostly look in vain let others go first.
+// those who mostly look in vain let others go first, and do not look any more once they hear that a claim has taken the wake and left
+// nothing ready in its route.
 //
-// It costs no wake: each that hears of one looks, within crowdLatest at the latest, and what it was told of is looked for by the
-// next Wait of the session if this one ends before.
+// It costs no wake: each that hears of one looks, within crowdLatest at the latest, unless it hears that, and what it was told of is
+// looked for by the next Wait of the session if this one ends before. The first may die before it claims: then the wake is still there.
+// It may die later: then it owns the run, which is recovered. It may have no room for the run: then the claim announces the route again.
 const (
 	// crowdFirst is how many of them look at once, on average, as far as they know how many there are.
 	crowdFirst = 2
@@ -20,7 +25,8 @@ const (
 	crowdApart = time.Millisecond
 	// crowdLatest bounds how long somebody puts a look off.
 	crowdLatest = 250 * time.Millisecond
-	// crowdMemory is the weight of the last look in the estimate.
+	// crowdMemory is the weight of the last look in the estimate, once there were many: the first ones weigh more, so that
+	// a hundred workers that begin at the same time find out after a few wakes.
 	crowdMemory = 0.05
 )
 
@@ -31,6 +37,7 @@ type crowds struct {
 
 	mu    sync.Mutex
 	found map[string]float64 // by the code of the route, how many in one are found; none yet: all
+	looks map[string]int     // how many looks that estimate is from, as far as they have a weight of their own
 }
 
 // note takes note of what came of a look for wakes of routes.
@@ -40,13 +47,29 @@ func (c *crowds) note(routes []string, found bool) {
 	if c.found == nil {
 		c.found = map[string]float64{}
 	}
+	if c.looks == nil {
+		c.looks = map[string]int{}
+	}
 	for _, route := range routes {
-		share := c.share(route) * (1 - crowdMemory)
+		n := min(c.looks[route]+1, int(1/crowdMemory)-1)
+		c.looks[route] = n
+		weight := 1 / float64(n+1)
+		share := c.share(route) * (1 - weight)
 		if found {
-			share += crowdMemory
+			share += weight
 		}
 		c.found[route] = share
 	}
+}
+
+// any reports whether many look for wakes of one of the routes.
+func (c *crowds) any(routes []store.Route, codeOf func(store.Route) string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.found) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(routes, func(r store.Route) bool { return c.share(codeOf(r)) < 1.0/crowdFirst })
 }
 
 func (c *crowds) share(route string) float64 {

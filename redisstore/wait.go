@@ -269,13 +269,26 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 			sure, part.wakes = append(sure, part), nil // a look takes them, too
 			continue
 		}
-		for _, h := range hints {
-			if route, ok := strings.CutPrefix(h.Body, "c"); ok && h.Topic == part.p.hints() && a.routes[route] && !slices.Contains(part.wakes, route) {
-				part.wakes = append(part.wakes, route)
+		for _, h := range hints { // in the order in which scripts have published them
+			if h.Topic == part.p.hints() {
+				a.hear(part, h.Body)
 			}
 		}
 	}
 	return sure
+}
+
+// hear takes note of a wake, or of one that another session has taken and left nothing in its route.
+func (a *waiting) hear(part *partitionWait, hint string) {
+	if route, ok := strings.CutPrefix(hint, "c"); ok && a.routes[route] && !slices.Contains(part.wakes, route) {
+		part.wakes = append(part.wakes, route)
+	}
+	if route, ok := strings.CutPrefix(hint, "t"); ok {
+		if i := slices.Index(part.wakes, route); i >= 0 {
+			part.wakes = slices.Delete(slices.Clone(part.wakes), i, i+1)
+			a.s.crowds.note([]string{route}, false) // as a look would have found
+		}
+	}
 }
 
 func (a *waiting) concerns(part *partitionWait, h hint) bool {

@@ -1,7 +1,8 @@
 -- take is a claim. k and a say how many KEYS and ARGV stand before those of the claim; what they are, script claim says. Its keys
 -- are the last ones. way says why it claims:
 --   ''        it must look, and does chores
---   'hinted'  there was a wake, which it takes; if another session has done that there is nothing to do
+--   'hinted'  there was a wake, which it takes; if another session has done that there is nothing to do.
+--             In a crowd it tells the others of the routes in which it leaves nothing
 --   'with'    the script has just made something ready in its routes, and announced it to nobody
 --   'again'   the script was executed before: it returns what that has given out, or nil
 local function take(k, a, way)
@@ -24,8 +25,11 @@ local function take(k, a, way)
   elseif way == 'again' then
     return nil
   end
-  local answer = {'ok', ''}
+  local answer, wakes = {'ok', ''}, nil
   if way == 'hinted' then
+    if ARGV[a + 8] == 'crowd' then
+      wakes = intact('HMGET', KEYS[k + 4], unpack(ARGV, a + 9, last))
+    end
     local taken = intact('HDEL', KEYS[k + 4], unpack(ARGV, a + 9, last)) ~= 0
     answer[2] = redis.call('ZRANGE', KEYS[k + 3], '0', '0', 'WITHSCORES')[2] or ''
     if not taken then
@@ -345,6 +349,9 @@ local function take(k, a, way)
   if lined and way ~= 'with' then -- some have another time now
     answer[2] = (intact('ZRANGE', KEYS[k + 3], '0', '0', 'WITHSCORES') or {})[2] or ''
   end
+  -- A wake is published after the run that it is for is ready. So who hears first of it, and then that its route was left
+  -- empty, has nothing to look for, and what is ready later is published later. A claim that owns nothing, because the session
+  -- has no room or may not try the run, leaves the route as it is, and announces it again.
   local empty = {}
   unannounced = {}
   if with_ready() == 0 then
@@ -360,6 +367,17 @@ local function take(k, a, way)
   end
   if #empty > 0 and way ~= 'hinted' then -- else it has taken them
     intact('HDEL', KEYS[k + 4], unpack(empty))
+  end
+  if wakes then
+    local left = {}
+    for _, route in ipairs(empty) do
+      left[route] = true
+    end
+    for i = a + 9, last do
+      if wakes[i - a - 8] and left[ARGV[i]] then
+        redis.call('PUBLISH', tag .. 'hint', 't' .. ARGV[i])
+      end
+    end
   end
   return told(answer)
 end

@@ -1,0 +1,181 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// idleSession waits for runs with a store of its own, and claims what it is told of.
+type idleSession struct {
+	*Store
+
+	id     store.SessionID
+	claims *atomic.Int64
+}
+
+// idleSessions returns sessions of which the first looks at once, and the others after a time.
+func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.Duration) (all []*idleSession) {
+	e.t.Helper()
+	for i := range n {
+		client := server.Client(e.t)
+		client.AddHook(e.looks)
+		s, err := New(client, e.cfg)
+		e.check(err)
+		e.t.Cleanup(func() { _ = s.Close() })
+		one := &idleSession{s, store.SessionID(fmt.Sprint("idle ", i)), new(atomic.Int64)}
+		e.check(s.OpenSession(e.ctx, store.Session{ID: one.id, Worker: "w", TTL: time.Hour, Routes: []store.Route{guardedRoute}}))
+		s.crowds.decide = func() time.Duration {
+			if i == 0 {
+				return 0
+			}
+			return others
+		}
+		s.crowds.note([]string{s.names.codeOf(guardedRoute)}, false)
+		s.crowds.note([]string{s.names.codeOf(guardedRoute)}, false)
+		all = append(all, one)
+	}
+	return all
+}
+
+// wait returns once the session is told of something, or an error if ctx ends.
+func (s *idleSession) wait(ctx context.Context, e *waitingStore) (store.Woken, error) {
+	return s.Wait(ctx, store.Wait{
+		Sessions: []store.WaitSession{{Session: s.id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour), Hinted: true,
+	})
+}
+
+func (s *idleSession) claim(ctx context.Context, most int) ([]store.ClaimedRun, error) {
+	s.claims.Add(1)
+	got, err := s.Claim(ctx, store.Claim{Session: s.id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: most, Hinted: true})
+	return got.Runs, err
+}
+
+// Of 16 sessions that all hear of each wake one looks, and the others learn that it has taken it: one claim for each run, not 16. A
+// session that has not begun to block when it hears of a wake claims, without an estimate.
+func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
+	const sessions, runs = 16, 10
+	server := redistest.Shared(t)
+	e := openWaiting(t, server.Client(t))
+	all := idleSessions(e, server, sessions, time.Hour)
+	ctx, cancel := context.WithCancel(e.ctx)
+	ended := make(chan error, sessions)
+	claimed := make(chan event.RunID, runs)
+	for _, s := range all {
+		go func() {
+			for {
+				woken, err := s.wait(ctx, e)
+				if err != nil {
+					ended <- nil
+					return
+				}
+				if len(woken.Hinted)+len(woken.Claim) == 0 {
+					continue
+				}
+				got, err := s.claim(e.ctx, 1)
+				if err != nil {
+					ended <- err
+					return
+				}
+				for _, r := range got {
+					claimed <- r.Run
+				}
+			}
+		}()
+	}
+	e.listening(sessions)
+	looked := func(s *idleSession) int {
+		s.crowds.mu.Lock()
+		defer s.crowds.mu.Unlock()
+		return s.crowds.looks[s.names.codeOf(guardedRoute)]
+	}
+	for n := range runs {
+		all[0].crowds.mu.Lock()
+		all[0].crowds.found[all[0].names.codeOf(guardedRoute)] = 1.0 / sessions // although it always finds the wake
+		all[0].crowds.mu.Unlock()
+		e.start("")
+		select {
+		case <-claimed:
+		case err := <-ended:
+			t.Fatalf("run %d: %v", n, err)
+		case <-e.ctx.Done():
+			t.Fatalf("run %d is claimed by no session", n)
+		}
+		for _, s := range all[1:] { // each learns of it
+			for looked(s)-2+int(s.claims.Load()) < n+1 {
+				if e.ctx.Err() != nil {
+					t.Fatalf("run %d was taken, and session %s was not told", n, s.id)
+				}
+				runtime.Gosched()
+			}
+		}
+	}
+	cancel()
+	for range sessions {
+		e.check(<-ended)
+	}
+	total := int64(0)
+	for _, s := range all {
+		total += s.claims.Load()
+	}
+	if total < runs || total > 2*runs {
+		t.Errorf("%d claims by %d sessions for %d runs, want about one for each", total, sessions, runs)
+	}
+}
+
+// The session that looks first may die before its claim, or have no room: the others, which have put their looks off, find the run.
+func TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother(t *testing.T) {
+	for name, claims := range map[string]bool{"it dies": false, "it has no room": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Shared(t)
+			e := openWaiting(t, server.Client(t))
+			all := idleSessions(e, server, 2, 20*time.Millisecond)
+			for n := range 20 {
+				told := make(chan error, 1)
+				go func() {
+					_, err := all[0].wait(e.ctx, e)
+					if err == nil && claims {
+						_, err = all[0].claim(e.ctx, 0)
+					}
+					told <- err
+				}()
+				claimed := make(chan error, 1)
+				go func() {
+					for {
+						woken, err := all[1].wait(e.ctx, e)
+						if err != nil {
+							claimed <- err
+							return
+						}
+						if len(woken.Hinted) == 0 {
+							claimed <- fmt.Errorf("the session was told of %+v, and not of the run", woken)
+							return
+						}
+						got, err := all[1].claim(e.ctx, 1)
+						if err != nil || len(got) == 1 {
+							claimed <- err
+							return
+						}
+					}
+				}()
+				if n == 0 { // later their subscriptions are open already
+					e.listening(2)
+				}
+				e.start("")
+				if err := <-told; err != nil {
+					t.Fatalf("run %d: the first session: %v", n, err)
+				}
+				if err := <-claimed; err != nil {
+					t.Fatalf("run %d: %v", n, err)
+				}
+			}
+		})
+	}
+}
