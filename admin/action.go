@@ -96,10 +96,10 @@ var verbs = []verb{
 	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && i.Paused }},
 	{name: "step", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), fits: open, now: func(f *runFacts) bool { return f.Debug }},
 	{name: "release", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), fits: only(workflow.StatusHeld)},
-	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, fits: only(workflow.StatusFailed), now: keptWork},
+	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, fits: untried(workflow.StatusFailed), now: keptWork},
 	{name: "resume-new", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
 		return h.RetryCanceled(ctx)
-	}, fits: only(workflow.StatusCanceled), now: keptWork},
+	}, fits: untried(workflow.StatusCanceled), now: keptWork},
 	{name: "restart", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		return h.Restart(ctx, a.key()...)
 	}, fits: func(*workflow.RunInfo) bool { return true }, now: func(f *runFacts) bool { return f.input }},
@@ -140,6 +140,11 @@ func open(i *workflow.RunInfo) bool { return i.EndedAt.IsZero() }
 
 func only(s workflow.Status) func(*workflow.RunInfo) bool {
 	return func(i *workflow.RunInfo) bool { return i.Status == s }
+}
+
+// untried reports whether a run has ended so, and nobody has tried it again.
+func untried(s workflow.Status) func(*workflow.RunInfo) bool {
+	return func(i *workflow.RunInfo) bool { return i.Status == s && i.RetriedAs == "" }
 }
 
 // Actions returns the verbs of all actions.

@@ -159,6 +159,9 @@ func (d *Direct) listBulk(ctx context.Context, o bulkOrder, cursor string) (bulk
 
 // notNow says why a run does not take an action.
 func notNow(verb string, i *workflow.RunInfo) string {
+	if i.RetriedAs != "" && remakes(verb) {
+		return "it was retried as " + string(i.RetriedAs)
+	}
 	return "a run that is " + string(i.Status) + " does not take " + verb
 }
 

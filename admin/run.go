@@ -31,6 +31,8 @@ type Run struct {
 	// WaitsFor has the limits at which it waits, or steps of it that use limits: for each the one that lets it not begin now.
 	WaitsFor []LimitWait `json:"waitsFor,omitempty"`
 	Group    string      `json:"group,omitempty"` // of failures: see [FailureGroup]
+	// RetriedAs is the last run that was made of this one after it had failed or was cancelled; left out: there is none.
+	RetriedAs string `json:"retriedAs,omitempty"`
 
 	// The others are set by [Service.Run] only.
 	StartBy     time.Time `json:"startBy,omitzero"`
@@ -149,7 +151,7 @@ func runOf(i *workflow.RunInfo) Run {
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
 		Paused: i.Paused, Recoveries: i.Recoveries, RerunOf: string(i.RerunOf), Depth: i.Depth,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
-		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
+		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
 	}
 	if m := i.Mismatch; m != nil {
 		r.Mismatch = &Mismatch{Event: m.Event, Recorded: m.Recorded, Asked: m.Asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}

@@ -30,10 +30,14 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 // routed checks that the run will be in the partition in which its workflow id
 // is decided: two partitions cannot keep one workflow id unique.
 func (s *Store) routed(c *store.Create) error {
-	if len(s.parts) == 1 || c.WorkflowID == "" {
+	n := len(s.parts)
+	if c.RerunOf != "" && int(c.Run.Slot())%n != int(c.RerunOf.Slot())%n {
+		return fmt.Errorf("create run %s: it is not in the partition of run %s, which it is tried again for", c.Run, c.RerunOf)
+	}
+	if n == 1 || c.WorkflowID == "" {
 		return nil
 	}
-	if n := len(s.parts); int(c.Run.Slot())%n != int(event.SlotOf(c.WorkflowID))%n {
+	if int(c.Run.Slot())%n != int(event.SlotOf(c.WorkflowID))%n {
 		return fmt.Errorf("create run %s: its slot is not that of workflow id %q", c.Run, c.WorkflowID)
 	}
 	return nil

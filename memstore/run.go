@@ -53,6 +53,7 @@ type extra struct {
 	retention time.Duration
 	gather    string // the key of which it gathers the starts
 	group     string // of the trouble that it is in
+	rerun     event.RunID
 }
 
 func (r *run) rare() *extra {
@@ -105,7 +106,7 @@ func (r *run) record() store.Record {
 		rec.Owner = r.owner.id
 	}
 	if r.extra != nil {
-		rec.Tags, rec.Parent, rec.Root, rec.Group = r.extra.tags, r.extra.parent, r.extra.root, r.extra.group
+		rec.Tags, rec.Parent, rec.Root, rec.Group, rec.Rerun = r.extra.tags, r.extra.parent, r.extra.root, r.extra.group, r.extra.rerun
 	}
 	if r.links != nil {
 		rec.Next, rec.CreatedBy = r.links.next, r.links.createdBy

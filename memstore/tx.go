@@ -166,6 +166,12 @@ func (p *partition) Latest(r *run) (*run, error) {
 	return r, nil
 }
 
+// SetRerun records that the run was tried again.
+func (p *partition) SetRerun(r *run, rerun event.RunID) error {
+	r.rare().rerun = rerun
+	return nil
+}
+
 // SetNext makes next the last run of the chain.
 func (p *partition) SetNext(r, next *run) error {
 	r.linked().next = next.id

@@ -60,6 +60,9 @@ func (s *Store) routed(c *store.Create) error {
 	if c.WorkflowID != "" && s.partitionOf(c.Run) != s.partitionOfName(c.WorkflowID) {
 		return fmt.Errorf("create run %s: its slot is not that of workflow id %q", c.Run, c.WorkflowID)
 	}
+	if c.RerunOf != "" && s.partitionOf(c.Run) != s.partitionOf(c.RerunOf) {
+		return fmt.Errorf("create run %s: it is not in the partition of run %s, which it is tried again for", c.Run, c.RerunOf)
+	}
 	if c.Gather != nil && s.partitionOf(c.Run) != s.partitionOfName(c.Gather.Key) {
 		return fmt.Errorf("create run %s: its slot is not that of the key %q of the starts that share it", c.Run, c.Gather.Key)
 	}
@@ -82,11 +85,11 @@ func (s *Store) creation(c *store.Create) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
 	args := append(make([]any, 0, 32), s.at(), 0)
 	size := len(c.Frame)
-	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 || len(c.Items) > 0 {
+	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 || len(c.Items) > 0 || c.RerunOf != "" {
 		args[1] = terms + 2*len(c.Items)
 		args = append(args,
 			deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
-			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
+			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted), short(c.RerunOf),
 		)
 		for _, item := range c.Items {
 			args = append(args, string(item.ID), packItem(item))
@@ -103,7 +106,7 @@ func (s *Store) creation(c *store.Create) *call {
 
 // terms is how many arguments say when a run may be created, and when it starts. Two for
 // each item come after them.
-const terms = 9
+const terms = 10
 
 // describe adds a new run, and the record that creates it, as the scripts want it
 // that store one.

@@ -45,6 +45,7 @@ func known(run event.RunID, m map[string]string) *store.Record {
 		Root: event.RunID(m["x"]), QueueState: h.queueState, Status: h.status,
 		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0, Exempt: h.queueState == store.StateOwned && h.flags&isExempt != 0,
 		Next: long(m["N"]), CreatedBy: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])), Group: m["g"],
+		Rerun: long(m["R"]),
 	}
 	switch h.queueState {
 	case store.StateParked:

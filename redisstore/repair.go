@@ -13,7 +13,7 @@ import (
 // rewritten are the fields of the metadata that a repair writes, or leaves out.
 var rewritten = []string{
 	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F", "V",
-	"U", "U1", "U2", "U3", "f", "g",
+	"U", "U1", "U2", "U3", "f", "g", "R",
 }
 
 // RepairRun puts a run where it belongs, if its metadata is as it was examined.
@@ -99,7 +99,7 @@ func (e *partitionScan) fields(m *store.RunRepair, run, route string) (fields []
 	}
 	wid := widKey(rec.WorkflowID)
 	for name, value := range map[string]string{
-		"c": route, "w": wid, "u": string(rec.Parent), "N": short(rec.Next), "B": string(rec.CreatedBy), "a": number(millis(rec.CreatedAt)), "g": rec.Group,
+		"c": route, "w": wid, "u": string(rec.Parent), "N": short(rec.Next), "B": string(rec.CreatedBy), "a": number(millis(rec.CreatedAt)), "g": rec.Group, "R": short(rec.Rerun),
 	} {
 		field(name, value)
 	}

@@ -85,8 +85,13 @@ func scanStored(r row) (stored, error) {
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
 		Route:  store.Route{Queue: r.ColumnText(36), Workflow: r.ColumnText(37)},
 		Parent: unpackRun(r, 38), Root: unpackRun(r, 39),
-		Next: unpackRun(r, 41), CreatedBy: v.createdBy,
+		CreatedBy: v.createdBy,
 	}}
+	if next := unpackRun(r, 41); s.Status == event.StatusContinued || s.QueueState != store.StateEnded {
+		s.Next = next
+	} else {
+		s.Rerun = next
+	}
 	s.Fair, s.Share, s.Group = v.fair, v.share, v.trouble
 	if v.uses != "" {
 		var err error

@@ -151,6 +151,11 @@ func (t *tx) Latest(r *run) (*run, error) {
 	return t.anyRun(last)
 }
 
+// SetRerun records that the run was tried again.
+func (t *tx) SetRerun(r *run, rerun event.RunID) error {
+	return t.exec(`UPDATE runs SET next = ? WHERE key = +?`, rerun, r.key)
+}
+
 // SetNext makes next the next run of the chain, and the latest.
 func (t *tx) SetNext(r, next *run) error {
 	if err := t.insertRow(next); err != nil { // what is asked about the chain from now on has to find it

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func (t *tx) rewrite(r *run, m *store.RunRepair) error {
 	r.ended, r.purge, r.createdBy, r.fair, r.share, r.trouble = 0, 0, rec.CreatedBy, rec.Fair, rec.Share, rec.Group
 	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, child = ?, root = ?, tags = ?,
 		next = ?, created_by = ?, fair = ?, share = ? WHERE key = +?`, chain, nonZero(r.wid), r.route, rec.Priority, r.created, int64(r.retention), r.hidden,
-		rec.Parent, rec.Parent != "", rec.Root, nonEmpty(tags), rec.Next, nonEmpty(string(rec.CreatedBy)), nonEmpty(r.fair), nonZero(int64(r.share)), r.key)
+		rec.Parent, rec.Parent != "", rec.Root, nonEmpty(tags), cmp.Or(rec.Next, rec.Rerun), nonEmpty(string(rec.CreatedBy)), nonEmpty(r.fair), nonZero(int64(r.share)), r.key)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (t *tx) rejoin(chains ...event.RunID) error {
 
 // lastOfChain is the run of the chain of runs.id, if that has more than one, that
 // has not continued. Of several, which is damage, it is the newest.
-const lastOfChain = `SELECT last.id FROM runs last WHERE (last.chain = runs.id OR last.id = runs.id) AND last.next IS NULL
+const lastOfChain = `SELECT last.id FROM runs last WHERE (last.chain = runs.id OR last.id = runs.id) AND (last.next IS NULL OR last.status <> 'continued')
 	AND EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id) ORDER BY last.created DESC, last.chain IS NULL, last.id DESC LIMIT 1`
 
 // ensureWorkflowID returns the number of a workflow id and makes it if need be.

@@ -34,6 +34,7 @@ var schema = slices.Concat(runSchema, fleetSchema, limitSchema, countSchema, []s
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
 var runSchema = []string{
+	// next is what the run has continued as; of one that has ended otherwise, the last run that it was tried again as.
 	// chain is null for the first run of a chain; tip is the last run, on the row
 	// of the first, once there is another. For the sessions that have blocked
 	// the run see incompatible. ord orders ready runs of one priority,

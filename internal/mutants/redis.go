@@ -139,7 +139,7 @@ var redisMutants = []Mutant{
 	onRedis("C1/redis/exists", "create does not ask whether the run exists", "lua/create.lua",
 		"redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0", "false", "C1_CreateSentAgainIsTheSameRun"),
 	onRedis("C2/redis/items", "a run is created without its items", "lua/create.lua",
-		"if terms > 9 then", "if false then", "C2_ARunHasTheItemsThatItIsCreatedWith"),
+		"if terms > 10 then", "if false then", "C2_ARunHasTheItemsThatItIsCreatedWith"),
 	onRedis("C2/redis/seen", "what a run is created with is not remembered", "lua/create.lua",
 		"redis.call('ZADD', seen, at, ARGV[i])", "", "C2_WhatARunIsCreatedWithIsNotAcceptedAgain"),
 	onRedis("C1/redis/policy-first", "the policy is asked before whether the run exists", "lua/create.lua",

@@ -105,7 +105,7 @@ var replayMutants = []Mutant{
 	replaying("engine/replay/fork-retreat", "a fork keeps what others know the old run by", "keep.go",
 		"k.retreat(log)", "", "TestKeep_EndsInFrontOfWhatHasNotEndedAndOthersKnow"),
 	replaying("engine/replay/fork-attempts", "a fork waits for attempts of the old run", "keep.go",
-		"events = append(events, forgetAttempts(events, now)...)", "", "TestKeep_AStepThatWasUnderWayBeginsAgain"),
+		"events = append(events, forgetAttempts(events, part.Now)...)", "", "TestKeep_AStepThatWasUnderWayBeginsAgain"),
 	replaying("engine/replay/fork-carries", "a fork loses what came of what it keeps", "keep.go",
-		"if e := &log[i]; e.Seq >= k.cut && k.carries(e) {", "if e := &log[i]; false {", "TestKeep_CarriesOverWhatCameOfWhatIsKept").behind("Next: next})\n\tfor i := range log {"),
+		"if e := &log[i]; e.Seq >= k.cut && k.carries(e) {", "if e := &log[i]; false {", "TestKeep_CarriesOverWhatCameOfWhatIsKept").behind("Next: part.Next})\n\tfor i := range log {"),
 }

@@ -3,9 +3,10 @@
 --
 -- KEYS  1 metadata  2 session that is to own the run  3 runs of that: without an owner
 --       neither
--- ARGV  1 now  2 how many terms follow: none, or nine: a deadline, or '0'; due at; delay;
+-- ARGV  1 now  2 how many terms follow: none, or ten: a deadline, or '0'; due at; delay;
 --       workflow id as a key, or ''; policy for an active run; policy for a finished run;
---       id of the cancel item; the cancel item; status of success; and two more for each
+--       id of the cancel item; the cancel item; status of success; a run of the same partition that has ended and is
+--       tried again as this one, or ''; and two more for each
 --       item that the run is created with: its id and the item. A run with an owner has none
 --       then the run, as add_run wants it; with items, its header says so
 --
@@ -27,10 +28,20 @@ local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
 local run, route, frame, header, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
 local owned, now, at = KEYS[3], clock(ARGV[1])
+-- retried records with a run that has ended that it was tried again as this one, and takes it out of its group of trouble.
+local function retried()
+  local old = terms > 0 and ARGV[12] or ''
+  if old ~= '' and queue_state_of(redis.call('HGET', tag .. 'm:' .. old, 'H')) == '6' then
+    -- Part: intact trouble
+    relabel(old, '')
+    redis.call('HSET', tag .. 'm:' .. old, 'R', run)
+  end
+end
 if not plain and ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
   return {'stale'}
 end
 if redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then
+  retried()
   local there = (owned or flagged(header, is_limited)) and redis.call('HGET', KEYS[1], 'H')
   if not owned and queue_state_of(there) == '1' then
     -- Part: intact limit
@@ -96,15 +107,16 @@ if limited then
     return refused
   end
 end
+retried()
 -- What the run is created with comes before it: if a write fails, the request is sent again
 -- and does all of them again, which it would not if the run were there.
-if terms > 9 then
+if terms > 10 then
   if lost(run) then
     return lost_error(run) -- it was created with them, and has them
   end
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. run
   redis.call('DEL', inbox, seen)
-  for i = 12, first - 2, 2 do
+  for i = 13, first - 2, 2 do
     redis.call('RPUSH', inbox, ARGV[i + 1])
     redis.call('ZADD', seen, at, ARGV[i])
   end

@@ -246,6 +246,11 @@ type Create struct {
 	Fair  string
 	Share int
 
+	// RerunOf is a run that has ended, and that this one is tried again as; empty: none. It must be in the same partition.
+	// In the action that creates the run, or finds that it was created before, the old one leaves its group of trouble and names
+	// this one as its Rerun: of several, the last.
+	RerunOf event.RunID
+
 	// Owner claims the run in the action that creates it; nil: it waits for a
 	// worker. A run that would not be ready at once, because it is delayed or queued
 	// after an active run, is not created:
@@ -514,6 +519,10 @@ type Record struct {
 	// Group is that of the trouble that the run is in; empty: it is in none. See [Trouble]. The log does not say
 	// whether a run is blocked: a repair keeps it, or leaves it out.
 	Group string
+
+	// Rerun is the last run that this one, which has ended, was tried again as; empty: it was not. See Create.RerunOf. The
+	// log of that run says so.
+	Rerun event.RunID
 
 	// Uses and Whole are those of Create. Permits says that the run has its permits: it is
 	// owned, or Whole and has been. CalledOff is that of ClaimedRun. A ready run that uses

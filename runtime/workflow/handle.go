@@ -66,6 +66,9 @@ type RunInfo struct {
 	Due     time.Time // when something in it is due next; zero: nothing, or it is being worked on
 	Events  uint64    // length of its log
 	Group   string    // of the [Trouble] that it is in; empty: it is in none
+	// RetriedAs is the last run that was made of this one after it had failed or was cancelled, by [Handle.Retry] or as
+	// another rerun; empty: there is none. Such a run is in no Trouble any more. It may have been deleted since.
+	RetriedAs RunID
 	// Blocked says why the run is blocked, and what to do; only [Handle.Info]
 	// sets it, and only if the status is StatusBlocked.
 	Blocked string
@@ -139,7 +142,7 @@ func infoOf(r *store.Record) RunInfo {
 			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
 		},
 		Holds: holdsOf(r), Paused: r.Status == StatusPaused, Recoveries: r.Recoveries,
-		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq, Group: r.Group,
+		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq, Group: r.Group, RetriedAs: r.Rerun,
 	}
 }
 

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,23 +108,27 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 	if cut == 0 {
 		return nil, fmt.Errorf("fork run %s at %q: %w", old.record.Run, stepID, ErrStepNotFound)
 	}
-	return h.rerunFrom(ctx, verb, old, old.keyed(opts), cut, cut)
+	return h.rerunFrom(ctx, verb, old, old.keyed(opts), replay.Kept{Cut: cut, Until: cut})
 }
 
 // Retry makes a rerun that continues where this one, which failed, has failed: completed
 // operations and messages are copied, and the step or child that the run failed with is
-// tried again, with all its attempts. If the run failed by itself its code continues
-// after everything that it had done: with the same code it will fail again. Retrying a
-// run again returns the same new run. The rules of [Handle.Fork] for the copied prefix
-// hold here, too.
+// tried again, with all its attempts. Steps, children and sends that other branches began and
+// completed after the failure are not executed again, as long as the code asks for them with the same key and the same contents. If the run
+// failed by itself its code continues after everything that it had done: with the same code it will fail again. The rules of
+// [Handle.Fork] for the copied prefix hold here, but random numbers go on as those of the old run.
 //
-// Errors: a *[StatusError] if the run has not failed; one with
+// A run that was retried leaves its group of [Trouble], and names the new run as [RunInfo].RetriedAs. Retrying it again
+// returns that run while it is open or if it has completed; if that has failed, it retries that one; if that was
+// deleted, it makes another one.
+//
+// Errors: a *[StatusError] if the run, or the one that it was retried as, has not failed; one with
 // Undone if it has undone what it did; those of Fork.
 func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 	const verb = "retry"
-	old, err := h.earlier(ctx, verb)
-	if err != nil {
-		return nil, err
+	old, made, err := h.lastRerun(ctx, verb)
+	if err != nil || made != nil {
+		return made, err
 	}
 	if old.last.Type != event.RunFailed {
 		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
@@ -131,22 +136,23 @@ func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 	if err := old.refuseUndone(verb); err != nil {
 		return nil, err
 	}
-	return h.rerunFrom(ctx, verb, old, old.next(), old.failedAt(), old.last.Seq)
+	cut, failed := old.failedAt()
+	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Failed: failed, Seed: replay.Seed(old.record.Run, old.log)})
 }
 
 // RetryCanceled makes a rerun that continues the work of this one, which was
 // cancelled and stays so: completed operations, even those that completed after the
 // cancel, and messages are copied, and operations that the cancel ended continue. A
-// second call returns the same new run. The rules of [Handle.Fork] for the copied
-// prefix hold here, too.
+// second call follows what was made of it as that of [Handle.Retry] does. The rules of Retry for what is copied hold
+// here, too.
 //
 // Errors: a *[StatusError] if the run was not cancelled; one with
 // Undone if it has undone what it did; those of Fork.
 func (h *Handle) RetryCanceled(ctx context.Context) (*Handle, error) {
 	const verb = "retry"
-	old, err := h.earlier(ctx, verb)
-	if err != nil {
-		return nil, err
+	old, made, err := h.lastRerun(ctx, verb)
+	if err != nil || made != nil {
+		return made, err
 	}
 	if old.last.Type != event.RunCanceled {
 		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
@@ -161,7 +167,28 @@ func (h *Handle) RetryCanceled(ctx context.Context) (*Handle, error) {
 			break
 		}
 	}
-	return h.rerunFrom(ctx, verb, old, old.next(), cut, old.last.Seq)
+	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Seed: replay.Seed(old.record.Run, old.log)})
+}
+
+// lastRerun returns the run that is to be tried again for this one: itself, or, if it was tried again and the last rerun has
+// ended badly, that one. made is not nil if there is nothing to do: it is open, or has completed.
+func (h *Handle) lastRerun(ctx context.Context, verb string) (old *earlier, made *Handle, err error) {
+	for {
+		if old, err = h.earlier(ctx, verb); err != nil || old.record.Rerun == "" {
+			return old, nil, err
+		}
+		next := h.c.Run(old.record.Rerun)
+		info, err := next.Info(ctx)
+		switch {
+		case errors.Is(err, ErrRunNotFound): // it was deleted
+			return old, nil, nil
+		case err != nil:
+			return nil, nil, fmt.Errorf("%s run %s: look at run %s, as which it was tried again: %w", verb, old.record.Run, next.ID(), err)
+		case info.Status != StatusFailed && info.Status != StatusCanceled:
+			return nil, next, nil
+		}
+		h = next
+	}
 }
 
 // earlier reads the run.
@@ -194,6 +221,9 @@ func (o *earlier) workflowID() string {
 func (o *earlier) fresh(now time.Time) RunID {
 	slot := event.RandomSlot()
 	switch id := o.workflowID(); {
+	case o.tried():
+		slot = o.record.Run.Slot() // where it names its last rerun
+
 	case id != "":
 		slot = event.SlotOf(id)
 	case len(o.log[0].Spec.Uses) > 0 && o.log[0].Spec.PermitSlot == 0:
@@ -216,8 +246,28 @@ func (o *earlier) keyed(opts []SendOption) RunID {
 	return o.key
 }
 
-// next is the id of the one run that goes on where this one has ended.
-func (o *earlier) next() RunID { return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time) }
+// next is the id of the one run that goes on where this one has ended. There is another one once that was deleted.
+func (o *earlier) next() RunID {
+	if gone := o.record.Rerun; gone != "" {
+		return event.DerivedRunID(o.record.Run, "rerun instead of "+string(gone), o.record.Run.Slot())
+	}
+	return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time)
+}
+
+// tried reports whether a rerun of the run is that run, tried again.
+func (o *earlier) tried() bool {
+	return o.record.QueueState == store.StateEnded && (o.last.Type == event.RunFailed || o.last.Type == event.RunCanceled)
+}
+
+// guardSingleton refuses a rerun of an open run that must be the only active one of its key.
+func (o *earlier) guardSingleton(verb string) error {
+	spec := o.log[0].Spec
+	if o.record.QueueState == store.StateEnded || !strings.HasPrefix(spec.WorkflowID, spec.Workflow+":") {
+		return nil
+	}
+	return &StatusError{Run: o.record.Run, Verb: verb, Status: o.record.Status,
+		Fix: "its workflow is a singleton, and another run of " + spec.WorkflowID + " would be active beside it: cancel it first, or wait for its end"}
+}
 
 func (o *earlier) refuseUndone(verb string) error {
 	if f := o.last.Failure; f != nil && len(f.Undone) > 0 {
@@ -227,9 +277,9 @@ func (o *earlier) refuseUndone(verb string) error {
 }
 
 // failedAt returns the number of the first event that made the run fail: the end of
-// a step or child whose error it failed with, that its time was up, or its log too long.
-func (o *earlier) failedAt() uint64 {
-	at := o.last.Seq
+// a step or child whose error it failed with, that its time was up, or its log too long; and the key of that step or child.
+func (o *earlier) failedAt() (at uint64, key string) {
+	at = o.last.Seq
 	steps, children := map[string]bool{}, map[RunID]bool{}
 	causes(o.record.Run, o.last.Failure, steps, children)
 	created := map[uint64]*event.Event{}
@@ -250,10 +300,13 @@ func (o *earlier) failedAt() uint64 {
 			guilty = e.Failure != nil // the log was too long
 		}
 		if guilty {
-			at = min(at, e.Seq)
+			if at = e.Seq; created[e.Ref] != nil && e.Type != event.WaitCompleted {
+				key = created[e.Ref].Key
+			}
+			break
 		}
 	}
-	return at
+	return at, key
 }
 
 // isStep reports whether the event asks for a step, here or on a queue of its own.
@@ -291,18 +344,20 @@ func causes(run RunID, f *event.Failure, steps map[string]bool, children map[Run
 	}
 }
 
-// rerunFrom makes a run that takes over the log in front of the event cut, and what
-// has come of that until the event until. An empty id asks for a new one.
-func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id RunID, cut, until uint64) (*Handle, error) {
+// rerunFrom makes a run that takes over a part of the log. An empty id asks for a new one, an empty seed for random numbers of
+// its own.
+func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id RunID, part replay.Kept) (*Handle, error) {
 	if old.log[0].Spec.PermitSlot != 0 {
-		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status,
-			Fix: "Its permits belong to it, and what it did without them cannot be taken over: Restart it"}
+		// The run that held its permits belongs to it, so that nothing after its start is taken over as it was: the new run has its
+		// code begin once it has permits of its own, and gets the results of what was done. For that it needs the same random numbers.
+		part.Seed = replay.Seed(old.record.Run, old.log)
 	}
 	now := h.c.store.Clock().Now()
 	if id == "" {
 		id = old.fresh(now)
 	}
-	events, kept := replay.Keep(old.log, cut, until, id, now)
+	part.Next, part.Now, part.Seed = id, now, cmp.Or(part.Seed, id)
+	events, kept := replay.Keep(old.log, part)
 	for i := range events {
 		if e := &events[i]; old.timeLimit(e) {
 			e.Due = now.Add(old.log[0].Spec.Timeout)
@@ -313,13 +368,16 @@ func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id Ru
 
 // rerun creates the new run.
 func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID, events []event.Event, kept int) (*Handle, error) {
+	if err := old.guardSingleton(verb); err != nil {
+		return nil, err
+	}
 	run, now := old.record.Run, h.c.store.Clock().Now()
 	spec := *old.log[0].Spec
 	spec.RerunOf, spec.Kept, spec.ContinuedOf = run, kept, ""
 	spec.Parent, spec.ParentKey, spec.Root, spec.Depth = "", "", "", 0
 	spec.StartAt, spec.Hold, spec.Debug = time.Time{}, 0, spec.Debug && kept > 0
-	if kept > 0 && spec.Seed == "" {
-		spec.Seed = run
+	if kept > 0 {
+		spec.Seed, spec.StartWithin = cmp.Or(spec.Seed, run), 0 // it had begun in time
 	}
 	if kept == 0 {
 		spec.Gather = event.GatherNone
@@ -332,7 +390,9 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,
 		Tags: spec.Tags, CommitID: event.NewCommitID(), Seq: last.Seq, Retention: spec.Retention,
 	}
-	permits.Take(&c, &spec)
+	if permits.Take(&c, &spec); old.tried() {
+		c.RerunOf = run
+	}
 	var err error
 	if c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events}); err != nil {
 		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)

@@ -58,6 +58,7 @@ export interface Branch {
   rerunOf?: string;
   /** Any JSON, as it is stored. */
   result?: unknown;
+  retriedAs?: string;
   retries?: Retry[];
   root: string;
   startBy?: string;
@@ -648,6 +649,7 @@ export interface Run {
   rerunOf?: string;
   /** Any JSON, as it is stored. */
   result?: unknown;
+  retriedAs?: string;
   retries?: Retry[];
   root: string;
   startBy?: string;

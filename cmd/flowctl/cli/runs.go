@@ -233,6 +233,8 @@ func now(r *admin.Run) string {
 		return strings.TrimSpace("due " + instant(r.Due) + " " + r.Group)
 	case r.Status == "blocked":
 		return strings.TrimSpace("see flowctl show " + r.Group)
+	case r.RetriedAs != "":
+		return "retried as " + r.RetriedAs
 	}
 	return r.Group
 }

@@ -176,6 +176,7 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 		line("limit", r.WaitsFor[i].String()+", since "+instant(r.WaitsFor[i].Since))
 	}
 	line("group", r.Group)
+	line("retried as", r.RetriedAs)
 	line("input", string(r.Input))
 	line("result", string(r.Result))
 	line("next", r.Next)

@@ -177,15 +177,23 @@ func (b *Branch) Now() time.Time {
 
 // Until returns when it is d later than the event that the code reacts to. That was up
 // to a millisecond later than Now says: who waits must not be woken so much early. It is
-// not the same in a replay, which takes the recorded time.
+// not the same in a replay, which takes the recorded time. Code that sees the times of an older run waits from now on.
 func (b *Branch) Until(d time.Duration) time.Time {
 	b.enter()
-	t := b.run.now
+	t := b.run.present()
 	// What is due already must be so in a replay, too.
 	if x := b.run.exact; d > 0 && x.After(t) && x.Sub(t) < time.Millisecond {
 		t = x
 	}
 	return t.Add(d)
+}
+
+// present is when the code goes on, also while it sees the times of an older run.
+func (r *Run) present() time.Time {
+	if r.control.past {
+		return r.latest
+	}
+	return r.now
 }
 
 // Replaying reports whether the code does nothing new: it repeats what the log

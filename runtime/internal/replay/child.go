@@ -51,9 +51,9 @@ func (b *Branch) Start(s *Scope, asked event.Event, same func(recorded []byte) s
 // begin puts the start of a run into the log.
 func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
 	asked.Type = event.ChildCreated
-	e := b.run.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
-	op := b.run.newOp(s, e)
+	op, e, over := b.run.operation(s, &asked, func(rec *event.Event) string { return same(rec.Payload) })
 	op.Next, op.close, op.started = e.Next, e.Close, &Promise{scope: s, op: op}
+	b.run.settled(op, over)
 	return op
 }
 
@@ -62,7 +62,7 @@ func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) s
 func (b *Branch) HasChild(key string) bool {
 	b.enter()
 	b.run.halt()
-	return len(b.run.feed) > 0 && b.run.feed[0].Type == event.ChildCreated && b.run.feed[0].Key == key
+	return b.run.carried[key] != nil || len(b.run.feed) > 0 && b.run.feed[0].Type == event.ChildCreated && b.run.feed[0].Key == key
 }
 
 // Children returns how many children are open, and how many there were in all.
@@ -128,14 +128,15 @@ func (b *Branch) awaitClosing() {
 func (b *Branch) Send(s *Scope, topic, key string, to event.RunID, item event.ItemID, payload []byte, same func(recorded []byte) string) *event.Failure {
 	b.enter()
 	asked := event.Event{Type: event.MessageSent, Name: topic, Key: key, Next: to, Item: item, Payload: payload}
-	e := b.run.command(&asked, func(rec *event.Event) string {
+	op, _, over := b.run.operation(s, &asked, func(rec *event.Event) string {
 		if rec.Next != to {
 			return "- to " + string(rec.Next) + "\n+ to " + string(to)
 		}
 		return same(rec.Payload)
 	})
-	op := b.run.newOp(s, e)
-	b.wait("the answer of run "+string(to)+" to ", key, op)
+	if b.run.settled(op, over); !op.done {
+		b.wait("the answer of run "+string(to)+" to ", key, op)
+	}
 	return op.Failure
 }
 

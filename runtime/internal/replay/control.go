@@ -15,7 +15,9 @@ type control struct {
 	allowed int      // operations that may be done
 	gate    notifier // tells the branches that want to do one
 
-	halted *Branch // asked for something where the kept part of its log ends
+	halted *Branch     // asked for something where the kept part of its log ends
+	keeps  event.RunID // between the pause behind the kept part of a log and its end: the run that has taken it over; else empty
+	past   bool        // the code sees the times of an older run, whose random numbers it goes on with
 }
 
 // steer takes an event that says how far the code may go, and reports whether the
@@ -24,13 +26,17 @@ func (r *Run) steer(e *event.Event) bool {
 	c := &r.control
 	switch e.Type {
 	case event.RunPaused:
-		c.paused, c.allowed = true, 0
+		c.paused, c.allowed, c.keeps = true, 0, e.Next
 	case event.RunResumed:
-		if e.Next != "" {
+		// A run that goes on with the random numbers of the older one sees the times of that, too. Earlier releases gave all
+		// runs numbers of their own.
+		c.past = c.keeps != "" && e.Next != c.keeps
+		if e.Next != "" && !c.past {
 			r.reseed(e.Next)
 		}
 		c.gated = false
 		r.proceed()
+		c.past = false
 	case event.RunStepped:
 		c.gated, c.allowed = true, c.allowed+1
 		r.proceed()
@@ -50,9 +56,11 @@ func (r *Run) steer(e *event.Event) bool {
 // and lets those pass that wait at the gate.
 func (r *Run) proceed() {
 	c := &r.control
-	c.paused = false
+	c.paused, c.keeps = false, ""
 	c.gate.tell()
-	r.now = r.latest
+	if !c.past {
+		r.now = r.latest
+	}
 	if b := c.halted; b != nil {
 		c.halted = nil
 		r.resume(b)
@@ -61,6 +69,9 @@ func (r *Run) proceed() {
 	for len(c.late) > 0 && r.err == nil && !r.ended {
 		e := c.late[0]
 		c.late = c.late[1:]
+		if c.past && e.Time.After(r.now) {
+			r.now = e.Time
+		}
 		r.consume(&e)
 	}
 	if len(c.late) == 0 {
@@ -80,7 +91,9 @@ func (r *Run) keepForLater(e *event.Event) bool {
 
 // consume lets an event come into effect for the code.
 func (r *Run) consume(e *event.Event) {
-	r.now = r.latest
+	if !r.control.past {
+		r.now = r.latest
+	}
 	if !r.dispatch(e) {
 		r.err = fmt.Errorf("replay run %s: event %d (%s, key %q, of event %d) is consumed by nothing in this release", r.id, e.Seq, e.Type, e.Key, e.Ref)
 	}

@@ -12,8 +12,10 @@ import (
 // what steps have done to streams.
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
-	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
-		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet,
+	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated:
+		return r.control.keeps == "" // else an earlier run did it
+	case event.VersionRecorded, event.RunCompleted, event.RunContinued,
+		event.ChildCancelRequested, event.ValueSet,
 		event.HookCreated, event.HookDisposed, event.HookConflict, event.HookAnswered, event.AskAnswered, event.AskRefused:
 		return true
 	case event.StreamWritten, event.StreamClosed:

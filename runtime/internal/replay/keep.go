@@ -3,24 +3,44 @@ package replay
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Keep returns the part of a log that the new run next takes over, numbered anew, and how
-// many of its events are as they were. That are those before the event number cut;
-// what has come of their operations until the event number until, and the messages
+// Kept says which part of a log a new run takes over.
+type Kept struct {
+	Cut   uint64 // the events before this one are taken over as they are
+	Until uint64 // what came of operations before this event is taken over
+	// Failed is the key of the operation with which the run has failed; empty: it is not known, or the run did not fail.
+	Failed string
+	Next   event.RunID // the new run
+	// Seed is that of the random numbers of the new run behind the part that is taken over as it is: Next for numbers of its
+	// own, [Seed] of the log for those of the old run.
+	Seed event.RunID
+	Now  time.Time
+}
+
+// Keep returns the part of a log that a new run takes over, numbered anew, and how
+// many of its events are as they were. That are those before the event number Cut;
+// what has come of their operations until the event number Until, and the messages
 // of that time, come after them, between a pause and the end of that, now. The
 // code of the new run then sees them when it has come to where the kept part ends.
 //
+// Between the two are also the steps, children and sends that were asked for from Cut on and completed before Until,
+// by branches that a failure elsewhere did not stop, or in front of which something stands that only the old run can have.
+// They are not executed again: the code of the new run that asks for the same, with the same key, name and
+// contents, gets their results (see [Run.takeOver]). The same holds for recorded values and for sleeps that were over before Cut,
+// and for recorded values of branches that the failure had no part in. So that such a branch asks for the same, it sees the times and, by Seed, the random numbers of the old run.
+//
 // Attempts of steps of which no outcome is kept do not count: such a step begins
 // again, also one that is left to whoever has the token of its hook, which is the old run's. So do children, sends and hooks: the old run's belong to that, so the part
-// that is kept ends in front of the first of them that has not ended. What was
+// that is kept as it was ends in front of the first of them that has not ended. What was
 // written to streams stays with the old run: those of the new one begin empty, but
 // what the old code has closed is closed for the code of the new run, too.
-func Keep(log []event.Event, cut, until uint64, next event.RunID, now time.Time) (events []event.Event, kept int) {
-	k := keeper{cut: cut, until: max(cut, until), ends: map[uint64]*event.Event{}, keys: map[string]uint64{}}
+func Keep(log []event.Event, part Kept) (events []event.Event, kept int) {
+	k := keeper{cut: part.Cut, until: max(part.Cut, part.Until), ends: map[uint64]*event.Event{}, keys: map[string]uint64{}, over: map[uint64]bool{}}
 	var states event.LogState
 	for i := range log {
 		e := &log[i]
@@ -32,21 +52,36 @@ func Keep(log []event.Event, cut, until uint64, next event.RunID, now time.Time)
 		}
 	}
 	k.retreat(log)
+	k.findOver(log, part)
 	for i := range log {
 		if e := &log[i]; e.Seq < k.cut {
 			events = append(events, *e)
 		}
 	}
 	kept = len(events)
-	events = append(events, event.Event{Type: event.RunPaused, Time: events[kept-1].Time, Next: next})
+	events = append(events, event.Event{Type: event.RunPaused, Time: events[kept-1].Time, Next: part.Next})
 	for i := range log {
 		if e := &log[i]; e.Seq >= k.cut && k.carries(e) {
 			events = append(events, *e)
 		}
 	}
 	events = renumber(events)
-	events = append(events, forgetAttempts(events, now)...)
-	return renumber(append(events, event.Event{Type: event.RunResumed, Time: now, Next: next})), kept
+	events = append(events, forgetAttempts(events, part.Now)...)
+	return renumber(append(events, event.Event{Type: event.RunResumed, Time: part.Now, Next: part.Seed})), kept
+}
+
+// Seed returns the seed of the random numbers that the code of a run sees where its log ends.
+func Seed(run event.RunID, log []event.Event) event.RunID {
+	seed := run
+	if s := log[0].Spec; s != nil && s.Seed != "" {
+		seed = s.Seed
+	}
+	for i := range log {
+		if e := &log[i]; e.Type == event.RunResumed && e.Next != "" {
+			seed = e.Next
+		}
+	}
+	return seed
 }
 
 // forgetAttempts returns what lets the steps begin again that are under way where
@@ -72,7 +107,11 @@ type keeper struct {
 	cut, until uint64
 	ends       map[uint64]*event.Event // of operations, by what created them
 	keys       map[string]uint64       // what created the operation with a key
+	over       map[uint64]bool         // what created an operation from the cut on that is taken over, and recorded values
 }
+
+// known reports whether the new run has an operation, by what created it.
+func (k *keeper) known(ref uint64) bool { return ref != 0 && ref < k.cut || k.over[ref] }
 
 // settled reports whether the outcome of an operation is kept.
 func (k *keeper) settled(ref uint64) bool {
@@ -89,21 +128,27 @@ func (k *keeper) carries(e *event.Event) bool {
 	case event.MessageReceived:
 		return e.Name != event.NoticeTopic // they are about the old run
 	case event.StepCompleted, event.ChildStarted, event.ChildCompleted, event.SendCompleted, event.SendFailed:
-		return e.Ref < k.cut
+		return k.known(e.Ref)
 	case event.StepStarted, event.StepRetrying, event.StepHookCreated, event.StepPending:
-		return e.Ref < k.cut && k.settled(e.Ref)
+		return k.known(e.Ref) && k.settled(e.Ref)
+	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated:
+		return k.over[e.Seq]
+	case event.WaitCompleted: // other timers that fell due are due at once
+		return k.over[e.Ref]
 	case event.StreamClosed: // by a step that has completed
 		ref := k.keys[e.Key]
-		return e.Attempt > 0 && ref != 0 && ref < k.cut && k.settled(ref)
+		return e.Attempt > 0 && k.known(ref) && k.settled(ref)
 	}
 	return false
 }
 
 // retreat moves the cut in front of the first operation that others know the old
-// run by and that has not ended. Moving it may undo the end of another one.
+// run by and that has not ended, and in front of a part that this run itself has taken over from behind a cut, which is
+// taken over as a whole or not at all. Moving it may undo the end of another one.
 func (k *keeper) retreat(log []event.Event) {
 	for first := uint64(0); first != k.cut; {
 		first = k.cut
+		pause := uint64(0)
 		for i := range log {
 			e := &log[i]
 			if e.Seq >= k.cut {
@@ -114,9 +159,58 @@ func (k *keeper) retreat(log []event.Event) {
 				if !k.settled(e.Ref) {
 					k.cut = e.Seq
 				}
+			case event.RunPaused, event.RunResumed:
+				if pause = 0; e.Type == event.RunPaused && e.Next != "" {
+					pause = e.Seq
+				}
 			}
 		}
+		if pause != 0 {
+			k.cut = min(k.cut, pause)
+		}
 	}
+}
+
+// findOver finds what is taken over of what was asked for from the cut on.
+func (k *keeper) findOver(log []event.Event, part Kept) {
+	begun := map[string]bool{} // branches
+	for i := range log {
+		e := &log[i]
+		switch {
+		case e.Seq >= k.until:
+			return
+		case e.Seq < k.cut:
+			if e.Key != "" {
+				begun[branchOf(e.Key)] = true
+			}
+			continue
+		}
+		switch e.Type {
+		case event.StepCreated, event.ChildCreated, event.MessageSent:
+			if end := k.ends[e.Ref]; end != nil && end.Seq < k.until && e.Name != event.NoticeTopic {
+				k.over[e.Seq] = end.Type == event.StepCompleted || end.Type == event.ChildCompleted || end.Type == event.SendCompleted
+			}
+		case event.WaitCreated:
+			if end := k.ends[e.Ref]; e.Wait == event.WaitSleep && end != nil {
+				k.over[e.Seq] = end.Outcome == event.OutcomeDue && end.Seq < part.Cut
+			}
+		case event.ValueRecorded:
+			k.over[e.Seq] = e.Seq < part.Cut || part.Failed != "" && apart(branchOf(e.Key), part.Failed, begun)
+		}
+	}
+}
+
+// branchOf returns the branch that has asked for an operation with a key.
+func branchOf(key string) string {
+	key, _, _ = strings.Cut(key, "[") // which the user may have given
+	return key[:max(strings.LastIndexByte(key, '/'), 0)]
+}
+
+// apart reports whether a branch had no part in the failure of an operation: it is not the one that has asked for that, nor
+// one that has opened it, nor was it opened afterwards by such a branch. What such a branch recorded, nothing but
+// the place tells from what it records next time.
+func apart(branch, failed string, begun map[string]bool) bool {
+	return !strings.HasPrefix(failed, branch+"/") && (begun[branch] || !strings.HasPrefix(branch, branchOf(failed)+"/"))
 }
 
 // renumber gives events new numbers, and their references with them.
@@ -156,6 +250,64 @@ func (r *Run) kept() int {
 		return 0
 	}
 	return r.state.Spec.Kept
+}
+
+// carried is an operation, or a recorded value, from behind the kept part of an older log. It is in the log of this run, between
+// the pause and its end, and nothing until the code asks for it.
+type carried struct {
+	created event.Event
+	end     *event.Event // once it has come into effect
+}
+
+// carry keeps what the code may ask for.
+func (r *Run) carry(e *event.Event) {
+	c := &carried{created: *e}
+	if r.carried == nil {
+		r.carried, r.carriedRefs = map[string]*carried{}, map[uint64]*carried{}
+	}
+	r.carried[e.Key], r.carriedRefs[e.Seq] = c, c
+}
+
+// carriedEnd keeps what came of an operation that the code has not asked for, and reports whether it is one that it may ask for.
+func (r *Run) carriedEnd(e *event.Event) bool {
+	c := r.carriedRefs[e.Ref]
+	if c == nil {
+		return false
+	}
+	if e.Type != event.ChildStarted {
+		end := *e
+		c.end = &end
+	}
+	return true
+}
+
+// takeOver returns the operation from behind the kept part of an older log that is what the code asks for: it has the same key,
+// type and name, and same finds no difference. nil: there is none, and it is a command.
+func (r *Run) takeOver(asked *event.Event, same func(rec *event.Event) string) *carried {
+	r.halt()
+	c := r.carried[asked.Key]
+	if c == nil || c.created.Type != asked.Type || c.created.Name != asked.Name || compare(&c.created, same) != "" {
+		return nil
+	}
+	delete(r.carried, asked.Key)
+	return c
+}
+
+// operation asks for an operation under a scope, of which the log may have the outcome already.
+func (r *Run) operation(s *Scope, asked *event.Event, same func(rec *event.Event) string) (op *Op, e *event.Event, c *carried) {
+	if c = r.takeOver(asked, same); c != nil {
+		e = &c.created
+	} else {
+		e = r.command(asked, same)
+	}
+	return r.newOp(s, e), e, c
+}
+
+// settled ends an operation whose outcome has come into effect before the code has asked for it.
+func (r *Run) settled(op *Op, c *carried) {
+	if c != nil && c.end != nil {
+		r.settle(op, c.end)
+	}
 }
 
 // TimeLimitKey is the key of the wait that limits the whole run, in a workflow of

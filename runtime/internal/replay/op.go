@@ -146,13 +146,15 @@ func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same f
 	b.enter()
 	r := b.run
 	asked := event.Event{Type: event.StepCreated, Name: name, Key: key, Payload: input}
-	e := r.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
-	op := r.newOp(s, e)
+	op, e, over := r.operation(s, &asked, func(rec *event.Event) string { return same(rec.Payload) })
 	op.Input, op.Meta = e.Payload, meta
 	if u := r.windup.undo; u != nil {
 		u.steps = append(u.steps, name)
 	}
-	r.unstarted.push(&op.unstarted, op)
+	if over == nil {
+		r.unstarted.push(&op.unstarted, op)
+	}
+	r.settled(op, over)
 	return op
 }
 
@@ -190,8 +192,10 @@ func (b *Branch) Sleep(s *Scope, due time.Time) error {
 	if !due.After(b.run.now) {
 		return nil
 	}
-	op := b.newWait(s, event.WaitSleep, key, "", due)
-	b.wait("sleep ", key, op)
+	op, _, over := b.run.operation(s, &event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Key: key, Due: due}, nil)
+	if b.run.settled(op, over); !op.done {
+		b.wait("sleep ", key, op)
+	}
 	return op.Canceled
 }
 

@@ -19,6 +19,9 @@ func (r *Run) react(e *event.Event) {
 		return
 	case event.StepRetrying, event.StepHookCreated, event.StepPending, event.ValuesKept, event.ResourceWait:
 		return
+	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated: // no command: see isCommand
+		r.carry(e)
+		return
 	}
 	if !r.steer(e) && !r.keepForLater(e) && !r.ended {
 		r.consume(e)
@@ -39,7 +42,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 	case event.ChildStarted:
 		op := r.ops[e.Ref]
 		if op == nil {
-			return false
+			return r.carriedEnd(e)
 		}
 		if !op.started.done {
 			op.started.resolve(op)
@@ -48,7 +51,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 		event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.SendCompleted, event.SendFailed:
 		op := r.ops[e.Ref]
 		if op == nil {
-			return false
+			return r.carriedEnd(e)
 		}
 		r.settle(op, e)
 	case event.MessageReceived:

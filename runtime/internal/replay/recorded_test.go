@@ -172,7 +172,7 @@ func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	if last := h.log[cut-1]; last.Type != event.StepCreated {
 		t.Fatalf("the log ends with %s, want the next step", last.Type)
 	}
-	events, _ := Keep(h.log, cut, cut, newRun, h.now)
+	events, _ := Keep(h.log, Kept{Cut: cut, Until: cut, Next: newRun, Seed: newRun, Now: h.now})
 	var f event.LogState
 	for i := range events {
 		if err := f.Apply(&events[i]); err != nil {

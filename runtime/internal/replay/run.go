@@ -67,8 +67,12 @@ type Run struct {
 	control    control
 	seed       event.RunID // whose random numbers the code sees; empty: not decided
 	cancels    []*Op
-	pure       string    // whose function is running, that may not wait
-	renamed    *Renaming // what the function has found that compares what is asked for with the log
+	// carried are operations from behind the kept part of an older log that the code has not asked for, by key, carriedRefs all of
+	// them by what created them.
+	carried     map[string]*carried
+	carriedRefs map[uint64]*carried
+	pure        string    // whose function is running, that may not wait
+	renamed     *Renaming // what the function has found that compares what is asked for with the log
 
 	losers   *losers // nil: nobody wants to know
 	position string  // of the call that blocks the branch that was asked

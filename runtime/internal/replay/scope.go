@@ -142,7 +142,7 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	// Recorded are whole milliseconds, from a now without fractions: less than two more than
 	// was asked for (see Until). Another time is that of code that was changed since, and
 	// the one in the log counts: the text stays as it was.
-	recorded := s.due.Sub(b.run.now)
+	recorded := s.due.Sub(b.run.present())
 	if more := recorded - asked; s != &b.run.root && (asked <= 0 || more < 0 || more >= 2*time.Millisecond) {
 		s.after = max(recorded, 0) // a log that somebody has changed may say that it was over before it began
 	}

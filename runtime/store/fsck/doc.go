@@ -76,7 +76,8 @@
 //	21  the starts of a key find the run that gathers them, and no other one
 //	22  what counts runs, and finds them in order, is as they are
 //	23  a run is found in the group of trouble that it says it is in; one that was deleted,
-//	    or has ended otherwise than by failing, is in none
+//	    or has ended otherwise than by failing, or was tried again, is in none; one that was
+//	    tried again says so
 //	24  what the journal of operators has can be read, in order
 //	25  what the catalogue has of workflows can be read
 //	26  a run is found by its workflow id and its tags, and by no others; one that was deleted

@@ -118,6 +118,7 @@ type checker struct {
 	imported map[event.RunID]bool                 // runs that have ended in another store
 	later    map[event.RunID]int                  // by chain: runs but the first
 	records  map[event.RunID]map[event.ItemID]int // in the outbox, by sender
+	reruns   map[event.RunID]event.RunID          // see rerunOf; nil: not looked for yet
 	sent     map[event.ItemID]bool                // the same, whoever sends them
 	// received has the items in the logs of each chain.
 	received map[event.RunID]map[event.ItemID]bool

@@ -37,7 +37,11 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
 	p.put(r, h, rec)
 	permits(r, h, rec)
 	m.Hidden = r.Hidden && rec.QueueState == store.StateEnded
-	if outOfTrouble(rec.QueueState, rec.Status, m.Hidden) {
+	rec.Rerun = cmp.Or(rec.Rerun, p.rerunOf(r))
+	if rec.QueueState != store.StateEnded {
+		rec.Rerun = ""
+	}
+	if rec.Rerun != "" || outOfTrouble(rec.QueueState, rec.Status, m.Hidden) {
 		rec.Group = ""
 	}
 	m.Remember, m.Drop = p.items(r, rec.Chain)

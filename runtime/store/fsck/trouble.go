@@ -9,7 +9,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkTroubles is invariant 23: which runs are in groups of trouble their records say.
+// rerunOf returns the last run that says in its log that it is one that has ended, tried again; empty: there is none, or
+// it cannot be told, because the old run was imported.
+func (c *checker) rerunOf(r *store.RunState) event.RunID {
+	if c.reruns == nil {
+		c.reruns = map[event.RunID]event.RunID{}
+		for made := range c.runs {
+			h := c.logs[made.Run]
+			if h == nil || h.state.Spec == nil || h.state.Spec.RerunOf == "" {
+				continue
+			}
+			of := h.state.Spec.RerunOf
+			old, last := c.Runs[of], c.Runs[c.reruns[of]]
+			if old != nil && tried(old) && made.CreatedAt.After(old.EndedAt) && (last == nil || made.CreatedAt.After(last.CreatedAt)) {
+				c.reruns[of] = made.Run
+			}
+		}
+	}
+	if c.imported[r.Run] {
+		return ""
+	}
+	return c.reruns[r.Run]
+}
+
+// tried reports whether a run is one that leaves its group of trouble when it is tried again.
+func tried(r *store.RunState) bool {
+	return r.QueueState == store.StateEnded && (r.Status == event.StatusFailed || r.Status == event.StatusCanceled) && !r.EndedAt.IsZero()
+}
+
+// checkTroubles is invariant 23: which runs are in groups of trouble their records say, and which were tried again.
 func (c *checker) checkTroubles() {
 	in := map[event.RunID][]string{}
 	for _, group := range slices.Sorted(maps.Keys(c.Troubles)) {
@@ -31,6 +59,12 @@ func (c *checker) checkTroubles() {
 		}
 		if troubled[r.Run] != times {
 			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and %d times among all runs in trouble", r.Group, troubled[r.Run]), "lists of runs in trouble have others than there are")
+		}
+		if made := c.rerunOf(r); made != "" && r.Rerun == "" {
+			c.find(23, r.Run, fmt.Sprintf("it was tried again as run %s, and does not say so", made), "it counts as one that nobody has tried again")
+		}
+		if r.Group != "" && r.Rerun != "" {
+			c.find(23, r.Run, fmt.Sprintf("it was tried again as run %s, and is in group %q", r.Rerun, r.Group), "it is listed as one in trouble")
 		}
 		if r.Group != "" && outOfTrouble(r.QueueState, r.Status, r.Hidden) {
 			c.find(23, r.Run, fmt.Sprintf("it is %s, deleted: %v, and in group %q", r.Status, r.Hidden, r.Group), "it is listed as one in trouble")

@@ -1,6 +1,8 @@
 package fsck_test
 
 import (
+	"time"
+
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -38,10 +40,28 @@ var troubleDamage = map[string]damage{
 		s.regroup(group, append(s.Troubles[group].Runs, r.Run)...)
 		s.AddTroubled([]event.RunID{r.Run})
 	}, 23),
+	"23 a run does not say that it was tried again": inTrouble(func(s *state, f, _ *store.RunState) { s.retry(f) }, 23),
+	"23 a run that was tried again is in a group":   inTrouble(func(s *state, f, _ *store.RunState) { f.Rerun = s.retry(f) }, 23),
+	"23 a run that was tried again says so": inTrouble(func(s *state, f, o *store.RunState) {
+		f.Group, f.Rerun = "", s.retry(f)
+		s.regroup(group, o.Run)
+		s.Troubled = []event.RunID{o.Run}
+	}),
+	"23 a run that was forked before it failed": inTrouble(func(s *state, f, _ *store.RunState) {
+		s.Runs[s.retry(f)].CreatedAt = f.EndedAt.Add(-time.Second)
+	}),
 	"16 a group has a run that does not exist": inTrouble(func(s *state, _, _ *store.RunState) {
 		s.regroup(group, append(s.Troubles[group].Runs, "wrun_x")...)
 	}, 16),
 	"16 a run that does not exist is in trouble": inTrouble(func(s *state, _, _ *store.RunState) { s.AddTroubled([]event.RunID{"wrun_x"}) }, 16),
+}
+
+// retry adds a run that is another one, tried again.
+func (s *state) retry(old *store.RunState) event.RunID {
+	l, r := s.add(store.StateReady, event.Spec{RerunOf: old.Run})
+	r.CreatedAt = old.EndedAt.Add(time.Second)
+	s.Ready[route] = append(s.Ready[route], l.Run)
+	return l.Run
 }
 
 // regroup makes these the runs of a group.

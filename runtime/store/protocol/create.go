@@ -30,7 +30,7 @@ func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
 	}
 	if r != none { // an earlier try got through: before the policies are looked at [C1]
 		s := o.Tx.State(r)
-		return s.created(c), nil
+		return s.created(c), o.retried(c)
 	}
 	if c.Gather != nil {
 		return o.gather(c)
@@ -198,6 +198,26 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	return fresh.created(c), nil
 }
 
+// retried records with a run that has ended that it was tried again as the new one: it is in no trouble any more that
+// somebody must look after. [T4]
+func (o *Op[R, S]) retried(c *store.Create) error {
+	if c.RerunOf == "" {
+		return nil
+	}
+	var none R
+	r, s, err := o.find(c.RerunOf)
+	if err != nil || r == none || s.QueueState != store.StateEnded {
+		return err
+	}
+	if s.Group != "" {
+		s.Group = ""
+		if err := o.Tx.Save(r, s); err != nil {
+			return err
+		}
+	}
+	return o.Tx.SetRerun(r, c.Run)
+}
+
 // insert stores a new run in no queue state, and accepts what it is created with. [C2]
 func (o *Op[R, S]) insert(c *store.Create) (r R, s Run[S], err error) {
 	if r, err = o.Tx.Insert(c, c.Run, c.CreatedBy); err != nil {
@@ -209,5 +229,5 @@ func (o *Op[R, S]) insert(c *store.Create) (r R, s Run[S], err error) {
 			return r, s, err
 		}
 	}
-	return r, s, nil
+	return r, s, o.retried(c)
 }

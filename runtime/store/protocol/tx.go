@@ -50,6 +50,8 @@ type RunTx[R, S comparable] interface {
 	Latest(r R) (R, error)
 	// SetNext records that next follows r, and is the latest of the chain.
 	SetNext(r, next R) error
+	// SetRerun records that a run was tried again as another one.
+	SetRerun(r R, rerun event.RunID) error
 	// Clear removes what only runs have that have not ended: the inbox, step data, and
 	// the sessions that have blocked the run.
 	Clear(r R) error

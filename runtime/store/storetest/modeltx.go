@@ -179,6 +179,11 @@ func (m *model) SetNext(r, next *modelRun) error {
 	return nil
 }
 
+func (m *model) SetRerun(r *modelRun, rerun event.RunID) error {
+	r.Rerun = rerun
+	return nil
+}
+
 func (m *model) Clear(r *modelRun) error {
 	r.Inbox, r.Incompatible = nil, nil
 	return nil

@@ -308,6 +308,31 @@ var troubleBehaviors = []behavior{
 			Step: "a\uFFFD\uFFFD b", Text: strings.Repeat("é ", 170) + "é", // 512 bytes
 		})
 	}},
+	{"T4_ARunThatIsTriedAgainLeavesItsGroupAndNamesTheLastRerun", func(h *harness) {
+		l, fence := h.startTroubled(h.session(), busy)
+		again := func() store.Create {
+			made := h.newLog(orders, "").Create()
+			made.RerunOf = l.Run
+			return made
+		}
+		h.equal("a rerun of an open run", h.create(again()).New, true)
+		h.group(l.Run, busy.Group)
+		h.equal("rerun of an open run", h.record(l.Run).Rerun, event.RunID(""))
+		h.commit(l, labeled(withEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
+		h.group(l.Run, declined.Group)
+		before := h.record(l.Run)
+		made := again()
+		for range 2 { // the answer may be lost
+			h.equal("create", h.create(made), store.Created{Run: made.Run, New: true})
+		}
+		before.Group, before.Rerun = "", made.Run
+		h.equal("record", h.record(l.Run), before)
+		h.group(l.Run, "")
+		h.opens(declined.Group, 0, 1)
+		other := again()
+		h.create(other)
+		h.equal("the last one", h.record(l.Run).Rerun, other.Run)
+	}},
 	{"T2_AGroupCountsTheRunsThatComeIntoIt", func(h *harness) {
 		s := h.session()
 		first := h.clock.Now()

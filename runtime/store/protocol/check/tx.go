@@ -47,6 +47,9 @@ func (t *tx) EnterTrouble(store.Trouble, int64) (bool, error) { return false, ni
 
 func (t *tx) ForgetTroubles(int64, int) error { return nil }
 
+// SetRerun does nothing: no run here is tried again.
+func (t *tx) SetRerun(uint8, event.RunID) error { return nil }
+
 func (t *tx) Now() time.Time { return protocol.Time(millis(t.p.now + 1)) }
 
 func (t *tx) Run(id event.RunID) (uint8, error) {

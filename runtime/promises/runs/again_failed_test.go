@@ -1,0 +1,175 @@
+package runs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// openFailures returns how many runs are in groups of trouble, by the groups and by the list of runs.
+func openFailures(w *flowtest.World) (inGroups, listed int) {
+	w.T.Helper()
+	page, err := w.Client.Troubles(w.Ctx, workflow.TroubleFilter{})
+	flowtest.Order(w.T, err)
+	for _, g := range page.Groups {
+		inGroups += g.Open
+	}
+	for _, err := range w.Client.List(w.Ctx, workflow.Filter{Troubled: true}) {
+		flowtest.Order(w.T, err)
+		listed++
+	}
+	return inGroups, listed
+}
+
+func TestRUN10_ARetriedRunIsNoOpenFailureAndNamesTheNewRun(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var broken atomic.Bool
+		broken.Store(true)
+		w.Work(worker.Config{}, charge.As(func(_ context.Context, what string) (string, error) {
+			if broken.Load() {
+				return "", step.Fatal(errors.New("declined"))
+			}
+			return what, nil
+		}), flowtest.As(paid, charge.Call))
+		run := flowtest.Start(w, paid, "a", workflow.WithID("order"))
+		_ = flowtest.Failure(w, run)
+		open := func(what string, want int) {
+			t.Helper()
+			if groups, listed := openFailures(w); groups != want || listed != want {
+				t.Errorf("%s: %d open failures in groups, %d in the list, want %d", what, groups, listed, want)
+			}
+		}
+		retry := func(h flowtest.Follows) workflow.RunID {
+			t.Helper()
+			made, err := w.Client.Run(h.ID()).Retry(w.Ctx)
+			flowtest.Order(t, err)
+			return made.ID()
+		}
+		open("failed", 1)
+		second := paid.Get(w.Client, retry(run))
+		_ = flowtest.Failure(w, second)
+		open("the retry has failed", 1)
+		if info, err := run.Info(w.Ctx); err != nil || info.RetriedAs != second.ID() || info.Group != "" || info.Status != workflow.StatusFailed {
+			t.Errorf("the old run: got %+v, %v, want it failed and retried as %s", info, err, second.ID())
+		}
+		for info, err := range w.Client.List(w.Ctx, workflow.Filter{Oldest: true}) {
+			if err != nil || info.RetriedAs != second.ID() {
+				t.Errorf("the old run in the list: got %+v, %v", info, err)
+			}
+			break
+		}
+		broken.Store(false)
+		third := retry(run) // follows to the last one
+		if got := flowtest.Result(w, paid.Get(w.Client, third)); got != "a" || resumedFrom(w, paid.Get(w.Client, third)) != second.ID() {
+			t.Errorf("the last run: got %q, made of %s", got, resumedFrom(w, paid.Get(w.Client, third)))
+		}
+		open("completed", 0)
+		if again := retry(run); again != third {
+			t.Errorf("retry of the first run: got %s, want %s, which has completed", again, third)
+		}
+		flowtest.Order(t, w.Client.Run(third).Delete(w.Ctx))
+		fourth := retry(run)
+		if fourth == third || fourth == second.ID() || fourth == run.ID() || retry(run) != fourth {
+			t.Errorf("after the rerun was deleted: got %s, then %s, want a new run", fourth, retry(run))
+		}
+		if got := flowtest.Result(w, paid.Get(w.Client, fourth)); got != "a" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+var paid = flowtest.Flow[string, string]("paid")
+
+// A rerun would be a second active run of the key.
+func TestRUN11_AnOpenRunOfASingletonIsNotRepeated(t *testing.T) {
+	single := shim.NewWorkflow[int, int]("test.single", "in", shim.WorkflowPolicy{Singleton: shim.Singleton(func(int) string { return shim.Key(7) })})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var executed flowtest.Seen[int]
+		w.Work(worker.Config{}, flowtest.Noting(&executed), flowtest.As(single, func(ctx workflow.Context, n int) (int, error) {
+			if _, err := flowtest.Work1.Call(ctx, n); err != nil {
+				return 0, err
+			}
+			_, err := flowtest.Wake.Receive(ctx)
+			return n, err
+		}))
+		run := flowtest.Start(w, single, 1)
+		w.Reach(run, event.StepCompleted, 1)
+		key := flowtest.Filter(w.Log(run), event.StepCreated)[0].Key
+		for verb, rerun := range map[string]func() (*workflow.Run[int], error){
+			"restart": func() (*workflow.Run[int], error) { return run.Restart(w.Ctx) },
+			"fork":    func() (*workflow.Run[int], error) { return run.Fork(w.Ctx, key) },
+		} {
+			if made, err := rerun(); !isStatusError(err) {
+				t.Errorf("%s of an open run: got %v, %v, want a StatusError", verb, made, err)
+			}
+		}
+		words(t, w, run, "end")
+		_ = flowtest.Result(w, run)
+		again, err := run.Restart(w.Ctx)
+		flowtest.Order(t, err)
+		words(t, w, again, "end")
+		if got := flowtest.Result(w, again); got != 1 {
+			t.Errorf("got %d", got)
+		}
+	})
+}
+
+// On a store with partitions a run of its own takes the permits of a run with a workflow id.
+func TestRUN10_AFailedRunWithLimitsAndAWorkflowIDIsRetriedInEachPartition(t *testing.T) {
+	room := limit.New("test.retryroom", limit.Config{AtOnce: 1})
+	limited := flowtest.LimitedFlow[int, int]("limitedretry", func(int) []limit.Use { return []limit.Use{room.Use(1)} })
+	flowtest.OnPartitions(t, 4, func(t *testing.T, w *flowtest.World) {
+		var executed flowtest.Seen[string]
+		var broken atomic.Bool
+		broken.Store(true)
+		w.Work(worker.Config{}, charging(&executed, func(what string) bool { return broken.Load() && what[:3] == "bad" }), flowtest.As(limited, func(ctx workflow.Context, n int) (int, error) {
+			if _, err := charge.Call(ctx, fmt.Sprint("good ", n, workflow.UUID(ctx))); err != nil {
+				return 0, err
+			}
+			_, err := charge.Call(ctx, fmt.Sprint("bad ", n))
+			return n, err
+		}))
+		var failed []*workflow.Run[int]
+		for n := range 4 {
+			run := flowtest.Start(w, limited, n, w.In(n, fmt.Sprint("limited ", n)))
+			_ = flowtest.Failure(w, run)
+			failed = append(failed, run)
+		}
+		broken.Store(false)
+		for n, run := range failed {
+			again, err := run.Retry(w.Ctx)
+			flowtest.Order(t, err)
+			if got := flowtest.Result(w, again); got != n {
+				t.Errorf("got %d, want %d", got, n)
+			}
+			if info, err := again.Info(w.Ctx); err != nil || info.WorkflowID != fmt.Sprint("limited ", n) && info.WorkflowID == "" {
+				t.Errorf("the new run: got %+v, %v", info, err)
+			}
+			key := flowtest.Filter(w.Log(run), event.StepCreated)[1].Key
+			forked, err := run.Fork(w.Ctx, key)
+			flowtest.Order(t, err)
+			if got := flowtest.Result(w, forked); got != n {
+				t.Errorf("the fork: got %d, want %d", got, n)
+			}
+		}
+		times := count(&executed)
+		for what, got := range times {
+			if want := map[bool]int{true: 1, false: 3}[what[:4] == "good"]; got != want {
+				t.Errorf("step %q was executed %d times, want %d", what, got, want)
+			}
+		}
+		if len(times) != 8 {
+			t.Errorf("executed: got %v, want 8 steps", times)
+		}
+	})
+}
