@@ -3,9 +3,10 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/memstore"
@@ -13,57 +14,53 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scanned is a store that counts how many partitions are read at once, and lets none be read before release is closed.
+// scanned is a store that counts how often its partition is read, and how often at once.
 type scanned struct {
 	store.Store
 
-	release chan struct{}
-	mu      sync.Mutex
-	now     int
-	most    int
-	all     int
+	during         func() // called while it is read
+	now, most, all atomic.Int64
 }
 
 var errScan = errors.New("not readable")
 
-func (s *scanned) ScanPartition(ctx context.Context, _ int) (store.Scan, error) {
-	s.mu.Lock()
-	s.now, s.all = s.now+1, s.all+1
-	s.most = max(s.most, s.now)
-	s.mu.Unlock()
-	select {
-	case <-s.release:
-	case <-ctx.Done():
+func (s *scanned) ScanPartition(context.Context, int) (store.Scan, error) {
+	s.all.Add(1)
+	n := s.now.Add(1)
+	defer s.now.Add(-1)
+	for m := s.most.Load(); n > m && !s.most.CompareAndSwap(m, n); m = s.most.Load() {
 	}
-	s.mu.Lock()
-	s.now--
-	s.mu.Unlock()
+	s.during()
 	return nil, errScan
 }
 
 func TestCheck_OneRunsAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := &scanned{Store: memstore.New(), release: make(chan struct{})}
-		defer func() { _ = st.Close() }()
-		var all sync.WaitGroup
-		for range 6 { // each with a service of its own, as the API and the console have
-			d := admin.New(workflow.NewClient(st, workflow.ClientConfig{}))
-			all.Go(func() {
-				if _, err := d.Check(t.Context()); !errors.Is(err, errScan) {
-					t.Errorf("check: got %v, want the error of the store", err)
-				}
-			})
+	st := &scanned{Store: memstore.New()}
+	defer func() { _ = st.Close() }()
+	check := func(ctx context.Context) error { // by a service of its own, as the API and the console have
+		_, err := admin.New(workflow.NewClient(st, workflow.ClientConfig{})).Check(ctx)
+		return err
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	st.during = func() {
+		if err := check(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("a check that waits, and whose caller is gone: got %v, want %v", err, context.Canceled)
 		}
-		synctest.Wait()
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := admin.New(workflow.NewClient(st, workflow.ClientConfig{})).Check(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("a check whose caller is gone: got %v, want %v", err, context.Canceled)
+		for range 1000 { // the others run
+			runtime.Gosched()
 		}
-		close(st.release)
-		all.Wait()
-		if st.most != 1 || st.all != 6 {
-			t.Errorf("%d checks read the store, %d at once; want 6, one at a time", st.all, st.most)
-		}
-	})
+	}
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			if err := check(t.Context()); !errors.Is(err, errScan) {
+				t.Errorf("check: got %v, want the error of the store", err)
+			}
+		})
+	}
+	all.Wait()
+	if most, n := st.most.Load(), st.all.Load(); most != 1 || n != 6 {
+		t.Errorf("%d checks read the store, %d at once; want 6, one at a time", n, most)
+	}
 }
