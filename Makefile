@@ -231,6 +231,10 @@ pictures: chromium ## draw the pictures of the README from runs of the tour
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 960 -out docs/images console-run="runs/$$(newest tour.travel)" && \
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 560 -theme dark -out docs/images console-failures=failures; }
 
+.PHONY: pairs
+pairs: ## judge every command in every state of a run on every store, and two commands in turn: SEED (1)
+	$(GO) test -count=1 -v -timeout 1h ./runtime/promises/pairs -pairs.long -pairs.seed=$(SEED)
+
 .PHONY: soak
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)

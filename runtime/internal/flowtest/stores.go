@@ -3,6 +3,7 @@ package flowtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -360,6 +361,29 @@ func OnVirtualTimeAndRedis(t *testing.T, test func(t *testing.T, w *World)) {
 	t.Helper()
 	OnVirtualTime(t, func(t *testing.T, w *World, _ *Purges) { test(t, w) })
 	onRedis(t, "redis", 0, storetest.NewClock(), test)
+}
+
+// OnVirtualTimeInPartitions runs a test on stores that can have several partitions, with n of them, and on SQLite. Their time
+// stands still until the test advances it.
+func OnVirtualTimeInPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
+	t.Helper()
+	on := func(name string, open func(t *testing.T, c store.Clock) store.Store) {
+		t.Run(name, func(t *testing.T) {
+			clock := storetest.NewClock()
+			w := NewWorld(t, open(t, clock), workflow.ClientConfig{})
+			w.Clock = clock
+			test(t, w)
+		})
+	}
+	on(fmt.Sprintf("memory in %d partitions", n), func(_ *testing.T, c store.Clock) store.Store {
+		return memstore.NewWith(memstore.Config{Clock: c, Partitions: n})
+	})
+	if openSQLite != nil {
+		on("sqlite", func(t *testing.T, c store.Clock) store.Store {
+			return openSQLite(t, filepath.Join(t.TempDir(), "flows.db"), c)
+		})
+	}
+	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, storetest.NewClock(), test)
 }
 
 // Snapshot returns what the store holds, which must be sound.

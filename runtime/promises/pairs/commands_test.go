@@ -1,0 +1,129 @@
+package pairs_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A command is something that is asked of a run.
+type command struct {
+	name string
+	verb string // what is asked for, whoever asks and how
+	do   func(ctx context.Context, s *stage, c *cell) answer
+}
+
+// answer is what a command was answered with.
+type answer struct {
+	Code string      // done, or the code of the problem, or waits: there was none yet
+	Made event.RunID // the run that it has made, or found
+	Err  error
+}
+
+// The answers beside the codes of problems.
+const (
+	done  = "done"
+	waits = "waits"
+)
+
+// answered returns the answer with an error, which may be nil.
+func answered(made event.RunID, err error) answer {
+	if p := admin.ProblemOf(err); p != nil {
+		return answer{Code: p.Code, Err: err}
+	}
+	return answer{Code: done, Made: made}
+}
+
+// The verbs beside [admin.Actions].
+const (
+	verbNothing = "nothing"
+	verbSend    = "send"
+	verbUse     = "start: use the active run"
+	verbFail    = "start: fail if one is active"
+	verbReject  = "start: reject if one has ended"
+)
+
+// commands returns all commands for runs.
+func commands() []command {
+	all := []command{{verbNothing, verbNothing, func(context.Context, *stage, *cell) answer { return answer{Code: done} }}}
+	for _, verb := range admin.Actions() {
+		all = append(all, command{verb, verb, func(ctx context.Context, s *stage, c *cell) answer {
+			acted, err := s.service.Act(ctx, string(c.run), actionOf(verb, c))
+			return answered(event.RunID(acted.New), err)
+		}})
+	}
+	all = append(all,
+		command{"cancel many", "cancel", func(ctx context.Context, s *stage, c *cell) answer {
+			return answered("", s.Client.CancelMany(ctx, "", c.run)[0])
+		}},
+		command{"send", verbSend, func(ctx context.Context, s *stage, c *cell) answer {
+			return answered("", goOn.Send(ctx, s.Client.Run(c.run), "sent"))
+		}},
+		command{"start", verbUse, starts(workflow.IDPolicy{})},
+		command{"start, fail", verbFail, starts(workflow.IDPolicy{Active: workflow.FailActive})},
+		command{"start, reject", verbReject, starts(workflow.IDPolicy{Finished: workflow.RejectFinished})},
+	)
+	return append(all, bulks()...)
+}
+
+func actionOf(verb string, c *cell) admin.Action {
+	a := admin.Action{Verb: verb}
+	if verb == "fork" {
+		a.Step = cmp.Or(c.step, "first")
+	}
+	return a
+}
+
+// starts returns a start with the workflow id of the run.
+func starts(policy workflow.IDPolicy) func(ctx context.Context, s *stage, c *cell) answer {
+	return func(ctx context.Context, s *stage, c *cell) answer {
+		run, err := c.def.Start(ctx, s.Client, work{Do: "message", Key: c.key, By: "/started"}, workflow.WithID(c.id), workflow.WithIDPolicy(policy),
+			workflow.WithTags(map[string]string{tagCell: c.key + "/started"}), kept)
+		if err != nil {
+			return answered("", err)
+		}
+		return answered(run.ID(), nil)
+	}
+}
+
+// bulks returns each action as a bulk action that matches the run only.
+func bulks() (all []command) {
+	for _, verb := range admin.Actions() {
+		all = append(all, command{"bulk " + verb, verb, func(ctx context.Context, s *stage, c *cell) answer {
+			one := 1
+			b, err := s.service.StartBulk(ctx, admin.NewBulk{
+				BulkRequest: admin.BulkRequest{Filter: admin.Filter{Tags: map[string]string{tagSubject: c.key}, Children: true, System: true}, Action: actionOf(verb, c)}, Expect: &one,
+			})
+			for err == nil && (b.Status == admin.BulkPending || b.Status == admin.BulkRunning) {
+				select {
+				case <-ctx.Done():
+					return answer{Code: waits, Err: ctx.Err()}
+				case <-time.After(2 * time.Millisecond): // virtual time passes meanwhile
+				}
+				b, err = s.direct.Bulk(ctx, b.ID)
+			}
+			switch {
+			case err != nil:
+				return answered("", err)
+			case b.Done == 1:
+				return answer{Code: done}
+			}
+			code := admin.CodeFailed
+			if b.Refused == 1 {
+				code = admin.CodeRefused
+			}
+			detail := fmt.Sprintf("bulk action is %s: done %d, failed %d, refused %d, skipped %d", b.Status, b.Done, b.Failed, b.Refused, b.Skipped)
+			if len(b.Failures) > 0 {
+				detail = cmp.Or(b.Failures[0].Detail, detail)
+			}
+			return answer{Code: code, Err: errors.New(detail)}
+		}})
+	}
+	return all
+}

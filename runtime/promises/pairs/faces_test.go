@@ -1,0 +1,177 @@
+package pairs_test
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// face is what a face shows of a run. Those that show less leave the rest out: see faces.
+type face struct {
+	admin.Run
+}
+
+// faces returns what each face shows of a run, by its name. "log" is what its log decides.
+func faces(ctx context.Context, s *stage, c *cell) (map[string]face, error) {
+	run, err := s.direct.Run(ctx, string(c.run))
+	if err != nil {
+		return nil, err
+	}
+	over, err := s.remote.Run(ctx, string(c.run))
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.Client.Run(c.run).Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]face{"service": {run}, "http": {over}, "info": {infoShown(&info, &run)}, "log": {logShown(s, &run, c.facts.Debug)}}
+	page, err := s.direct.Runs(ctx, admin.Filter{Tags: tagsOf(&run), Root: run.Root, System: true, Children: true, Limit: 1000})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range page.Runs {
+		if r.ID == run.ID {
+			all["list"] = face{rowShown(r, &run)}
+		}
+	}
+	if _, listed := all["list"]; !listed {
+		all["list"] = face{}
+	}
+	all["console"] = face{pageShown(s.page("/runs/"+run.ID), run)}
+	return all, nil
+}
+
+// tagsOf are the tags by which the run is looked for.
+func tagsOf(r *admin.Run) map[string]string {
+	if cell := r.Tags[tagCell]; cell != "" {
+		return map[string]string{tagCell: cell}
+	}
+	return nil
+}
+
+// infoShown returns what the client knows of a run, and the rest as the service shows it.
+func infoShown(i *workflow.RunInfo, rest *admin.Run) admin.Run {
+	r := *rest
+	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = string(i.ID), i.WorkflowID, i.Workflow, i.Queue, i.Tags
+	r.Parent, r.Root, r.Status, r.CreatedAt, r.EndedAt = string(i.Parent), string(i.Root), string(i.Status), i.CreatedAt, i.EndedAt
+	r.Due, r.Events, r.Waits, r.WaitsSince, r.Group = i.Due, i.Events, i.Waits, i.WaitsSince, i.Group
+	r.StartBy, r.Blocked, r.Unserved = i.StartBy, i.Blocked, i.Unserved
+	return r
+}
+
+// rowShown returns what a list shows of a run, and the rest as the service shows it.
+func rowShown(row admin.Run, rest *admin.Run) admin.Run {
+	r := *rest
+	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = row.ID, row.WorkflowID, row.Workflow, row.Queue, row.Tags
+	r.Parent, r.Root, r.Status, r.CreatedAt, r.EndedAt = row.Parent, row.Root, row.Status, row.CreatedAt, row.EndedAt
+	r.Due, r.Events, r.Waits, r.Group = row.Due, row.Events, row.Waits, row.Group
+	return r
+}
+
+// logShown returns what the log decides, and the rest as the service shows it. That a run is blocked, or stands
+// at the gate of the debug mode, is beside the log.
+func logShown(s *stage, rest *admin.Run, debug bool) admin.Run {
+	r := *rest
+	l := s.load(event.RunID(r.ID))
+	log := eventsOf(l.Frames)
+	state := stateOf(l.Frames)
+	r.Events = state.Seq
+	if r.Status != string(event.StatusBlocked) && !debug {
+		r.Status = string(state.Status())
+	}
+	r.WorkflowID, r.Workflow, r.Queue, r.Tags, r.Parent = state.Spec.WorkflowID, state.Spec.Workflow, state.Spec.Queue, state.Spec.Tags, string(state.Spec.Parent)
+	r.Input = log[0].Payload
+	r.Failure, r.Next = nil, ""
+	if last := &log[len(log)-1]; state.Run.Terminal() {
+		r.Failure, r.Next = last.Failure, string(last.Next)
+	}
+	return r
+}
+
+var (
+	pageID     = regexp.MustCompile(`id="rid">([^<]*)<`)
+	pageStatus = regexp.MustCompile(`<p class="under"><span class="st st-([a-z]+)"`)
+	pageEvents = regexp.MustCompile(`<dt>Events</dt><dd>([0-9]+)</dd>`)
+	pageQueue  = regexp.MustCompile(`<dt>Queue</dt><dd>([^<]*)</dd>`)
+	pageAct    = regexp.MustCompile(`/act/([a-z-]+)\?run=`)
+)
+
+// pageShown returns what a page of the console shows of a run, and the rest as the service shows it. It shows each action but fork, which
+// stands beside the steps.
+func pageShown(page string, rest admin.Run) admin.Run {
+	one := func(re *regexp.Regexp) string {
+		if m := re.FindStringSubmatch(page); m != nil {
+			return m[1]
+		}
+		return "not found: " + re.String()
+	}
+	r := rest
+	r.ID, r.Status, r.Queue = one(pageID), one(pageStatus), one(pageQueue)
+	if r.Status == "retrying" && len(r.Retries) > 0 { // a page has a word of its own for that
+		r.Status = rest.Status
+	}
+	r.Events, _ = strconv.ParseUint(one(pageEvents), 10, 64)
+	shown := map[string]bool{}
+	for _, m := range pageAct.FindAllStringSubmatch(page, -1) {
+		shown[m[1]] = true
+	}
+	r.Actions = nil
+	for _, verb := range rest.Actions {
+		if shown[verb] || verb == "fork" {
+			r.Actions = append(r.Actions, verb)
+		}
+		delete(shown, verb)
+	}
+	for verb := range shown {
+		r.Actions = append(r.Actions, "not an action: "+verb)
+	}
+	return r
+}
+
+var sameFaces = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(0)}
+
+// facesAgree judges that all faces show the same of each run. A run that goes on while it is read is read again.
+func facesAgree(s *stage, cells []*cell) {
+	s.T.Helper()
+	for _, c := range cells {
+		if _, there := observe(s.World, c.run); !there {
+			continue
+		}
+		var all map[string]face
+		var err error
+		differ := func() bool {
+			if all, err = faces(s.Ctx, s, c); err != nil {
+				return true
+			}
+			return slices.ContainsFunc([]string{"http", "info", "list", "log", "console"}, func(name string) bool {
+				return !cmp.Equal(all["service"], all[name], sameFaces)
+			})
+		}
+		most := time.Second
+		if len(c.owed) > 0 {
+			most = grace
+		}
+		if s.until(most, func() bool { return !differ() }) {
+			continue
+		}
+		if err != nil {
+			c.breaks("faces", "%v", err)
+			continue
+		}
+		for _, name := range []string{"http", "info", "list", "log", "console"} {
+			if diff := cmp.Diff(all["service"], all[name], sameFaces); diff != "" {
+				c.breaks("faces", "the service and %s differ (-service +%s):\n%s", name, name, diff)
+			}
+		}
+	}
+}

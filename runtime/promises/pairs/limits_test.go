@@ -1,0 +1,151 @@
+package pairs_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+)
+
+// part is a limit as a whole, or the part of the key "a": what rule R22 says of it. A pause stands beside its configuration.
+type part struct {
+	AtOnce int // that was set; 0: none
+	Paused bool
+}
+
+// limitModel is a limit with the key "a", and any other key.
+type limitModel struct{ Whole, Key part }
+
+// act does an action on a part.
+func (m *limitModel) act(a admin.PoolAction) error {
+	p := &m.Whole
+	if a.Key != "" {
+		p = &m.Key
+	}
+	switch a.Verb {
+	case "set":
+		p.AtOnce = a.Config.AtOnce
+	case "reset":
+		p.AtOnce = 0
+	case "pause":
+		p.Paused = true
+	case "resume":
+		p.Paused = false
+	default:
+		return fmt.Errorf("no row for %s: say what it does", a.Verb)
+	}
+	return nil
+}
+
+// limitCell is what is seen of a limit.
+type limitCell struct {
+	Whole    part
+	ABegins  bool // a run of the key "a"
+	BBegins  bool // a run of another key
+	KeyShown bool // a row of the key that is not paused and was not set is a trace
+}
+
+// poolActions returns each action on each part.
+func poolActions() (all []admin.PoolAction) {
+	for _, verb := range admin.PoolActions() {
+		for _, key := range []string{"", "a"} {
+			a := admin.PoolAction{Verb: verb, Key: key}
+			if verb == "set" {
+				a.Config = &admin.PoolConfig{AtOnce: 7}
+				if key != "" {
+					a.Config.AtOnce = 5
+				}
+			}
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// owedLimits lists the sequences of actions on a limit after which it does not follow R22.
+var owedLimits = []string{
+	"pause , set ", "pause , set a", "pause , reset ", "pause , resume a", "pause a, set a", "pause a, reset a",
+}
+
+func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
+	onRequest(t)
+	cells, broken := 0, 0
+	for _, first := range poolActions() {
+		if !*long && in(first.Verb, "reset", "resume") {
+			continue // which do nothing to a limit as it is declared
+		}
+		for _, second := range poolActions() {
+			name := fmt.Sprintf("%s %s, %s %s", first.Verb, first.Key, second.Verb, second.Key)
+			cells++
+			s := onMemory(t)
+			var model limitModel
+			s.until(flowtest.Patience, func() bool { // until the worker has declared the limit
+				_, err := s.Client.Limits().Named(s.Ctx, perKey.All().Name(), "")
+				return err == nil
+			})
+			for _, a := range []admin.PoolAction{first, second} {
+				if _, err := s.service.ActOnPool(s.Ctx, perKey.All().Name(), a); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if err := model.act(a); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := limitCell{
+				Whole: model.Whole, ABegins: !model.Whole.Paused && !model.Key.Paused, BBegins: !model.Whole.Paused, KeyShown: model.Key != part{},
+			}
+			known := slices.Contains(owedLimits, name)
+			diff := cmp.Diff(want, s.limitCell(want, known))
+			switch {
+			case diff != "" && !known:
+				t.Errorf("%s: R22 (-want +got):\n%s", name, diff)
+			case diff == "" && known:
+				t.Errorf("%s follows R22 now: remove the row of owedLimits", name)
+			}
+			if diff != "" {
+				broken++
+			}
+			s.StopWorkers()
+		}
+	}
+	t.Logf("%d cells: %d do not follow the rules", cells, broken)
+}
+
+// limitCell returns what is seen of the limit.
+func (s *stage) limitCell(want limitCell, known bool) (got limitCell) {
+	s.T.Helper()
+	page, err := s.service.Pools(s.Ctx, admin.PoolFilter{Name: perKey.All().Name()})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	for _, p := range page.Pools {
+		if p.Key == "a" {
+			got.KeyShown = true
+		} else if p.Key == "" {
+			got.Whole.Paused = p.Paused
+			if p.Set && p.AtOnce != 1 {
+				got.Whole.AtOnce = p.AtOnce
+			}
+		}
+	}
+	begins := func(key string, want bool) bool {
+		run := flowtest.Start(s.World, pooled, work{Do: "complete", Key: key})
+		most := flowtest.Patience / 2
+		switch {
+		case known:
+			most = grace
+		case !want:
+			most = 20 * time.Millisecond // whatever does not begin by then is shown by the rows above, too
+		}
+		return s.until(most, func() bool { o, _ := observe(s.World, run.ID()); return o.Status == event.StatusCompleted })
+	}
+	got.BBegins = begins("b", want.BBegins)
+	got.ABegins = begins("a", want.ABegins)
+	return got
+}

@@ -1,0 +1,112 @@
+package pairs_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// table counts the cells of a test, for the flag -pairs.table.
+type table struct {
+	mu                     sync.Mutex
+	cells, refused, broken int
+	lines                  []string
+}
+
+// add counts a cell that was judged.
+func (n *table) add(c *cell) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cells++
+	if c.want.Answer != done {
+		n.refused++
+	}
+	if len(c.broken) > 0 {
+		n.broken++
+	}
+	line := fmt.Sprintf("%-40s %-28s %-12s %-12s %s", c.scene.name, c.cmd.name, c.want.Answer, c.want.Effect, c.by)
+	for _, b := range c.broken {
+		line += fmt.Sprintf("\n    %s: %s", b.rule, b.what)
+	}
+	n.lines = append(n.lines, line)
+}
+
+func (n *table) print(t *testing.T) {
+	slices.Sort(n.lines)
+	if *printTable {
+		t.Log("\n" + strings.Join(n.lines, "\n"))
+	}
+	t.Logf("%d cells: %d are refusals, %d do not follow the rules", n.cells, n.refused, n.broken)
+}
+
+// cellsOf returns the cells of a scene, each with what the rules expect.
+func cellsOf(t *testing.T, sc *scene) (all []*cell) {
+	t.Helper()
+	for i, cmd := range commands() {
+		if (sc.noID || sc.noStarts) && strings.HasPrefix(cmd.verb, "start") || sc.alone && strings.HasPrefix(cmd.name, "bulk") {
+			continue
+		}
+		c := &cell{scene: sc, cmd: &cmd, key: fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.ReplaceAll(sc.name, ",", ""), " ", "-"), i)}
+		if !sc.noID {
+			c.id = c.key
+		}
+		var err error
+		if c.want, c.by, err = expect(&sc.facts, cmd.verb); err != nil {
+			t.Errorf("%s × %s: %v", sc.name, cmd.name, err)
+			continue
+		}
+		for _, key := range c.rows() {
+			c.owed = append(c.owed, owed[key]...)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// rows are the keys of the rows of owed that are about the cell.
+func (c *cell) rows() [][2]string {
+	return [][2]string{{c.scene.name, c.cmd.name}, {c.scene.name, "*"}, {"*", c.cmd.name}, {"*", "*"}}
+}
+
+// compare fails the test if a cell breaks other rules than it is known to. It notes which rules of the rows of owed were broken.
+func compare(t *testing.T, c *cell, seen map[[2]string][]string) {
+	t.Helper()
+	for _, b := range c.broken {
+		if !slices.Contains(c.owed, b.rule) {
+			t.Errorf("%s × %s: %s: %s", c.scene.name, c.cmd.name, b.rule, b.what)
+		}
+		for _, key := range c.rows() {
+			seen[key] = append(seen[key], b.rule)
+		}
+	}
+}
+
+func TestPairs_ACommandInAnyStateDoesWhatTheRulesDecide(t *testing.T) {
+	onRequest(t)
+	var n table
+	seen := map[[2]string][]string{}
+	for i := range scenes {
+		sc := &scenes[i]
+		if !strings.Contains(sc.name, *onlyScene) {
+			continue
+		}
+		t.Run(sc.name, func(t *testing.T) {
+			cells := cellsOf(t, sc)
+			judge(onMemory(t), cells)
+			for _, c := range cells {
+				compare(t, c, seen)
+				n.add(c)
+			}
+		})
+	}
+	for key, rules := range owed {
+		for _, r := range rules {
+			if *onlyScene == "" && !slices.Contains(seen[key], r) {
+				t.Errorf("%s × %s follows %s now: remove the row of owed_test.go", key[0], key[1], r)
+			}
+		}
+	}
+	n.print(t)
+}

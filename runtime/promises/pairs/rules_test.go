@@ -1,0 +1,214 @@
+package pairs_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// outcome is what a command does.
+type outcome struct {
+	Answer string // done, or the code of the problem
+	Effect effect
+}
+
+// effect is what must be seen after a command, also once everything has ended.
+type effect string
+
+// The effects.
+const (
+	unchanged  effect = "unchanged"  // the run goes on, and ends, as without the command
+	canceled   effect = "cancelled"  // it ends canceled; if it has not begun, without its code
+	terminated effect = "terminated" // it has ended when the command returns
+	paused     effect = "paused"     // it starts nothing until it is resumed, then as without the command
+	resumed    effect = "resumed"    // it is not paused, and goes on as without the command
+	reran      effect = "rerun"      // there is a new run, which completes; the old one stays as it is
+	found      effect = "found"      // the answer is the run itself, or the rerun that there is
+	started    effect = "started"    // there is a new run with its workflow id, which completes
+	deleted    effect = "deleted"    // it is not found
+)
+
+var (
+	does    = func(e effect) outcome { return outcome{done, e} }
+	refuses = outcome{admin.CodeRefused, unchanged}
+	missing = outcome{admin.CodeNotFound, unchanged}
+)
+
+// A rule decides what commands do in some states. Its id is that of the rule in the document of the oracle.
+type rule struct {
+	id      string
+	decides func(f *facts, verb string) (outcome, bool)
+}
+
+// rules are all of them. Each decides on its own, and at least one decides on each cell.
+var rules = []rule{
+	{"control", func(_ *facts, verb string) (outcome, bool) { return does(unchanged), verb == verbNothing }},
+	// R5: every open state takes items.
+	{"R5", func(f *facts, verb string) (outcome, bool) {
+		return does(unchanged), verb == verbSend && f.open() && !f.Kind.own() && !f.Gone
+	}},
+	// R1: a run that has not been asked to end can be paused, whatever it waits for.
+	{"R1", func(f *facts, verb string) (outcome, bool) {
+		if verb != "pause" || !f.going() || f.Asked {
+			return outcome{}, false
+		}
+		if f.Paused {
+			return does(unchanged), true
+		}
+		return does(paused), true
+	}},
+	// R7: every open state accepts cancel, after which pause is refused.
+	{"R7", func(f *facts, verb string) (outcome, bool) {
+		switch {
+		case !f.going():
+			return outcome{}, false
+		case verb == "cancel":
+			return does(canceled), true
+		case verb == "pause" && f.Asked:
+			return refuses, true
+		}
+		return outcome{}, false
+	}},
+	// R8: terminate ends every open state.
+	{"R8", func(f *facts, verb string) (outcome, bool) { return does(terminated), verb == "terminate" && f.going() }},
+	// R9: a command that had its effect succeeds again.
+	{"R9", func(f *facts, verb string) (outcome, bool) {
+		switch {
+		case f.Kind.own() || f.Gone:
+			return outcome{}, false
+		case f.open():
+			return f.again(verb)
+		case f.Status == event.StatusContinued && in(verb, "cancel", "terminate", "pause", "resume", "release", verbSend):
+			return does(unchanged), true // it is for the last run of the chain
+		case verb == "cancel" && f.Asked && !f.Terminated, verb == "terminate" && f.Terminated:
+			return does(unchanged), true
+		case in(verb, "cancel", "terminate", "pause", "resume", "step", "release", verbSend):
+			return refuses, true
+		}
+		return outcome{}, false
+	}},
+	// R11: a rerun is one new root.
+	{"R11", func(f *facts, verb string) (outcome, bool) {
+		if f.Kind.own() || f.Gone || (f.Singleton && f.open() || f.Taken) && in(verb, "restart", "fork") {
+			return outcome{}, false
+		}
+		switch verb {
+		case "retry":
+			return f.reruns(f.Status == event.StatusFailed && !f.open())
+		case "resume-new":
+			return f.reruns(f.Status == event.StatusCanceled && !f.open())
+		case "restart":
+			return when(!f.Collecting, does(reran), refuses), true
+		case "fork":
+			return when(f.Step, does(reran), missing), true
+		}
+		return outcome{}, false
+	}},
+	// R14: the runtime's own refuse commands.
+	{"R14", func(f *facts, verb string) (outcome, bool) {
+		return refuses, f.Kind.own() && !f.Gone && (in(verb, admin.Actions()...) || verb == verbSend)
+	}},
+	// R20: whoever starts, a singleton has one active run.
+	{"R20", func(f *facts, verb string) (outcome, bool) {
+		return refuses, f.Singleton && f.open() && in(verb, "restart", "fork")
+	}},
+	// R25: delete is for what has ended, and hides it from everything.
+	{"R25", func(f *facts, verb string) (outcome, bool) {
+		switch {
+		case f.Gone && (in(verb, admin.Actions()...) || verb == verbSend):
+			return missing, true
+		case verb != verbDelete || f.Kind.own():
+			return outcome{}, false
+		}
+		return when(f.open(), refuses, does(deleted)), true
+	}},
+	// RUN2: one run of a workflow id is active.
+	{"RUN2", func(f *facts, verb string) (outcome, bool) {
+		if f.Taken && in(verb, "restart", "fork") {
+			return refuses, true
+		}
+		active := (f.open() || f.Status == event.StatusContinued) && !f.Gone
+		switch verb {
+		case verbUse:
+			return when(active, does(found), does(started)), true
+		case verbFail:
+			return when(active, refuses, does(started)), true
+		case verbReject:
+			switch {
+			case active:
+				return does(found), true
+			case f.Gone:
+				return does(started), true
+			}
+			return refuses, true
+		}
+		return outcome{}, false
+	}},
+}
+
+const verbDelete = "delete"
+
+// going reports whether a user's run has not ended.
+func (f *facts) going() bool { return f.open() && !f.Kind.own() && !f.Gone }
+
+// again decides on the commands for open runs that end something, and do nothing where there is nothing to end.
+func (f *facts) again(verb string) (outcome, bool) {
+	switch verb {
+	case "resume":
+		return when(f.Paused, does(resumed), does(unchanged)), true
+	case "step":
+		return when(f.Debug, does(unchanged), refuses), true
+	case "release":
+		return does(unchanged), true // the scenes of held runs release them at the end
+	}
+	return outcome{}, false
+}
+
+// reruns decides on retry and resume-new, which go on where a run has ended so.
+func (f *facts) reruns(fits bool) (outcome, bool) {
+	switch {
+	case !fits || f.Undone:
+		return refuses, true
+	case f.Rerun != "" && f.Rerun != event.StatusFailed: // a rerun that has failed is retried, one that was deleted is made again
+		return does(found), true
+	}
+	return does(reran), true
+}
+
+func when(cond bool, yes, no outcome) outcome {
+	if cond {
+		return yes
+	}
+	return no
+}
+
+func in(s string, list ...string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// expect returns what a command does in a state, and the rules that decide so. The error says that no rule decides, or that two
+// decide differently.
+func expect(f *facts, verb string) (o outcome, by string, err error) {
+	var ids []string
+	for _, r := range rules {
+		got, ok := r.decides(f, verb)
+		switch {
+		case !ok:
+			continue
+		case len(ids) > 0 && got != o:
+			return o, by, fmt.Errorf("%s decides %+v, %s decides %+v", strings.Join(ids, ", "), o, r.id, got)
+		}
+		o, ids = got, append(ids, r.id)
+	}
+	if len(ids) == 0 {
+		return o, "", fmt.Errorf("no rule decides")
+	}
+	return o, strings.Join(ids, ", "), nil
+}

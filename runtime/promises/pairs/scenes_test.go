@@ -1,0 +1,528 @@
+package pairs_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A scene brings a run into a state.
+type scene struct {
+	name  string
+	facts facts
+	// play starts what the scene needs. The run of the cell comes into the state by itself then.
+	play func(s *stage, c *cell)
+	// prepare and complete are called before and after all cells of the scene are played; nil: nothing is to be done.
+	prepare, complete func(s *stage, cells []*cell)
+	// everywhere says that the scene is judged on each store, also in short tests.
+	everywhere bool
+	// end is how the run ends without a command, once nothing holds it up.
+	end event.Status
+	// noID says that the run has no workflow id, and noStarts that starts with it are about another run.
+	noID, noStarts bool
+	// full says that another run holds the limit key of each cell before the scene is played.
+	full bool
+	// alone says that other runs have the tags of the run: bulk actions would not be about it alone.
+	alone bool
+}
+
+// tagCell marks all runs of a cell, and tagSubject the one that the command is for.
+const (
+	tagCell    = "cell"
+	tagSubject = "subject"
+)
+
+// cell is a command in a state.
+type cell struct {
+	*scene
+	cmd      *command
+	key      string
+	id       string                            // workflow id of the run; empty: it has none
+	run      event.RunID                       // that the command is for
+	def      workflow.Definition[work, string] // of the run
+	follower event.RunID                       // in line behind it
+	first    event.RunID                       // the run that the scene has made of it
+	plays    string                            // key of the executions of the run; empty: that of the cell
+	start    func()                            // completes the play of the scene once all cells were played; nil: it is complete
+	unblock  func()                            // removes what free does not; nil: nothing
+	want     outcome
+	second   *command // asked for after the first one had its effect; nil: none
+	by       string   // the rules that decide
+	owed     []string
+	before   Observed
+	step     string         // id of the step "first"; empty: the log has none
+	marks    map[string]int // executions of its steps before the command
+	length   uint64         // of the log before the command
+	offered  []string
+	got      answer
+	broken   []breach
+}
+
+// breach is a rule that a cell does not follow.
+type breach struct{ rule, what string }
+
+// kept keeps runs until the end of the test, however much virtual time passes.
+var kept = workflow.WithRetention(100_000 * time.Hour)
+
+// begin starts the run of the cell.
+func (c *cell) begin(s *stage, d workflow.Definition[work, string], do string, opts ...workflow.StartOption) *workflow.Run[string] {
+	s.T.Helper()
+	opts = append(opts, workflow.WithTags(map[string]string{tagCell: c.key, tagSubject: c.key}), kept)
+	if c.id != "" {
+		opts = append(opts, workflow.WithID(c.id))
+	}
+	run := flowtest.Start(s.World, d, work{Do: do, Key: c.key}, opts...)
+	c.run, c.def = run.ID(), d
+	return run
+}
+
+// other starts another run of the cell.
+func (c *cell) other(s *stage, d workflow.Definition[work, string], do string, opts ...workflow.StartOption) event.RunID {
+	s.T.Helper()
+	opts = append(opts, workflow.WithTags(map[string]string{tagCell: c.key}), kept)
+	return flowtest.Start(s.World, d, work{Do: do, Key: c.key, By: "/other"}, opts...).ID()
+}
+
+// begins returns the play of a scene that starts a run and nothing else.
+func begins(d workflow.Definition[work, string], do string, opts ...workflow.StartOption) func(*stage, *cell) {
+	return func(s *stage, c *cell) { c.begin(s, d, do, opts...) }
+}
+
+// inLine starts the run of the cell behind the one that holds its limit, and another one behind that. The scene is full.
+func inLine(do string, opts ...workflow.StartOption) func(*stage, *cell) {
+	return func(s *stage, c *cell) {
+		c.begin(s, pooled, do, opts...)
+		s.reaches(c.run, func(o Observed) bool { return o.Waits })
+		c.follower = c.other(s, pooled, "complete")
+	}
+}
+
+// atGate starts a run, and waits until a step of it waits at its door.
+func atGate(s *stage, c *cell) {
+	c.begin(s, plain, "gate")
+	s.Eventually("the run is at its gate", func() bool {
+		return slices.ContainsFunc(s.executions(c.key), func(m marked) bool { return strings.HasPrefix(m.Step, "gate ") })
+	})
+}
+
+// then plays a scene, waits until the run is in its state, and does something with it.
+func then(play func(*stage, *cell), at event.Status, do func(s *stage, c *cell, h *workflow.Handle) error) func(*stage, *cell) {
+	return func(s *stage, c *cell) {
+		play(s, c)
+		s.reaches(c.run, func(o Observed) bool {
+			return o.Status == at && o.Place != store.StateOwned || at == event.StatusRunning && o.Status == at
+		})
+		if err := do(s, c, s.Client.Run(c.run)); err != nil {
+			s.T.Fatalf("%s: %v", c.key, err)
+		}
+	}
+}
+
+func pause(s *stage, _ *cell, h *workflow.Handle) error  { return h.Pause(s.Ctx) }
+func cancel(s *stage, _ *cell, h *workflow.Handle) error { return h.Cancel(s.Ctx, "by the scene") }
+func terminate(s *stage, _ *cell, h *workflow.Handle) error {
+	return h.Terminate(s.Ctx, "by the scene")
+}
+func remove(s *stage, _ *cell, h *workflow.Handle) error { return h.Delete(s.Ctx) }
+
+// reaches waits until what is observed of a run fulfils a condition.
+func (s *stage) reaches(run event.RunID, is func(Observed) bool) {
+	s.T.Helper()
+	var o Observed
+	if !s.until(flowtest.Patience, func() bool { o, _ = observe(s.World, run); return is(o) }) {
+		s.T.Fatalf("run %s does not reach the state of the scene: it is %+v\nlog: %v", run, o, typesOf(s.load(run).Frames))
+	}
+}
+
+func typesOf(frames [][]byte) (all []event.Type) {
+	for _, e := range eventsOf(frames) {
+		all = append(all, e.Type)
+	}
+	return all
+}
+
+// user returns the facts of a user's run.
+func user(o Observed, more ...func(*facts)) facts {
+	f := facts{Kind: kindUser, Observed: o, Step: o.Begun}
+	for _, m := range more {
+		m(&f)
+	}
+	return f
+}
+
+// parked are the facts of a run that waits in the store.
+func parked(status event.Status, begun bool) Observed {
+	return Observed{Place: store.StateParked, Status: status, Begun: begun}
+}
+
+func ended(status event.Status) Observed {
+	return Observed{Place: store.StateEnded, Status: status, Begun: true}
+}
+
+// scenes are all states that the matrix judges.
+var scenes = slices.Concat(fresh, begun, atRest, ofTheRuntime, over, again)
+
+// fresh are the states before the code of a run begins.
+var fresh = []scene{
+	{
+		name: "ready, unserved", facts: user(Observed{Place: store.StateReady, Status: event.StatusPending}, func(f *facts) { f.Unserved = true }),
+		play: begins(plain, "message", workflow.WithQueue("nobody")), end: event.StatusCompleted,
+	},
+	{
+		name: "in line", everywhere: true, facts: user(Observed{Place: store.StateReady, Status: event.StatusPending, Waits: true}),
+		full: true, play: inLine("complete"), end: event.StatusCompleted,
+	},
+	{name: "delayed", facts: user(parked(event.StatusPending, false)), play: begins(plain, "message", workflow.WithDelay(100*time.Hour)), end: event.StatusCompleted},
+	{
+		name: "delayed, with a limit", everywhere: true, facts: user(parked(event.StatusPending, false)),
+		play: begins(pooled, "message", workflow.WithDelay(100*time.Hour)), end: event.StatusCompleted,
+	},
+	{name: "held", facts: user(parked(event.StatusHeld, false)), play: begins(plain, "message", workflow.WithHoldFor(1000*time.Hour)), end: event.StatusCompleted},
+	{
+		name: "held, with a limit", facts: user(parked(event.StatusHeld, false)),
+		play: begins(pooled, "message", workflow.WithHoldFor(1000*time.Hour)), end: event.StatusCompleted,
+	},
+	{
+		name: "queued", everywhere: true, facts: user(Observed{Place: store.StateQueued, Status: event.StatusPending}), noStarts: true, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) {
+			before := c.other(s, plain, "message", workflow.WithID(c.id))
+			s.reaches(before, func(o Observed) bool { return o.Status == event.StatusWaiting })
+			c.begin(s, plain, "message", workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.QueueActive}))
+		},
+	},
+	{
+		name: "collecting", facts: user(parked(event.StatusPending, false), func(f *facts) { f.Collecting = true }), noID: true,
+		play: begins(debounced, "message"), end: event.StatusCompleted,
+	},
+}
+
+// begun are the states of code that goes on.
+var begun = []scene{
+	{name: "running", everywhere: true, facts: user(Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true}), play: atGate, end: event.StatusCompleted},
+	{name: "backoff", facts: user(parked(event.StatusSleeping, true)), play: begins(plain, "backoff"), end: event.StatusCompleted},
+	{name: "sleeping", facts: user(parked(event.StatusSleeping, true)), play: begins(plain, "sleep"), end: event.StatusCompleted},
+	{name: "waiting for a message", everywhere: true, facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "message"), end: event.StatusCompleted},
+	{
+		name: "waiting for a message, with a limit", facts: user(parked(event.StatusWaiting, true)), end: event.StatusCompleted,
+		play: func(s *stage, c *cell) {
+			c.begin(s, pooled, "message")
+			c.start = func() {
+				s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusWaiting })
+				c.follower = c.other(s, pooled, "complete")
+			}
+		},
+	},
+	{name: "waiting for a hook", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "hook"), end: event.StatusCompleted},
+	{name: "waiting for a child", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "child"), end: event.StatusCompleted},
+	{name: "waiting for a step that others complete", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "later"), end: event.StatusCompleted},
+	{
+		name: "its step in line", full: true, facts: user(parked(event.StatusWaiting, true)), end: event.StatusCompleted,
+		play: func(s *stage, c *cell) {
+			c.begin(s, plain, "gate using")
+			s.reaches(s.stepRun(c.run), func(o Observed) bool { return o.Waits })
+		},
+	},
+	{name: "its step in backoff elsewhere", everywhere: true, facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "backoff using"), end: event.StatusCompleted},
+	{name: "its step under way elsewhere", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "gate away"), end: event.StatusCompleted},
+	{name: "its step completed by others elsewhere", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "later using"), end: event.StatusCompleted},
+	{name: "a singleton", facts: user(parked(event.StatusWaiting, true), func(f *facts) { f.Singleton = true }), play: begins(single, "message"), end: event.StatusCompleted, noID: true},
+	{
+		name: "child", everywhere: true, facts: childFacts(parked(event.StatusWaiting, true)), noID: true, play: childOf("child subject"), end: event.StatusCompleted,
+	},
+	{
+		name: "child, abandoned", facts: childFacts(parked(event.StatusWaiting, true)), noID: true, play: childOf("child abandoned"), end: event.StatusCompleted,
+	},
+	{
+		name: "being cancelled", facts: user(Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true, Asked: true}),
+		play: then(begins(plain, "clean"), event.StatusWaiting, cancel), end: event.StatusCanceled,
+	},
+	{
+		name: "blocked", facts: user(Observed{Place: store.StateBlocked, Status: event.StatusBlocked, Begun: true}), end: event.StatusCompleted,
+		prepare: func(s *stage, _ []*cell) { s.before = s.Work(worker.Config{Queues: []string{"odd"}}, s.bindings()...) },
+		play: func(s *stage, c *cell) {
+			c.begin(s, plain, "message", workflow.WithQueue("odd"))
+			c.unblock = s.mend
+		},
+		complete: func(s *stage, cells []*cell) {
+			odd := map[event.RunID]bool{}
+			for _, c := range cells {
+				s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusWaiting && o.Place == store.StateParked })
+				odd[c.run] = true
+			}
+			s.before.Stop()
+			s.setOdd(odd)
+			s.Work(worker.Config{Queues: []string{"odd"}}, s.bindings()...)
+			for _, c := range cells {
+				flowtest.Order(s.T, goOn.Send(s.Ctx, s.Client.Run(c.run), "does not fit"))
+			}
+		},
+	},
+	{
+		name: "a rerun", facts: user(parked(event.StatusWaiting, true)), alone: true, noID: true, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) {
+			begins(plain, "complete")(s, c)
+			s.reaches(c.run, func(o Observed) bool { return o.Place == store.StateEnded })
+			c.plays = c.key + "/other"
+			again, err := s.Client.Run(c.other(s, plain, "message")).Restart(s.Ctx)
+			if err != nil {
+				s.T.Fatal(err)
+			}
+			c.run = again.ID()
+		},
+	},
+	{
+		name: "later run of a chain", facts: user(parked(event.StatusWaiting, true)), alone: true, noStarts: true, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) {
+			begins(plain, "continue")(s, c)
+			s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusContinued })
+			c.run, c.plays = s.load(c.run).Record.Next, c.key+"/next"
+		},
+	},
+}
+
+func childFacts(o Observed) facts {
+	f := user(o)
+	f.Kind = kindChild
+	return f
+}
+
+// childOf starts a parent, and takes its child for the run of the cell.
+func childOf(do string) func(s *stage, c *cell) {
+	return func(s *stage, c *cell) {
+		parent := c.other(s, plain, do)
+		s.reaches(parent, func(o Observed) bool { return o.Status == event.StatusWaiting })
+		c.run, c.plays = s.below(parent, plain.Name()), c.key+"/child"
+	}
+}
+
+// stepRun returns the run that executes a step of another run.
+func (s *stage) stepRun(parent event.RunID) event.RunID {
+	s.T.Helper()
+	return s.below(parent, event.StepRunPrefix)
+}
+
+// below waits for a run below another one whose workflow begins so.
+func (s *stage) below(parent event.RunID, workflowName string) (id event.RunID) {
+	s.T.Helper()
+	s.Eventually("there is a run of "+workflowName+" below "+string(parent), func() bool {
+		for r, err := range s.Client.List(s.Ctx, workflow.Filter{Parent: parent, Internal: true}) {
+			if err != nil {
+				s.T.Fatal(err)
+			}
+			if strings.HasPrefix(r.Workflow, workflowName) {
+				id = r.ID
+			}
+		}
+		return id != ""
+	})
+	return id
+}
+
+// isPaused returns what is observed of a run that is paused in another state.
+func isPaused(o Observed) Observed {
+	o.Paused = true
+	if o.Status != event.StatusHeld {
+		o.Status = event.StatusPaused
+	}
+	return o
+}
+
+// atRest are the states of runs that somebody has stopped.
+var atRest = []scene{
+	{
+		name: "paused, delayed", facts: user(isPaused(parked(event.StatusPending, false))), end: event.StatusCompleted,
+		play: then(begins(plain, "message", workflow.WithDelay(100*time.Hour)), event.StatusPending, pause),
+	},
+	{
+		name: "paused, held", facts: user(isPaused(parked(event.StatusHeld, false))), end: event.StatusCompleted,
+		play: then(begins(plain, "message", workflow.WithHoldFor(1000*time.Hour)), event.StatusHeld, pause),
+	},
+	{
+		name: "paused, running", facts: user(isPaused(Observed{Place: store.StateOwned, Begun: true})), end: event.StatusCompleted,
+		play: then(atGate, event.StatusRunning, pause),
+	},
+	{name: "paused, backoff", facts: user(isPaused(parked("", true))), end: event.StatusCompleted, play: then(begins(plain, "backoff"), event.StatusSleeping, pause)},
+	{name: "paused, sleeping", facts: user(isPaused(parked("", true))), end: event.StatusCompleted, play: then(begins(plain, "sleep"), event.StatusSleeping, pause)},
+	{name: "paused, waiting", everywhere: true, facts: user(isPaused(parked("", true))), end: event.StatusCompleted, play: then(begins(plain, "message"), event.StatusWaiting, pause)},
+	{
+		name: "paused, with a limit", facts: user(isPaused(parked("", true))), end: event.StatusCompleted,
+		play: then(begins(pooled, "message"), event.StatusWaiting, pause),
+	},
+	{
+		name: "debug", facts: user(parked(event.StatusPaused, true), func(f *facts) { f.Debug, f.Step = true, false }), end: event.StatusCompleted,
+		play: begins(plain, "message", workflow.WithDebug()),
+	},
+}
+
+// ofTheRuntime are runs that the runtime has started for others.
+var ofTheRuntime = []scene{
+	{
+		name: "step run, in line", full: true, facts: facts{Kind: kindStep, Observed: Observed{Place: store.StateReady, Status: event.StatusPending, Waits: true}},
+		alone: true, noID: true, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) {
+			c.run = s.stepRun(c.other(s, plain, "gate using"))
+		},
+	},
+	{
+		name: "step run, attempt", facts: facts{Kind: kindStep, Observed: Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true}},
+		alone: true, noID: true, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) { c.run = s.stepRun(c.other(s, plain, "gate using")) },
+	},
+	{
+		name: "step run, backoff", everywhere: true, facts: facts{Kind: kindStep, Observed: parked(event.StatusSleeping, true)},
+		alone: true, noID: true, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) { c.run = s.stepRun(c.other(s, plain, "backoff using")) },
+	},
+	{
+		name: "step run, completed by others", facts: facts{Kind: kindStep, Observed: parked(event.StatusWaiting, true)},
+		alone: true, noID: true, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) { c.run = s.stepRun(c.other(s, plain, "later using")) },
+	},
+	{
+		name: "token run", facts: facts{Kind: kindToken, Observed: parked(event.StatusWaiting, true)},
+		alone: true, noID: true, end: event.StatusCanceled,
+		play: func(s *stage, c *cell) {
+			c.other(s, plain, "own hook")
+			s.Eventually("there is a token run", func() (there bool) {
+				var err error
+				c.run, err = s.Store.Resolve(s.Ctx, event.HookRunID("token-"+c.key))
+				return err == nil
+			})
+		},
+	},
+	{
+		name: "schedule", everywhere: true, facts: facts{Kind: kindSchedule, Observed: parked(event.StatusWaiting, true)},
+		alone: true, noID: true, end: event.StatusCanceled, play: scheduled(func(*stage, *cell) error { return nil }),
+	},
+	{
+		name: "schedule, paused", facts: facts{Kind: kindSchedule, Observed: parked(event.StatusWaiting, true)},
+		alone: true, noID: true, end: event.StatusCanceled,
+		play: scheduled(func(s *stage, c *cell) error { return s.Client.Schedules().Pause(s.Ctx, c.key, "by the scene") }),
+	},
+}
+
+// scheduled makes a schedule, which is deleted at the end.
+func scheduled(and func(*stage, *cell) error) func(s *stage, c *cell) {
+	return func(s *stage, c *cell) {
+		err := plain.Schedule(s.Ctx, s.Client, c.key, workflow.Schedule{When: "every 8000h"}, work{Do: "message", Key: c.key})
+		if err == nil {
+			err = and(s, c)
+		}
+		if err == nil {
+			c.run, err = s.Store.Resolve(s.Ctx, event.ScheduleRunID(c.key))
+		}
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		c.unblock = func() { go func() { _ = s.Client.Schedules().Delete(s.Ctx, c.key) }() }
+	}
+}
+
+func asked(o Observed) Observed {
+	o.Asked = true
+	return o
+}
+
+// over are the ends of runs.
+var over = []scene{
+	{name: "completed", facts: user(ended(event.StatusCompleted)), play: begins(plain, "complete"), end: event.StatusCompleted},
+	{name: "completed, with a limit", facts: user(ended(event.StatusCompleted)), play: begins(pooled, "complete"), end: event.StatusCompleted},
+	{name: "failed", facts: user(ended(event.StatusFailed)), play: begins(plain, "fail"), end: event.StatusFailed},
+	{name: "failed, with a limit", everywhere: true, facts: user(ended(event.StatusFailed)), play: begins(pooled, "fail"), end: event.StatusFailed},
+	{name: "failed, a branch completed later", facts: user(ended(event.StatusFailed)), play: begins(plain, "fail beside"), end: event.StatusFailed},
+	{name: "failed and undone", facts: user(ended(event.StatusFailed), undone), play: begins(plain, "fail undone"), end: event.StatusFailed},
+	{
+		name: "not begun in time", full: true, facts: user(Observed{Place: store.StateEnded, Status: event.StatusFailed}), end: event.StatusFailed,
+		play: func(s *stage, c *cell) {
+			inLine("message", workflow.WithStartBy(time.Hour))(s, c)
+			c.start = func() {
+				s.pass(2 * time.Hour)
+				for _, r := range s.runsOf(c) {
+					if r.ID != c.run {
+						_ = goOn.Send(s.Ctx, s.Client.Run(r.ID), "freed") // the one behind it waits for nothing
+					}
+				}
+			}
+		},
+	},
+	{name: "cancelled", everywhere: true, facts: user(asked(ended(event.StatusCanceled))), play: then(begins(plain, "message"), event.StatusWaiting, cancel), end: event.StatusCanceled},
+	{
+		name: "cancelled before it began", facts: user(Observed{Place: store.StateEnded, Status: event.StatusCanceled, Asked: true}), end: event.StatusCanceled,
+		play: then(begins(plain, "message", workflow.WithDelay(100*time.Hour)), event.StatusPending, cancel),
+	},
+	{
+		name: "cancelled and undone", facts: user(asked(ended(event.StatusCanceled)), undone), end: event.StatusCanceled,
+		play: then(begins(plain, "wait undone"), event.StatusWaiting, cancel),
+	},
+	{
+		name: "terminated", facts: user(ended(event.StatusCanceled), func(f *facts) { f.Terminated = true }), end: event.StatusCanceled,
+		play: then(begins(plain, "message"), event.StatusWaiting, terminate),
+	},
+	{
+		name: "continued", facts: user(ended(event.StatusContinued)), alone: true, end: event.StatusContinued,
+		play: func(s *stage, c *cell) {
+			begins(plain, "continue")(s, c)
+			s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusContinued })
+			c.first = s.load(c.run).Record.Next
+		},
+	},
+	{
+		name: "deleted", facts: user(ended(event.StatusCompleted), func(f *facts) { f.Gone = true }), alone: true, end: event.StatusCompleted,
+		play: then(begins(plain, "complete"), event.StatusCompleted, remove),
+	},
+}
+
+func undone(f *facts) { f.Undone = true }
+
+// again are the states of runs that have failed and were retried.
+var again = []scene{
+	{
+		name: "failed, its rerun is open", facts: user(ended(event.StatusFailed), rerun(event.StatusWaiting), func(f *facts) { f.Taken = true }), alone: true, noStarts: true, end: event.StatusFailed,
+		play: retried(true, func(*stage, *cell, *workflow.Handle) error { return nil }, event.StatusWaiting),
+	},
+	{
+		name: "failed, its rerun has failed", everywhere: true, facts: user(ended(event.StatusFailed), rerun(event.StatusFailed)), alone: true, noStarts: true, end: event.StatusFailed,
+		play: retried(false, func(*stage, *cell, *workflow.Handle) error { return nil }, event.StatusFailed),
+	},
+	{
+		name: "failed, its rerun has completed", facts: user(ended(event.StatusFailed), rerun(event.StatusCompleted)), alone: true, noStarts: true, end: event.StatusFailed,
+		play: retried(true, func(s *stage, _ *cell, h *workflow.Handle) error { return goOn.Send(s.Ctx, h, "go on") }, event.StatusCompleted),
+	},
+	{
+		name: "failed, its rerun was deleted", facts: user(ended(event.StatusFailed)), alone: true, noStarts: true, end: event.StatusFailed,
+		play: func(s *stage, c *cell) {
+			retried(true, func(s *stage, _ *cell, h *workflow.Handle) error { return goOn.Send(s.Ctx, h, "go on") }, event.StatusCompleted)(s, c)
+			if err := s.Client.Run(c.first).Delete(s.Ctx); err != nil {
+				s.T.Fatal(err)
+			}
+		},
+	},
+}
+
+func rerun(status event.Status) func(*facts) { return func(f *facts) { f.Rerun = status } }
+
+// retried starts a run that fails, retries it, and waits until the rerun has a status.
+func retried(open bool, do func(*stage, *cell, *workflow.Handle) error, until event.Status) func(*stage, *cell) {
+	return func(s *stage, c *cell) {
+		begins(plain, "fail")(s, c)
+		s.reaches(c.run, func(o Observed) bool { return o.Place == store.StateEnded })
+		if open {
+			s.open(c.key)
+		}
+		h, err := s.Client.Run(c.run).Retry(s.Ctx)
+		if err == nil {
+			err = do(s, c, h)
+		}
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		c.first = h.ID()
+		s.reaches(c.first, func(o Observed) bool { return o.Status == until })
+	}
+}

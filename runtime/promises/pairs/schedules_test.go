@@ -1,0 +1,100 @@
+package pairs_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// scheduleStates are those of schedules, with what brings a schedule there.
+var scheduleStates = map[string]func(s *stage, name string) error{
+	"active":  func(*stage, string) error { return nil },
+	"paused":  func(s *stage, name string) error { return s.Client.Schedules().Pause(s.Ctx, name, "by the test") },
+	"deleted": func(s *stage, name string) error { return s.Client.Schedules().Delete(s.Ctx, name) },
+}
+
+// owedSchedules lists the states and verbs that do not follow R23.
+var owedSchedules = []string{"paused backfill"}
+
+func TestPairs_ACommandToAScheduleWorksInEveryStateOfIt(t *testing.T) {
+	onRequest(t)
+	for state, bring := range scheduleStates {
+		for _, verb := range admin.ScheduleActions() {
+			t.Run(state+" "+verb, func(t *testing.T) {
+				s := onMemory(t)
+				const name = "nightly"
+				err := plain.Schedule(s.Ctx, s.Client, name, workflow.Schedule{When: "every 1h", Overlap: workflow.OverlapAllow}, work{Do: "complete", Key: "tick"})
+				if err == nil {
+					s.pass(10 * time.Minute)
+					err = bring(s, name)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				broken := s.scheduleBreaks(name, state, verb)
+				if known := slices.Contains(owedSchedules, state+" "+verb); broken != "" && !known {
+					t.Errorf("R23: %s", broken)
+				} else if broken == "" && known {
+					t.Error("follows R23 now: remove the row of owedSchedules")
+				}
+			})
+		}
+	}
+}
+
+// scheduleBreaks gives a schedule a command, and returns what it does not do; empty: nothing.
+func (s *stage) scheduleBreaks(name, state, verb string) string {
+	now := s.Store.Clock().Now()
+	a := admin.ScheduleAction{Verb: verb}
+	switch verb {
+	case "update":
+		a.Timing = &admin.Timing{When: "every 2h"}
+	case "backfill":
+		a.Fill = &admin.Backfill{From: now.Add(-3 * time.Hour), To: now.Add(-time.Minute), Overlap: string(workflow.OverlapAllow)}
+	}
+	_, err := s.service.ActOnSchedule(s.Ctx, name, a)
+	if state == "deleted" {
+		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeNotFound {
+			return fmt.Sprintf("got %v, want notFound", err)
+		}
+		return ""
+	}
+	if err != nil {
+		return fmt.Sprintf("it is refused: %v", err)
+	}
+	var info workflow.ScheduleInfo
+	shows := func() bool {
+		var err error
+		info, err = s.Client.Schedules().Get(s.Ctx, name)
+		if verb == "delete" {
+			return err != nil
+		}
+		switch verb {
+		case "pause":
+			return info.Paused
+		case "resume":
+			return !info.Paused
+		case "trigger", "backfill":
+			return info.Started > 0
+		case "update":
+			return info.When == "every 2h"
+		}
+		return false
+	}
+	most := flowtest.Patience / 2
+	if slices.Contains(owedSchedules, state+" "+verb) {
+		most = grace
+	}
+	if !s.until(most, shows) {
+		return fmt.Sprintf("%s has no effect: %+v", verb, info)
+	}
+	if state == "paused" && verb != "resume" && verb != "delete" && !info.Paused {
+		return verb + " ends the pause"
+	}
+	return ""
+}

@@ -1,0 +1,392 @@
+package pairs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/admin/remote"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// work is the input of the runs of all scenes.
+type work struct {
+	Do  string `json:"do"`  // see play
+	Key string `json:"key"` // of the cell
+	By  string `json:"by"`  // who asks in the cell; empty: the run that the command is for
+}
+
+// name is that by which executions of steps are recorded.
+func (in work) name() string { return in.Key + in.By }
+
+// What runs use. Each cell has a key of its own; the limit "pairs.all" has room for all.
+var (
+	perKey = limit.NewKeyed[string]("pairs.key", limit.Config{AtOnce: 1})
+	forAll = limit.New("pairs.all", limit.Config{AtOnce: 10_000})
+
+	plain     = flowtest.Flow[work, string]("pairs.plain")
+	pooled    = flowtest.LimitedFlow[work, string]("pairs.pooled", uses)
+	mended    = flowtest.Flow[work, string]("pairs.mended")
+	debounced = shim.NewWorkflow[work, string]("test.pairs.debounced", "in", shim.WorkflowPolicy{
+		Gather: shim.Debounce(func(in work) string { return shim.Key(in.Key) }, 100*time.Hour, 1000*time.Hour),
+	})
+	single = shim.NewWorkflow[work, string]("test.pairs.single", "in", shim.WorkflowPolicy{
+		Singleton: shim.Singleton(func(in work) string { return shim.Key(in.Key) }),
+	})
+
+	mark    = flowtest.AStep[string, string]("pairs.mark", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // is executed at once
+	gate    = flowtest.AStep[string, string]("pairs.gate", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // waits for its door
+	hourly  = flowtest.AStep[string, string]("pairs.hourly", shim.Policy{Timeout: 10_000 * time.Hour, Retry: everyHour})                          // fails until its door is open
+	fragile = flowtest.AStep[string, string]("pairs.fragile", shim.Policy{Timeout: 10_000 * time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}}) // the same, once
+	later   = flowtest.AStep[string, string]("pairs.later", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})
+
+	// The steps with limits or queues are runs of their own.
+	gateUsing   = flowtest.AStep[string, string]("pairs.gate.using", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Uses: shim.Uses(stepUses)})
+	hourlyUsing = flowtest.AStep[string, string]("pairs.hourly.using", shim.Policy{Timeout: 10_000 * time.Hour, Retry: everyHour, Uses: shim.Uses(stepUses)})
+	laterUsing  = flowtest.AStep[string, string]("pairs.later.using", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Uses: shim.Uses(stepUses)})
+	gateAway    = flowtest.AStep[string, string]("pairs.gate.away", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Queue: "away"})
+
+	everyHour = workflow.RetryPolicy{Initial: time.Hour, Max: time.Hour}
+	goOn      = workflow.NewTopic[string]("pairs.on")
+	double    = workflow.NewAsk[int, int]("pairs.double")
+	approved  = workflow.NewHook[string]("pairs.approved")
+	tokens    = workflow.NewValue[string]("pairs.token")
+)
+
+func uses(in work) []limit.Use {
+	return []limit.Use{forAll.Use(1), perKey.For(in.Key).Use(1)}
+}
+
+func stepUses(a flowtest.StepArgs[string]) []limit.Use { return uses(work{Key: a.In}) }
+
+// play is the code of all workflows: it executes the step "first", waits as its input says, and executes the step "last".
+func (s *stage) play(ctx workflow.Context, in work) (string, error) {
+	double.Handle(ctx, nil, func(_ workflow.Context, n int) (int, error) { return 2 * n, nil })
+	first := "first"
+	if s.isOdd(workflow.Info(ctx).ID) {
+		first = "changed"
+	}
+	if _, err := mark.CallKey(ctx, first, in.name()); err != nil {
+		return "", err
+	}
+	if err := s.wait(ctx, in); err != nil {
+		return "", err
+	}
+	if _, err := mark.CallKey(ctx, "last", in.name()); err != nil {
+		return "", err
+	}
+	return in.Key, nil
+}
+
+// wait waits as the input says, until the scene lets it go on.
+func (s *stage) wait(ctx workflow.Context, in work) (err error) {
+	switch in.Do {
+	case "", "complete":
+	case "message":
+		_, err = goOn.Receive(ctx)
+	case "gate":
+		_, err = gate.Call(ctx, in.Key)
+	case "backoff":
+		_, err = hourly.Call(ctx, in.Key)
+	case "later":
+		_, err = later.Call(ctx, in.Key)
+	case "gate using":
+		_, err = gateUsing.Call(ctx, in.Key)
+	case "backoff using":
+		_, err = hourlyUsing.Call(ctx, in.Key)
+	case "later using":
+		_, err = laterUsing.Call(ctx, in.Key)
+	case "gate away":
+		_, err = gateAway.Call(ctx, in.Key)
+	case "sleep":
+		err = workflow.Sleep(ctx, 100*time.Hour)
+	case "hook", "own hook":
+		var opts []workflow.HookOption
+		if in.Do == "own hook" {
+			opts = append(opts, workflow.Token("token-"+in.Key))
+		}
+		var h *workflow.OpenHook[string]
+		if h, err = approved.Open(ctx, opts...); err != nil {
+			return err
+		}
+		defer h.Dispose(ctx)
+		tokens.Set(ctx, h.Token())
+		_, err = h.Receive(ctx)
+	case "child", "child subject", "child abandoned":
+		tags := map[string]string{tagCell: in.Key}
+		if in.Do != "child" {
+			tags[tagSubject] = in.Key
+		}
+		opts := []workflow.ChildOption{workflow.WithTags(tags)}
+		if in.Do == "child abandoned" {
+			opts = append(opts, workflow.WithParentClose(workflow.ParentCloseAbandon))
+		}
+		_, err = plain.StartChild(ctx, work{Do: "message", Key: in.Key, By: "/child"}, opts...).Get(ctx)
+	case "clean":
+		if _, err = goOn.Receive(ctx); err != nil {
+			if _, failed := gate.Call(workflow.Detached(ctx), in.Key); failed != nil {
+				return failed
+			}
+		}
+	case "fail":
+		if _, err = fragile.Call(ctx, in.Key); err == nil {
+			_, err = goOn.Receive(ctx)
+		}
+	case "fail beside":
+		beside := workflow.Go(ctx, func(ctx workflow.Context) (string, error) {
+			if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+				return "", err
+			}
+			return mark.CallKey(ctx, "beside", in.name())
+		})
+		_, err = fragile.Call(ctx, in.Key)
+		if _, failed := beside.Get(ctx); failed != nil {
+			return failed
+		}
+	case "fail undone":
+		if _, err := mark.CallKey(ctx, "undone", in.name()); err != nil {
+			return err
+		}
+		workflow.Compensate(ctx, func(ctx workflow.Context) error {
+			_, err := mark.CallKey(ctx, "undo", in.name())
+			return err
+		})
+		_, err = fragile.Call(ctx, in.Key)
+	case "wait undone":
+		workflow.Compensate(ctx, func(ctx workflow.Context) error {
+			_, err := mark.CallKey(ctx, "undo", in.name())
+			return err
+		})
+		_, err = goOn.Receive(ctx)
+	case "continue":
+		return plain.ContinueAsNew(ctx, work{Do: "message", Key: in.Key, By: "/next"})
+	default:
+		err = fmt.Errorf("there is no %q", in.Do)
+	}
+	return err
+}
+
+// stage is a world with all faces of its store, in which the cells of one scene are played.
+type stage struct {
+	*flowtest.World
+	direct  *admin.Direct
+	service admin.Service     // as an operator uses it
+	remote  admin.Service     // the same over HTTP
+	pages   http.Handler      // the console
+	serve   func()            // starts the worker of the queue "nobody"
+	before  *flowtest.Running // a worker of the scene
+	mend    func()            // ends that code does not fit some logs
+
+	mu     sync.Mutex
+	doors  map[string]chan struct{}
+	tokens map[string][]string  // of attempts that others complete
+	odd    map[event.RunID]bool // runs whose logs the code does not fit
+	marked []marked
+}
+
+// marked is one execution of a step.
+type marked struct {
+	Step, Cell, Key string
+	At              time.Time
+}
+
+func newStage(w *flowtest.World) *stage {
+	s := &stage{World: w, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
+	s.TakesLong()
+	s.service = admin.AsLocal(s.direct, "operator")
+	h := api.New(s.direct, api.Config{AllowUnauthenticated: true, Mutations: 1 << 20, Streams: 1 << 20, Lists: 1 << 20})
+	var err error
+	if s.remote, err = remote.New("http://localhost", remote.Config{Client: &http.Client{Transport: through{h}}}); err != nil {
+		w.T.Fatal(err)
+	}
+	s.pages = console.New(s.service, console.Config{AllowUnauthenticated: true})
+	s.Work(worker.Config{Queues: []string{workflow.DefaultQueue, "away", admin.AdminQueue}, Concurrency: 4000, Runs: 4000}, s.bindings()...)
+	s.serve = sync.OnceFunc(func() { s.Work(worker.Config{Queues: []string{"nobody"}}, s.bindings()...) })
+	s.mend = sync.OnceFunc(func() {
+		s.setOdd(nil)
+		other := append(s.bindings(), flowtest.As(mended, s.play)) // by which it counts as other code, and tries what is blocked
+		s.Work(worker.Config{Queues: []string{"odd"}}, other...)
+	})
+	return s
+}
+
+func (s *stage) isOdd(run event.RunID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.odd[run]
+}
+
+func (s *stage) setOdd(odd map[event.RunID]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.odd = odd
+}
+
+func (s *stage) bindings() []flowtest.Binding {
+	all := []flowtest.Binding{
+		flowtest.As(plain, s.play), flowtest.As(pooled, s.play), flowtest.As(debounced, s.play), flowtest.As(single, s.play),
+		func(r workflow.Registrar) { admin.Register(r, s.direct) },
+	}
+	for _, d := range []flowtest.StepOf[string, string]{mark} {
+		all = append(all, d.As(s.executed("mark", func(context.Context, string) error { return nil })))
+	}
+	for _, d := range []flowtest.StepOf[string, string]{gate, gateUsing, gateAway} {
+		all = append(all, d.As(s.executed("gate", func(ctx context.Context, key string) error {
+			select {
+			case <-s.door(key):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})))
+	}
+	for _, d := range []flowtest.StepOf[string, string]{hourly, hourlyUsing, fragile} {
+		all = append(all, d.As(s.executed("try", func(_ context.Context, key string) error {
+			select {
+			case <-s.door(key):
+				return nil
+			default:
+				return errors.New("the door is shut")
+			}
+		})))
+	}
+	for _, d := range []flowtest.StepOf[string, string]{later, laterUsing} {
+		all = append(all, d.As(func(ctx context.Context, key string) (string, error) {
+			l, err := step.Later(ctx, approved)
+			if err != nil {
+				return "", err
+			}
+			s.mu.Lock()
+			s.tokens[key] = append(s.tokens[key], l.Token())
+			s.mu.Unlock()
+			return l.Pending()
+		}))
+	}
+	return all
+}
+
+// executed returns the code of a step, which records each execution before it does anything else.
+func (s *stage) executed(name string, do func(ctx context.Context, key string) error) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, key string) (string, error) {
+		call, _ := step.Current(ctx)
+		s.mu.Lock()
+		s.marked = append(s.marked, marked{name + " " + call.Key, key, step.IdempotencyKey(ctx), s.Store.Clock().Now()})
+		s.mu.Unlock()
+		return key, do(ctx, key)
+	}
+}
+
+func (s *stage) door(key string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.doors[key] == nil {
+		s.doors[key] = make(chan struct{})
+	}
+	return s.doors[key]
+}
+
+// open opens the door of a cell. Opening it again does nothing.
+func (s *stage) open(key string) {
+	door := s.door(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-door:
+	default:
+		close(door)
+	}
+}
+
+// executions returns what was executed for a cell.
+func (s *stage) executions(key string) (all []marked) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.marked {
+		if m.Cell == key {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// until waits until cond holds, and lets virtual time pass meanwhile, ten times as fast as that of the machine: requests are refused that
+// take more than a minute of it. It reports false after most of the time of the machine.
+func (s *stage) until(most time.Duration, cond func() bool) bool {
+	begin := time.Now()
+	for last := begin; !cond(); {
+		now := time.Now()
+		if now.Sub(begin) > most || s.Ctx.Err() != nil {
+			return false
+		}
+		s.pass(10 * now.Sub(last))
+		last = now
+		runtime.Gosched()
+	}
+	return true
+}
+
+// pass lets virtual time pass. Where time is that of the machine it does nothing.
+func (s *stage) pass(d time.Duration) {
+	if s.Clock != nil {
+		s.Clock.Advance(d)
+	}
+}
+
+// load returns a run as it is stored.
+func (s *stage) load(run event.RunID) store.Loaded {
+	s.T.Helper()
+	loaded, err := s.Store.Load(s.Ctx, []store.Load{{Run: run, Inbox: true}})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return loaded[0]
+}
+
+// through is a transport that calls a handler of this process.
+type through struct{ http.Handler }
+
+// RoundTrip is part of http.RoundTripper.
+func (h through) RoundTrip(r *http.Request) (*http.Response, error) {
+	rec := httptest.NewRecorder()
+	r.RemoteAddr = "127.0.0.1:1"
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	h.ServeHTTP(rec, r)
+	return rec.Result(), nil
+}
+
+// page returns a page of the console.
+func (s *stage) page(path string) string {
+	s.T.Helper()
+	r := httptest.NewRequestWithContext(s.Ctx, http.MethodGet, "http://localhost"+path, nil)
+	r.RemoteAddr = "127.0.0.1:1"
+	rec := httptest.NewRecorder()
+	s.pages.ServeHTTP(rec, r)
+	if rec.Code != http.StatusOK {
+		s.T.Errorf("console page %s: got status %d\n%s", path, rec.Code, rec.Body)
+	}
+	return rec.Body.String()
+}
+
+// onMemory returns a stage in memory whose time stands still until the test advances it.
+func onMemory(t *testing.T) *stage {
+	t.Helper()
+	return newStage(flowtest.NewVirtual(t))
+}

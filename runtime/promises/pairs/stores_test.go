@@ -1,0 +1,96 @@
+package pairs_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+)
+
+// TestPairs_EveryStoreDoesWhatTheRulesDecide judges all cells on each store, and gives a second command after each, with -pairs.long. With
+// -pairs.stores it judges one cell of some scenes for each rule that decides there.
+func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
+	if !*long && !*stores {
+		t.Skip("make pairs does it")
+	}
+	for i := range scenes {
+		sc := &scenes[i]
+		if !*long && !sc.everywhere || !strings.Contains(sc.name, *onlyScene) {
+			continue
+		}
+		t.Run(sc.name, func(t *testing.T) {
+			flowtest.OnVirtualTimeInPartitions(t, 4, func(t *testing.T, w *flowtest.World) {
+				cells := cellsOf(t, sc)
+				if *long {
+					turns(cells)
+				} else {
+					cells = onePerRule(cells)
+				}
+				judge(newStage(w), cells)
+				for _, c := range cells {
+					compare(t, c, map[[2]string][]string{})
+				}
+			})
+		})
+	}
+}
+
+// onePerRule returns the first cell for each rule and outcome, and those of rows of their own.
+func onePerRule(cells []*cell) (some []*cell) {
+	seen := map[string]bool{}
+	for _, c := range cells {
+		what := fmt.Sprint(c.by, c.want)
+		if seen[what] && owed[[2]string{c.scene.name, c.cmd.name}] == nil {
+			continue
+		}
+		seen[what] = true
+		some = append(some, c)
+	}
+	return some
+}
+
+// turns chooses a second command for each cell, by the seed.
+func turns(cells []*cell) {
+	chance := rand.New(rand.NewPCG(uint64(*seed), 35))
+	all := commands()
+	for _, c := range cells {
+		c.second = &all[chance.IntN(len(all))]
+		if c.id == "" || c.noStarts || c.alone { // of these a start or a bulk action may be about another run
+			c.second = &all[chance.IntN(len(bare(all)))]
+		}
+	}
+}
+
+// bare returns the commands in front of the starts and the bulk actions.
+func bare(all []command) []command {
+	for i := range all {
+		if all[i].verb == verbUse {
+			return all[:i]
+		}
+	}
+	return all
+}
+
+// next returns the facts of a run after a command had its effect: what is observed, and what the command has made true.
+func (c *cell) next(s *stage) facts {
+	f := c.facts
+	o, there := observe(s.World, c.run)
+	f.Observed, f.Gone = o, !there
+	f.Step = f.Step || o.Begun && !f.Debug
+	f.Unserved = f.Unserved && o == c.before
+	switch {
+	case c.want.Effect == terminated:
+		f.Terminated = true
+	case c.want.Effect == reran && in(c.cmd.verb, "retry", "resume-new"):
+		if made, ok := observe(s.World, c.got.Made); ok {
+			f.Rerun = made.Status
+		}
+	}
+	if state := stateOf(s.load(c.run).Frames); state.Failure != nil {
+		f.Undone = len(state.Failure.Undone) > 0
+	}
+	f.Taken = f.Taken || c.want.Effect == reran && c.id != "" && !f.open() || c.want.Effect == started
+	return f
+}
