@@ -145,9 +145,35 @@ func hints(want, got *trial) string {
 		return "The crash has changed how often steps were executed: " + strings.Join(changed, ", ") + ". That is what it does to a step that is under way: it is executed again.\n" +
 			"To fix it: make the effect of the step the same however often it is executed (give step.IdempotencyKey(ctx) to the system that has the effect), or declare it nonidempotent."
 	}
+	if keys := overtaken(want, got); len(keys) > 0 {
+		return "A step failed while others were under way, which cancels them, and the crash has changed which of them had ended by then: " + strings.Join(keys, ", ") +
+			". Attempts at the same time have no order, and both outcomes are right.\n" +
+			"To fix it: let the others finish (onfail=finish, workflow.MapSettled, workflow.Settled), or one begin after the other (workflow.Limit(1))."
+	}
 	return "No step was executed more often, so the difference was made by the code of the workflow: after a crash it runs again from its beginning, against the log.\n" +
 		"To fix it: let it change nothing but its own variables, and look at nothing but its input, what steps and messages gave it, workflow.Now, Rand, UUID and Record; " +
 		"effects belong into steps, and LogLength must decide nothing but when to stop."
+}
+
+// overtaken returns the keys of steps that a failure has canceled, or kept from beginning, in one of
+// two executions that failed, and not in the other.
+func overtaken(want, got *trial) (keys []string) {
+	if want.Failure == nil || got.Failure == nil {
+		return nil
+	}
+	ended := func(t *trial, key string) bool {
+		end, begun := t.steps[key]
+		return begun && end.Code != event.CodeCanceled
+	}
+	all := maps.Clone(want.steps)
+	maps.Copy(all, got.steps)
+	for key := range all {
+		if ended(want, key) != ended(got, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // countsDiffer says which steps were executed more or less often than they should.

@@ -154,3 +154,29 @@ func TestSwallowed_TellsACompletionFromOneThatIgnoresTheCancel(t *testing.T) {
 		}
 	}
 }
+
+// Elements of a graph's each= run at the same time: which of them had ended when one failed is no
+// fault of the code.
+func TestCrashEverywhere_AFailureAmongAttemptsIsNotBlamedOnTheCode(t *testing.T) {
+	failure := &event.Failure{Message: "no such page", Code: "error"}
+	failed := stepEnd{Step: "fetch", Code: "error"}
+	execution := func(failure *event.Failure, others stepEnd) *trial {
+		return &trial{Outcome: Outcome{Failure: failure}, steps: map[string]stepEnd{"fetch[0]": failed, "fetch[1]": others}}
+	}
+	done, canceled := stepEnd{Step: "fetch", Result: "1"}, stepEnd{Step: "fetch", Code: event.CodeCanceled}
+	const race, code = "Attempts at the same time have no order", "made by the code of the workflow"
+	for _, c := range []struct {
+		what      string
+		want, got *trial
+		hint      string
+	}{
+		{"another had ended before", execution(failure, done), execution(failure, canceled), race},
+		{"another ended after", execution(failure, canceled), execution(failure, done), race},
+		{"the same had ended", execution(failure, done), execution(failure, stepEnd{Step: "fetch", Result: "2"}), code},
+		{"none failed", execution(nil, done), execution(nil, canceled), code},
+	} {
+		if got := hints(c.want, c.got); !strings.Contains(got, c.hint) {
+			t.Errorf("%s: the hint is %q, want one with %q", c.what, got, c.hint)
+		}
+	}
+}
