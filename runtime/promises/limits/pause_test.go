@@ -21,8 +21,8 @@ var (
 	hourly = limit.New("test.hourly", limit.Config{AtOnce: 1, Rate: 1, Burst: 1, Per: time.Hour})
 )
 
-// held returns how many permits of a limit are held.
-func held(w *flowtest.World, name string) int {
+// permitsHeld returns how many permits of a limit are held.
+func permitsHeld(w *flowtest.World, name string) int {
 	w.T.Helper()
 	all, err := w.Client.Limits().List(w.Ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func TestRUN12_TheStepOfAPausedRunLetsOthersPassAndKeepsItsPlace(t *testing.T) {
 				t.Errorf("run %d: got %d", n, got)
 			}
 		}
-		if n := held(w, "test.lathe"); n != 0 {
+		if n := permitsHeld(w, "test.lathe"); n != 0 {
 			t.Errorf("%d permits are held at the end, want none", n)
 		}
 	})
@@ -167,7 +167,7 @@ func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, second, "early")) // it is recorded by a worker, in the pause
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, third, "end"))
 		w.Reach(second, event.MessageReceived, 1)
-		w.Eventually("no permit is held", func() bool { return held(w, "test.lathe") == 0 })
+		w.Eventually("no permit is held", func() bool { return permitsHeld(w, "test.lathe") == 0 })
 		if n := len(flowtest.Filter(w.Log(second), event.RunStarted)); n != 0 {
 			t.Error("the paused run was started")
 		}
@@ -194,7 +194,7 @@ func TestPOOL2_ARunThatIsWokenBeforeItBeginsTakesNoPermitAndNoRate(t *testing.T)
 				w.Reach(run, event.MessageReceived, 1)
 				w.Eventually("it is parked without a permit", func() bool {
 					r := w.Record(run)
-					return r.QueueState == store.StateParked && !r.Permits && held(w, "test.hourly") == 0
+					return r.QueueState == store.StateParked && !r.Permits && permitsHeld(w, "test.hourly") == 0
 				})
 				if got := flowtest.Result(w, flowtest.Start(w, paced, 2)); got != 2 {
 					t.Errorf("got %d, want 2", got)
