@@ -225,7 +225,7 @@ var workerMutants = []Mutant{
 		"if l.Record.QueueState == store.StateEnded {", "if l.Record.N > 1 {", "TestREC7_AStepThatTheStopEndedIsLeftToTheNextWorker"),
 
 	working("engine/effects/abandon", "a child that should be left alone is cancelled with its parent", "runtime/internal/effects/sends.go",
-		" && o.Close != event.CloseAbandon", "", "TestFLOW9_AnAbandonedChildOutlivesItsParent").in("runtime/promises/flows"),
+		"return o.Close != event.CloseAbandon", "return true", "TestFLOW9_AnAbandonedChildOutlivesItsParent").in("runtime/promises/flows"),
 	working("engine/effects/cancel", "the end of the parent leaves its children alone", "runtime/internal/effects/sends.go",
 		"if o.Entity == event.EntityChild && ", "if false && ", "TestFLOW9_TheParentsEndClosesChildrenByPolicy").in("runtime/promises/flows"),
 	working("engine/effects/continued", "a child that continues tells its parent that it has ended", "runtime/internal/effects/sends.go",

@@ -264,7 +264,7 @@ func (t *runLoop) move() {
 		t.begin(taken)
 		t.fireDue()
 		t.timeOut()
-		if taken { // what was accepted before the claim may have paused it, or asked it to end
+		if taken || !t.calledOff && t.inbox.lets() { // what was accepted before the claim may pause it, or ask it to end
 			t.block(t.stepping.start())
 		}
 	}

@@ -26,6 +26,8 @@ type unread struct {
 	drafted    drafted                   // of these: what became of them is in the draft
 	recent     map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
 	pending    []store.Item              // read from the inbox, and not applied yet
+	looked     int                       // how many were pending when lets has looked at them
+	stops      bool                      // what it has found
 	read       extent                    // of taken: what events were made of
 	logged     map[event.ItemID]bool     // while the inbox of a run that was read is applied: what is in its log
 	late       []event.ItemID            // came when the code had ended
@@ -149,7 +151,7 @@ func (b *inbox) takeItems(items []store.Item) error {
 	if b.run != nil && b.run.Ended() {
 		b.rereads++
 	}
-	b.pending = items
+	b.pending, b.looked = items, 0
 	return b.applyPending()
 }
 
@@ -176,6 +178,22 @@ func (b *inbox) applyPending() (err error) {
 func (b *inbox) givesNone(i *store.Item) bool {
 	_, known := b.recent[i.ID]
 	return known || b.logged[i.ID] || b.blocked != nil || b.run.Ended()
+}
+
+// lets reports whether what waits for room in the log, of an inbox that was read, neither pauses the run nor asks it to end: then attempts
+// may begin, or they would have to wait for everything that anybody has sent.
+func (b *inbox) lets() bool {
+	if b.wanted || b.loading || len(b.pending) == 0 {
+		return false
+	}
+	if b.looked != len(b.pending) { // it only gets shorter
+		b.stops = slices.ContainsFunc(b.pending, func(i store.Item) bool {
+			e, err := event.DecodeItem(i.Body)
+			return err == nil && (e.Type == event.RunPaused || e.Type == event.CancelRequested)
+		})
+		b.looked = len(b.pending)
+	}
+	return !b.stops
 }
 
 // hasUnread reports whether the inbox is known to hold something that the run has not seen,

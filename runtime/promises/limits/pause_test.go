@@ -18,7 +18,7 @@ import (
 
 var (
 	lathe  = limit.New("test.lathe", limit.Config{AtOnce: 1})
-	hourly = limit.New("test.hourly", limit.Config{AtOnce: 1, Rate: 1, Burst: 1, Per: time.Hour})
+	hourly = limit.New("test.hourly.pause", limit.Config{AtOnce: 1, Rate: 1, Burst: 1, Per: time.Hour})
 )
 
 // permitsHeld returns how many permits of a limit are held.
@@ -194,7 +194,7 @@ func TestPOOL2_ARunThatIsWokenBeforeItBeginsTakesNoPermitAndNoRate(t *testing.T)
 				w.Reach(run, event.MessageReceived, 1)
 				w.Eventually("it is parked without a permit", func() bool {
 					r := w.Record(run)
-					return r.QueueState == store.StateParked && !r.Permits && permitsHeld(w, "test.hourly") == 0
+					return r.QueueState == store.StateParked && !r.Permits && permitsHeld(w, "test.hourly.pause") == 0
 				})
 				if got := flowtest.Result(w, flowtest.Start(w, paced, 2)); got != 2 {
 					t.Errorf("got %d, want 2", got)
