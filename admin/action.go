@@ -64,7 +64,13 @@ func (v *verb) done(i *workflow.RunInfo) bool {
 	if v.name == "cancel" || v.name == "terminate" { // other ends are not theirs
 		return i.Status == workflow.StatusCanceled
 	}
-	return !v.fits(i)
+	return !v.takenBy(i)
+}
+
+// takenBy reports whether a run takes the action as it is now. Those of the runtime's own take none: they can be deleted once
+// they have ended.
+func (v *verb) takenBy(i *workflow.RunInfo) bool {
+	return v.fits(i) && (v.name == verbDelete || !event.Internal(i.Workflow))
 }
 
 // verbOf returns the action of a name.
@@ -174,7 +180,7 @@ func actionsFor(f *runFacts) []string {
 		return nil // the run that it works for is the one to act on
 	}
 	for _, v := range verbs {
-		if v.fits(f.RunInfo) && (v.now == nil || v.now(f)) {
+		if v.takenBy(f.RunInfo) && (v.now == nil || v.now(f)) {
 			all = append(all, v.name)
 		}
 	}
@@ -185,10 +191,10 @@ func actionsFor(f *runFacts) []string {
 func (d *Direct) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
 	if v.name == "resume" && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
 		if info, err := d.client.Run(i.ID).Info(ctx); err == nil {
-			return v.fits(&info)
+			return v.takenBy(&info)
 		}
 	}
-	return v.fits(i)
+	return v.takenBy(i)
 }
 
 // checkReason refuses a reason that cannot be kept. kept: what is done has a place for it.

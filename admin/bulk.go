@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -248,7 +249,7 @@ func (b *NewBulk) preview() (*preview, error) {
 }
 
 // bulkID begins the ids of bulk actions, which are workflow ids.
-const bulkID = "bulk-"
+const bulkID = event.BulkRunID
 
 // StartBulk is part of Service.
 func (d *Direct) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
@@ -423,11 +424,11 @@ func (d *Direct) StopBulk(ctx context.Context, id string, why Because) (Bulk, er
 	if err := checkReason("the stop of a bulk action", why.Reason, false); err != nil {
 		return Bulk{}, err
 	}
-	h, _, err := d.findBulk(ctx, id)
+	_, info, err := d.findBulk(ctx, id)
 	if err != nil {
 		return Bulk{}, err
 	}
-	if err := bulkStop.Send(ctx, h, "", workflow.IdempotencyKey("stop")); err != nil {
+	if err := bulkStop.Send(ctx, BulkRuns.Get(d.client, info.ID), "", workflow.IdempotencyKey("stop")); err != nil {
 		return Bulk{}, fmt.Errorf("stop bulk action %s: %w", id, err)
 	}
 	return d.Bulk(ctx, id)

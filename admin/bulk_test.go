@@ -368,7 +368,7 @@ func TestOPS3_ABulkActionOfSomebodyWithoutTheRightDoesNothing(t *testing.T) {
 	}
 }
 
-// The runtime's own runs are taken only if the filter says so, and bulk actions never: one would end itself.
+// What a filter counts is what a preview counts, whichever runs it takes; those of the runtime's own take no action.
 func TestOPS1_ABulkActionLeavesTheRunsOfTheRuntimeAlone(t *testing.T) {
 	c, _ := brokenStore(t, 2, func(int) bool { return false })
 	direct := admin.New(c)
@@ -380,10 +380,23 @@ func TestOPS1_ABulkActionLeavesTheRunsOfTheRuntimeAlone(t *testing.T) {
 	if _, err := direct.StartBulk(ctx, admin.NewBulk{BulkRequest: pauseOrders, Expect: &two}); err != nil {
 		t.Fatal(err)
 	}
-	for want, f := range map[int]admin.Filter{2: {}, 3: {System: true}, 1: {Workflow: "flowgen.schedule"}, 0: {Workflow: admin.BulkRuns.Name(), System: true}} {
-		p, err := direct.Preview(ctx, admin.BulkRequest{Filter: f, All: true, Action: admin.Action{Verb: "cancel"}})
-		if err != nil || p.Count != want {
-			t.Errorf("%+v: got %d, %v, want %d", f, p.Count, err, want)
+	for name, c := range map[string]struct {
+		filter     admin.Filter
+		count, own int
+	}{
+		"all":                 {admin.Filter{}, 2, 0},
+		"all of the system":   {admin.Filter{System: true}, 4, 2},
+		"a schedule":          {admin.Filter{Workflow: event.ScheduleRun}, 1, 1},
+		"a bulk action":       {admin.Filter{Workflow: admin.BulkRuns.Name()}, 1, 1},
+		"of no such workflow": {admin.Filter{Workflow: "flowgen.none"}, 0, 0},
+	} {
+		counts, err := direct.Count(ctx, c.filter)
+		if err != nil || counts.Total != c.count {
+			t.Errorf("%s: the count is %d, %v, want %d", name, counts.Total, err, c.count)
+		}
+		p, err := direct.Preview(ctx, admin.BulkRequest{Filter: c.filter, All: true, Action: admin.Action{Verb: "cancel"}})
+		if err != nil || p.Count != c.count || p.Refused != c.own {
+			t.Errorf("%s: the preview has %d runs, %d refused, %v, want %d and %d", name, p.Count, p.Refused, err, c.count, c.own)
 		}
 	}
 }

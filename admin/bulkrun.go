@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -162,6 +162,9 @@ func notNow(verb string, i *workflow.RunInfo) string {
 	if i.RetriedAs != "" && remakes(verb) {
 		return "it was retried as " + string(i.RetriedAs)
 	}
+	if event.Internal(i.Workflow) && verb != verbDelete {
+		return "a run of the runtime's own does not take " + verb
+	}
 	return "a run that is " + string(i.Status) + " does not take " + verb
 }
 
@@ -282,7 +285,6 @@ func (d *Direct) failedItem(ctx context.Context, o *bulkOrder, run string, err e
 }
 
 // bulkPage visits a page of the runs that match, the oldest first, and returns the cursor of the next one.
-// The runtime's own runs are visited only if the filter names them, and bulk actions never.
 func (d *Direct) bulkPage(ctx context.Context, f Filter, cursor string, visit func(i *workflow.RunInfo)) (string, error) {
 	f.Oldest, f.Cursor = true, cursor
 	asked, err := f.filter()
@@ -294,18 +296,9 @@ func (d *Direct) bulkPage(ctx context.Context, f Filter, cursor string, visit fu
 		return "", err
 	}
 	for i := range page.Runs {
-		if !reserved(&f, page.Runs[i].Workflow) {
-			visit(&page.Runs[i])
-		}
+		visit(&page.Runs[i])
 	}
 	return page.Cursor, nil
-}
-
-// ownPrefix begins the names of the runtime's own workflows.
-const ownPrefix = "flowgen."
-
-func reserved(f *Filter, name string) bool {
-	return strings.HasPrefix(name, ownPrefix) && (name == BulkRuns.Name() || !f.System && f.Workflow != name)
 }
 
 // matches reports whether a filter selects a run, as a store does.

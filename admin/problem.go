@@ -209,6 +209,7 @@ func problemOfState(err error) *Problem {
 	missing, isMissing := errors.AsType[*store.MissingError](err)
 	imported, isImported := errors.AsType[*store.ImportError](err)
 	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
+	internal, isInternal := errors.AsType[*workflow.InternalRunError](err)
 	for _, n := range notFound {
 		if errors.Is(err, n.err) {
 			p := is(CodeNotFound)
@@ -224,6 +225,10 @@ func problemOfState(err error) *Problem {
 	case isStatus:
 		p := is(CodeRefused)
 		p.Run, p.Fix, p.Undone = string(status.Run), status.Fix, status.Undone
+		return p
+	case isInternal:
+		p := is(CodeRefused)
+		p.Run, p.Fix = string(internal.Run), internal.Fix()
 		return p
 	case isOld:
 		p := is(CodeRefused)

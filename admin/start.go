@@ -11,9 +11,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -66,9 +66,6 @@ func FinishedPolicies() []string { return slices.Sorted(maps.Keys(finishedPolici
 // maxDelay bounds Start.DelayMs: more is no Duration.
 const maxDelay = int64(1<<63-1) / int64(time.Millisecond)
 
-// ownNames begins the workflow names of the runtime.
-const ownNames = "flowgen."
-
 // policy checks a start, and returns its policies.
 func (s *Start) policy() (workflow.IDPolicy, error) {
 	var p workflow.IDPolicy
@@ -77,8 +74,8 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 	switch {
 	case s.Workflow == "":
 		return p, &InputError{What: "it is not said which workflow", Fix: "give its stored name"}
-	case strings.HasPrefix(s.Workflow, ownNames):
-		return p, &InputError{What: "names that begin with " + ownNames + " are the runtime's own", Fix: "give the name of a workflow of yours"}
+	case event.Reserved(s.Workflow):
+		return p, &InputError{What: "names that begin with flowgen. are the runtime's own", Fix: "give the name of a workflow of yours"}
 	case len(s.Input) > 0 && !json.Valid(s.Input):
 		return p, &InputError{What: "the input is no JSON", Fix: `give an object of the parameters by their names, such as {"order":"o-17"}`}
 	case s.Policy != "" && !isActive:
@@ -125,7 +122,7 @@ func (d *Direct) Start(ctx context.Context, s Start) (Started, error) {
 	id := s.ID
 	if s.Key != "" {
 		sum := sha256.Sum256([]byte(s.Key))
-		id, policy = "idem:"+hex.EncodeToString(sum[:]), workflow.IDPolicy{Finished: workflow.RejectFinished}
+		id, policy = event.KeyRunID+hex.EncodeToString(sum[:]), workflow.IDPolicy{Finished: workflow.RejectFinished}
 	}
 	var opts []workflow.StartOption
 	if id != "" {

@@ -344,7 +344,7 @@ func (f *LogState) RunningSteps() int { return f.steps }
 
 // counts reports whether the limits of children are about it.
 func (o *Open) counts() bool {
-	return o.Entity == EntityChild && !Internal(o.Name)
+	return o.Entity == EntityChild && !Helper(o.Name)
 }
 
 // Children returns how many children are open, and how many there were in all. Runs

@@ -21,10 +21,43 @@ const PermitRun = "flowgen.permit"
 // ReadStep is the name of the step by which the code of a run reads from other runs.
 const ReadStep = "flowgen.read"
 
-// Internal reports whether runs of a workflow are none that a user has started: they
-// hold tokens or permits, or execute steps for other runs.
+// BulkRun is the workflow name of the runs that do the same with many runs.
+const BulkRun = "flowgen.bulk"
+
+// BulkRunID begins the workflow ids of these runs.
+const BulkRunID = "bulk-"
+
+// KeyRunID begins the workflow ids of runs that an idempotency key has given one.
+const KeyRunID = "idem:"
+
+// Internal reports whether the runs of a workflow are the runtime's own, and none that a user
+// has started: they hold tokens or permits, execute steps for other runs, or are schedules or
+// bulk actions. Every list, count and command decides by it.
 func Internal(workflow string) bool {
+	return Helper(workflow) || workflow == ScheduleRun || workflow == BulkRun
+}
+
+// Helper reports whether the runs of a workflow are [Internal] and belong to one other run,
+// their parent, for which they hold a token or permits, or execute a step.
+func Helper(workflow string) bool {
 	return workflow == HookRun || workflow == PermitRun || IsStepRun(workflow)
+}
+
+// Reserved reports whether a name is one of the runtime's own, of a workflow or a topic: nobody
+// outside starts the one or sends to the other.
+func Reserved(name string) bool { return strings.HasPrefix(name, reserved) }
+
+const reserved = "flowgen."
+
+// ReservedID reports whether a workflow id may be that of an [Internal] run, or one that an
+// idempotency key stands for.
+func ReservedID(id string) bool {
+	for _, prefix := range []string{ScheduleRunID(""), hookRunID, BulkRunID, KeyRunID} {
+		if strings.HasPrefix(id, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // StepRunPrefix begins the workflow names of the runs that execute steps for other runs.

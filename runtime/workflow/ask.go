@@ -130,7 +130,11 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}
 	id, keyed := itemOf("ask "+a.name, opts)
-	run, err := h.find(ctx)
+	var run RunID
+	err = h.c.persist(ctx, "find run", func() (err error) {
+		run, err = h.commandable(ctx, "ask")
+		return err
+	})
 	if err != nil {
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}

@@ -187,7 +187,11 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	if typ == event.RunReleased {
 		id = "release" // once, whoever asks for it
 	}
-	if err := h.deliver(ctx, id, &event.Event{Type: typ, Reason: o.reason}); err != nil {
+	run, err := h.commandable(ctx, verb)
+	if err == nil {
+		err = h.c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeChain}, &event.Event{Type: typ, Reason: o.reason})
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	return nil

@@ -137,7 +137,7 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 			all[i].Err = fmt.Errorf("start %s: %w", def.name, cr.Err)
 			continue
 		}
-		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run), def: def, created: cr.New}
+		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run).of(def, true), def: def, created: cr.New}
 	}
 	return all, nil
 }
@@ -171,13 +171,13 @@ func (d *definition) own(ctx context.Context, c *Client, created []store.Created
 
 // Get returns a handle of a run of this workflow. It makes no round trip.
 func (d Definition[In, Out]) Get(c *Client, id RunID) *Run[Out] {
-	return &Run[Out]{Handle: c.Run(id), def: d.def()}
+	return &Run[Out]{Handle: c.Run(id).of(d.def(), false), def: d.def()}
 }
 
 // GetByID returns a handle of the active run of a workflow id, else of its
 // latest run. The run is looked up at each use.
 func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
-	return &Run[Out]{Handle: c.RunByID(workflowID), def: d.def()}
+	return &Run[Out]{Handle: c.RunByID(workflowID).of(d.def(), false), def: d.def()}
 }
 
 // inputName names the input in errors.
@@ -260,7 +260,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	if err != nil {
 		return nil, err
 	}
-	items, err := o.items(&c.limits, behalf(ctx))
+	items, err := o.items(&c.limits, behalf(ctx), event.Internal(d.name))
 	if err != nil {
 		return nil, err
 	}

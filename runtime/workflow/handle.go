@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -18,6 +19,7 @@ type Handle struct {
 	c          *Client
 	id         RunID
 	workflowID string
+	access     atomic.Int32 // an access
 }
 
 // Target is a run that something is sent to: a *Handle or a *Run.
@@ -235,27 +237,18 @@ const MaxReason = 4 << 10
 // if the run has ended and was never asked, and is an *[InvalidError] for a reason of more
 // than [MaxReason] bytes or one that is not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
-	run, err := h.resolve(ctx)
+	run, err := h.commandable(ctx, "cancel")
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	return h.c.CancelMany(ctx, reason, run)[0]
+	return h.c.cancelMany(ctx, reason, []RunID{run}, make([]error, 1))[0]
 }
 
 // deliverWindow bounds how late a delivery may be executed after it was sent.
 const deliverWindow = time.Minute
 
-// deliver puts an item into the inbox of the run, and sends it again while the
-// run is about to end.
-func (h *Handle) deliver(ctx context.Context, id event.ItemID, e *event.Event) error {
-	run, err := h.resolve(ctx)
-	if err != nil {
-		return err
-	}
-	return h.c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeChain}, e)
-}
-
-// deliver is that of a handle, for one run or its chain. The item gets its body from e.
+// deliver puts an item into the inbox of a run or of its chain, and sends it again while the run
+// is about to end. The item gets its body from e.
 func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
 	return c.deliverBy(ctx, run, item, e, time.Time{})
 }

@@ -39,12 +39,19 @@ func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, err
 // serves are looked for, and ended, together. The errors are those of Cancel, in the order of the runs; nil for each run
 // whose request is durable.
 func (c *Client) CancelMany(ctx context.Context, reason string, runs ...RunID) []error {
-	errs := make([]error, len(runs))
+	return c.cancelMany(ctx, reason, runs, c.refuseInternals(ctx, "cancel", runs))
+}
+
+// cancelMany cancels the runs for which there is no error yet.
+func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, errs []error) []error {
 	wrong := store.CheckText("reason", reason, MaxReason)
 	var all sync.WaitGroup
 	places := make(chan struct{}, atOnce)
 	for i, run := range runs {
-		if errs[i] = wrong; wrong != nil {
+		if wrong != nil {
+			errs[i] = wrong
+		}
+		if errs[i] != nil {
 			continue
 		}
 		places <- struct{}{}

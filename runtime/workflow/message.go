@@ -32,15 +32,21 @@ import (
 func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 	t.declared()
 	return startOption(func(r *runOptions) {
-		r.messages = append(r.messages, func(l *limits, by string) (store.Item, error) { return t.item(l, v, by, opts) })
+		r.messages = append(r.messages, func(l *limits, by string, inside bool) (store.Item, error) {
+			if event.Reserved(t.name) && !inside {
+				return store.Item{}, reservedTopic(t.name)
+			}
+			return t.item(l, v, by, opts)
+		})
 	})
 }
 
 // items returns what the run is created with, on behalf of whom. Two messages of one key are one message.
-func (o *runOptions) items(l *limits, by string) ([]store.Item, error) {
+// inside: it is one of the runtime's own, and takes messages of the topics of the runtime.
+func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, error) {
 	var items []store.Item
 	for _, message := range o.messages {
-		item, err := message(l, by)
+		item, err := message(l, by, inside)
 		if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ type runOptions struct {
 	close      ParentClose
 	hold       time.Duration
 	debug      bool
-	messages   []func(l *limits, by string) (store.Item, error)
+	messages   []func(l *limits, by string, inside bool) (store.Item, error)
 	err        error
 }
 

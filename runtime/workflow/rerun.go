@@ -201,6 +201,9 @@ func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s run %s: %w", verb, id, err)
 	}
+	if err := refuseInternal(verb, &l.Record); err != nil {
+		return nil, err
+	}
 	old := &earlier{record: l.Record}
 	if old.log, err = (&logReader{run: id}).all(&l); err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)

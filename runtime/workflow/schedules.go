@@ -224,7 +224,7 @@ func (s *Schedules) order(ctx context.Context, name string, o scheduleOrder) err
 	if err != nil {
 		return err
 	}
-	err = scheduleOrders.Send(ctx, s.c.Run(r.Run), o)
+	err = scheduleOrders.Send(ctx, schedules.Get(s.c, r.Run), o)
 	if errors.Is(err, ErrRunNotFound) || errors.Is(err, ErrRunTerminal) {
 		err = ErrScheduleNotFound
 	}

@@ -34,7 +34,7 @@ func (h *Handle) Terminate(ctx context.Context, reason string) error {
 	if err := store.CheckText("reason", reason, MaxReason); err != nil {
 		return fmt.Errorf("terminate: %w", err)
 	}
-	run, err := h.resolve(ctx)
+	run, err := h.commandable(ctx, "terminate")
 	if err == nil {
 		err = h.c.terminate(ctx, run, &event.Event{Type: event.CancelRequested, Name: event.Terminate, Reason: reason})
 	}

@@ -164,11 +164,14 @@ func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key =
 func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) error {
 	t.declared()
 	h := to.target()
+	if err := h.checkTopic(t.name); err != nil {
+		return err
+	}
 	item, err := t.item(&h.c.limits, v, behalf(ctx), opts)
 	if err != nil {
 		return err
 	}
-	run, err := h.resolve(ctx)
+	run, err := h.commandable(ctx, "send to")
 	if err == nil {
 		err = h.c.put(ctx, run, item, false, time.Time{})
 	}
@@ -202,6 +205,9 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	t.declared()
 	if err := t.check(); err != nil {
 		return err
+	}
+	if event.Reserved(t.name) {
+		return reservedTopic(t.name)
 	}
 	b := ctx.branch()
 	b.Gate(ctx.s)

@@ -485,7 +485,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 		if m.Phase == store.PhaseFresh || answer.Err != nil {
 			m.Refusal = r.answer(records[i], p, answer.Err)
 		}
-		if m.Phase == store.PhaseFresh && m.Refusal == nil && !answer.Waits.IsZero() && event.Internal(requests[n].Route.Workflow) {
+		if m.Phase == store.PhaseFresh && m.Refusal == nil && !answer.Waits.IsZero() && event.Helper(requests[n].Route.Workflow) {
 			m.Refusal = r.tellWait(records[i], p, &requests[n], answer.Waits)
 		}
 		marks[i] = m
