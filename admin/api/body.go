@@ -13,8 +13,10 @@ import (
 )
 
 // read reads the body of a request, which is JSON of the fields of a struct; an empty one has none of them.
-func (q *request) read(into any) error {
-	data, err := body.Read(q.w, q.r, q.h.cfg.MaxBody, q.h.cfg.BodyTime)
+func (q *request) read(into any) error { return q.readUpTo(into, q.h.cfg.MaxBody) }
+
+func (q *request) readUpTo(into any, most int64) error {
+	data, err := body.Read(q.w, q.r, min(most, q.h.cfg.MaxBody), q.h.cfg.BodyTime)
 	if err != nil || len(data) == 0 {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/httpauth"
+	"github.com/flowgen/flowgen/admin/internal/body"
 	"github.com/flowgen/flowgen/admin/internal/route"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -91,6 +92,7 @@ func New(s admin.Service, cfg Config) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	body.Within(w, r, h.cfg.BodyTime)
 	if err := h.near(r); err != nil {
 		fail(w, err)
 		return

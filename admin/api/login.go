@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/body"
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
@@ -34,7 +35,7 @@ func (h *Handler) logged(w http.ResponseWriter, r *http.Request, at string) erro
 	}
 	q := &request{h: h, w: w, r: r}
 	var in route.LogIn
-	if err := q.read(&in); err != nil {
+	if err := q.readUpTo(&in, body.MaxLogin); err != nil {
 		return err
 	}
 	if in.Token == "" {

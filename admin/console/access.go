@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/httpauth"
+	"github.com/flowgen/flowgen/admin/internal/body"
 	"github.com/flowgen/flowgen/admin/internal/loopback"
 )
 
@@ -47,8 +48,10 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 	q := h.request(r, admin.Principal{})
 	v := &view{name: "login", Title: "Log in", Data: &loginView{}}
 	if r.Method == http.MethodPost && h.cfg.Session != nil {
-		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-		_, err := h.cfg.Session.Login(w, r, strings.TrimSpace(r.PostFormValue("token")))
+		err := body.Form(w, r, body.MaxLogin, formTime)
+		if err == nil {
+			_, err = h.cfg.Session.Login(w, r, strings.TrimSpace(r.PostForm.Get("token")))
+		}
 		if err == nil {
 			http.Redirect(w, r, h.cfg.Prefix+"runs", http.StatusSeeOther)
 			return

@@ -135,11 +135,7 @@ func act(q *request) (string, *view, error) {
 		return "", nil, err
 	}
 	do := func() (string, *view, error) { return q.act(name, runs, form) }
-	key := form.Get("key")
-	if key == "" {
-		return do()
-	}
-	return q.h.once.do(strings.Join(append([]string{q.who.Name, key, name}, runs...), "\x00"), do)
+	return q.h.once.do(q.who.Name, form.Get("key"), strings.Join(append([]string{name}, runs...), "\x00"), do)
 }
 
 func (q *request) act(name string, runs []string, form url.Values) (string, *view, error) {

@@ -68,11 +68,7 @@ func (q *request) answered(nav string, a *ask, do func(form url.Values) (to stri
 		to, err := do(form)
 		return to, nil, err
 	}
-	once := q.h.once.do
-	if form.Get("key") == "" { // of a program: it says itself what is the same
-		once = func(_ string, act func() (string, *view, error)) (string, *view, error) { return act() }
-	}
-	to, _, err := once(strings.Join([]string{q.who.Name, q.r.URL.RequestURI(), form.Encode()}, "\x00"), act)
+	to, _, err := q.h.once.do(q.who.Name, form.Get("key"), q.r.URL.RequestURI()+"\x00"+form.Encode(), act)
 	if err == nil {
 		return to, nil, nil
 	}

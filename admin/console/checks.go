@@ -76,7 +76,7 @@ func repair(q *request) (string, *view, error) {
 		v, err := q.plan(&admin.InputError{What: fmt.Sprintf("%.20q was typed, which is not how many repairs are planned", form.Get("count")), Fix: "read the plan, and type the number of repairs in it"})
 		return "", v, err
 	}
-	to, v, err := q.h.once.do(q.who.Name+"\x00repair\x00"+form.Get("key"), func() (string, *view, error) {
+	to, v, err := q.h.once.do(q.who.Name, form.Get("key"), "repair", func() (string, *view, error) {
 		c, err := q.checks()
 		if err != nil {
 			return "", nil, err

@@ -10,6 +10,8 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/httpauth"
+	"github.com/flowgen/flowgen/admin/internal/body"
+	"github.com/flowgen/flowgen/admin/internal/rate"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -32,6 +34,8 @@ type Config struct {
 	MaxBody int64
 	// Memory bounds what is kept of logs between requests, in bytes; 0: 64 MiB.
 	Memory int64
+	// Mutations is how many forms that change something a principal may send in a second, and at once; 0: 50.
+	Mutations int
 	// Now says what time it is; nil: time.Now.
 	Now func() time.Time
 }
@@ -49,6 +53,7 @@ type Handler struct {
 	shapes  *shapes
 	once    *once
 	live    *live
+	changes *rate.Limiter
 
 	identifier httpauth.Identifier // nil: nobody has to say who asks
 }
@@ -65,6 +70,7 @@ func New(s admin.Service, cfg Config) *Handler {
 		cfg.Now = time.Now
 	}
 	h := &Handler{service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets(), logs: newLogs(cfg.Memory), groups: newGroups(), shapes: newShapes(cfg.Now), once: newOnce(cfg.Now)}
+	h.changes = rate.New(cmp.Or(cfg.Mutations, 50), cfg.Now)
 	h.identifier = identifier(&h.cfg)
 	h.pages = newTemplates(h)
 	h.live = newLive(h)
@@ -94,6 +100,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
+	body.Within(w, r, formTime)
 	rest, ok := strings.CutPrefix(r.URL.Path, h.cfg.Prefix)
 	if !ok {
 		if r.URL.Path+"/" == h.cfg.Prefix {

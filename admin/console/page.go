@@ -9,10 +9,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/body"
 )
 
 // request is a request whose sender is known.
@@ -124,14 +126,20 @@ type redirection struct{ to string }
 // Error says where it is.
 func (r *redirection) Error() string { return "it is at " + r.to }
 
+// formTime is how long the body of a form may take.
+const formTime = 30 * time.Second
+
 // form serves what changes something.
 func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := h.request(r, principalOf(r.Context()))
-		r.Body = http.MaxBytesReader(w, r.Body, h.cfg.MaxBody)
-		if err := r.ParseForm(); err != nil {
-			p := admin.NewProblem(admin.CodeInput, "the form cannot be read: "+err.Error(), "send less, or use flowctl")
-			h.fail(w, q, p)
+		if wait := h.changes.Take(q.who.Name); wait > 0 { // before anything is written into the journal
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			h.fail(w, q, admin.NewProblem(admin.CodeBusy, "more changes are asked for in a second than one principal may make", "try again after the time of Retry-After"))
+			return
+		}
+		if err := body.Form(w, r, h.cfg.MaxBody, formTime); err != nil {
+			h.fail(w, q, err)
 			return
 		}
 		to, v, err := do(q)

@@ -146,7 +146,7 @@ func start(q *request) (string, *view, error) {
 	}
 	if err == nil {
 		var to string
-		to, _, err = q.h.once.do(strings.Join([]string{q.who.Name, s.Key, "start", s.Workflow, s.Input, s.ID}, "\x00"), func() (string, *view, error) {
+		to, _, err = q.h.once.do(q.who.Name, s.Key, strings.Join([]string{"start", s.Workflow, s.Input, s.ID}, "\x00"), func() (string, *view, error) {
 			got, err := q.service.Start(q.ctx(), asked)
 			return link(q.h.cfg.Prefix, "runs", got.Run), nil, err
 		})

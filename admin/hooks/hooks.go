@@ -34,6 +34,8 @@ type Config struct {
 	// Waiting is how many requests may wait for answers of workflows; those above that are told at once that they were accepted.
 	// 0: 1,000.
 	Waiting int
+	// Bodies bounds how many bytes of bodies are in memory at once; 0: 256 MiB. Nothing is read of a body without a token that is one.
+	Bodies int64
 	// Now says what time it is, for the rate; nil: time.Now.
 	Now func() time.Time
 }
@@ -44,6 +46,7 @@ type Handler struct {
 	cfg     Config
 	rate    *rate.Limiter
 	waiting chan struct{}
+	bodies  *body.Budget
 }
 
 // New returns the handler of a client, which stays the caller's. It serves the paths that begin with Prefix.
@@ -54,16 +57,17 @@ func New(client *workflow.Client, cfg Config) *Handler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Handler{client: client, cfg: cfg, rate: rate.New(cmp.Or(cfg.Rate, 20), cfg.Now), waiting: make(chan struct{}, cmp.Or(cfg.Waiting, 1000))}
+	return &Handler{client: client, cfg: cfg, rate: rate.New(cmp.Or(cfg.Rate, 20), cfg.Now), waiting: make(chan struct{}, cmp.Or(cfg.Waiting, 1000)), bodies: body.NewBudget(cmp.Or(cfg.Bodies, 256<<20))}
 }
 
-// ServeHTTP takes a request. The first thing that is wrong with it is the answer. Whether the token is one is asked last: what
-// comes before is the same for all.
+// ServeHTTP takes a request. The first thing that is wrong with it is the answer. Whether the token is one is asked before
+// the body is read, and what comes before that is the same for all.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range always {
 		w.Header().Set(name, value)
 	}
 	began := time.Now()
+	body.Within(w, r, h.cfg.BodyTime)
 	response, err := h.take(w, r)
 	if err == nil {
 		h.write(w, response)
@@ -127,11 +131,21 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) (workflow.HookRes
 	if err != nil {
 		return accepted, err
 	}
+	info, err := h.find(r.Context(), w, token)
+	if err != nil {
+		return accepted, err
+	}
+	back := h.bodies.Take(r, h.cfg.MaxBody)
+	if back == nil {
+		retryAfter(w, 1)
+		return accepted, admin.NewProblem(admin.CodeBusy, "too much is sent to hooks at once", "send it again after the time of Retry-After, with the same Idempotency-Key")
+	}
+	defer back()
 	request, err := h.read(w, r)
 	if err != nil {
 		return accepted, err
 	}
-	call, err := h.deliver(r.Context(), w, token, request, key)
+	call, err := h.deliver(r.Context(), w, token, &info, request, key)
 	if err != nil {
 		return accepted, err
 	}
@@ -170,35 +184,47 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (workflow.HookReq
 	return workflow.HookRequest{Query: r.URL.Query(), Header: r.Header, Body: data}, err
 }
 
-// deliver puts a request into the run. If the store does not answer in time it is not known whether that has worked.
-func (h *Handler) deliver(ctx context.Context, w http.ResponseWriter, token string, r workflow.HookRequest, key []workflow.SendOption) (*workflow.HookCall, error) {
+// find returns the hook of a token, before anything of the body is read: whoever has no token costs no memory.
+func (h *Handler) find(ctx context.Context, w http.ResponseWriter, token string) (workflow.HookInfo, error) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.AcceptTime)
 	defer cancel()
 	info, err := h.client.Hook(limited, token)
-	if err == nil && !info.Request && len(r.Body) > 0 { // what two readers could understand differently is no payload
+	if err != nil {
+		err = refused(w, &info, err)
+	}
+	return info, err
+}
+
+// deliver puts a request into the run. If the store does not answer in time it is not known whether that has worked.
+func (h *Handler) deliver(ctx context.Context, w http.ResponseWriter, token string, info *workflow.HookInfo, r workflow.HookRequest, key []workflow.SendOption) (*workflow.HookCall, error) {
+	limited, cancel := context.WithTimeout(ctx, h.cfg.AcceptTime)
+	defer cancel()
+	if !info.Request && len(r.Body) > 0 { // what two readers could understand differently is no payload
 		if bad := body.CheckAny(r.Body); bad != nil {
-			return nil, hidden(&info, bad)
+			return nil, hidden(info, bad)
 		}
 	}
-	var call *workflow.HookCall
-	if err == nil {
-		call, err = h.client.CallHook(limited, token, r, key...)
+	call, err := h.client.CallHook(limited, token, r, key...)
+	if err != nil {
+		return nil, refused(w, info, err)
 	}
-	switch {
-	case err == nil:
-		return call, nil
-	case errors.Is(err, workflow.ErrHookNotFound), errors.Is(err, workflow.ErrHookDisposed), errors.Is(err, workflow.ErrRunNotFound):
-		return nil, unknown()
+	return call, nil
+}
+
+// refused returns what is answered after an error of the client.
+func refused(w http.ResponseWriter, info *workflow.HookInfo, err error) error {
+	if errors.Is(err, workflow.ErrHookNotFound) || errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrRunNotFound) {
+		return unknown()
 	}
 	if misfit, ok := errors.AsType[*workflow.PayloadError](err); ok {
 		p := admin.ProblemOf(err)
 		if misfit.Limit == 0 {
 			p.Status = http.StatusUnprocessableEntity
 		}
-		return nil, hidden(&info, p)
+		return hidden(info, p)
 	}
 	retryAfter(w, 1)
-	return nil, admin.NewProblem(admin.CodeFailed, "the store does not answer: the payload may have arrived", "send it again with the same Idempotency-Key; without one it could arrive twice")
+	return admin.NewProblem(admin.CodeFailed, "the store does not answer: the payload may have arrived", "send it again with the same Idempotency-Key; without one it could arrive twice")
 }
 
 // hidden returns what is wrong with a payload, unless the hook is closed: that looks like one that was never there.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -24,24 +25,74 @@ const maxDepth = 500
 // Read reads a body of at most so many bytes that does not take longer than that. The error is a problem with the status
 // 413, 408 or 400.
 func Read(w http.ResponseWriter, r *http.Request, most int64, within time.Duration) ([]byte, error) {
+	var body []byte
+	err := limited(w, r, most, within, func() (err error) {
+		body, err = io.ReadAll(r.Body)
+		return err
+	})
+	return body, err
+}
+
+// Form reads a form from a body, as Read does, for r.PostForm.
+func Form(w http.ResponseWriter, r *http.Request, most int64, within time.Duration) error {
+	return limited(w, r, most, within, r.ParseForm)
+}
+
+// Within lets a request whose handler does not read the body, or has not yet, not keep its connection for longer than that.
+func Within(w http.ResponseWriter, r *http.Request, within time.Duration) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // a recorder of a test has none
+	}
+}
+
+func limited(w http.ResponseWriter, r *http.Request, most int64, within time.Duration, read func() error) error {
 	deadline := http.NewResponseController(w)
 	_ = deadline.SetReadDeadline(time.Now().Add(within)) // a recorder of a test has none
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	_ = deadline.SetReadDeadline(time.Time{})
+	r.Body = http.MaxBytesReader(w, r.Body, most)
+	err := read()
+	if err == nil { // else what is left of the body is not waited for
+		_ = deadline.SetReadDeadline(time.Time{})
+	}
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
 		p := admin.NewProblem(admin.CodeInput, fmt.Sprintf("the body has more than %d bytes", long.Limit), "store large data elsewhere and pass a reference")
 		p.Status = http.StatusRequestEntityTooLarge
-		return nil, p
+		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		p := admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("the body did not come within %v", within), "send it at once")
 		p.Status = http.StatusRequestTimeout
-		return nil, p
+		return p
 	case err != nil:
-		return nil, &admin.InputError{What: "the body cannot be read: " + err.Error(), Fix: "send it as a whole"}
+		return &admin.InputError{What: "the body cannot be read: " + err.Error(), Fix: "send it as a whole"}
 	}
-	return body, nil
+	return nil
+}
+
+// MaxLogin bounds the body of a login, in bytes: whoever sends it is not known yet.
+const MaxLogin = 16 << 10
+
+// Budget bounds how many bytes of bodies are in memory at once.
+type Budget struct{ left atomic.Int64 }
+
+// NewBudget returns a budget of so many bytes.
+func NewBudget(bytes int64) *Budget {
+	b := &Budget{}
+	b.left.Store(bytes)
+	return b
+}
+
+// Take takes as much as the body of a request may have, up to most, and returns what gives it back; nil: there is not so much left.
+func (b *Budget) Take(r *http.Request, most int64) (back func()) {
+	n := r.ContentLength
+	if n < 0 || n > most {
+		n = most
+	}
+	if b.left.Add(-n) < 0 {
+		b.left.Add(n)
+		return nil
+	}
+	return func() { b.left.Add(n) }
 }
 
 // Check refuses what is no JSON object of the fields, and what two readers could understand differently: names
