@@ -105,21 +105,6 @@ func (l *limited) StopBulk(ctx context.Context, id string, why Because) (Bulk, e
 	return l.under.StopBulk(ctx, id, why)
 }
 
-// remakes reports whether an action makes a new run of what a run was started with.
-func remakes(verb string) bool {
-	return verb == "retry" || verb == "resume-new" || verb == "restart" || verb == "fork"
-}
-
-// notBulk returns an error if a run is one of a bulk action: a new run of it would act with the rights of the one that
-// has asked for it.
-func (l *limited) notBulk(ctx context.Context, ref, verb string) error {
-	r, err := l.under.Run(ctx, ref)
-	if err == nil && r.Workflow == BulkRuns.Name() {
-		err = &NotAllowedError{What: fmt.Sprintf("%s of a bulk action would act with the rights of somebody else", verb), Fix: "ask for a new preview"}
-	}
-	return err
-}
-
 // noBulk says that there is no bulk action of an id.
 func noBulk(id string) error {
 	return fmt.Errorf("find bulk action %s: %w", id, workflow.ErrRunNotFound)

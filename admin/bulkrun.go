@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,6 +85,9 @@ type bulkList struct {
 //flow:workflow name=flowgen.bulk as=BulkRuns queue=flowgen.admin retention=720h
 func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 	o, s := w.Order, w.State
+	if err := o.genuine(workflow.Info(ctx)); err != nil {
+		return s, err
+	}
 	if s.Began.IsZero() {
 		s.Began = workflow.Now(ctx)
 	}
@@ -106,6 +110,21 @@ func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 		}
 	}
 	return s, BulkRuns.ContinueAsNew(ctx, bulkWork{o, s})
+}
+
+// genuine returns an error unless a run is that of a bulk action as [Direct.StartBulk] starts it. Its order says with whose rights it acts,
+// and an order is input: what vouches for it is the run itself. A workflow id of this form, and this workflow, are given to nobody who
+// asks for a start; a run that a schedule or another run has started, or that was made of an earlier one, has no such id of its own.
+func (o *bulkOrder) genuine(run workflow.Identity) error {
+	_, ticked := run.Tags[workflow.TagSchedule]
+	owner := o.By.Owner
+	switch {
+	case !strings.HasPrefix(o.ID, bulkID) || run.WorkflowID != o.ID || run.Parent != "" || ticked:
+		return fmt.Errorf("bulk action %q: run %s was not started as one: its order counts for nothing", o.ID, run.ID)
+	case owner != "" && (run.Tags[ownerTag] != owner || o.Filter.Tags[ownerTag] != owner):
+		return fmt.Errorf("bulk action %q: its filter selects runs of other owners than %s", o.ID, owner)
+	}
+	return nil
 }
 
 // bulkTurn acts on a part of a page, and lets so much time pass that the rate holds.

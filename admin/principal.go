@@ -274,11 +274,6 @@ func (l *limited) Act(ctx context.Context, ref string, a Action) (Acted, error) 
 	if err != nil {
 		return Acted{}, err
 	}
-	if remakes(a.Verb) {
-		if err := l.notBulk(ctx, ref, a.Verb); err != nil {
-			return Acted{}, err
-		}
-	}
 	return l.under.Act(ctx, ref, a)
 }
 

@@ -66,6 +66,9 @@ func FinishedPolicies() []string { return slices.Sorted(maps.Keys(finishedPolici
 // maxDelay bounds Start.DelayMs: more is no Duration.
 const maxDelay = int64(1<<63-1) / int64(time.Millisecond)
 
+// Reserved reports whether a workflow name is one of the runtime's own, which nobody starts by its name.
+func Reserved(workflow string) bool { return event.Reserved(workflow) }
+
 // policy checks a start, and returns its policies.
 func (s *Start) policy() (workflow.IDPolicy, error) {
 	var p workflow.IDPolicy
@@ -76,6 +79,8 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 		return p, &InputError{What: "it is not said which workflow", Fix: "give its stored name"}
 	case event.Reserved(s.Workflow):
 		return p, &InputError{What: "names that begin with flowgen. are the runtime's own", Fix: "give the name of a workflow of yours"}
+	case event.ReservedID(s.ID):
+		return p, &InputError{What: "workflow ids that begin with schedule:, hook:, bulk- or idem: are the runtime's own", Fix: "give another id"}
 	case len(s.Input) > 0 && !json.Valid(s.Input):
 		return p, &InputError{What: "the input is no JSON", Fix: `give an object of the parameters by their names, such as {"order":"o-17"}`}
 	case s.Policy != "" && !isActive:
@@ -202,9 +207,10 @@ func (d *Direct) Wait(ctx context.Context, ref string, most time.Duration) (Run,
 			return Run{}, err
 		}
 	}
+	var chain event.Loop
 	for id := string(info.ID); ; {
 		r, err := d.Run(ctx, id)
-		if err != nil || r.Next == "" {
+		if err != nil || r.Next == "" || chain.Closed(event.RunID(id)) {
 			return r, err
 		}
 		id = r.Next

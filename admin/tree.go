@@ -61,7 +61,7 @@ func (d *Direct) Tree(ctx context.Context, ref string) (Tree, error) {
 			break
 		}
 	}
-	t.grow(runOf(&top), 0, below)
+	t.grow(runOf(&top), 0, below, map[string]bool{})
 	return t, nil
 }
 
@@ -80,11 +80,16 @@ func (d *Direct) began(ctx context.Context, of *workflow.RunInfo) (time.Time, er
 	return root.CreatedAt, nil
 }
 
-func (t *Tree) grow(r Run, depth int, below map[string][]Run) {
+// grow takes each run once: one that an import has brought may be its own parent.
+func (t *Tree) grow(r Run, depth int, below map[string][]Run, seen map[string]bool) {
+	if seen[r.ID] {
+		return
+	}
+	seen[r.ID] = true
 	t.Runs = append(t.Runs, Branch{r, depth})
 	children := below[r.ID]
 	slices.SortFunc(children, func(a, b Run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	for i := range children {
-		t.grow(children[i], depth+1, below)
+		t.grow(children[i], depth+1, below, seen)
 	}
 }

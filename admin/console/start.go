@@ -64,7 +64,7 @@ func (s *startView) choices(q *request) {
 	for _, c := range counts.Counts {
 		names[c.Workflow] = true
 	}
-	maps.DeleteFunc(names, func(name string, _ bool) bool { return strings.HasPrefix(name, "flowgen.") }) // which are the runtime's own
+	maps.DeleteFunc(names, func(name string, _ bool) bool { return admin.Reserved(name) })
 	s.Known = slices.Sorted(maps.Keys(names))
 }
 

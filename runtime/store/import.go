@@ -73,6 +73,7 @@ const (
 	ImportHidden  ImportRefusal = "hidden"   // it is there, and was deleted
 	ImportNoChain ImportRefusal = "no chain" // the first run of its chain, Other, is not there
 	ImportEnds    ImportRefusal = "ends"     // its chain ends with Other
+	ImportRound   ImportRefusal = "round"    // it is its own parent or root, or continues as itself, perhaps by way of others
 )
 
 // refusals has what is wrong, and what to do.
@@ -83,6 +84,7 @@ var refusals = map[ImportRefusal][2]string{
 	ImportHidden:  {"it was deleted from the store", "import it once it is purged there, which is no sooner than two minutes after its end"},
 	ImportNoChain: {"the first run of its chain is not in the store", "import that before it: an export of flowctl has whole chains"},
 	ImportEnds:    {"its chain ends with another run", "leave it out, or import it into another store"},
+	ImportRound:   {"it is below itself, or continues as a run before it", "leave it out: no store has written this"},
 }
 
 // Error names the run, the reason and the fix.
@@ -142,6 +144,9 @@ func (m *Import) Check() error {
 		if _, err := event.ParseRunID(string(run)); run != "" && err != nil {
 			return &InvalidError{What: what, Value: string(run), Reason: "is no id of a run"}
 		}
+	}
+	if rec := &m.Record; rec.Run == rec.Parent || rec.Run == rec.Root || rec.Run == rec.Next || rec.Next != "" && rec.Next == rec.Chain {
+		return &ImportError{Run: rec.Run, Why: ImportRound}
 	}
 	if m.Record.QueueState != StateEnded || !m.Record.Status.Terminal() {
 		return &ImportError{Run: m.Record.Run, Why: ImportOpen}

@@ -333,7 +333,11 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	if err != nil {
 		return v, err
 	}
+	var chain event.Loop
 	for {
+		if chain.Closed(id) {
+			return v, goesRound(id)
+		}
 		end, err := r.c.awaitEnd(ctx, id)
 		if err != nil {
 			return v, fmt.Errorf("wait for the result of run %s: %w", id, r.c.stillBlocked(ctx, id, err))
@@ -346,6 +350,11 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 		}
 		id = end.Last.Next
 	}
+}
+
+// goesRound says that a run continues as itself, or as one before it.
+func goesRound(run RunID) error {
+	return &EventError{Run: run, Err: fmt.Errorf("it continues as a run before it: %w", event.ErrCorrupt)}
 }
 
 // stillBlocked returns err, and if that is the end of a time limit and the run is blocked, or

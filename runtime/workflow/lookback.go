@@ -15,7 +15,11 @@ import (
 func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 	known := false
 	run, err := a.first(ctx)
+	var chain event.Loop
 	for err == nil && run != "" && a.found == nil {
+		if chain.Closed(run) {
+			return goesRound(run)
+		}
 		var here bool
 		run, here, err = a.search(ctx, run)
 		known = known || here
@@ -34,7 +38,11 @@ func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 
 // first returns the first run of the chain that is still there.
 func (a *asking) first(ctx context.Context) (RunID, error) {
+	var chain event.Loop
 	for run := a.run; ; {
+		if chain.Closed(run) {
+			return "", goesRound(run)
+		}
 		l, err := a.c.loadAgain(ctx, store.Load{Run: run, Limit: 1})
 		if err != nil {
 			return "", a.wrap(ctx, err)

@@ -115,12 +115,17 @@ func (s Schedule) Next(after time.Time) (time.Time, error) {
 
 // check returns a *ScheduleError if something is not valid.
 func (s Schedule) check(name string) error {
-	problem := ""
 	_, err := cron.Parse(s.When)
-	bad, _ := errors.AsType[*cron.Error](err)
+	if bad, ok := errors.AsType[*cron.Error](err); ok {
+		return &ScheduleError{Name: name, Problem: fmt.Sprintf("%q: %s", bad.Text, bad.Problem)}
+	}
+	return s.checkWays(name)
+}
+
+// checkWays is check of what means the same on every machine: a time zone may be unknown on one of them.
+func (s Schedule) checkWays(name string) error {
+	problem := ""
 	switch {
-	case bad != nil:
-		problem = fmt.Sprintf("%q: %s", bad.Text, bad.Problem)
 	case s.Overlap != "" && !slices.Contains(overlaps, s.Overlap):
 		problem = fmt.Sprintf("overlap %q is not known: want one of %q", s.Overlap, overlaps)
 	case s.CatchUp != 0 && (s.CatchUp < MinCatchUp || s.CatchUp > MaxCatchUp):
@@ -234,8 +239,15 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	return does, err
 }
 
-// check refuses what no store would start at a tick, such as tags that are too long: by then nobody is there to be told.
+// check refuses what no store would start at a tick, such as tags that are too long, and what is the runtime's own: by then
+// nobody is there to be told.
 func (s *scheduled) check(name string) error {
+	switch {
+	case event.Reserved(s.Workflow):
+		return &ScheduleError{Name: name, Problem: "the workflow " + s.Workflow + " is the runtime's own: no schedule starts it"}
+	case s.Queue == "":
+		return &ScheduleError{Name: name, Problem: "its runs have no queue"}
+	}
 	spec := s.spec(name, tickID(time.Unix(0, 1)), s.Overlap)
 	c := store.Create{
 		Route: store.Route{Workflow: spec.Workflow, Queue: spec.Queue}, WorkflowID: spec.WorkflowID, Tags: spec.Tags, Priority: spec.Priority,

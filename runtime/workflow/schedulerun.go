@@ -124,8 +124,11 @@ func runSchedule(ctx Context, state scheduleState) (None, error) {
 	}
 }
 
-// moves reports whether the schedule is on another queue than what it starts.
-func (r *scheduling) moves() bool { return r.state.Does.Queue != r.ctx.branch().Spec().Queue }
+// moves reports whether the schedule is on another queue than what it starts. Without a queue to go to it stays.
+func (r *scheduling) moves() bool {
+	to := r.state.Does.Queue
+	return to != "" && to != r.ctx.branch().Spec().Queue
+}
 
 // goOn continues as new, on the queue of what it starts.
 func (r *scheduling) goOn() error {
@@ -306,9 +309,45 @@ func (r *scheduling) fill() error {
 	return nil
 }
 
+// check returns an error for what no client asks for. Only the runtime sends to the topic; a client of an older release does not
+// know that, and lets others send what they like.
+func (o *scheduleOrder) check(name string) error {
+	for _, does := range []*scheduled{o.Set, o.Declare.does()} {
+		if does == nil {
+			continue
+		}
+		if err := errors.Join(does.checkWays(name), does.check(name)); err != nil {
+			return err
+		}
+	}
+	if o.Change != nil {
+		if err := o.Change.checkWays(name); err != nil {
+			return err
+		}
+	}
+	if b := o.Backfill; b != nil {
+		if !b.From.Before(b.To) {
+			return &ScheduleError{Name: name, Problem: "a backfill without ticks"}
+		}
+		return (Schedule{Overlap: b.Overlap}).checkWays(name)
+	}
+	return nil
+}
+
+func (d *declaration) does() *scheduled {
+	if d == nil {
+		return nil
+	}
+	return d.Does
+}
+
 // obey does what it is asked for. If there are more ticks before it than this run may start, the next one is asked: in
 // the inbox the order is safe, while what is added to the state gets lost if a worker of another release goes on.
 func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
+	if bad := o.check(r.state.Name); bad != nil && Version(r.ctx, "orders are checked", 1) >= 1 {
+		Logger(r.ctx).Error("schedule refuses what it is asked for", "schedule", r.state.Name, "error", bad)
+		return nil
+	}
 	at := o.At
 	if now := Now(r.ctx); at.After(now) {
 		at = now

@@ -67,7 +67,12 @@ type Backfill struct {
 func (s *Schedules) find(ctx context.Context, name string) (store.Record, error) {
 	id, err := s.c.RunByID(event.ScheduleRunID(name)).resolve(ctx)
 	var l store.Loaded
+	var chain event.Loop
 	for next := id; err == nil && next != ""; next = l.Record.Next { // it may continue just now
+		if chain.Closed(next) {
+			err = goesRound(next)
+			break
+		}
 		l, err = s.c.load(ctx, store.Load{Run: next, Limit: -1})
 	}
 	switch {

@@ -32,16 +32,21 @@ func (c *Client) Tree(ctx context.Context, id RunID) (Tree, error) {
 			children[info.Parent] = append(children[info.Parent], info)
 		}
 	}
-	return grow(top, children), nil
+	return grow(top, children, map[RunID]bool{top.ID: true}), nil
 }
 
-func grow(info RunInfo, children map[RunID][]RunInfo) Tree {
+// grow takes each run once: one that an import has brought may be its own parent.
+func grow(info RunInfo, children map[RunID][]RunInfo, seen map[RunID]bool) Tree {
 	t := Tree{RunInfo: info}
 	own := children[info.ID]
 	slices.SortFunc(own, func(a, b RunInfo) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	for _, child := range own {
+		if seen[child.ID] {
+			continue
+		}
+		seen[child.ID] = true
 		child.Depth = info.Depth + 1
-		t.Children = append(t.Children, grow(child, children))
+		t.Children = append(t.Children, grow(child, children, seen))
 	}
 	return t
 }

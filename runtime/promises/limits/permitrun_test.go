@@ -365,7 +365,7 @@ func TestRUN3_ARunWhosePermitRunIsNotServedInTimeFailsWithoutItsCode(t *testing.
 }
 
 func TestPOOL2_AMessageOfSomebodyElseBringsNoPermits(t *testing.T) {
-	topic, forged := workflow.NewTopic[int]("go"), workflow.NewTopic[int](event.PermitRun)
+	topic := workflow.NewTopic[int]("go")
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var begun atomic.Int64
 		w.Work(worker.Config{}, flowtest.As(named, func(ctx workflow.Context, _ int) (int, error) {
@@ -379,7 +379,7 @@ func TestPOOL2_AMessageOfSomebodyElseBringsNoPermits(t *testing.T) {
 			info, err := second.Info(w.Ctx)
 			return err == nil && len(info.Waits) == 1
 		})
-		flowtest.Order(t, forged.Send(w.Ctx, second, 1))
+		w.Forge(second, event.PermitRun, `1`)
 		if w.Store.Partitions() > 1 {
 			w.Reach(second, event.MessageReceived, 1)
 		}

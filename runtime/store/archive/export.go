@@ -188,10 +188,14 @@ func (e *Exporter) trouble(ctx context.Context, rec *store.Record) (store.Troubl
 // Below yields a run and those below it in the tree of runs, which the store must be able to list.
 func Below(ctx context.Context, from store.Lister, run event.RunID) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
-		queue := []event.RunID{run}
+		queue, seen := []event.RunID{run}, map[event.RunID]bool{}
 		for len(queue) > 0 {
 			next := queue[0]
 			queue = queue[1:]
+			if seen[next] { // which only an import can have brought
+				continue
+			}
+			seen[next] = true
 			if !yield(next, nil) {
 				return
 			}

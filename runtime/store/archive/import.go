@@ -108,11 +108,46 @@ func importOne(ctx context.Context, importer store.Importer, to store.Store, m *
 	if m.Record.QueueState != store.StateEnded {
 		return Imported{Run: run, Err: &store.ImportError{Run: run, Why: store.ImportOpen}}
 	}
+	for _, walk := range []struct {
+		from event.RunID
+		to   func(*store.Record) event.RunID
+	}{
+		{m.Record.Parent, func(r *store.Record) event.RunID { return r.Parent }},
+		{m.Record.Next, func(r *store.Record) event.RunID { return r.Next }},
+	} {
+		if round, err := leadsTo(ctx, to, walk.from, run, walk.to); err != nil {
+			return Imported{Run: run, Err: err}
+		} else if round {
+			return Imported{Run: run, Err: &store.ImportError{Run: run, Why: store.ImportRound}}
+		}
+	}
 	fresh, err := importer.Import(ctx, *m)
 	if err != nil || fresh {
 		return Imported{Run: run, Fresh: fresh, Err: err}
 	}
 	return Imported{Run: run, Err: same(ctx, to, m)}
+}
+
+// leadsTo reports whether a walk through the runs of a store comes to a run. Each run is looked at before it is added, so whatever
+// would go round is noticed when the last of its runs comes.
+func leadsTo(ctx context.Context, in store.Store, from, run event.RunID, to func(*store.Record) event.RunID) (bool, error) {
+	var loop event.Loop
+	for at := from; at != "" && !loop.Closed(at); {
+		if at == run {
+			return true, nil
+		}
+		got, err := in.Load(ctx, []store.Load{{Run: at, Limit: -1}})
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("look at run %s: %w", at, err)
+		case errors.Is(got[0].Err, store.ErrRunNotFound):
+			return false, nil
+		case got[0].Err != nil:
+			return false, fmt.Errorf("look at run %s: %w", at, got[0].Err)
+		}
+		at = to(&got[0].Record)
+	}
+	return false, nil
 }
 
 // same returns an error unless the log of a run that is in the store is the one of the file. Logs of runs that have ended do

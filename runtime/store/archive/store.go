@@ -30,6 +30,7 @@ type Store struct {
 // kept is a run.
 type kept struct {
 	rec     store.Record
+	line    int // its first
 	trouble store.Trouble
 	frames  []int64 // where their lines begin
 	streams map[string]*keptStream
@@ -95,7 +96,7 @@ func (s *Store) index() error {
 			if s.runs[l.Record.Run] != nil {
 				return &LineError{l.Number, fmt.Errorf("run %s comes for the second time", l.Record.Run)}
 			}
-			run = &kept{rec: l.Record, trouble: l.Trouble, streams: map[string]*keptStream{}}
+			run = &kept{rec: l.Record, line: l.Number, trouble: l.Trouble, streams: map[string]*keptStream{}}
 			s.runs[l.Record.Run], s.order = run, append(s.order, run)
 		case KindFrame:
 			run.frames = append(run.frames, l.Offset)
@@ -107,6 +108,27 @@ func (s *Store) index() error {
 		}
 	}
 	slices.SortFunc(s.order, func(a, b *kept) int { return store.NewestFirst(&b.rec, &a.rec) })
+	return s.straight()
+}
+
+// straight returns an error if a run is below itself, or continues as a run before it: readers would go round.
+func (s *Store) straight() error {
+	above := func(rec *store.Record) event.RunID { return rec.Parent }
+	next := func(rec *store.Record) event.RunID { return rec.Next }
+	for _, to := range []func(*store.Record) event.RunID{above, next} {
+		ends := map[event.RunID]bool{} // from here the walk ends
+		for _, from := range s.order {
+			var loop event.Loop
+			for r := from; r != nil && !ends[r.rec.Run]; r = s.runs[to(&r.rec)] {
+				if loop.Closed(r.rec.Run) {
+					return &LineError{from.line, &store.ImportError{Run: from.rec.Run, Why: store.ImportRound}}
+				}
+			}
+			for r := from; r != nil && !ends[r.rec.Run]; r = s.runs[to(&r.rec)] {
+				ends[r.rec.Run] = true
+			}
+		}
+	}
 	return nil
 }
 

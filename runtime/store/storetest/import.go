@@ -238,6 +238,20 @@ var importBehaviors = []behavior{
 		h.create(store.Create{Run: l.Run, Route: orders, Frame: m.Frames[0], CommitID: m.Record.Last, Seq: m.Record.Seq})
 		h.refuses("an import of a run that goes on here", ended, store.ImportGoesOn, "")
 	}},
+	{"ImportRefusesARunThatIsBelowItself", func(h *harness) {
+		src := h.elsewhere()
+		l := src.start()
+		src.finish(l, src.own(src.session(), l), event.StatusCompleted)
+		for what, of := range map[string]func(*store.Record) *event.RunID{
+			"its own parent": func(r *store.Record) *event.RunID { return &r.Parent },
+			"its own root":   func(r *store.Record) *event.RunID { return &r.Root },
+			"its own next":   func(r *store.Record) *event.RunID { return &r.Next },
+		} {
+			m := src.exported(l.Run)
+			*of(&m.Record) = l.Run
+			h.refuses(what, m, store.ImportRound, "")
+		}
+	}},
 	{"F3_ImportRefusesAnotherRunOfTheSameID", func(h *harness) {
 		src := h.elsewhere()
 		l := src.start()
