@@ -91,8 +91,8 @@ func TestOPS3_ABulkActionHasTheRightsOfTheOneThatAsks(t *testing.T) {
 		"stop by the owner":                     {stop(owner, own.ID), ""},
 		"a run of the workflow by an operator":  {startRun(ctx, operator), admin.CodeForbidden},
 		"a run of the workflow by an admin":     {startRun(ctx, e.as(admin.RoleAdmin, "")), admin.CodeForbidden},
-		"a new run of a bulk action":            {act(ctx, operator, whole.Run, "restart"), admin.CodeForbidden},
-		"a new run of a bulk action for admins": {act(ctx, e.as(admin.RoleAdmin, ""), whole.Run, "restart"), admin.CodeForbidden},
+		"a new run of a bulk action":            {act(ctx, operator, whole.Run, "restart"), admin.CodeRefused},
+		"a new run of a bulk action for admins": {act(ctx, e.as(admin.RoleAdmin, ""), whole.Run, "restart"), admin.CodeRefused},
 	} {
 		if got := code(tt.err); got != tt.want {
 			t.Errorf("%s: got %v, want %q", what, tt.err, tt.want)

@@ -105,6 +105,11 @@ func (l *limited) StopBulk(ctx context.Context, id string, why Because) (Bulk, e
 	return l.under.StopBulk(ctx, id, why)
 }
 
+// remakes reports whether an action makes a new run of what a run was started with.
+func remakes(verb string) bool {
+	return verb == "retry" || verb == "resume-new" || verb == "restart" || verb == "fork"
+}
+
 // noBulk says that there is no bulk action of an id.
 func noBulk(id string) error {
 	return fmt.Errorf("find bulk action %s: %w", id, workflow.ErrRunNotFound)

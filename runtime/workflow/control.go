@@ -42,6 +42,9 @@ func WithDebug() StartOption { return startOption(func(r *runOptions) { r.debug 
 // run was not started so, and matches ErrRunTerminal if the run has ended, for example because it was not released in time.
 func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 	const verb = "release"
+	if _, err := h.commandable(ctx, verb); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
 	id, spec, status, err := h.spec(ctx, verb)
 	if err != nil {
 		return err
@@ -65,7 +68,7 @@ func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 // When it returns nil the request is durable; a worker that serves the run carries it
 // out. The error matches ErrRunTerminal if the run has ended, and is a *[StatusError] if it was asked to.
 func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
-	run, err := h.resolve(ctx)
+	run, err := h.commandable(ctx, "pause")
 	if err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}

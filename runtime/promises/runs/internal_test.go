@@ -95,6 +95,12 @@ func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, run := range []workflow.RunID{schedule.Run, token(holds.ID()).ID()} {
+			w.Eventually("the run stands", func() bool {
+				info, err := w.Client.Run(run).Info(w.Ctx)
+				return err == nil && info.Status == workflow.StatusWaiting
+			})
+		}
 		for name, c := range map[string]struct {
 			run  *workflow.Handle
 			want workflow.InternalRunError
