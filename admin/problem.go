@@ -201,6 +201,19 @@ var notFound = []struct {
 	{workflow.ErrViewNotFound, "flowctl views lists those that there are"},
 }
 
+// refusals has the errors of commands that a state does not allow, and what to do instead.
+var refusals = []struct {
+	err error
+	fix string
+}{
+	{workflow.ErrRunTerminal, "a run that has ended never changes: retry, fork or restart makes a new run of it"},
+	{workflow.ErrNotDebug, "only a run that was started for debugging executes single steps: start another one so"},
+	{workflow.ErrWrongWorkflow, "flowctl show RUN names its workflow"},
+	{workflow.ErrHookDisposed, "flowctl hooks lists those that are open"},
+	{workflow.ErrHookAnswered, "flowctl hooks lists those that are open"},
+	{workflow.ErrViewsFull, "delete one that nobody uses: flowctl views lists them"},
+}
+
 // problemOfState returns the problem of an error that says why what is stored does not allow a request; nil: none.
 func problemOfState(err error) *Problem {
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
@@ -217,7 +230,24 @@ func problemOfState(err error) *Problem {
 			return p
 		}
 	}
+	for _, r := range refusals {
+		if errors.Is(err, r.err) {
+			p := is(CodeRefused)
+			p.Fix = r.fix
+			return p
+		}
+	}
+	active, isActive := errors.AsType[*workflow.ActiveRunError](err)
+	finished, isFinished := errors.AsType[*workflow.FinishedRunError](err)
 	switch {
+	case isActive:
+		p := is(CodeRefused)
+		p.Run, p.Fix = string(active.Run), "wait for the end of the active run, cancel it, or use another workflow id"
+		return p
+	case isFinished:
+		p := is(CodeRefused)
+		p.Run, p.Fix = string(finished.Run), "use another workflow id, or a policy that allows a new run after that one"
+		return p
 	case isMissing:
 		p := is(CodeNotFound)
 		p.Fix = missing.Fix()
@@ -242,14 +272,7 @@ func problemOfState(err error) *Problem {
 		p := is(CodeRefused)
 		p.Fix = readOnly.Fix()
 		return p
-	case errors.Is(err, workflow.ErrViewsFull):
-		p := is(CodeRefused)
-		p.Fix = "delete one that nobody uses: flowctl views lists them"
-		return p
-	case errors.Is(err, workflow.ErrHookDisposed), errors.Is(err, workflow.ErrHookAnswered),
-		errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),
-		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)), errors.As(err, new(*workflow.KeyConflictError)),
-		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign):
+	case errors.As(err, new(*workflow.KeyConflictError)), errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign):
 		return is(CodeRefused)
 	}
 	return nil

@@ -126,12 +126,9 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 // Undone if it has undone what it did; those of Fork.
 func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 	const verb = "retry"
-	old, made, err := h.lastRerun(ctx, verb)
+	old, made, err := h.lastRerun(ctx, verb, event.RunFailed)
 	if err != nil || made != nil {
 		return made, err
-	}
-	if old.last.Type != event.RunFailed {
-		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
 	}
 	if err := old.refuseUndone(verb); err != nil {
 		return nil, err
@@ -150,12 +147,9 @@ func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 // Undone if it has undone what it did; those of Fork.
 func (h *Handle) RetryCanceled(ctx context.Context) (*Handle, error) {
 	const verb = "retry"
-	old, made, err := h.lastRerun(ctx, verb)
+	old, made, err := h.lastRerun(ctx, verb, event.RunCanceled)
 	if err != nil || made != nil {
 		return made, err
-	}
-	if old.last.Type != event.RunCanceled {
-		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
 	}
 	if err := old.refuseUndone(verb); err != nil {
 		return nil, err
@@ -171,11 +165,17 @@ func (h *Handle) RetryCanceled(ctx context.Context) (*Handle, error) {
 }
 
 // lastRerun returns the run that is to be tried again for this one: itself, or, if it was tried again and the last rerun has
-// ended badly, that one. made is not nil if there is nothing to do: it is open, or has completed.
-func (h *Handle) lastRerun(ctx context.Context, verb string) (old *earlier, made *Handle, err error) {
+// ended badly, that one. Each of them must have ended with an event of type end. made is not nil if there is nothing to do: the
+// last rerun is open, or has completed.
+func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type) (old *earlier, made *Handle, err error) {
 	for {
-		if old, err = h.earlier(ctx, verb); err != nil || old.record.Rerun == "" {
-			return old, nil, err
+		switch old, err = h.earlier(ctx, verb); {
+		case err != nil:
+			return nil, nil, err
+		case old.last.Type != end:
+			return nil, nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
+		case old.record.Rerun == "":
+			return old, nil, nil
 		}
 		next := h.c.Run(old.record.Rerun)
 		info, err := next.Info(ctx)
