@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,12 +113,16 @@ func TestRUN9_AHeldRunCanBeCancelled(t *testing.T) {
 	}
 }
 
-func TestRUN9_ReleaseOfARunThatWasNotHeldDoesNothing(t *testing.T) {
+func TestRUN9_ReleaseOfARunThatWasNotHeldIsRefused(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.Parks)
 	run := flowtest.Start(w, flowtest.Parker, "")
 	w.Reach(run, event.WaitCreated, 1)
-	if err := errors.Join(run.Release(w.Ctx), flowtest.Wake.Send(w.Ctx, run, "x")); err != nil {
+	var refused *workflow.StatusError
+	if err := run.Release(w.Ctx); !errors.As(err, &refused) || !strings.Contains(refused.Fix, "WithHold") {
+		t.Errorf("release: got %v, want a *StatusError that names WithHold", err)
+	}
+	if err := flowtest.Wake.Send(w.Ctx, run, "x"); err != nil {
 		t.Fatal(err)
 	}
 	if got := flowtest.Result(w, run); got != "x" || len(flowtest.Filter(w.Log(run), event.RunReleased)) != 0 {
