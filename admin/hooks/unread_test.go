@@ -19,7 +19,7 @@ func (c *counted) Read(b []byte) (int, error) {
 }
 
 // 400 posts to a token that somebody had guessed took 1.6 GB.
-func TestOPS6_NothingIsReadOfABodyForAnUnknownToken(t *testing.T) {
+func TestOPS3_NothingIsReadOfABodyForAnUnknownToken(t *testing.T) {
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	defer client.Close()
 	sent := &counted{}
