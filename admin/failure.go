@@ -96,7 +96,7 @@ func (d *Direct) Failures(ctx context.Context, f FailureFilter) (FailurePage, er
 	}
 	got := FailurePage{Groups: []FailureGroup{}, Cursor: page.Cursor, Partial: page.Partial}
 	for _, g := range page.Groups {
-		if event.Internal(g.Workflow) && f.Workflow != g.Workflow && f.Group == "" { // the run that it works for shows it
+		if event.Helper(g.Workflow) && f.Workflow != g.Workflow && f.Group == "" { // the run that it works for shows it
 			continue
 		}
 		got.Groups = append(got.Groups, FailureGroup{

@@ -142,7 +142,7 @@ func (d *Direct) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
 	for i := range fleet.Queues {
 		q := &fleet.Queues[i]
 		_, step := event.StepOfRun(q.Workflow)
-		if (f.Queue == "" || q.Queue == f.Queue) && (step || !event.Internal(q.Workflow)) {
+		if (f.Queue == "" || q.Queue == f.Queue) && (step || !event.Helper(q.Workflow)) {
 			all = append(all, queueOf(&fleet.Queues[i]))
 		}
 	}

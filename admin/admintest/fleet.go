@@ -118,8 +118,13 @@ func tellsLimits(s *Scene) {
 		}
 		got := map[string][]string{}
 		for i := range page.Queues {
-			if _, asked := want[page.Queues[i].Workflow]; asked {
-				got[page.Queues[i].Workflow] = page.Queues[i].Limits
+			q := &page.Queues[i]
+			name := q.Workflow
+			if q.Step != "" { // a step is listed as itself
+				name = event.StepRun(q.Step)
+			}
+			if _, asked := want[name]; asked {
+				got[name] = q.Limits
 			}
 		}
 		return got
