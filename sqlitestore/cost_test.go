@@ -78,7 +78,7 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 	}))
 	want := map[string]int64{
 		"create": 15, "claim": 12, "usual commit": 6, "commit with a status": 6, "deliver to its owner": 11, "consume": 8, "send": 8,
-		"mark": 9, "publish": 10, "park": 8, "deliver to a parked run": 12, "release": 8, "finish": 12,
+		"mark": 9, "publish": 10, "park": 8, "deliver to a parked run": 12, "release": 8, "finish": 13,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("statements (-want +got):\n%s", diff)

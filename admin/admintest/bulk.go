@@ -178,10 +178,10 @@ func refusesBulk(s *Scene) {
 		_, err := s.Service.StartBulk(s.ctx(), b)
 		problem(s, what, err, http.StatusBadRequest, admin.CodeInput)
 	}
-	s.Until(s.Start("wait", "bulk-off"), "waiting")
-	_, err = s.Service.StartBulk(s.ctx(), admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{WorkflowID: "bulk-off"}, Action: cancel}, Expect: new(int)})
+	s.Until(s.Start("wait", "off"), "waiting")
+	_, err = s.Service.StartBulk(s.ctx(), admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{WorkflowID: "off"}, Action: cancel}, Expect: new(int)})
 	problem(s, "a number that is off", err, http.StatusPreconditionFailed, admin.CodePrecondition)
-	for _, id := range []string{"bulk-off", "bulk-0"} { // a workflow id of somebody else, and of nobody
+	for _, id := range []string{"bulk-off", "bulk-0"} { // of no bulk action
 		_, err = s.Service.Bulk(s.ctx(), id)
 		problem(s, id, err, http.StatusNotFound, admin.CodeNotFound)
 	}
