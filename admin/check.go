@@ -182,7 +182,7 @@ func (l *limited) Repair(ctx context.Context, why Because) (Checked, error) {
 // Repair is part of Service.
 func (j *journaled) Repair(ctx context.Context, why Because) (Checked, error) {
 	e := j.entry(JournalEntry{Action: "repair", Reason: why.Reason})
-	got, err := recorded(ctx, j.to, &e, func(ctx context.Context) (Checked, error) {
+	got, err := recorded(ctx, j, &e, func(ctx context.Context) (Checked, error) {
 		return j.Service.Repair(ctx, Because{left(&e, why.Reason, false)})
 	}, func(got Checked, e *JournalEntry) {
 		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)

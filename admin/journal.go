@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -36,8 +37,9 @@ const (
 type JournalEntry struct {
 	ID        string    `json:"id"`
 	Time      time.Time `json:"time"`
-	Principal string    `json:"principal"` // who has asked
-	Face      string    `json:"face"`      // cli, api, console or program
+	Principal string    `json:"principal"`       // who has asked
+	Owner     string    `json:"owner,omitempty"` // of the principal; empty: it has none
+	Face      string    `json:"face"`            // cli, api, console or program
 	Action    string    `json:"action"`
 	Target    string    `json:"target,omitempty"` // a run as it was named, schedule:NAME or pool:NAME
 	Run       string    `json:"run,omitempty"`    // that it is about
@@ -51,6 +53,7 @@ type JournalEntry struct {
 // JournalFilter selects entries. The zero value selects all; all fields must match.
 type JournalFilter struct {
 	Principals []string  `json:"principals,omitempty"` // any of them
+	Owner      string    `json:"-"`                    // of the principals; empty: any. [As] sets it for those with an owner
 	Actions    []string  `json:"actions,omitempty"`
 	Target     string    `json:"target,omitempty"` // as it was named, or the run that it is about or has made
 	Outcomes   []string  `json:"outcomes,omitempty"`
@@ -71,7 +74,7 @@ type JournalPage struct {
 
 func (f *JournalFilter) query() (store.JournalQuery, error) {
 	q := store.JournalQuery{
-		Principals: f.Principals, Actions: f.Actions, Target: f.Target, From: f.Since, To: f.Until, Cursor: f.Cursor, Limit: f.Limit, Budget: f.Budget,
+		Principals: f.Principals, Owner: f.Owner, Actions: f.Actions, Target: f.Target, From: f.Since, To: f.Until, Cursor: f.Cursor, Limit: f.Limit, Budget: f.Budget,
 	}
 	for _, o := range f.Outcomes {
 		if o == OutcomeUnknown {
@@ -102,7 +105,7 @@ func (d *Direct) Journal(ctx context.Context, f JournalFilter) (JournalPage, err
 			e.Outcome = OutcomeUnknown
 		}
 		got.Entries[i] = JournalEntry{
-			ID: e.ID, Time: e.Time, Principal: e.Principal, Face: e.Face, Action: e.Action, Target: e.Target, Run: e.Run, New: e.New, Detail: e.Detail,
+			ID: e.ID, Time: e.Time, Principal: e.Principal, Owner: e.Owner, Face: e.Face, Action: e.Action, Target: e.Target, Run: e.Run, New: e.New, Detail: e.Detail,
 			Reason: e.Reason, Key: e.Key, Outcome: e.Outcome,
 		}
 	}
@@ -118,10 +121,13 @@ type Recorder interface {
 
 var _ Recorder = (*Direct)(nil)
 
-// Record is part of Recorder.
+// Record is part of Recorder. Of what a principal was refused it writes no more than denials keep.
 func (d *Direct) Record(ctx context.Context, e *JournalEntry) error {
+	if e.ID == "" && e.Outcome == CodeForbidden && !d.denials.keep(e, d.client.Store().Clock().Now()) {
+		return nil
+	}
 	kept := store.JournalEntry{
-		ID: e.ID, Principal: e.Principal, Face: e.Face, Action: e.Action, Target: e.Target, Run: e.Run, New: e.New, Detail: e.Detail,
+		ID: e.ID, Principal: e.Principal, Owner: e.Owner, Face: e.Face, Action: e.Action, Target: e.Target, Run: e.Run, New: e.New, Detail: e.Detail,
 		Reason: e.Reason, Key: e.Key, Outcome: e.Outcome,
 	}
 	if kept.Outcome == OutcomeUnknown {
@@ -142,13 +148,10 @@ func (l *limited) Journal(ctx context.Context, f JournalFilter) (JournalPage, er
 	if l.p.Owner == "" {
 		return l.under.Journal(ctx, f)
 	}
-	for _, who := range f.Principals {
-		if who != l.p.Name {
-			return JournalPage{}, &NotAllowedError{What: "the filter asks for what others have done", Fix: "leave the principal out: a token with an owner reads its own entries"}
-		}
-	}
-	f.Principals = []string{l.p.Name}
-	return l.under.Journal(ctx, f)
+	f.Owner = l.p.Owner
+	page, err := l.under.Journal(ctx, f)
+	page.Entries = slices.DeleteFunc(page.Entries, func(e JournalEntry) bool { return e.Owner != l.p.Owner }) // if the service below takes no owner
+	return page, err
 }
 
 // outcomeOf returns the outcome that an entry gets.
@@ -170,11 +173,16 @@ const outcomeTime = 10 * time.Second
 // outcome: then the entry says that it is unknown, and the run itself, which has its log, says what has become of it. To
 // write it together with the effect instead would need every operation of every store to take an entry, for no more than that.
 //
-// It costs two writes for each change that somebody asks for; runs cost nothing.
-func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func(ctx context.Context) (T, error), done func(T, *JournalEntry)) (T, error) {
+// It costs two writes for each change that somebody asks for; runs cost nothing. A principal that may change nothing is refused
+// before the first of them: what it has asked for is one of its refusals.
+func recorded[T any](ctx context.Context, j *journaled, e *JournalEntry, do func(ctx context.Context) (T, error), done func(T, *JournalEntry)) (T, error) {
 	var none T
+	if err := j.p.Need(RoleOperator, "the action "+e.Action); err != nil {
+		j.refused(ctx, *e, err)
+		return none, err
+	}
 	e.Outcome = OutcomeUnknown
-	if err := to.Record(ctx, e); err != nil {
+	if err := j.to.Record(ctx, e); err != nil {
 		return none, &unwrittenError{e.Action, err}
 	}
 	got, err := do(workflow.OnBehalfOf(ctx, e.Principal))
@@ -183,7 +191,7 @@ func recorded[T any](ctx context.Context, to Recorder, e *JournalEntry, do func(
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	_ = to.Record(end, e) // if not, the entry says that its outcome is unknown
+	_ = j.to.Record(end, e) // if not, the entry says that its outcome is unknown
 	return got, err
 }
 
@@ -212,7 +220,7 @@ func Recorded(ctx context.Context, s Service, action, detail, reason string, do 
 		return do()
 	}
 	e := j.entry(JournalEntry{Action: action, Detail: detail, Reason: reason})
-	_, err := recorded(ctx, j.to, &e, func(context.Context) (struct{}, error) {
+	_, err := recorded(ctx, j, &e, func(context.Context) (struct{}, error) {
 		if err := checkReason(action, left(&e, reason, false), false); err != nil {
 			return struct{}{}, err
 		}
@@ -225,7 +233,6 @@ func Recorded(ctx context.Context, s Service, action, detail, reason string, do 
 // of [As]. What nobody has done is refused all the same if it cannot be written.
 func Refused(ctx context.Context, s Service, action, target string, refused error) {
 	if j, ok := s.(*journaled); ok {
-		e := j.entry(JournalEntry{Action: action, Target: target, Outcome: outcomeOf(refused)})
-		_ = j.to.Record(ctx, &e)
+		j.refused(ctx, j.entry(JournalEntry{Action: action, Target: target}), refused)
 	}
 }

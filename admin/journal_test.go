@@ -115,40 +115,82 @@ func TestOPS3_TheJournalSaysWhatHasComeOfIt(t *testing.T) {
 	}
 }
 
-func TestOPS3_OwnersReadTheirOwnEntries(t *testing.T) {
+func TestOPS3_OwnersReadTheEntriesOfTheirOwner(t *testing.T) {
 	e := newEstate(t)
 	as := func(name string, role admin.Role, owner string) admin.Service {
 		return admin.As(e.direct, admin.Principal{Name: name, Role: role, Owner: owner})
 	}
-	ada, bob := as("ada", admin.RoleOperator, "ada"), as("bob", admin.RoleOperator, "bob")
-	for run, s := range map[string]admin.Service{e.ada: ada, e.bob: bob} {
+	ada, other := as("ada", admin.RoleOperator, "ada"), as("ada", admin.RoleOperator, "bob") // of the same name
+	colleague := as("carl", admin.RoleOperator, "ada")
+	for run, s := range map[string]admin.Service{e.ada: ada, e.bob: other} {
 		if _, err := s.Act(t.Context(), run, admin.Action{Verb: "pause"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, f := range []admin.JournalFilter{{}, {Principals: []string{"ada"}}} {
-		page, err := ada.Journal(t.Context(), f)
-		if err != nil || len(page.Entries) != 1 || page.Entries[0].Principal != "ada" {
-			t.Errorf("%+v: got %+v, %v; want the entry of ada", f, page, err)
+	if _, err := colleague.Act(t.Context(), e.ada, admin.Action{Verb: "resume"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		f    admin.JournalFilter
+		want []string
+	}{{admin.JournalFilter{}, []string{"resume", "pause"}}, {admin.JournalFilter{Principals: []string{"ada"}}, []string{"pause"}}, {admin.JournalFilter{Principals: []string{"bob"}}, nil}} {
+		page, err := ada.Journal(t.Context(), tt.f)
+		var got []string
+		for _, e := range page.Entries {
+			if got = append(got, e.Action); e.Owner != "ada" {
+				t.Errorf("%+v: got an entry of owner %q", tt.f, e.Owner)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+			t.Errorf("%+v: %v, entries (-want +got):\n%s", tt.f, err, diff)
 		}
 	}
-	if all := entries(t, as("root", admin.RoleOperator, "")); len(all) != 2 {
-		t.Errorf("an operator reads %+v, want 2 entries", all)
+	if all := entries(t, as("root", admin.RoleOperator, "")); len(all) != 3 {
+		t.Errorf("an operator reads %+v, want 3 entries", all)
 	}
-	for what, call := range map[string]func() error{
-		"the entries of another owner": func() error {
-			return second(ada.Journal(t.Context(), admin.JournalFilter{Principals: []string{"bob"}}))
-		},
-		"those of both": func() error {
-			return second(ada.Journal(t.Context(), admin.JournalFilter{Principals: []string{"ada", "bob"}}))
-		},
-		"any, by a role that only sees": func() error {
-			return second(as("eve", admin.RolePayloads, "").Journal(t.Context(), admin.JournalFilter{}))
-		},
-	} {
-		if p := admin.ProblemOf(call()); p == nil || p.Code != admin.CodeForbidden {
-			t.Errorf("%s: got %v, want forbidden", what, p)
+	if p := admin.ProblemOf(second(as("eve", admin.RolePayloads, "").Journal(t.Context(), admin.JournalFilter{}))); p == nil || p.Code != admin.CodeForbidden {
+		t.Errorf("a role that only sees: got %v, want forbidden", p)
+	}
+}
+
+// Somebody who may change nothing has flushed the journal, which forgets its oldest entries, by asking for it.
+func TestOPS3_RefusedRequestsDoNotFlushTheJournal(t *testing.T) {
+	st := memstore.New()
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	t.Cleanup(func() {
+		if err := errors.Join(client.Close(), st.Close()); err != nil {
+			t.Error(err)
 		}
+	})
+	d := admin.New(client, admin.KeepJournal(100, 0))
+	as := func(name string, role admin.Role) admin.Service {
+		return admin.As(d, admin.Principal{Name: name, Role: role, Face: admin.FaceAPI})
+	}
+	if _, err := as("ada", admin.RoleOperator).Start(t.Context(), admin.Start{Workflow: "orders.fulfil", ID: "of-ada"}); err != nil {
+		t.Fatal(err)
+	}
+	eve := as("eve", admin.RoleViewer)
+	for n := range 500 {
+		var err error
+		if n%2 == 0 {
+			_, err = eve.Start(t.Context(), admin.Start{Workflow: "orders.fulfil"})
+		} else {
+			err = &admin.NotAllowedError{What: "a route of the API", Fix: "none"}
+			admin.Refused(t.Context(), eve, "cancel", "id:of-ada", err)
+		}
+		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeForbidden {
+			t.Fatalf("got %v, want it refused", err)
+		}
+	}
+	all := entries(t, d)
+	if len(all) != 22 {
+		t.Errorf("the journal has %d entries, want one of ada, the first 20 refusals, and one that counts the others", len(all))
+	}
+	if first := all[len(all)-1]; first.Principal != "ada" || first.Action != "start" {
+		t.Errorf("the first entry is %+v, want that of ada", first)
+	}
+	if last := all[0]; last.Principal != "eve" || last.Action != "refused" || last.Outcome != admin.CodeForbidden || !strings.HasPrefix(last.Detail, "256 requests or more") {
+		t.Errorf("the last entry is %+v, want one that counts the refusals of eve", last)
 	}
 }
 

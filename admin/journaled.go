@@ -17,11 +17,17 @@ type journaled struct {
 
 // entry returns an entry of the principal.
 func (j *journaled) entry(e JournalEntry) JournalEntry {
-	e.Principal, e.Face = j.p.Name, j.p.Face
+	e.Principal, e.Owner, e.Face = j.p.Name, j.p.Owner, j.p.Face
 	if e.Face == "" {
 		e.Face = FaceProgram
 	}
 	return e
+}
+
+// refused writes what was refused before anything was done. It is refused all the same if it cannot be written.
+func (j *journaled) refused(ctx context.Context, e JournalEntry, err error) {
+	e.Outcome = outcomeOf(err)
+	_ = j.to.Record(ctx, &e)
 }
 
 // left returns what of a reason goes on to the service below. takes: what is done has a place for it. Otherwise it stands in
@@ -42,7 +48,7 @@ func (m Message) left(e *JournalEntry) Message {
 // Act is part of Service.
 func (j *journaled) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	e := j.entry(JournalEntry{Action: a.Verb, Target: ref, Detail: a.Step, Reason: a.Reason, Key: a.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Acted, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (Acted, error) {
 		a.Reason = left(&e, a.Reason, TakesReason(a.Verb))
 		return j.Service.Act(ctx, ref, a)
 	},
@@ -55,7 +61,7 @@ func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
 	if s.ID != "" {
 		e.Target = byID + s.ID
 	}
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Started, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (Started, error) {
 		s.Reason = left(&e, s.Reason, false)
 		return j.Service.Start(ctx, s)
 	}, func(got Started, e *JournalEntry) {
@@ -68,28 +74,28 @@ func (j *journaled) Start(ctx context.Context, s Start) (Started, error) {
 // Send is part of Service.
 func (j *journaled) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
 	e := j.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Reason: m.Reason, Key: m.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.Send(ctx, ref, topic, m.left(&e)) },
+	return recorded(ctx, j, &e, func(ctx context.Context) (Sent, error) { return j.Service.Send(ctx, ref, topic, m.left(&e)) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // ResumeHook is part of Service.
 func (j *journaled) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
 	e := j.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Reason: m.Reason, Key: m.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Sent, error) { return j.Service.ResumeHook(ctx, token, m.left(&e)) },
+	return recorded(ctx, j, &e, func(ctx context.Context) (Sent, error) { return j.Service.ResumeHook(ctx, token, m.left(&e)) },
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
 // Ask is part of Service.
 func (j *journaled) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
 	e := j.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Reason: m.Reason, Key: m.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Answer, error) { return j.Service.Ask(ctx, ref, name, m.left(&e)) },
+	return recorded(ctx, j, &e, func(ctx context.Context) (Answer, error) { return j.Service.Ask(ctx, ref, name, m.left(&e)) },
 		func(got Answer, e *JournalEntry) { e.Run = got.Run })
 }
 
 // PutSchedule is part of Service.
 func (j *journaled) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
 	e := j.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow, Reason: n.Reason})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (ScheduleActed, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (ScheduleActed, error) {
 		n.Reason = left(&e, n.Reason, false)
 		return j.Service.PutSchedule(ctx, n)
 	}, actedOnSchedule)
@@ -98,7 +104,7 @@ func (j *journaled) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleAct
 // ActOnSchedule is part of Service.
 func (j *journaled) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
 	e := j.entry(JournalEntry{Action: a.Verb, Target: "schedule:" + name, Reason: a.Reason, Key: a.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (ScheduleActed, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (ScheduleActed, error) {
 		a.Reason = left(&e, a.Reason, a.Verb == verbPause)
 		return j.Service.ActOnSchedule(ctx, name, a)
 	}, actedOnSchedule)
@@ -113,7 +119,7 @@ func (j *journaled) ActOnPool(ctx context.Context, name string, a PoolAction) (P
 		b, _ := json.Marshal(a.Config) // numbers always encode
 		e.Detail = a.Key + string(b)
 	}
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (PoolActed, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (PoolActed, error) {
 		a.Reason = left(&e, a.Reason, false)
 		return j.Service.ActOnPool(ctx, name, a)
 	}, func(PoolActed, *JournalEntry) {})
@@ -122,7 +128,7 @@ func (j *journaled) ActOnPool(ctx context.Context, name string, a PoolAction) (P
 // SaveView is part of Service.
 func (j *journaled) SaveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
 	e := j.entry(JournalEntry{Action: "save-view", Target: "view:" + name, Detail: v.Filter, Reason: v.Reason})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (ViewActed, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (ViewActed, error) {
 		v.Reason = left(&e, v.Reason, false)
 		return j.Service.SaveView(ctx, name, v)
 	}, func(ViewActed, *JournalEntry) {})
@@ -131,7 +137,7 @@ func (j *journaled) SaveView(ctx context.Context, name string, v NewView) (ViewA
 // DeleteView is part of Service.
 func (j *journaled) DeleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
 	e := j.entry(JournalEntry{Action: "delete-view", Target: "view:" + name, Reason: why.Reason})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (ViewActed, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (ViewActed, error) {
 		return j.Service.DeleteView(ctx, name, Because{left(&e, why.Reason, false)})
 	}, func(ViewActed, *JournalEntry) {})
 }
@@ -144,14 +150,14 @@ func (j *journaled) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	}
 	text, _ := json.Marshal(f) // text and times always encode
 	e := j.entry(JournalEntry{Action: "bulk", Detail: a.Verb + " " + string(text), Reason: a.Reason, Key: b.Key})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Bulk, error) { return j.Service.StartBulk(ctx, b) },
+	return recorded(ctx, j, &e, func(ctx context.Context) (Bulk, error) { return j.Service.StartBulk(ctx, b) },
 		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
 }
 
 // StopBulk is part of Service.
 func (j *journaled) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
 	e := j.entry(JournalEntry{Action: "stop", Target: id, Reason: why.Reason})
-	return recorded(ctx, j.to, &e, func(ctx context.Context) (Bulk, error) {
+	return recorded(ctx, j, &e, func(ctx context.Context) (Bulk, error) {
 		return j.Service.StopBulk(ctx, id, Because{left(&e, why.Reason, false)})
 	},
 		func(got Bulk, e *JournalEntry) { e.Run = got.Run })

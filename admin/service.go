@@ -105,6 +105,8 @@ type Direct struct {
 	client  *workflow.Client
 	journal store.JournalKeep
 	used    usedLimits
+
+	denials denials
 }
 
 var _ Service = (*Direct)(nil)

@@ -26,6 +26,11 @@ const owned admin.Role = "owned"
 
 func newSiteWithRolesOn(t *testing.T, file string) (*site, func(role admin.Role)) {
 	t.Helper()
+	return newSiteWithRolesAs(t, file, console.Config{})
+}
+
+func newSiteWithRolesAs(t *testing.T, file string, cfg console.Config) (*site, func(role admin.Role)) {
+	t.Helper()
 	secrets := map[admin.Role]string{}
 	var known []admin.Token
 	for _, role := range append(admin.Roles(), owned) {
@@ -48,7 +53,8 @@ func newSiteWithRolesOn(t *testing.T, file string) (*site, func(role admin.Role)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSiteOn(t, st, console.Config{Session: session})
+	cfg.Session = session
+	s := newSiteOn(t, st, cfg)
 	return s, func(role admin.Role) {
 		t.Helper()
 		s.post("logout", nil, 200)
@@ -158,6 +164,30 @@ func TestOPS2_TheJournalIsFiltered(t *testing.T) {
 			t.Errorf("journal?%s has %d entries, want %d", query, got, want)
 		}
 	}
+}
+
+// Forms count against a rate, as requests of the API do, and what is beyond it is not in the journal. Pages do not count.
+func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
+	now := time.Now()
+	s, login := newSiteWithRolesAs(t, filepath.Join(t.TempDir(), "runs.db"), console.Config{Mutations: 3, Now: func() time.Time { return now }})
+	run := s.Start("wait", "order-1")
+	s.Until(run, "waiting")
+	login(admin.RoleViewer)
+	form := url.Values{"run": {run}}
+	for range 3 {
+		s.post("act/cancel", form, 403)
+		s.get("runs", 200)
+	}
+	s.post("act/cancel", form, 429)
+	login(admin.RoleOperator) // who has a rate of its own
+	s.post("act/pause", form, 200)
+	page, err := s.Direct.Journal(t.Context(), admin.JournalFilter{Principals: []string{"viewers"}})
+	if err != nil || len(page.Entries) != 3 {
+		t.Errorf("the journal has %+v, %v; want the 3 refusals", page.Entries, err)
+	}
+	login(admin.RoleViewer)
+	now = now.Add(time.Second)
+	s.post("act/cancel", form, 403)
 }
 
 // The newest questions are shown, and that there are more.

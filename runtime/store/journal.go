@@ -34,10 +34,11 @@ type Journaler interface {
 // JournalEntry says what somebody has asked for, and what has come of it. Texts are kept up to MaxJournalText bytes each;
 // what is no text in them is replaced.
 type JournalEntry struct {
-	ID        string    `json:"-"` // of NewJournalID, which has the time
-	Time      time.Time `json:"-"` // of the id
-	Principal string    `json:"p"` // who has asked
-	Face      string    `json:"f"` // by what: cli, api, console, …
+	ID        string    `json:"-"`           // of NewJournalID, which has the time
+	Time      time.Time `json:"-"`           // of the id
+	Principal string    `json:"p"`           // who has asked
+	Owner     string    `json:"b,omitempty"` // to whose runs the principal is limited; empty: to nobody's
+	Face      string    `json:"f"`           // by what: cli, api, console, …
 	Action    string    `json:"a"`
 	Target    string    `json:"t,omitempty"` // as it was named
 	Run       string    `json:"r,omitempty"` // that it is about; empty: not known, or none
@@ -119,7 +120,7 @@ func (e *JournalEntry) Pack() ([]byte, error) {
 		return nil, err
 	}
 	kept := *e
-	for _, text := range []*string{&kept.Principal, &kept.Face, &kept.Action, &kept.Target, &kept.Run, &kept.New, &kept.Detail, &kept.Reason, &kept.Key, &kept.Outcome} {
+	for _, text := range []*string{&kept.Principal, &kept.Owner, &kept.Face, &kept.Action, &kept.Target, &kept.Run, &kept.New, &kept.Detail, &kept.Reason, &kept.Key, &kept.Outcome} {
 		*text = KeptText(*text, MaxJournalText)
 	}
 	return json.Marshal(&kept)
@@ -151,6 +152,7 @@ func (k JournalKeep) Oldest(written string) string {
 // JournalQuery selects entries. The zero value selects all; all fields must match.
 type JournalQuery struct {
 	Principals []string // any of them
+	Owner      string   // of the principal; empty: any
 	Actions    []string
 	Target     string // it was named so, or is a run of the entry
 	Outcomes   []string
@@ -193,7 +195,7 @@ func (q *JournalQuery) Range() (low, high string, err error) {
 // Matches reports whether an entry in the range of the query is selected.
 func (q *JournalQuery) Matches(e *JournalEntry) bool {
 	one := func(all []string, is string) bool { return len(all) == 0 || slices.Contains(all, is) }
-	return one(q.Principals, e.Principal) && one(q.Actions, e.Action) && one(q.Outcomes, e.Outcome) &&
+	return one(q.Principals, e.Principal) && (q.Owner == "" || q.Owner == e.Owner) && one(q.Actions, e.Action) && one(q.Outcomes, e.Outcome) &&
 		(q.Target == "" || q.Target == e.Target || q.Target == e.Run || q.Target == e.New)
 }
 

@@ -428,6 +428,7 @@ export interface JournalEntry {
   key?: string;
   new?: string;
   outcome: string;
+  owner?: string;
   principal: string;
   reason?: string;
   run?: string;

@@ -77,7 +77,7 @@ func (h *harness) noteMany(keep store.JournalKeep, actions ...string) {
 var journalBehaviors = []behavior{
 	{"J1_AnEntryIsKeptAsItWasWritten", func(h *harness) {
 		e := h.note(store.JournalEntry{
-			Principal: "ada", Face: "api", Action: "cancel", Target: "id:order-1", Run: "wrun_1", New: "wrun_2", Detail: "step", Reason: "because \"<§>\" & 'so'\n\u202e", Key: "k", Outcome: store.JournalOK,
+			Principal: "ada", Owner: "north", Face: "api", Action: "cancel", Target: "id:order-1", Run: "wrun_1", New: "wrun_2", Detail: "step", Reason: "because \"<§>\" & 'so'\n\u202e", Key: "k", Outcome: store.JournalOK,
 		}, store.JournalKeep{})
 		all, _ := h.noted(store.JournalQuery{})
 		h.equal("journal", all, []store.JournalEntry{e})
@@ -123,7 +123,7 @@ var journalBehaviors = []behavior{
 	{"J1_AQuerySelectsByEachField", func(h *harness) {
 		at := h.clock.Now()
 		for i, e := range []store.JournalEntry{
-			{Principal: "ada", Action: "cancel", Target: "id:a", Run: "wrun_a", Outcome: store.JournalOK},
+			{Principal: "ada", Owner: "north", Action: "cancel", Target: "id:a", Run: "wrun_a", Outcome: store.JournalOK},
 			{Principal: "bob", Action: "cancel", Target: "wrun_a", Outcome: "forbidden"},
 			{Principal: "ada", Action: "retry", Target: "wrun_b", New: "wrun_c"},
 		} {
@@ -137,6 +137,7 @@ var journalBehaviors = []behavior{
 		}{
 			"principal":        {store.JournalQuery{Principals: []string{"ada"}}, []string{"2", "0"}},
 			"principals":       {store.JournalQuery{Principals: []string{"ada", "bob"}}, []string{"2", "1", "0"}},
+			"owner":            {store.JournalQuery{Owner: "north"}, []string{"0"}},
 			"nobody":           {store.JournalQuery{Principals: []string{"ad"}}, nil},
 			"action":           {store.JournalQuery{Actions: []string{"cancel"}}, []string{"1", "0"}},
 			"target as named":  {store.JournalQuery{Target: "id:a"}, []string{"0"}},
