@@ -61,12 +61,18 @@ func commands(all ...func(h *workflow.Handle, ctx context.Context) error) func(*
 	return func(e *workflowtest.Env, unit time.Duration) {
 		e.At(unit, func(ctx context.Context) {
 			for _, tell := range all {
-				if err := tell(e.Run(), ctx); err != nil && !errors.Is(err, workflow.ErrRunTerminal) && ctx.Err() == nil {
+				if err := tell(e.Run(), ctx); err != nil && !ends(err) && ctx.Err() == nil {
 					panic(err)
 				}
 			}
 		})
 	}
+}
+
+// ends reports whether a command was refused because the run has ended, or was asked to end and cannot be paused.
+func ends(err error) bool {
+	var status *workflow.StatusError
+	return errors.Is(err, workflow.ErrRunTerminal) || errors.As(err, &status) && status.Verb == "pause"
 }
 
 // says sends a note to the run under test.

@@ -130,9 +130,11 @@ func newFleet(w *flowtest.World, victim *atomic.Bool) *fleet {
 	return f
 }
 
-// work starts a worker.
+// work starts a worker, and waits until it has claimed once: it must find what a worker that has died was woken for.
 func (f *fleet) work() {
 	var dead atomic.Bool
+	looked := make(chan struct{})
+	look := sync.OnceFunc(func() { close(looked) })
 	var wk *worker.Worker
 	st := &flowtest.Between{Store: f.w.Store}
 	name := "mortal" + string(event.NewItemID())[:8]
@@ -142,6 +144,9 @@ func (f *fleet) work() {
 			return store.ErrClosed
 		}
 		err := do()
+		if op == "claim" && err == nil {
+			look()
+		}
 		if op == "commit" && starts(req.([]store.Commit)) && f.victim.CompareAndSwap(true, false) {
 			dead.Store(true)
 			engine.Kill(wk)
@@ -161,6 +166,11 @@ func (f *fleet) work() {
 			f.bury(name)
 		}
 	})
+	select {
+	case <-looked:
+	case <-f.w.Ctx.Done():
+		f.w.T.Fatal("a new worker has not claimed")
+	}
 }
 
 // stop ends all that live.
