@@ -272,7 +272,8 @@ func problemOfState(err error) *Problem {
 		p := is(CodeRefused)
 		p.Fix = readOnly.Fix()
 		return p
-	case errors.As(err, new(*workflow.KeyConflictError)), errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign):
+	case errors.As(err, new(*workflow.KeyConflictError)), errors.As(err, new(*workflow.InputDiffersError)),
+		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign):
 		return is(CodeRefused)
 	}
 	return nil

@@ -29,6 +29,7 @@ func TestOPS1_AnErrorIsOneProblemEverywhere(t *testing.T) {
 		{workflow.ErrRunTerminal, 409, 4, admin.CodeRefused},
 		{workflow.ErrNotDebug, 409, 4, admin.CodeRefused},
 		{&workflow.FinishedRunError{}, 409, 4, admin.CodeRefused},
+		{&workflow.InputDiffersError{}, 409, 4, admin.CodeRefused},
 		{workflow.ErrWrongWorkflow, 409, 4, admin.CodeRefused},
 		{&workflow.RefusedError{Ended: true}, 409, 4, admin.CodeRefused},
 		{&workflow.RefusedError{}, 422, 4, admin.CodeRejected},

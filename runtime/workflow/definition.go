@@ -70,7 +70,7 @@ func (d Definition[In, Out]) Name() string { return d.def().name }
 // at once if it has room: its code up to its first wait comes before Start returns, but
 // Start waits no longer than a tenth of a second for that.
 //
-// Errors: *PayloadError, *ActiveRunError, *FinishedRunError, and a
+// Errors: *PayloadError, *ActiveRunError, *FinishedRunError, *InputDiffersError, and a
 // one that matches ErrWrongWorkflow if the workflow id belongs to an active run of another
 // workflow. After any other
 // error it is not known whether the run was created; a workflow id makes it safe
@@ -126,36 +126,43 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 		return nil, fmt.Errorf("start %s: %w", def.name, err)
 	}
 	all := make([]Started[Out], len(created))
+	same := make([]bool, len(created))
 	if def.gather == nil { // the key of starts that share a run has the name of the workflow in it
-		def.own(ctx, c, created)
+		same = def.own(ctx, c, starts, created)
 	}
 	for i, cr := range created {
 		if def.gather == nil && len(starts[i].Create.Items) > 0 && !cr.New && cr.Run != "" {
-			cr = def.sendAlong(ctx, c, starts[i], cr)
+			cr, same[i] = def.sendAlong(ctx, c, starts[i], cr, same[i])
 		}
 		if cr.Err != nil {
 			all[i].Err = fmt.Errorf("start %s: %w", def.name, cr.Err)
 			continue
 		}
-		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run).of(def, true), def: def, created: cr.New}
+		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run).of(def, true), def: def, created: cr.New, same: same[i], known: true}
 	}
 	return all, nil
 }
 
-// own refuses active runs of workflow ids that are of another workflow: their Err says
-// so. All of them are looked up in one request.
-func (d *definition) own(ctx context.Context, c *Client, created []store.Created) {
+// own refuses active runs of workflow ids that are of another workflow, or that must have the input of the start and do not: it
+// sets their Err. It reports which runs have the input. All active runs are looked up in one request, and the first runs of those
+// that continue others in a second one.
+func (d *definition) own(ctx context.Context, c *Client, starts []*handover.Start, created []store.Created) []bool {
+	same := make([]bool, len(created))
 	var there []int
 	var loads []store.Load
 	for i, cr := range created {
-		if cr.Err == nil && !cr.New {
-			there, loads = append(there, i), append(loads, store.Load{Run: cr.Run, Limit: -1})
+		if same[i] = cr.New; cr.Err == nil && !cr.New {
+			there, loads = append(there, i), append(loads, store.Load{Run: cr.Run, Limit: 1})
 		}
 	}
 	if len(loads) == 0 {
-		return
+		return same
 	}
 	loaded, err := c.store.Load(ctx, loads)
+	var firsts []store.Loaded
+	if err == nil {
+		firsts, err = c.firsts(ctx, loaded)
+	}
 	for n, i := range there {
 		cr := &created[i]
 		switch {
@@ -165,8 +172,19 @@ func (d *definition) own(ctx context.Context, c *Client, created []store.Created
 			cr.Err = fmt.Errorf("read run %s: %w", cr.Run, loaded[n].Err)
 		case loaded[n].Record.Route.Workflow != d.name:
 			cr.Err = wrongWorkflow(cr.Run, loaded[n].Record.Route.Workflow, d.name)
+		default:
+			var unread error
+			if same[i], unread = startedWith(&firsts[n], starts[i].Event.Payload); same[i] || !starts[i].SameInput {
+				continue
+			}
+			if gone := errors.Is(unread, ErrRunNotFound); unread == nil || gone {
+				cr.Err = &InputDiffersError{WorkflowID: starts[i].Create.WorkflowID, Run: cr.Run, Unknown: gone}
+			} else {
+				cr.Err = fmt.Errorf("read the input of run %s: %w", cr.Run, unread)
+			}
 		}
 	}
+	return same
 }
 
 // Get returns a handle of a run of this workflow. It makes no round trip.
@@ -296,7 +314,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug, Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
 			},
 		},
-		Answers: make(chan handover.Answer, 1),
+		SameInput: o.same, Answers: make(chan handover.Answer, 1),
 	}
 	permits.Take(&s.Create, s.Event.Spec)
 	if o.hold > 0 {
@@ -345,6 +363,8 @@ func (d *definition) refuseApart(o *runOptions) {
 		refused = "WithID and WithIDPolicy"
 	case o.delay > 0 || !o.at.IsZero():
 		refused = "WithDelay and WithStartAt"
+	case o.same:
+		refused = "WithSameInput"
 	case o.hold > 0 || o.debug:
 		refused = "WithHold and WithDebug"
 	case o.begin > 0:

@@ -49,6 +49,25 @@ var (
 // ActiveRunError says that a workflow id already has an active run.
 type ActiveRunError = store.ActiveError
 
+// InputDiffersError is the error of a start with [WithSameInput] whose workflow id has an active run that was started with
+// another input.
+type InputDiffersError struct {
+	WorkflowID string
+	Run        RunID // the active one
+	// Unknown reports that the inputs were not compared: Run has continued another run, and the first run of its chain, which
+	// had the input, was deleted.
+	Unknown bool
+}
+
+// Error names the workflow id, the run and the fix.
+func (e *InputDiffersError) Error() string {
+	what := "was started with another input"
+	if e.Unknown {
+		what = "continues a deleted run, whose input is not known"
+	}
+	return fmt.Sprintf("workflow id %q: the active run %s %s: use another workflow id, or start again when the run has ended", e.WorkflowID, e.Run, what)
+}
+
 // FinishedRunError says that a workflow id was used before, and that the start
 // does not allow that.
 type FinishedRunError = store.FinishedError

@@ -314,16 +314,28 @@ type Run[T any] struct {
 	*Handle
 	def     *definition
 	created bool
+	same    bool
+	known   bool // the run is of the workflow def
 }
 
 // Created reports whether the Start that returned this handle created the run;
 // false if the workflow id had an active run already, or for a handle from Get.
 func (r *Run[T]) Created() bool { return r.created }
 
+// SameInput reports whether the run has the input of the Start that returned this handle: that Start has created it, or it was
+// started with an equal input before. Of a run that continues others this is the input of the first run of its chain. Inputs are
+// equal if their JSON encodings are, except for white space, escapes in strings and the order of the members of objects. So 1 and
+// 1.0 differ, and so do values that are not encoded alike twice, such as encrypted ones, or that another version of the type
+// has encoded with other fields.
+//
+// It is false if the input is not known: the first run of the chain was deleted, or its log cannot be read; starts share the run,
+// which has its input only when it begins; or the handle comes from Get, GetByID or a rerun.
+func (r *Run[T]) SameInput() bool { return r.same }
+
 // Result waits until the run has ended and returns its result, or a *RunError.
 // It follows a run that continued as a new one to the end. A run that does not
 // exist is an error that matches ErrRunNotFound, one of another workflow one that matches
-// ErrWrongWorkflow. A run that is blocked is waited for, and so is the end of an
+// ErrWrongWorkflow, at once. A run that is blocked is waited for, and so is the end of an
 // outage of the store; if the deadline of ctx comes first, the error of a blocked run
 // matches ErrRunBlocked as well, and says why it is; that of a run that no worker serves
 // matches ErrRunUnserved.
@@ -334,11 +346,11 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 		return v, err
 	}
 	var chain event.Loop
-	for {
+	for known := r.known; ; known = true {
 		if chain.Closed(id) {
 			return v, goesRound(id)
 		}
-		end, err := r.c.awaitEnd(ctx, id)
+		end, err := r.c.awaitEnd(ctx, id, r.def.name, known)
 		if err != nil {
 			return v, fmt.Errorf("wait for the result of run %s: %w", id, r.c.stillBlocked(ctx, id, err))
 		}
@@ -412,16 +424,19 @@ func result[T any](id RunID, end *handover.End) (T, error) {
 
 // awaitEnd waits until the run has ended. A worker of this process that works on the
 // run tells. Else the store does: when that has been waited for, the frames that came
-// meanwhile are read with the record: mostly the last one is among them.
-func (c *Client) awaitEnd(ctx context.Context, id RunID) (*handover.End, error) {
+// meanwhile are read with the record: mostly the last one is among them. Of a run of another workflow it returns the name of that
+// at once; unless known is set it looks at the run before it waits for a worker.
+func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*handover.End, error) {
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
 	for {
 		if err := c.check(); err != nil {
 			return nil, err
 		}
-		if end, ok := c.hosts.follow(ctx, id); ok {
-			return end, nil
+		if known {
+			if end, ok := c.hosts.follow(ctx, id); ok {
+				return end, nil
+			}
 		}
 		var l store.Loaded
 		err := c.persist(ctx, "look at a run", func() (err error) {
@@ -431,6 +446,9 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID) (*handover.End, error) 
 		if err != nil {
 			return nil, err
 		}
+		if l.Record.Route.Workflow != workflow {
+			return &handover.End{Workflow: l.Record.Route.Workflow}, nil
+		}
 		if l.Record.QueueState == store.StateEnded {
 			last, err := c.endOf(ctx, id, request.After, &l)
 			if err != nil {
@@ -439,6 +457,12 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID) (*handover.End, error) 
 			return &handover.End{Workflow: l.Record.Route.Workflow, Last: *last}, nil
 		}
 		request.After, request.Limit = l.Record.N, few
+		if !known {
+			known = true
+			if end, ok := c.hosts.follow(ctx, id); ok {
+				return end, nil
+			}
+		}
 		err = c.persist(ctx, "wait for the end of a run", func() error { return c.store.Watch(ctx, id, store.UntilEnd) })
 		if err != nil {
 			return nil, err

@@ -2,11 +2,15 @@ package workflow
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // decodeInput reads what input gave. all is false if something that is stored has no
@@ -51,6 +55,53 @@ func readAll(data []byte, into any) (ok bool) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode(into) == nil
+}
+
+// firsts returns the first runs of the chains of loaded runs, with their first frames. Runs that continue no other are their own;
+// the others are read in one request.
+func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
+	firsts := slices.Clone(loaded)
+	var which []int
+	var loads []store.Load
+	for n := range loaded {
+		if r := &loaded[n].Record; loaded[n].Err == nil && r.Chain != r.Run {
+			which, loads = append(which, n), append(loads, store.Load{Run: r.Chain, Limit: 1})
+		}
+	}
+	found, err := c.loadAll(ctx, loads)
+	for k := range found {
+		firsts[which[k]] = found[k]
+	}
+	return firsts, err
+}
+
+// startedWith reports whether a run, of which the first frame was loaded, was started with an input.
+func startedWith(l *store.Loaded, input []byte) (bool, error) {
+	if l.Err != nil {
+		return false, l.Err
+	}
+	f, err := event.DecodeFrame(slices.Concat(l.Frames...))
+	if err != nil {
+		return false, &EventError{Run: l.Record.Run, Frame: 1, Err: err}
+	}
+	return equalJSON(f.Events[0].Payload, input), nil
+}
+
+// equalJSON compares two encoded values, each of which may be empty: white space, escapes and the order of members do not matter.
+// Numbers are compared as they are written.
+func equalJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var values [2]any
+	for n, data := range [][]byte{a, b} {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if d.Decode(&values[n]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }
 
 // refuseRenamed blocks the run if a name of its input was changed: it does not return

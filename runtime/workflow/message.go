@@ -58,7 +58,7 @@ func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, err
 }
 
 // sendAlong sends the messages of a start to the active run that was there instead of a
-// new one, and returns which run has them.
+// new one, and returns which run has them, and whether that has the input of the start; same reports that of the run there.
 //
 // A message goes to one run after the other, and to the next only after the one before has
 // refused it for good: a run that has ended accepts nothing that it did not accept
@@ -66,7 +66,7 @@ func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, err
 // came late; and none is accepted by nobody, for the last run is asked until it accepts, or
 // is created with what is left. Each new run has an id of its own: under that of an earlier
 // request the store would answer for ever what it did then.
-func (d *definition) sendAlong(ctx context.Context, c *Client, s *handover.Start, there store.Created) store.Created {
+func (d *definition) sendAlong(ctx context.Context, c *Client, s *handover.Start, there store.Created, same bool) (store.Created, bool) {
 	left := s.Create.Items
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		err := there.Err // that of a look at the run, if any
@@ -77,20 +77,21 @@ func (d *definition) sendAlong(ctx context.Context, c *Client, s *handover.Start
 		}
 		if !errors.Is(err, ErrRunTerminal) && !errors.Is(err, ErrRunNotFound) {
 			there.Err = err
-			return there
+			return there, same
 		}
 		if err := c.pause(ctx, delay); err != nil {
-			return store.Created{Err: err}
+			return store.Created{Err: err}, false
 		}
 		s = s.Again(event.NewRunID(c.store.Clock().Now(), s.Create.Run.Slot()), left)
-		created, err := c.create(ctx, []*handover.Start{s})
+		starts := []*handover.Start{s}
+		created, err := c.create(ctx, starts)
 		if err != nil {
-			return store.Created{Err: err}
+			return store.Created{Err: err}, false
 		}
 		if there = created[0]; there.Err != nil || there.New {
-			return there
+			return there, there.New
 		}
-		d.own(ctx, c, created)
+		same = d.own(ctx, c, starts, created)[0]
 		there = created[0]
 	}
 }

@@ -36,6 +36,7 @@ type runOptions struct {
 	close      ParentClose
 	hold       time.Duration
 	debug      bool
+	same       bool // WithSameInput is given
 	messages   []func(l *limits, by string, inside bool) (store.Item, error)
 	err        error
 }
@@ -100,6 +101,11 @@ const (
 	AllowFinishedAfterFailure = store.FinishedAllowFailure // *FinishedRunError if it completed
 	RejectFinished            = store.FinishedReject       // *FinishedRunError
 )
+
+// WithSameInput lets a start that would return the active run of its workflow id, or of its singleton, fail with an
+// *[InputDiffersError] if that run was not started with an equal input, as [Run.SameInput] compares them. Messages of such a
+// start are not sent. Other policies than [UseActive] return no other run, and are not affected.
+func WithSameInput() StartOption { return startOption(func(r *runOptions) { r.same = true }) }
 
 // WithQueue sends the run to a queue other than that of its workflow.
 func WithQueue(name string) RunOption { return func(r *runOptions) { r.queue = name } }

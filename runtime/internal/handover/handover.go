@@ -38,6 +38,8 @@ type Start struct {
 	Create store.Create
 	// Event is the event that creates the run, the first of its log.
 	Event event.Event
+	// SameInput lets the client refuse an active run that was started with another input.
+	SameInput bool
 	// Answers receives what came of it, at most once.
 	Answers chan Answer
 
@@ -75,7 +77,7 @@ func (s *Start) Decline() {
 // Again returns a start of another run, with the same input and options, and with these
 // items instead of its own.
 func (s *Start) Again(run event.RunID, items []store.Item) *Start {
-	again := &Start{Create: s.Create, Event: s.Event, Answers: make(chan Answer, 1)}
+	again := &Start{Create: s.Create, Event: s.Event, SameInput: s.SameInput, Answers: make(chan Answer, 1)}
 	again.Create.Run, again.Create.Items, again.Event.Time = run, items, run.Time()
 	return again
 }
