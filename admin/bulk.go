@@ -199,7 +199,7 @@ func (d *Direct) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	var o bulkOrder
 	p, err := b.preview()
 	if err == nil && p.At.IsZero() {
-		p.At, err = p.Filter.existing(ctx)
+		p.At, err = d.existing(ctx, &p.Filter)
 	}
 	if err != nil {
 		return o, err
@@ -208,7 +208,7 @@ func (d *Direct) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	if _, err := r.check(); err != nil {
 		return o, err
 	}
-	switch now := time.Now(); {
+	switch now := d.client.Store().Clock().Now(); {
 	case b.Rate < 0 || b.Rate > maxBulkRate:
 		return o, &InputError{What: fmt.Sprintf("a rate of %d runs per second", b.Rate), Fix: fmt.Sprintf("give 1 to %d", maxBulkRate)}
 	case b.MaxFailures < 0:
@@ -265,7 +265,7 @@ func (d *Direct) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	if err != nil {
 		return Bulk{}, err
 	}
-	o.ID, o.Created = id, time.Now().UTC()
+	o.ID, o.Created = id, d.client.Store().Clock().Now().UTC()
 	tags := map[string]string{}
 	if o.By.Owner != "" {
 		tags[ownerTag] = o.By.Owner

@@ -53,7 +53,7 @@ func (d *Direct) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error
 	}
 	r.Action.Key = ""
 	p := preview{Filter: r.Filter, All: r.All, Action: r.Action}
-	if p.At, err = p.Filter.existing(ctx); err != nil {
+	if p.At, err = d.existing(ctx, &p.Filter); err != nil {
 		return BulkPreview{}, err
 	}
 	got := BulkPreview{At: p.At, Samples: []Run{}}
@@ -82,14 +82,18 @@ func (d *Direct) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error
 	return got, err
 }
 
-// existing limits a filter to the runs that exist, and returns when that was. A store keeps the time at which a run was
-// created in milliseconds: the one that has begun is waited for, so that none of them comes later.
-func (f *Filter) existing(ctx context.Context) (time.Time, error) {
-	at := time.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
-	for wait := time.Until(at); wait > 0; wait = time.Until(at) {
+// existing limits a filter to the runs that exist, and returns when that was, by the clock of the store, which gives runs the time of
+// their creation. A store keeps it in milliseconds: the one that has begun is waited for, so that none of them comes later.
+func (d *Direct) existing(ctx context.Context, f *Filter) (time.Time, error) {
+	clock := d.client.Store().Clock()
+	at := clock.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+	for wait := at.Sub(clock.Now()); wait > 0; wait = at.Sub(clock.Now()) {
+		passed := make(chan struct{})
+		stop := clock.AfterFunc(wait, func() { close(passed) })
 		select {
-		case <-time.After(wait):
+		case <-passed:
 		case <-ctx.Done():
+			stop()
 			return at, ctx.Err()
 		}
 	}
