@@ -12,6 +12,7 @@ ENDURE        ?= -duration 1h
 CHECKS        ?= 1000
 SEEDS         ?= 30
 SEED          ?= 1
+PAIRS_SEED    ?= 1
 PACKAGES      := ./... ./admin/jwtauth/... ./bench/... ./cmd/flowctl/... ./flowcheck/golangci/...
 CORPORA       := ./flowcheck/testdata/clean/... ./flowcheck/testdata/seeded/... ./flowcheck/testdata/more/...
 
@@ -232,8 +233,8 @@ pictures: chromium ## draw the pictures of the README from runs of the tour
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 560 -theme dark -out docs/images console-failures=failures; }
 
 .PHONY: pairs
-pairs: ## judge every command in every state of a run on every store, and two commands in turn: SEED (1)
-	$(GO) test -count=1 -v -timeout 1h ./runtime/promises/pairs -pairs.long -pairs.seed=$(SEED)
+pairs: ## judge every command in every state of a run on every store, and two commands in turn: PAIRS_SEED (1)
+	$(GO) test -count=1 -v -timeout 2h ./runtime/promises/pairs -pairs.long -pairs.seed=$(PAIRS_SEED)
 
 .PHONY: soak
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)

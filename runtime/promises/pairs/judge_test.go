@@ -439,8 +439,19 @@ func (s *stage) family(c *cell) map[event.RunID][]event.Event {
 	return logs
 }
 
-// permitsFit judges that each limit is held by what has begun, and by as much as it shows.
+// permitsFit judges that each limit is held by what has begun, and by as much as it shows. A run that a worker is about to begin
+// holds permits for a moment.
 func permitsFit(s *stage, cells []*cell, rule string) {
+	s.T.Helper()
+	var found []func()
+	s.until(grace, func() bool { found = misfits(s, cells, rule); return len(found) == 0 })
+	for _, note := range found {
+		note()
+	}
+}
+
+// misfits returns what notes each permit that does not fit.
+func misfits(s *stage, cells []*cell, rule string) (found []func()) {
 	s.T.Helper()
 	snap := s.snapshot()
 	held := map[store.LimitID]int{}
@@ -454,16 +465,19 @@ func permitsFit(s *stage, cells []*cell, rule string) {
 		if state := stateOf(r.Frames); state.StartedAt.IsZero() {
 			for _, c := range cells {
 				if r.Tags[tagCell] == c.key || id == c.run {
-					c.breaks(rule, "run %s holds permits, and has not begun: it is %s, %s", id, r.Status, r.QueueState)
+					found = append(found, func() {
+						c.breaks(rule, "run %s holds permits, and has not begun: it is %s, %s", id, r.Status, r.QueueState)
+					})
 				}
 			}
 		}
 	}
 	for id, l := range snap.Limits {
 		if l.Held != held[id] {
-			cells[0].breaks("R2", "limit %v holds %d, its runs hold %d", id, l.Held, held[id])
+			found = append(found, func() { cells[0].breaks("R2", "limit %v holds %d, its runs hold %d", id, l.Held, held[id]) })
 		}
 	}
+	return found
 }
 
 func (s *stage) snapshot() *store.Snapshot {
@@ -491,6 +505,9 @@ func ends(s *stage, cells []*cell) {
 			if o, there := observe(s.World, c.follower); there && o.Place != store.StateEnded {
 				return false
 			}
+		}
+		if strings.HasPrefix(c.cmd.name, "bulk") && c.want.Effect == reran && len(s.runsOf(c)) > 0 { // a bulk action does not name the new run
+			return false
 		}
 		o, there := observe(s.World, c.run)
 		return !there || o.Place == store.StateEnded

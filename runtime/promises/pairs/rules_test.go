@@ -161,7 +161,7 @@ func (f *facts) again(verb string) (outcome, bool) {
 	case "step":
 		return when(f.Debug, does(unchanged), refuses), true
 	case "release":
-		return does(unchanged), true // the scenes of held runs release them at the end
+		return when(f.Status == event.StatusHeld, does(unchanged), refuses), true // the scenes of held runs release them at the end
 	}
 	return outcome{}, false
 }
@@ -191,6 +191,16 @@ func in(s string, list ...string) bool {
 		}
 	}
 	return false
+}
+
+// inBulk decides on a command of a bulk action about one run, by what the command does alone. A bulk action takes the runs of which the
+// command would change something, and refuses all others, with the reason: R18.
+func inBulk(f *facts, verb string, alone outcome) outcome {
+	goesOn := verb == "step" && f.Debug || verb == "release" && f.Status == event.StatusHeld // which the scenes do at the end as well
+	if alone == missing && !f.Gone || alone == does(unchanged) && !goesOn {
+		return refuses
+	}
+	return alone
 }
 
 // expect returns what a command does in a state, and the rules that decide so. The error says that no rule decides, or that two
