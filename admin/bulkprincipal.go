@@ -68,6 +68,7 @@ func (l *limited) Bulk(ctx context.Context, id string) (Bulk, error) {
 		return Bulk{}, err
 	}
 	b, err := l.under.Bulk(ctx, id)
+	veil(l.p, &b)
 	if l.p.Owner != "" && (err == nil && b.Owner != l.p.Owner || errors.Is(err, workflow.ErrRunNotFound) || isNotFound(err)) { // one text for both
 		return Bulk{}, noBulk(id)
 	}
@@ -80,7 +81,9 @@ func (l *limited) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 		return BulkPage{}, err
 	}
 	if l.p.Owner == "" {
-		return l.under.Bulks(ctx, f)
+		page, err := l.under.Bulks(ctx, f)
+		veil(l.p, &page)
+		return page, err
 	}
 	f.Owner = l.p.Owner
 	page, err := l.under.Bulks(ctx, f)
@@ -91,6 +94,7 @@ func (l *limited) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 		}
 	}
 	page.Bulks = mine
+	veil(l.p, &page)
 	return page, err
 }
 

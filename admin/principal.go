@@ -138,7 +138,9 @@ func (l *limited) Failures(ctx context.Context, f FailureFilter) (FailurePage, e
 	if err := l.all(RoleViewer, "see failures", "list runs with the filter troubled"); err != nil {
 		return FailurePage{}, err
 	}
-	return l.under.Failures(ctx, f)
+	page, err := l.under.Failures(ctx, f)
+	veil(l.p, &page)
+	return page, err
 }
 
 // find returns a run that the principal may see.
@@ -200,6 +202,7 @@ func (l *limited) Entities(ctx context.Context, ref string, f EntityFilter) (Ent
 		return EntityPage{}, err
 	}
 	page, err := l.under.Entities(ctx, ref, f)
+	veil(l.p, &page)
 	if !l.p.Role.Allows(RolePayloads) {
 		for i := range page.Entities {
 			page.Entities[i].Failure = withoutData(page.Entities[i].Failure)
@@ -215,6 +218,7 @@ func (l *limited) Inbox(ctx context.Context, ref string) (Inbox, error) {
 		return Inbox{}, err
 	}
 	in, err := l.under.Inbox(ctx, ref)
+	veil(l.p, &in)
 	if !l.p.Role.Allows(RolePayloads) {
 		for i := range in.Items {
 			in.Items[i].Payload, in.Items[i].Failure = nil, withoutData(in.Items[i].Failure)
@@ -229,7 +233,9 @@ func (l *limited) Graph(ctx context.Context, ref, path string) (Graph, error) {
 	if err != nil {
 		return Graph{}, err
 	}
-	return l.under.Graph(ctx, ref, path)
+	g, err := l.under.Graph(ctx, ref, path)
+	veil(l.p, &g)
+	return g, err
 }
 
 // Tree is part of Service. Of a tree a principal with an owner sees the runs of that owner.
@@ -411,6 +417,7 @@ func (l *limited) show(r *Run) {
 
 // hide takes out of a run what the principal may not see.
 func (l *limited) hide(r *Run) {
+	veil(l.p, r)
 	if !l.p.Role.Allows(RolePayloads) {
 		r.Input, r.Result, r.Failure = nil, nil, withoutData(r.Failure)
 		r.Blocked = ends(r.Blocked)
@@ -432,6 +439,7 @@ func ends(text string) string {
 }
 
 func (l *limited) hideEvent(e *Event) {
+	veil(l.p, e)
 	if !l.p.Role.Allows(RolePayloads) {
 		e.Payload, e.Failure = nil, withoutData(e.Failure)
 	}

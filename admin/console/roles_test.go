@@ -166,6 +166,38 @@ func TestOPS2_TheJournalIsFiltered(t *testing.T) {
 	}
 }
 
+// A token of a hook stands in the workflow id of the run that holds it. Who may resume hooks sees it there, and nobody else.
+func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
+	s, login := newSiteWithRoles(t)
+	run := s.Start("hook", "order-2")
+	s.Until(run, "waiting")
+	const token = "requests/of/order-2"
+	var holder string
+	for s.Context().Err() == nil && holder == "" {
+		page, err := s.Direct.Runs(t.Context(), admin.Filter{System: true, Children: true, Workflow: "flowgen.hook"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Runs {
+			holder = r.ID
+		}
+	}
+	for role, sees := range map[admin.Role]bool{admin.RoleViewer: false, admin.RolePayloads: false, admin.RoleOperator: true} {
+		login(role)
+		seen := false
+		for _, at := range []string{"runs?q=" + url.QueryEscape("system children"), "runs/" + holder, "runs/" + holder + "/events", "runs/" + holder + "/data", "runs/" + run + "/tree", "runs/" + run, "runs/" + run + "/events", "runs/" + run + "/talk", "hooks"} {
+			if has := strings.Contains(s.get(at, 200), token); has && !sees {
+				t.Errorf("%s reads the token on %s", role, at)
+			} else {
+				seen = seen || has
+			}
+		}
+		if sees && !seen {
+			t.Errorf("%s reads the token nowhere: the pages are not those that have it", role)
+		}
+	}
+}
+
 // Forms count against a rate, as requests of the API do, and what is beyond it is not in the journal. Pages do not count.
 func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 	now := time.Now()

@@ -12,6 +12,14 @@ func HookRunID(token string) string { return hookRunID + token }
 // TokenOfRun returns the token that a run of this workflow id holds.
 func TokenOfRun(workflowID string) string { return strings.TrimPrefix(workflowID, hookRunID) }
 
+// ShownID returns a workflow id as it may stand in texts: without the token that a run of it holds.
+func ShownID(workflowID string) string {
+	if strings.HasPrefix(workflowID, hookRunID) {
+		return HookRunID("***")
+	}
+	return workflowID
+}
+
 const hookRunID = "hook:"
 
 // PermitRun is the workflow name of the runs that take permits for other runs, whose

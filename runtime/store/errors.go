@@ -157,7 +157,7 @@ type ActiveError struct {
 
 // Error names the active run.
 func (e *ActiveError) Error() string {
-	return fmt.Sprintf("workflow id %q is already active: run %s", e.WorkflowID, e.Run)
+	return fmt.Sprintf("workflow id %q is already active: run %s", event.ShownID(e.WorkflowID), e.Run)
 }
 
 // FinishedError says that a workflow id was used by a run that has ended, and
@@ -170,7 +170,7 @@ type FinishedError struct {
 
 // Error names the finished run.
 func (e *FinishedError) Error() string {
-	return fmt.Sprintf("workflow id %q was used by run %s, which is %s", e.WorkflowID, e.Run, e.Status)
+	return fmt.Sprintf("workflow id %q was used by run %s, which is %s", event.ShownID(e.WorkflowID), e.Run, e.Status)
 }
 
 // WorkflowIDMismatchError says that a commit names another workflow id than its

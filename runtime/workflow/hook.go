@@ -247,9 +247,9 @@ type TokenConflictError struct {
 	Holder RunID  `json:"holder"` // the run whose hook has it
 }
 
-// Error names the token and the run that holds it.
+// Error names the run that holds the token, and not the token: who has that can send to the run.
 func (e *TokenConflictError) Error() string {
-	return fmt.Sprintf("open hook: token %q is in use by a hook of run %s", e.Token, e.Holder)
+	return fmt.Sprintf("open hook: its token is in use by a hook of run %s", e.Holder)
 }
 
 // MarshalFailure returns the stored form.
