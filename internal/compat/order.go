@@ -292,7 +292,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 	case old.Key != now.Key:
 		o.reportf(now.Position, breaks, "options.key", "%s: the key of its context's options is %s and was %s", title(now), orNone(now.Key), orNone(old.Key))
 	case old.Queue != now.Queue && (old.Queue == "" || now.Queue == ""):
-		o.reportf(now.Position, breaks, "options.queue", "%s: the queue of its context's options is %s and was %s", title(now), orNone(now.Queue), orNone(old.Queue))
+		o.reportf(now.Position, Safe, "options.queue", "%s: the queue of its context's options is %s and was %s", title(now), orNone(now.Queue), orNone(old.Queue))
 	case old.Queue != now.Queue:
 		o.reportf(now.Position, Care, "options.queue", "%s: the queue of its context's options is another one", title(now))
 	}

@@ -27,7 +27,7 @@ func (c *comparer) steps() {
 		d.params(old.Params, now.Params, arguments)
 		d.result(old.Result, now.Result)
 		c.stepKey(name, old, now, called)
-		c.stepRun(name, old, now, called)
+		c.stepRun(name, old, now)
 	}
 }
 
@@ -61,9 +61,9 @@ func (c *comparer) stepKey(name string, old, now *manifest.Step, called bool) {
 	}
 }
 
-// stepRun reports a step that becomes a run of its own, or ceases to be one: a queue makes it one,
-// and limits do.
-func (c *comparer) stepRun(name string, old, now *manifest.Step, called bool) {
+// stepRun reports a step that comes to be executed by a run of its own, or in place: a queue makes it
+// one, and limits do.
+func (c *comparer) stepRun(name string, old, now *manifest.Step) {
 	if ownRun(old) == ownRun(now) {
 		return
 	}
@@ -71,7 +71,7 @@ func (c *comparer) stepRun(name string, old, now *manifest.Step, called bool) {
 	if old.Queue != now.Queue {
 		row = "queue.run"
 	}
-	c.reportf(now.Position, ifCalled(Breaks, called), row, name, "%s is now %s: one is a run of its own, the other is not", runOptions(old), runOptions(now))
+	c.reportf(now.Position, Safe, row, name, "%s is now %s: new calls are executed so", runOptions(old), runOptions(now))
 }
 
 func ownRun(s *manifest.Step) bool { return s.Queue != "" || len(s.Uses) > 0 }

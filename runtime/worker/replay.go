@@ -38,7 +38,7 @@ func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 		return
 	}
 	t.run = replay.New(t.id, short, program, &t.exec.pool)
-	t.run.Stray = t.onStray
+	t.run.Stray, t.run.Unbounded = t.onStray, t.unbounded.has
 	if t.recoveries >= t.cfg.Recoveries {
 		t.poison(events, inbox)
 		return

@@ -18,6 +18,7 @@ type loopParts struct {
 	code      engine.Registry
 	runs      *runs
 	leases    lease.Set
+	unbounded *unbounded
 	committer *committer
 	loader    *loader
 	steps     *steps

@@ -75,7 +75,8 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w.committer, w.loader = newCommitter(e, w.claimer.silent, w.claimer.adoptNext), newLoader(e)
 	w.watchdog = newWatchdog(e, w.executors, w.steps.slots)
 	w.loop = &loopParts{
-		client: client, code: w.code, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,
+		unbounded: &unbounded{env: e},
+		client:    client, code: w.code, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,
 		outbox: func(partition int, sender event.RunID, sent []store.Outgoing, all bool) {
 			w.outboxes[partition].Sent(sender, sent, all)
 		},
@@ -130,6 +131,11 @@ func (w *Worker) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("worker: open session: %w", err)
 	}
+	for p, l := range w.leases {
+		if l.Current() != "" { // it answers
+			w.loop.unbounded.look(ctx, p)
+		}
+	}
 	purging, stopPurging := context.WithCancel(ctx)
 	w.startGoroutines(purging)
 	w.consult(purging, w.leases.Answer)
@@ -160,6 +166,7 @@ func (w *Worker) partition() {
 				relay.Heard(answer.Outbox)
 				w.tellDamage()
 				w.logRestored(p, answer.Restored)
+				w.loop.unbounded.look(ctx, p)
 				look.look(ctx, answer.Unserved)
 			},
 		})

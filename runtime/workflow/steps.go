@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
@@ -103,10 +104,10 @@ func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, er
 
 // await asks for a step, here or in a run of its own, and waits for it.
 func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
-	if p.Queue != "" || len(p.Uses) > 0 {
+	b := ctx.branch()
+	if b.Apart(p.Spec.Name, p.Queue != "" || bounded(b.Run(), p.Uses)) {
 		return ctx.callRemote(p, key, input, same)
 	}
-	b := ctx.branch()
 	op := b.Step(ctx.s, p.Spec.Name, key, input, p, same)
 	b.AwaitStep(op)
 	if op.Failure != nil {
@@ -114,6 +115,14 @@ func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func
 			failure: op.Failure, cause: op.Canceled}
 	}
 	return op, nil
+}
+
+// bounded reports whether limits may keep a step waiting: then a run of its own takes the permits, and waits for them in line. Keys may be
+// configured one by one, and each worker has its own limits: of these it is not known that nothing bounds them.
+func bounded(r *replay.Run, uses []event.Use) bool {
+	return slices.ContainsFunc(uses, func(u event.Use) bool {
+		return u.Local || u.Key != "" || r.Unbounded == nil || !r.Unbounded(u.Limit)
+	})
 }
 
 // differs compares the recorded arguments with those asked for, by value: the

@@ -76,6 +76,19 @@ func Defaults(partition, partitions int) []store.SetLimit {
 	return all
 }
 
+// Unconfigured returns the limits without keys that the code of this process declares and does not bound, with the partition, of so many,
+// in which they are kept.
+func Unconfigured(partitions int) (names []store.LimitID, partition int) {
+	mu.Lock()
+	defer mu.Unlock()
+	for _, d := range declared {
+		if !d.Local && !d.Keyed && d.Config == (store.LimitConfig{}) {
+			names = append(names, store.LimitID{Name: d.Name})
+		}
+	}
+	return names, int(home) % partitions
+}
+
 // Default returns what the code of this process declares for a limit.
 func Default(name string) store.LimitConfig {
 	mu.Lock()

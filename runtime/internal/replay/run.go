@@ -35,6 +35,8 @@ type Run struct {
 	// not the run's, on that goroutine and at any time, also after the end of the run;
 	// nil: nobody is. Then Err says the same, unless the run has ended.
 	Stray func(*StrayError)
+	// Unbounded reports whether it is known that nothing bounds a limit; nil: of none it is.
+	Unbounded func(limit string) bool
 
 	state  event.LogState
 	feed   []event.Event // recorded, not met yet

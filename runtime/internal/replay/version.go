@@ -69,3 +69,20 @@ func (b *Branch) Continues(wanted bool) bool {
 	}
 	return wanted
 }
+
+// Apart reports whether code executes a step in a run of its own: if it has before, as the log says, and else if that is wanted now. So
+// the queue and the limits of a step may change while runs are under way, and workers may differ in what they know of limits.
+func (b *Branch) Apart(step string, wanted bool) bool {
+	b.enter()
+	b.run.halt()
+	if len(b.run.feed) == 0 {
+		return wanted
+	}
+	switch next := &b.run.feed[0]; {
+	case next.Type == event.StepCreated && next.Name == step:
+		return false
+	case next.Type == event.ChildCreated && next.Name == event.StepRun(step):
+		return true
+	}
+	return wanted
+}

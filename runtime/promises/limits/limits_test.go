@@ -313,6 +313,9 @@ func TestPOOL2_ALimitThatIsSetAtRunTimeHoldsAtOnceForAllWorkers(t *testing.T) {
 	free := limit.New("test.free", limit.Config{})
 	step := flowtest.AStep[int, int]("limits.free", using(func(int) []limit.Use { return []limit.Use{free.Use(1)} }))
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		if err := w.Client.Limits().Set(w.Ctx, free, limit.Config{AtOnce: 5}); err != nil {
+			t.Fatal(err)
+		}
 		w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return step.Call(ctx, n) }),
 			step.As(func(_ context.Context, n int) (int, error) { return n, nil }))
 		flowtest.Result(w, flowtest.Start(w, renders, 1))
