@@ -90,7 +90,7 @@ func (s Synchronous) String() string {
 }
 
 // Open opens the store in the file path and creates it if it does not exist or
-// is empty. The directory must exist. Any number of processes of one machine may
+// is empty. A file that it creates can be read by its user alone. The directory must exist. Any number of processes of one machine may
 // have the same file open; a file on a network file system may not be shared.
 //
 // An error matches store.ErrForeign if the file is something else, is a
@@ -124,6 +124,7 @@ func open(path string, cfg Config) (*Store, error) {
 		foreign: make(chan struct{}, 1), polled: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()
+	createPrivate(path)
 	c, err := connect(ctx, path, sqlite.OpenReadWrite|sqlite.OpenCreate, `cache_size = -16384`)
 	if err != nil {
 		return nil, s.explain(err)
@@ -138,6 +139,23 @@ func open(path string, cfg Config) (*Store, error) {
 	go s.writer.run()
 	go s.poll()
 	return s, nil
+}
+
+// createPrivate creates the file if it does not exist, for its user alone: it has the inputs and results of all runs. SQLite gives the files
+// beside it the same mode. The file comes into being closed, under another name: to close it under its own would drop the locks of
+// another store of this process that has opened it by then. Whatever fails here, SQLite reports.
+func createPrivate(path string) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".flowgen-*") // of mode 0600
+	if err != nil {
+		return
+	}
+	if f.Close() == nil {
+		_ = os.Link(f.Name(), path) // which fails if the file exists by now
+	}
+	_ = os.Remove(f.Name())
 }
 
 // openPatience is how long opening waits for other processes.

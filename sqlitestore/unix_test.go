@@ -66,6 +66,43 @@ func TestOpen_SaysWhatTheUserMayNotDo(t *testing.T) {
 	}
 }
 
+// The files have the inputs and results of all runs. What was created with another mode keeps it.
+func TestOpen_CreatesFilesForTheirUserAlone(t *testing.T) {
+	old := syscall.Umask(0o022)
+	t.Cleanup(func() { syscall.Umask(old) })
+	dir := t.TempDir()
+	modes := func() map[string]os.FileMode {
+		got := map[string]os.FileMode{}
+		files, err := os.ReadDir(dir)
+		check(t, err)
+		for _, f := range files {
+			info, err := f.Info()
+			check(t, err)
+			got[f.Name()] = info.Mode()
+		}
+		return got
+	}
+	path := filepath.Join(dir, "runs.db")
+	s := openStore(t, path, nil)
+	start(t, s, 1)
+	for _, name := range []string{"runs.db", "runs.db-wal", "runs.db-shm"} {
+		if mode, ok := modes()[name]; !ok || mode != 0o600 {
+			t.Errorf("%s has the mode %v, want -rw-------", name, mode)
+		}
+	}
+	for name := range modes() {
+		if !strings.HasPrefix(name, "runs.db") {
+			t.Errorf("%s is left behind", name)
+		}
+	}
+	check(t, s.Close())
+	check(t, os.Chmod(path, 0o640))
+	check(t, openStore(t, path, nil).Close())
+	if mode := modes()["runs.db"]; mode != 0o640 {
+		t.Errorf("a file that was there has the mode %v, want -rw-r-----", mode)
+	}
+}
+
 func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	start(t, openStore(t, path, nil), 2)
