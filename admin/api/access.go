@@ -23,6 +23,15 @@ func (h *Handler) near(r *http.Request) error {
 	return nil
 }
 
+// foreign refuses what a page of another origin reads, unless it is one that may ask. Browsers say from where a request comes, programs
+// do not.
+func (h *Handler) foreign(r *http.Request) error {
+	if h.who != nil && h.cfg.CORS != nil && h.cfg.CORS.Allows(r) {
+		return nil
+	}
+	return httpauth.CheckRead(r)
+}
+
 // identifier returns what says who sends a request; nil: nothing does.
 func identifier(cfg *Config) httpauth.Identifier {
 	var all []httpauth.Identifier

@@ -45,6 +45,8 @@ type Config struct {
 	Lists int
 	// KeepAlive is how often a stream without events says that it is alive; 0: 15 s.
 	KeepAlive time.Duration
+	// Recheck is after which time a stream looks again whether the credential of its request holds, and ends if not; 0: 5 s.
+	Recheck time.Duration
 	// Now says what time it is; nil: time.Now.
 	Now func() time.Time
 }
@@ -65,6 +67,7 @@ func New(s admin.Service, cfg Config) *Handler {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
 	cfg.BodyTime = cmp.Or(cfg.BodyTime, 30*time.Second)
 	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, 15*time.Second)
+	cfg.Recheck = cmp.Or(cfg.Recheck, 5*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -100,7 +103,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.who != nil && h.cfg.CORS != nil && h.cfg.CORS.Answer(w, r) {
 		return
 	}
-	if err := h.origins.Check(r); err != nil {
+	err := h.origins.Check(r)
+	if err == nil {
+		err = h.foreign(r)
+	}
+	if err != nil {
 		fail(w, admin.NewProblem(admin.CodeForbidden, err.Error(), "ask from a page of the same origin, or from a program"))
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/httpauth"
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
@@ -58,10 +59,12 @@ func (q *request) stream(pace route.Pace, feed func(ctx context.Context) iter.Se
 	q.write(ctx, pace, messages)
 }
 
-// write sends messages until there are no more, the reader has gone, or the server stops.
+// write sends messages until there are no more, the reader has gone, its credential holds no more, or the server stops.
 func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan message) {
 	alive := time.NewTicker(q.h.cfg.KeepAlive)
 	defer alive.Stop()
+	again := time.NewTicker(q.h.cfg.Recheck)
+	defer again.Stop()
 	var batch bytes.Buffer
 	waiting, due := 0, time.NewTimer(0)
 	defer due.Stop()
@@ -75,6 +78,13 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 		select {
 		case <-ctx.Done():
 			return
+		case <-again.C:
+			if ended := httpauth.Still(q.h.who, q.r, principalOf(q.r.Context())); ended != nil {
+				batch.Reset() // whoever goes on asks for it again
+				(&message{kind: "problem", data: admin.ProblemOf(ended)}).writeTo(&batch)
+				_ = send()
+				return
+			}
 		case <-alive.C:
 			if waiting == 0 {
 				err = q.send(": alive\n\n")

@@ -31,7 +31,11 @@ func identifier(cfg *Config) httpauth.Identifier {
 
 // who returns who sends a request. Pages of other origins can change nothing.
 func (h *Handler) who(r *http.Request) (admin.Principal, error) {
-	if err := h.origins.Check(r); err != nil {
+	err := h.origins.Check(r)
+	if err == nil {
+		err = httpauth.CheckRead(r)
+	}
+	if err != nil {
 		return admin.Principal{}, admin.NewProblem(admin.CodeForbidden, err.Error(), "use the forms of the console itself")
 	}
 	if h.identifier != nil {

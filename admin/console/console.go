@@ -36,6 +36,8 @@ type Config struct {
 	Memory int64
 	// Mutations is how many forms that change something a principal may send in a second, and at once; 0: 50.
 	Mutations int
+	// Recheck is after which time an open page that is updated looks again whether its login holds; 0: 5 s.
+	Recheck time.Duration
 	// Now says what time it is; nil: time.Now.
 	Now func() time.Time
 }
@@ -66,6 +68,7 @@ func New(s admin.Service, cfg Config) *Handler {
 	}
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
 	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
+	cfg.Recheck = cmp.Or(cfg.Recheck, 5*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
 // How often pages are drawn again while somebody looks at them.
@@ -72,10 +73,14 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
+	again := time.NewTicker(l.h.cfg.Recheck)
+	defer again.Stop()
 	for ok := send([]byte(": the page\n\n")); ok; {
 		select {
 		case <-r.Context().Done():
 			return
+		case <-again.C:
+			ok = httpauth.Still(l.h.identifier, r, key.who) == nil // else the browser asks again, and is refused
 		case <-alive.C:
 			ok = send([]byte(": alive\n\n"))
 		case text := <-news:

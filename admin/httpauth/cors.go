@@ -29,6 +29,11 @@ func NewCORS(origins ...string) (*CORS, error) {
 // Origins returns those that are allowed.
 func (c *CORS) Origins() []string { return slices.Clone(c.origins) }
 
+// Allows reports whether a request comes from a page of an allowed origin.
+func (c *CORS) Allows(r *http.Request) bool {
+	return slices.Contains(c.origins, r.Header.Get("Origin"))
+}
+
 // Answer writes the headers for a request of an allowed origin. It reports whether that was a preflight, to which
 // nothing more is to be answered.
 func (c *CORS) Answer(w http.ResponseWriter, r *http.Request) (preflight bool) {

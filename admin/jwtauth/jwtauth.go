@@ -29,8 +29,11 @@ type Config struct {
 	// Roles says which role each value of the claim is; nil: those that are called as the role. The highest counts, and what is
 	// no key of it gives none: then everything is forbidden.
 	Roles map[string]admin.Role
-	// OwnerClaim has the owner of the principal; empty: nobody is limited to an owner. A token without it is refused.
+	// OwnerClaim has the owner of the principal; empty: nobody is limited to an owner. A token without it is refused, but for those
+	// of WithoutOwner.
 	OwnerClaim string
+	// WithoutOwner are the roles whose tokens may lack the claim: they are limited to no owner, as operators of the whole are. Empty: none.
+	WithoutOwner []admin.Role
 	// Skew is by how much the clock of the issuer may differ; 0: a minute.
 	Skew time.Duration
 	// Refresh is after which time the keys are asked for again, and Keep how long they are used if that fails; 0: 10
@@ -69,6 +72,11 @@ func New(cfg Config) (*Authenticator, error) {
 	for _, role := range cfg.Roles {
 		if !slices.Contains(admin.Roles(), role) {
 			return nil, bad(fmt.Sprintf("there is no role %q", role), fmt.Sprintf("use one of %v", admin.Roles()))
+		}
+	}
+	for _, role := range cfg.WithoutOwner {
+		if cfg.OwnerClaim == "" || !slices.Contains(admin.Roles(), role) {
+			return nil, bad(fmt.Sprintf("tokens of role %q need no owner", role), fmt.Sprintf("name the claim that has the owner of the others, and one of %v", admin.Roles()))
 		}
 	}
 	keys, err := url.Parse(cfg.JWKS)
@@ -134,7 +142,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (ad
 		return refuse("the token has no subject")
 	}
 	if a.cfg.OwnerClaim != "" {
-		if p.Owner, _ = claim(claims, a.cfg.OwnerClaim).(string); p.Owner == "" {
+		given := claim(claims, a.cfg.OwnerClaim)
+		if p.Owner, _ = given.(string); p.Owner == "" && (given != nil || !slices.Contains(a.cfg.WithoutOwner, p.Role)) {
 			return refuse("the token has no owner in " + a.cfg.OwnerClaim)
 		}
 	}

@@ -349,8 +349,23 @@ func TestOPS3_ClaimsSayWhoItIs(t *testing.T) {
 		"an owner":                   {cfg: func(c *jwtauth.Config) { c.OwnerClaim = "team" }, want: admin.Principal{Name: "ada", Role: admin.RoleOperator, Owner: "a"}},
 		"an owner that is not asked": {change: claims{"owner": "b"}, want: admin.Principal{Name: "ada", Role: admin.RoleOperator}},
 		"no owner":                   {change: claims{"team": nil}, cfg: func(c *jwtauth.Config) { c.OwnerClaim = "team" }, fails: true},
-		"an empty owner":             {change: claims{"team": ""}, cfg: func(c *jwtauth.Config) { c.OwnerClaim = "team" }, fails: true},
-		"owners":                     {change: claims{"team": []string{"a", "b"}}, cfg: func(c *jwtauth.Config) { c.OwnerClaim = "team" }, fails: true},
+		"no owner, which the role may lack": {change: claims{"team": nil}, cfg: func(c *jwtauth.Config) {
+			c.OwnerClaim, c.WithoutOwner = "team", []admin.Role{admin.RoleOperator}
+		}, want: admin.Principal{Name: "ada", Role: admin.RoleOperator}},
+		"an owner, which the role may lack": {cfg: func(c *jwtauth.Config) {
+			c.OwnerClaim, c.WithoutOwner = "team", []admin.Role{admin.RoleOperator}
+		}, want: admin.Principal{Name: "ada", Role: admin.RoleOperator, Owner: "a"}},
+		"no owner, which another role may lack": {change: claims{"team": nil}, cfg: func(c *jwtauth.Config) {
+			c.OwnerClaim, c.WithoutOwner = "team", []admin.Role{admin.RoleAdmin}
+		}, fails: true},
+		"no owner and no role": {change: claims{"team": nil, "roles": nil}, cfg: func(c *jwtauth.Config) {
+			c.OwnerClaim, c.WithoutOwner = "team", admin.Roles()
+		}, fails: true},
+		"an empty owner, though the role may lack it": {change: claims{"team": ""}, cfg: func(c *jwtauth.Config) {
+			c.OwnerClaim, c.WithoutOwner = "team", admin.Roles()
+		}, fails: true},
+		"an empty owner": {change: claims{"team": ""}, cfg: func(c *jwtauth.Config) { c.OwnerClaim = "team" }, fails: true},
+		"owners":         {change: claims{"team": []string{"a", "b"}}, cfg: func(c *jwtauth.Config) { c.OwnerClaim = "team" }, fails: true},
 	} {
 		cfg := i.config()
 		if tt.cfg != nil {

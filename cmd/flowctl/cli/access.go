@@ -21,6 +21,7 @@ type access struct {
 
 	jwt   jwtauth.Config
 	roles map[string]string // of values of the claim
+	whole []string          // roles that need no owner
 
 	proxy      httpauth.ProxyConfig
 	proxyRole  string
@@ -39,6 +40,7 @@ func (a *access) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.jwt.RolesClaim, "jwt-roles-claim", "roles", "claim with the roles; realm_access.roles leads into an object")
 	f.StringToStringVar(&a.roles, "jwt-role", nil, "as oncall=operator: which role a value of that claim is; none: it is called as the role")
 	f.StringVar(&a.jwt.OwnerClaim, "jwt-owner-claim", "", "claim with the owner of the runs that they are limited to; empty: they are not")
+	f.StringSliceVar(&a.whole, "jwt-without-owner", nil, "roles whose tokens may lack that claim, and are limited to no owner, as operator,admin")
 	f.StringVar(&a.proxy.Header, "trust-proxy-header", "", "header in which a proxy says who asks, as X-Forwarded-User: believed from --trust-proxy-from only")
 	f.StringArrayVar(&a.proxyFrom, "trust-proxy-from", nil, "address of that proxy, or a prefix of some, as 10.0.0.0/24; may be given more than once")
 	f.StringVar(&a.proxyRole, "trust-proxy-role", string(admin.RoleViewer), fmt.Sprintf("role of those who come by it: one of %v", admin.Roles()))
@@ -56,11 +58,12 @@ func (a *access) config() (cfg api.Config, err error) {
 	for flag, set := range map[string]bool{
 		"--jwt-audience": a.jwt.Issuer == "" && a.jwt.Audience != "", "--jwt-jwks-url": a.jwt.Issuer == "" && a.jwt.JWKS != "",
 		"--jwt-role": a.jwt.Issuer == "" && len(a.roles) > 0, "--jwt-owner-claim": a.jwt.Issuer == "" && a.jwt.OwnerClaim != "",
-		"--trust-proxy-from": a.proxy.Header == "" && len(a.proxyFrom) > 0, "--trust-proxy-role-header": a.proxy.Header == "" && a.proxy.RoleHeader != "",
+		"--jwt-without-owner": a.jwt.OwnerClaim == "" && len(a.whole) > 0,
+		"--trust-proxy-from":  a.proxy.Header == "" && len(a.proxyFrom) > 0, "--trust-proxy-role-header": a.proxy.Header == "" && a.proxy.RoleHeader != "",
 		"--cors-origin": !a.known() && len(a.origins) > 0,
 	} {
 		if set {
-			return cfg, &admin.InputError{What: flag + " alone does nothing", Fix: "give --jwt-issuer, --trust-proxy-header or --tokens with it: see flowctl serve --help"}
+			return cfg, &admin.InputError{What: flag + " alone does nothing", Fix: "give --jwt-issuer, --jwt-owner-claim, --trust-proxy-header or --tokens with it: see flowctl serve --help"}
 		}
 	}
 	if cfg.Auth, err = a.authenticator(); err != nil {
@@ -115,6 +118,9 @@ func (a *access) authenticator() (admin.Authenticator, error) {
 			a.jwt.Roles = map[string]admin.Role{}
 		}
 		a.jwt.Roles[value] = admin.Role(role)
+	}
+	for _, role := range a.whole {
+		a.jwt.WithoutOwner = append(a.jwt.WithoutOwner, admin.Role(role))
 	}
 	auth, err := jwtauth.New(a.jwt)
 	if err != nil { // a nil *Authenticator would be an admin.Authenticator
