@@ -63,9 +63,10 @@ func (c *configs) ofKey(key string) (own store.LimitConfig, ok bool) {
 // part is a part of a limit.
 type part struct {
 	held, waits int
+	away        int // weights of the runs in closed lines that do not count here
 	tat         int64
-	kept        ordered // lines that are shut or called
-	open        ordered
+	kept        ordered // closed lines that count here
+	rest        ordered // the other ones, and the open ones
 }
 
 // line is the runs of one route that wait for the same permits: by priority, then by place.
@@ -76,7 +77,9 @@ type line struct {
 	levels []level
 	mode   protocol.LineMode
 	until  int64
-	timer  int // in the timed ones, -1: it is not among them
+	owed   bool
+	counts uint16 // the uses at which it counts
+	timer  int    // in the timed ones, -1: it is not among them
 
 	// Its turn when it was put into order.
 	priority int
@@ -162,15 +165,32 @@ func (l *line) level(priority int) (int, bool) {
 	return slices.BinarySearchFunc(l.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
 }
 
+// countsAt reports whether a line counts at one of its uses.
+func (l *line) countsAt(use int) bool {
+	return l.mode != protocol.LineOpen && l.counts>>use&1 == 1
+}
+
+// away returns the weights of its runs if it is shut and does not count at one of its uses.
+func (l *line) away(use int) (weights int) {
+	if l.mode != protocol.LineShut || l.uses[use].Local || l.countsAt(use) {
+		return 0
+	}
+	for i := range l.levels {
+		weights += (l.levels[i].runs.n + len(l.levels[i].fair)) * l.uses[use].Weight
+	}
+	return weights
+}
+
 // sort puts a line where its mode and its turn say.
 func (x *limits) sort(l *line) {
 	l.priority, l.place = l.first().priority, l.first().place
-	for _, u := range l.uses {
+	for i, u := range l.uses {
 		p := x.part(u.LimitID)
-		if l.mode == protocol.LineOpen {
-			p.open.add(l)
-		} else {
+		switch p.away += l.away(i); {
+		case l.countsAt(i):
 			p.kept.add(l)
+		default:
+			p.rest.add(l)
 		}
 	}
 	if l.mode != protocol.LineShut {
@@ -183,12 +203,13 @@ func (x *limits) sort(l *line) {
 
 // unsort takes it out.
 func (x *limits) unsort(l *line) {
-	for _, u := range l.uses {
+	for i, u := range l.uses {
 		p := x.parts[u.LimitID]
-		if l.mode == protocol.LineOpen {
-			p.open.remove(l)
-		} else {
+		switch p.away -= l.away(i); {
+		case l.countsAt(i):
 			p.kept.remove(l)
+		default:
+			p.rest.remove(l)
 		}
 	}
 	if l.mode != protocol.LineShut {
@@ -216,7 +237,7 @@ func (x *limits) part(id store.LimitID) *part {
 // drop forgets a part of which nothing is known.
 func (x *limits) drop(id store.LimitID, now int64) {
 	p := x.parts[id]
-	if p == nil || p.held != 0 || p.waits != 0 || p.tat > now || len(p.kept)+len(p.open) > 0 {
+	if p == nil || p.held != 0 || p.waits != 0 || p.tat > now || len(p.kept)+len(p.rest) > 0 {
 		return
 	}
 	delete(x.parts, id)
@@ -278,7 +299,7 @@ func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
 	config, _, _ := t.p.limits.config(id)
 	l := protocol.Limit{LimitConfig: config}
 	if p := t.p.limits.parts[id]; p != nil {
-		l.Held, l.Waits, l.TAT = p.held, p.waits, p.tat
+		l.Held, l.Waits, l.Away, l.TAT = p.held, p.waits, p.away, p.tat
 	}
 	return l, nil
 }
@@ -352,7 +373,7 @@ func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 	var all []store.LimitID
 	for key, p := range t.p.limits.names[name] {
-		if len(p.kept)+len(p.open) > 0 {
+		if len(p.kept)+len(p.rest) > 0 {
 			all = append(all, store.LimitID{Name: name, Key: key})
 		}
 	}
@@ -361,7 +382,7 @@ func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 }
 
 func (l *line) stands() protocol.WaitLine {
-	return protocol.WaitLine{ID: l.id, First: l.first().id, Priority: l.priority, Place: l.place, Mode: l.mode, Until: l.until}
+	return protocol.WaitLine{ID: l.id, First: l.first().id, Priority: l.priority, Place: l.place, Mode: l.mode, Until: l.until, Stands: l.counts, Owed: l.owed}
 }
 
 // LineOf returns the line of a run.
@@ -380,7 +401,7 @@ func (t limitTx) SaveLine(saved protocol.WaitLine) error {
 	x := &t.p.limits
 	if l := x.lines[saved.ID]; l != nil {
 		x.unsort(l)
-		l.mode, l.until = saved.Mode, saved.Until
+		l.mode, l.until, l.counts, l.owed = saved.Mode, saved.Until, saved.Stands, saved.Owed
 		x.sort(l)
 	}
 	return nil
@@ -392,7 +413,7 @@ func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	if p == nil {
 		return nil, nil
 	}
-	all := slices.Concat(p.kept, p.open)
+	all := slices.Concat(p.kept, p.rest)
 	slices.SortFunc(all, (*line).compare)
 	lines := make([]protocol.WaitLine, len(all))
 	for i, l := range all {
@@ -401,16 +422,19 @@ func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	return lines, nil
 }
 
-// FirstShut returns the first shut line of a part.
-func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
+// ShutLines returns the first shut lines of a part.
+func (t limitTx) ShutLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept { // few are called at a time
+			if len(lines) == limit {
+				break
+			}
 			if l.mode == protocol.LineShut {
-				return l.stands(), nil
+				lines = append(lines, l.stands())
 			}
 		}
 	}
-	return protocol.WaitLine{}, nil
+	return lines, nil
 }
 
 // NestedShut returns the shut lines of a part whose uses are nested.

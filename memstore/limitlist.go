@@ -90,7 +90,7 @@ func (p *partition) limitState(id store.LimitID) store.LimitState {
 	l, _ := limitTx{p}.Limit(id)
 	_, set, code := p.limits.config(id)
 	return store.LimitState{
-		LimitID: id, Config: l.LimitConfig, Set: set, Default: code, Held: l.Held, Waits: l.Waits, Next: timeOf(l.Next(p.clock.Now())),
+		LimitID: id, Config: l.LimitConfig, Set: set, Default: code, Held: l.Held, Waits: l.Waits, Away: l.Away, Next: timeOf(l.Next(p.clock.Now())),
 	}
 }
 
@@ -105,7 +105,7 @@ func (p *partition) inspectLimits(snap *store.Snapshot) {
 	for _, l := range slices.SortedFunc(maps.Values(p.limits.lines), (*line).compare) {
 		shown := store.WaitingLine{
 			Route: l.route.Route, Uses: l.uses, Until: timeOf(l.until),
-			Shut: l.mode == protocol.LineShut, Called: l.mode == protocol.LineCalled,
+			Shut: l.mode == protocol.LineShut, Called: l.mode == protocol.LineCalled, Stands: l.counts, Owed: l.owed,
 		}
 		for r := range l.runs {
 			shown.Runs = append(shown.Runs, r.id)

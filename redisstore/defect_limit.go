@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -110,6 +111,36 @@ func (e *partitionScan) wrongCount() string {
 			return fmt.Sprintf("of limit %s %d are counted as held and %d as waited for, the runs say %d and %d", id, l.Held, l.Waits, n.held, n.waits)
 		}
 	}
+	return e.wrongAway()
+}
+
+// wrongAway is wrongCount of hash F: what waits for another limit first follows from the lines.
+func (e *partitionScan) wrongAway() string {
+	want := map[string]string{}
+	away := map[string]int{}
+	for i := range e.snap.Waiting {
+		l := &e.snap.Waiting[i]
+		for n, u := range l.Uses {
+			if l.Shut && !u.Local && l.Stands>>n&1 == 0 {
+				away[u.Name+"\x00"+u.Key] += u.Weight * len(l.Runs)
+			}
+		}
+	}
+	for part, weights := range away {
+		want[part] = strconv.Itoa(weights)
+	}
+	for field, got := range e.standing.Val() {
+		switch line := e.waitLines.Val()[field]; {
+		case strings.Contains(field, "\x00") && got != want[field]:
+			return fmt.Sprintf("of limit %q %s are counted as waiting for another limit first, the lines say %q", field, got, want[field])
+		case !strings.Contains(field, "\x00") && (line == "" || strings.HasPrefix(line, lineOpen)):
+			return fmt.Sprintf("line %s is not closed, and counts at %q", field, got)
+		}
+		delete(want, field)
+	}
+	for field, weights := range want {
+		return fmt.Sprintf("of limit %q none are counted as waiting for another limit first, the lines say %s", field, weights)
+	}
 	return ""
 }
 
@@ -131,7 +162,7 @@ func (e *partitionScan) wrongLine() string {
 		}
 	}
 	for _, id := range sortedKeys(e.waitLines.Val()) {
-		l, ok := unpackLine(id, e.waitLines.Val()[id])
+		l, ok := unpackLine(id, e.waitLines.Val()[id], e.standing.Val()[id])
 		if turn := turns[id]; !ok || turn.id == "" || l.score != turn.score || l.place != turn.place || l.route != turn.route {
 			return fmt.Sprintf("line %s is %q, and its first run has the turn %d %s", id, e.waitLines.Val()[id], turn.score, turn.place)
 		}
@@ -139,11 +170,15 @@ func (e *partitionScan) wrongLine() string {
 		if l.mode != lineShut {
 			want[entry{e.p.ready(l.route), l.place + lineMark + id}] = l.score
 		}
-		for _, u := range l.uses {
-			if l.mode != lineOpen {
+		for i, u := range l.uses {
+			counts := l.stands>>i&1 == 1
+			if l.mode != lineOpen && !counts {
+				want[entry{e.p.away(u.Name + "\x00" + u.Key), l.place + l.mode + id}] = l.score
+			}
+			if counts {
 				want[entry{e.p.kept(u.Name + "\x00" + u.Key), l.place + l.mode + id}] = l.score
 			}
-			if l.mode != lineOpen && u.Nested {
+			if counts && u.Nested {
 				want[entry{e.p.kept(u.Name + "\x00" + u.Key + "\x00"), l.place + l.mode + id}] = l.score
 			}
 		}

@@ -53,8 +53,9 @@
 //	{p}q:W  list   runs that wait for the end of the active one
 //	{p}P:N  zset   runs of a line for permits, by falling priority, then by their places; N is
 //	                the hash of their route and what they use
-//	{p}F:U  zset   lines for a part of a limit, its name, a zero byte and its key, that are shut
-//	                or called: the place of the first run, 1 or 2, and N, by its priority
+//	{p}F:U  zset   closed lines, shut or called ones, that count at a part of a limit, its name, a
+//	                zero byte and its key: the place of the first run, 1 or 2, and N, by its
+//	                priority; with two more zero bytes the ones that use the part and do not count there
 //
 //	{p}X:C:P zset  passes of the fair keys of a flow, the ready runs of a route and a priority
 //	                that have such keys
@@ -80,6 +81,9 @@
 //	                empty key for all of them, c for what the code declares
 //	{p}Y    hash   lines: 0 open, 1 shut, 2 called; until when; the turn of the first run, its
 //	                priority and place; route, and what is used
+//	{p}F    hash   closed lines that use several limits: a bit for each use at which the line counts,
+//	                whether it is owed, and for which mode, time and place that is so; and parts of
+//	                limits: the weights of the runs that wait for another limit first
 //	{p}Q    hash   flows, by route, colon and priority: how many runs wait, the present pass,
 //	                and the place of the last run whose key had no higher one
 //	{p}U    zset   runs of all groups of trouble, by their creation

@@ -109,6 +109,7 @@ type view struct {
 	chunks                        map[string]*redis.XMessageSliceCmd   // by chain and name
 	writers                       map[string]*redis.MapStringStringCmd
 	limits, configs, waitLines    *redis.MapStringStringCmd
+	standing                      *redis.MapStringStringCmd
 	gathering                     *redis.MapStringStringCmd
 	waiting, kept, passes         map[string]*redis.ZSliceCmd
 	flows, troubles               *redis.MapStringStringCmd
@@ -133,6 +134,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	v.purges, v.held = tx.ZRangeWithScores(ctx, p.purges(), 0, -1), tx.ZRangeWithScores(ctx, p.held(), 0, -1)
 	v.outbox = tx.ZRangeWithScores(ctx, p.outbox(), 0, -1)
 	v.limits, v.configs, v.waitLines = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs()), tx.HGetAll(ctx, p.waitLines())
+	v.standing = tx.HGetAll(ctx, p.standing())
 	v.gathering = tx.HGetAll(ctx, p.gathering())
 	v.flows, v.passes = tx.HGetAll(ctx, p.flows()), map[string]*redis.ZSliceCmd{}
 	for _, flow := range v.keys.flows {

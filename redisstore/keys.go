@@ -65,6 +65,7 @@ func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
 func (p *partition) waiting(line string) string    { return p.tag + "P:" + line }
 func (p *partition) passes(flow string) string     { return p.tag + "X:" + flow }
 func (p *partition) kept(use string) string        { return p.tag + "F:" + use }
+func (p *partition) away(use string) string        { return p.kept(use) + "\x00\x00" }
 func (p *partition) grouped(group string) string   { return p.tag + "I:" + group }
 func (p *partition) labelled(label string) string  { return p.tag + "M:" + label }
 
@@ -137,6 +138,7 @@ func (p *partition) limitConfigs() string   { return p.whole['K'] }
 func (p *partition) gathering() string      { return p.whole['J'] }
 func (p *partition) flows() string          { return p.whole['Q'] }
 func (p *partition) waitLines() string      { return p.whole['Y'] }
+func (p *partition) standing() string       { return p.whole['F'] }
 func (p *partition) troubles() string       { return p.whole['H'] }
 func (p *partition) recent() string         { return p.whole['E'] }
 func (p *partition) idle() string           { return p.whole['Z'] }

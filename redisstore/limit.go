@@ -151,13 +151,22 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 			}
 			packed = string(b)
 		}
-		c := &call{script: scriptSetLimit, p: p, keys: []string{p.limitConfigs()}, args: []any{s.at(), l.Name, l.Key, field, packed}}
-		if err := s.do(ctx, c); err != nil {
-			return fmt.Errorf("set limit %s: %w", l.LimitID, err)
+		for goOn := []any{"", "", "", ""}; goOn != nil; {
+			c := &call{script: scriptSetLimit, p: p, keys: []string{p.limitConfigs()}, args: append([]any{s.at(), l.Name, l.Key, field, packed, setLimitLines}, goOn...)}
+			if err := s.do(ctx, c); err != nil {
+				return fmt.Errorf("set limit %s: %w", l.LimitID, err)
+			}
+			goOn = nil
+			if a := c.answer(); a.number(0) == 1 {
+				goOn = []any{"1", a.text(1), a.text(2), a.text(3)}
+			}
 		}
 	}
 	return nil
 }
+
+// setLimitLines is how many lines a script visits that sets a limit: the server executes nothing else meanwhile.
+const setLimitLines = 500
 
 // Limits returns a page of limits.
 func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
@@ -165,14 +174,15 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	if err != nil {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
-	var counts, configs *redis.MapStringStringCmd
+	var counts, configs, standing *redis.MapStringStringCmd
 	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
 		counts, configs = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs())
+		standing = tx.HGetAll(ctx, p.standing())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
-	all, err := s.limitStates(counts.Val(), configs.Val(), after, cmp.Or(max(limit, 0), 100))
+	all, err := s.limitStates(counts.Val(), configs.Val(), standing.Val(), after, cmp.Or(max(limit, 0), 100))
 	if err != nil {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
@@ -198,10 +208,11 @@ func (s *Store) turns(ctx context.Context, partition int, ids []store.LimitID) (
 		part, all := id.Name+"\x00"+id.Key, id.Name+"\x00"
 		parts, fields = append(parts, part), append(fields, "s"+part, "s"+all, "c"+all)
 	}
-	var counts, configs *redis.SliceCmd
+	var counts, configs, standing *redis.SliceCmd
 	kept, first := make([]*redis.StringSliceCmd, len(ids)), make([]*redis.StringSliceCmd, len(ids))
 	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
 		counts, configs = tx.HMGet(ctx, p.limits(), parts...), tx.HMGet(ctx, p.limitConfigs(), fields...)
+		standing = tx.HMGet(ctx, p.standing(), parts...)
 		for i, part := range parts {
 			kept[i] = tx.ZRange(ctx, p.kept(part), 0, 0)
 		}
@@ -229,8 +240,9 @@ func (s *Store) turns(ctx context.Context, partition int, ids []store.LimitID) (
 		return found
 	}
 	all, counted, configured := make([]store.Turn, len(ids)), known(parts, counts.Val()), known(fields, configs.Val())
+	away := known(parts, standing.Val())
 	for i, part := range parts {
-		if all[i].LimitState, _, err = s.limitState(part, counted, configured); err != nil {
+		if all[i].LimitState, _, err = s.limitState(part, counted, configured, away); err != nil {
 			return nil, err
 		}
 		if first[i] == nil {
@@ -249,7 +261,7 @@ func compareLimits(a, b store.LimitID) int {
 
 // limitStates returns what is known of limits, by name and key, after one of them, and at most
 // so many. What cannot be read counts as missing, and the error names it.
-func (s *Store) limitStates(counts, configs map[string]string, after store.LimitID, most int) (all []store.LimitState, err error) {
+func (s *Store) limitStates(counts, configs, standing map[string]string, after store.LimitID, most int) (all []store.LimitState, err error) {
 	now := s.Clock().Now()
 	known := map[string]bool{}
 	for id := range counts {
@@ -264,7 +276,7 @@ func (s *Store) limitStates(counts, configs map[string]string, after store.Limit
 		if len(all) == most {
 			break
 		}
-		state, tat, wrong := s.limitState(id, counts, configs)
+		state, tat, wrong := s.limitState(id, counts, configs, standing)
 		err = cmp.Or(wrong, err)
 		if configs["s"+id] == "" && configs["c"+id] == "" && state.Held == 0 && state.Waits == 0 && tat <= now.UnixMicro() {
 			continue
@@ -275,9 +287,9 @@ func (s *Store) limitStates(counts, configs map[string]string, after store.Limit
 }
 
 // limitState returns a part by what is counted and configured, and when its next weight comes by the rate, in microseconds.
-func (s *Store) limitState(id string, counts, configs map[string]string) (state store.LimitState, tat int64, err error) {
+func (s *Store) limitState(id string, counts, configs, away map[string]string) (state store.LimitState, tat int64, err error) {
 	name, key, _ := strings.Cut(id, "\x00")
-	state = store.LimitState{LimitID: store.LimitID{Name: name, Key: key}}
+	state = store.LimitState{LimitID: store.LimitID{Name: name, Key: key}, Away: int(parseNumber(away[id]))}
 	for _, from := range []string{"s" + id, "s" + name + "\x00", "c" + name + "\x00"} {
 		packed := configs[from]
 		if packed == "" {
@@ -304,15 +316,27 @@ type waitLine struct {
 	until, score int64
 	place, route string
 	uses         []store.Use
+	stands       uint16
+	owed         bool
 }
 
-// unpackLine reads it; false: it cannot be read.
-func unpackLine(id, packed string) (waitLine, bool) {
+// unpackLine reads it, and from hash F where it counts; false: it cannot be read.
+func unpackLine(id, packed, standing string) (waitLine, bool) {
 	words := strings.SplitN(packed, " ", 6)
 	if len(words) != 6 {
 		return waitLine{}, false
 	}
 	l := waitLine{id: id, mode: words[0], until: parseNumber(words[1]), score: parseNumber(words[2]), place: words[3], route: words[4], uses: unpackUses(words[5])}
+	if l.mode == lineOpen {
+		return l, l.uses != nil
+	}
+	for _, i := range store.StandingOrder(l.uses) {
+		l.stands |= 1 << i
+	}
+	// A release that does not know hash F leaves there what was true of the line before.
+	if f := strings.SplitN(standing, " ", 3); len(l.uses) > 1 && len(f) == 3 && f[2] == words[0]+" "+words[1]+" "+words[3] {
+		l.stands, l.owed = uint16(parseNumber(f[0])), f[1] == "1"
+	}
 	return l, l.uses != nil
 }
 
@@ -326,7 +350,7 @@ const (
 // showLimits adds limits and lines to a snapshot, in the order of their turns. What cannot
 // be read is left out, and the error names it. routeOf returns the route of a code.
 func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code string) store.Route) error {
-	all, err := s.limitStates(v.limits.Val(), v.configs.Val(), store.LimitID{}, math.MaxInt)
+	all, err := s.limitStates(v.limits.Val(), v.configs.Val(), v.standing.Val(), store.LimitID{}, math.MaxInt)
 	for _, l := range all {
 		snap.Limits[l.LimitID] = l
 	}
@@ -335,7 +359,7 @@ func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code stri
 	}
 	var lines []waitLine
 	for _, id := range sortedKeys(v.waitLines.Val()) {
-		l, ok := unpackLine(id, v.waitLines.Val()[id])
+		l, ok := unpackLine(id, v.waitLines.Val()[id], v.standing.Val()[id])
 		if !ok {
 			err = fmt.Errorf("%w: line %s is %q", errDamaged, id, v.waitLines.Val()[id])
 			continue
@@ -346,7 +370,7 @@ func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code stri
 		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.place, b.place))
 	})
 	for _, l := range lines {
-		shown := store.WaitingLine{Route: routeOf(l.route), Uses: l.uses, Shut: l.mode == lineShut, Called: l.mode == lineCalled, Until: timeOf(l.until)}
+		shown := store.WaitingLine{Route: routeOf(l.route), Uses: l.uses, Shut: l.mode == lineShut, Called: l.mode == lineCalled, Until: timeOf(l.until), Stands: l.stands, Owed: l.owed}
 		if v.waiting[l.id] != nil {
 			for _, member := range members(v.waiting[l.id]) {
 				shown.Runs = append(shown.Runs, long(member[min(orderDigits, len(member)):]))

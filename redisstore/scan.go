@@ -194,7 +194,7 @@ func escaped(text string) string {
 }
 
 // partitionKeys are the keys that a partition has once.
-const partitionKeys = "tewkuvdhcTGDALKYJQHEZUNV"
+const partitionKeys = "tewkuvdhcTGDALKYFJQHEZUNV"
 
 // note adds what the name of a key, behind the tag, is about; false: nothing that
 // this release knows.

@@ -66,11 +66,12 @@ type limitState struct {
 // set for the whole, or that of the code.
 func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
 	text := ""
-	err = c.query(`SELECT l.held, l.waits, l.tat, p.given, w.given, w.by_code FROM (SELECT 1)
+	err = c.query(`SELECT l.held, l.waits, l.tat, p.given, w.given, w.by_code, a.weights FROM (SELECT 1)
+		LEFT JOIN limit_aways a ON a.name = +?1 AND a.key = +?2
 		LEFT JOIN limits l ON l.name = +?1 AND l.key = +?2
 		LEFT JOIN limit_configs p ON p.name = +?1 AND p.key = +?2
 		LEFT JOIN limit_configs w ON w.name = +?1 AND w.key = ''`, func(r row) error {
-		s.Held, s.Waits, s.TAT = r.ColumnInt(0), r.ColumnInt(1), r.ColumnInt64(2)
+		s.Held, s.Waits, s.TAT, s.Away = r.ColumnInt(0), r.ColumnInt(1), r.ColumnInt64(2), r.ColumnInt(6)
 		said := cmp.Or(r.ColumnText(3), r.ColumnText(4))
 		text = cmp.Or(said, r.ColumnText(5))
 		s.set, s.code = said != "", said == "" && text != ""
@@ -136,13 +137,15 @@ func (t limitTx) Waiting(name string) (all []store.LimitID, err error) {
 	return all, err
 }
 
-const selectLine = `SELECT l.id, r.id, l.priority, l.place, l.mode, l.until FROM lines l JOIN runs r ON r.key = l.first `
+const selectLine = `SELECT l.id, r.id, l.priority, l.place, l.mode, l.until,
+	(SELECT group_concat(mode) FROM line_parts s WHERE s.line = l.id), coalesce(c.owed, 0)
+	FROM lines l JOIN runs r ON r.key = l.first LEFT JOIN line_counts c ON c.line = l.id `
 
 func (c *conn) waitLines(query string, args ...any) (lines []protocol.WaitLine, err error) {
 	err = c.query(query, func(r row) error {
 		lines = append(lines, protocol.WaitLine{
 			ID: strconv.FormatInt(r.ColumnInt64(0), 10), First: unpackRun(r, 1), Priority: r.ColumnInt(2), Place: r.ColumnInt64(3),
-			Mode: protocol.LineMode(r.ColumnInt(4)), Until: r.ColumnInt64(5),
+			Mode: protocol.LineMode(r.ColumnInt(4)), Until: r.ColumnInt64(5), Stands: standsIn(r.ColumnText(6)), Owed: r.ColumnBool(7),
 		})
 		return nil
 	}, args...)
@@ -180,11 +183,19 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	if err != nil {
 		return fmt.Errorf("line %q has no number: %w", l.ID, err)
 	}
-	err = t.exec(`UPDATE lines SET mode = ?1, until = ?2 WHERE id = +?3 AND (mode <> +?1 OR until IS NOT +?2)`, int(l.Mode), nonZero(l.Until), id)
-	if err != nil || t.Changes() == 0 {
+	was, err := t.WaitLine(l.ID)
+	if err != nil || was.First == "" {
 		return err
 	}
-	return t.exec(`UPDATE line_parts SET mode = ? | (mode & 4) WHERE line = +?`, int(l.Mode), id)
+	if was.Mode != l.Mode || was.Until != l.Until {
+		if err := t.exec(`UPDATE lines SET mode = ?, until = ? WHERE id = +?`, int(l.Mode), nonZero(l.Until), id); err != nil {
+			return err
+		}
+	}
+	if was.Mode == l.Mode && was.Stands == l.Stands && was.Owed == l.Owed {
+		return nil
+	}
+	return t.saveStand(&was, &l, id)
 }
 
 // WaitLines returns the lines of a part.
@@ -192,55 +203,53 @@ func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	return t.waitLines(selectLine+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
 }
 
-// nestedMode is added to the mode of a line in line_parts if its uses are nested.
-const nestedMode = 4
-
-// firstIn returns the query of the first line of a part in a mode, or in that with nested uses.
+// firstIn returns the query of the first lines of a part in a mode, or in that with nested uses, that
+// count there.
 func firstIn(mode protocol.LineMode) string {
-	const one = selectLine + `WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
-		WHERE name = +?1 AND key = +?2 AND mode = %d ORDER BY priority DESC, place LIMIT 1)`
-	return fmt.Sprintf(one+` UNION ALL `+one, mode, mode+nestedMode)
+	const some = selectLine + `WHERE l.id IN (SELECT line FROM line_parts INDEXED BY line_turns
+		WHERE name = +?1 AND key = +?2 AND mode = %d ORDER BY priority DESC, place LIMIT +?3)`
+	return fmt.Sprintf(some+` UNION ALL `+some, mode, mode+nestedMode)
 }
 
 var (
-	firstShut = firstIn(protocol.LineShut)
-	firstKept = firstShut + ` UNION ALL ` + firstIn(protocol.LineCalled)
+	shutLines = firstIn(protocol.LineShut)
+	keptLines = shutLines + ` UNION ALL ` + firstIn(protocol.LineCalled)
 )
 
-const (
-	someKept = selectLine + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
-		WHERE p.name = +? AND p.key = +? AND p.mode IN (1, 2, 5, 6) ORDER BY p.priority DESC, p.place LIMIT +?`
-	nestedShut = selectLine + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
+const nestedShut = selectLine + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
 		WHERE p.name = +? AND p.key = +? AND p.mode = 5 ORDER BY p.priority DESC, p.place`
-)
 
-// firstOf returns the one of the lines of a query whose turn comes first.
-func (c *conn) firstOf(query string, id store.LimitID) (protocol.WaitLine, error) {
-	lines, err := c.waitLines(query, id.Name, id.Key)
+// firstOf returns those of the lines of a query whose turns come first.
+func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.WaitLine, error) {
+	lines, err := c.waitLines(query, id.Name, id.Key, limit)
+	if len(lines) > 1 {
+		slices.SortFunc(lines, func(a, b protocol.WaitLine) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Place, b.Place))
+		})
+	}
+	return lines[:min(limit, len(lines))], err
+}
+
+// FirstKept returns the first closed line that counts at a part.
+func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
+	lines, err := t.firstOf(keptLines, id, 1)
 	if err != nil || len(lines) == 0 {
 		return protocol.WaitLine{}, err
 	}
-	return slices.MinFunc(lines, func(a, b protocol.WaitLine) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Place, b.Place))
-	}), nil
+	return lines[0], nil
 }
 
-// FirstShut returns the first shut line of a part.
-func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
-	return t.firstOf(firstShut, id)
-}
-
-// FirstKept returns the first shut or called line of a part.
-func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
-	return t.firstOf(firstKept, id)
-}
-
-// KeptLines returns the first shut or called lines of a part.
+// KeptLines returns the first closed lines that count at a part.
 func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
-	return t.waitLines(someKept, id.Name, id.Key, limit)
+	return t.firstOf(keptLines, id, limit)
 }
 
-// NestedShut returns the shut lines of a part whose uses are nested.
+// ShutLines returns those of them that are shut.
+func (t limitTx) ShutLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
+	return t.firstOf(shutLines, id, limit)
+}
+
+// NestedShut returns the shut lines that count at a part and whose uses are nested.
 func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
 	return t.waitLines(nestedShut, id.Name, id.Key)
 }
@@ -292,7 +301,7 @@ func (t *tx) turn(left, joined int64) error {
 			return err
 		case first.line == 0:
 			t.called = true
-			for _, statement := range []string{`DELETE FROM lines WHERE id = +?`, `DELETE FROM line_parts WHERE line = +?`} {
+			for _, statement := range []string{`DELETE FROM lines WHERE id = +?`, `DELETE FROM line_parts WHERE line = +?`, `DELETE FROM line_counts WHERE line = +?`} {
 				if err := t.exec(statement, line); err != nil {
 					return err
 				}
@@ -381,11 +390,13 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 				if err != nil {
 					return err
 				}
-				first, err := c.firstOf(firstKept, id)
+				first, err := c.firstOf(keptLines, id, 1)
 				if err != nil {
 					return err
 				}
-				all[i] = store.Turn{LimitState: stands.state(id, s.clock.Now()), First: first.First}
+				if all[i].LimitState = stands.state(id, s.clock.Now()); len(first) > 0 {
+					all[i].First = first[0].First
+				}
 			}
 			return nil
 		})
@@ -398,7 +409,7 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 
 // state returns it as the store shows it.
 func (s *limitState) state(id store.LimitID, now time.Time) store.LimitState {
-	return store.LimitState{LimitID: id, Config: s.LimitConfig, Set: s.set, Default: s.code, Held: s.Held, Waits: s.Waits, Next: timeOf(s.Next(now))}
+	return store.LimitState{LimitID: id, Config: s.LimitConfig, Set: s.set, Default: s.code, Held: s.Held, Waits: s.Waits, Away: s.Away, Next: timeOf(s.Next(now))}
 }
 
 func (c *conn) limitStates(after store.LimitID, limit int, now int64) ([]store.LimitState, error) {
@@ -439,13 +450,16 @@ func (c *conn) inspectLimits(snap *store.Snapshot) error {
 		line store.WaitingLine
 	}
 	var lines []shown
-	err = c.query(`SELECT l.id, c.queue, c.workflow, l.uses, l.mode, l.until FROM lines l JOIN classes c ON c.id = l.class
+	err = c.query(`SELECT l.id, c.queue, c.workflow, l.uses, l.mode, l.until,
+		(SELECT group_concat(mode) FROM line_parts s WHERE s.line = l.id), coalesce(n.owed, 0)
+		FROM lines l JOIN classes c ON c.id = l.class LEFT JOIN line_counts n ON n.line = l.id
 		ORDER BY l.priority DESC, l.place`, func(r row) error {
 		uses, err := decodeUses(r.ColumnText(3))
 		mode := protocol.LineMode(r.ColumnInt(4))
 		lines = append(lines, shown{r.ColumnInt64(0), store.WaitingLine{
 			Route: store.Route{Queue: r.ColumnText(1), Workflow: r.ColumnText(2)}, Uses: uses,
 			Shut: mode == protocol.LineShut, Called: mode == protocol.LineCalled, Until: timeOf(r.ColumnInt64(5)),
+			Stands: standsIn(r.ColumnText(6)), Owed: r.ColumnBool(7),
 		}})
 		return err
 	})

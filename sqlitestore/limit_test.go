@@ -284,3 +284,42 @@ func TestWait_IsToldOfAPermitFromAnotherStore(t *testing.T) {
 		t.Errorf("claimed %v, want the run that has waited", got)
 	}
 }
+
+// A line that an earlier release has written counts at all of its limits. A worker that declares its
+// limits lets it count where it must.
+func TestOpen_TakesOverTheLinesOfAnEarlierRelease(t *testing.T) {
+	t.Parallel()
+	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
+	s := openStore(t, path, clock)
+	pause := store.SetLimit{LimitID: part("tenant", "a"), Config: store.LimitConfig{Paused: true}}
+	setOneAtOnce(t, s, "all")
+	check(t, s.SetLimits(testContext(t), 0, []store.SetLimit{pause}))
+	openSession(t, s, "a")
+	startUsing(t, s, 2, part("all", ""), part("tenant", "a"))
+	if got := claim(t, s, "a", 10); len(got) > 0 {
+		t.Fatalf("claimed %v of a paused key", got)
+	}
+	check(t, s.Close())
+	change(t, path, `UPDATE line_parts SET mode = mode & 7`)
+	for _, table := range []string{"line_counts", "limit_aways"} {
+		execute(t, path, `DROP TABLE `+table)
+	}
+	s = openStore(t, path, clock)
+	other := startUsing(t, s, 1, part("all", ""), part("tenant", "b"))[0]
+	verify(t, s)
+	check(t, s.SetLimits(testContext(t), 0, []store.SetLimit{{LimitID: part("all", ""), Config: store.LimitConfig{AtOnce: 1}, Default: true}}))
+	if got := claim(t, s, "a", 10); len(got) != 1 || got[0].Run != other.Run {
+		t.Errorf("claimed %v, want the run of the other key", got)
+	}
+	verify(t, s)
+}
+
+// execute executes a statement on the file.
+func execute(t testing.TB, path, statement string) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	check(t, err)
+	c.SetBusyTimeout(10 * time.Second)
+	check(t, sqlitex.ExecuteTransient(c, statement, nil))
+	check(t, c.Close())
+}

@@ -58,7 +58,7 @@ func migrations(version int) []string {
 	if version == 0 || version >= len(steps) {
 		return nil
 	}
-	return slices.Concat(steps[version:]...)
+	return slices.Concat(append(steps[version:], standSchema)...)
 }
 
 // toVersion2 has what version 2 adds to version 1. place is 7 of a ready run that waits for

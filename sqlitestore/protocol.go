@@ -65,6 +65,12 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	if line == r.line {
 		return nil
 	}
+	if err := t.countIn(r, line, -1); err != nil {
+		return err
+	}
+	if err := t.countIn(r, r.line, 1); err != nil {
+		return err
+	}
 	return t.turn(line, r.line)
 }
 

@@ -26,6 +26,14 @@ const (
 	// allParts is the rows of line_parts.
 	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'),
 		mode + 4 * coalesce(json_extract(value, '$.Nested'), 0), priority, place FROM lines, ` + asUses
+	// parts is the rows that there are, without whether the line counts there.
+	parts = `SELECT line, name, key, mode & ~8, priority, place FROM line_parts`
+	// lengths counts the runs of lines.
+	lengths = `SELECT line, count(*) AS runs FROM runs WHERE place = 7 AND line IS NOT NULL GROUP BY line`
+	// aways has the weights of the runs in shut lines that do not count at a part of a limit.
+	aways = `SELECT p.name, p.key, sum(n.runs * json_extract(u.value, '$.Weight')) AS weights FROM line_parts p JOIN lines l ON l.id = p.line
+		JOIN (` + lengths + `) n ON n.line = l.id JOIN json_each(l.uses) u ON json_extract(u.value, '$.Name') = p.name AND json_extract(u.value, '$.Key') = p.key
+		WHERE p.mode & 11 = 9 AND NOT coalesce(json_extract(u.value, '$.Local'), 0) GROUP BY 1, 2`
 	// counted has what is held of each part of a limit, and waited for.
 	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
 		sum(iif(bits & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
@@ -42,10 +50,12 @@ var wrongLimits = []string{
 	`SELECT count(*) FROM runs WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait + ` OR place <> 7 AND line IS NOT NULL`,
 	`SELECT count(*) FROM runs r WHERE place = 7 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.id = r.line AND l.class = r.class AND l.uses = r.uses)`,
 	`SELECT count(*) FROM lines WHERE (first, priority, place) IS NOT (` + firstInLine + `) OR mode NOT IN (0, 1, 2) OR mode = 2 AND until IS NULL`,
-	`SELECT count(*) FROM (SELECT * FROM (` + allParts + `) EXCEPT SELECT * FROM line_parts)`,
-	`SELECT count(*) FROM (SELECT * FROM line_parts EXCEPT SELECT * FROM (` + allParts + `))`,
+	`SELECT count(*) FROM (SELECT * FROM (` + allParts + `) EXCEPT ` + parts + `)`,
+	`SELECT count(*) FROM (` + parts + ` EXCEPT SELECT * FROM (` + allParts + `))`,
 	`SELECT count(*) FROM (` + counted + `) w FULL JOIN limits l ON l.name = w.name AND l.key = w.key
 		WHERE coalesce(w.held, 0) <> coalesce(l.held, 0) OR coalesce(w.waits, 0) <> coalesce(l.waits, 0)`,
+	`SELECT count(*) FROM line_counts c LEFT JOIN (` + lengths + `) n ON n.line = c.line WHERE c.runs <> coalesce(n.runs, 0)`,
+	`SELECT count(*) FROM (` + aways + `) w FULL JOIN limit_aways a ON a.name = w.name AND a.key = w.key WHERE coalesce(w.weights, 0) <> coalesce(a.weights, 0)`,
 	`SELECT count(*) FROM (SELECT class, priority, count(*) AS waits FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2) w
 		FULL JOIN flows f ON f.class = w.class AND f.priority = w.priority WHERE coalesce(w.waits, 0) <> coalesce(f.waits, 0)`,
 	`SELECT count(*) FROM runs r JOIN flows f ON f.class = r.class AND f.priority = r.priority
@@ -61,6 +71,8 @@ var rebuiltLimits = []string{
 	`UPDATE runs SET bits = CASE WHEN uses IS NULL THEN bits & ~20 WHEN place = 2 THEN bits | 4 ELSE bits & ~4 END WHERE ` + wrongPermits,
 	`DELETE FROM lines`,
 	`DELETE FROM line_parts`,
+	`DELETE FROM line_counts`,
+	`DELETE FROM limit_aways`,
 	`UPDATE runs SET place = iif(` + mustWait + `, 7, 1) WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait,
 	`INSERT INTO lines (class, uses, mode, first, priority, place) SELECT class, uses, 0, 0, 0, 0 FROM runs WHERE place = 7 GROUP BY class, uses`,
 	`UPDATE runs SET line = (SELECT id FROM lines l WHERE l.class = runs.class AND l.uses = runs.uses) WHERE place = 7`,
@@ -112,13 +124,14 @@ func (c *conn) forgottenLines(now time.Time) (int64, error) {
 	kept, forgotten := map[store.LimitID]bool{}, int64(0)
 	type line struct {
 		uses   []store.Use
+		stands uint16
 		mode   protocol.LineMode
 		timely bool
 	}
 	var lines []line
-	err := c.query(`SELECT uses, mode, until IS NOT NULL FROM lines WHERE mode <> 0 ORDER BY priority DESC, place`, func(r row) error {
+	err := c.query(`SELECT uses, mode, until IS NOT NULL, (SELECT group_concat(mode) FROM line_parts p WHERE p.line = lines.id) FROM lines WHERE mode <> 0 ORDER BY priority DESC, place`, func(r row) error {
 		uses, err := decodeUses(r.ColumnText(0))
-		lines = append(lines, line{uses, protocol.LineMode(r.ColumnInt(1)), r.ColumnBool(2)})
+		lines = append(lines, line{uses, standsIn(r.ColumnText(3)), protocol.LineMode(r.ColumnInt(1)), r.ColumnBool(2)})
 		return err
 	})
 	if err != nil {
@@ -133,8 +146,8 @@ func (c *conn) forgottenLines(now time.Time) (int64, error) {
 			}
 			may = may && !kept[u.LimitID] && !s.Paused && (s.AtOnce == 0 || s.Held+u.Weight <= s.AtOnce) && s.Next(now) == 0
 		}
-		for _, u := range l.uses {
-			kept[u.LimitID] = true
+		for i, u := range l.uses {
+			kept[u.LimitID] = kept[u.LimitID] || l.stands>>i&1 == 1
 		}
 		if may {
 			forgotten++
@@ -149,6 +162,7 @@ var limitTrees = []string{
 	`SELECT sum(until) FROM lines INDEXED BY lines_until WHERE until IS NOT NULL`, `SELECT sum(class) FROM lines INDEXED BY sqlite_autoindex_lines_1`,
 	`SELECT sum(mode) FROM line_parts NOT INDEXED`, `SELECT sum(mode) FROM line_parts INDEXED BY line_turns`,
 	`SELECT sum(waits) FROM flows`, `SELECT sum(pass) FROM passes NOT INDEXED`, `SELECT sum(pass) FROM passes INDEXED BY passes_over`,
+	`SELECT sum(runs) FROM line_counts`, `SELECT sum(weights) FROM limit_aways`,
 	`SELECT sum(held) FROM limits`, `SELECT sum(length(given)) FROM limit_configs`,
 	`SELECT sum(ord) FROM runs INDEXED BY runs_waiting WHERE place = 7`,
 }

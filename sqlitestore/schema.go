@@ -22,7 +22,7 @@ const (
 //
 // The migrations of migrate.go make the same of a file of the first release, in six times the time. Columns that came
 // later stand at the end of their tables, where migrations put them.
-var schema = slices.Concat(runSchema, fleetSchema, limitSchema, countSchema, []string{
+var schema = slices.Concat(runSchema, fleetSchema, limitSchema, standSchema, countSchema, []string{
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 	fmt.Sprintf(`PRAGMA application_id = %d`, applicationID),
 })
@@ -412,7 +412,7 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		return err
 	}
 	if version == schemaVersion {
-		return nil
+		return c.ensureStand(ctx)
 	}
 	return c.immediate(ctx, func() error {
 		version, err := inspectFile(c, path)

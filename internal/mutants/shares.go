@@ -19,6 +19,13 @@ func localOnRedis(what, disabled, file, before, after string, behaviors ...strin
 	return onRedis("limits/redis/local-"+what, disabled, "lua/"+file, before, after, behaviors...)
 }
 
+// standing is a mutant of the order in which lines count, which all stores use but Redis.
+func standing(id, disabled, before, after string, behaviors ...string) Mutant {
+	m := kernel(id, disabled, "", before, after, behaviors...)
+	m.File = "runtime/store/limit.go"
+	return m
+}
+
 // ownLimit is a mutant of what a worker counts of its own limits.
 func ownLimit(what, disabled, before, after, test string) Mutant {
 	return working("limits/worker/"+what, disabled, "runtime/worker/room.go", before, after, inMemory(test)).in("runtime/promises/limits").hanging()
@@ -118,8 +125,8 @@ var shareMutants = []Mutant{
 		"heavy || s.CalledOff || room.fits(uses)", "heavy || room.fits(uses)", "Local_WhatWasCalledOffNeedsNoRoom"),
 	local("heavy", "what can never have its permits waits for room", "claim.go",
 		"heavy || s.CalledOff || room.fits(uses)", "heavy && false || s.CalledOff || room.fits(uses)", "Local_WhatIsTooHeavyNeedsNoRoom"),
-	local("back", "who waits for a local limit keeps back others of it", "line.go",
-		"if u.Local {\n\t\t\tcontinue\n\t\t}\n\t\tkept, err", "kept, err", "Local_GoesWithLimitsOfTheFleet"),
+	standing("limits/kernel/local-back", "who waits for a local limit keeps back others of it",
+		"if !u.Local && (u.Key", "if (u.Key", "Local_GoesWithLimitsOfTheFleet"),
 	localOnRedis("fits", "a claim is given what its worker has no room for", "part/take.lua",
 		"full, never = full or own and u[3] > own[1],", "full, never = full,", "Local_AClaimIsGivenWhatFitsItsRoom"),
 	localOnRedis("spend", "what a claim was given takes no room in it", "part/take.lua",
@@ -136,8 +143,9 @@ var shareMutants = []Mutant{
 		"return not l.off and l.uses or nil", "return l.uses", "Local_WhatWasCalledOffNeedsNoRoom"),
 	localOnRedis("heavy", "what can never have its permits waits for room", "part/take.lua",
 		"and not too_heavy(with_limits(line.uses)) and not fits(", "and not fits(", "Local_WhatIsTooHeavyNeedsNoRoom"),
+
 	localOnRedis("back", "who waits for a local limit keeps back others of it", "part/line.lua",
-		"local kept = not u[5] and u.limit", "local kept = u.limit", "Local_GoesWithLimitsOfTheFleet"),
+		"if not u[5] and (u[2]", "if (u[2]", "Local_GoesWithLimitsOfTheFleet"),
 
 	ownLimit("local-counts", "a worker does not count what it has given away of its own",
 		"free[u.Name] -= u.Weight", "", "TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing"),

@@ -37,7 +37,7 @@ if flagged(header, is_limited) then
   local l = uses_of(run)
   if not queues(l) then
     local line = queue_state == '1' and line_of(line_id(route, l.text))
-    if not line or line.place ~= l.place or not may(line) and not too_heavy(line.uses) or not grant_waiting(line, run, l) then
+    if not line or line.place ~= l.place or not stand(line) and not too_heavy(line.uses) or not grant_waiting(line, run, l) then
       return {'queued'}
     elseif line_of(line.id) then -- the rest is open: it is for another claim to look at it
       wake(route)

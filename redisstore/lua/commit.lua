@@ -140,8 +140,10 @@ if publications > 0 then
   publish(s[1] or run, streams, s[2])
 end
 if ARGV[23] ~= '0' and flagged(header, is_limited) then
-  -- Part: intact limit
-  hold_back(uses_of(run).uses, tonumber(ARGV[23]))
+  -- Part: intact ready limit line
+  local uses = uses_of(run).uses
+  hold_back(uses, tonumber(ARGV[23]))
+  call_next(uses) -- a line may count further than the closed rates admit it
 end
 if ARGV[24] ~= '' then
   -- Part: intact trouble

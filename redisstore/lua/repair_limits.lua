@@ -47,6 +47,7 @@ for i = 1, #fields, 2 do
   redis.call('DEL', tag .. 'P:' .. fields[i])
 end
 redis.call('DEL', KEYS[3])
+changed = changed + redis.call('DEL', tag .. 'F') -- no line is closed now
 fields = redis.call('HKEYS', KEYS[4])
 for _, flow in ipairs(fields) do
   redis.call('DEL', tag .. 'X:' .. flow)

@@ -1,21 +1,27 @@
--- SetLimit configures a limit, and calls who may go now.
+-- SetLimit configures a limit, and lets the lines that use it stand as that wants it.
 -- It mirrors SetLimit of package protocol.
 --
 -- KEYS  1 configurations of limits
 -- ARGV  1 now  2 name  3 key, or ''  4 's' for what is set at run time, 'c' for what the
---       code declares  5 the configuration, '' to remove it
+--       code declares  5 the configuration, '' to remove it  6 how many lines and parts it
+--       visits  7 '1' to go on: the configuration is stored  8 the key of a part  9, 10 the
+--       priority and the place of the last line visited there, '' for none
 --
--- Returns 1.
+-- Returns {0}, or {1, key, priority, place} if there are more lines.
 --
--- Atomic, because whoever may go by the new configuration is called in the action that
--- stores it. The keys of the lines are built: they are found here.
+-- The configuration acts at once. What it changes for many lines takes several scripts: until
+-- the last one, lines stand as the configuration before wanted it, or this one. They hold back
+-- more or fewer runs than they should then, and no run takes what is not free. The keys of the
+-- lines are built: they are found here.
 --
 -- Parts: tag intact clock header ready limit line
 
 local name, key = ARGV[2], ARGV[3]
 local all, id = name .. '\0', name .. '\0' .. key
 local interval, burst = pace_of(config_of(id, all))
-if ARGV[5] == '' then
+if ARGV[7] == '1' then
+  -- it is stored
+elseif ARGV[5] == '' then
   redis.call('HDEL', KEYS[1], ARGV[4] .. id)
 else
   redis.call('HSET', KEYS[1], ARGV[4] .. id, ARGV[5])
@@ -51,22 +57,68 @@ local parts = {key}
 if key == '' then
   parts = {}
   for _, part in ipairs(intact('HKEYS', tag .. 'L') or {}) do
-    if string.sub(part, 1, #id) == id then
+    if string.sub(part, 1, #id) == id and string.sub(part, #id + 1) >= ARGV[8] then
       parts[#parts + 1] = string.sub(part, #id + 1)
     end
   end
   table.sort(parts)
 end
+
+-- rank_after returns how many members of a set do not come after a turn.
+local function rank_after(set, score, place)
+  local low, high = 0, intact('ZCARD', set) or 0
+  while low < high do
+    local mid = math.floor((low + high) / 2)
+    local member = intact('ZRANGE', set, mid, mid, 'WITHSCORES') or {}
+    if member[1] and before(score, place, tonumber(member[2]), string.sub(member[1], 1, 14)) then
+      high = mid
+    else
+      low = mid + 1
+    end
+  end
+  return low
+end
+
+-- lines_of returns the closed lines of a part in the order of turns, after a turn if there is one; at most so many of each set.
+local function lines_of(use, most, score, place)
+  local members = {}
+  for _, set in ipairs({use.kept, use.away}) do
+    local from = place ~= '' and rank_after(set, score, place) or 0
+    local some = intact('ZRANGE', set, from, from + most - 1, 'WITHSCORES') or {}
+    for i = 1, #some, 2 do
+      members[#members + 1] = {set = set, member = some[i], score = tonumber(some[i + 1])}
+    end
+  end
+  table.sort(members, function(a, b) return before(a.score, a.member, b.score, b.member) end)
+  return members
+end
+
+local left = tonumber(ARGV[6])
 for _, part in ipairs(parts) do
-  local use = use_of({name, part, 1})
-  for _, member in ipairs(intact('ZRANGE', use.kept, '0', '-1') or {}) do
-    local line = line_of(string.sub(member, 16))
-    if line and too_heavy(with_limits(line.uses)) then
+  local use, score, place = use_of({name, part, 1}), '', ''
+  if part == ARGV[8] then
+    score, place = ARGV[9], ARGV[10]
+  end
+  for _, m in ipairs(lines_of(use, left, tonumber(score), place)) do
+    if left == 0 then
+      return {1, part, score, place}
+    end
+    left, score, place = left - 1, string.format('%.0f', m.score), string.sub(m.member, 1, 14)
+    local line = line_of(string.sub(m.member, 16))
+    if not line or line.mode == line_open then
+      intact('ZREM', m.set, m.member) -- a release that does not know these sets has left it there
+    elseif too_heavy(with_limits(line.uses)) then
       relist(line, line_open, 0)
       wake(line.route)
       call_next(line.uses) -- it keeps back nobody at its other limits any longer
+    else
+      restand(line)
     end
   end
   call_next({use})
+  if left < 2 then
+    return {1, part, score, place}
+  end
+  left = left - 1
 end
-return 1
+return {0}

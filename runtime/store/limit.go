@@ -165,6 +165,20 @@ func MergeUses(uses []Use) []Use {
 	return slices.CompactFunc(uses, func(a, b Use) bool { return a.LimitID == b.LimitID })
 }
 
+// StandingOrder returns the uses of a run that are not local, by their indexes, in the order in
+// which its line comes to count at them: limits with keys first, then by name and key.
+func StandingOrder(uses []Use) []int {
+	order := make([]int, 0, len(uses))
+	for _, keyed := range []bool{true, false} {
+		for i, u := range uses {
+			if !u.Local && (u.Key != "") == keyed {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
+}
+
 // LocalOf returns uses if some of them are local, else nil.
 func LocalOf(uses []Use) []Use {
 	if slices.ContainsFunc(uses, func(u Use) bool { return u.Local }) {
@@ -216,6 +230,9 @@ type LimitState struct {
 	Default bool // it is that of the code
 	Held    int  // weights
 	Waits   int  // weights of the runs that wait
+	// Away is how many of the weights in Waits wait for another limit first: they take nothing here
+	// before they have room there.
+	Away int
 	// Next is when the rate lets a weight begin; zero: now, or it has no rate.
 	Next time.Time
 }

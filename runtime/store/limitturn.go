@@ -1,9 +1,7 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
@@ -26,29 +24,20 @@ type Turn struct {
 // WaitsAt returns at which of its uses a run waits that is in line since a time that is not zero; turns has how the parts of its
 // uses stand, in the order of uses. False: at none of them, for example because it waits for a worker.
 //
-// A run has one order of its limits: those with keys first, then by name and key. It waits at the first paused one, else at the
-// first that lacks room, else at the first where an earlier run keeps its turn. This is the only place that decides what is shown.
+// Its line waits at the first paused limit, else at the first one in the standing order that lacks room or where an earlier run
+// keeps its turn: at the last limit at which the line counts. This is the only place that decides what is shown.
 func WaitsAt(run event.RunID, uses []Use, turns []Turn) (at int, ok bool) {
-	order := make([]int, 0, len(uses))
-	for i := range uses {
-		if !uses[i].Local && i < len(turns) {
-			order = append(order, i)
+	order := StandingOrder(uses[:min(len(uses), len(turns))])
+	for _, i := range order {
+		if turns[i].Config.Paused {
+			return i, true
 		}
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(min(len(uses[b].Key), 1), min(len(uses[a].Key), 1)), cmp.Compare(uses[a].Name, uses[b].Name), cmp.Compare(uses[a].Key, uses[b].Key))
-	})
-	for _, waits := range []func(u *Use, t *Turn) bool{
-		func(_ *Use, t *Turn) bool { return t.Config.Paused },
-		func(u *Use, t *Turn) bool {
-			return !t.Next.IsZero() || t.Config.AtOnce > 0 && t.Held+u.Weight > t.Config.AtOnce
-		},
-		func(_ *Use, t *Turn) bool { return t.First != "" && t.First != run },
-	} {
-		for _, i := range order {
-			if waits(&uses[i], &turns[i]) {
-				return i, true
-			}
+	for _, i := range order {
+		t := &turns[i]
+		full := t.Config.AtOnce > 0 && t.Held+uses[i].Weight > t.Config.AtOnce
+		if full || !t.Next.IsZero() || t.First != "" && t.First != run {
+			return i, true
 		}
 	}
 	return 0, false

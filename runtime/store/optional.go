@@ -222,6 +222,20 @@ type WaitingLine struct {
 	// that is not what it waits for.
 	Shut, Called bool
 	Until        time.Time
+	// Stands has a bit for each of Uses at which a closed line counts: there it holds back the
+	// lines after it. Owed: it may count at some without room at those before.
+	Stands uint16
+	Owed   bool
+}
+
+// At returns the uses of limits at which the line counts.
+func (l *WaitingLine) At() (at []Use) {
+	for i, u := range l.Uses {
+		if l.Stands>>i&1 == 1 {
+			at = append(at, u)
+		}
+	}
+	return at
 }
 
 // RunState is a run as a snapshot shows it.

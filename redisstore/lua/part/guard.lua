@@ -9,12 +9,12 @@ local function guard_uses(uses, ready, owned)
     if ready and (l.refuse or l.waiting > 0) then
       local beyond, retry = 0, 0
       if l.at_once > 0 then
-        beyond = l.held + l.waits + weight - l.at_once
+        beyond = l.held + in_front(l) + weight - l.at_once
       end
       if l.paused then
-        beyond = math.max(beyond, l.waits + weight)
+        beyond = math.max(beyond, in_front(l) + weight)
       end
-      local at = rate_wait(l, l.waits)
+      local at = rate_wait(l, in_front(l))
       if at > 0 then
         retry = at - math.floor(limit_now / 1000)
         beyond = math.max(beyond, math.floor((retry * 1000 + l.interval - 1) / l.interval))
@@ -23,7 +23,7 @@ local function guard_uses(uses, ready, owned)
         return {'full', n, retry}
       end
     end
-    if owned and (not room(l, weight) or l.waits > 0) then
+    if owned and (not room(l, weight) or in_front(l) > 0) then
       return {'later'}
     end
   end

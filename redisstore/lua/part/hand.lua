@@ -23,11 +23,18 @@ local function hand_to(k, a)
     end
     l.permits = true
     count(line.uses, 1, -1)
-    go_out(line.id, line.place, run)
-    save_turn(line, line_shut, look_again_at(line.uses, 0))
+    if nested(line.uses[1]) then
+      owe(line)
+    end
+    count_away(line, -go_out(line.id, line.place, run))
+    line.owed = false
+    save_turn(line, line_shut, 0, everywhere(line.uses))
     handed[#handed + 1] = grant(run, meta, session, token, m[1], m[2], exempt, m[5], line.text, pack_has(l))
     intact('SADD', KEYS[k + 5], run)
     intact('HSET', KEYS[k + 1], 't', token)
+    if line.place then
+      restand(line)
+    end
     call_next(line.uses)
     local following = line.mode == line_shut and first_of(line.id)
     local has = following and intact('HGET', tag .. 'm:' .. following, 'V')

@@ -4,8 +4,9 @@ local function note_wait(l)
   l.since = 0
   for _, u in ipairs(with_limits(l.uses)) do
     local limit = u.limit
-    local full = limit.at_once > 0 and limit.held + limit.waits + u[3] > limit.at_once
-    if limit.paused or full or rate_wait(limit, limit.waits) > 0 then
+    local beyond = limit.held + u[3] - limit.at_once
+    local full = limit.at_once > 0 and (beyond > 0 or beyond + limit.waits > 0 and beyond + in_front(limit) > 0)
+    if limit.paused or full or rate_wait(limit, limit.waits) > 0 and rate_wait(limit, in_front(limit)) > 0 then
       l.since = math.floor(limit_now / 1000)
     end
   end
@@ -18,14 +19,19 @@ local function line_up(run, route, priority, l)
   local id, score = line_id(route, l.text), priority and 0 - priority or 0
   local line = line_of(id)
   come_in(id, score, l.place, run)
+  if line then
+    count_away(line, 1)
+  end
   count(l.uses, 0, 1)
   if not line then
-    line = {id = id, mode = line_open, route = route, text = l.text, uses = l.uses}
+    line = {id = id, mode = line_open, stands = 0, owed = false, route = route, text = l.text, uses = l.uses}
     relist(line, line_open, 0)
   elseif before(score, l.place, line.score, line.place) then
+    line.owed = false -- that was owed to another run
     relist(line, line.mode, line.till)
     if line.mode == line_shut then
       call_line(line)
+      call_next(l.uses) -- those after it have been the first, perhaps
     end
   end
   if line.mode == line_shut then

@@ -2,6 +2,8 @@
 -- fair key, has field V of its metadata: whether it has its permits, keeps them to its end, was
 -- called off, a digit each, its place among those who wait, and since when it waits; and fields U
 -- to U3: what it uses, as JSON, [name, key, weight] each, in pieces that keep the metadata small.
+-- Hash F has what is known of lines that use several limits: where a line counts; and of parts the
+-- weights of those that wait for another limit first. See part line.
 -- Hash L counts what is held of each part of a limit and waited for, and when the next weight
 -- comes by its rate, in microseconds; hash K has the configurations.
 -- A key of these that somebody has overwritten, or that is lost, must keep no run without
@@ -11,10 +13,11 @@
 local limit_now = micros(ARGV[1])
 
 -- use_of returns a part of a limit that is used, as a list of what is used has it: name, key, weight, and the name of
--- the part, and the key of the lines that are kept at it. Field limit says how it stands, once that was read.
+-- the part, and the keys of the closed lines that count at it, and of those that do not. Field limit says how it stands, once that was read.
 local function use_of(use)
   use.id = use[1] .. '\0' .. use[2]
   use.kept = tag .. 'F:' .. use.id
+  use.away = use.kept .. '\0\0'
   return use
 end
 
@@ -245,6 +248,31 @@ end
 local function room(l, weight)
   local till = rate_wait(l, 0)
   return till == 0 and not l.paused and (l.at_once == 0 or l.held + weight <= l.at_once), till
+end
+
+-- in_front returns the weights of the runs that may have their permits at a part before one that comes
+-- now: those of that wait for another limit first take nothing here before they count again.
+local function in_front(l)
+  if l.waits > 0 and not l.away then
+    l.away = math.max(tonumber(intact('HGET', tag .. 'F', l.id) or '') or 0, 0)
+  end
+  return math.max(l.waits - (l.away or 0), 0)
+end
+
+-- add_away counts weights that wait for another limit first than for a part, or no longer do.
+local function add_away(id, weights)
+  if weights == 0 then
+    return
+  end
+  local n = (tonumber(intact('HGET', tag .. 'F', id) or '') or 0) + weights
+  if n > 0 then
+    intact('HSET', tag .. 'F', id, string.format('%.0f', n))
+  else
+    intact('HDEL', tag .. 'F', id)
+  end
+  if limits_read[id] then
+    limits_read[id].away = nil
+  end
 end
 
 -- too_heavy says which of the parts has never so much, and what it has; nil: none.

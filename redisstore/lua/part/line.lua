@@ -1,7 +1,10 @@
 -- The lines. A line has the runs of one route that wait for the same: a set of them (P:), and its
 -- record in hash Y, with the turn of its first run. Claims find an open line as '~' and its id
 -- among the ready runs of its route, and its time among the timers. One that is shut or called
--- stands in the set F: of each part of a limit that it uses, by turns.
+-- is closed: it stands, by turns, in the set F: of each part of a limit at which it counts, and in
+-- another one of each other part that it uses. Where a line of several limits counts stands in hash F,
+-- with its mode, time and place: a release that does not know that writes a line into all sets F:, and
+-- leaves its entry behind, which then says nothing.
 
 -- turned has the routes of which a line has come among the ready runs, left_turns by routes what has left them.
 local turned, left_turns = {}, {}
@@ -65,6 +68,74 @@ local function line_id(route, text)
   return redis.sha1hex(route .. text)
 end
 
+-- standing_order returns the uses that are not local, by their indexes, in the order in which a line
+-- comes to count at them: limits with keys first, then by name and key.
+local function standing_order(uses)
+  local order = uses.order
+  if not order then
+    order = {}
+    for _, keyed in ipairs({true, false}) do
+      for i, u in ipairs(uses) do
+        if not u[5] and (u[2] ~= '') == keyed then
+          order[#order + 1] = i
+        end
+      end
+    end
+    uses.order = order
+  end
+  return order
+end
+
+-- A line counts at its i-th use if bit i - 1 is set.
+local function bit_of(i)
+  return bit.lshift(1, i - 1)
+end
+
+local function has_bit(stands, i)
+  return bit.band(stands, bit_of(i)) ~= 0
+end
+
+local function everywhere(uses)
+  local stands = 0
+  for _, i in ipairs(standing_order(uses)) do
+    stands = stands + bit_of(i)
+  end
+  return stands
+end
+
+-- standing_of returns where a closed line counts, and whether it is owed.
+local function standing_of(line)
+  if line.mode == line_open then
+    return 0, false
+  end
+  local all = everywhere(line.uses)
+  local stands, owed, rest = nil, nil, nil
+  if line.uses[2] then
+    stands, owed, rest = string.match(intact('HGET', tag .. 'F', line.id) or '', '^(%d+) (%d) (.*)$')
+  end
+  if not stands or rest ~= table.concat({line.mode, string.format('%.0f', line.till), line.place}, ' ') then
+    return all, false
+  end
+  return tonumber(stands), owed == '1'
+end
+
+-- away_at reports whether the runs of a line wait for another limit than its i-th use first.
+local function away_at(mode, stands, uses, i)
+  return mode == line_shut and not uses[i][5] and not has_bit(stands, i)
+end
+
+-- count_away counts runs that have come into a line, or have left it, at the limits where that does
+-- not count.
+local function count_away(line, runs)
+  if line.mode == line_shut and line.place and line.uses[2] then
+    for i, u in ipairs(line.uses) do
+      if away_at(line.mode, line.stands, line.uses, i) then
+        add_away(u.id, runs * u[3])
+      end
+    end
+  end
+end
+
 -- line_of returns a line; nil: nobody waits in it, or its record is not what was written: the
 -- id is made from what the line is, so that a text which was not written is not decoded.
 local function line_of(id)
@@ -74,6 +145,7 @@ local function line_of(id)
     line = false
     if mode and line_id(route, text) == id then
       line = {id = id, mode = mode, till = tonumber(till), score = tonumber(score), place = place, route = route, text = text, uses = decode_uses(text)}
+      line.stands, line.owed = standing_of(line)
     end
     lines_read[id] = line
   end
@@ -104,10 +176,10 @@ local function go_out(id, place, run)
   else
     firsts_read[id] = nil
   end
-  intact('ZREM', tag .. 'P:' .. id, place .. run)
+  return intact('ZREM', tag .. 'P:' .. id, place .. run) or 0
 end
 
--- kept_first returns the first lines that are kept at a limit, up to 16, with their turns; more says whether there may be others.
+-- kept_first returns the first closed lines that count at a limit, up to 16, with their turns; more says whether there may be others.
 local function kept_first(use)
   local kept = kept_read[use.kept]
   if not kept then
@@ -123,7 +195,7 @@ local function before(score, place, other, there)
   return score < other or score == other and place < there
 end
 
--- list_kept puts a line among those that are kept at a limit, unlist_kept takes it out.
+-- list_kept puts a line among those that count at a limit, unlist_kept takes it out.
 local function list_kept(use, line, rank)
   local member, kept = line.place .. line.mode .. line.id, kept_read[use.kept]
   intact('ZADD', use.kept, rank, member)
@@ -172,32 +244,72 @@ local function unlist(line)
     intact('ZREM', tag .. 't', '~' .. line.id)
   end
   if line.mode ~= line_open then
-    for _, u in ipairs(line.uses) do
-      unlist_kept(u, line)
+    for i, u in ipairs(line.uses) do
+      if has_bit(line.stands, i) then
+        unlist_kept(u, line)
+      else
+        intact('ZREM', u.away, line.place .. line.mode .. line.id)
+      end
     end
   end
   line.place = nil
 end
 
--- relist puts it where its mode and its first run say, and forgets it if nobody waits in it.
-local function relist(line, mode, till)
+-- count_moved counts the runs of a line at the limits where it begins or ceases to be away.
+local function count_moved(line, was_mode, was)
+  local runs
+  for i, u in ipairs(line.uses) do
+    local before, now = away_at(was_mode, was, line.uses, i), away_at(line.mode, line.stands, line.uses, i)
+    if before ~= now then
+      runs = runs or intact('ZCARD', tag .. 'P:' .. line.id) or 0
+      add_away(u.id, (now and runs or -runs) * u[3])
+    end
+  end
+end
+
+-- relist puts it where its mode and its first run say, and forgets it if nobody waits in it. stands: where it counts if it is shut;
+-- nil: where it did.
+local function relist(line, mode, till, stands)
+  local was_mode, was = line.place and line.mode or line_open, line.stands
   unlist(line)
   local run, score, place = first_of(line.id)
   lines_read[line.id] = run and line or false
   if not run then
+    if line.uses[2] and was_mode ~= line_open then
+      intact('HDEL', tag .. 'F', line.id)
+    end
     save_line(line.id, false)
     return
   end
   line.mode, line.till, line.score, line.place = mode, till, score, place
+  if mode == line_open then
+    line.stands, line.owed = 0, false
+  elseif mode == line_called then
+    line.stands, line.owed = everywhere(line.uses), false
+  else
+    line.stands = stands or was
+  end
   local at, rank = string.format('%.0f', till), score == 0 and '0' or string.format('%.0f', score)
   if mode ~= line_shut then
     turned[line.route] = true
     intact('ZADD', tag .. 'r:' .. line.route, rank, place .. '~' .. line.id)
   end
   if mode ~= line_open then
-    for _, u in ipairs(line.uses) do
-      list_kept(u, line, rank)
+    for i, u in ipairs(line.uses) do
+      if has_bit(line.stands, i) then
+        list_kept(u, line, rank)
+      else
+        intact('ZADD', u.away, rank, place .. mode .. line.id)
+      end
     end
+  end
+  if line.uses[2] then
+    if mode ~= line_open then
+      intact('HSET', tag .. 'F', line.id, table.concat({string.format('%.0f', line.stands), line.owed and '1' or '0', mode, at, place}, ' '))
+    elseif was_mode ~= line_open then
+      intact('HDEL', tag .. 'F', line.id)
+    end
+    count_moved(line, was_mode, was)
   end
   if till > 0 then
     intact('ZADD', tag .. 't', at, '~' .. line.id)
@@ -206,11 +318,11 @@ local function relist(line, mode, till)
 end
 
 -- save_turn is relist, and tells if somebody must look at it earlier than at all else.
-local function save_turn(line, mode, till)
-  unlist(line)
-  local first = till > 0 and intact('ZRANGE', tag .. 't', '0', '0', 'WITHSCORES') or {}
-  relist(line, mode, till)
-  if till > 0 and line.place and (not first[2] or till < tonumber(first[2])) then
+local function save_turn(line, mode, till, stands)
+  local first = till > 0 and intact('ZRANGE', tag .. 't', '0', '1', 'WITHSCORES') or {}
+  local other = first[1] == '~' .. line.id and 3 or 1 -- its own time is another one now
+  relist(line, mode, till, stands)
+  if till > 0 and line.place and (not first[other + 1] or till < tonumber(first[other + 1])) then
     wake(line.route)
     redis.call('PUBLISH', tag .. 'hint', string.format('d%.0f', till))
   end
@@ -260,35 +372,91 @@ local function look_again_at(uses, till)
   return till == 0 and latest or math.min(till, latest)
 end
 
--- may reports whether the first run of a line may have all its permits, and returns when to look
--- at it again, and what it lacks.
-local function may(line)
-  local n, last, till = lacks(line.uses)
-  if n > 0 then
-    return false, look_again_at(line.uses, till), n, last
-  end
-  for _, u in ipairs(line.uses) do
-    -- If nobody else waits for it there is no line to read.
-    local kept = not u[5] and u.limit.waits > u[3] and kept_first(u) or {}
-    if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
-      and (not nested(u) or kept_back(line, u)) then
-      return false, look_again_at(line.uses, till), n
-    end
-  end
-  return true, till, n
+-- held_back reports whether an earlier line that counts at a limit holds back a line there.
+local function held_back(line, u)
+  -- If nobody else waits for it there is no line to read.
+  local kept = u.limit.waits > u[3] and kept_first(u) or {}
+  return kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
+    and (not nested(u) or kept_back(line, u))
 end
 
-local function first_shut(use)
-  local from, some = 0, kept_first(use)
+-- counts_at returns at which uses a shut line counts, and whether all limits admit it.
+local function counts_at(line)
+  local order, at = standing_order(line.uses), 0
+  for _, i in ipairs(order) do
+    if line.uses[i].limit.paused then
+      return bit_of(i), false
+    end
+  end
+  for _, i in ipairs(order) do
+    local u = line.uses[i]
+    at = at + bit_of(i)
+    if not room(u.limit, u[3]) and not line.owed or held_back(line, u) then
+      return at, false
+    end
+  end
+  return at, true
+end
+
+-- stand returns whether the first run of a line may have all its permits, when to look at it again, how
+-- many limits it lacks and one of these, and where the line counts while it is shut.
+local function stand(line)
+  local n, last, till = lacks(line.uses)
+  local at, admitted = counts_at(line)
+  local may = admitted and n == 0
+  return may, may and till or look_again_at(line.uses, till), n, last, at
+end
+
+-- changed_at returns the uses at whose limits a line begins or ceases to count.
+local function changed_at(line, was)
+  local changed = {}
+  for i, u in ipairs(line.uses) do
+    if has_bit(was, i) ~= has_bit(line.stands, i) then
+      changed[#changed + 1] = u
+    end
+  end
+  return changed
+end
+
+-- owe notes that a nested line passes others, which keep counting where they do: see owe of package
+-- protocol.
+local function owe(line)
+  for _, u in ipairs(line.uses) do
+    local some = not u[5] and intact('ZRANGE', u.kept, '0', '99', 'WITHSCORES') or {}
+    for i = 1, #some, 2 do
+      local id = string.sub(some[i], 16)
+      if id == line.id or not before(tonumber(some[i + 1]), string.sub(some[i], 1, 14), line.score, line.place) then
+        break
+      end
+      local passed = line_of(id)
+      if passed and passed.mode == line_shut and not passed.owed then
+        local past = false
+        for _, k in ipairs(standing_order(passed.uses)) do
+          if past and has_bit(passed.stands, k) then
+            passed.owed = true
+          end
+          past = past or passed.uses[k].id == u.id
+        end
+        if passed.owed then
+          relist(passed, line_shut, passed.till)
+        end
+      end
+    end
+  end
+end
+
+-- shut_lines returns the first two shut lines that count at a limit.
+local function shut_lines(use)
+  local from, some, shut = 0, kept_first(use), {}
   while true do
     for i = 1, #some, 2 do
-      local line = string.sub(some[i], 15, 15) == line_shut and line_of(string.sub(some[i], 16))
-      if line then
-        return line
+      shut[#shut + 1] = string.sub(some[i], 15, 15) == line_shut and line_of(string.sub(some[i], 16)) or nil
+      if shut[2] then
+        return shut
       end
     end
     if not some.more then
-      return nil
+      return shut
     end
     from = from + #some / 2
     some = intact('ZRANGE', use.kept, from, from + 15, 'WITHSCORES') or {}
@@ -299,43 +467,93 @@ end
 -- hand_on hands the first run of a shut line that may go to a session, if the script has one for it. It reports whether it did.
 local hand_on
 
--- call_line calls one line, which is shut, if that may go. It returns whether it did, and
--- what it lacks.
+-- call_line calls one line, which is closed, if that may go; else it is shut, and counts where it may. It returns
+-- whether it was called, what it lacks, and the uses at whose limits it begins or ceases to count.
 local function call_line(line)
-  local ok, till, n, last = may(line)
+  local was = line.stands
+  local ok, till, n, last, at = stand(line)
   if ok and hand_on and hand_on(line) then
-    return true
+    return true, n, last, {}
   elseif ok or too_heavy(line.uses) then
     save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
     wake(line.route)
-    return true
-  elseif till ~= line.till and (line.till * 1000 <= limit_now or n > 0 and not (nested(line.uses[1]) and line.till < till)) then
-    save_turn(line, line_shut, till) -- else somebody looks at it early enough
+    return true, n, last, changed_at(line, was)
   end
-  return false, n, last
+  if line.mode == line_shut and line.till * 1000 > limit_now and (n == 0 or nested(line.uses[1]) and line.till < till) then
+    till = line.till -- somebody looks at it early enough
+  end
+  if line.mode ~= line_shut or till ~= line.till or at ~= was then
+    save_turn(line, line_shut, till, at)
+    return false, n, last, changed_at(line, was)
+  end
+  return false, n, last, {}
 end
 
--- call_at calls a shut line if that may go, and reports whether nobody after it may.
-local function call_at(line, u)
-  local called, n, last = call_line(line)
-  return called or n == 1 and last == u.id
-end
-
--- call_next lets the first shut line of each limit know that its turn has come, if it may go.
--- If it waits for another limit, too, it is the turn of a nested line.
-local function call_next(uses)
-  for _, u in ipairs(uses) do
-    local read = limits_read[u.id]
-    local line = not (read and read.waits == 0) and first_shut(u)
-    if line and not call_at(line, u) then
-      for _, member in ipairs(intact('ZRANGE', nested_lines(u), '0', '-1') or {}) do
-        line = string.sub(member, 15, 15) == line_shut and line_of(string.sub(member, 16))
-        if line and call_at(line, u) then
-          break
-        end
+-- look_at looks at the first two shut lines that count at a limit: the first one may be admitted now,
+-- or no longer; the second one has been the first, perhaps. If the first one waits for another limit,
+-- too, it is the turn of a nested line. It returns after the first line that moves, with the uses at
+-- whose limits that changes something.
+local function look_at(u)
+  local done, called, n, last, changed = false, nil, nil, nil, nil
+  local read = limits_read[u.id]
+  if read and read.waits == 0 then
+    return {}
+  end
+  local shut = shut_lines(u)
+  for i, line in ipairs(shut) do
+    if line.place and line.mode == line_shut then -- still, though a run was handed on
+      called, n, last, changed = call_line(line)
+      if changed[1] then
+        return changed
+      end
+      done = done or i == 1 and (called or n == 1 and last == u.id)
+    end
+  end
+  if done or not shut[1] then
+    return {}
+  end
+  for _, member in ipairs(intact('ZRANGE', nested_lines(u), '0', '-1') or {}) do
+    local line = string.sub(member, 15, 15) == line_shut and line_of(string.sub(member, 16))
+    if line and line.mode == line_shut then
+      called, n, last, changed = call_line(line)
+      if changed[1] or called or n == 1 and last == u.id then
+        return changed
       end
     end
   end
+  return {}
+end
+
+-- call_next looks at the limits of uses, at which something has changed, and at each at which a line
+-- begins or ceases to count because of that. The bound is that of look of package protocol.
+local function call_next(uses)
+  local left = {}
+  for i = #uses, 1, -1 do
+    left[#left + 1] = uses[i]
+  end
+  for _ = 1, 1000 do
+    local u = left[#left]
+    if not u then
+      return
+    end
+    local changed = look_at(u)
+    if not changed[1] then
+      left[#left] = nil
+    end
+    for i = #changed, 1, -1 do
+      left[#left + 1] = changed[i]
+    end
+  end
+end
+
+-- restand lets a closed line stand as its limits want it now. A called one that has no room any longer is shut.
+local function restand(line)
+  with_limits(line.uses)
+  if line.mode == line_open or line.mode == line_called and (lacks(line.uses) == 0 or too_heavy(line.uses)) then
+    return
+  end
+  local _, _, _, changed = call_line(line)
+  call_next(changed)
 end
 
 -- depart takes from a run the permits that it has not to its end, or takes it out of its
@@ -353,7 +571,10 @@ local function depart(run, l, route, ended)
   end
   local id = line_id(route, l.text)
   local line, left = line_of(id), {uses = {}}
-  go_out(id, l.place, run)
+  local gone = go_out(id, l.place, run)
+  if line then
+    count_away(line, -gone)
+  end
   if line and line.place == l.place then
     if line.mode ~= line_open then
       left = {uses = l.uses, line = id}
@@ -371,7 +592,9 @@ local function settle(left)
   end
   local line = left.line and line_of(left.line)
   if line then
-    save_turn(line, line_shut, look_again_at(line.uses, 0))
+    line.owed = false
+    save_turn(line, line_shut, 0)
+    restand(line)
   end
   call_next(left.uses)
 end
@@ -391,7 +614,7 @@ end
 
 -- forget_waiting takes a run out of a line in which it does not belong.
 local function forget_waiting(line, run)
-  go_out(line.id, line.place, run)
+  count_away(line, -go_out(line.id, line.place, run))
   relist(line, line.mode, line.till)
 end
 
@@ -412,15 +635,20 @@ local function grant_waiting(line, run, l)
     return false
   end
   local heavy = too_heavy(with_limits(line.uses))
-  local ok, till = may(line)
+  local ok, till, _, _, at = stand(line)
   if not ok and not heavy then
+    local was = line.stands
     note_vain(run, l)
-    save_turn(line, line_shut, till)
+    save_turn(line, line_shut, till, at)
+    call_next(changed_at(line, was))
     return false
+  end
+  if nested(line.uses[1]) and not heavy then
+    owe(line)
   end
   l.permits, l.off = not heavy, heavy and true or false
   count(line.uses, heavy and 0 or 1, -1)
-  go_out(line.id, line.place, run)
+  count_away(line, -go_out(line.id, line.place, run))
   relist(line, line_open, 0)
   call_next(line.uses)
   return true
@@ -438,7 +666,8 @@ local function take_turn(id)
   end
   relist(line, line.mode == line_called and line_open or line.mode, 0)
   if line.mode == line_shut then -- it is not the first shut one everywhere, perhaps
-    call_line(line)
+    local _, _, _, changed = call_line(line)
+    call_next(changed)
   end
   call_next(line.uses)
 end

@@ -3,12 +3,14 @@ package limits_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -95,6 +97,45 @@ func TestPOOL5_AShareThatIsNoneIsRefused(t *testing.T) {
 			if _, invalid := errors.AsType[*workflow.InvalidError](err); !invalid {
 				t.Errorf("start with a share of %d: got %v, want an *InvalidError", share, err)
 			}
+		}
+	})
+}
+
+func TestPOOL5_APausedKeyOfALimitStopsNoOtherKey(t *testing.T) {
+	const small = 12
+	page := flowtest.AStep[job, int]("limits.page", shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[job]) []limit.Use {
+		return []limit.Use{gpu.Use(1), customer.For(a.In.Tenant).Use(1)}
+	})})
+	pages := shim.NewWorkflow[job, int]("limits.pages", "in", shim.WorkflowPolicy{
+		Fair: shim.Fair(func(j job) (string, int) { return j.Tenant, j.Share }),
+	})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, page.As(func(_ context.Context, j job) (int, error) { return j.Share, nil }),
+			flowtest.As(pages, func(ctx workflow.Context, j job) (int, error) { return page.Call(ctx, j) }))
+		check := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(w.Client.Limits().Pause(w.Ctx, customer.For("big")))
+		var paused []*workflow.Run[int]
+		for range 24 {
+			paused = append(paused, flowtest.Start(w, pages, job{"big", 1}))
+		}
+		w.Eventually("the pages of the paused tenant wait", func() bool {
+			all, err := w.Client.Limits().List(w.Ctx)
+			check(err)
+			return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Key == "big" && l.Waits == len(paused) })
+		})
+		for range small {
+			if got := flowtest.Result(w, flowtest.Start(w, pages, job{"small", 1})); got != 1 {
+				t.Errorf("page of the other tenant: got %d, want 1", got)
+			}
+		}
+		check(w.Client.Limits().Resume(w.Ctx, customer.For("big")))
+		for _, run := range paused {
+			_ = flowtest.Result(w, run)
 		}
 	})
 }

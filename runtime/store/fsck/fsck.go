@@ -86,6 +86,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkStreams()
 	c.checkPermits()
 	c.checkWaiting()
+	c.checkStands()
 	c.checkGathering()
 	c.checkFlows()
 	c.checkTroubles()

@@ -53,6 +53,28 @@ func (c *checker) checkPermits() {
 				"the limit lets too many begin, or too few")
 		}
 	}
+	c.checkAway(known)
+}
+
+// checkAway is the same of those who wait for another limit first: what is counted follows from
+// the lines.
+func (c *checker) checkAway(known map[store.LimitID]bool) {
+	away := map[store.LimitID]int{}
+	for i := range c.Waiting {
+		l := &c.Waiting[i]
+		for n, u := range l.Uses {
+			if l.Shut && !u.Local && l.Stands>>n&1 == 0 {
+				away[u.LimitID] += u.Weight * len(l.Runs)
+				known[u.LimitID] = true
+			}
+		}
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(known), compareLimits) {
+		if l := c.Limits[id]; l.Away != away[id] {
+			c.find(19, "", fmt.Sprintf("of limit %s %d are counted as waiting for another limit first, the lines say %d", id, l.Away, away[id]),
+				"the limit refuses starts that it should accept, or accepts too many")
+		}
+	}
 }
 
 // checkFlows is the same of flows: each counts its runs.
@@ -134,21 +156,77 @@ func (c *checker) mayGo(i int) bool {
 	return true
 }
 
+// checkStands is invariant 20 of the limits at which a shut line counts: those that admit it, and
+// the first one that does not. Lines that wait for a rate, and nested ones, may be a look behind, and
+// a run with a fair key may have the turn of one of another route.
+func (c *checker) checkStands() {
+	counts := map[store.LimitID]bool{}
+	routes, fair := map[store.Route]bool{}, false
+	for i := range c.Waiting {
+		l := &c.Waiting[i]
+		if l.Shut && !l.Until.IsZero() || l.Owed || len(l.Uses) == 0 || l.Uses[0].Nested {
+			return
+		}
+		routes[l.Route] = true
+		fair = fair || len(l.Runs) > 0 && c.Runs[l.Runs[0]] != nil && c.Runs[l.Runs[0]].Fair != ""
+	}
+	if fair && len(routes) > 1 {
+		return
+	}
+	for i := range c.Waiting {
+		l := &c.Waiting[i]
+		at, all := c.countsAt(l, counts) // an earlier release lets a line count at all until it is looked at
+		if l.Shut && l.Stands != at && l.Stands != all && len(l.Runs) > 0 {
+			c.find(20, l.Runs[0], fmt.Sprintf("its line counts at the limits %b of those that it uses, want %b", l.Stands, at), "it holds back others, or is passed by them")
+		}
+		if l.Shut || l.Called {
+			for _, u := range l.At() {
+				counts[u.LimitID] = true
+			}
+		}
+	}
+}
+
+// countsAt returns the uses at which a shut line counts, if earlier lines count at those limits, and
+// all at which it could.
+func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) (at, all uint16) {
+	order := store.StandingOrder(l.Uses)
+	for _, i := range order {
+		all |= 1 << i
+	}
+	for _, i := range order {
+		if c.Limits[l.Uses[i].LimitID].Config.Paused {
+			return 1 << i, all
+		}
+	}
+	for _, i := range order {
+		u := l.Uses[i]
+		if at |= 1 << i; counts[u.LimitID] || !c.hasRoom(u) {
+			break
+		}
+	}
+	return at, all
+}
+
 // lacks returns the limits of a line that have no room for it.
 func (c *checker) lacks(l *store.WaitingLine) (full []store.LimitID) {
 	for _, u := range l.Uses {
-		s := c.Limits[u.LimitID]
-		if s.Config.Paused || s.Config.AtOnce > 0 && s.Held+u.Weight > s.Config.AtOnce || s.Next.After(c.Now) {
+		if !c.hasRoom(u) {
 			full = append(full, u.LimitID)
 		}
 	}
 	return full
 }
 
+func (c *checker) hasRoom(u store.Use) bool {
+	s := c.Limits[u.LimitID]
+	return !s.Config.Paused && (s.Config.AtOnce == 0 || s.Held+u.Weight <= s.Config.AtOnce) && !s.Next.After(c.Now)
+}
+
 // keepsBack reports whether a line keeps back those after it at what they use: a nested one
 // only if it waits for nothing else.
 func (c *checker) keepsBack(l *store.WaitingLine, u store.Use) bool {
-	if !l.Shut && !l.Called || !slices.ContainsFunc(l.Uses, func(o store.Use) bool { return o.LimitID == u.LimitID }) {
+	if !l.Shut && !l.Called || !slices.ContainsFunc(l.At(), func(o store.Use) bool { return o.LimitID == u.LimitID }) {
 		return false
 	}
 	full := c.lacks(l)

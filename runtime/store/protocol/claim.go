@@ -154,11 +154,7 @@ func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	if err != nil {
 		return err
 	}
-	heavy, err := o.tooHeavy(uses)
-	if err != nil {
-		return err
-	}
-	if may, _, err := o.may(&line, uses); err != nil || !may && !heavy || line.First != s.ID {
+	if now, err := o.stand(&line, uses); err != nil || !now.may && !now.heavy || line.First != s.ID {
 		return cmp.Or(err, refuse(store.ErrNotClaimable))
 	}
 	if _, err := o.grantWaiting(r, s, give); err != nil {

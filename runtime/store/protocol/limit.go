@@ -33,7 +33,7 @@ type LimitTx[R comparable] interface {
 	Uses(r R) ([]store.Use, error)
 	// Limit returns how a part of a limit stands. One that nobody has configured bounds nothing.
 	Limit(id store.LimitID) (Limit, error)
-	// SaveLimit stores Held, Waits and TAT.
+	// SaveLimit stores Held, Waits and TAT. The store counts Away by itself.
 	SaveLimit(id store.LimitID, l Limit) error
 	// Configure stores a configuration, or removes one.
 	Configure(set *store.SetLimit) error
@@ -46,17 +46,18 @@ type LimitTx[R comparable] interface {
 	LineOf(r R) (WaitLine, error)
 	// WaitLine returns a line by its id. Without a First nobody waits in it.
 	WaitLine(id string) (WaitLine, error)
-	// SaveLine stores Mode and Until of a line, if somebody waits in it. Claims look at the
+	// SaveLine stores Mode, Until, Stands and Owed of a line, if somebody waits in it. Claims look at the
 	// open and the called ones of their routes, in the order of turns.
 	SaveLine(l WaitLine) error
 	// WaitLines returns the lines of a part of a limit, in the order of turns.
 	WaitLines(id store.LimitID) ([]WaitLine, error)
-	// FirstShut returns the first of them that is shut, FirstKept that is shut or called.
-	FirstShut(id store.LimitID) (WaitLine, error)
+	// The others return only those of them that count there, in the same order. FirstKept returns
+	// the first one; without a First there is none. KeptLines returns the first ones, at most limit.
 	FirstKept(id store.LimitID) (WaitLine, error)
-	// KeptLines returns the first so many of them that are shut or called.
 	KeptLines(id store.LimitID, limit int) ([]WaitLine, error)
-	// NestedShut returns all of them that are shut and whose uses are nested.
+	// ShutLines returns the first ones that are shut, at most limit, NestedShut all that are shut
+	// and whose uses are nested.
+	ShutLines(id store.LimitID, limit int) ([]WaitLine, error)
 	NestedShut(id store.LimitID) ([]WaitLine, error)
 }
 
@@ -65,6 +66,7 @@ type Limit struct {
 	store.LimitConfig
 	Held  int   // weights of the runs that have their permits
 	Waits int   // weights of those in lines
+	Away  int   // weights of those in shut lines that do not count here: they wait for another limit
 	TAT   int64 // when the next weight comes by the rate, in microseconds: see wait
 }
 
@@ -108,8 +110,12 @@ func (l *Limit) room(now time.Time, weight int) (ok bool, until int64) {
 
 // short reports whether there is no room for a weight after all that wait.
 func (l *Limit) short(now time.Time, weight int) bool {
-	return l.Paused || l.AtOnce > 0 && l.Held+l.Waits+weight > l.AtOnce || l.wait(now, l.Waits) > 0
+	return l.Paused || l.AtOnce > 0 && l.Held+l.inFront()+weight > l.AtOnce || l.wait(now, l.inFront()) > 0
 }
+
+// inFront returns the weights of the runs that may have their permits here before one that comes now.
+// Others wait for another limit, and take nothing here before they count again.
+func (l *Limit) inFront() int { return max(l.Waits-l.Away, 0) }
 
 func (l *Limit) tooHeavy(weight int) bool { return l.AtOnce > 0 && weight > l.AtOnce }
 
@@ -135,7 +141,7 @@ func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 		}
 		if c.Owner != nil {
 			// Nobody is passed who waits already, in the own line or before it. [L5]
-			if ok, _ := l.room(o.Tx.Now(), u.Weight); !ok || l.Waits > 0 {
+			if ok, _ := l.room(o.Tx.Now(), u.Weight); !ok || l.inFront() > 0 {
 				return refuse(store.ErrNotClaimable)
 			}
 		}
@@ -148,13 +154,13 @@ func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 func (o *Op[R, S]) guardWaiting(u store.Use, l *Limit) error {
 	beyond := 0
 	if l.AtOnce > 0 {
-		beyond = l.Held + l.Waits + u.Weight - l.AtOnce
+		beyond = l.Held + l.inFront() + u.Weight - l.AtOnce
 	}
 	if l.Paused {
-		beyond = max(beyond, l.Waits+u.Weight)
+		beyond = max(beyond, l.inFront()+u.Weight)
 	}
 	now, retry := o.Tx.Now(), time.Duration(0)
-	if at := l.wait(now, l.Waits); at > 0 {
+	if at := l.wait(now, l.inFront()); at > 0 {
 		beyond = max(beyond, int((Time(at).Sub(now)+l.Interval()-1)/l.Interval()))
 		retry = Time(at).Sub(now)
 	}
@@ -207,7 +213,7 @@ func (o *Op[R, S]) holdBack(r R, d time.Duration) error {
 			return err
 		}
 	}
-	return nil
+	return o.call(uses) // a line may count further than the closed rates admit it
 }
 
 // refund gives back to the rates of what a run uses what its grant has taken, as nothing has begun. TAT comes to be no
@@ -260,7 +266,15 @@ func (o *Op[R, S]) join(r R, s *Run[S]) error {
 	case l.Mode != LineShut:
 		o.Changes.Ready = append(o.Changes.Ready, r)
 	case l.First == s.ID:
-		_, _, err = o.callLine(l, r, uses)
+		if l.Owed {
+			l.Owed = false // that was owed to another run
+			if err := o.Tx.Limits().SaveLine(l); err != nil {
+				return err
+			}
+		}
+		if _, _, err = o.callLine(l, r, uses); err == nil {
+			err = o.call(uses) // those after it have been the first, perhaps
+		}
 	}
 	return err
 }
@@ -291,30 +305,39 @@ type lack struct {
 // only reports whether a line waits for this limit and for nothing else.
 func (k *lack) only(id store.LimitID) bool { return k.limits == 1 && k.last == id }
 
-// lacks returns what has no room for uses.
-func (o *Op[R, S]) lacks(uses []store.Use) (k lack, err error) {
-	for _, u := range uses {
+// limitsOf returns how the limits of uses stand.
+func (o *Op[R, S]) limitsOf(uses []store.Use) ([]Limit, error) {
+	limits := make([]Limit, len(uses))
+	for i, u := range uses {
 		l, err := o.Tx.Limits().Limit(u.LimitID)
 		if err != nil {
-			return k, err
+			return nil, err
 		}
-		room, at := l.room(o.Tx.Now(), u.Weight)
+		limits[i] = l
+	}
+	return limits, nil
+}
+
+// lackOf returns which limits have no room for uses.
+func lackOf(now time.Time, uses []store.Use, limits []Limit) (k lack) {
+	for i := range limits {
+		room, at := limits[i].room(now, uses[i].Weight)
 		if k.until = max(k.until, at); !room {
-			k.limits, k.last = k.limits+1, u.LimitID
+			k.limits, k.last = k.limits+1, uses[i].LimitID
 		}
 	}
-	return k, nil
+	return k
 }
 
 // tooHeavy reports whether a run can never have its permits.
 func (o *Op[R, S]) tooHeavy(uses []store.Use) (bool, error) {
-	for _, u := range uses {
-		l, err := o.Tx.Limits().Limit(u.LimitID)
-		if err != nil || l.tooHeavy(u.Weight) {
-			return true, err
+	limits, err := o.limitsOf(uses)
+	for i := range limits {
+		if limits[i].tooHeavy(uses[i].Weight) {
+			return true, nil
 		}
 	}
-	return false, nil
+	return false, err
 }
 
 // grantWaiting gives the first run of a line its permits and its owner in one action, if it
@@ -329,22 +352,23 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 	if err != nil {
 		return false, err
 	}
-	heavy, err := o.tooHeavy(uses)
-	if err != nil {
-		return false, err
-	}
-	may, k, err := o.may(&line, uses)
+	now, err := o.stand(&line, uses)
 	switch {
 	case err != nil:
 		return false, err
 	case line.First != s.ID:
 		return false, nil
-	case !may && !heavy:
-		return false, o.shut(line, k.until, r, s)
+	case !now.may && !now.heavy:
+		return false, o.shut(line, now, uses, r, s)
 	}
-	s.Permits, s.CalledOff = !heavy, heavy
+	if uses[0].Nested && !now.heavy {
+		if err := o.owe(&line, uses); err != nil {
+			return false, err
+		}
+	}
+	s.Permits, s.CalledOff = !now.heavy, now.heavy
 	held := 1
-	if heavy {
+	if now.heavy {
 		held = 0
 	}
 	if err := o.count(uses, held, -1); err != nil {
@@ -353,7 +377,7 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 	if err := grant(); err != nil {
 		return false, err
 	}
-	line.Mode, line.Until = LineOpen, 0
+	line.Mode, line.Until, line.Stands, line.Owed = LineOpen, 0, 0, false
 	if err := limits.SaveLine(line); err != nil {
 		return false, err
 	}
@@ -398,8 +422,11 @@ func (o *Op[R, S]) settle(d departure) error {
 		if err != nil {
 			return err
 		}
-		line.Mode, line.Until = LineShut, o.lookAgain(d.uses, 0)
+		line.Mode, line.Until, line.Owed = LineShut, 0, false
 		if err := o.saveLeft(line); err != nil {
+			return err
+		}
+		if err := o.restand(line.ID); err != nil {
 			return err
 		}
 	}
@@ -442,6 +469,9 @@ func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 		}
 		for _, line := range lines {
 			if err := o.openTooHeavy(line); err != nil {
+				return err
+			}
+			if err := o.restand(line.ID); err != nil {
 				return err
 			}
 		}
@@ -500,7 +530,7 @@ func (o *Op[R, S]) openTooHeavy(line WaitLine) error {
 	if err != nil || !heavy {
 		return err
 	}
-	line.Mode, line.Until = LineOpen, 0
+	line.Mode, line.Until, line.Stands, line.Owed = LineOpen, 0, 0, false
 	o.Changes.Ready = append(o.Changes.Ready, r)
 	if err := o.Tx.Limits().SaveLine(line); err != nil {
 		return err

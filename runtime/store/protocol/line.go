@@ -25,6 +25,11 @@ type WaitLine struct {
 	// Until is, in milliseconds, when a called line loses its turn, and when a shut one may
 	// go by the rates of its limits; 0: that is not what it waits for.
 	Until int64
+	// Stands has a bit for each use at which the line counts: there it holds back the lines
+	// after it. An open line counts nowhere, a called one at all its uses that are not local.
+	Stands uint16
+	// Owed is set for a shut line that a nested run has passed: see owe.
+	Owed bool
 }
 
 func (l *WaitLine) before(other *WaitLine) bool {
@@ -32,39 +37,6 @@ func (l *WaitLine) before(other *WaitLine) bool {
 		return l.Priority > other.Priority
 	}
 	return l.Place < other.Place
-}
-
-// may reports whether the first run of a line may have all its permits: each limit has room,
-// and no shut or called line before it keeps it back there. [L2, L5]
-func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (bool, lack, error) {
-	k, err := o.lacks(uses)
-	if err != nil {
-		return false, k, err
-	}
-	if k.limits > 0 {
-		k.until = o.lookAgain(uses, k.until)
-		return false, k, nil
-	}
-	for _, u := range uses {
-		if u.Local {
-			continue
-		}
-		kept, err := o.Tx.Limits().FirstKept(u.LimitID)
-		if err != nil {
-			return false, k, err
-		}
-		back := kept.First != "" && kept.ID != line.ID && kept.before(line)
-		if back && u.Nested {
-			if back, err = o.keptBack(line, u.LimitID); err != nil {
-				return false, k, err
-			}
-		}
-		if back {
-			k.until = o.lookAgain(uses, k.until)
-			return false, k, nil
-		}
-	}
-	return true, k, nil
 }
 
 // lookAgain returns when somebody must look again at a line that may not go: when its rates let
@@ -107,7 +79,8 @@ func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		k, err := o.lacks(uses)
+		limits, err := o.limitsOf(uses)
+		k := lackOf(o.Tx.Now(), uses, limits)
 		if err != nil || k.only(id) || k.limits == 0 && kept[i].Mode == LineCalled {
 			return true, err
 		}
@@ -116,79 +89,19 @@ func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
 }
 
 // shut shuts a line whose first run was asked for in vain.
-func (o *Op[R, S]) shut(line WaitLine, until int64, r R, s *Run[S]) error {
+func (o *Op[R, S]) shut(line WaitLine, now standing, uses []store.Use, r R, s *Run[S]) error {
 	if s.WaitsSince == 0 {
 		s.WaitsSince = o.Tx.Now().UnixMilli()
 		if err := o.Tx.Save(r, *s); err != nil {
 			return err
 		}
 	}
-	line.Mode, line.Until = LineShut, until
-	return o.saveTurn(line, r)
-}
-
-// call lets the first shut line of each limit know that its turn has come, if it may go:
-// claims look at it, and nobody passes it for CallTime. What is too heavy is called, too: it
-// goes without permits. If it waits for another limit, too, it is the turn of a nested line.
-// [L5, L6, L7, L8]
-func (o *Op[R, S]) call(uses []store.Use) error {
-	for _, u := range uses {
-		line, err := o.Tx.Limits().FirstShut(u.LimitID)
-		if err != nil {
-			return err
-		}
-		if line.First == "" {
-			continue
-		}
-		done, err := o.callAt(line, u.LimitID)
-		if err != nil {
-			return err
-		}
-		if done {
-			continue
-		}
-		nested, err := o.Tx.Limits().NestedShut(u.LimitID)
-		for i := 0; i < len(nested) && err == nil && !done; i++ {
-			done, err = o.callAt(nested[i], u.LimitID)
-		}
-		if err != nil {
-			return err
-		}
+	was := line.Stands
+	line.Mode, line.Until, line.Stands = LineShut, now.until, now.at
+	if err := o.saveTurn(line, r); err != nil {
+		return err
 	}
-	return nil
-}
-
-// callAt calls a shut line if that may go. It reports whether nobody after it may.
-func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (bool, error) {
-	first, uses, err := o.first(&line)
-	if err != nil {
-		return false, err
-	}
-	called, k, err := o.callLine(line, first, uses)
-	return called || k.only(id), err
-}
-
-// callLine calls a line, which is shut, if that may go, and reports whether it did and if not,
-// what it lacks.
-func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (bool, lack, error) {
-	heavy, err := o.tooHeavy(uses)
-	if err != nil {
-		return false, lack{}, err
-	}
-	may, k, err := o.may(&line, uses)
-	called := may || heavy
-	switch {
-	case err != nil:
-		return false, k, err
-	case called:
-		line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
-		o.Changes.Ready = append(o.Changes.Ready, first)
-	case k.until == line.Until, line.Until > o.Tx.Now().UnixMilli() && (k.limits == 0 || line.Until < k.until && uses[0].Nested):
-		return false, k, nil // somebody looks at it early enough
-	default:
-		line.Until = k.until
-	}
-	return called, k, o.saveTurn(line, first)
+	return o.look(changedAt(uses, was, line.Stands))
 }
 
 // first returns the first run of a line, and what it uses.
@@ -223,7 +136,7 @@ func (o *Op[R, S]) Turn(id string) error {
 		return err
 	}
 	if line.Mode == LineCalled {
-		line.Mode = LineOpen
+		line.Mode, line.Stands = LineOpen, 0
 	}
 	line.Until = 0
 	if err := o.Tx.Limits().SaveLine(line); err != nil {
@@ -234,7 +147,11 @@ func (o *Op[R, S]) Turn(id string) error {
 		return err
 	}
 	if line.Mode == LineShut { // it is not the first shut one everywhere, perhaps
-		if _, _, err := o.callLine(line, first, uses); err != nil {
+		_, changed, err := o.callLine(line, first, uses)
+		if err != nil {
+			return err
+		}
+		if err := o.look(changed); err != nil {
 			return err
 		}
 	}

@@ -278,6 +278,7 @@ func (h *history) drawCreate(t *rapid.T) {
 	}
 	h.logs = append(h.logs, l)
 	h.request(t, func() {
+		h.adoptAway()
 		got, want := h.create(c), h.m.create(c)
 		if r := h.m.runs[c.Run]; r != nil && r.Waits() {
 			want.Waits = got.Waits // that of the record

@@ -57,6 +57,9 @@ func (h *history) drawUses(t *rapid.T, c *store.Create) {
 		use(disk)
 	default:
 		use(rapid.SampledFrom(hosts).Draw(t, "host"))
+		if chance(t, "of all hosts", 60) {
+			use(gpu)
+		}
 	}
 	c.Uses, c.Whole = store.MergeUses(c.Uses), chance(t, "whole", 25)
 	if !c.Whole && chance(t, "nested", 30) {
@@ -96,6 +99,7 @@ func (h *history) drawFairRuns(t *rapid.T) {
 func (h *history) createBoth(c store.Create) {
 	h.Helper()
 	h.m.action++
+	h.adoptAway()
 	got, want := h.create(c), h.m.create(c)
 	if r := h.m.runs[c.Run]; r != nil && r.Waits() {
 		want.Waits = got.Waits
@@ -179,16 +183,80 @@ func (h *history) keptBefore(lines []store.WaitingLine, i int) bool {
 // nested one only if it waits there for nothing else, or was called and waits for nothing. [L5]
 func (h *history) keepsBack(l store.WaitingLine, uses []store.Use) bool {
 	if !uses[0].Nested {
-		return share(l.Uses, uses)
+		return share(l.At(), uses)
 	}
 	lacks := slices.DeleteFunc(slices.Clone(l.Uses), h.m.hasRoom)
 	switch len(lacks) {
 	case 0:
-		return l.Called && share(l.Uses, uses)
+		return l.Called && share(l.At(), uses)
 	case 1:
-		return share(lacks, uses)
+		return share(lacks, uses) && share(lacks, l.At())
 	}
 	return false
+}
+
+// judgeStands fails the test if a shut line counts at other limits than it must. Lines that wait
+// for a rate, and nested ones, may be a look behind, and those that are owed count without room. [L5]
+func (h *history) judgeStands(got *store.Snapshot) {
+	h.Helper()
+	counts := map[store.LimitID][]*modelRun{} // the first runs of lines
+	for _, l := range got.Waiting {
+		if !l.Until.IsZero() && l.Shut || l.Owed || l.Uses[0].Nested {
+			return
+		}
+	}
+	for _, l := range got.Waiting {
+		first := h.m.runs[l.Runs[0]]
+		// A run with a fair key may have the turn of one of another route: then neither holds back the other.
+		at := h.countsAt(&l, counts, func(*modelRun) bool { return true })
+		other := h.countsAt(&l, counts, func(r *modelRun) bool {
+			return first.Fair == "" && r.Fair == "" || first.Priority != r.Priority || first.Route == r.Route
+		})
+		if l.Shut && l.Stands != at && l.Stands != other {
+			h.Fatalf("line of run %s: it counts at %b of %v, want %b", l.Runs[0], l.Stands, l.Uses, at)
+		}
+		if l.Shut || l.Called {
+			for _, u := range l.At() {
+				counts[u.LimitID] = append(counts[u.LimitID], first)
+			}
+		}
+	}
+}
+
+// countsAt returns the uses at which a shut line counts, if those lines before it count at limits that are earlier.
+func (h *history) countsAt(l *store.WaitingLine, counts map[store.LimitID][]*modelRun, earlier func(*modelRun) bool) (at uint16) {
+	order := store.StandingOrder(l.Uses)
+	for _, i := range order {
+		if h.m.stand(l.Uses[i].LimitID).Config.Paused {
+			return 1 << i
+		}
+	}
+	for _, i := range order {
+		if at |= 1 << i; slices.ContainsFunc(counts[l.Uses[i].LimitID], earlier) || !h.m.hasRoom(l.Uses[i]) {
+			break
+		}
+	}
+	return at
+}
+
+// awayOf returns the weights of runs in shut lines that do not count at a limit.
+func awayOf(lines []store.WaitingLine) map[store.LimitID]int {
+	away := map[store.LimitID]int{}
+	for _, l := range lines {
+		for i, u := range l.Uses {
+			if l.Shut && l.Stands>>i&1 == 0 {
+				away[u.LimitID] += u.Weight * len(l.Runs)
+			}
+		}
+	}
+	return away
+}
+
+// adoptAway takes over what waits for another limit first, before a start that limits may refuse.
+func (h *history) adoptAway() {
+	if h.limits.on {
+		h.m.limits.away = awayOf(h.inspect().Waiting)
+	}
 }
 
 // held returns what is held of limits.
@@ -255,6 +323,8 @@ func (h *history) judgeLimits(got *store.Snapshot) {
 		return
 	}
 	h.adoptLines(got.Waiting)
+	h.judgeStands(got)
+	h.m.limits.away = awayOf(got.Waiting)
 	for id, r := range h.m.runs {
 		if o := got.Runs[id]; o != nil {
 			r.WaitsSince = r.waited(o.WaitsSince)

@@ -69,13 +69,13 @@ var localBehaviors = []behavior{
 		h.claimRoom(other, 700, 700, heavy)
 	}},
 	{"Local_GoesWithLimitsOfTheFleet", func(h *harness) {
-		h.limit("gpu", 1)
+		h.limit("pool", 1) // that comes after the memory by its name
 		s, other := h.session(), h.session()
-		both := h.start(using("gpu"), needing(300))
-		next, memory := h.start(using("gpu"), needing(100)), h.start(needing(200))
+		both := h.start(using("pool"), needing(300))
+		next, memory := h.start(using("pool"), needing(100)), h.start(needing(200))
 		c := h.claimRoom(s, 1000, 1000, both, memory)
 		h.claimRoom(other, 1000, 1000)
-		h.counts("gpu", 1, 1)
+		h.counts("pool", 1, 1)
 		h.finish(both, c.Runs[0].Fence, event.StatusCompleted)
 		h.passed(h.claimRoom(s, 50, 1000), false, next)
 		h.claimRoom(other, 1000, 1000, next)

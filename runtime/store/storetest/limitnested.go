@@ -56,18 +56,24 @@ func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.onceLookedAtAgain(s, both, below)
 }
 
-// hadNoRoomEither lets nested runs of b wait for room, after one that waits for a and more of b. There comes to be room for
-// one, which is the turn of nobody as the first waits for b alone, until that lacks a as well: then one of them goes.
+// hadNoRoomEither lets nested runs of b wait for room, after one that waits for a and more of b, and one that waits for c as well.
+// There comes to be room for one, which is the turn of nobody as the first waits for b alone, until that lacks a as well: then one
+// of them goes.
 func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*Log) *Log) {
 	h.Helper()
 	h.limit("a", 1)
 	h.limit("b", 2)
 	s := h.session()
+	h.limit("c", 1)
 	h.one(s, h.start(using("b"), whole))
+	h.one(s, h.start(using("c")))
 	holder := h.start(using("b"))
 	fence := h.one(s, holder)
 	both := h.start(func(c *store.Create) {
 		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
+	})
+	h.start(func(c *store.Create) {
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "b"}, Weight: 2}, {LimitID: store.LimitID{Name: "c"}, Weight: 1}}
 	})
 	below := h.starts(n, using("b"), nested)
 	h.nothing("while all of b is held", s)

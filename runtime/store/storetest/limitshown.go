@@ -44,7 +44,7 @@ var shownBehaviors = []behavior{
 			h.Errorf("turns (-want +got):\n%s", diff)
 		}
 	}},
-	{"ARunWaitsAtTheLimitThatLetsItNotBegin", func(h *harness) {
+	{"ARunWaitsAtTheLastLimitAtWhichItsLineCounts", func(h *harness) {
 		id := func(name, key string) store.LimitID { return store.LimitID{Name: name, Key: key} }
 		open := store.LimitConfig{AtOnce: 2}
 		uses := []store.Use{{LimitID: id("all", ""), Weight: 1}, {LimitID: id("tenant", "big"), Weight: 1}, {LimitID: id("zone", ""), Weight: 1}}
@@ -59,7 +59,7 @@ var shownBehaviors = []behavior{
 			"two are full: the one with keys":     {func(all []store.Turn) { all[0].Held, all[1].Held = 2, 2 }, 1},
 			"a later one is paused":               {func(all []store.Turn) { all[0].Held, all[2].Config.Paused = 2, true }, 2},
 			"another run keeps its turn":          {func(all []store.Turn) { all[0].First = other }, 0},
-			"room is missing behind another turn": {func(all []store.Turn) { all[1].First, all[2].Held = other, 2 }, 2},
+			"room is missing behind another turn": {func(all []store.Turn) { all[1].First, all[2].Held = other, 2 }, 1},
 		} {
 			all := make([]store.Turn, len(uses))
 			for i := range all {

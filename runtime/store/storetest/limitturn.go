@@ -123,12 +123,12 @@ var turnBehaviors = []behavior{
 		h.limit("a", 1)
 		h.limit("b", 1)
 		s := h.session()
-		above := h.start(using("a"), whole)
+		above := h.start(using("b"), whole)
 		fence := h.one(s, above)
 		both := h.start(using("a", "b"))
-		other := h.start(using("b"))
-		h.nothing("while a is held", s)
-		below := h.start(using("b"), nested)
+		other := h.start(using("a"))
+		h.nothing("while b is held", s)
+		below := h.start(using("a"), nested)
 		got := h.one(s, below)
 		h.nothing("while both are held", s)
 		h.finish(below, got, event.StatusCompleted)
@@ -155,21 +155,22 @@ var turnBehaviors = []behavior{
 			h.limit("a", 1)
 			h.limit("b", 1)
 			s := h.session()
-			above := h.start(using("a"), whole)
+			above := h.start(using("b"), whole)
 			fence := h.one(s, above)
-			holder := h.start(using("b"))
+			holder := h.start(using("a"))
 			had := h.one(s, holder)
-			both := h.start(using("a", "b"))
-			below := h.start(using("b"), nested)
+			both, more := h.start(using("a", "b")), h.start(using("a", "b", "c"))
+			below := h.start(using("a"), nested)
 			h.nothing("before "+what, s)
 			if what == "a finish" {
 				h.finish(holder, had, event.StatusCompleted)
 			} else {
-				h.limit("b", 2)
+				h.limit("a", 2)
 			}
 			h.finish(below, h.one(s, below), event.StatusCompleted)
 			h.finish(above, fence, event.StatusCompleted)
 			h.finish(both, h.one(s, both), event.StatusCompleted)
+			h.finish(more, h.one(s, more), event.StatusCompleted)
 			if what != "a finish" {
 				h.finish(holder, had, event.StatusCompleted)
 			}
@@ -227,7 +228,8 @@ var turnBehaviors = []behavior{
 		h.one(s, h.start(using("gpu")))
 		h.start(weighing(2))
 		h.nothing("while the heavy one waits", s)
-		h.one(s, h.start(using("gpu"), func(c *store.Create) { c.Priority = 5 }))
+		first := h.start(using("gpu"), func(c *store.Create) { c.Priority = 5 })
+		h.named(s, first)
 	}},
 	{"L6_ALimitAsAWholeCallsWhoWaitsForItsParts", func(h *harness) {
 		acme := func(c *store.Create) {
@@ -242,19 +244,19 @@ var turnBehaviors = []behavior{
 		h.one(s, waits)
 	}},
 	{"L6_ALineThatIsTooHeavyNowCallsWhoWaitedAfterIt", func(h *harness) {
-		h.limit("disk", 3)
-		h.limit("gpu", 1)
+		h.limit("gpu", 3)
+		h.limit("disk", 1)
 		s := h.session()
-		h.one(s, h.start(using("disk")))
+		h.one(s, h.start(using("gpu")))
 		slow := store.Route{Queue: "default", Workflow: "orders.slow"}
-		h.startAs(slow, "", using("gpu"), func(c *store.Create) {
-			c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "disk"}, Weight: 3}))
+		h.startAs(slow, "", using("disk"), func(c *store.Create) {
+			c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 3}))
 		})
-		h.nothing("while one of the disks is held", h.session(slow), slow)
-		light := h.start(using("gpu"))
+		h.nothing("while one of the three is held", h.session(slow), slow)
+		light := h.start(using("disk"))
 		h.nothing("while somebody before it waits for the same", s)
 		h.poll(s, orders)
-		h.limit("disk", 2)
+		h.limit("gpu", 2)
 		h.equal("woken", h.poll(s, orders).Claim, []int{0})
 		h.one(s, light)
 	}},

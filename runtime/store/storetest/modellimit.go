@@ -18,6 +18,7 @@ type modelLimits struct {
 	code, set map[string]store.LimitConfig
 	keys      map[store.LimitID]store.LimitConfig
 	tat       map[store.LimitID]time.Time // when the next weight comes, if all come evenly
+	away      map[store.LimitID]int       // weights that wait for another limit first, as the store has shown its lines
 	urgent    event.ItemID                // takes who gets it out of its line
 	yields    bool                        // the owner of a run lets others go first
 	creates   *store.Create               // with its uses
@@ -80,7 +81,7 @@ func (x *modelLimits) configure(s store.SetLimit) {
 
 // stand returns how a part of a limit stands, counted anew.
 func (m *model) stand(id store.LimitID) store.LimitState {
-	l := store.LimitState{LimitID: id}
+	l := store.LimitState{LimitID: id, Away: m.limits.away[id]}
 	own, isOwn := m.limits.keys[id]
 	whole, isSet := m.limits.set[id.Name]
 	code, isCode := m.limits.code[id.Name]
@@ -154,7 +155,7 @@ func (m *model) refusal(c *store.Create, now bool) error {
 		if now && (l.Config.Refuse && beyond > 0 || l.Config.Waiting > 0 && beyond > l.Config.Waiting) {
 			return &store.StartRefusedError{Limit: u.LimitID, RetryAfter: retry}
 		}
-		if c.Owner != nil && (!m.hasRoom(u) || l.Waits > 0) {
+		if c.Owner != nil && (!m.hasRoom(u) || l.Waits > l.Away) {
 			return store.ErrNotClaimable
 		}
 	}
@@ -164,14 +165,14 @@ func (m *model) refusal(c *store.Create, now bool) error {
 // wouldWait returns how many weights would wait that cannot begin, with this one, and how long
 // the rate lets them wait.
 func (m *model) wouldWait(l *store.LimitState, weight int) (beyond int, retry time.Duration) {
-	all := l.Waits + weight
+	all := l.Waits - l.Away + weight
 	if l.Config.AtOnce > 0 {
 		beyond = l.Held + all - l.Config.AtOnce
 	}
 	if l.Config.Paused {
 		beyond = max(beyond, all)
 	}
-	if d := m.rateOpens(l, l.Waits).Sub(m.clock.Now()); l.Config.Rate > 0 && d > 0 {
+	if d := m.rateOpens(l, l.Waits-l.Away).Sub(m.clock.Now()); l.Config.Rate > 0 && d > 0 {
 		each := l.Config.Interval()
 		beyond, retry = max(beyond, int((d+each-1)/each)), d
 	}

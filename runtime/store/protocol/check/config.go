@@ -46,6 +46,7 @@ var (
 var homeConfigs = []homeConfig{
 	homePairs, homeCrash, homeLost, homeLate, homeWakes, homeHeavy, homeClasses, homeGone, homeSets, homeShrinks, homeWhole, homeRate,
 	homeRatePair, homeOwners, homeContinues, homeContinuesOther, homeByName, homeRanks, homeGrants, homeGoneWakes, homeBack, homeBackRanks, homeNested, homeNestedGrants, homeNestedTurn,
+	homeOrder, homeOrderPause, homeOrderLater, homeOrderHeavy, homeOrderWakes, homeNestedLater, homeNestedGrantsLater, homeOrderRate, homeStream, homeKept, homeThree, homeThreeAll, homeThreePause, homeNestedPasses, homeNestedAll,
 }
 
 var (
@@ -107,6 +108,68 @@ var (
 	homeNestedGrants = homeConfig{
 		name: "limits-nested-grants", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 2}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		room: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
+	}
+	// One that waits for the earlier limit does not count at the later one, which others use alone.
+	homeOrder = homeConfig{
+		name: "limits-order", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{1, 2}, again: [slots]bool{false, false, true},
+		left: homeBudget{cancel: 1, yield: 1, again: 2},
+	}
+	homeOrderPause = homeConfig{
+		name: "limits-order-pause", need: [slots][kinds]uint8{{1, 1}, {0, 1}, {1, 0}}, serves: bothAll, room: [kinds]uint8{1, 1},
+		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{cancel: 1, yield: 1},
+	}
+	homeOrderLater = homeConfig{
+		name: "limits-order-pause-later", need: [slots][kinds]uint8{{1, 1}, {0, 1}, {1, 0}}, serves: bothAll, room: [kinds]uint8{1, 1},
+		sets: []capacity{{1, paused}, {1, 1}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
+	}
+	homeOrderHeavy = homeConfig{
+		name: "limits-order-heavy", need: [slots][kinds]uint8{{1, 2}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1, 2},
+		again: [slots]bool{false, true, true}, left: homeBudget{again: 3, yield: 1},
+	}
+	homeOrderWakes = homeConfig{
+		name: "limits-order-wakes", need: [slots][kinds]uint8{{2, 1}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{2, 1},
+		left: homeBudget{cancel: 2, yield: 1, park: 1},
+	}
+	// Streams that use one limit each, for ever.
+	homeStream = homeConfig{
+		name: "limits-order-streams", need: [slots][kinds]uint8{{1, 1}, {1, 0}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1, 1},
+		again: [slots]bool{false, true, true}, left: homeBudget{again: 4},
+	}
+	homeKept = homeConfig{
+		name: "limits-order-behind", need: [slots][kinds]uint8{{2, 0}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{2, 1},
+		again: [slots]bool{false, true, true}, left: homeBudget{again: 3},
+	}
+	// Three limits: who comes to the second one sends back the one that has come further.
+	homeThree = homeConfig{
+		name: "limits-order-three", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {1, 0, 1}}, serves: bothAll, room: [kinds]uint8{1, 1, 1},
+		again: [slots]bool{false, false, true}, left: homeBudget{again: 2, yield: 1},
+	}
+	homeThreeAll = homeConfig{
+		name: "limits-order-three-all", need: [slots][kinds]uint8{{1, 1, 1}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1, 1, 1},
+		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{cancel: 1, yield: 1},
+	}
+	homeThreePause = homeConfig{
+		name: "limits-order-three-pause", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1, 1, 1},
+		sets: []capacity{{0, paused}, {0, 1}, {2, paused}, {2, 1}}, left: homeBudget{yield: 1},
+	}
+	// A nested run that passes one which then keeps the limit for which it waits.
+	homeNestedPasses = homeConfig{
+		name: "limits-nested-passes", need: [slots][kinds]uint8{{1, 0, 0}, {0, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
+		room: [kinds]uint8{1, 1, 1}, sets: []capacity{{2, paused}, {2, 1}}, left: homeBudget{yield: 2, again: 2}, again: [slots]bool{false, false, true},
+	}
+	homeNestedAll = homeConfig{
+		name: "limits-nested-all", need: [slots][kinds]uint8{{0, 0, 1}, {1, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
+		room: [kinds]uint8{1, 1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
+	}
+	homeOrderRate = homeConfig{name: "limits-order-rate", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{0, 1}, rate: [kinds]bool{true}, left: homeBudget{yield: 1, cancel: 1}}
+	// The run above holds the later limit.
+	homeNestedLater = homeConfig{
+		name: "limits-nested-later", need: [slots][kinds]uint8{{0, 1}, {1, 0}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
+		room: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
+	}
+	homeNestedGrantsLater = homeConfig{
+		name: "limits-nested-grants-later", need: [slots][kinds]uint8{{0, 1}, {1, 0}, {2, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
+		room: [kinds]uint8{2, 1}, sets: []capacity{{0, paused}, {0, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
 	// Somebody uses the other limit alone.
 	homeNestedTurn = homeConfig{

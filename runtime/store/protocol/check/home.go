@@ -15,7 +15,7 @@ import (
 // partition, so each operation is one atomic action; requests and answers are not.
 
 // kinds is how many limits there are.
-const kinds = 2
+const kinds = 3
 
 // clockTick is the unit of time of the model: the rate lets a weight begin every rateTicks.
 const (
@@ -85,6 +85,8 @@ type lineState struct {
 	mode  protocol.LineMode
 	timed bool
 	until uint8
+	owed  bool
+	at    uint8 // the limits at which it counts, by kinds
 }
 
 type limitState struct {
@@ -123,7 +125,7 @@ type homeRequest struct {
 
 var classes = [2]store.Route{{Queue: "q", Workflow: "v"}, {Queue: "q", Workflow: "w"}}
 
-var limitIDs = [kinds]store.LimitID{{Name: "a"}, {Name: "b"}}
+var limitIDs = [kinds]store.LimitID{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 
 func kindOf(id store.LimitID) uint8 { return id.Name[0] - 'a' }
 
@@ -182,7 +184,9 @@ func (h *home) keepsBack(c *homeConfig, y, r uint8) bool {
 	n := 0
 	for l, x := range h.x.limits {
 		need := int8(c.need[y-1][l])
-		if shared[l] = need > 0 && c.need[r-1][l] > 0; need > 0 && (x.paused || x.atOnce > 0 && x.held+need > int8(x.atOnce) || x.rate && x.tat > 0) {
+		line := h.x.lines[c.line(y)]
+		counts := line.mode == protocol.LineOpen || line.at>>l&1 == 1 // a run that was asked for in vain makes its line a closed one
+		if shared[l] = need > 0 && c.need[r-1][l] > 0 && counts; need > 0 && (x.paused || x.atOnce > 0 && x.held+need > int8(x.atOnce) || x.rate && x.tat > 0) {
 			lacks[l], n = true, n+1
 		}
 	}
@@ -317,6 +321,12 @@ func (t limitTx) number(n uint8) protocol.WaitLine {
 		if t.home.line(r) == n {
 			s := t.x.lines[n]
 			l.First, l.Priority, l.Place, l.Mode = runIDs[r], int(t.home.priority[r-1]), int64(t.x.flags[r-1].place), s.mode
+			l.Owed = s.owed
+			for i, u := range t.home.uses(r) {
+				if s.at>>kindOf(u.LimitID)&1 == 1 {
+					l.Stands |= 1 << i
+				}
+			}
 			if s.timed {
 				l.Until = t.Now().Add(time.Duration(s.until) * clockTick).UnixMilli()
 			}
@@ -332,12 +342,24 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	if t.number(n).First == "" {
 		return nil
 	}
-	s := lineState{mode: l.Mode, timed: l.Until != 0}
+	s := lineState{mode: l.Mode, timed: l.Until != 0, owed: l.Owed && l.Mode == protocol.LineShut}
 	if s.timed {
 		s.until = ticks(l.Until-t.Now().UnixMilli(), clockTick.Milliseconds())
 	}
+	if l.Mode != protocol.LineOpen {
+		for i, u := range t.home.uses(n + 1) {
+			if l.Stands>>i&1 == 1 {
+				s.at |= 1 << kindOf(u.LimitID)
+			}
+		}
+	}
 	t.x.lines[n] = s
 	return nil
+}
+
+// counts reports whether a line counts at a part.
+func (t limitTx) counts(l protocol.WaitLine, id store.LimitID) bool {
+	return t.x.lines[l.ID[0]-'0'].at>>kindOf(id)&1 == 1
 }
 
 func (t limitTx) WaitLines(id store.LimitID) (lines []protocol.WaitLine, _ error) {
@@ -349,34 +371,30 @@ func (t limitTx) WaitLines(id store.LimitID) (lines []protocol.WaitLine, _ error
 	return lines, nil
 }
 
-func (t limitTx) firstOf(id store.LimitID, is func(protocol.LineMode) bool) (protocol.WaitLine, error) {
-	lines, _ := t.WaitLines(id)
-	for _, l := range lines {
-		if is(l.Mode) {
-			return l, nil
-		}
-	}
-	return protocol.WaitLine{}, nil
-}
-
-func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
-	return t.firstOf(id, func(m protocol.LineMode) bool { return m == protocol.LineShut })
-}
-
 func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
-	return t.firstOf(id, func(m protocol.LineMode) bool { return m != protocol.LineOpen })
+	lines, err := t.KeptLines(id, 1)
+	if len(lines) == 0 {
+		return protocol.WaitLine{}, err
+	}
+	return lines[0], err
+}
+
+func (t limitTx) ShutLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
+	lines, err := t.KeptLines(id, slots)
+	lines = slices.DeleteFunc(lines, func(l protocol.WaitLine) bool { return l.Mode != protocol.LineShut })
+	return lines[:min(limit, len(lines))], err
 }
 
 func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
 	lines, err := t.WaitLines(id)
-	lines = slices.DeleteFunc(lines, func(l protocol.WaitLine) bool { return l.Mode == protocol.LineOpen })
+	lines = slices.DeleteFunc(lines, func(l protocol.WaitLine) bool { return l.Mode == protocol.LineOpen || !t.counts(l, id) })
 	return lines[:min(limit, len(lines))], err
 }
 
 func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
 	var nested []protocol.WaitLine
 	for _, r := range t.x.firsts(t.home) {
-		if l := t.number(t.home.line(r)); t.home.need[r-1][kindOf(id)] > 0 && t.home.within[r-1] != 0 && l.Mode == protocol.LineShut {
+		if l := t.number(t.home.line(r)); t.home.need[r-1][kindOf(id)] > 0 && t.home.within[r-1] != 0 && l.Mode == protocol.LineShut && t.counts(l, id) {
 			nested = append(nested, l)
 		}
 	}

@@ -63,7 +63,7 @@ func (m *homes) granted(before, n *home, r uint8) string {
 
 // check is what holds in every state.
 func (m *homes) check(s home) string {
-	return firstOf(m.checkFlags(&s), m.checkLines(&s), m.checkCounts(&s), m.checkTurns(&s), m.checkWakes(&s))
+	return firstOf(m.checkFlags(&s), m.checkLines(&s), m.checkCounts(&s), m.checkStands(&s), m.checkTurns(&s), m.checkWakes(&s))
 }
 
 func (m *homes) checkFlags(s *home) string {
@@ -130,11 +130,54 @@ func (m *homes) room(s *home, r uint8) (may, never bool) {
 		if y == r {
 			break
 		}
-		if s.x.lines[m.line(y)].mode != protocol.LineOpen && m.shares(y, r) {
-			may = false
+		for l := range kinds {
+			if s.x.lines[m.line(y)].mode != protocol.LineOpen && s.x.lines[m.line(y)].at>>l&1 == 1 && m.need[r-1][l] > 0 {
+				may = false
+			}
 		}
 	}
 	return may, never
+}
+
+// checkStands checks that a shut line counts at the limits that admit it, and at the first one that
+// does not. Lines that wait for a rate, and nested ones, may be a look behind.
+func (m *homes) checkStands(s *home) string {
+	if m.rate != [kinds]bool{} || m.within != [slots]uint8{} {
+		return ""
+	}
+	var counts [kinds]bool // somebody before counts there
+	for _, r := range s.x.firsts(&m.homeConfig) {
+		l := s.x.lines[m.line(r)]
+		if l.mode == protocol.LineOpen {
+			continue
+		}
+		at, paused := uint8(0), false
+		for k, x := range s.x.limits {
+			if m.need[r-1][k] > 0 && x.paused && !paused {
+				at, paused = 1<<k, true
+			}
+		}
+		for k := 0; k < kinds && !paused; k++ {
+			n := m.need[r-1][k]
+			if n == 0 {
+				continue
+			}
+			at |= 1 << k
+			if x := s.x.limits[k]; l.mode == protocol.LineShut && (counts[k] || x.atOnce > 0 && x.held+int8(n) > int8(x.atOnce)) {
+				break
+			}
+		}
+		if l.mode == protocol.LineCalled && paused {
+			return "a line that uses a paused limit is called [L6]"
+		}
+		if l.mode == protocol.LineShut && l.at != at {
+			return "a shut line counts where it must not, or not where it must [L5]"
+		}
+		for k := range kinds {
+			counts[k] = counts[k] || l.at>>k&1 == 1
+		}
+	}
+	return ""
 }
 
 // checkTurns says that no line is left out by claims that may go.

@@ -1,0 +1,261 @@
+package protocol
+
+import (
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// A closed line is one that is shut or called. It holds back the lines after it at the limits at
+// which it counts, and only there. A shut line counts at the first of its limits in the standing
+// order, and at the next one while all before admit it: they are not paused, have room for its
+// first run, and no earlier line counts there. So a line that waits for a limit leaves the limits
+// that come later in the order to others: a key that is full or paused stops its key only.
+//
+// A fixed order lets each line make progress: in the end no earlier line counts at its first
+// limit, where no later run takes what it waits for; once it has room there it counts at the
+// second, and so on. A line whose limit is paused counts at that limit only, wherever it is in the
+// order: nothing that it holds back elsewhere would let it go on.
+//
+// Only the first closed line of a limit can count at a limit beyond it. So an event at a limit
+// moves a few lines, without a scan; see look.
+
+// lookMost bounds how many looks one event takes. Each look that moves a line leads to a later
+// limit of the order, so there are a few. The bound keeps a mistake in that argument from
+// stopping the store: the next event at the limit goes on.
+const lookMost = 1000
+
+// everywhere returns the bits of all uses at which a line can count.
+func everywhere(uses []store.Use) (at uint16) {
+	for i, u := range uses {
+		if !u.Local {
+			at |= 1 << i
+		}
+	}
+	return at
+}
+
+// changedAt returns the limits of the uses whose bits differ.
+func changedAt(uses []store.Use, was, is uint16) (changed []store.LimitID) {
+	for i, u := range uses {
+		if (was^is)>>i&1 == 1 {
+			changed = append(changed, u.LimitID)
+		}
+	}
+	return changed
+}
+
+// A standing is how the first run of a line stands at its limits.
+type standing struct {
+	lack
+	at    uint16 // the uses at which the line counts while it is shut
+	may   bool   // the run may have all its permits
+	heavy bool   // it can never have them
+}
+
+// stand returns how the first run of a line stands. [L2, L5]
+func (o *Op[R, S]) stand(line *WaitLine, uses []store.Use) (s standing, err error) {
+	limits, err := o.limitsOf(uses)
+	if err != nil {
+		return s, err
+	}
+	s.lack = lackOf(o.Tx.Now(), uses, limits)
+	for i, u := range uses {
+		s.heavy = s.heavy || limits[i].tooHeavy(u.Weight)
+	}
+	s.at, err = o.countsAt(line, uses, limits, &s.may)
+	if s.may = s.may && s.limits == 0; !s.may {
+		s.until = o.lookAgain(uses, s.until)
+	}
+	return s, err
+}
+
+// countsAt returns the uses at which a shut line counts. It sets admitted if all limits admit it.
+func (o *Op[R, S]) countsAt(line *WaitLine, uses []store.Use, limits []Limit, admitted *bool) (at uint16, err error) {
+	order := store.StandingOrder(uses)
+	for _, i := range order {
+		if limits[i].Paused {
+			return 1 << i, nil
+		}
+	}
+	for _, i := range order {
+		at |= 1 << i
+		if room, _ := limits[i].room(o.Tx.Now(), uses[i].Weight); !room && !line.Owed {
+			return at, nil
+		}
+		if back, err := o.heldBack(line, uses[i]); err != nil || back {
+			return at, err
+		}
+	}
+	*admitted = true
+	return at, nil
+}
+
+// heldBack reports whether an earlier line that counts at a limit holds back a line there.
+func (o *Op[R, S]) heldBack(line *WaitLine, u store.Use) (bool, error) {
+	kept, err := o.Tx.Limits().FirstKept(u.LimitID)
+	if err != nil || kept.First == "" || kept.ID == line.ID || !kept.before(line) {
+		return false, err
+	}
+	if u.Nested {
+		return o.keptBack(line, u.LimitID)
+	}
+	return true, nil
+}
+
+// owe marks the lines that a nested run passes when it takes its permits, and that count at a limit
+// after the one where it passes them. Such a line keeps counting there although it lacks room now,
+// until it is called or another run comes first in it. Otherwise nested runs could take the earlier
+// limit again and again, each time while the later one is free for the line that was passed. [L5]
+func (o *Op[R, S]) owe(line *WaitLine, uses []store.Use) error {
+	for _, u := range uses {
+		if u.Local {
+			continue
+		}
+		kept, err := o.Tx.Limits().KeptLines(u.LimitID, VainTries)
+		if err != nil {
+			return err
+		}
+		for _, passed := range kept {
+			if passed.ID == line.ID || !passed.before(line) {
+				break
+			}
+			if passed.Mode != LineShut || passed.Owed {
+				continue
+			}
+			_, its, err := o.first(&passed)
+			if err != nil {
+				return err
+			}
+			if !countsAfter(&passed, its, u.LimitID) {
+				continue
+			}
+			passed.Owed = true
+			if err := o.Tx.Limits().SaveLine(passed); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// countsAfter reports whether a line counts at a limit that comes after id in its order.
+func countsAfter(line *WaitLine, uses []store.Use, id store.LimitID) bool {
+	past := false
+	for _, i := range store.StandingOrder(uses) {
+		if past && line.Stands>>i&1 == 1 {
+			return true
+		}
+		past = past || uses[i].LimitID == id
+	}
+	return false
+}
+
+// call looks at the limits of uses, at which something has changed. [L5, L6, L7, L8]
+func (o *Op[R, S]) call(uses []store.Use) error {
+	ids := make([]store.LimitID, len(uses))
+	for i, u := range uses {
+		ids[i] = u.LimitID
+	}
+	return o.look(ids)
+}
+
+// look looks at limits at which something has changed, and at each limit at which a line begins or
+// ceases to count because of that.
+func (o *Op[R, S]) look(ids []store.LimitID) error {
+	for n := 0; len(ids) > 0 && n < lookMost; n++ {
+		changed, err := o.lookAt(ids[0])
+		if err != nil {
+			return err
+		}
+		if len(changed) == 0 {
+			ids = ids[1:]
+		} else {
+			ids = append(changed, ids...)
+		}
+	}
+	return nil
+}
+
+// lookAt looks at the first two shut lines that count at a limit: the first one may be admitted
+// now, or no longer; the second one has been the first, perhaps, and counts further than it may
+// now. If the first one waits for another limit, too, it is the turn of a nested line. It returns
+// after the first line that moves, with the limits at which that changes something.
+func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error) {
+	shut, err := o.Tx.Limits().ShutLines(id, 2)
+	if err != nil || len(shut) == 0 {
+		return nil, err
+	}
+	done := false
+	for i, line := range shut {
+		over, changed, err := o.callAt(line, id)
+		if err != nil || len(changed) > 0 {
+			return changed, err
+		}
+		done = done || i == 0 && over
+	}
+	if done {
+		return nil, nil
+	}
+	nested, err := o.Tx.Limits().NestedShut(id)
+	for i := 0; i < len(nested) && err == nil && len(changed) == 0 && !done; i++ {
+		done, changed, err = o.callAt(nested[i], id)
+	}
+	return changed, err
+}
+
+// callAt is callLine of a line of a limit. It reports whether no line after it may go.
+func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (over bool, changed []store.LimitID, err error) {
+	first, uses, err := o.first(&line)
+	if err != nil {
+		return false, nil, err
+	}
+	s, changed, err := o.callLine(line, first, uses)
+	return s.may || s.heavy || s.only(id), changed, err
+}
+
+// callLine calls a closed line if it may go: claims look at it, and no line passes it for CallTime.
+// A line that is too heavy is called as well: it goes without permits. Any other line is shut, and
+// counts where it may. It returns the limits at which the line begins or ceases to count.
+func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing, []store.LimitID, error) {
+	s, err := o.stand(&line, uses)
+	if err != nil {
+		return s, nil, err
+	}
+	was := line
+	if s.may || s.heavy {
+		line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
+		line.Stands, line.Owed = everywhere(uses), false
+		o.Changes.Ready = append(o.Changes.Ready, first)
+	} else {
+		early := line.Mode == LineShut && line.Until > o.Tx.Now().UnixMilli() && (s.limits == 0 || line.Until < s.until && uses[0].Nested)
+		if line.Mode, line.Stands = LineShut, s.at; !early { // else its time comes early enough
+			line.Until = s.until
+		}
+		if line == was {
+			return s, nil, nil
+		}
+	}
+	return s, changedAt(uses, was.Stands, line.Stands), o.saveTurn(line, first)
+}
+
+// restand lets a line stand as the configuration of its limits wants it now. A called line that has
+// no room any longer is shut, or it would hold back others for the rest of its turn. [L6]
+func (o *Op[R, S]) restand(id string) error {
+	line, err := o.Tx.Limits().WaitLine(id)
+	if err != nil || line.First == "" || line.Mode == LineOpen {
+		return err
+	}
+	first, uses, err := o.first(&line)
+	if err != nil {
+		return err
+	}
+	if line.Mode == LineCalled {
+		if s, err := o.stand(&line, uses); err != nil || s.limits == 0 || s.heavy {
+			return err
+		}
+	}
+	_, changed, err := o.callLine(line, first, uses)
+	if err != nil {
+		return err
+	}
+	return o.look(changed)
+}

@@ -1,0 +1,171 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// standBehaviors are about runs that use a limit with keys and one for all keys: a key that is full
+// or paused stops its key only.
+var standBehaviors = []behavior{
+	{"L5_APausedKeyStopsNoOtherKey", func(h *harness) {
+		h.limit("all", 2)
+		h.pauseKey("a", true)
+		s := h.session()
+		paused := h.start(ofTenant("a"))
+		h.nothing("of a paused key", s)
+		other := h.start(ofTenant("b"))
+		h.finish(other, h.one(s, other), event.StatusCompleted)
+		h.pauseKey("a", false)
+		h.one(s, paused)
+	}},
+	{"L5_APausedKeyStopsNoOtherKeyThatWaitedBefore", func(h *harness) {
+		h.limit("all", 1)
+		s := h.session()
+		holder := h.start(ofTenant("c"))
+		fence := h.one(s, holder)
+		first, second := h.start(ofTenant("a")), h.start(ofTenant("b"))
+		h.nothing("while all is held", s)
+		h.pauseKey("a", true)
+		h.finish(holder, fence, event.StatusCompleted)
+		h.finish(second, h.one(s, second), event.StatusCompleted)
+		h.nothing("of a paused key", s)
+		h.pauseKey("a", false)
+		h.one(s, first)
+	}},
+	{"L5_APausedLimitHoldsBackNobodyAtThoseBeforeIt", func(h *harness) {
+		h.limit("cpu", 1)
+		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1, Paused: true}})
+		s := h.session()
+		paused := h.start(using("cpu", "gpu"))
+		h.nothing("of a paused limit", s)
+		other := h.start(using("cpu"))
+		h.finish(other, h.one(s, other), event.StatusCompleted)
+		h.limit("gpu", 1)
+		h.one(s, paused)
+	}},
+	{"L5_ACalledLineLosesItsTurnToAPause", func(h *harness) {
+		h.limit("all", 1)
+		s := h.session()
+		holder := h.start(ofTenant("c"))
+		fence := h.one(s, holder)
+		h.start(ofTenant("a"))
+		second := h.start(ofTenant("b"))
+		h.nothing("while all is held", s)
+		h.finish(holder, fence, event.StatusCompleted) // calls the first one
+		h.pauseKey("a", true)
+		h.one(s, second)
+	}},
+	{"L5_AFullKeyStopsNoOtherKey", func(h *harness) {
+		h.limit("all", 8)
+		h.limit("tenant", 3)
+		s := h.session()
+		big := h.starts(24, ofTenant("a"), fair("a"))
+		small := h.starts(12, ofTenant("b"), fair("b"))
+		begun := map[event.RunID]store.Fence{}
+		for _, r := range h.claim(s, 8) {
+			begun[r.Run] = r.Fence
+		}
+		done := 0
+		for range 12 {
+			for _, l := range small {
+				if fence, ok := begun[l.Run]; ok {
+					delete(begun, l.Run)
+					h.finish(l, fence, event.StatusCompleted)
+					done++
+				}
+			}
+			for _, r := range h.claim(s, 8) {
+				begun[r.Run] = r.Fence
+			}
+		}
+		held := 0
+		for _, l := range big {
+			if _, ok := begun[l.Run]; ok {
+				held++
+			}
+		}
+		h.equal("done of the other key", done, len(small))
+		h.equal("held of the full key", held, 3)
+	}},
+	{"L5_TheRateOfAKeyStopsNoOtherKey", func(h *harness) {
+		h.setLimits(
+			store.SetLimit{LimitID: store.LimitID{Name: "tenant"}, Config: store.LimitConfig{Rate: 1, Burst: 1, Per: time.Minute}},
+			store.SetLimit{LimitID: store.LimitID{Name: "all"}, Config: store.LimitConfig{Rate: 3, Burst: 3, Per: time.Minute}},
+		)
+		s := h.session()
+		h.starts(3, ofTenant("a"))
+		h.start(ofTenant("b"))
+		h.start(ofTenant("c"))
+		n := len(h.claim(s, 8))
+		n += len(h.claim(s, 8))
+		h.equal("runs that begin in the first minute", n, 3)
+	}},
+	{"L5_WhatWaitsForAKeyIsNoReasonToRefuseAnother", func(h *harness) {
+		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "all"}, Config: store.LimitConfig{AtOnce: 2, Refuse: true}})
+		h.pauseKey("a", true)
+		s := h.session()
+		h.start(ofTenant("a"))
+		h.nothing("of a paused key", s)
+		waiting := h.starts(4, ofTenant("a"))
+		first := h.start(ofTenant("b"))
+		h.equal("waits for its limits", h.record(first.Run).WaitsSince, time.Time{})
+		h.finish(first, h.one(s, first), event.StatusCompleted)
+		owned, fence := h.startOwnedUsing(s, ofTenant("b"))
+		h.finish(owned, fence, event.StatusCompleted)
+		h.equal("away", h.limitState("all").Away, 1+len(waiting))
+		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: waiting[0].Run, Item: h.item(), Urgent: true})
+		h.check("cancel", err)
+		h.equal("away after one has left", h.limitState("all").Away, len(waiting))
+		h.pauseKey("a", false)
+		h.equal("away of an open key", h.limitState("all").Away, 0)
+	}},
+	{"L5_WhatHasRoomForItsKeyIsNotPassed", func(h *harness) {
+		h.limit("all", 2)
+		s := h.session()
+		holder := h.start(ofTenant("c"))
+		fence := h.one(s, holder)
+		heavy := h.start(ofTenant("a"), func(c *store.Create) { c.Uses[0].Weight = 2 })
+		h.nothing("that is heavy", s)
+		light := h.start(ofTenant("b"))
+		h.nothing("after the heavy one", s)
+		h.finish(holder, fence, event.StatusCompleted)
+		h.finish(heavy, h.one(s, heavy), event.StatusCompleted)
+		h.one(s, light)
+	}},
+	{"L5_AHeldBackKeyStopsNoOtherKey", func(h *harness) {
+		h.limit("all", 1)
+		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "tenant"}, Config: store.LimitConfig{Rate: 100, Burst: 5}})
+		s := h.session()
+		first := h.start(ofTenant("a"))
+		fence := h.one(s, first)
+		h.start(ofTenant("a"))
+		other := h.start(ofTenant("b"))
+		h.nothing("while all is held", s)
+		h.holdBack(first, fence, store.EffectFinish, time.Hour)
+		h.one(s, other)
+	}},
+}
+
+// ofTenant lets a run use the key of a tenant, and a limit for all tenants.
+func ofTenant(key string) func(*store.Create) {
+	return func(c *store.Create) {
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "all"}, Weight: 1}, {LimitID: store.LimitID{Name: "tenant", Key: key}, Weight: 1}}
+	}
+}
+
+// pauseKey pauses the key of a tenant, or lets it go on.
+func (h *harness) pauseKey(key string, paused bool) {
+	h.Helper()
+	h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "tenant", Key: key}, Config: store.LimitConfig{Paused: paused}})
+}
+
+// startOwnedUsing starts a run that a session owns from the start.
+func (h *harness) startOwnedUsing(s store.SessionID, change func(*store.Create)) (*Log, store.Fence) {
+	h.Helper()
+	owner := store.Owner{Session: s, Token: h.ids.Token()}
+	l := h.start(change, func(c *store.Create) { c.Owner = &owner })
+	return l, owner.Fence()
+}

@@ -1,0 +1,187 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// A closed line does not count at all of its limits: awayMode is added to its mode in line_parts
+// where it does not. A release that does not know the bit finds no such line there, and removes the
+// bit when it saves the line, which then counts everywhere until this release looks at it.
+
+const (
+	// nestedMode is added to the mode of a line in line_parts if its uses are nested.
+	nestedMode = 4
+	awayMode   = 8
+)
+
+// standSchema has what is known of lines that use several limits. It has no version of its own:
+// Open adds it to a file of a release that did without, and such a release does not read it.
+var standSchema = []string{
+	// How many runs wait in a line, and whether it is owed: see protocol.WaitLine. A line without a
+	// row is counted when that is needed.
+	`CREATE TABLE IF NOT EXISTS line_counts (
+		line INTEGER PRIMARY KEY,
+		runs INTEGER NOT NULL,
+		owed INTEGER NOT NULL
+	) STRICT`,
+	// The weights of those in lines that do not count at a part of a limit; without a row there are
+	// none.
+	`CREATE TABLE IF NOT EXISTS limit_aways (
+		name    TEXT NOT NULL,
+		key     TEXT NOT NULL,
+		weights INTEGER NOT NULL,
+		PRIMARY KEY (name, key)
+	) STRICT, WITHOUT ROWID`,
+}
+
+const standTables = `SELECT count(*) FROM sqlite_schema WHERE name IN ('line_counts', 'limit_aways')`
+
+// ensureStand adds the tables of standSchema to a file that has none.
+func (c *conn) ensureStand(ctx context.Context) error {
+	var n int64
+	err := retry(ctx, func() (err error) {
+		n, err = c.number(standTables)
+		return err
+	})
+	if err != nil || n == int64(len(standSchema)) {
+		return err
+	}
+	return c.immediate(ctx, func() error { return c.execAll(standSchema) })
+}
+
+// standsIn returns where a line counts, by its modes at its parts in the order of its uses.
+func standsIn(modes string) (at uint16) {
+	for i, text := range strings.Split(modes, ",") {
+		if mode, err := strconv.Atoi(text); err == nil && mode&3 != 0 && mode&awayMode == 0 && i < store.MaxUses {
+			at |= 1 << i
+		}
+	}
+	return at
+}
+
+// partMode returns the mode of a line at its i-th use.
+func partMode(l *protocol.WaitLine, uses []store.Use, i int) int {
+	mode := int(l.Mode)
+	if uses[i].Nested {
+		mode += nestedMode
+	}
+	if l.Mode != protocol.LineOpen && l.Stands>>i&1 == 0 {
+		mode += awayMode
+	}
+	return mode
+}
+
+// isAway reports whether the runs of a line wait for another limit than its i-th use first.
+func isAway(l *protocol.WaitLine, uses []store.Use, i int) bool {
+	return l.Mode == protocol.LineShut && !uses[i].Local && l.Stands>>i&1 == 0
+}
+
+// saveStand stores where a line counts, of which it knows how it was.
+func (t limitTx) saveStand(was, l *protocol.WaitLine, id int64) error {
+	uses, err := t.lineUses(id)
+	if err != nil {
+		return err
+	}
+	for i, u := range uses {
+		mode := partMode(l, uses, i)
+		if err := t.exec(`UPDATE line_parts SET mode = +?1 WHERE line = +?2 AND name = +?3 AND key = +?4 AND mode <> +?1`, mode, id, u.Name, u.Key); err != nil {
+			return err
+		}
+		before, now := isAway(was, uses, i), isAway(l, uses, i)
+		if before == now {
+			continue
+		}
+		runs, err := t.lineLength(id)
+		if before {
+			runs = -runs
+		}
+		if err == nil {
+			err = t.addAway(u, runs)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if was.Owed == l.Owed {
+		return nil
+	}
+	if _, err := t.lineLength(id); err != nil { // there is a row then
+		return err
+	}
+	return t.exec(`UPDATE line_counts SET owed = ? WHERE line = +?`, l.Owed, id)
+}
+
+// lineUses returns what the runs of a line use.
+func (t limitTx) lineUses(id int64) (uses []store.Use, err error) {
+	err = t.query(`SELECT uses FROM lines WHERE id = +?`, func(r row) (err error) {
+		uses, err = decodeUses(r.ColumnText(0))
+		return err
+	}, id)
+	return uses, err
+}
+
+// lineLength returns how many runs wait in a line.
+func (t *tx) lineLength(id int64) (n int, err error) {
+	known := false
+	err = t.query(`SELECT runs FROM line_counts WHERE line = +?`, func(r row) error {
+		n, known = r.ColumnInt(0), true
+		return nil
+	}, id)
+	if err != nil || known {
+		return n, err
+	}
+	count, err := t.number(`SELECT count(*) FROM runs INDEXED BY runs_waiting WHERE place = 7 AND line = +?`, id)
+	if err != nil {
+		return 0, err
+	}
+	return int(count), t.exec(`INSERT INTO line_counts VALUES (?, ?, 0)`, id, count)
+}
+
+// addAway counts runs that wait for another limit first, or no longer do.
+func (t *tx) addAway(u store.Use, runs int) error {
+	if runs == 0 {
+		return nil
+	}
+	err := t.exec(`INSERT INTO limit_aways VALUES (?1, ?2, max(?3, 0)) ON CONFLICT DO UPDATE SET weights = max(weights + ?3, 0)`, u.Name, u.Key, runs*u.Weight)
+	if err != nil || runs > 0 {
+		return err
+	}
+	return t.exec(`DELETE FROM limit_aways WHERE name = +? AND key = +? AND weights = 0`, u.Name, u.Key)
+}
+
+// countIn counts a run that has come into a line, or has left it: n is 1 or -1. The row of the run
+// is written. A line of one limit is nowhere away, and not counted.
+func (t *tx) countIn(r *run, line int64, n int) error {
+	if line == 0 {
+		return nil
+	}
+	uses, err := decodeUses(r.uses)
+	if err != nil || len(uses) < 2 {
+		return err
+	}
+	if err := t.exec(`UPDATE line_counts SET runs = max(runs + ?, 0) WHERE line = +?`, n, line); err != nil {
+		return err
+	}
+	if t.Changes() == 0 {
+		if _, err := t.lineLength(line); err != nil {
+			return err
+		}
+	}
+	l, err := limitTx{t}.WaitLine(strconv.FormatInt(line, 10))
+	if err != nil {
+		return fmt.Errorf("count line %d: %w", line, err)
+	}
+	for i, u := range uses {
+		if isAway(&l, uses, i) {
+			err = errors.Join(err, t.addAway(u, n))
+		}
+	}
+	return err
+}
