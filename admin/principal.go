@@ -38,8 +38,8 @@ func (r Role) Allows(other Role) bool {
 type Principal struct {
 	Name string // for limits, messages and idempotency keys
 	Role Role
-	// Owner limits the principal to runs with the tag owner of this value; empty: all runs.
-	// What runs without it, or with another one, look like they were not there.
+	// Owner limits the principal to runs with the tag owner of this value, and to those without the tag that such a run has
+	// started, such as its steps on queues; empty: all runs. All others look like they were not there.
 	Owner string
 	// Face is that by which the principal asks, for the journal, as [FaceAPI]; empty: FaceProgram.
 	Face string
@@ -152,11 +152,28 @@ func (l *limited) find(ctx context.Context, ref string) (Run, error) {
 	if l.p.Owner == "" {
 		return r, err
 	}
-	if err == nil && r.Tags[ownerTag] != l.p.Owner || errors.Is(err, workflow.ErrRunNotFound) || isNotFound(err) {
+	mine := false
+	if err == nil {
+		mine, err = l.mine(ctx, &r)
+	}
+	if err == nil && !mine || errors.Is(err, workflow.ErrRunNotFound) || isNotFound(err) {
 		// One text for both, so that nobody learns which runs there are.
 		return Run{}, fmt.Errorf("find run %s: %w", ref, workflow.ErrRunNotFound)
 	}
 	return r, err
+}
+
+// mine reports whether a run is of the owner of the principal: the owner of a run is its tag, and without the tag that of its root.
+func (l *limited) mine(ctx context.Context, r *Run) (bool, error) {
+	owner, tagged := r.Tags[ownerTag]
+	if !tagged && r.Root != "" && r.Root != r.ID {
+		root, err := l.under.Run(ctx, r.Root)
+		if err != nil {
+			return false, err
+		}
+		owner = root.Tags[ownerTag]
+	}
+	return owner == l.p.Owner, nil
 }
 
 // isNotFound reports whether a remote service has found nothing.
@@ -245,13 +262,39 @@ func (l *limited) Tree(ctx context.Context, ref string) (Tree, error) {
 		return Tree{}, err
 	}
 	t, err := l.under.Tree(ctx, ref)
-	if l.p.Owner != "" {
-		t.Runs = slices.DeleteFunc(t.Runs, func(b Branch) bool { return b.Tags[ownerTag] != l.p.Owner })
+	if err == nil && l.p.Owner != "" {
+		err = l.ownBranches(ctx, &t)
+	}
+	if err != nil {
+		return Tree{}, err
 	}
 	for i := range t.Runs {
 		l.hide(&t.Runs[i].Run)
 	}
 	return t, err
+}
+
+func hasOwner(r *Run) bool { _, tagged := r.Tags[ownerTag]; return tagged }
+
+// ownBranches leaves in a tree the runs of the owner: those without the tag if that is the owner of their root.
+func (l *limited) ownBranches(ctx context.Context, t *Tree) error {
+	ofRoots := map[string]bool{}
+	for i := range t.Runs {
+		r := &t.Runs[i].Run
+		if _, asked := ofRoots[r.Root]; asked || hasOwner(r) {
+			continue
+		}
+		mine, err := l.mine(ctx, r)
+		if err != nil && !errors.Is(err, workflow.ErrRunNotFound) && !isNotFound(err) {
+			return err
+		}
+		ofRoots[r.Root] = err == nil && mine
+	}
+	t.Runs = slices.DeleteFunc(t.Runs, func(b Branch) bool {
+		owner, tagged := b.Tags[ownerTag]
+		return tagged && owner != l.p.Owner || !tagged && !ofRoots[b.Root]
+	})
+	return nil
 }
 
 // Follow is part of Service.
