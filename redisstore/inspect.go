@@ -92,7 +92,8 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 type view struct {
 	p         *partition
 	keys      *keySet
-	hasLabels bool // all runs were in the sets of their labels before anything was read
+	hasLabels bool                   // all runs were in the sets of their labels before anything was read
+	logs      map[string]*scannedLog // by run, that were read before
 
 	leases                        *redis.ZSliceCmd
 	listed                        map[string]*redis.ZSliceCmd // sets of open and done runs, by their keys
@@ -156,7 +157,11 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}
 	v.extras = map[string]*redis.StringCmd{}
 	for _, run := range v.keys.runs {
-		v.runs[run] = read(ctx, tx, p, store.Load{Run: long(run), Inbox: true})
+		l := store.Load{Run: long(run), Inbox: true}
+		if v.logs[run] != nil {
+			l.Limit = -1
+		}
+		v.runs[run] = read(ctx, tx, p, l)
 		v.seen[run] = tx.ZRangeWithScores(ctx, p.seen(run), 0, -1)
 		v.audit[run] = tx.LRange(ctx, p.audit(run), 0, -1)
 		v.hidden[run], v.extras[run] = tx.HGetAll(ctx, p.hidden(run)), tx.Get(ctx, p.extra(run))

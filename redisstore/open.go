@@ -37,6 +37,7 @@ type Store struct {
 	labelled   atomic.Bool // the format says that all runs are in the sets of their labels
 	inspecting sync.Mutex
 	inspected  map[int]*keySet
+	manyRuns   int // see the constant
 	damages    store.Damages
 }
 
@@ -139,7 +140,7 @@ func open(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		client: client, cfg: cfg, injected: cfg.Clock, server: newServerClock(),
-		names: newNames(), done: make(chan struct{}), inspected: map[int]*keySet{},
+		names: newNames(), done: make(chan struct{}), inspected: map[int]*keySet{}, manyRuns: manyRuns,
 	}
 	s.pubsub = newPubsub(client, s.done)
 	for n := range cfg.Partitions {

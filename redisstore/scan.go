@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -71,8 +72,8 @@ func (e *partitionScan) Defects() []store.Defect { return e.defects }
 // was read, before what came meanwhile is left out.
 const readings = 5
 
-// examine reads everything in one transaction, and begins again if
-// there was more. In a partition that changes all the time it leaves out runs that
+// examine reads the logs, then everything else in one transaction, and begins again if
+// there was more, or a log has grown meanwhile: those are read with the rest then. In a partition that changes all the time it leaves out runs that
 // are too new, with what they touch: those of the next look will be others.
 func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, error) {
 	keys, odd, err := s.keysOf(ctx, p)
@@ -83,17 +84,22 @@ func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, erro
 	if err != nil {
 		return nil, err
 	}
+	logs, err := s.readLogs(ctx, p, keys.runs)
+	if err != nil {
+		return nil, err
+	}
 	for n := range 4 * readings {
-		e := &partitionScan{s: s, view: &view{p: p, keys: keys, hasLabels: has}, odd: odd, swaps: map[string][]swap{}}
+		e := &partitionScan{s: s, view: &view{p: p, keys: keys, hasLabels: has, logs: logs}, odd: odd, swaps: map[string][]swap{}}
 		if err := e.readAll(ctx); err != nil {
 			return nil, err
 		}
+		old := e.outdated()
 		all := keys.with(e.mentioned())
-		if all.equal(keys) {
+		if all.equal(keys) && len(old) == 0 {
 			return e, nil
 		}
 		if n >= readings && slices.Equal(all.routes, keys.routes) && slices.Equal(all.sessions, keys.sessions) {
-			e.leaveOut(all)
+			e.leaveOut(all, old)
 			return e, nil
 		}
 		keys = all
@@ -101,15 +107,40 @@ func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, erro
 	return nil, errMoving
 }
 
-// readAll reads everything in one transaction. A key of an impossible type
+// scanTimeout bounds how long the server may take to read a partition of many runs: longer than any other request may.
+const scanTimeout = 10 * time.Minute
+
+// manyRuns is how many runs a partition has that may take longer than requests do.
+const manyRuns = 2000
+
+// patient returns a client that waits for the answer of a large partition. Hooks of the client of the store do not see it.
+func (e *partitionScan) patient(ctx context.Context) (redis.Cmdable, error) {
+	if len(e.keys.runs) < e.s.manyRuns {
+		return e.s.client, nil
+	}
+	node, err := e.s.master(ctx, e.p)
+	if err != nil {
+		return nil, e.s.explain(ctx, err)
+	}
+	if client, ok := node.(*redis.Client); ok && client.Options().ReadTimeout > 0 { // 0: no limit
+		return client.WithTimeout(max(client.Options().ReadTimeout, scanTimeout)), nil
+	}
+	return node, nil
+}
+
+// readAll reads everything but the logs that are known in one transaction. A key of an impossible type
 // counts as missing, and is noted: another program has overwritten it, and its
 // contents are gone.
 func (e *partitionScan) readAll(ctx context.Context) error {
+	client, err := e.patient(ctx)
+	if err != nil {
+		return err
+	}
 	var queued []redis.Cmder
-	err := e.s.transaction(ctx, e.p, func(tx redis.Pipeliner) {
+	err = e.s.transactOn(ctx, client, e.p, func(tx redis.Pipeliner) {
 		e.read(ctx, tx)
 		queued = tx.Cmds()
-	})
+	}, func(err error) bool { return !errors.Is(err, redis.Nil) })
 	if err == nil {
 		return nil
 	}
@@ -138,12 +169,12 @@ func (e *partitionScan) readAll(ctx context.Context) error {
 	return err
 }
 
-// leaveOut decides what is not judged: runs that were not read, or not with the sets of their labels, and those of the
+// leaveOut decides what is not judged: runs that were not read, or only their old logs, or not with the sets of their labels, and those of the
 // workflow ids that lead to them.
-func (e *partitionScan) leaveOut(all *keySet) {
+func (e *partitionScan) leaveOut(all *keySet, old map[string]bool) {
 	e.unread = map[string]bool{}
 	for _, run := range all.runs {
-		e.unread[run] = e.runs[run].meta == nil || slices.ContainsFunc(e.labelsOf(run), func(code string) bool { return e.labelled[code] == nil })
+		e.unread[run] = e.runs[run].meta == nil || old[run] || slices.ContainsFunc(e.labelsOf(run), func(code string) bool { return e.labelled[code] == nil })
 	}
 	names := map[string]bool{}
 	for _, wid := range all.names {
@@ -308,7 +339,7 @@ func (v *view) extraOf(run string) *extra {
 
 // gone reports whether neither metadata nor log is kept under the id of a run.
 func (e *partitionScan) gone(run string) bool {
-	return len(e.metaOf(run)) == 0 && len(e.runs[run].frames.Val()) == 0
+	return len(e.metaOf(run)) == 0 && len(e.frames(run)) == 0
 }
 
 // route returns the route of a code. An unknown one is named by its code.
@@ -336,7 +367,7 @@ const unnamed = "?"
 // runOf builds the visible state of a run from its values.
 func (e *partitionScan) runOf(run string) *store.RunState {
 	m := e.metaOf(run)
-	r := &store.RunState{Record: store.Record{Run: long(run), Chain: long(run)}, Frames: framesOf(e.runs[run].frames.Val())}
+	r := &store.RunState{Record: store.Record{Run: long(run), Chain: long(run)}, Frames: e.frames(run)}
 	if len(m) == 0 {
 		r.Hidden = e.wasHidden(run)
 	} else {

@@ -1,8 +1,11 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,5 +109,117 @@ func TestRecover_OfALostSessionLeavesATrail(t *testing.T) {
 	trail, err := st.Audit(w.Ctx, s.Run)
 	if err != nil || len(trail) != 1 || trail[0].Reason != store.ReasonExpiredClaim || trail[0].Owner != "" {
 		t.Errorf("audit trail: got %+v, %v, want one entry %s without an owner", trail, err, store.ReasonExpiredClaim)
+	}
+}
+
+// To read a whole partition takes the server longer than other requests may.
+func TestREC8_ACheckHasMoreTimeThanOtherRequests(t *testing.T) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	const patience = 2 * time.Second
+	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr)
+	var slow atomic.Int64
+	proxy.Do(func(_ bool, piece []byte) redistest.Verdict {
+		if bytes.Contains(piece, []byte("hlen")) {
+			slow.Add(1)
+			time.Sleep(2 * patience)
+		}
+		return redistest.Pass
+	})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, ReadTimeout: patience})
+	t.Cleanup(func() { _ = client.Close() })
+	far, err := New(client, Config{Clock: s.clock, Prefix: s.st.cfg.Prefix, Partitions: 1})
+	s.check(err)
+	far.manyRuns = 1
+	if _, err := far.ScanPartition(s.ctx, 0); err != nil {
+		t.Errorf("check behind a server that answers after %v: %v", 2*patience, err)
+	}
+	proxy.Do(nil)
+	if slow.Load() == 0 {
+		t.Error("no request was slow: nothing is proven")
+	}
+}
+
+// pipelines is a hook that sees the pipelines of a client.
+type pipelines struct {
+	after func(cmds []redis.Cmder) // one was answered
+}
+
+func (*pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		p.after(cmds)
+		return err
+	}
+}
+
+// watched returns a store of the scene that calls after once a pipeline was answered, with the number of logs that it has read.
+func (s *limitScene) watched(after func(logs int, cmds []redis.Cmder)) *Store {
+	s.t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Shared(s.t).Addr})
+	s.t.Cleanup(func() { _ = client.Close() })
+	st, err := New(client, Config{Clock: s.clock, Prefix: s.st.cfg.Prefix, Partitions: 1})
+	s.check(err)
+	client.AddHook(&pipelines{func(cmds []redis.Cmder) {
+		logs := 0
+		for _, c := range cmds {
+			if c.Name() == "xrange" {
+				logs++
+			}
+		}
+		after(logs, cmds)
+	}})
+	return st
+}
+
+func TestREC8_ACheckReadsFewLogsInOneTransaction(t *testing.T) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	for range 3 * readBatch {
+		s.start(limitRoutes[0], 1, false)
+	}
+	most, rest := 0, 0
+	st := s.watched(func(logs int, cmds []redis.Cmder) {
+		most = max(most, logs)
+		for _, c := range cmds {
+			if c.Name() == "hlen" { // which only the transaction for all other keys has
+				rest = max(rest, logs)
+			}
+		}
+	})
+	if _, err := st.ScanPartition(s.ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if most == 0 || most > readBatch || rest > 0 {
+		t.Errorf("got %d logs in one transaction, and %d in that of all other keys, want 1 to %d, and none", most, rest, readBatch)
+	}
+}
+
+// A log that grows while a check reads the others is read again, with what has led to it.
+func TestREC8_ACheckReadsALogAgainThatHasGrownMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	r := s.held[0]
+	l := s.logs[r.Run]
+	grow := sync.OnceFunc(func() {
+		c := l.Commit(r.Fence, l.Work()...)
+		c.Status, c.Progress = event.StatusRunning, true
+		s.commit(l, c)
+	})
+	st := s.watched(func(logs int, _ []redis.Cmder) {
+		if logs > 0 {
+			grow()
+		}
+	})
+	scan, err := st.ScanPartition(s.ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := scan.Snapshot().Runs[r.Run]
+	if n := uint64(len(got.Frames)); n != 2 || n != got.N || scan.Partial() {
+		t.Errorf("got %d frames of a log of %d, partial %v, want 2 frames of 2", n, got.N, scan.Partial())
 	}
 }

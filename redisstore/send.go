@@ -284,10 +284,15 @@ func (s *Store) transactionOf(ctx context.Context, p *partition, read func(tx re
 }
 
 func (s *Store) transact(ctx context.Context, p *partition, read func(tx redis.Pipeliner), counts func(error) bool) error {
+	return s.transactOn(ctx, s.client, p, read, counts)
+}
+
+// transactOn is transact by a client of its own.
+func (s *Store) transactOn(ctx context.Context, client redis.Cmdable, p *partition, read func(tx redis.Pipeliner), counts func(error) bool) error {
 	if err := s.prepare(ctx, p); err != nil {
 		return err
 	}
-	tx := s.client.TxPipeline()
+	tx := client.TxPipeline()
 	tx.Exists(ctx, p.never(), p.routes())
 	read(tx)
 	commands, err := tx.Exec(ctx)

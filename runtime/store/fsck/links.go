@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,20 +208,23 @@ func open(run event.RunID, state *event.LogState, inbox []store.Item) []child {
 }
 
 // follow finds out what became of children, by partitions that are read after that
-// of their parents, or with it.
+// of their parents, or with it. It keeps one of these at a time.
 func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix, error) {
-	views := map[int]view{parents.partition: parents}
+	of := func(c child) int { return int(c.run.Slot()) % l.partitions }
+	slices.SortStableFunc(begun, func(a, b child) int { return cmp.Compare(of(a), of(b)) })
 	var fixes []Fix
+	v := parents
 	for _, c := range begun {
-		partition := int(c.run.Slot()) % l.partitions
-		v, ok := views[partition]
-		if !ok {
+		switch partition := of(c); partition {
+		case v.partition:
+		case parents.partition:
+			v = parents
+		default:
 			p, exam, err := l.read(ctx, partition)
 			if err != nil {
 				return nil, err
 			}
 			v = view{p, exam, partition}
-			views[partition] = v
 		}
 		last, there := v.latestOf(c.run)
 		switch {

@@ -170,9 +170,15 @@ func (f *repairer) conclude(found []Finding, repairs []Fix) {
 		default:
 			r.Outcome = OutcomeMoved
 		}
-		f.report.Fixes = append(f.report.Fixes, r)
+		f.report.add(r)
 	}
 	f.report.Remaining = append(f.report.Remaining, found...)
+}
+
+// add reports a fix, without the scan that it was decided by: with that a report would keep each partition in memory that has one.
+func (r *Report) add(fix Fix) {
+	fix.do = nil
+	r.Fixes = append(r.Fixes, fix)
 }
 
 // act carries out repairs. What is left of the others is seen in the next pass.
@@ -190,7 +196,7 @@ func (f *repairer) act(ctx context.Context, exam store.Scan, repairs []Fix) erro
 		if done {
 			r.Outcome = OutcomeRepaired
 		}
-		f.report.Fixes = append(f.report.Fixes, r)
+		f.report.add(r)
 		f.progress.Done++
 		f.opts.Progress(f.progress)
 	}
