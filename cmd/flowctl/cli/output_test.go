@@ -1,0 +1,97 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// decodeOne decodes the only JSON value of an output into v.
+func decodeOne(t *testing.T, what, output string, v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(output))
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("%s: %v in\n%s", what, err, output)
+	}
+	if d.Decode(new(any)) != io.EOF {
+		t.Errorf("%s: more than one value:\n%s", what, output)
+	}
+}
+
+func TestOPS1_WaitAsJSONIsOneValueWithTheFailure(t *testing.T) {
+	s := open(t)
+	g := s.flowctl("wait", "id:order-bad", "--json")
+	var r admin.Run
+	decodeOne(t, "wait", g.stdout, &r)
+	if g.code != 8 || g.stderr != "" || r.Status != "failed" || r.Failure == nil {
+		t.Errorf("got exit code %d, status %q, failure %v and %q, want 8, failed, its failure and nothing", g.code, r.Status, r.Failure, g.stderr)
+	}
+}
+
+func TestOPS1_MigrateAndExportHaveJSON(t *testing.T) {
+	s := open(t)
+	var done struct{ Current bool }
+	decodeOne(t, "migrate", s.flowctl("migrate", "--json").stdout, &done)
+	if !done.Current {
+		t.Error("migrate does not report the format")
+	}
+	var counts struct{ Runs int }
+	g := s.flowctl("export", "--all", "--out", filepath.Join(t.TempDir(), "all.jsonl"), "--json")
+	decodeOne(t, "export", g.stderr, &counts)
+	if g.code != 0 || counts.Runs != 4 {
+		t.Errorf("got exit code %d and %d runs, want 0 and 4", g.code, counts.Runs)
+	}
+}
+
+func TestOPS1_StartReportsThatNoWorkerServesTheRun(t *testing.T) {
+	s := open(t)
+	s.wants(0, []string{"wrun_"}, []string{"no worker that lives serves workflow shop.orderr on queue default"}, "start", "shop.orderr", "-i", `{"what":"good"}`)
+	var made struct{ Unserved bool }
+	decodeOne(t, "start", s.flowctl("start", "shop.orderr", "-i", `{"what":"good"}`, "--json").stdout, &made)
+	if !made.Unserved {
+		t.Error("the JSON of start does not report that no worker serves the run")
+	}
+}
+
+func TestOPS1_PoolsNamesTheRunsThatHoldPermits(t *testing.T) {
+	gates := limit.New("shop.gates", limit.Config{AtOnce: 2})
+	pass := shim.NewWorkflow[string, string]("shop.pass", "what", shim.WorkflowPolicy{Uses: shim.Uses(func(string) []limit.Use { return []limit.Use{gates.Use(1)} })})
+	s := open(t)
+	var run string
+	s.look(func(ctx context.Context, c *workflow.Client) {
+		w := worker.New(c, worker.Config{NoHandover: true})
+		shim.BindWorkflow(w, pass, func(ctx workflow.Context, _ string) (string, error) {
+			_, err := verdicts.Receive(ctx)
+			return "", err
+		})
+		working, stop := context.WithCancel(ctx)
+		defer stop()
+		ended := make(chan error)
+		go func() { ended <- w.Run(working) }()
+		h, err := pass.Start(ctx, c, "in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run = string(h.ID())
+		for info := (workflow.RunInfo{}); info.Status != workflow.StatusWaiting; {
+			next(ctx, t, c.Run(h.ID()), info.Events)
+			if info, err = h.Info(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.wants(0, []string{"HELD BY", run + " (waiting)"}, nil, "pools", gates.Name())
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
