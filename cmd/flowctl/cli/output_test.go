@@ -62,6 +62,34 @@ func TestOPS1_StartReportsThatNoWorkerServesTheRun(t *testing.T) {
 	}
 }
 
+func TestOPS1_ShowNamesAStepThatARunOfItsOwnExecutes(t *testing.T) {
+	cranes := limit.New("shop.cranes", limit.Config{AtOnce: 2})
+	lift := shim.NewStep("shop.lift", shim.Policy{Uses: shim.Uses(func(string) []limit.Use { return []limit.Use{cranes.Use(1)} })}, func(f func(context.Context, string) (string, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
+	})
+	load := shim.NewWorkflow[string, string]("shop.load", "what", shim.WorkflowPolicy{})
+	s := open(t)
+	s.look(func(ctx context.Context, c *workflow.Client) {
+		w := worker.New(c, worker.Config{NoHandover: true})
+		lift.Bind(w, func(_ context.Context, what string) (string, error) { return what, nil })
+		shim.BindWorkflow(w, load, func(ctx workflow.Context, what string) (string, error) { return shim.Call[string](ctx, lift, what) })
+		working, stop := context.WithCancel(ctx)
+		ended := make(chan error)
+		go func() { ended <- w.Run(working) }()
+		h, err := load.Start(ctx, c, "crate")
+		if err == nil {
+			_, err = h.Result(ctx)
+		}
+		if stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		s.wants(0, []string{"step shop.lift  load/shop.lift#1  completed"}, nil, "show", string(h.ID()))
+	})
+}
+
 func TestOPS1_PoolsNamesTheRunsThatHoldPermits(t *testing.T) {
 	gates := limit.New("shop.gates", limit.Config{AtOnce: 2})
 	pass := shim.NewWorkflow[string, string]("shop.pass", "what", shim.WorkflowPolicy{Uses: shim.Uses(func(string) []limit.Use { return []limit.Use{gates.Use(1)} })})

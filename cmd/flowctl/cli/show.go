@@ -261,6 +261,9 @@ func timeline(w io.Writer, r *admin.Run, events []admin.Event) error {
 	for _, o := range operations(events) {
 		kind, _, _ := strings.Cut(o.Type, "_")
 		state := strings.TrimPrefix(o.last.Type, kind+"_")
+		if step, is := admin.StepOf(o.Name); is && kind == "child" { // another run executes it
+			kind, o.Name = "step", step
+		}
 		done := o.last.Time
 		if !final(state) {
 			done = end
