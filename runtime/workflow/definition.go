@@ -288,6 +288,9 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 		key = gather.Key
 	}
 	uses, slot, permitSlot, err := d.placed(in, key, c.store.Partitions(), &event.Spec{})
+	if err == nil {
+		err = c.overweight(ctx, uses, slot, permitSlot)
+	}
 	if err != nil {
 		return nil, err
 	}

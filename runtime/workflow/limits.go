@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -206,4 +207,36 @@ func (l Limits) all() []int {
 		all[p] = p
 	}
 	return all
+}
+
+// overweight returns a [store.LimitError] if a run to start uses more of a limit than that has at once, where the store would not refuse it:
+// before a worker has declared the limit, and where another run takes the permits because the workflow id puts the run elsewhere. What the
+// code of this process declares decides whether to ask the store, which decides if it has a configuration.
+func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
+	for _, u := range permits.Stored(permits.Fleet(uses)) {
+		most := permits.Default(u.Name).AtOnce
+		if most == 0 || u.Weight <= most {
+			continue
+		}
+		if permitSlot != 0 {
+			slot = uint16(permitSlot - 1)
+		}
+		states, err := c.Limits().list(ctx, []int{int(slot) % c.store.Partitions()})
+		if err != nil {
+			return err
+		}
+		whole := true // what is known is about the limit as a whole
+		for _, s := range states {
+			switch known := s.Name == u.Name && (s.Set || s.Default); {
+			case known && s.Key == u.Key:
+				most, whole = s.Config.AtOnce, false
+			case known && s.Key == "" && whole:
+				most = s.Config.AtOnce
+			}
+		}
+		if most > 0 && u.Weight > most {
+			return &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: most}
+		}
+	}
+	return nil
 }

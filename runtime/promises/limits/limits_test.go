@@ -609,17 +609,54 @@ func TestPOOL3_AStepThatIsTooHeavyForItsNextAttemptSaysWhy(t *testing.T) {
 	})
 }
 
-func TestPOOL3_WhatIsTooHeavyForALimitThatIsDeclaredLaterEndsWithItsCode(t *testing.T) {
+func TestPOOL3_WhatIsTooHeavyIsRefusedBeforeAWorkerHasDeclaredTheLimit(t *testing.T) {
 	late := limit.New("test.late", limit.Config{AtOnce: 2})
-	heavy := flowtest.LimitedFlow[int, int]("limits.late", func(int) []limit.Use { return []limit.Use{late.Use(3)} })
+	heavy := flowtest.LimitedFlow[int, int]("limits.late", func(n int) []limit.Use { return []limit.Use{late.Use(n)} })
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		run := flowtest.Start(w, heavy, 1)
-		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
-		if e := flowtest.Failure(w, run); e.Code != "overlimit" {
-			t.Errorf("got %v with code %s, want code overlimit", e, e.Code)
+		refused := func(when string, want limit.LimitError) {
+			t.Helper()
+			for _, opts := range [][]workflow.StartOption{nil, {workflow.WithID("a")}, {workflow.WithID("b")}, {workflow.WithID("c")}, {workflow.WithID("d")}} {
+				_, err := heavy.Start(w.Ctx, w.Client, 3, opts...)
+				var got *limit.LimitError
+				if !errors.As(err, &got) || *got != want {
+					t.Errorf("%s, with %d options: got %v, want %v", when, len(opts), err, &want)
+				}
+			}
 		}
-		if _, err := heavy.Start(w.Ctx, w.Client, 1); !errors.As(err, new(*limit.LimitError)) {
-			t.Errorf("a start once it is declared: got %v, want a *limit.LimitError", err)
+		weighs := limit.LimitError{Limit: store.LimitID{Name: "test.late"}, Weight: 3, AtOnce: 2}
+		refused("a start before the limit is declared", weighs)
+		fits := flowtest.Start(w, heavy, 2)
+		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		if got := flowtest.Result(w, fits); got != 2 {
+			t.Errorf("a run that fits: got %d", got)
+		}
+		refused("a start once it is declared", weighs)
+		if err := w.Client.Limits().Set(w.Ctx, late, limit.Config{AtOnce: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if got := flowtest.Result(w, flowtest.Start(w, heavy, 3, workflow.WithID("e"))); got != 3 {
+			t.Errorf("a run that fits what was set: got %d", got)
+		}
+	})
+}
+
+// A process that does not know how the limit is declared cannot refuse the start.
+func TestPOOL3_WhatIsTooHeavyForALimitThatIsDeclaredLaterEndsWithItsCode(t *testing.T) {
+	unknown := limit.New("test.unknown", limit.Config{AtOnce: 3})
+	heavy := flowtest.LimitedFlow[int, int]("limits.unknown", func(int) []limit.Use { return []limit.Use{unknown.Use(3)} })
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		runs := []*workflow.Run[int]{flowtest.Start(w, heavy, 1)}
+		for _, id := range []string{"a", "b", "c", "d"} { // on a store of partitions another run takes the permits of some
+			runs = append(runs, flowtest.Start(w, heavy, 1, workflow.WithID(id)))
+		}
+		if err := w.Client.Limits().Set(w.Ctx, unknown, limit.Config{AtOnce: 2}); err != nil {
+			t.Fatal(err)
+		}
+		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		for i, run := range runs {
+			if e := flowtest.Failure(w, run); e.Code != "overlimit" {
+				t.Errorf("run %d: got %v with code %s, want code overlimit", i, e, e.Code)
+			}
 		}
 	})
 }

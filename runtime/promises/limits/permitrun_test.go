@@ -202,16 +202,20 @@ func TestPOOL2_NobodyBeginsWithoutThePermitOfAnotherPartitionThoughWorkersDie(t 
 }
 
 func TestPOOL3_ARunWhosePermitRunIsTooHeavyFailsWithItsReason(t *testing.T) {
-	heavy := flowtest.LimitedFlow[int, int]("limits.namedheavy", func(n int) []limit.Use { return []limit.Use{room.Use(n)} })
+	lowered := limit.New("test.lowered", limit.Config{AtOnce: 3})
+	heavy := flowtest.LimitedFlow[int, int]("limits.namedheavy", func(n int) []limit.Use { return []limit.Use{lowered.Use(n)} })
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		if w.Store.Partitions() == 1 {
 			return // it is refused at its start, as any other
 		}
+		if err := w.Client.Limits().Set(w.Ctx, lowered, limit.Config{AtOnce: 1}); err != nil {
+			t.Fatal(err)
+		}
 		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
-		flowtest.Result(w, flowtest.Start(w, heavy, 1, elsewhere(w, 1))) // the worker has configured the limit
+		flowtest.Result(w, flowtest.Start(w, heavy, 1, elsewhere(w, 1)))
 		e := flowtest.Failure(w, flowtest.Start(w, heavy, 3, elsewhere(w, 2)))
-		if !strings.Contains(e.Error(), "test.room") || !strings.Contains(e.Error(), "a weight of 3") {
-			t.Errorf("it ended with %v, want it to name the limit and the weight", e)
+		if e.Code != "overlimit" || !strings.Contains(e.Error(), "test.lowered") || !strings.Contains(e.Error(), "a weight of 3") {
+			t.Errorf("it ended with %v with code %s, want code overlimit, the limit and the weight", e, e.Code)
 		}
 		nothingHeld(w)
 	})

@@ -545,16 +545,11 @@ func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal erro
 	return r.item(o, mark, &e)
 }
 
-// refusalCode returns the code of a refusal. A step that uses more of a limit than that has at once fails with
+// refusalCode returns the code of a refusal. What uses more of a limit than that has at once fails with
 // the same code whether the limit was lowered before its run was created or while that waited.
 func refusalCode(p *effects.OutboxMessage, refusal error) string {
 	if p.Start != nil && errors.As(refusal, new(*store.LimitError)) {
-		f, err := event.DecodeFrame(p.Start.Frame)
-		if err == nil && f.Events[0].Spec != nil {
-			if _, isStep := event.StepOfRun(f.Events[0].Spec.Workflow); isStep {
-				return event.CodeOverLimit
-			}
-		}
+		return event.CodeOverLimit
 	}
 	return event.CodeRefused
 }
