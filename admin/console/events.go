@@ -161,13 +161,16 @@ func eventTab(q *request, v *runView) (any, error) {
 
 // payloadFile sends what an event carries, to be saved: a browser shows nothing of it.
 func payloadFile(q *request, w http.ResponseWriter) error {
+	if err := q.who.Need(admin.RolePayloads, "to save payloads"); err != nil {
+		return err
+	}
 	n := seqOf(q.path("seq"))
 	page, err := q.service.Events(q.ctx(), q.path("id"), max(n, 1), 1)
 	if err != nil {
 		return err
 	}
 	if n == 0 || len(page.Events) == 0 || len(page.Events[0].Payload) == 0 {
-		return admin.NewProblem(admin.CodeNotFound, "there is no payload", "look at the event: it may have none, or you may not see it")
+		return admin.NewProblem(admin.CodeNotFound, "there is no payload", "look at the event")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fmt.Sprintf("event-%d.json", n)))

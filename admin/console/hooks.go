@@ -130,6 +130,9 @@ func (q *request) namedHook() (h admin.Hook, err error) {
 
 // hookForm asks for the payload of a hook, by fields if it describes them.
 func hookForm(q *request) (*ask, admin.Hook, error) {
+	if err := q.who.Need(admin.RoleOperator, "to resume hooks"); err != nil {
+		return nil, admin.Hook{}, err
+	}
 	h, err := q.namedHook()
 	if err != nil {
 		return nil, h, err

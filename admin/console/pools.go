@@ -100,6 +100,9 @@ func (q *request) poolNow(name, key string) admin.PoolConfig {
 
 func poolActPage(q *request) (*view, error) {
 	a, err := poolForm(q)
+	if err == nil {
+		_, err = q.service.Pools(q.ctx(), admin.PoolFilter{Name: q.path("name"), Limit: 1})
+	}
 	if err != nil {
 		return nil, err
 	}

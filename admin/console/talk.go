@@ -217,7 +217,21 @@ func sendForm(q *request) *ask {
 	}
 }
 
-func sendPage(q *request) (*view, error) { return q.asking("runs", sendForm(q)), nil }
+func sendPage(q *request) (*view, error) {
+	if err := q.mayAct(); err != nil {
+		return nil, err
+	}
+	return q.asking("runs", sendForm(q)), nil
+}
+
+// mayAct returns an error unless the reader may act on the run of the page: no form is shown that would be refused.
+func (q *request) mayAct() error {
+	err := q.who.Need(admin.RoleOperator, "to act on runs")
+	if err == nil {
+		_, err = q.service.Run(q.ctx(), q.path("id"))
+	}
+	return err
+}
 
 func send(q *request) (string, *view, error) {
 	return q.answered("runs", sendForm(q), func(form url.Values) (string, error) {
@@ -251,7 +265,12 @@ func askForm(q *request) *ask {
 	}
 }
 
-func askRunPage(q *request) (*view, error) { return q.asking("runs", askForm(q)), nil }
+func askRunPage(q *request) (*view, error) {
+	if err := q.mayAct(); err != nil {
+		return nil, err
+	}
+	return q.asking("runs", askForm(q)), nil
+}
 
 // answerView is the answer of a run to a question.
 type answerView struct {
