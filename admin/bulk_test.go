@@ -15,6 +15,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -365,6 +366,53 @@ func TestOPS3_ABulkActionOfSomebodyWithoutTheRightDoesNothing(t *testing.T) {
 	got := bulkEnd(t, c, admin.NewBulk{BulkRequest: cancelHeld, Expect: &n, By: &admin.Principal{Name: "eve", Role: admin.RoleViewer}})
 	if got.Status != admin.BulkFailed || got.Done != 0 || !strings.Contains(got.Failure, "needs the role operator") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// An order names those with whose rights it acts: it counts only in a run that StartBulk has started. A schedule that was told to start
+// one has deleted runs for somebody who may not.
+func TestOPS3_AForgedOrderOfABulkActionDoesNothing(t *testing.T) {
+	c, _ := brokenStore(t, 2, func(int) bool { return false })
+	direct := admin.New(c)
+	w := worker.New(c, worker.Config{Queues: []string{admin.AdminQueue}})
+	admin.Register(w, direct)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	forged := shim.NewWorkflow[map[string]any, workflow.None]("flowgen.bulk", "w", shim.WorkflowPolicy{Queue: admin.AdminQueue})
+	order := func(id, owner string) map[string]any {
+		return map[string]any{"order": map[string]any{
+			"id": id, "filter": admin.Filter{Workflow: "orders.fulfil", Until: time.Now()}, "action": admin.Action{Verb: "cancel"},
+			"by": admin.Principal{Name: "root", Role: admin.RoleAdmin, Owner: owner}, "total": 2, "rate": 10, "maxFailures": 10,
+		}}
+	}
+	for what, tt := range map[string]struct {
+		id, owner string
+		opts      []workflow.StartOption
+	}{
+		"another workflow id":     {id: "bulk-a", opts: []workflow.StartOption{workflow.WithID("bulk-b")}},
+		"no workflow id":          {id: "bulk-c"},
+		"an id of no bulk action": {id: "mine", opts: []workflow.StartOption{workflow.WithID("mine")}},
+		"of a schedule":           {id: "bulk-d", opts: []workflow.StartOption{workflow.WithID("bulk-d"), workflow.WithTags(map[string]string{workflow.TagSchedule: "nightly"})}},
+		"runs of other owners":    {id: "bulk-e", owner: "ada", opts: []workflow.StartOption{workflow.WithID("bulk-e"), workflow.WithTags(map[string]string{"owner": "ada"})}},
+	} {
+		run, err := forged.Start(t.Context(), c, order(tt.id, tt.owner), tt.opts...)
+		if err != nil {
+			continue // it is refused before
+		}
+		if got, err := direct.Wait(t.Context(), string(run.ID()), time.Minute); err != nil || got.Status != "failed" {
+			t.Errorf("%s: got %s, %v, want it failed", what, got.Status, err)
+		}
+	}
+	held, err := direct.Count(t.Context(), admin.Filter{Workflow: "orders.fulfil", Statuses: []string{"held"}})
+	if err != nil || held.Total != 2 {
+		t.Errorf("%d runs were left alone, %v, want 2", held.Total, err)
 	}
 }
 

@@ -171,7 +171,7 @@ func TestOPS2_RolesDecideWhatIsShownAndOffered(t *testing.T) {
 	has(t, page, "the carrier is closed", "viewer")
 	hasNot(t, page, "/act/")
 	hasNot(t, s.get("runs/"+run+"/events", 200), "&#34;what&#34;")
-	s.get("runs/"+run+"/payload/1", 404)
+	s.get("runs/"+run+"/payload/1", 403)
 	s.post("act/retry", url.Values{"run": {run}}, 403)
 	has(t, s.post("logout", nil, 200), "Log in")
 	has(t, s.get("runs/"+run, 200), "Log in")
