@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -105,6 +104,7 @@ func judge(s *stage, cells []*cell) {
 	}
 	ends(s, cells)
 	s.until(flowtest.Patience/2, func() bool { o, _ := observe(s.World, neighbor); return o.Place == store.StateEnded })
+	s.until(flowtest.Patience/2, func() bool { return len(s.held()) == 0 }) // a run that has permits for another one is told of the end of that
 	s.StopWorkers()
 	once(s, cells)
 	sound(s, cells)
@@ -480,6 +480,18 @@ func misfits(s *stage, cells []*cell, rule string) (found []func()) {
 	return found
 }
 
+// held returns the limits of which something is held, or for which something waits, in order.
+func (s *stage) held() (all []string) {
+	s.T.Helper()
+	for id, l := range s.snapshot().Limits {
+		if l.Held != 0 || l.Waits != 0 {
+			all = append(all, fmt.Sprintf("limit %v holds %d, and %d wait", id, l.Held, l.Waits))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 func (s *stage) snapshot() *store.Snapshot {
 	s.T.Helper()
 	inspector, _ := store.As[store.Inspector](s.Store)
@@ -614,10 +626,8 @@ func sound(s *stage, cells []*cell) {
 			blame(f.Run, "R26", fmt.Sprintf("repair: %s, %s", f.Action, f.Outcome))
 		}
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(snap.Limits), func(a, b store.LimitID) int { return strings.Compare(a.String(), b.String()) }) {
-		if l := snap.Limits[id]; l.Held != 0 || l.Waits != 0 {
-			blame("", "R10", fmt.Sprintf("at the end of all runs limit %v holds %d, and %d wait", id, l.Held, l.Waits))
-		}
+	for _, l := range s.held() {
+		blame("", "R10", "at the end of all runs "+l)
 	}
 	for line := range strings.Lines(s.Logs.String()) {
 		if strings.Contains(line, `msg="run is blocked"`) && strings.HasPrefix(cells[0].scene.name, "blocked") {

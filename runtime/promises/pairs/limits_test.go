@@ -70,7 +70,7 @@ func poolActions() (all []admin.PoolAction) {
 
 // owedLimits lists the sequences of actions on a limit after which it does not follow R22.
 var owedLimits = []string{
-	"pause , set ", "pause , reset ", "pause , resume a", "pause a, set a", "pause a, reset a",
+	"pause , set ", "pause , reset ", "pause , resume a", "pause a, set a", "pause a, reset a", "set a, pause ", "pause , set a",
 }
 
 func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {

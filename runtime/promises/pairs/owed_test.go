@@ -3,13 +3,6 @@ package pairs_test
 // owed lists the cells that do not follow the rules, as scene and command, with the rules that each breaks. A row whose cell follows
 // the rules fails the test: remove it. A star stands for any scene, or any command.
 var owed = map[[2]string][]string{
-	// One key of a limit stops all that use the other limits as well.
-	{"in line", "nothing"}:                             {"R4"},
-	{"its step in line", "nothing"}:                    {"R4"},
-	{"paused, with a limit", "nothing"}:                {"R4"},
-	{"waiting for a message, with a limit", "nothing"}: {"R4"},
-	{"step run, in line", "nothing"}:                   {"R4"},
-
 	// The actions of a run are not those that would succeed.
 	{"a singleton", "restart"}:                 {"R17"},
 	{"a singleton", "fork"}:                    {"R17"},

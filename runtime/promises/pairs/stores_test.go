@@ -20,7 +20,7 @@ func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 			continue
 		}
 		t.Run(sc.name, func(t *testing.T) {
-			flowtest.OnVirtualTimeInPartitions(t, 4, func(t *testing.T, w *flowtest.World) {
+			flowtest.OnVirtualTimeInPartitions(t, inPartitions, func(t *testing.T, w *flowtest.World) {
 				cells := cellsOf(t, sc)
 				if *long {
 					turns(cells)
