@@ -9,7 +9,7 @@
 --
 -- Returns {0}, or {1, key, priority, place} if there are more lines.
 --
--- The configuration acts at once. What it changes for many lines takes several scripts: until
+-- Atomic: the configuration acts at once. What it changes for many lines takes several scripts: until
 -- the last one, lines stand as the configuration before wanted it, or this one. They hold back
 -- more or fewer runs than they should then, and no run takes what is not free. The keys of the
 -- lines are built: they are found here.

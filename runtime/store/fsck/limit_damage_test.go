@@ -42,8 +42,8 @@ func withLimits(s *state) *limits {
 		disk: {LimitID: disk, Waits: 1},
 	}
 	s.Waiting = []store.WaitingLine{
-		{Route: route, Uses: use(gpu), Runs: []event.RunID{x.first.Run, x.second.Run}, Shut: true},
-		{Route: route, Uses: use(disk, gpu), Runs: []event.RunID{x.both.Run}, Shut: true},
+		{Route: route, Uses: use(gpu), Runs: []event.RunID{x.first.Run, x.second.Run}, Shut: true, Stands: 1},
+		{Route: route, Uses: use(disk, gpu), Runs: []event.RunID{x.both.Run}, Shut: true, Stands: 3},
 	}
 	return x
 }
@@ -75,16 +75,18 @@ var limitDamage = map[string]damage{
 		r.Uses, r.Permits, r.Whole = use(disk), true, true
 		x.of(disk, func(l *store.LimitState) { l.Held++ })
 	}, 19),
-	"19 a run has permits of no limit":    breaks(func(x *limits) { x.Runs[x.ready].Permits = true }, 19),
-	"19 a run is called off from no line": breaks(func(x *limits) { x.Runs[x.ready].CalledOff = true }, 19),
-	"20 who waits is in no line":          breaks(func(x *limits) { x.Waiting[0].Runs = x.Waiting[0].Runs[:1] }, 20),
-	"20 who waits is in its line twice":   breaks(func(x *limits) { x.Waiting[0].Runs = append(x.Waiting[0].Runs, x.first.Run) }, 20),
-	"20 who waits is in another line":     breaks(func(x *limits) { x.Waiting[1].Runs = append(x.Waiting[1].Runs, x.second.Run) }, 20),
-	"20 who does not wait is in a line":   breaks(func(x *limits) { x.Waiting[0].Runs = append(x.Waiting[0].Runs, x.holder.Run) }, 20),
-	"20 a line is that of another route":  breaks(func(x *limits) { x.Waiting[0].Route.Queue += "-not" }, 20),
-	"20 a line is for other uses":         breaks(func(x *limits) { x.Waiting[0].Uses = use(disk) }, 20),
-	"20 more room is told to nobody":      breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Config.AtOnce = 2 }) }, 20),
-	"20 no limit is told to nobody":       breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Config = store.LimitConfig{} }) }, 20),
+	"19 a run has permits of no limit":                    breaks(func(x *limits) { x.Runs[x.ready].Permits = true }, 19),
+	"19 a run is called off from no line":                 breaks(func(x *limits) { x.Runs[x.ready].CalledOff = true }, 19),
+	"19 who waits for another limit first is not counted": breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Away++ }) }, 19),
+	"20 a line counts at no limit":                        breaks(func(x *limits) { x.Waiting[0].Stands = 0 }, 19, 20),
+	"20 who waits is in no line":                          breaks(func(x *limits) { x.Waiting[0].Runs = x.Waiting[0].Runs[:1] }, 20),
+	"20 who waits is in its line twice":                   breaks(func(x *limits) { x.Waiting[0].Runs = append(x.Waiting[0].Runs, x.first.Run) }, 20),
+	"20 who waits is in another line":                     breaks(func(x *limits) { x.Waiting[1].Runs = append(x.Waiting[1].Runs, x.second.Run) }, 20),
+	"20 who does not wait is in a line":                   breaks(func(x *limits) { x.Waiting[0].Runs = append(x.Waiting[0].Runs, x.holder.Run) }, 20),
+	"20 a line is that of another route":                  breaks(func(x *limits) { x.Waiting[0].Route.Queue += "-not" }, 20),
+	"20 a line is for other uses":                         breaks(func(x *limits) { x.Waiting[0].Uses = use(disk) }, 20),
+	"20 more room is told to nobody":                      breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Config.AtOnce = 2 }) }, 20),
+	"20 no limit is told to nobody":                       breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Config = store.LimitConfig{} }) }, 20),
 	"20 who is kept back by an open line is told nothing": breaks(func(x *limits) {
 		x.Waiting[0].Shut = false
 		x.of(gpu, func(l *store.LimitState) { l.Config.AtOnce = 2 })
