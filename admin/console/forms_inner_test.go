@@ -49,6 +49,19 @@ func TestOPS2_WaitsReadAsASentence(t *testing.T) {
 	}
 }
 
+// A wait for a payload of a hook, with a time limit, was shown as one for a message of a topic of its name, beside the hook.
+func TestOPS2_AWaitForAHookIsNoMessage(t *testing.T) {
+	lane := &node{label: "receive"}
+	s := &skeleton{ops: []*operation{
+		{kind: "hook", name: "verdict", state: stateOpen, lane: lane}, {kind: "wait", name: "verdict", state: stateOpen, lane: lane}, {kind: "wait", name: "paid", state: stateOpen, lane: lane},
+	}}
+	s.lanes.root = &node{open: 3}
+	got, _ := s.waits(time.Unix(0, 0))
+	if diff := cmp.Diff([]string{"a message of paid", "hook verdict"}, got); diff != "" {
+		t.Errorf("waits (-want +got):\n%s", diff)
+	}
+}
+
 // The window of a run that has waited for much longer than it has worked shows its work.
 func TestOPS2_TheTimelineOfAWaitingRunShowsItsWork(t *testing.T) {
 	start := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)

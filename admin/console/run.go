@@ -215,6 +215,12 @@ const maxWaits = 4
 // waits returns what a run waits for, and since when; zero: for nothing.
 func (s *skeleton) waits(now time.Time) (all []string, since time.Time) {
 	left := s.lanes.root.open
+	hooks, ofHooks := map[string]bool{}, 0
+	for _, o := range s.ops {
+		if o.state == stateOpen && o.kind == "hook" {
+			hooks[o.name] = true
+		}
+	}
 	for _, o := range slices.Backward(s.ops) {
 		if left == 0 {
 			break
@@ -222,12 +228,16 @@ func (s *skeleton) waits(now time.Time) (all []string, since time.Time) {
 		if o.state != stateOpen && o.state != stateRetrying {
 			continue
 		}
-		if left--; len(all) < maxWaits {
+		left--
+		since = time.UnixMilli(o.begin).UTC()
+		switch {
+		case o.kind == "wait" && hooks[o.name]: // for a payload of the hook, which is named
+			ofHooks++
+		case len(all) < maxWaits:
 			all = append(all, o.waitedFor(now))
 		}
-		since = time.UnixMilli(o.begin).UTC()
 	}
-	if more := s.lanes.root.open - len(all); more > 0 {
+	if more := s.lanes.root.open - ofHooks - len(all); more > 0 {
 		all = append(all, number(more)+" more")
 	}
 	return all, since
