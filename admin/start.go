@@ -166,9 +166,17 @@ func (d *Direct) Start(ctx context.Context, s Start) (Started, error) {
 	return Started{Run: string(run.ID()), Created: true}, nil
 }
 
-// again answers a start whose key a run has had before.
+// again answers a start whose key a run has had before. A run that continues others has the input of the last continuation: the
+// start has given that of the first run of the chain.
 func (d *Direct) again(ctx context.Context, run string, s Start) (Started, error) {
-	r, err := d.Run(ctx, run)
+	loaded, err := d.client.Store().Load(ctx, []store.Load{{Run: event.RunID(run), Limit: -1}})
+	if err == nil {
+		err = loaded[0].Err
+	}
+	if err != nil {
+		return Started{}, fmt.Errorf("start %s: look at run %s, which its key has made: %w", s.Workflow, run, err)
+	}
+	r, err := d.Run(ctx, string(loaded[0].Record.Chain))
 	if err != nil {
 		return Started{}, err
 	}

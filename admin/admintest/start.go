@@ -43,6 +43,21 @@ func startsOnce(s *Scene) {
 	if other, err := s.Service.Start(s.ctx(), in); err != nil || !other.Created {
 		s.Errorf("another key: got %+v, %v", other, err)
 	}
+	goesOn := admin.Start{Workflow: Workflow, Input: Input("next"), Key: "k-4"}
+	first, err = s.Service.Start(s.ctx(), goesOn)
+	if err != nil {
+		s.Fatal(err)
+	}
+	last, err := s.Service.Wait(s.ctx(), first.Run, time.Minute)
+	if err != nil || last.ID == first.Run {
+		s.Fatalf("the run has not continued as new: got %+v, %v", last, err)
+	}
+	if again, err := s.Service.Start(s.ctx(), goesOn); err != nil || again.Created || again.Run != last.ID {
+		s.Errorf("again, after the run has continued as new: got %+v, %v, want run %s", again, err, last.ID)
+	}
+	goesOn.Input = last.Input
+	_, err = s.Service.Start(s.ctx(), goesOn)
+	problem(s, "the input of the last run of the chain", err, http.StatusUnprocessableEntity, admin.CodeInput)
 	waiting := admin.Start{Workflow: Workflow, Input: Input("wait"), Key: "k-3"}
 	if _, err = s.Service.Start(s.ctx(), waiting); err != nil {
 		s.Fatal(err)
