@@ -70,7 +70,7 @@ func (s *Store) importing(m *store.Import, create *store.Create) *call {
 	args := []any{
 		s.at(), millis(rec.CreatedAt), millis(rec.EndedAt), durationMillis(m.Retention(rec.EndedAt)), store.Horizon.Milliseconds(),
 		store.DefaultRetention.Milliseconds(), short(rec.Next), chain, widKey(rec.WorkflowID), label.Group, about, store.TroubleKept.Milliseconds(),
-		string(m.By), string(store.ReasonImported), len(m.Frames) - 1, len(m.Streams), len(bodies),
+		string(m.By), string(store.ReasonImported), len(m.Frames) - 1, len(m.Streams), len(bodies), short(rec.Rerun),
 	}
 	for i := range m.Frames {
 		if size += len(m.Frames[i]); i > 0 {

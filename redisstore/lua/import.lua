@@ -8,7 +8,7 @@
 --       8 its chain if it is not the first, or ''  9 its workflow id as a key, or ''  10 the group of trouble that it
 --       is in, or ''  11 what is common to the runs of the group  12 for how long a group without runs is kept
 --       13 who imports  14 the reason  15 number of frames but the first  16 number of streams
---       17 number of chunks  18 and on: the frames; of each stream its name, the number of its first chunk and of its last one,
+--       17 number of chunks  18 its last rerun, or ''  19 and on: the frames; of each stream its name, the number of its first chunk and of its last one,
 --       the bytes of the longest, whether it is closed, and how many chunks of it follow; the chunks of all; then the
 --       run, as add_run wants it
 --
@@ -22,7 +22,7 @@
 -- Parts: tag intact clock header ready compact sets add kept remembered end lost trail
 
 local frames, streams, chunks = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
-local first = 18 + frames + 6 * streams + chunks
+local first = 19 + frames + 6 * streams + chunks
 local run, route, header = ARGV[first], ARGV[first + 1], ARGV[first + 4]
 local created, ended, next_run, chain, wid = ARGV[2], ARGV[3], ARGV[7], ARGV[8], ARGV[9]
 local there = redis.call('HGET', KEYS[1], 'H')
@@ -63,8 +63,8 @@ header = with_flag(header, has_retention, not usual)
 add_run(first, created, header, ended, true)
 local parent, bytes = redis.call('HGET', KEYS[1], 'u'), #ARGV[first + 3]
 for i = 1, frames do
-  bytes = bytes + #ARGV[17 + i]
-  redis.call('XADD', KEYS[3], string.format('%d-0', i + 1), 'f', ARGV[17 + i])
+  bytes = bytes + #ARGV[18 + i]
+  redis.call('XADD', KEYS[3], string.format('%d-0', i + 1), 'f', ARGV[18 + i])
 end
 compact(run, bytes)
 if not usual then
@@ -73,9 +73,12 @@ end
 if next_run ~= '' then
   redis.call('HSET', KEYS[1], 'N', next_run)
 end
-local body = 18 + frames + 6 * streams
+if ARGV[18] ~= '' then
+  redis.call('HSET', KEYS[1], 'R', ARGV[18])
+end
+local body = 19 + frames + 6 * streams
 redis.call('UNLINK', KEYS[4])
-for i = 18 + frames, body - 1, 6 do
+for i = 19 + frames, body - 1, 6 do
   local name, from, last, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 5])
   local key = tag .. 'C:' .. run .. ':' .. name
   redis.call('UNLINK', key, tag .. 'W:' .. run .. ':' .. name)

@@ -140,12 +140,12 @@ func (m *Import) Check() error {
 			return &InvalidError{What: "id of a run", Value: string(run), Reason: "is none"}
 		}
 	}
-	for what, run := range map[string]event.RunID{"parent": m.Record.Parent, "root": m.Record.Root, "next run": m.Record.Next} {
+	for what, run := range map[string]event.RunID{"parent": m.Record.Parent, "root": m.Record.Root, "next run": m.Record.Next, "rerun": m.Record.Rerun} {
 		if _, err := event.ParseRunID(string(run)); run != "" && err != nil {
 			return &InvalidError{What: what, Value: string(run), Reason: "is no id of a run"}
 		}
 	}
-	if rec := &m.Record; rec.Run == rec.Parent || rec.Run == rec.Root || rec.Run == rec.Next || rec.Next != "" && rec.Next == rec.Chain {
+	if rec := &m.Record; rec.Run == rec.Parent || rec.Run == rec.Root || rec.Run == rec.Next || rec.Run == rec.Rerun || rec.Next != "" && rec.Next == rec.Chain {
 		return &ImportError{Run: rec.Run, Why: ImportRound}
 	}
 	if m.Record.QueueState != StateEnded || !m.Record.Status.Terminal() {
@@ -155,6 +155,9 @@ func (m *Import) Check() error {
 		return err
 	}
 	if err := m.checkTrouble(); err != nil {
+		return err
+	}
+	if err := m.checkRerun(); err != nil {
 		return err
 	}
 	return m.checkStreams()
@@ -239,6 +242,19 @@ func (m *Import) checkTrouble() error {
 	default:
 		return CheckGroup(group)
 	}
+}
+
+// checkRerun judges what the log of the run does not have: the log of its rerun, which need not be in the store, has it.
+func (m *Import) checkRerun() error {
+	switch rec := &m.Record; {
+	case rec.Rerun == "":
+		return nil
+	case rec.Status != event.StatusFailed && rec.Status != event.StatusCanceled:
+		return m.differs("it is %s, and was tried again", rec.Status)
+	case rec.Group != "":
+		return m.differs("it was tried again, and is in group %q", rec.Group)
+	}
+	return nil
 }
 
 func (m *Import) checkStreams() error {

@@ -114,6 +114,7 @@ func importOne(ctx context.Context, importer store.Importer, to store.Store, m *
 	}{
 		{m.Record.Parent, func(r *store.Record) event.RunID { return r.Parent }},
 		{m.Record.Next, func(r *store.Record) event.RunID { return r.Next }},
+		{m.Record.Rerun, func(r *store.Record) event.RunID { return r.Rerun }},
 	} {
 		if round, err := leadsTo(ctx, to, walk.from, run, walk.to); err != nil {
 			return Imported{Run: run, Err: err}

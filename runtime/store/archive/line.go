@@ -128,6 +128,7 @@ type record struct {
 	Epoch      uint64            `json:"epoch,omitempty"`
 	Due        time.Time         `json:"due,omitzero"`
 	Next       event.RunID       `json:"next,omitempty"`
+	Rerun      event.RunID       `json:"rerun,omitempty"` // the last one
 	CreatedAt  time.Time         `json:"createdAt"`
 	EndedAt    time.Time         `json:"endedAt,omitzero"`
 	Retention  string            `json:"retention"`
@@ -160,7 +161,7 @@ func recordOf(r *store.Record, t store.Trouble) *record {
 	w := &record{
 		ID: r.Run, WorkflowID: text(r.WorkflowID), Queue: r.Route.Queue, Workflow: r.Route.Workflow, Priority: r.Priority, Tags: r.Tags,
 		Parent: r.Parent, Root: r.Root, State: r.QueueState.String(), Status: r.Status, Events: r.Seq, Commit: r.Last.String(), Epoch: r.Fence.Epoch,
-		Due: r.Due.UTC(), Next: r.Next, CreatedAt: r.CreatedAt.UTC(), EndedAt: r.EndedAt.UTC(), Retention: r.Retention.String(), Whole: r.Whole,
+		Due: r.Due.UTC(), Next: r.Next, Rerun: r.Rerun, CreatedAt: r.CreatedAt.UTC(), EndedAt: r.EndedAt.UTC(), Retention: r.Retention.String(), Whole: r.Whole,
 		WaitsSince: r.WaitsSince.UTC(), Fair: r.Fair, Share: r.Share,
 	}
 	if r.Chain != r.Run {
@@ -179,7 +180,7 @@ func recordOf(r *store.Record, t store.Trouble) *record {
 func (w *record) record() (r store.Record, t store.Trouble, err error) {
 	r = store.Record{
 		Run: w.ID, Chain: w.Chain, WorkflowID: string(w.WorkflowID), Route: store.Route{Queue: w.Queue, Workflow: w.Workflow}, Priority: w.Priority, Tags: w.Tags,
-		Parent: w.Parent, Root: w.Root, Status: w.Status, Seq: w.Events, Fence: store.Fence{Epoch: w.Epoch}, Due: w.Due, Next: w.Next,
+		Parent: w.Parent, Root: w.Root, Status: w.Status, Seq: w.Events, Fence: store.Fence{Epoch: w.Epoch}, Due: w.Due, Next: w.Next, Rerun: w.Rerun,
 		CreatedAt: w.CreatedAt, EndedAt: w.EndedAt, Whole: w.Whole, WaitsSince: w.WaitsSince, Fair: w.Fair, Share: w.Share,
 	}
 	if r.Chain == "" {

@@ -123,6 +123,11 @@ func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
 	if err := o.Tx.Save(r, s); err != nil {
 		return err
 	}
+	if rec.Rerun != "" {
+		if err := o.Tx.SetRerun(r, rec.Rerun); err != nil {
+			return err
+		}
+	}
 	if s.ID != s.Chain { // which holds back the first run
 		first, err := o.Tx.Run(s.Chain)
 		if err != nil {

@@ -361,6 +361,7 @@ var importBehaviors = []behavior{
 			"the creation":        func(m *store.Import) { m.Record.CreatedAt = time.Unix(0, 1) },
 			"a group":             func(m *store.Import) { m.Record.Group = "f1-a" },
 			"a group of success":  func(m *store.Import) { m.Record.Group, m.Trouble.Group = "f1-a", "f1-a" },
+			"a rerun of success":  func(m *store.Import) { m.Record.Rerun = h.runID() },
 			"a stream twice":      func(m *store.Import) { m.Streams = []store.ImportedStream{{Name: "a"}, {Name: "a"}} },
 			"too many chunks":     func(m *store.Import) { m.Streams = []store.ImportedStream{{Name: "a", Chunks: [][]byte{{1}}}} },
 		} {
@@ -377,6 +378,7 @@ var importBehaviors = []behavior{
 			"a stream":     func(m *store.Import) { m.Streams = []store.ImportedStream{{}} },
 			"a queue":      func(m *store.Import) { m.Record.Route.Queue = "a\x00b" },
 			"a parent":     func(m *store.Import) { m.Record.Parent = "nobody" },
+			"a rerun":      func(m *store.Import) { m.Record.Rerun = "nobody" },
 			"a long value": func(m *store.Import) { m.Record.Tags = map[string]string{"a": string(make([]byte, 5000))} },
 		} {
 			m := good
@@ -428,6 +430,20 @@ var importTroubleBehaviors = []behavior{
 		h.equal("groups", h.troubles(store.TroubleQuery{}), src.troubles(store.TroubleQuery{}))
 		h.check("delete", h.delete(all[0].Record.Run))
 		h.opens(declined.Group, 1, 2)
+	}},
+	{"AnImportedRunThatWasTriedAgainNamesItsRerunAndIsInNoGroup", func(h *harness) {
+		src := h.elsewhere()
+		l, fence := src.startOwned(src.session())
+		src.commit(l, labeled(withEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
+		made := src.newLog(orders, "").Create()
+		made.RerunOf = l.Run
+		src.create(made)
+		m := src.exported(l.Run)
+		h.equal("rerun in the other store", m.Record.Rerun, made.Run)
+		h.imports(m, true)
+		h.equal("record", h.asItWas(m), m.Record)
+		h.equal("groups", len(h.troubles(store.TroubleQuery{})), 0)
+		h.unchanged("another import", func() { h.imports(m, false) })
 	}},
 }
 
