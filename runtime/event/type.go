@@ -14,7 +14,8 @@ const Terminate = "terminate"
 // beside Seq, Type and Time. RunCreated, and what somebody has put into the run from outside, have
 // By, too, if it is known on whose behalf.
 const (
-	// RunCreated is the first event of every log. Spec, Payload (the input).
+	// RunCreated is the first event of every log. Spec, Payload (the input). That of a run that was retried as this one: Reason, and
+	// Item, which is the idempotency key of the request.
 	RunCreated Type = 1
 	// RunStarted says that a worker ran the workflow's code for the first time. By, Build. Payload, if it
 	// is there, is how many of the events before it the code does not count for the length of the log.

@@ -179,12 +179,9 @@ func (h *Handle) spec(ctx context.Context, verb string) (RunID, *event.Spec, Sta
 
 // order puts a command into the inbox of the run.
 func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []CommandOption) error {
-	var o commandOptions
-	for _, opt := range opts {
-		opt.command(&o)
-	}
-	if err := store.CheckText("reason", o.reason, MaxReason); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
+	o, err := commandOf(verb, opts)
+	if err != nil {
+		return err
 	}
 	id, _ := itemOf("command "+verb, o.sends)
 	if typ == event.RunReleased {
@@ -200,8 +197,19 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	return nil
 }
 
-// CommandOption says more of a command for a run: [Handle.Pause], [Handle.Resume], [Handle.Step] or
-// [Handle.Release]. There are [Reason] and, which makes commands with the same key one, [IdempotencyKey].
+// commandOf returns what the options of a command say.
+func commandOf(verb string, opts []CommandOption) (o commandOptions, err error) {
+	for _, opt := range opts {
+		opt.command(&o)
+	}
+	if err := store.CheckText("reason", o.reason, MaxReason); err != nil {
+		return o, fmt.Errorf("%s: %w", verb, err)
+	}
+	return o, nil
+}
+
+// CommandOption says more of a command for a run: [Handle.Pause], [Handle.Resume], [Handle.Step],
+// [Handle.Release], [Handle.Retry] or [Handle.RetryCanceled]. There are [Reason] and, which makes commands with the same key one, [IdempotencyKey].
 type CommandOption interface{ command(o *commandOptions) }
 
 type commandOptions struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -50,6 +51,9 @@ type Identity struct {
 	// of the first event of its log, which may be some milliseconds earlier.
 	CreatedAt time.Time
 }
+
+// Singleton reports whether the run is one of a workflow of which one run for each key is active.
+func (i *Identity) Singleton() bool { return strings.HasPrefix(i.WorkflowID, i.Workflow+":") }
 
 func identityOf(id RunID, spec *event.Spec, created time.Time) Identity {
 	root := spec.Root

@@ -46,6 +46,13 @@ type earlier struct {
 	log    []event.Event
 	last   *event.Event
 	key    RunID // the id of the new run, by the idempotency key of the request; empty: there is none
+	asked  retryRequest
+}
+
+// retryRequest is what a call of Retry or RetryCanceled gives. The first event of the run that it makes has it.
+type retryRequest struct {
+	reason string
+	item   event.ItemID // the idempotency key, for one run; empty: there is none
 }
 
 // Restart makes a rerun, a new run, with the input of this one, which may still be
@@ -60,7 +67,7 @@ type earlier struct {
 //
 // Each call of Restart or Fork makes another run. With an [IdempotencyKey] calls for the same run with the same key
 // return the same new run, as long as that is kept, whoever makes them and whenever; if they ask for something else, the
-// error is a *[KeyConflictError]. Retry and RetryCanceled need no key.
+// error is a *[KeyConflictError].
 func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, error) {
 	const verb = "restart"
 	old, err := h.earlier(ctx, verb)
@@ -69,6 +76,9 @@ func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, erro
 	}
 	first := old.log[0]
 	var known bool
+	if err := h.c.refuseRetryKey(ctx, verb, old, opts); err != nil {
+		return nil, err
+	}
 	if first.Payload, known = event.InputOf(old.log); !known {
 		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "it shares its input with other starts, and has none before a worker has claimed it"}
 	}
@@ -99,6 +109,9 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 	if err != nil {
 		return nil, err
 	}
+	if err := h.c.refuseRetryKey(ctx, verb, old, opts); err != nil {
+		return nil, err
+	}
 	cut := uint64(0)
 	for i := range old.log {
 		if e := &old.log[i]; isStep(e) && (e.Key == stepID || e.Correlation(old.record.Run) == stepID) {
@@ -120,13 +133,15 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 //
 // A run that was retried leaves its group of [Trouble], and names the new run as [RunInfo].RetriedAs. Retrying it again
 // returns that run while it is open or if it has completed; if that has failed, it retries that one; if that was
-// deleted, it makes another one.
+// deleted, it makes another one. With an [IdempotencyKey] calls for the same run with the key of one that has made a run
+// return that run as long as it is kept, even if it has failed meanwhile. A call that returns a run which is there already makes none, and its key names none. A [Reason] stands in
+// the first event of the new run.
 //
 // Errors: a *[StatusError] if the run, or the one that it was retried as, has not failed; one with
-// Undone if it has undone what it did; those of Fork.
-func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
+// Undone if it has undone what it did; those of Fork; a *[KeyConflictError] if the key has made a run by Restart or Fork.
+func (h *Handle) Retry(ctx context.Context, opts ...CommandOption) (*Handle, error) {
 	const verb = "retry"
-	old, made, err := h.lastRerun(ctx, verb, event.RunFailed)
+	old, made, err := h.lastRerun(ctx, verb, event.RunFailed, opts)
 	if err != nil || made != nil {
 		return made, err
 	}
@@ -140,14 +155,14 @@ func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 // RetryCanceled makes a rerun that continues the work of this one, which was
 // cancelled and stays so: completed operations, even those that completed after the
 // cancel, and messages are copied, and operations that the cancel ended continue. A
-// second call follows what was made of it as that of [Handle.Retry] does. The rules of Retry for what is copied hold
-// here, too.
+// second call follows what was made of it as that of [Handle.Retry] does, and takes the same options. The rules of Retry for what
+// is copied hold here, too.
 //
 // Errors: a *[StatusError] if the run was not cancelled; one with
 // Undone if it has undone what it did; those of Fork.
-func (h *Handle) RetryCanceled(ctx context.Context) (*Handle, error) {
+func (h *Handle) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Handle, error) {
 	const verb = "retry"
-	old, made, err := h.lastRerun(ctx, verb, event.RunCanceled)
+	old, made, err := h.lastRerun(ctx, verb, event.RunCanceled, opts)
 	if err != nil || made != nil {
 		return made, err
 	}
@@ -166,15 +181,33 @@ func (h *Handle) RetryCanceled(ctx context.Context) (*Handle, error) {
 
 // lastRerun returns the run that is to be tried again for this one: itself, or, if it was tried again and the last rerun has
 // ended badly, that one. Each of them must have ended with an event of type end. made is not nil if there is nothing to do: the
-// last rerun is open, or has completed.
-func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type) (old *earlier, made *Handle, err error) {
-	for {
+// idempotency key has made it before, or the last rerun is open, or has completed.
+func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opts []CommandOption) (old *earlier, made *Handle, err error) {
+	o, err := commandOf(verb, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	asked := retryRequest{reason: o.reason}
+	var chain event.Loop
+	for first := true; ; first = false {
 		switch old, err = h.earlier(ctx, verb); {
 		case err != nil:
 			return nil, nil, err
+		case asked.item != "" && old.log[0].Item == asked.item: // the same request has made it since the key was looked for
+			return nil, h.c.Run(old.record.Run), nil
 		case old.last.Type != end:
 			return nil, nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
-		case old.record.Rerun == "":
+		case chain.Closed(old.record.Run):
+			return nil, nil, fmt.Errorf("%s: run %s is a rerun of itself: delete it, it was imported so", verb, old.record.Run)
+		}
+		if first {
+			asked.item = retryItem(old.record.Run, o.sends)
+			if made, err = h.c.madeByKey(ctx, verb, old, o.sends); err != nil || made != nil {
+				return nil, made, err
+			}
+		}
+		old.asked = asked
+		if old.record.Rerun == "" {
 			return old, nil, nil
 		}
 		next := h.c.Run(old.record.Rerun)
@@ -189,6 +222,70 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type) (ol
 		}
 		h = next
 	}
+}
+
+// retryItem returns what the first event of a run has that a retry of an earlier run with an idempotency key has made; empty: there
+// is no key.
+func retryItem(run RunID, opts []SendOption) event.ItemID {
+	if item, keyed := itemOf("retry of "+string(run), opts); keyed {
+		return item
+	}
+	return ""
+}
+
+// madeByKey returns the run that a retry with the same idempotency key has made before; nil: none. It refuses the key of another
+// request.
+func (c *Client) madeByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
+	other := old.keyed(opts)
+	if other == "" {
+		return nil, nil
+	}
+	switch _, err := c.Run(other).Info(ctx); {
+	case err == nil:
+		return nil, &KeyConflictError{Verb: verb, Run: old.record.Run, New: other}
+	case !errors.Is(err, ErrRunNotFound):
+		return nil, fmt.Errorf("%s run %s: look for a run of the key: %w", verb, old.record.Run, err)
+	}
+	return c.retriedByKey(ctx, verb, old, opts)
+}
+
+// refuseRetryKey refuses the idempotency key of a retry for another request.
+func (c *Client) refuseRetryKey(ctx context.Context, verb string, old *earlier, opts []SendOption) error {
+	made, err := c.retriedByKey(ctx, verb, old, opts)
+	if err == nil && made != nil {
+		err = &KeyConflictError{Verb: verb, Run: old.record.Run, New: made.ID()}
+	}
+	return err
+}
+
+// retriedByKey returns the run that a retry with an idempotency key has made of a run, or of a rerun of that; nil: none. It looks at
+// the reruns that the runs name, and at those that their first retries have made: a run that was also restarted names the last rerun
+// only.
+func (c *Client) retriedByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
+	item := retryItem(old.record.Run, opts)
+	if item == "" || !old.tried() {
+		return nil, nil
+	}
+	seen := map[RunID]bool{"": true, old.record.Run: true}
+	for left := []*earlier{old}; len(left) > 0; left = left[1:] {
+		for _, id := range []RunID{left[0].following(), left[0].record.Rerun} {
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			next, err := c.Run(id).earlier(ctx, verb)
+			switch {
+			case errors.Is(err, ErrRunNotFound):
+			case err != nil:
+				return nil, err
+			case next.log[0].Item == item:
+				return c.Run(id), nil
+			case next.tried():
+				left = append(left, next)
+			}
+		}
+	}
+	return nil, nil
 }
 
 // earlier reads the run.
@@ -254,8 +351,11 @@ func (o *earlier) next() RunID {
 	if gone := o.record.Rerun; gone != "" {
 		return event.DerivedRunID(o.record.Run, "rerun instead of "+string(gone), o.record.Run.Slot())
 	}
-	return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time)
+	return o.following()
 }
+
+// following is the id of the first run that goes on where this one has ended.
+func (o *earlier) following() RunID { return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time) }
 
 // tried reports whether a rerun of the run is that run, tried again.
 func (o *earlier) tried() bool {
@@ -264,8 +364,8 @@ func (o *earlier) tried() bool {
 
 // guardSingleton refuses a rerun of an open run that must be the only active one of its key.
 func (o *earlier) guardSingleton(verb string) error {
-	spec := o.log[0].Spec
-	if o.record.QueueState == store.StateEnded || !strings.HasPrefix(spec.WorkflowID, spec.Workflow+":") {
+	spec := identityOf(o.record.Run, o.log[0].Spec, o.record.CreatedAt)
+	if o.record.QueueState == store.StateEnded || !spec.Singleton() {
 		return nil
 	}
 	return &StatusError{Run: o.record.Run, Verb: verb, Status: o.record.Status,
@@ -387,7 +487,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		spec.Seed, events[0].Time = "", now
 	}
 	spec.WorkflowID = old.workflowID()
-	events[0].Spec, events[0].By = &spec, behalf(ctx)
+	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, behalf(ctx), old.asked.reason, old.asked.item
 	last := &events[len(events)-1]
 	c := store.Create{
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,
@@ -458,11 +558,13 @@ func (r *Run[T]) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 }
 
 // Retry is that of the Handle.
-func (r *Run[T]) Retry(ctx context.Context) (*Run[T], error) { return r.typed(r.Handle.Retry(ctx)) }
+func (r *Run[T]) Retry(ctx context.Context, opts ...CommandOption) (*Run[T], error) {
+	return r.typed(r.Handle.Retry(ctx, opts...))
+}
 
 // RetryCanceled is that of the Handle.
-func (r *Run[T]) RetryCanceled(ctx context.Context) (*Run[T], error) {
-	return r.typed(r.Handle.RetryCanceled(ctx))
+func (r *Run[T]) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Run[T], error) {
+	return r.typed(r.Handle.RetryCanceled(ctx, opts...))
 }
 
 func (r *Run[T]) typed(h *Handle, err error) (*Run[T], error) {

@@ -173,3 +173,73 @@ func TestRUN10_AFailedRunWithLimitsAndAWorkflowIDIsRetriedInEachPartition(t *tes
 		}
 	})
 }
+
+func TestRUN18_ARetryWithTheSameKeyReturnsItsRunWhateverHasBecomeOfIt(t *testing.T) {
+	declines := charge.As(func(context.Context, string) (string, error) { return "", step.Fatal(errors.New("declined")) })
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, declines, flowtest.As(paid, charge.Call))
+		run := flowtest.Start(w, paid, "a", workflow.WithID("order"))
+		_ = flowtest.Failure(w, run)
+		retry := func(opts ...workflow.CommandOption) workflow.RunID {
+			t.Helper()
+			made, err := run.Retry(w.Ctx, opts...)
+			flowtest.Order(t, err)
+			_ = flowtest.Failure(w, made)
+			return made.ID()
+		}
+		key := workflow.IdempotencyKey("request 1")
+		first := retry(key, workflow.Reason("the card is valid"))
+		if got := w.Log(paid.Get(w.Client, first))[0].Reason; got != "the card is valid" {
+			t.Errorf("the reason in the first event of the rerun: got %q", got)
+		}
+		second := retry()
+		third := retry(workflow.IdempotencyKey("request 2"))
+		if first == second || second == third || resumedFrom(w, paid.Get(w.Client, third)) != second {
+			t.Errorf("got reruns %s, %s and %s, want each of the one before", first, second, third)
+		}
+		restarted, err := run.Restart(w.Ctx)
+		flowtest.Order(t, err)
+		_ = flowtest.Failure(w, restarted)
+		for name, want := range map[string]workflow.RunID{"request 1": first, "request 2": third} {
+			if got := retry(workflow.IdempotencyKey(name)); got != want {
+				t.Errorf("%s again: got %s, want %s", name, got, want)
+			}
+		}
+		var conflict *workflow.KeyConflictError
+		if _, err := run.Restart(w.Ctx, key); !errors.As(err, &conflict) || conflict.New != first {
+			t.Errorf("restart with the key of a retry: got %v, want a KeyConflictError about run %s", err, first)
+		}
+		other := workflow.IdempotencyKey("request 3")
+		_, err = run.Restart(w.Ctx, other)
+		flowtest.Order(t, err)
+		if _, err := run.Retry(w.Ctx, other); !errors.As(err, &conflict) {
+			t.Errorf("retry with the key of a restart: got %v, want a KeyConflictError", err)
+		}
+	})
+}
+
+func TestRUN18_OfManyRetriesWithTheSameKeyOneMakesARun(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, charge.As(func(context.Context, string) (string, error) { return "", step.Fatal(errors.New("declined")) }), flowtest.As(paid, charge.Call))
+		run := flowtest.Start(w, paid, "a")
+		_ = flowtest.Failure(w, run)
+		made := make(chan workflow.RunID, 16)
+		for range cap(made) {
+			go func() {
+				again, err := run.Retry(w.Ctx, workflow.IdempotencyKey("request"))
+				if err != nil {
+					t.Errorf("retry: %v", err)
+					made <- ""
+					return
+				}
+				made <- again.ID()
+			}()
+		}
+		first := <-made
+		for range cap(made) - 1 {
+			if got := <-made; got != first {
+				t.Errorf("one key has made run %s and run %s", first, got)
+			}
+		}
+	})
+}
