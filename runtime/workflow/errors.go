@@ -198,6 +198,32 @@ func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target)
 // As matches what the step returned.
 func (e *StepError) As(target any) bool { return failure.As(e.failure, target) }
 
+// FailedStep is the step with whose error a run has failed.
+type FailedStep struct {
+	Run      RunID // that has called it: the run itself, or a child of it
+	Step     string
+	Key      string // within that run
+	Attempts int
+}
+
+// FailedStepOf returns the step that the failure of a run is about: the first one that is found among the failure and its causes.
+// Nil: the run has failed with something else.
+func FailedStepOf(f *event.Failure) *FailedStep {
+	if f == nil {
+		return nil
+	}
+	var s storedStepError
+	if f.Type == wireStepError && json.Unmarshal(f.Data, &s) == nil {
+		return &FailedStep{Run: s.Run, Step: s.Step, Key: s.Key, Attempts: s.Attempts}
+	}
+	for _, cause := range f.Causes {
+		if found := FailedStepOf(cause); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
 type storedStepError struct {
 	Run      RunID  `json:"run"`
 	Step     string `json:"step"`

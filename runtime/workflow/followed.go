@@ -57,6 +57,37 @@ func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, ti
 	return retries, by, nil
 }
 
+// Orders are what was asked of an open run, as far as its log has it.
+type Orders struct {
+	Paused       bool   // its code stands still until it is resumed: that of a run in debug mode also does between operations, without this
+	Canceling    bool   // it was asked to end, or must, and its code cleans up
+	CancelReason string // of the first request
+}
+
+// Orders reads what has come into the log of the run since it was read last. What a log that cannot be read to its end has behind that is
+// left out.
+func (h *Handle) Orders(ctx context.Context) (Orders, error) {
+	id, err := h.resolve(ctx)
+	if err != nil {
+		return Orders{}, err
+	}
+	got, err := h.c.load(ctx, store.Load{Run: id, Limit: -1})
+	if err != nil {
+		return Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+	}
+	l := h.c.logs.Get(id, func() *followedLog { return new(followedLog) })
+	l.mu.Lock()
+	err = l.follow(ctx, h.c, &got.Record)
+	o := Orders{Paused: l.state.Paused, Canceling: l.state.Ending(), CancelReason: l.state.CancelReason}
+	bytes := l.size()
+	l.mu.Unlock()
+	h.c.logs.Measure(id, l, bytes)
+	if err != nil {
+		return Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+	}
+	return o, nil
+}
+
 // follow reads what has come into the log since.
 func (l *followedLog) follow(ctx context.Context, c *Client, r *store.Record) error {
 	same, err := l.isBeginningOf(ctx, c, r)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -90,8 +92,10 @@ type RunInfo struct {
 	RerunOf RunID
 	// Debug says that the run was started with [WithDebug]; only [Handle.Info] sets it.
 	Debug bool
-	// Recoveries is how often the run was taken from a worker that was lost, since it has last made progress.
+	// Recoveries is how often the run was taken from a worker that was lost, since it has last made progress: see [Handle.LastRecovery].
 	Recoveries int
+	// Worker is the name of the worker that has the run, which executes it or keeps it for a moment; empty: none has. Only [Handle.Info] sets it.
+	Worker string
 	// Unserved says that the run waits for a worker, and that none that lives has its
 	// workflow registered and serves its queue: start one. Only [Handle.Info] sets it.
 	Unserved bool
@@ -160,6 +164,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		return RunInfo{}, fmt.Errorf("get info of run %s: %w", id, err)
 	}
 	info := infoOf(&l.Record)
+	info.Worker = workerOf(l.Record.Owner)
 	if info.Status == StatusBlocked {
 		if info.Blocked, info.Mismatch, err = h.c.whyBlocked(ctx, id); err != nil {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
@@ -197,6 +202,44 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		}
 	}
 	return h.c.withSteps(ctx, info, &l.Record, spec)
+}
+
+// workerOf returns the name of the worker that has opened a session: its id begins with it.
+func workerOf(s store.SessionID) string {
+	if at := strings.LastIndexByte(string(s), '/'); at >= 0 {
+		return string(s[:at])
+	}
+	return string(s)
+}
+
+// Recovery is that a run was taken from a worker that was lost.
+type Recovery struct {
+	Time   time.Time
+	Reason string // such as expired_claim, process_ended or session_closed
+	From   string // the worker that was lost
+	By     string // the worker that has noticed
+}
+
+// LastRecovery returns the last recovery of the run, as far as the store remembers it; nil: there was none, or the store remembers none.
+func (h *Handle) LastRecovery(ctx context.Context) (*Recovery, error) {
+	id, err := h.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	auditor, ok := store.As[store.Auditor](h.c.store)
+	if !ok {
+		return nil, nil
+	}
+	trail, err := auditor.Audit(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("read the recoveries of run %s: %w", id, err)
+	}
+	for _, e := range slices.Backward(trail) {
+		if e.Reason != store.ReasonImported {
+			return &Recovery{Time: e.Time, Reason: string(e.Reason), From: workerOf(e.Owner), By: workerOf(e.By)}, nil
+		}
+	}
+	return nil, nil
 }
 
 // withSteps adds to the info of a run what its log, and the runs that execute its steps, report of them.
