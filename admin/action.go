@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,8 +20,8 @@ type Action struct {
 	Reason string `json:"reason,omitempty"`
 	Step   string `json:"step,omitempty"` // of fork: the id or the key of the step to go on from
 	// Key says that asking again with it is the same request. Actions that are done once however often
-	// they are asked for take any key: cancel, terminate, release, retry, resume-new and delete. Restart and fork
-	// with the same key answer with the same new run, and refuse the key of a request that asked for something else.
+	// they are asked for take any key: cancel, terminate, release and delete. Those that make a new run
+	// answer the same key with the same run, and refuse the key of a request that asked for something else.
 	Key string `json:"-"`
 }
 
@@ -43,7 +44,7 @@ const verbDelete = "delete"
 var errNoStep = &InputError{What: "the step to fork from is missing", Fix: "name it by its id or its key: the events of the run have both"}
 
 // reasoned are the actions for whose reason a log has a place.
-var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "release"}
+var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "release", "retry", "resume-new"}
 
 // TakesReason reports whether an action takes a reason.
 func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
@@ -98,23 +99,26 @@ var verbs = []verb{
 			return c.CancelMany(ctx, a.Reason, runs...)
 		},
 	},
-	{name: "pause", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && !i.Paused }},
+	{name: "pause", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && (!i.Paused || i.Debug) },
+		now: func(f *runFacts) bool { return !f.orders.Canceling && !f.orders.Paused }},
 	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && i.Paused }},
 	{name: "step", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), fits: open, now: func(f *runFacts) bool { return f.Debug }},
 	{name: "release", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), fits: only(workflow.StatusHeld)},
-	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, fits: untried(workflow.StatusFailed), now: keptWork},
-	{name: "resume-new", do: func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
-		return h.RetryCanceled(ctx)
-	}, fits: untried(workflow.StatusCanceled), now: keptWork},
+	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+		return h.Retry(ctx, a.options()...)
+	}, fits: untried(workflow.StatusFailed), now: goesOn},
+	{name: "resume-new", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+		return h.RetryCanceled(ctx, a.options()...)
+	}, fits: untried(workflow.StatusCanceled), now: goesOn},
 	{name: "restart", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		return h.Restart(ctx, a.key()...)
-	}, fits: func(*workflow.RunInfo) bool { return true }, now: func(f *runFacts) bool { return f.input }},
+	}, fits: repeats, now: func(f *runFacts) bool { return f.input && !f.taken }},
 	{name: "fork", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		if a.Step == "" {
 			return nil, errNoStep
 		}
 		return h.Fork(ctx, a.Step, a.key()...)
-	}, fits: func(i *workflow.RunInfo) bool { return i.Events > 1 }, now: func(f *runFacts) bool { return f.step }},
+	}, fits: func(i *workflow.RunInfo) bool { return i.Events > 1 && repeats(i) }, now: func(f *runFacts) bool { return f.step && !f.taken }},
 	{name: "terminate", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), fits: open},
 	{name: verbDelete, do: none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), fits: func(i *workflow.RunInfo) bool { return !open(i) }},
 }
@@ -165,13 +169,19 @@ func Actions() []string {
 // runFacts is what is known of a run when it is shown by itself.
 type runFacts struct {
 	*workflow.RunInfo
-	input  bool // its input is known: a run that collects starts has none yet
-	step   bool // its log has a step to fork from
-	undone bool // it has undone what it did
+	input  bool              // its input is known: a run that collects starts has none yet
+	step   bool              // its log has a step to fork from
+	last   *workflow.RunInfo // what a retry is about: see lastTry
+	undone bool              // that has undone what it did
+	taken  bool              // another run is the active one of its workflow id, which a rerun would have
+	orders workflow.Orders
 }
 
-// keptWork reports whether a run has kept what a new run would take over.
-func keptWork(f *runFacts) bool { return !f.undone }
+// goesOn reports whether a new run would take over what was done.
+func goesOn(f *runFacts) bool { return !f.undone && !f.taken }
+
+// repeats reports whether a run can be repeated as far as a list tells: beside an open run of a singleton there is no other.
+func repeats(i *workflow.RunInfo) bool { return !open(i) || !i.Singleton() }
 
 // actionsFor returns the verbs that would succeed on a run now, and would change something.
 func actionsFor(f *runFacts) []string {
@@ -180,19 +190,58 @@ func actionsFor(f *runFacts) []string {
 		return nil // the run that it works for is the one to act on
 	}
 	for _, v := range verbs {
-		if v.takenBy(f.RunInfo) && (v.now == nil || v.now(f)) {
+		about := f.RunInfo
+		if v.retries() && f.last != nil {
+			about = f.last
+		}
+		if v.takenBy(about) && (v.now == nil || v.now(f)) {
 			all = append(all, v.name)
 		}
 	}
 	return all
 }
 
-// takes reports whether a run that a list has found takes an action. Whether a held or blocked run is paused stands in its log only.
+// retries reports whether an action goes on where a run has ended: it follows the reruns that there are.
+func (v *verb) retries() bool { return v.name == "retry" || v.name == "resume-new" }
+
+// lastTry returns the run of which a retry of a run would make a new one: itself or, if that was retried, the last rerun that has ended in
+// the same way. If the last rerun has not, it is that one, or the one before, which names it.
+func (d *Direct) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.RunInfo, error) {
+	var chain event.Loop
+	last := *i
+	for last.RetriedAs != "" && last.Status == i.Status && !chain.Closed(last.ID) {
+		next, err := d.client.Run(last.RetriedAs).Info(ctx)
+		switch {
+		case errors.Is(err, workflow.ErrRunNotFound): // it was deleted: a retry makes another one
+			last.RetriedAs = ""
+		case err != nil:
+			return nil, fmt.Errorf("look at run %s, as which run %s was retried: %w", last.RetriedAs, last.ID, err)
+		default:
+			last = next
+		}
+	}
+	return &last, nil
+}
+
+// takes reports whether a run that a list has found takes an action. Whether a held or blocked run is paused stands in its log only, and what has
+// become of a rerun in the record of that.
 func (d *Direct) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
+	if v.retries() && i.RetriedAs != "" {
+		last, err := d.lastTry(ctx, i)
+		return err == nil && v.takenBy(last)
+	}
 	if v.name == "resume" && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
 		if info, err := d.client.Run(i.ID).Info(ctx); err == nil {
 			return v.takenBy(&info)
 		}
+	}
+	if v.name == "pause" && i.Status == workflow.StatusPaused { // one in debug mode may be between two operations
+		info, err := d.client.Run(i.ID).Info(ctx)
+		if err != nil || !info.Debug {
+			return false
+		}
+		orders, err := d.client.Run(i.ID).Orders(ctx)
+		return err == nil && !orders.Paused && !orders.Canceling && v.takenBy(&info)
 	}
 	return v.takenBy(i)
 }

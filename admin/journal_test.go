@@ -280,7 +280,7 @@ func TestOPS3_AStoreWithoutAJournalWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{ // which would be lost
-		"retry":   second(s.Act(t.Context(), started.Run, admin.Action{Verb: "retry", Reason: "why"})),
+		"restart": second(s.Act(t.Context(), started.Run, admin.Action{Verb: "restart", Reason: "why"})),
 		"trigger": second(s.ActOnSchedule(t.Context(), "nobody", admin.ScheduleAction{Verb: "trigger", Reason: "why"})),
 		"reset":   second(s.ActOnPool(t.Context(), "nobody", admin.PoolAction{Verb: "reset", Reason: "why"})),
 	} {

@@ -3,7 +3,10 @@ package admin
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -35,13 +38,19 @@ type Run struct {
 	RetriedAs string `json:"retriedAs,omitempty"`
 
 	// The others are set by [Service.Run] only.
-	StartBy     time.Time `json:"startBy,omitzero"`
-	StartedAt   time.Time `json:"startedAt,omitzero"`    // when its code began
-	UpdatedAt   time.Time `json:"updatedAt,omitzero"`    // time of its last event
-	PauseReason string    `json:"pauseReason,omitempty"` // why it is paused
-	RerunOf     string    `json:"rerunOf,omitempty"`     // the run of which it was made
-	Depth       int       `json:"depth,omitempty"`       // below the root
-	Blocked     string    `json:"blocked,omitempty"`     // why it is blocked, and what to do
+	StartBy      time.Time   `json:"startBy,omitzero"`
+	StartedAt    time.Time   `json:"startedAt,omitzero"`     // when its code began
+	UpdatedAt    time.Time   `json:"updatedAt,omitzero"`     // time of its last event
+	PauseReason  string      `json:"pauseReason,omitempty"`  // why it is paused
+	Canceling    bool        `json:"canceling,omitempty"`    // it was asked to end, and its code cleans up
+	CancelReason string      `json:"cancelReason,omitempty"` // of the first request to end
+	Worker       string      `json:"worker,omitempty"`       // the name of the worker that has it
+	Recovery     *Recovery   `json:"recovery,omitempty"`     // the last one; left out: there was none, or it is not known
+	FailedStep   *FailedStep `json:"failedStep,omitempty"`   // with whose error it has failed
+	Below        *Below      `json:"below,omitempty"`        // left out: there is none, or the store cannot tell
+	RerunOf      string      `json:"rerunOf,omitempty"`      // the run of which it was made
+	Depth        int         `json:"depth,omitempty"`        // below the root
+	Blocked      string      `json:"blocked,omitempty"`      // why it is blocked, and what to do
 	// Mismatch says where the code does not fit the log of a blocked run; left out: it is blocked by something else, or by a worker of
 	// an older release.
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
@@ -57,6 +66,57 @@ type Run struct {
 	Failure  *Failure `json:"failure,omitempty"`
 	Next     string   `json:"next,omitempty"`    // the run that it has continued as
 	Actions  []string `json:"actions,omitempty"` // what can be done with it now: see [Actions]
+}
+
+// Recovery is that a run was taken from a worker that was lost.
+type Recovery struct {
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason"`         // expired_claim, process_ended or session_closed
+	From   string    `json:"from,omitempty"` // the worker that was lost
+	By     string    `json:"by,omitempty"`   // the worker that has noticed
+}
+
+// FailedStep is the step with whose error a run has failed.
+type FailedStep struct {
+	Run      string `json:"run"` // that has called it: the run itself, or a child of it
+	Step     string `json:"step"`
+	Key      string `json:"key"`
+	Attempts int    `json:"attempts"`
+}
+
+// Below counts the runs below a run: of one without a parent all of them, of others the children.
+type Below struct {
+	Statuses map[string]int `json:"statuses"` // how many have each status
+	Total    int            `json:"total"`
+	// Exact reports that these are all; otherwise there are at least so many: the store looks at 1,000 runs.
+	Exact bool `json:"exact"`
+}
+
+// String returns how many there are, and in which states.
+func (b *Below) String() string {
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(b.Statuses)) {
+		parts = append(parts, fmt.Sprintf("%d %s", b.Statuses[status], status))
+	}
+	text := strings.Join(parts, ", ")
+	if !b.Exact {
+		text = "at least " + text
+	}
+	return text
+}
+
+// String returns why and when it was.
+func (r *Recovery) String() string {
+	text := r.Reason + " at " + r.Time.Format(time.RFC3339)
+	if r.From != "" {
+		text += ", lost by " + r.From
+	}
+	return text
+}
+
+// String returns the step, and where it is.
+func (s *FailedStep) String() string {
+	return fmt.Sprintf("%s (%s) of run %s, after %d attempts", s.Step, s.Key, s.Run, s.Attempts)
 }
 
 // Mismatch is where the code of a blocked run does not fit its log.
@@ -149,7 +209,7 @@ type Counted struct {
 func runOf(i *workflow.RunInfo) Run {
 	r := Run{
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
-		Paused: i.Paused, Recoveries: i.Recoveries, RerunOf: string(i.RerunOf), Depth: i.Depth,
+		Paused: i.Paused, Recoveries: i.Recoveries, Worker: i.Worker, RerunOf: string(i.RerunOf), Depth: i.Depth,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
 		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
 	}

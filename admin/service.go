@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -213,6 +214,16 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 	if err := d.readEnd(ctx, h, &r, &facts); err != nil && !r.unreadable(err) {
 		return Run{}, err
 	}
+	if err := d.readLastTry(ctx, &facts); err != nil && !ProblemOf(err).Unreadable() {
+		return Run{}, err
+	}
+	if err := d.readOrders(ctx, h, &facts); err != nil {
+		return Run{}, err
+	}
+	r.Canceling, r.CancelReason = facts.orders.Canceling, facts.orders.CancelReason
+	if err := d.readMore(ctx, h, &r, &info); err != nil {
+		return Run{}, err
+	}
 	r.Actions = actionsFor(&facts)
 	return r, nil
 }
@@ -275,6 +286,96 @@ func (d *Direct) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *run
 	r.Result, r.Failure, r.Next = last.Payload, last.Failure, last.Next
 	f.undone = last.Failure != nil && len(last.Failure.Undone) > 0
 	return nil
+}
+
+// readLastTry reads what a retry of a run that was retried before depends on.
+func (d *Direct) readLastTry(ctx context.Context, f *runFacts) (err error) {
+	if f.RetriedAs == "" {
+		return nil
+	}
+	if f.last, err = d.lastTry(ctx, f.RunInfo); err != nil || f.last.ID == f.ID || f.last.EndedAt.IsZero() {
+		return err
+	}
+	page, err := d.read(ctx, d.client.Run(f.last.ID), *f.last, f.last.Events, 1)
+	if err != nil {
+		f.last = nil
+		return err
+	}
+	f.undone = len(page) > 0 && page[0].Failure != nil && len(page[0].Failure.Undone) > 0
+	return nil
+}
+
+// maxBelow bounds how many runs the store looks at to count those below a run.
+const maxBelow = 1000
+
+// readMore reads what neither the record of a run nor its log has: its last recovery, and how many runs are below it.
+func (d *Direct) readMore(ctx context.Context, h *workflow.Handle, r *Run, info *workflow.RunInfo) error {
+	last, err := h.LastRecovery(ctx)
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		r.Recovery = &Recovery{Time: last.Time.UTC(), Reason: last.Reason, From: last.From, By: last.By}
+	}
+	if s := workflow.FailedStepOf(r.Failure); s != nil {
+		r.FailedStep = &FailedStep{Run: string(s.Run), Step: s.Step, Key: s.Key, Attempts: s.Attempts}
+	}
+	if event.Internal(info.Workflow) {
+		return nil
+	}
+	f := workflow.Filter{Parent: info.ID, From: info.CreatedAt, Budget: maxBelow}
+	own := 0
+	if info.Parent == "" {
+		f.Parent, f.Root, own = "", info.ID, 1
+	}
+	counts, err := d.client.Count(ctx, f)
+	if errors.Is(err, workflow.ErrNotSupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b := &Below{Statuses: map[string]int{}, Exact: counts.Exact}
+	for k, n := range counts.Runs {
+		status := cmp.Or(string(k.Status), "open")
+		b.Statuses[status] += n
+		b.Total += n
+	}
+	if own > 0 && b.Total > 0 { // the run counts itself
+		b.Total--
+		for _, status := range []string{r.Status, "open"} {
+			if b.Statuses[status] > 0 {
+				if b.Statuses[status]--; b.Statuses[status] == 0 {
+					delete(b.Statuses, status)
+				}
+				break
+			}
+		}
+	}
+	if b.Total > 0 {
+		r.Below = b
+	}
+	return nil
+}
+
+// readOrders reads what an open run was asked for, and of one that has ended whether another one has its workflow id now.
+func (d *Direct) readOrders(ctx context.Context, h *workflow.Handle, f *runFacts) (err error) {
+	if open(f.RunInfo) {
+		f.orders, err = h.Orders(ctx)
+		return err
+	}
+	if f.WorkflowID == "" || f.Status == workflow.StatusContinued || event.Internal(f.Workflow) {
+		return nil
+	}
+	active, err := d.client.RunByID(f.WorkflowID).Info(ctx)
+	if errors.Is(err, workflow.ErrRunNotFound) {
+		return nil
+	}
+	f.taken = active.EndedAt.IsZero() && active.ID != f.ID
+	if ProblemOf(err).Unreadable() {
+		err = nil
+	}
+	return err
 }
 
 // unreadable reports whether an error says that the log cannot be read, and takes it in: an operator must see the run all the same.

@@ -37,11 +37,18 @@ func acts(s *Scene) {
 	act(again.New, admin.Action{Verb: "cancel"})
 
 	bad := s.Ended("bad", "") // an id would be that of one new run at a time
-	one, two := act(bad, admin.Action{Verb: "retry", Key: "r"}), act(bad, admin.Action{Verb: "retry", Key: "r"})
-	// The second one returns the same run, or retries that if it has failed by now.
-	if r, err := s.Service.Run(s.ctx(), one.New); one.New == "" || err != nil || two.New != one.New && two.New != r.RetriedAs {
-		s.Errorf("retry: got %+v, then %+v, and %+v, %v", one, two, r, err)
+	one := act(bad, admin.Action{Verb: "retry", Key: "r", Reason: "the card is valid"})
+	if r, err := s.Service.Wait(s.ctx(), one.New, time.Minute); err != nil || r.Status != "failed" {
+		s.Errorf("the rerun: got %+v, %v", r, err)
 	}
+	if page, err := s.Service.Events(s.ctx(), one.New, 1, 1); err != nil || len(page.Events) != 1 || page.Events[0].Reason != "the card is valid" {
+		s.Errorf("the first event of the rerun: got %+v, %v", page, err)
+	}
+	if two := act(bad, admin.Action{Verb: "retry", Key: "r"}); one.New == "" || two.New != one.New {
+		s.Errorf("retry with the same key after the rerun has failed: got %+v, want %+v", two, one)
+	}
+	_, err := s.Service.Act(s.ctx(), bad, admin.Action{Verb: "restart", Key: "r"})
+	problem(s, "restart with the key of a retry", err, http.StatusConflict, admin.CodeRefused)
 	restarted := act(bad, admin.Action{Verb: "restart"})
 	page, err := s.Direct.Events(s.ctx(), bad, 1, 0)
 	if err != nil {
@@ -83,7 +90,7 @@ func rerunsByKeys(s *Scene) {
 		s.Fatalf("no step in %+v", page)
 	}
 	made := map[string]string{}
-	for _, a := range []admin.Action{{Verb: "restart", Key: "r"}, {Verb: "fork", Step: page.Events[at].Key, Key: "f"}, {Verb: "restart", Key: strings.Repeat("ключ/ ", 40)}} {
+	for _, a := range []admin.Action{{Verb: "restart", Key: "r"}, {Verb: "fork", Step: page.Events[at].Key, Key: "f"}, {Verb: "restart", Key: strings.Repeat("ключ/ ", 40)}, {Verb: "retry", Key: "t"}} {
 		if strings.HasPrefix(a.Key, "ключ") && s.Service != s.Direct {
 			continue // a header has no such key
 		}
@@ -251,6 +258,42 @@ func offers(s *Scene) {
 	}
 	paused := func(r *admin.Run) bool { return r.Status == "held" && r.Paused }
 	actions("a held and paused run", held.Run, paused, "cancel", "resume", "release", "restart", "terminate")
+	offersReruns(s, actions, status)
 	_, err = s.Service.Act(s.ctx(), "id:offers", admin.Action{Verb: "release"})
 	problem(s, "release of a run that was not held", err, http.StatusConflict, admin.CodeRefused)
+}
+
+// offersReruns checks that a run that was retried can be retried again exactly if its rerun has failed, or was deleted.
+func offersReruns(s *Scene, actions func(what, ref string, is func(*admin.Run) bool, want ...string), status func(string) func(*admin.Run) bool) {
+	act := func(ref, verb string) string {
+		s.Helper()
+		got, err := s.Service.Act(s.ctx(), ref, admin.Action{Verb: verb})
+		if err != nil {
+			s.Errorf("%s: %v", verb, err)
+		}
+		return got.New
+	}
+	bad := s.Ended("bad", "")
+	rerun := act(bad, "retry")
+	if _, err := s.Service.Wait(s.ctx(), rerun, time.Minute); err != nil {
+		s.Fatal(err)
+	}
+	actions("a run whose rerun has failed", bad, status("failed"), "retry", "restart", "fork", "delete")
+	act(rerun, "delete")
+	actions("a run whose rerun was deleted", bad, status("failed"), "retry", "restart", "fork", "delete")
+	stopped := s.Start("wait", "")
+	s.Until(stopped, "waiting")
+	act(stopped, "cancel")
+	if _, err := s.Service.Wait(s.ctx(), stopped, time.Minute); err != nil {
+		s.Fatal(err)
+	}
+	actions("a cancelled run", stopped, status("cancelled"), "resume-new", "restart", "delete")
+	rerun = act(stopped, "resume-new")
+	s.Until(rerun, "waiting")
+	actions("a run whose rerun is open", stopped, status("cancelled"), "restart", "delete")
+	act(rerun, "cancel")
+	if _, err := s.Service.Wait(s.ctx(), rerun, time.Minute); err != nil {
+		s.Fatal(err)
+	}
+	actions("a run whose rerun was cancelled", stopped, status("cancelled"), "resume-new", "restart", "delete")
 }

@@ -94,7 +94,7 @@ func actWithReasons(s *Scene, to admin.Service, id, reason string) map[string]er
 	bad := s.Ended("bad", id)
 	s.schedule(id, "good")
 	limit := s.Visit(id)
-	_, retried := to.Act(s.ctx(), bad, admin.Action{Verb: "retry", Reason: reason})
+	_, restarted := to.Act(s.ctx(), bad, admin.Action{Verb: "restart", Reason: reason})
 	_, triggered := to.ActOnSchedule(s.ctx(), id, admin.ScheduleAction{Verb: "trigger", Reason: reason})
 	_, reset := to.ActOnPool(s.ctx(), limit, admin.PoolAction{Verb: "reset", Key: id, Reason: reason})
 	_, started := to.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: Input("good"), Reason: reason})
@@ -114,7 +114,7 @@ func actWithReasons(s *Scene, to admin.Service, id, reason string) map[string]er
 	_, deleted := to.DeleteView(s.ctx(), id, admin.Because{Reason: reason})
 	_, repaired := to.Repair(s.ctx(), admin.Because{Reason: reason})
 	return map[string]error{
-		"retry": retried, "trigger": triggered, "reset": reset, "start": started, "send": sent, "ask": asked, "resume-hook": resumed, "put": put, "stop": stopped, "repair": repaired,
+		"restart": restarted, "trigger": triggered, "reset": reset, "start": started, "send": sent, "ask": asked, "resume-hook": resumed, "put": put, "stop": stopped, "repair": repaired,
 		"save-view": saved, "delete-view": deleted,
 	}
 }

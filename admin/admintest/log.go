@@ -24,9 +24,33 @@ func shows(s *Scene) {
 		if what == "bad" && (got.Failure == nil || !strings.Contains(got.Failure.Message, "the carrier is closed") || !slices.Contains(got.Actions, "retry")) {
 			s.Errorf("bad: got %+v", got)
 		}
+		if what == "bad" && (got.FailedStep == nil || got.FailedStep.Run != ref || got.FailedStep.Step != "admintest.label" || got.FailedStep.Key == "") {
+			s.Errorf("the step that bad has failed with: got %+v", got.FailedStep)
+		}
 		if what == "next" && got.Next == "" {
 			s.Errorf("next: got %+v", got)
 		}
+	}
+	showsBelow(s)
+}
+
+// showsBelow checks that a run counts the runs below it by their statuses.
+func showsBelow(s *Scene) {
+	ref := s.Start("family", "show-family")
+	s.Until(ref, "waiting")
+	for ctx := s.ctx(); ; {
+		r, err := s.Service.Run(ctx, ref)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if r.Below == nil || r.Below.Total < 2 || r.Below.Statuses["running"]+r.Below.Statuses["pending"] > 0 {
+			continue // until the second child waits
+		}
+		same(s, "the runs below a run", *r.Below, admin.Below{Statuses: map[string]int{"completed": 1, "waiting": 1}, Total: 2, Exact: true})
+		break
+	}
+	if r, err := s.Service.Run(s.ctx(), s.Ended("good", "show-alone")); err != nil || r.Below != nil {
+		s.Errorf("a run without children: got %+v, %v", r.Below, err)
 	}
 }
 

@@ -33,15 +33,25 @@ export interface Because {
   reason?: string;
 }
 
+export interface Below {
+  exact: boolean;
+  statuses: Record<string, number>;
+  total: number;
+}
+
 export interface Branch {
   actions?: string[];
+  below?: Below;
   blocked?: string;
+  cancelReason?: string;
+  canceling?: boolean;
   createdAt: string;
   damaged?: string;
   depth: number;
   due?: string;
   endedAt?: string;
   events: number;
+  failedStep?: FailedStep;
   failure?: Failure;
   group?: string;
   id: string;
@@ -55,6 +65,7 @@ export interface Branch {
   paused?: boolean;
   queue: string;
   recoveries?: number;
+  recovery?: Recovery;
   rerunOf?: string;
   /** Any JSON, as it is stored. */
   result?: unknown;
@@ -70,6 +81,7 @@ export interface Branch {
   waits?: string[];
   waitsFor?: LimitWait[];
   waitsSince?: string;
+  worker?: string;
   workflow: string;
   workflowId?: string;
 }
@@ -292,6 +304,13 @@ export interface ExportRequest {
   filter?: Filter;
   runs?: string[];
   tree?: boolean;
+}
+
+export interface FailedStep {
+  attempts: number;
+  key: string;
+  run: string;
+  step: string;
 }
 
 export interface Failure {
@@ -616,6 +635,13 @@ export interface QueuePage {
   queues: Queue[];
 }
 
+export interface Recovery {
+  by?: string;
+  from?: string;
+  reason: string;
+  time: string;
+}
+
 export interface Retry {
   attempt: number;
   code?: string;
@@ -627,13 +653,17 @@ export interface Retry {
 
 export interface Run {
   actions?: string[];
+  below?: Below;
   blocked?: string;
+  cancelReason?: string;
+  canceling?: boolean;
   createdAt: string;
   damaged?: string;
   depth?: number;
   due?: string;
   endedAt?: string;
   events: number;
+  failedStep?: FailedStep;
   failure?: Failure;
   group?: string;
   id: string;
@@ -647,6 +677,7 @@ export interface Run {
   paused?: boolean;
   queue: string;
   recoveries?: number;
+  recovery?: Recovery;
   rerunOf?: string;
   /** Any JSON, as it is stored. */
   result?: unknown;
@@ -662,6 +693,7 @@ export interface Run {
   waits?: string[];
   waitsFor?: LimitWait[];
   waitsSince?: string;
+  worker?: string;
   workflow: string;
   workflowId?: string;
 }

@@ -156,6 +156,12 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	if r.PauseReason != "" {
 		status += ": " + r.PauseReason
 	}
+	if r.Canceling {
+		status += ", asked to end"
+		if r.CancelReason != "" {
+			status += ": " + r.CancelReason
+		}
+	}
 	line("status", status)
 	line("queue", r.Queue)
 	for name, value := range r.Tags {
@@ -169,6 +175,16 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	line("ended", instant(r.EndedAt))
 	if r.Recoveries > 0 {
 		line("recovered", plural(r.Recoveries, "time"))
+	}
+	if r.Recovery != nil {
+		line("recovery", r.Recovery.String())
+	}
+	line("worker", r.Worker)
+	if r.Below != nil {
+		line("below", r.Below.String())
+	}
+	if r.FailedStep != nil {
+		line("at step", r.FailedStep.String())
 	}
 	line("due", instant(r.Due))
 	line("waits", waits(r))

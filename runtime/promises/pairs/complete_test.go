@@ -63,7 +63,7 @@ var methods = map[string]map[string]string{
 		"Cancel": commanding, "Delete": commanding, "Fork": commanding, "Pause": commanding, "Release": commanding, "Restart": commanding,
 		"Resume": commanding, "Retry": commanding, "RetryCanceled": commanding, "Step": commanding, "Terminate": commanding,
 		"Info": reading, "Events": reading, "ReadEvents": reading, "Inbox": reading, "Hooks": reading, "ReadStream": reading,
-		"StreamPage": reading, "Streams": reading, "ID": neither,
+		"StreamPage": reading, "Streams": reading, "LastRecovery": reading, "Orders": reading, "ID": neither,
 	},
 	"Client": {
 		"CancelMany": commanding, "Delete": commanding, "CallHook": commanding, "FailHook": commanding, "SendToHook": commanding,
