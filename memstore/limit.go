@@ -311,16 +311,11 @@ func (x *limits) config(id store.LimitID) (config store.LimitConfig, set, code b
 	if c == nil {
 		return config, false, false
 	}
-	if own, ok := c.ofKey(id.Key); ok {
-		return own, true, false
+	var own *store.LimitConfig
+	if config, ok := c.ofKey(id.Key); ok {
+		own = &config
 	}
-	switch {
-	case c.set != nil:
-		return *c.set, true, false
-	case c.code != nil:
-		return *c.code, false, true
-	}
-	return config, false, false
+	return store.MergeConfigs(own, c.set, c.code)
 }
 
 // SaveLimit stores what is counted.
@@ -339,18 +334,23 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 		c = &configs{keys: map[string]store.LimitConfig{}}
 		x.configs[set.Name] = c
 	}
-	config := set.Config
-	switch {
-	case set.Reset && set.Key != "":
+	was := c.set
+	if set.Key != "" {
+		was = nil
+		if own, ok := c.ofKey(set.Key); ok {
+			was = &own
+		}
+	}
+	holds, _, _ := x.config(set.LimitID)
+	switch given := set.Given(was, holds); {
+	case set.Default && !set.Reset:
+		c.code = given
+	case set.Key == "":
+		c.set = given
+	case given == nil:
 		delete(c.keys, set.Key)
-	case set.Reset:
-		c.set = nil
-	case set.Default:
-		c.code = &config
-	case set.Key != "":
-		c.keys[set.Key] = config
 	default:
-		c.set = &config
+		c.keys[set.Key] = *given
 	}
 	if c.code == nil && c.set == nil && len(c.keys) == 0 {
 		delete(x.configs, set.Name)
@@ -362,7 +362,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	x, now := &t.p.limits, t.p.clock.Now().UnixMicro()
 	for key, p := range x.names[name] {
-		if _, own := x.configs[name].ofKey(key); p.tat > now && !own {
+		if own, is := x.configs[name].ofKey(key); p.tat > now && (!is || own.Follows) {
 			all = append(all, store.LimitID{Name: name, Key: key})
 		}
 	}

@@ -151,8 +151,17 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 			}
 			packed = string(b)
 		}
+		pause := "" // it is in the configuration
+		switch {
+		case l.PauseOnly && l.Config.Paused:
+			pause = "p"
+		case l.PauseOnly:
+			pause = "r"
+		case l.KeepPause:
+			pause = "k"
+		}
 		for goOn := []any{"", "", "", ""}; goOn != nil; {
-			c := &call{script: scriptSetLimit, p: p, keys: []string{p.limitConfigs()}, args: append([]any{s.at(), l.Name, l.Key, field, packed, setLimitLines}, goOn...)}
+			c := &call{script: scriptSetLimit, p: p, keys: []string{p.limitConfigs()}, args: append([]any{s.at(), l.Name, l.Key, field, packed, setLimitLines, pause}, goOn...)}
 			if err := s.do(ctx, c); err != nil {
 				return fmt.Errorf("set limit %s: %w", l.LimitID, err)
 			}
@@ -290,17 +299,17 @@ func (s *Store) limitStates(counts, configs, standing map[string]string, after s
 func (s *Store) limitState(id string, counts, configs, away map[string]string) (state store.LimitState, tat int64, err error) {
 	name, key, _ := strings.Cut(id, "\x00")
 	state = store.LimitState{LimitID: store.LimitID{Name: name, Key: key}, Away: int(parseNumber(away[id]))}
-	for _, from := range []string{"s" + id, "s" + name + "\x00", "c" + name + "\x00"} {
+	var all [3]*store.LimitConfig
+	for i, from := range []string{"s" + id, "s" + name + "\x00", "c" + name + "\x00"} {
 		packed := configs[from]
 		if packed == "" {
 			continue
 		}
-		if json.Unmarshal([]byte(packed), &state.Config) != nil {
+		if all[i] = new(store.LimitConfig); json.Unmarshal([]byte(packed), all[i]) != nil {
 			err = fmt.Errorf("%w: limit %s is configured as %q", errDamaged, state.LimitID, packed)
 		}
-		state.Set, state.Default = from[0] == 's', from[0] == 'c'
-		break
 	}
+	state.Config, state.Set, state.Default = store.MergeConfigs(all[0], all[1], all[2])
 	if counted := counts[id]; counted != "" {
 		if n, _ := fmt.Sscan(counted, &state.Held, &state.Waits, &tat); n != 3 {
 			err = fmt.Errorf("%w: limit %s is counted as %q", errDamaged, state.LimitID, counted)

@@ -65,25 +65,36 @@ type limitState struct {
 // limitState reads a part of a limit: its configuration is that of the part, that which was
 // set for the whole, or that of the code.
 func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
-	text := ""
+	var texts [3]string
 	err = c.query(`SELECT l.held, l.waits, l.tat, p.given, w.given, w.by_code, a.weights FROM (SELECT 1)
 		LEFT JOIN limit_aways a ON a.name = +?1 AND a.key = +?2
 		LEFT JOIN limits l ON l.name = +?1 AND l.key = +?2
 		LEFT JOIN limit_configs p ON p.name = +?1 AND p.key = +?2
 		LEFT JOIN limit_configs w ON w.name = +?1 AND w.key = ''`, func(r row) error {
 		s.Held, s.Waits, s.TAT, s.Away = r.ColumnInt(0), r.ColumnInt(1), r.ColumnInt64(2), r.ColumnInt(6)
-		said := cmp.Or(r.ColumnText(3), r.ColumnText(4))
-		text = cmp.Or(said, r.ColumnText(5))
-		s.set, s.code = said != "", said == "" && text != ""
+		texts = [3]string{r.ColumnText(3), r.ColumnText(4), r.ColumnText(5)}
 		return nil
 	}, id.Name, id.Key)
-	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &s.LimitConfig)
+	var all [3]*store.LimitConfig
+	for i, text := range texts {
+		if err == nil {
+			all[i], err = limitConfigOf(text)
+		}
 	}
 	if err != nil {
 		return s, fmt.Errorf("read limit %s: %w", id, err)
 	}
+	s.LimitConfig, s.set, s.code = store.MergeConfigs(all[0], all[1], all[2])
 	return s, nil
+}
+
+// limitConfigOf decodes a configuration; nil: there is none.
+func limitConfigOf(text string) (*store.LimitConfig, error) {
+	if text == "" {
+		return nil, nil
+	}
+	c := &store.LimitConfig{}
+	return c, json.Unmarshal([]byte(text), c)
 }
 
 // SaveLimit stores what is counted. A part of which nothing is known has no row.
@@ -97,7 +108,20 @@ func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 
 // Configure stores a configuration.
 func (t limitTx) Configure(set *store.SetLimit) error {
-	text, err := json.Marshal(set.Config)
+	holds, err := t.limitState(set.LimitID)
+	if err != nil {
+		return err
+	}
+	var was *store.LimitConfig
+	err = t.query(`SELECT given FROM limit_configs WHERE name = +? AND key = +?`, func(r row) (err error) {
+		was, err = limitConfigOf(r.ColumnText(0))
+		return err
+	}, set.Name, set.Key)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	given := set.Given(was, holds.LimitConfig)
+	text, err := json.Marshal(given)
 	if err != nil {
 		return fmt.Errorf("encode configuration: %w", err)
 	}
@@ -105,7 +129,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 		return err
 	}
 	switch {
-	case set.Reset:
+	case given == nil:
 		err = t.exec(`UPDATE limit_configs SET given = NULL WHERE name = +? AND key = +?`, set.Name, set.Key)
 	case set.Default:
 		err = t.exec(`UPDATE limit_configs SET by_code = ? WHERE name = +? AND key = +?`, string(text), set.Name, set.Key)
@@ -121,7 +145,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 // Paced returns the parts of a limit whose rate is that of the limit.
 func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	err = t.query(`SELECT key FROM limits l WHERE name = +? AND tat > +? AND (key = '' OR NOT EXISTS
-		(SELECT 1 FROM limit_configs c WHERE c.name = l.name AND c.key = l.key AND given IS NOT NULL))`, func(r row) error {
+		(SELECT 1 FROM limit_configs c WHERE c.name = l.name AND c.key = l.key AND given IS NOT NULL AND given NOT LIKE '%"Follows":true%'))`, func(r row) error {
 		all = append(all, store.LimitID{Name: name, Key: r.ColumnText(0)})
 		return nil
 	}, name, t.now.UnixMicro())

@@ -70,7 +70,7 @@ func configuresLimits(s *Scene) { //nolint:funlen // one scene, from the first r
 		s.Errorf("pause: got %+v", got)
 	}
 	act(admin.PoolAction{Verb: "resume"})
-	if got := s.pool(bob); got.Paused || !got.Set || got.AtOnce != 1 {
+	if got := s.pool(bob); got.Paused || got.Set || got.AtOnce != 1 {
 		s.Errorf("resume: got %+v", got)
 	}
 	act(admin.PoolAction{Verb: "reset"})

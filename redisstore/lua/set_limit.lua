@@ -4,7 +4,8 @@
 -- KEYS  1 configurations of limits
 -- ARGV  1 now  2 name  3 key, or ''  4 's' for what is set at run time, 'c' for what the
 --       code declares  5 the configuration, '' to remove it  6 how many lines and parts it
---       visits  7 '1' to go on: the configuration is stored  8 the key of a part  9, 10 the
+--       visits  7 'k' to keep the pause as it is, 'p' and 'r' to pause and resume and change nothing
+--       else, or ''  8 '1' to go on: the configuration is stored  9 the key of a part  10, 11 the
 --       priority and the place of the last line visited there, '' for none
 --
 -- Returns {0}, or {1, key, priority, place} if there are more lines.
@@ -18,15 +19,48 @@
 
 local name, key = ARGV[2], ARGV[3]
 local all, id = name .. '\0', name .. '\0' .. key
-local interval, burst = pace_of(config_of(id, all))
-if ARGV[7] == '1' then
-  -- it is stored
-elseif ARGV[5] == '' then
-  redis.call('HDEL', KEYS[1], ARGV[4] .. id)
-else
-  redis.call('HSET', KEYS[1], ARGV[4] .. id, ARGV[5])
+
+-- given is Given of package store, of texts: numbers are not encoded again, as they would lose digits.
+local function given(packed, pause, id, all)
+  if pause == '' then
+    return packed
+  end
+  local was = intact('HGET', KEYS[1], 's' .. id) or nil
+  local paused = was ~= nil and decode_config(was).Paused == true
+  local follows = not was or decode_config(was).Follows == true
+  if pause ~= 'k' then
+    paused = pause == 'p'
+    local c = decode_config(was or nil)
+    local empty = (c.AtOnce or 0) == 0 and (c.Rate or 0) == 0 and (c.Burst or 0) == 0 and (c.Per or 0) == 0 and (c.Waiting or 0) == 0 and c.Refuse ~= true
+    follows = follows or empty and not paused -- an earlier release paused so what was not declared yet
+    packed = was or intact('HGET', KEYS[1], 's' .. all) or intact('HGET', KEYS[1], 'c' .. all) or '{"Paused":false}'
+  elseif packed == '' then
+    packed, follows = was or '', true
+  else
+    follows = false
+  end
+  local goes_on = pause == 'r' and not was and id ~= all and decode_config(packed).Paused == true -- while the others stand still
+  if packed == '' or follows and not paused and not goes_on then
+    return ''
+  end
+  packed = string.gsub(packed, ',?"Follows":%a+', '')
+  packed = string.gsub(packed, '"Paused":%a+', '"Paused":' .. tostring(paused))
+  if follows then
+    packed = string.gsub(packed, '}$', ',"Follows":true}')
+  end
+  return packed
 end
-configured_anew()
+
+local interval, burst = pace_of(config_of(id, all))
+if ARGV[8] ~= '1' then
+  local packed = given(ARGV[5], ARGV[7], id, all)
+  if packed == '' then
+    redis.call('HDEL', KEYS[1], ARGV[4] .. id)
+  else
+    redis.call('HSET', KEYS[1], ARGV[4] .. id, packed)
+  end
+  configured_anew()
+end
 
 -- The rate is another one for all that have no configuration of their own: what has begun counts by that now.
 local config = config_of(id, all)
@@ -35,8 +69,9 @@ if interval ~= pace or interval > 0 and burst ~= at_once then
   local own, stand = {}, {id, intact('HGET', tag .. 'L', id)}
   if key == '' then
     stand = intact('HGETALL', tag .. 'L') or {}
-    for _, field in ipairs(intact('HKEYS', KEYS[1]) or {}) do
-      own[field] = true
+    local fields = intact('HGETALL', KEYS[1]) or {}
+    for i = 1, #fields, 2 do
+      own[fields[i]] = decode_config(fields[i + 1]).Follows ~= true
     end
   end
   local changed = {}
@@ -57,7 +92,7 @@ local parts = {key}
 if key == '' then
   parts = {}
   for _, part in ipairs(intact('HKEYS', tag .. 'L') or {}) do
-    if string.sub(part, 1, #id) == id and string.sub(part, #id + 1) >= ARGV[8] then
+    if string.sub(part, 1, #id) == id and string.sub(part, #id + 1) >= ARGV[9] then
       parts[#parts + 1] = string.sub(part, #id + 1)
     end
   end
@@ -96,8 +131,8 @@ end
 local left = tonumber(ARGV[6])
 for _, part in ipairs(parts) do
   local use, score, place = use_of({name, part, 1}), '', ''
-  if part == ARGV[8] then
-    score, place = ARGV[9], ARGV[10]
+  if part == ARGV[9] then
+    score, place = ARGV[10], ARGV[11]
   end
   for _, m in ipairs(lines_of(use, left, tonumber(score), place)) do
     if left == 0 then

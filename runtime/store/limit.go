@@ -77,6 +77,27 @@ type LimitConfig struct {
 	Waiting int `json:"Waiting"`
 	// Paused lets nothing begin. Holders finish.
 	Paused bool `json:"Paused"`
+	// Follows is in configurations that were set: nothing but the pause was. The other fields are a copy, for releases that do not
+	// know this, of those that held then. See MergeConfigs.
+	Follows bool `json:"Follows,omitempty"`
+}
+
+// MergeConfigs returns the configuration of a part of a limit, of which some may be nil: own was set for the part, whole for all parts,
+// and code is declared. It reports whether one was set, and if not, whether one is declared.
+func MergeConfigs(own, whole, code *LimitConfig) (config LimitConfig, set, declared bool) {
+	for _, c := range []*LimitConfig{own, whole, code} {
+		if c != nil && !c.Follows {
+			config = *c
+			break
+		}
+	}
+	set = own != nil || whole != nil
+	if own != nil {
+		config.Paused = own.Paused
+	} else if whole != nil {
+		config.Paused = whole.Paused
+	}
+	return config, set, !set && code != nil
 }
 
 // Interval returns the time from one weight to the next, at least a microsecond; 0: there is
@@ -123,6 +144,35 @@ type SetLimit struct {
 	Default bool
 	// Reset removes what was set; Config is ignored, and so is Default.
 	Reset bool
+	// KeepPause leaves the pause as it is, whatever Config has: a limit that is reset stays paused. PauseOnly changes the pause to
+	// Config.Paused, and nothing else.
+	KeepPause, PauseOnly bool
+}
+
+// Given returns what is set afterwards, nil: nothing; was is what was set before, or nil, and holds what held then.
+func (s *SetLimit) Given(was *LimitConfig, holds LimitConfig) *LimitConfig {
+	c := s.Config
+	switch {
+	case s.PauseOnly:
+		if c = holds; was != nil {
+			c = *was
+		}
+		c.Paused, c.Follows = s.Config.Paused, was == nil || was.Follows
+		goesOn := was == nil && s.Key != "" && holds.Paused // while the others stand still
+		// An earlier release paused so what was not declared yet: without numbers.
+		if !c.Paused && !goesOn && (c.Follows || c == LimitConfig{}) {
+			return nil
+		}
+	case s.Reset:
+		if !s.KeepPause || was == nil || !was.Paused {
+			return nil
+		}
+		c = *was
+		c.Follows = true
+	case s.KeepPause:
+		c.Paused = was != nil && was.Paused
+	}
+	return &c
 }
 
 // Check returns an *InvalidError if the limit has no name, or one that some store cannot

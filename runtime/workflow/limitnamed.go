@@ -81,16 +81,16 @@ func declaredIn(ctx context.Context, limiter store.Limiter, partition int, name 
 
 // Set is as [Limits.Set].
 func (n NamedLimit) Set(ctx context.Context, c limit.Config) error {
-	return n.l.set(ctx, n.part, func(*store.SetLimit) {}, storedLimit(c))
+	return n.l.set(ctx, n.part, settingTo(c))
 }
 
 // Reset is as [Limits.Reset].
 func (n NamedLimit) Reset(ctx context.Context) error {
-	return n.l.set(ctx, n.part, func(s *store.SetLimit) { s.Reset = true }, store.LimitConfig{})
+	return n.l.set(ctx, n.part, resetting)
 }
 
 // Pause is as [Limits.Pause].
-func (n NamedLimit) Pause(ctx context.Context) error { return n.l.pause(ctx, n.part, true) }
+func (n NamedLimit) Pause(ctx context.Context) error { return n.l.set(ctx, n.part, pausing) }
 
 // Resume is as [Limits.Resume].
-func (n NamedLimit) Resume(ctx context.Context) error { return n.l.pause(ctx, n.part, false) }
+func (n NamedLimit) Resume(ctx context.Context) error { return n.l.set(ctx, n.part, resuming) }

@@ -37,56 +37,43 @@ type LimitInfo struct {
 
 // Set configures a limit, or one part of a limit with keys. If the rate is another one, what has begun counts as if it had begun by
 // that: the next one waits for an interval of the new rate at most, but for what step.HoldBack has closed. Config.Spread has no effect: it
-// stays as it is declared. The error is an *store.InvalidError for a bad configuration, and for
+// stays as it is declared. A limit that is paused stays so. The error is an *store.InvalidError for a bad configuration, and for
 // a limit that each worker has of its own: its size is in worker.Config.Capacity; or it is
 // store.ErrNoLimits.
 func (l Limits) Set(ctx context.Context, which limit.Limit, c limit.Config) error {
-	return l.set(ctx, l.part(which), func(*store.SetLimit) {}, storedLimit(c))
+	return l.set(ctx, l.part(which), settingTo(c))
 }
 
-func storedLimit(c limit.Config) store.LimitConfig {
-	return store.LimitConfig{AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting}
+// settingTo is what Set changes; resetting, pausing and resuming are what the others change.
+func settingTo(c limit.Config) store.SetLimit {
+	return store.SetLimit{
+		Config:    store.LimitConfig{AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting},
+		KeepPause: true,
+	}
 }
+
+var (
+	resetting = store.SetLimit{Reset: true, KeepPause: true}
+	pausing   = store.SetLimit{Config: store.LimitConfig{Paused: true}, PauseOnly: true}
+	resuming  = store.SetLimit{PauseOnly: true}
+)
 
 // Reset removes what was set: the limit is again as it is declared. Errors are as of Set, here
 // and in Pause and Resume.
 func (l Limits) Reset(ctx context.Context, which limit.Limit) error {
-	return l.set(ctx, l.part(which), func(s *store.SetLimit) { s.Reset = true }, store.LimitConfig{})
+	return l.set(ctx, l.part(which), resetting)
 }
 
-// Pause lets nothing begin that uses the limit, until Resume. What holds permits goes on. The
-// configuration that holds now becomes one that is set.
+// Pause lets nothing begin that uses the limit, until Resume. What holds permits goes on. Nothing else ends the pause: neither Set nor
+// Reset, nor a deployment that declares the limit.
 func (l Limits) Pause(ctx context.Context, which limit.Limit) error {
-	return l.pause(ctx, l.part(which), true)
+	return l.set(ctx, l.part(which), pausing)
 }
 
-// Resume ends Pause. If nothing bounds the limit then, what was set is removed: it was paused before anybody had said how it is
-// declared, and is so from now on. A key for which the same was set as for all loses that, too, and goes by what is said of all.
+// Resume ends Pause: the limit is as what was set says, or as it is declared. A key that is resumed while the limit is paused as a
+// whole goes on.
 func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
-	return l.pause(ctx, l.part(which), false)
-}
-
-func (l Limits) pause(ctx context.Context, which limitPart, paused bool) error {
-	all, err := l.list(ctx, which.partitions)
-	if err != nil {
-		return err
-	}
-	config, whole := store.LimitConfig{}, permits.Default(which.id.Name) // until a worker says so, too
-	own := false
-	for _, s := range all {
-		switch known := s.Set || s.Default; { // else it is listed because somebody waits for it
-		case s.LimitID == which.id && known:
-			config, own = s.Config, true
-		case s.Name == which.id.Name && s.Key == "" && known:
-			whole = s.Config
-		}
-	}
-	if !own {
-		config = whole
-	}
-	config.Paused = paused
-	saysNothing := config == store.LimitConfig{} || which.id.Key != "" && config == whole
-	return l.set(ctx, which, func(s *store.SetLimit) { s.Reset = saysNothing && !paused }, config)
+	return l.set(ctx, l.part(which), resuming)
 }
 
 // List returns all parts of limits that are configured, of which something is held, or for
@@ -161,7 +148,7 @@ func (l Limits) limiter() (store.Limiter, error) {
 	return limiter, nil
 }
 
-func (l Limits) set(ctx context.Context, which limitPart, change func(*store.SetLimit), c store.LimitConfig) error {
+func (l Limits) set(ctx context.Context, which limitPart, s store.SetLimit) error {
 	if which.local {
 		return fmt.Errorf("set limit %s: %w", which.id, &store.InvalidError{
 			What: "limit", Value: which.id.Name, Reason: "is each worker's own: say how much one has in worker.Config.Capacity",
@@ -171,8 +158,7 @@ func (l Limits) set(ctx context.Context, which limitPart, change func(*store.Set
 	if err != nil {
 		return fmt.Errorf("set limit %s: %w", which.id, err)
 	}
-	s := store.SetLimit{LimitID: which.id, Config: c}
-	change(&s)
+	s.LimitID = which.id
 	for _, p := range which.partitions {
 		if err := limiter.SetLimits(ctx, p, []store.SetLimit{s}); err != nil {
 			return fmt.Errorf("set limit %s: %w", which.id, err)

@@ -108,6 +108,21 @@ local function decode_config(packed)
   return decoded[packed]
 end
 
+-- merge_configs is MergeConfigs of package store. code: as text.
+local function merge_configs(own, whole, code)
+  local config = own and own.Follows ~= true and own or whole and whole.Follows ~= true and whole or decode_config(code)
+  local first = own or whole
+  if not first or first == config then
+    return config
+  end
+  local merged = {}
+  for field, value in pairs(config) do
+    merged[field] = value
+  end
+  merged.Paused = first.Paused
+  return merged
+end
+
 local function config_of(id, all)
   if configs[id] then
     return configs[id]
@@ -120,14 +135,14 @@ local function config_of(id, all)
       all_configs[fields[i]] = fields[i + 1]
     end
   end
-  local packed
+  local own, whole, code
   if all_configs then
-    packed = all_configs['s' .. id] or all_configs['s' .. all] or all_configs['c' .. all]
+    own, whole, code = all_configs['s' .. id], all_configs['s' .. all], all_configs['c' .. all]
   else
-    packed = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
-    packed = packed[1] or packed[2] or packed[3]
+    own, whole, code = unpack(intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}, 1, 3)
   end
-  configs[id] = decode_config(packed)
+  own, whole = own and decode_config(own), whole and decode_config(whole)
+  configs[id] = merge_configs(own or nil, whole or nil, code or nil)
   return configs[id]
 end
 

@@ -402,17 +402,25 @@ func TestPOOL2_WhoeverRaisesARateDoesNotWaitByTheOldOne(t *testing.T) {
 }
 
 func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *testing.T) {
+	flow := flowtest.LimitedFlow[int, int]("limits.declares", func(int) []limit.Use { return []limit.Use{gpu.Use(1)} })
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		l := w.Client.Limits()
-		for _, do := range []func(context.Context, limit.Limit) error{l.Pause, l.Resume} {
-			if err := do(w.Ctx, gpu); err != nil {
-				t.Fatal(err)
+		if err := l.Pause(w.Ctx, gpu); err != nil {
+			t.Fatal(err)
+		}
+		w.Work(worker.Config{}, flowtest.As(flow, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		stands := func(paused, set bool) func() bool {
+			return func() bool {
+				all, err := l.List(w.Ctx)
+				i := slices.IndexFunc(all, func(l workflow.LimitInfo) bool { return l.Name == gpu.Name() })
+				return err == nil && i >= 0 && all[i].Config.AtOnce == 2 && all[i].Paused == paused && all[i].Set == set
 			}
 		}
-		all, err := l.List(w.Ctx)
-		if err != nil || len(all) != 1 || all[0].Config.AtOnce != 2 || all[0].Paused {
-			t.Errorf("got %+v, %v, want 2 at once", all, err)
+		w.Eventually("the paused limit has what a worker declares", stands(true, true))
+		if err := l.Resume(w.Ctx, gpu); err != nil {
+			t.Fatal(err)
 		}
+		w.Eventually("nothing is set after the resume", stands(false, false))
 	})
 }
 

@@ -139,3 +139,54 @@ func TestPOOL5_APausedKeyOfALimitStopsNoOtherKey(t *testing.T) {
 		}
 	})
 }
+
+func TestPOOL5_NothingButResumeEndsThePauseOfALimit(t *testing.T) {
+	flow := shim.NewWorkflow[job, int]("limits.page-whole", "in", shim.WorkflowPolicy{Uses: shim.Uses(func(j job) []limit.Use {
+		return []limit.Use{customer.For(j.Tenant).Use(1)}
+	})})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		work := func() {
+			w.Work(worker.Config{}, flowtest.As(flow, func(_ workflow.Context, j job) (int, error) { return j.Share, nil }))
+		}
+		work()
+		limits, big := w.Client.Limits(), customer.For("big")
+		paused := func(what string, config limit.Config) {
+			t.Helper()
+			all, err := limits.List(w.Ctx)
+			i := slices.IndexFunc(all, func(l workflow.LimitInfo) bool { return l.Name == big.Name() && l.Key == "big" })
+			if err != nil || i < 0 || !all[i].Paused || all[i].Config != config {
+				t.Fatalf("%s: got limits %+v, %v; want big paused with %+v", what, all, err, config)
+			}
+		}
+		order := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Eventually("the worker declares its limits", func() bool {
+			all, err := limits.List(w.Ctx)
+			order(err)
+			return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Name == big.Name() && l.Config.AtOnce == 1 })
+		})
+		order(limits.Pause(w.Ctx, big))
+		run := flowtest.Start(w, flow, job{"big", 7})
+		order(limits.Set(w.Ctx, big, limit.Config{AtOnce: 3}))
+		paused("set", limit.Config{AtOnce: 3})
+		order(limits.Reset(w.Ctx, big))
+		paused("reset", limit.Config{AtOnce: 1})
+		work() // declares its limits
+		paused("declared", limit.Config{AtOnce: 1})
+		order(limits.Resume(w.Ctx, big))
+		if got := flowtest.Result(w, run); got != 7 {
+			t.Errorf("result: got %d, want 7", got)
+		}
+		all, err := limits.List(w.Ctx)
+		order(err)
+		for _, l := range all {
+			if l.Name == big.Name() && l.Set {
+				t.Errorf("got %+v after the resume, want nothing that is set", l)
+			}
+		}
+	})
+}

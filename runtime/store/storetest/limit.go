@@ -90,7 +90,7 @@ func (h *harness) nothing(what string, s store.SessionID, routes ...store.Route)
 	}
 }
 
-var limitBehaviors = slices.Concat(permitBehaviors, turnBehaviors, standBehaviors, nestedBehaviors, nextBehaviors, rateBehaviors, holdBackBehaviors, limitAnswerBehaviors, localBehaviors, seizeBehaviors)
+var limitBehaviors = slices.Concat(permitBehaviors, turnBehaviors, standBehaviors, pauseBehaviors, nestedBehaviors, nextBehaviors, rateBehaviors, holdBackBehaviors, limitAnswerBehaviors, localBehaviors, seizeBehaviors)
 
 var permitBehaviors = []behavior{
 	{"L1_CountsAreRebuiltFromFlags", func(h *harness) {

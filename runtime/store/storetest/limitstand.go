@@ -149,6 +149,74 @@ var standBehaviors = []behavior{
 	}},
 }
 
+// pauseBehaviors are about the pause of a limit: a flag beside what is set and declared.
+var pauseBehaviors = []behavior{
+	{"Pause_IsKeptByWhatIsSetResetAndDeclared", func(h *harness) {
+		gpu := store.LimitID{Name: "gpu"}
+		declare := func(atOnce int) {
+			h.setLimits(store.SetLimit{LimitID: gpu, Config: store.LimitConfig{AtOnce: atOnce, Rate: 7, Per: 30 * 24 * time.Hour}, Default: true})
+		}
+		set := func(s store.SetLimit) {
+			h.Helper()
+			s.LimitID, s.KeepPause = gpu, true
+			h.setLimits(s)
+			h.equal("paused", h.limitState("gpu").Config.Paused, true)
+		}
+		declare(1)
+		before := h.limitState("gpu")
+		h.pauses(gpu, true)
+		s := h.session()
+		l := h.start(using("gpu"))
+		h.nothing("of a paused limit", s)
+		declare(2)
+		h.equal("paused by the one before", h.limitState("gpu").Config, store.LimitConfig{AtOnce: 2, Rate: 7, Per: 30 * 24 * time.Hour, Paused: true})
+		set(store.SetLimit{Config: store.LimitConfig{AtOnce: 3}})
+		h.equal("what is set", h.limitState("gpu").Config.AtOnce, 3)
+		declare(1)
+		h.equal("what is set", h.limitState("gpu").Config.AtOnce, 3)
+		set(store.SetLimit{Reset: true})
+		h.equal("what is declared", h.limitState("gpu").Config.AtOnce, 1)
+		h.nothing("of a paused limit", s)
+		h.pauses(gpu, false)
+		after := h.limitState("gpu")
+		h.equal("a trace of the pause", []any{after.Config, after.Set, after.Default}, []any{before.Config, false, true})
+		h.one(s, l)
+	}},
+	{"Pause_OfWhatWasSetLeavesThat", func(h *harness) {
+		gpu := store.LimitID{Name: "gpu"}
+		h.setLimits(store.SetLimit{LimitID: gpu, Config: store.LimitConfig{AtOnce: 4, Paused: true}, KeepPause: true})
+		h.equal("set", h.limitState("gpu").Config, store.LimitConfig{AtOnce: 4})
+		h.pauses(gpu, true)
+		h.pauses(gpu, true)
+		h.equal("paused", h.limitState("gpu").Config, store.LimitConfig{AtOnce: 4, Paused: true})
+		h.pauses(gpu, false)
+		h.equal("resumed", h.limitState("gpu").Config, store.LimitConfig{AtOnce: 4})
+		h.setLimits(store.SetLimit{LimitID: gpu, Reset: true, KeepPause: true})
+		h.equal("set", h.limitState("gpu").Set, false)
+	}},
+	{"Pause_OfAKeyIsKeptByWhatIsSetForAllKeys", func(h *harness) {
+		s, key := h.session(), store.LimitID{Name: "tenant", Key: "c"}
+		h.limit("tenant", 1)
+		h.pauses(key, true)
+		h.limit("tenant", 2)
+		third := h.start(ofTenant("c"))
+		h.nothing("of a paused key", s)
+		h.pauses(key, false)
+		h.one(s, third)
+		whole, open := store.LimitID{Name: "tenant"}, h.start(ofTenant("d"))
+		h.pauses(whole, true)
+		h.nothing("of a paused limit", s)
+		h.pauses(store.LimitID{Name: "tenant", Key: "d"}, false) // goes on while the others stand still
+		h.one(s, open)
+	}},
+}
+
+// pauses pauses a part of a limit, or resumes it.
+func (h *harness) pauses(id store.LimitID, paused bool) {
+	h.Helper()
+	h.setLimits(store.SetLimit{LimitID: id, Config: store.LimitConfig{Paused: paused}, PauseOnly: true})
+}
+
 // ofTenant lets a run use the key of a tenant, and a limit for all tenants.
 func ofTenant(key string) func(*store.Create) {
 	return func(c *store.Create) {
