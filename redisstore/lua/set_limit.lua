@@ -10,10 +10,10 @@
 --
 -- Returns {0}, or {1, key, priority, place} if there are more lines.
 --
--- Atomic: the configuration acts at once. What it changes for many lines takes several scripts: until
--- the last one, lines stand as the configuration before wanted it, or this one. They hold back
--- more or fewer runs than they should then, and no run takes what is not free. The keys of the
--- lines are built: they are found here.
+-- Atomic, because claims go by the configuration and by the lines. What it changes for many
+-- lines takes several scripts: until the last one, lines stand as the configuration before
+-- wanted it, or this one. They hold back more or fewer runs than they should then, and no run
+-- takes what is not free. The keys of the lines are built: they are found here.
 --
 -- Parts: tag intact clock header ready limit line
 
