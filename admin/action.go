@@ -230,7 +230,7 @@ func (d *Direct) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
 		last, err := d.lastTry(ctx, i)
 		return err == nil && v.takenBy(last)
 	}
-	if v.name == "resume" && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
+	if (v.name == "resume" || v.name == "pause") && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
 		if info, err := d.client.Run(i.ID).Info(ctx); err == nil {
 			return v.takenBy(&info)
 		}
