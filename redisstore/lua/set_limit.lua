@@ -39,8 +39,7 @@ local function given(packed, pause, id, all)
   else
     follows = false
   end
-  local goes_on = pause == 'r' and not was and id ~= all and decode_config(packed).Paused == true -- while the others stand still
-  if packed == '' or follows and not paused and not goes_on then
+  if packed == '' or follows and not paused then
     return ''
   end
   packed = string.gsub(packed, ',?"Follows":%a+', '')

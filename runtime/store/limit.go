@@ -83,7 +83,7 @@ type LimitConfig struct {
 }
 
 // MergeConfigs returns the configuration of a part of a limit, of which some may be nil: own was set for the part, whole for all parts,
-// and code is declared. It reports whether one was set, and if not, whether one is declared.
+// and code is declared. A part is paused if it was, or the whole. It reports whether one was set, and if not, whether one is declared.
 func MergeConfigs(own, whole, code *LimitConfig) (config LimitConfig, set, declared bool) {
 	for _, c := range []*LimitConfig{own, whole, code} {
 		if c != nil && !c.Follows {
@@ -92,11 +92,7 @@ func MergeConfigs(own, whole, code *LimitConfig) (config LimitConfig, set, decla
 		}
 	}
 	set = own != nil || whole != nil
-	if own != nil {
-		config.Paused = own.Paused
-	} else if whole != nil {
-		config.Paused = whole.Paused
-	}
+	config.Paused = own != nil && own.Paused || whole != nil && whole.Paused
 	return config, set, !set && code != nil
 }
 
@@ -158,9 +154,8 @@ func (s *SetLimit) Given(was *LimitConfig, holds LimitConfig) *LimitConfig {
 			c = *was
 		}
 		c.Paused, c.Follows = s.Config.Paused, was == nil || was.Follows
-		goesOn := was == nil && s.Key != "" && holds.Paused // while the others stand still
 		// An earlier release paused so what was not declared yet: without numbers.
-		if !c.Paused && !goesOn && (c.Follows || c == LimitConfig{}) {
+		if !c.Paused && (c.Follows || c == LimitConfig{}) {
 			return nil
 		}
 	case s.Reset:

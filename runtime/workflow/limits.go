@@ -70,8 +70,7 @@ func (l Limits) Pause(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), pausing)
 }
 
-// Resume ends Pause: the limit is as what was set says, or as it is declared. A key that is resumed while the limit is paused as a
-// whole goes on.
+// Resume ends Pause: the limit is as what was set says, or as it is declared. A key is paused as long as it is, or the limit as a whole.
 func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), resuming)
 }

@@ -239,7 +239,8 @@ func inEveryWay(ctx context.Context, c *workflow.Client, open *atomic.Bool) (tol
 		return "", fmt.Errorf("the run that was cancelled: %w", err)
 	}
 	for _, do := range []func(context.Context) (*workflow.Run[string], error){
-		first.Retry, canceled.RetryCanceled,
+		func(ctx context.Context) (*workflow.Run[string], error) { return first.Retry(ctx) },
+		func(ctx context.Context) (*workflow.Run[string], error) { return canceled.RetryCanceled(ctx) },
 		func(ctx context.Context) (*workflow.Run[string], error) { return first.Restart(ctx) },
 		func(ctx context.Context) (*workflow.Run[string], error) {
 			return first.Fork(ctx, "again/shop.ship-late#1")

@@ -108,18 +108,19 @@ local function decode_config(packed)
   return decoded[packed]
 end
 
--- merge_configs is MergeConfigs of package store. code: as text.
+-- merge_configs is MergeConfigs of package store, of texts that may be nil or false.
 local function merge_configs(own, whole, code)
+  own, whole = own and decode_config(own), whole and decode_config(whole)
   local config = own and own.Follows ~= true and own or whole and whole.Follows ~= true and whole or decode_config(code)
-  local first = own or whole
-  if not first or first == config then
+  local paused = own and own.Paused == true or whole and whole.Paused == true or false
+  if (config.Paused == true) == paused then
     return config
   end
   local merged = {}
   for field, value in pairs(config) do
     merged[field] = value
   end
-  merged.Paused = first.Paused
+  merged.Paused = paused
   return merged
 end
 
@@ -141,8 +142,7 @@ local function config_of(id, all)
   else
     own, whole, code = unpack(intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}, 1, 3)
   end
-  own, whole = own and decode_config(own), whole and decode_config(whole)
-  configs[id] = merge_configs(own or nil, whole or nil, code or nil)
+  configs[id] = merge_configs(own, whole, code)
   return configs[id]
 end
 
@@ -183,7 +183,7 @@ local function read_limits(uses)
   end
   local stand, packed = intact('HMGET', tag .. 'L', unpack(ids)) or {}, intact('HMGET', tag .. 'K', unpack(fields)) or {}
   for i, id in ipairs(ids) do
-    configs[id] = decode_config(packed[3 * i - 2] or packed[3 * i - 1] or packed[3 * i])
+    configs[id] = merge_configs(packed[3 * i - 2], packed[3 * i - 1], packed[3 * i])
     note_read(id, stand[i], configs[id])
   end
 end

@@ -2,7 +2,6 @@ package pairs_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -68,11 +67,6 @@ func poolActions() (all []admin.PoolAction) {
 	return all
 }
 
-// owedLimits lists the sequences of actions on a limit after which it does not follow R22.
-var owedLimits = []string{
-	"pause , set ", "pause , reset ", "pause , resume a", "pause a, set a", "pause a, reset a", "set a, pause ", "pause , set a",
-}
-
 func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 	cells, broken := 0, 0
 	for _, first := range poolActions() {
@@ -99,15 +93,8 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 			want := limitCell{
 				Whole: model.Whole, ABegins: !model.Whole.Paused && !model.Key.Paused, BBegins: !model.Whole.Paused, KeyShown: model.Key != part{},
 			}
-			known := slices.Contains(owedLimits, name)
-			diff := cmp.Diff(want, s.limitCell(want, known))
-			switch {
-			case diff != "" && !known:
+			if diff := cmp.Diff(want, s.limitCell(want)); diff != "" {
 				t.Errorf("%s: R22 (-want +got):\n%s", name, diff)
-			case diff == "" && known:
-				t.Errorf("%s follows R22 now: remove the row of owedLimits", name)
-			}
-			if diff != "" {
 				broken++
 			}
 			s.StopWorkers()
@@ -117,7 +104,7 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 }
 
 // limitCell returns what is seen of the limit.
-func (s *stage) limitCell(want limitCell, known bool) (got limitCell) {
+func (s *stage) limitCell(want limitCell) (got limitCell) {
 	s.T.Helper()
 	page, err := s.service.Pools(s.Ctx, admin.PoolFilter{Name: perKey.All().Name()})
 	if err != nil {
@@ -136,11 +123,8 @@ func (s *stage) limitCell(want limitCell, known bool) (got limitCell) {
 	begins := func(key string, want bool) bool {
 		run := flowtest.Start(s.World, pooled, work{Do: "complete", Key: key})
 		most := flowtest.Patience / 2
-		switch {
-		case known:
-			most = grace
-		case !want:
-			most = 20 * time.Millisecond // whatever does not begin by then is shown by the rows above, too
+		if !want {
+			most = 20 * time.Millisecond // whatever does not begin by then is shown by the rows above
 		}
 		return s.until(most, func() bool { o, _ := observe(s.World, run.ID()); return o.Status == event.StatusCompleted })
 	}

@@ -206,8 +206,24 @@ var pauseBehaviors = []behavior{
 		whole, open := store.LimitID{Name: "tenant"}, h.start(ofTenant("d"))
 		h.pauses(whole, true)
 		h.nothing("of a paused limit", s)
-		h.pauses(store.LimitID{Name: "tenant", Key: "d"}, false) // goes on while the others stand still
+		h.pauses(store.LimitID{Name: "tenant", Key: "d"}, false) // which is not paused by itself
+		h.nothing("of a paused limit", s)
+		h.pauses(whole, false)
 		h.one(s, open)
+	}},
+	{"Pause_OfALimitPausesKeysWithNumbersOfTheirOwn", func(h *harness) {
+		s, whole := h.session(), store.LimitID{Name: "tenant"}
+		own, paused := store.LimitID{Name: "tenant", Key: "own"}, store.LimitID{Name: "tenant", Key: "paused"}
+		h.setLimits(store.SetLimit{LimitID: own, Config: store.LimitConfig{AtOnce: 3}})
+		h.pauses(paused, true)
+		h.pauses(whole, true)
+		first, second := h.start(ofTenant("own")), h.start(ofTenant("paused"))
+		h.nothing("of a paused limit", s)
+		h.pauses(whole, false)
+		h.one(s, first)
+		h.nothing("of a paused key", s)
+		h.pauses(paused, false)
+		h.one(s, second)
 	}},
 }
 

@@ -93,6 +93,7 @@ func (m *model) stand(id store.LimitID) store.LimitState {
 	case isCode:
 		l.Config, l.Default = code, true
 	}
+	l.Config.Paused = l.Config.Paused || whole.Paused
 	for _, r := range m.runs {
 		for _, u := range r.Uses {
 			switch {
