@@ -101,8 +101,8 @@ func TestPOOL5_AShareThatIsNoneIsRefused(t *testing.T) {
 	})
 }
 
-func TestPOOL5_APausedKeyOfALimitStopsNoOtherKey(t *testing.T) {
-	const small = 12
+func TestPOOL5_APausedAndASlowKeyOfALimitStopNoOtherKey(t *testing.T) {
+	const small, many = 12, 24
 	page := flowtest.AStep[job, int]("limits.page", shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[job]) []limit.Use {
 		return []limit.Use{gpu.Use(1), customer.For(a.In.Tenant).Use(1)}
 	})})
@@ -110,8 +110,16 @@ func TestPOOL5_APausedKeyOfALimitStopsNoOtherKey(t *testing.T) {
 		Fair: shim.Fair(func(j job) (string, int) { return j.Tenant, j.Share }),
 	})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		w.Work(worker.Config{}, page.As(func(_ context.Context, j job) (int, error) { return j.Share, nil }),
-			flowtest.As(pages, func(ctx workflow.Context, j job) (int, error) { return page.Call(ctx, j) }))
+		ends := make(chan struct{}) // what the slow tenant waits for
+		w.Work(worker.Config{}, page.As(func(ctx context.Context, j job) (int, error) {
+			if j.Tenant == "slow" {
+				select {
+				case <-ends:
+				case <-ctx.Done():
+				}
+			}
+			return j.Share, ctx.Err()
+		}), flowtest.As(pages, func(ctx workflow.Context, j job) (int, error) { return page.Call(ctx, j) }))
 		check := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -119,22 +127,26 @@ func TestPOOL5_APausedKeyOfALimitStopsNoOtherKey(t *testing.T) {
 			}
 		}
 		check(w.Client.Limits().Pause(w.Ctx, customer.For("big")))
-		var paused []*workflow.Run[int]
-		for range 24 {
-			paused = append(paused, flowtest.Start(w, pages, job{"big", 1}))
+		var others []*workflow.Run[int]
+		for range many {
+			others = append(others, flowtest.Start(w, pages, job{"big", 1}), flowtest.Start(w, pages, job{"slow", 1}))
 		}
-		w.Eventually("the pages of the paused tenant wait", func() bool {
+		w.Eventually("the pages of the other tenants wait, but for one that is slow", func() bool {
 			all, err := w.Client.Limits().List(w.Ctx)
 			check(err)
-			return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Key == "big" && l.Waits == len(paused) })
+			waits := func(key string, n int) bool {
+				return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Key == key && l.Waits == n })
+			}
+			return waits("big", many) && waits("slow", many-1)
 		})
 		for range small {
 			if got := flowtest.Result(w, flowtest.Start(w, pages, job{"small", 1})); got != 1 {
-				t.Errorf("page of the other tenant: got %d, want 1", got)
+				t.Errorf("page of the third tenant: got %d, want 1", got)
 			}
 		}
+		close(ends)
 		check(w.Client.Limits().Resume(w.Ctx, customer.For("big")))
-		for _, run := range paused {
+		for _, run := range others {
 			_ = flowtest.Result(w, run)
 		}
 	})
