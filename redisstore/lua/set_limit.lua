@@ -33,7 +33,7 @@ local function given(packed, pause, id, all)
     local c = decode_config(was or nil)
     local empty = (c.AtOnce or 0) == 0 and (c.Rate or 0) == 0 and (c.Burst or 0) == 0 and (c.Per or 0) == 0 and (c.Waiting or 0) == 0 and c.Refuse ~= true
     follows = follows or empty and not paused -- an earlier release paused so what was not declared yet
-    packed = was or intact('HGET', KEYS[1], 's' .. all) or intact('HGET', KEYS[1], 'c' .. all) or '{"Paused":false}'
+    packed = was or intact('HGET', KEYS[1], 's' .. all) or intact('HGET', KEYS[1], 'c' .. all) or cjson.encode({Paused = false})
   elseif packed == '' then
     packed, follows = was or '', true
   else

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -34,6 +35,12 @@ type operation struct {
 	opts  func(unit time.Duration) []workflowtest.Option
 	want  string // the log without a crash holds an event of this type
 }
+
+// lift is a step that a run of its own executes, once that has a permit.
+var (
+	cranes = limit.New("shop.cranes", limit.Config{AtOnce: 1})
+	lift   = newStep("shop.lift", shim.Policy{Uses: shim.Uses(func(stepArgs) []limit.Use { return []limit.Use{cranes.Use(1)} })})
+)
 
 // timed is an order that takes three units.
 func timed(unit time.Duration) func(ctx workflow.Context, in string) (string, error) {
@@ -115,6 +122,22 @@ func bare(f func(*workflow.Handle, context.Context, ...workflow.CommandOption) e
 
 var operations = map[string]operation{
 	"pause and resume": {code: timed, setup: commands(bare((*workflow.Handle).Pause), bare((*workflow.Handle).Resume)), want: "run_paused"},
+	"pause while a step with limits is tried again": {
+		code: untimed(func(ctx workflow.Context, in string) (string, error) { return call(ctx, lift, in) }),
+		setup: func(e *workflowtest.Env, unit time.Duration) {
+			var back atomic.Bool
+			lift.Bind(e, func(_ context.Context, arg string) (string, error) {
+				if !back.Load() {
+					return "", step.RetryAfter(errors.New("the crane is away"), unit)
+				}
+				return arg, nil
+			})
+			commands(bare((*workflow.Handle).Pause), func(*workflow.Handle, context.Context) error {
+				back.Store(true)
+				return nil
+			}, bare((*workflow.Handle).Resume))(e, unit)
+		}, want: "run_paused",
+	},
 	"hold and release": {
 		code: timed, setup: commands(bare((*workflow.Handle).Release)), want: "run_released",
 		opts: startsWith(func(unit time.Duration) workflow.StartOption { return workflow.WithHoldFor(1000 * unit) }),

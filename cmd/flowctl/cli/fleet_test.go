@@ -107,7 +107,9 @@ func TestOPS1_LimitsAreListedAndSet(t *testing.T) {
 	if g := s.flowctl("pools", "reset", docks.Name(), "--key", "nobody"); g.code != 0 || g.stderr != "" {
 		t.Errorf("a key that is configured: exit code %d, warned %q; want none", g.code, g.stderr)
 	}
-	s.wants(0, nil, nil, "pools", "reset", docks.Name(), "--key", "nothing")
+	for _, key := range []string{"nobody", "nothing"} { // a reset leaves the pause
+		s.wants(0, nil, nil, "pools", "resume", docks.Name(), "--key", key)
+	}
 	s.wants(0, []string{`"verb": "resume"`}, nil, "pools", "resume", docks.Name(), "--json")
 	s.wants(0, nil, nil, "pools", "reset", docks.Name())
 	var page admin.PoolPage

@@ -91,8 +91,8 @@ func TestOPS1_ShowNamesAStepThatARunOfItsOwnExecutes(t *testing.T) {
 }
 
 func TestOPS1_PoolsNamesTheRunsThatHoldPermits(t *testing.T) {
-	gates := limit.New("shop.gates", limit.Config{AtOnce: 2})
-	pass := shim.NewWorkflow[string, string]("shop.pass", "what", shim.WorkflowPolicy{Uses: shim.Uses(func(string) []limit.Use { return []limit.Use{gates.Use(1)} })})
+	piers := limit.New("shop.piers", limit.Config{AtOnce: 2})
+	pass := shim.NewWorkflow[string, string]("shop.pass", "what", shim.WorkflowPolicy{Uses: shim.Uses(func(string) []limit.Use { return []limit.Use{piers.Use(1)} })})
 	s := open(t)
 	var run string
 	s.look(func(ctx context.Context, c *workflow.Client) {
@@ -116,7 +116,7 @@ func TestOPS1_PoolsNamesTheRunsThatHoldPermits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.wants(0, []string{"HELD BY", run + " (waiting)"}, nil, "pools", gates.Name())
+		s.wants(0, []string{"HELD BY", run + " (waiting)"}, nil, "pools", piers.Name())
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
