@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos/check"
+	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 // summary holds the fields of -json that the tests look at.
 type summary struct {
 	Kills, Stalls, Stops, ServerRestarts int
-	Changes, Failovers                   int
+	Changes, Failovers, Pauses           int
 	Limits                               []check.Limit
 	Runs, Completed, Lost, Executions    int
 	Recoveries                           map[string]int
@@ -97,12 +98,12 @@ func TestChaos_NobodyTakesMoreThanALimitHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, exitSound, append(args, "-limits", "-runs", "40", "-seconds", "3", "-workers", "3",
 				"-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms", "-seed", "7")...)
-			if !s.Sound || s.Runs != 40 || s.Completed != s.Runs || s.Kills+s.Stalls == 0 || s.Changes < 3 || len(s.Limits) != 2 ||
+			if !s.Sound || s.Runs != 40 || s.Completed != s.Runs || s.Kills+s.Stalls == 0 || s.Changes < 3 || s.Pauses == 0 || len(s.Limits) != 2+flows.Tenants ||
 				(name == "redis") != (s.Failovers == 1) {
 				t.Errorf("%+v", s)
 			}
 			for _, l := range s.Limits {
-				if l.Attempts == 0 || l.Full == 0 || l.Changes == 0 {
+				if keyed := strings.Contains(l.Name, "/"); l.Attempts == 0 || l.Full == 0 || !keyed && l.Changes == 0 {
 					t.Errorf("nobody had to wait: %+v", l)
 				}
 			}

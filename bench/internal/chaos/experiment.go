@@ -55,6 +55,7 @@ type harms struct {
 	ServerRestarts int `json:"serverRestarts"`
 	Failovers      int `json:"failovers"`
 	Changes        int `json:"changes"` // of capacities
+	Pauses         int `json:"pauses"`  // of limits, their keys, and runs
 	Recoveries     int `json:"-"`       // seen so far
 }
 
@@ -139,6 +140,7 @@ func (x *experiment) harmAndWait(ctx context.Context) error {
 	}
 	if x.limits {
 		crew.Go(func() { x.changeCapacities(harm, ctx) })
+		crew.Go(func() { x.pauseSome(harm, ctx) })
 	}
 	driven := make(chan struct{})
 	go func() {

@@ -87,8 +87,9 @@ usage: bench chaos [flags]
                      replica: -store redis-sentinel (0)
   -limits            the steps use two limits, of which 3 and 5 may be under way,
                      alone, together and in either order; a tenth of the runs hold
-                     limits from their first claim to their end. Each second the
-                     capacity of one is changed
+                     limits from their first claim to their end, and some steps use
+                     one of four keys, of which 2 may be under way. Each second the
+                     capacity of one is changed; limits, keys and runs are paused
   -nested=false      with -limits: steps of runs that hold a limit wait for no
                      other one (true)
   -appendfsync S     of the servers with -restart-server: always, everysec or no

@@ -74,7 +74,7 @@ func draw(r *rand.Rand, o *options, i int) *order {
 			Input: flows.Job{
 				ID: i, Seed: o.seed, Steps: 2 + r.IntN(6), Nap: 20 + r.IntN(400),
 				Work:    int(o.lease.Milliseconds()) * (5 + r.IntN(15)) / 10,
-				Senders: 1 + r.IntN(3), Messages: 2 + r.IntN(4),
+				Senders: 1 + r.IntN(3), Messages: 2 + r.IntN(4), Tenant: i % flows.Tenants,
 			},
 		},
 		at: randomTime(r, span), starters: 1, priority: r.IntN(3), asked: r.IntN(8) == 0, pauses: span / 20,

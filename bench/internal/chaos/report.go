@@ -31,6 +31,7 @@ func (x *experiment) report(o *outcome, stdout io.Writer) error {
 		fmt.Fprintln(x.stderr, l)
 	}
 	if x.limits {
+		fmt.Fprintf(x.stderr, "%d pauses of limits, keys and runs\n", x.harms.Pauses)
 		fmt.Fprintf(x.stderr, "%d attempts lost their fence while they were under way, %d of them of workers that were not suspended\n", o.Void, o.VoidAwake)
 	}
 	if !o.Sound() || x.keep {

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
 	"github.com/flowgen/flowgen/bench/internal/chaos/record"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // checkLimits checks that what was under way never used more of a limit than that had, by
@@ -26,6 +27,13 @@ func (c *checker) checkLimits() {
 		spans := c.spansOf(name)
 		if len(spans) > 0 {
 			c.sweep(&Limit{Name: name}, spans, c.bounds(name, capacity.Declared))
+		}
+	}
+	keys, atOnce := flows.Keys()
+	for _, key := range keys {
+		name := store.LimitID{Name: key.Name(), Key: key.Key()}.String()
+		if spans := c.spansOf(name); len(spans) > 0 {
+			c.sweep(&Limit{Name: name}, spans, c.bounds(name, atOnce))
 		}
 	}
 	for id, l := range c.Snapshot.Limits {
@@ -96,7 +104,7 @@ func (c *checker) extend(whole map[event.RunID]*span, run event.RunID, limit str
 
 func weight(spec *event.Spec, limit string) int {
 	for _, u := range spec.Uses {
-		if u.Limit == limit {
+		if (store.LimitID{Name: u.Limit, Key: u.Key}).String() == limit {
 			return u.Weight
 		}
 	}

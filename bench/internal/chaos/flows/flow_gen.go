@@ -283,7 +283,7 @@ var refuseStep = shim.NewStep("flows.refuse", shim.Policy{
 	})
 })
 
-// TakeBig is add under a limit that it uses twice.
+// TakeBig is add under a limit that it uses twice, and the key of a tenant.
 //
 // It is the durable counterpart of [Hands.takeBig].
 func TakeBig(ctx workflow.Context, job Job, n int) (int, error) {
@@ -299,8 +299,8 @@ type takeBigArgs struct {
 
 var takeBigStep = shim.NewStep("flows.takeBig", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
-	Uses: shim.Uses(func(_ takeBigArgs) []limit.Use {
-		return []limit.Use{Big.Use(2)}
+	Uses: shim.Uses(func(a takeBigArgs) []limit.Use {
+		return []limit.Use{Big.Use(2), Each.For(a.Job.Tenant).Use(1)}
 	}),
 }, func(f takeBigFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a takeBigArgs) (int, error) {
@@ -358,7 +358,7 @@ var takeSmallStep = shim.NewStep("flows.takeSmall", shim.Policy{
 	})
 })
 
-// TakeSmallAndBig is add under both limits.
+// TakeSmallAndBig is add under both limits and the key of a tenant.
 //
 // It is the durable counterpart of [Hands.takeSmallAndBig].
 func TakeSmallAndBig(ctx workflow.Context, job Job, n int) (int, error) {
@@ -374,8 +374,8 @@ type takeSmallAndBigArgs struct {
 
 var takeSmallAndBigStep = shim.NewStep("flows.takeSmallAndBig", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
-	Uses: shim.Uses(func(_ takeSmallAndBigArgs) []limit.Use {
-		return []limit.Use{Small.Use(1), Big.Use(1)}
+	Uses: shim.Uses(func(a takeSmallAndBigArgs) []limit.Use {
+		return []limit.Use{Small.Use(1), Big.Use(1), Each.For(a.Job.Tenant).Use(1)}
 	}),
 }, func(f takeSmallAndBigFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a takeSmallAndBigArgs) (int, error) {

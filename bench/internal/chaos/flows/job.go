@@ -17,6 +17,7 @@ type Job struct {
 	Senders  int    `json:"senders"`  // of messages
 	Messages int    `json:"messages"` // by each of them
 	Nested   bool   `json:"nested"`   // steps of a run that holds a limit wait for another one
+	Tenant   int    `json:"tenant"`   // below Tenants
 }
 
 // Result is returned by every workflow.

@@ -12,12 +12,17 @@ import (
 const (
 	smallAtOnce = 3
 	bigAtOnce   = 5
+	eachAtOnce  = 2
 )
 
-// The steps of [Crowd], [Holder] and [Hoarder] wait for Small and Big.
+// Tenants is how many keys of [Each] there are.
+const Tenants = 4
+
+// The steps of [Crowd], [Holder] and [Hoarder] wait for Small and Big, some also for the key of their tenant.
 var (
 	Small = limit.New("chaos.small", limit.Config{AtOnce: smallAtOnce})
 	Big   = limit.New("chaos.big", limit.Config{AtOnce: bigAtOnce})
+	Each  = limit.NewKeyed[int]("chaos.each", limit.Config{AtOnce: eachAtOnce})
 )
 
 // Capacity is between which numbers the capacity of a limit is set. No step uses more than
@@ -29,10 +34,18 @@ type Capacity struct {
 	Most     int
 }
 
-// Capacities are those of all limits.
+// Capacities are those of the limits without keys.
 var Capacities = []Capacity{
 	{Small, smallAtOnce, 1, 4},
 	{Big, bigAtOnce, 2, 7},
+}
+
+// Keys are the parts of Each, and what each of them has.
+func Keys() (keys []limit.Limit, atOnce int) {
+	for n := range Tenants {
+		keys = append(keys, Each.For(n))
+	}
+	return keys, eachAtOnce
 }
 
 // crowd runs steps that use limits in every combination, two at a time.
@@ -107,16 +120,16 @@ func (h *Hands) takeSmall(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeBig is add under a limit that it uses twice.
+// takeBig is add under a limit that it uses twice, and the key of a tenant.
 //
-//flow:step uses=Big:2 retries=1000 backoff=constant(5ms)
+//flow:step uses=Big:2,Each(job.Tenant) retries=1000 backoff=constant(5ms)
 func (h *Hands) takeBig(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeSmallAndBig is add under both limits.
+// takeSmallAndBig is add under both limits and the key of a tenant.
 //
-//flow:step uses=Small,Big retries=1000 backoff=constant(5ms)
+//flow:step uses=Small,Big,Each(job.Tenant) retries=1000 backoff=constant(5ms)
 func (h *Hands) takeSmallAndBig(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
