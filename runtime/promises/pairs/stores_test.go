@@ -9,12 +9,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// sampled is how many scenes are judged on every store in each run of the tests.
+// sampled is how many scenes are judged on every store with -pairs.cells.
 const sampled = 2
 
 // TestPairs_EveryStoreDoesWhatTheRulesDecide judges one cell for each rule that decides in some scenes, which the seed chooses: with
 // -pairs.stores in all that are marked so. With -pairs.long it judges all cells, and gives a second command after each.
 func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
+	onRequest(t)
 	for _, sc := range scenesOnStores() {
 		if !strings.Contains(sc.name, *onlyScene) {
 			continue
