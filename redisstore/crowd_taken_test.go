@@ -18,19 +18,20 @@ type idleSession struct {
 	*Store
 
 	id     store.SessionID
-	claims *atomic.Int64
+	looks  *looks
+	claims atomic.Int64
 }
 
 // idleSessions returns sessions of which the first looks at once, and the others after a time.
 func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.Duration) (all []*idleSession) {
 	e.t.Helper()
 	for i := range n {
-		client := server.Client(e.t)
-		client.AddHook(e.looks)
+		client, own := server.Client(e.t), &looks{}
+		client.AddHook(own)
 		s, err := New(client, e.cfg)
 		e.check(err)
 		e.t.Cleanup(func() { _ = s.Close() })
-		one := &idleSession{s, store.SessionID(fmt.Sprint("idle ", i)), new(atomic.Int64)}
+		one := &idleSession{Store: s, id: store.SessionID(fmt.Sprint("idle ", i)), looks: own}
 		e.check(s.OpenSession(e.ctx, store.Session{ID: one.id, Worker: "w", TTL: time.Hour, Routes: []store.Route{guardedRoute}}))
 		s.crowds.decide = func() time.Duration {
 			if i == 0 {
@@ -45,6 +46,20 @@ func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.
 	return all
 }
 
+// listening waits until each session has looked: one that looks later takes the wake of a run that is started meanwhile, and
+// nothing says so to the others.
+func listening(e *waitingStore, all []*idleSession) {
+	e.t.Helper()
+	for _, s := range all {
+		for s.looks.done.Load() == 0 {
+			if e.ctx.Err() != nil {
+				e.t.Fatalf("session %s has not looked", s.id)
+			}
+			runtime.Gosched()
+		}
+	}
+}
+
 // wait returns once the session is told of something, or an error if ctx ends.
 func (s *idleSession) wait(ctx context.Context, e *waitingStore) (store.Woken, error) {
 	return s.Wait(ctx, store.Wait{
@@ -52,9 +67,10 @@ func (s *idleSession) wait(ctx context.Context, e *waitingStore) (store.Woken, e
 	})
 }
 
-func (s *idleSession) claim(ctx context.Context, most int) ([]store.ClaimedRun, error) {
+// claim claims what the session was told of: a wake that its look has taken is no longer there for a hinted claim.
+func (s *idleSession) claim(ctx context.Context, woken store.Woken, most int) ([]store.ClaimedRun, error) {
 	s.claims.Add(1)
-	got, err := s.Claim(ctx, store.Claim{Session: s.id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: most, Hinted: true})
+	got, err := s.Claim(ctx, store.Claim{Session: s.id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: most, Hinted: len(woken.Claim) == 0})
 	return got.Runs, err
 }
 
@@ -79,7 +95,7 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 				if len(woken.Hinted)+len(woken.Claim) == 0 {
 					continue
 				}
-				got, err := s.claim(e.ctx, 1)
+				got, err := s.claim(e.ctx, woken, 1)
 				if err != nil {
 					ended <- err
 					return
@@ -90,11 +106,12 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 			}
 		}()
 	}
-	e.listening(sessions)
-	looked := func(s *idleSession) int {
+	listening(e, all)
+	// told returns how often the session was told that a wake is taken, claimed, or looked again: after it was connected anew.
+	told := func(s *idleSession) int {
 		s.crowds.mu.Lock()
 		defer s.crowds.mu.Unlock()
-		return s.crowds.looks[s.names.codeOf(guardedRoute)]
+		return s.crowds.looks[s.names.codeOf(guardedRoute)] - 2 + int(s.claims.Load()+s.looks.done.Load()-1)
 	}
 	for n := range runs {
 		all[0].crowds.mu.Lock()
@@ -109,7 +126,7 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 			t.Fatalf("run %d is claimed by no session", n)
 		}
 		for _, s := range all[1:] { // each learns of it
-			for looked(s)-2+int(s.claims.Load()) < n+1 {
+			for told(s) < n+1 {
 				if e.ctx.Err() != nil {
 					t.Fatalf("run %d was taken, and session %s was not told", n, s.id)
 				}
@@ -140,9 +157,9 @@ func TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother(t *testing.T) {
 			for n := range 20 {
 				told := make(chan error, 1)
 				go func() {
-					_, err := all[0].wait(e.ctx, e)
+					woken, err := all[0].wait(e.ctx, e)
 					if err == nil && claims {
-						_, err = all[0].claim(e.ctx, 0)
+						_, err = all[0].claim(e.ctx, woken, 0)
 					}
 					told <- err
 				}()
@@ -158,7 +175,7 @@ func TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother(t *testing.T) {
 							claimed <- fmt.Errorf("the session was told of %+v, and not of the run", woken)
 							return
 						}
-						got, err := all[1].claim(e.ctx, 1)
+						got, err := all[1].claim(e.ctx, woken, 1)
 						if err != nil || len(got) == 1 {
 							claimed <- err
 							return
@@ -166,7 +183,7 @@ func TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother(t *testing.T) {
 					}
 				}()
 				if n == 0 { // later their subscriptions are open already
-					e.listening(2)
+					listening(e, all)
 				}
 				e.start("")
 				if err := <-told; err != nil {
