@@ -3,6 +3,7 @@
 
 GO            ?= go
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
 FUZZTIME      ?= 20s
 RACE_TIMEOUT  ?= 30m
 CHAOS         ?= -store redis -runs 1000 -workers 3 -seconds 8 -wait 60s
@@ -20,6 +21,15 @@ CORPORA       := ./flowcheck/testdata/clean/... ./flowcheck/testdata/seeded/... 
 # races and wrong pointers finds nothing in our code and makes it five times slower.
 # What it calls (libc and its locks) and what calls it are watched. make soak watches all.
 UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-d=checkptr=0'
+
+# gotest executes the tests of the packages $(2) with the flags $(1). With EVENTS=DIR, a test that fails is executed again by
+# itself, twice at most, unless more than three have failed or there was a data race, and DIR has the events of all (see .ci/run).
+ifdef EVENTS
+gotest = $(GO) run $(GOTESTSUM) --format=standard-quiet --hide-summary=skipped --rerun-fails=2 --rerun-fails-max-failures=3 \
+	--rerun-fails-abort-on-data-race --rerun-fails-run-root-test --jsonfile="$(EVENTS)/$@.json" --packages="$(2)" -- $(1)
+else
+gotest = $(GO) test $(1) $(2)
+endif
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -99,21 +109,21 @@ plain: ## run the tests of all packages that are not watched for races, and of t
 	@echo "== plain: go test, of all packages that race leaves out"
 	@packages=$$($(GO) list $(PACKAGES)) && watched=$$($(GO) list $(WATCHED)) && \
 	packages=$$(echo "$$packages" | grep -vxF "$$watched") && \
-	$(GO) test -vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONG) $$packages
+	$(call gotest,-vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT),$(LONG) $$packages)
 
 # vet was run by itself.
-RACE = CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT)
+RACE = CGO_ENABLED=1 $(NO_SLEEP) $(call gotest,-race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $(1),$(2))
 
 .PHONY: race
 race: compiler ## run the tests of what does several things at once under the race detector
 	@echo "== race: go test -race"
-	@$(RACE) -tags inmemory $(WATCHED_IN_MEMORY) $(WATCHED)
+	@$(call RACE,-tags inmemory,$(WATCHED_IN_MEMORY) $(WATCHED))
 
 .PHONY: race-all
 race-all: race ## the same of the stores, of the worker and all promises on each of them, and of admin (10 minutes)
 	@echo "== race-all: go test -race"
-	@$(RACE) $(ALSO_WATCHED)
-	@$(RACE) -run '$(STORE_RACES)' $(STORES)
+	@$(call RACE,,$(ALSO_WATCHED))
+	@$(call RACE,-run '$(STORE_RACES)',$(STORES))
 
 .PHONY: compiler
 compiler:

@@ -1,0 +1,113 @@
+// Command flaky reads the JSON files of gotestsum, names the tests that failed and those that passed only when they were
+// executed again, and fails if there are more of the latter than CI accepts.
+//
+//	flaky FILE...
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const (
+	most    = 3        // flaky tests that CI accepts
+	outputs = 16 << 10 // bytes of the output of each that are printed
+)
+
+func main() {
+	var all []*test
+	for _, name := range os.Args[1:] {
+		tests, err := readFile(name)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "flaky:", err)
+			os.Exit(2)
+		}
+		all = append(all, tests...)
+	}
+	if n := report(os.Stdout, all); n > most {
+		fmt.Fprintf(os.Stderr, "flaky: %d tests passed only when they were executed again, at most %d may: correct those that are named above\n", n, most)
+		os.Exit(1)
+	}
+}
+
+// test is what the events of a test contain.
+type test struct {
+	pkg, name string
+	failures  int
+	passed    bool   // the last execution
+	output    []byte // of the first failure
+}
+
+// flaky reports whether the test failed and passed.
+func (t *test) flaky() bool { return t.failures > 0 && t.passed }
+
+func readFile(name string) ([]*test, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	tests, err := read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return tests, nil
+}
+
+// read returns the tests that failed at least once, in the order of their first failures. Subtests count as part of their test.
+func read(r io.Reader) (failed []*test, err error) {
+	type id struct{ pkg, name string }
+	tests := map[id]*test{}
+	for d := json.NewDecoder(r); ; {
+		var e struct{ Action, Package, Test, Output string }
+		switch err := d.Decode(&e); {
+		case errors.Is(err, io.EOF):
+			return failed, nil
+		case err != nil:
+			return nil, err
+		}
+		name, _, sub := strings.Cut(e.Test, "/")
+		if name == "" {
+			continue
+		}
+		t := tests[id{e.Package, name}]
+		if t == nil {
+			t = &test{pkg: e.Package, name: name}
+			tests[id{e.Package, name}] = t
+		}
+		switch {
+		case e.Action == "output" && t.failures == 0 && len(t.output) < outputs:
+			t.output = append(t.output, e.Output...)
+		case sub:
+		case e.Action == "run" && t.failures == 0:
+			t.output = nil
+		case e.Action == "pass":
+			t.passed = true
+		case e.Action == "fail":
+			if t.passed = false; t.failures == 0 {
+				failed = append(failed, t)
+			}
+			t.failures++
+		}
+	}
+}
+
+// report prints the failed and the flaky tests, and returns how many are flaky. The output of the failed ones is that of gotestsum.
+func report(w io.Writer, tests []*test) (n int) {
+	for _, t := range tests {
+		if !t.flaky() {
+			_, _ = fmt.Fprintf(w, "--- FAIL: %s: %d of %d executions, in %s\n", t.name, t.failures, t.failures, t.pkg)
+			continue
+		}
+		n++
+		_, _ = fmt.Fprintf(w, "FLAKY: %s.%s: it failed %d times and then passed; the first output:\n", t.pkg, t.name, t.failures)
+		for line := range strings.Lines(string(t.output)) {
+			_, _ = fmt.Fprintln(w, "    "+strings.TrimRight(line, "\n"))
+		}
+	}
+	return n
+}
