@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 
@@ -62,11 +63,13 @@ func TestRUN10_ARetriedRunIsNoOpenFailureAndNamesTheNewRun(t *testing.T) {
 		if info, err := run.Info(w.Ctx); err != nil || info.RetriedAs != second.ID() || info.Group != "" || info.Status != workflow.StatusFailed {
 			t.Errorf("the old run: got %+v, %v, want it failed and retried as %s", info, err, second.ID())
 		}
-		for info, err := range w.Client.List(w.Ctx, workflow.Filter{Oldest: true}) {
-			if err != nil || info.RetriedAs != second.ID() {
-				t.Errorf("the old run in the list: got %+v, %v", info, err)
-			}
-			break
+		listed := map[workflow.RunID]workflow.RunID{}
+		for info, err := range w.Client.List(w.Ctx, workflow.Filter{}) {
+			flowtest.Order(t, err)
+			listed[info.ID] = info.RetriedAs
+		}
+		if want := map[workflow.RunID]workflow.RunID{run.ID(): second.ID(), second.ID(): ""}; !maps.Equal(listed, want) {
+			t.Errorf("retried as, in the list: got %v, want %v", listed, want)
 		}
 		broken.Store(false)
 		third := retry(run) // follows to the last one
