@@ -16,6 +16,7 @@ import (
 type command struct {
 	name string
 	verb string // what is asked for, whoever asks and how
+	bulk bool   // it is a bulk action, which does not name the run that it makes
 	do   func(ctx context.Context, s *stage, c *cell) answer
 }
 
@@ -51,23 +52,23 @@ const (
 
 // commands returns all commands for runs.
 func commands() []command {
-	all := []command{{verbNothing, verbNothing, func(context.Context, *stage, *cell) answer { return answer{Code: done} }}}
+	all := []command{{verbNothing, verbNothing, false, func(context.Context, *stage, *cell) answer { return answer{Code: done} }}}
 	for _, verb := range admin.Actions() {
-		all = append(all, command{verb, verb, func(ctx context.Context, s *stage, c *cell) answer {
+		all = append(all, command{verb, verb, false, func(ctx context.Context, s *stage, c *cell) answer {
 			acted, err := s.service.Act(ctx, string(c.run), actionOf(verb, c))
 			return answered(event.RunID(acted.New), err)
 		}})
 	}
 	all = append(all,
-		command{"cancel many", "cancel", func(ctx context.Context, s *stage, c *cell) answer {
+		command{"cancel many", "cancel", false, func(ctx context.Context, s *stage, c *cell) answer {
 			return answered("", s.Client.CancelMany(ctx, "", c.run)[0])
 		}},
-		command{"send", verbSend, func(ctx context.Context, s *stage, c *cell) answer {
+		command{"send", verbSend, false, func(ctx context.Context, s *stage, c *cell) answer {
 			return answered("", goOn.Send(ctx, s.Client.Run(c.run), "sent"))
 		}},
-		command{"start", verbUse, starts(workflow.IDPolicy{})},
-		command{"start, fail", verbFail, starts(workflow.IDPolicy{Active: workflow.FailActive})},
-		command{"start, reject", verbReject, starts(workflow.IDPolicy{Finished: workflow.RejectFinished})},
+		command{"start", verbUse, false, starts(workflow.IDPolicy{})},
+		command{"start, fail", verbFail, false, starts(workflow.IDPolicy{Active: workflow.FailActive})},
+		command{"start, reject", verbReject, false, starts(workflow.IDPolicy{Finished: workflow.RejectFinished})},
 	)
 	return append(all, bulks()...)
 }
@@ -95,7 +96,7 @@ func starts(policy workflow.IDPolicy) func(ctx context.Context, s *stage, c *cel
 // bulks returns each action as a bulk action that matches the run only.
 func bulks() (all []command) {
 	for _, verb := range admin.Actions() {
-		all = append(all, command{"bulk " + verb, verb, func(ctx context.Context, s *stage, c *cell) answer {
+		all = append(all, command{"bulk " + verb, verb, true, func(ctx context.Context, s *stage, c *cell) answer {
 			one := 1
 			b, err := s.service.StartBulk(ctx, admin.NewBulk{
 				BulkRequest: admin.BulkRequest{Filter: admin.Filter{Tags: map[string]string{tagSubject: c.key}, Children: true, System: true}, Action: actionOf(verb, c)}, Expect: &one,

@@ -11,5 +11,5 @@
 //
 // Read facts_test.go, rules_test.go, scenes_test.go, commands_test.go and judge_test.go, in this order.
 //
-// The flags -pairs.cells, -pairs.table, -pairs.stores, -pairs.long, -pairs.seed and -pairs.scene are for the tests of this package only.
+// The flags -pairs.table, -pairs.stores, -pairs.long, -pairs.seed and -pairs.scene are for the tests of this package only.
 package pairs

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -157,11 +156,7 @@ func facesAgree(s *stage, cells []*cell) {
 				return !cmp.Equal(all["service"], all[name], sameFaces)
 			})
 		}
-		most := time.Second
-		if len(c.owed) > 0 {
-			most = grace
-		}
-		if s.until(most, func() bool { return !differ() }) {
+		if s.until(patience([]*cell{c}), func() bool { return !differ() }) {
 			continue
 		}
 		if err != nil {

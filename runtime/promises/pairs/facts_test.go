@@ -29,15 +29,16 @@ func (k kind) own() bool { return k != kindUser && k != kindChild }
 type facts struct {
 	Kind kind
 	Observed
-	Debug      bool // it is executed step by step
-	Unserved   bool // no worker serves its queue before everything is freed
-	Collecting bool // several starts share the run, and it has no input yet
-	Singleton  bool // it is the only active run of its key
-	Taken      bool // its workflow id has another active run
-	Undone     bool // its compensations have undone what it did
-	Terminated bool // it was ended by Terminate
-	Gone       bool // it was deleted or purged
-	Unreadable bool // its log cannot be read to its end
+	Debug      bool     // it is executed step by step
+	Unserved   bool     // no worker serves its queue before everything is freed
+	Collecting bool     // several starts share the run, and it has no input yet
+	Singleton  bool     // it is the only active run of its key
+	Taken      bool     // its workflow id has another active run
+	Undone     bool     // its compensations have undone what it did
+	Terminated bool     // it was ended by Terminate
+	Last       Observed // of the last run of its chain, if it has continued
+	Gone       bool     // it was deleted or purged
+	Unreadable bool     // its log cannot be read to its end
 	Imported   bool
 	Permits    bool // it uses limits for its whole time
 	Step       bool // the step "first" is in its log

@@ -1,7 +1,6 @@
 package pairs_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,12 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
-
-// grace is how long cells are waited for that are known not to follow the rules, once all others do.
-const grace = time.Second
 
 // breaks notes that the cell does not follow a rule.
 func (c *cell) breaks(rule, format string, args ...any) {
@@ -26,29 +21,6 @@ func (c *cell) breaks(rule, format string, args ...any) {
 	if !slices.ContainsFunc(c.broken, func(b breach) bool { return b.rule == rule && b.what == what }) {
 		c.broken = append(c.broken, breach{rule, what})
 	}
-}
-
-// await waits until a condition holds for all cells, and returns those for which it does not.
-func await(s *stage, cells []*cell, holds func(*cell) bool) []*cell {
-	s.T.Helper()
-	left := slices.Clone(cells)
-	var graceful time.Time // since only cells with debts are left
-	s.until(flowtest.Patience/2, func() bool {
-		before := len(left)
-		left = slices.DeleteFunc(left, holds)
-		if len(left) < before {
-			graceful = time.Time{} // there is progress
-		}
-		if slices.ContainsFunc(left, func(c *cell) bool { return len(c.owed) == 0 }) {
-			graceful = time.Time{}
-			return false
-		}
-		if graceful.IsZero() {
-			graceful = time.Now()
-		}
-		return len(left) == 0 || time.Since(graceful) > grace
-	})
-	return left
 }
 
 // judge plays the cells of one scene at the same time, and notes which rules they break.
@@ -60,7 +32,7 @@ func judge(s *stage, cells []*cell) {
 	for _, c := range cells {
 		if c.full {
 			holder := c.other(s, pooled, "message")
-			s.reaches(holder, func(o Observed) bool { return o.Status == event.StatusWaiting })
+			s.reaches(c, holder, "waiting", isWaiting)
 		}
 	}
 	for _, c := range cells {
@@ -71,7 +43,7 @@ func judge(s *stage, cells []*cell) {
 			if c.start != nil && start {
 				c.start()
 			} else if c.start != nil && !c.full {
-				s.reaches(c.run, func(o Observed) bool { return o.Begun })
+				s.reaches(c, c.run, "begun", func(o Observed) bool { return o.Begun })
 			}
 		}
 	}
@@ -103,8 +75,8 @@ func judge(s *stage, cells []*cell) {
 		s.resume(c)
 	}
 	ends(s, cells)
-	s.until(flowtest.Patience/2, func() bool { o, _ := observe(s.World, neighbor); return o.Place == store.StateEnded })
-	s.until(flowtest.Patience/2, func() bool { return len(s.held()) == 0 }) // a run that has permits for another one is told of the end of that
+	await(s, cells[:1], only("R4"), func(*cell) string { return s.unended(neighbor) })
+	s.until(patience(cells), func() bool { return len(s.held()) == 0 }) // a run that has permits for another one is told of the end of that; sound judges it
 	s.StopWorkers()
 	once(s, cells)
 	sound(s, cells)
@@ -119,7 +91,10 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 			continue
 		}
 		if c.want.Effect == canceled && !c.facts.Asked { // it ends by itself, unless it cleans up
-			await(s, []*cell{c}, func(c *cell) bool { o, _ := observe(s.World, c.run); return o.Place == store.StateEnded })
+			await(s, []*cell{c}, decided, func(c *cell) string { return s.unended(c.run) })
+		}
+		if s.settled(c); len(c.broken) > 0 {
+			continue
 		}
 		f := c.next(s)
 		want, by, err := expect(&f, c.second.verb)
@@ -127,10 +102,15 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 			s.T.Errorf("%s × %s, then %s: %v", c.scene.name, c.cmd.name, c.second.name, err)
 			continue
 		}
+		if c.second.bulk {
+			want = inBulk(&f, c.second.verb, want)
+		}
 		first := *c.cmd
-		c.cmd = &command{first.name + ", then " + c.second.name, c.second.verb, c.second.do}
-		c.before, c.length, c.want, c.by = f.Observed, s.load(c.run).Record.Seq, want, by
-		c.marks, _ = s.marks(c)
+		if c.repeats() {
+			c.again++
+		}
+		c.turned, c.cmd = true, &command{first.name + ", then " + c.second.name, c.second.verb, c.second.bulk, c.second.do}
+		c.want, c.by = want, by
 		if c.got.Made != "" && want.Effect == found {
 			c.first = c.got.Made
 		}
@@ -151,24 +131,51 @@ func setUp(s *stage, cells []*cell) {
 	s.T.Helper()
 	for _, c := range cells {
 		if c.facts.Gone {
-			s.until(flowtest.Patience, func() bool { _, there := observe(s.World, c.run); return !there })
+			s.needs(c, "it is gone", func() bool { _, there := observe(s.World, c.run); return !there })
 			continue
 		}
-		s.reaches(c.run, func(o Observed) bool { c.before = o; return o == c.facts.Observed })
-		c.marks, _ = s.marks(c)
-		l := s.load(c.run)
-		c.length = l.Record.Seq
-		for _, e := range eventsOf(l.Frames) {
-			if e.Type == event.StepCreated && strings.HasSuffix(e.Key, "[first]") {
-				c.step = e.Correlation(c.run)
-			}
-		}
+		s.reaches(c, c.run, fmt.Sprintf("%+v", c.facts.Observed), func(o Observed) bool { return o == c.facts.Observed })
+		s.notes(c)
 		r, err := s.direct.Run(s.Ctx, string(c.run))
 		if err != nil {
 			s.T.Fatalf("%s: %v", c.key, err)
 		}
 		c.offered = r.Actions
 	}
+}
+
+// notes keeps what a command finds.
+func (s *stage) notes(c *cell) {
+	s.T.Helper()
+	c.marks, _ = s.marks(c)
+	l := s.load(c.run)
+	c.length = l.Record.Seq
+	for _, e := range eventsOf(l.Frames) {
+		if e.Type == event.StepCreated && strings.HasSuffix(e.Key, "[first]") {
+			c.step = e.Correlation(c.run)
+		}
+	}
+}
+
+// takes returns the run that takes the commands for the run of a cell: after a chain has gone on that is its last one.
+func (c *cell) takes() event.RunID {
+	if c.facts.Status == event.StatusContinued {
+		return c.first
+	}
+	return c.run
+}
+
+// settled waits until the run of a cell has done what the first command lets it do.
+func (s *stage) settled(c *cell) {
+	s.T.Helper()
+	await(s, []*cell{c}, decided, func(c *cell) string {
+		l := s.load(c.takes())
+		at := l.Record.QueueState
+		if l.Err == nil && (len(l.Inbox) > 0 || at == store.StateReady || at == store.StateOwned && c.facts.Place != at) {
+			return fmt.Sprintf("it is still %s, with %d items in its inbox", at, len(l.Inbox))
+		}
+		return ""
+	})
 }
 
 // ask gives all commands, and waits for the answers.
@@ -182,19 +189,17 @@ func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	answers := make([]chan answer, len(cells))
 	at := map[*cell]int{}
 	for i, c := range cells {
-		answers[i], at[c] = make(chan answer, 1), i
+		answers[i], at[c], c.got = make(chan answer, 1), i, answer{Code: waits}
 		all.Go(func() { answers[i] <- c.cmd.do(ctx, s, c) })
 	}
-	for _, c := range await(s, cells, func(c *cell) bool {
+	await(s, cells, decided, func(c *cell) string {
 		select {
 		case c.got = <-answers[at[c]]:
-			return true
+			return ""
 		default:
-			return false
+			return "there is no answer"
 		}
-	}) {
-		c.got = answer{Code: waits}
-	}
+	})
 	for _, c := range cells {
 		if c.got.Code != c.want.Answer {
 			c.breaks(c.by, "answer: got %s (%v), want %s", c.got.Code, c.got.Err, c.want.Answer)
@@ -210,7 +215,7 @@ func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 // refusal judges the text of a refusal: it names the run, its state and the fix.
 func refusal(c *cell) {
 	p := admin.ProblemOf(c.got.Err)
-	if p == nil || p.Code != admin.CodeRefused || strings.HasPrefix(c.cmd.name, "bulk") {
+	if p == nil || p.Code != admin.CodeRefused || c.cmd.bulk {
 		return
 	}
 	if !strings.Contains(p.Detail, string(c.run)) && (c.id == "" || !strings.Contains(p.Detail, c.id)) {
@@ -235,9 +240,42 @@ func offers(c *cell, verb string) {
 // effects waits for what the commands do.
 func effects(s *stage, cells []*cell) {
 	s.T.Helper()
-	for _, c := range await(s, cells, func(c *cell) bool { return c.got.Code != done || s.shows(c) == "" }) {
-		c.breaks(c.by, "%s", s.shows(c))
-	}
+	await(s, cells, decided, func(c *cell) string {
+		if c.got.Code != done {
+			return ""
+		}
+		return s.shows(c)
+	})
+	standStill(s, cells)
+}
+
+// standStill waits until the pause of each run has reached its step runs: they begin no attempt from then on. What they begin before that
+// is under way.
+func standStill(s *stage, cells []*cell) {
+	s.T.Helper()
+	await(s, cells, only("R1"), func(c *cell) string {
+		if c.want.Effect != paused || c.got.Code != done {
+			return ""
+		}
+		c.stands = map[event.RunID]uint64{}
+		for _, r := range s.stepRuns(c) {
+			l := s.load(r)
+			state := stateOf(l.Frames)
+			if l.Record.QueueState != store.StateEnded && !state.Paused && !pauseComes(&l) {
+				return fmt.Sprintf("its step run %s is not paused: it is %s, %s", r, l.Record.Status, l.Record.QueueState)
+			}
+			c.stands[r] = state.Seq
+		}
+		return ""
+	})
+}
+
+// pauseComes reports whether a run has a pause in its inbox, which it takes before it begins: it is in line.
+func pauseComes(l *store.Loaded) bool {
+	return l.Record.Waits() && slices.ContainsFunc(l.Inbox, func(i store.Item) bool {
+		e, err := event.DecodeItem(i.Body)
+		return err == nil && e.Type == event.RunPaused
+	})
 }
 
 // shows returns what is missing of the effect of a command; empty: nothing.
@@ -260,18 +298,18 @@ func (s *stage) shows(c *cell) string {
 			return fmt.Sprintf("it is not paused: %+v", o)
 		}
 	case resumed:
-		if o.Paused {
+		if o.Paused || c.facts.gated() && o.Status == event.StatusPaused {
 			return fmt.Sprintf("it is still paused: %+v", o)
 		}
 	case reran, started:
-		if strings.HasPrefix(c.cmd.name, "bulk") {
+		if c.cmd.bulk {
 			return ""
 		}
 		if c.got.Made == "" || c.got.Made == c.run || c.got.Made == c.first {
 			return fmt.Sprintf("there is no new run: got %q", c.got.Made)
 		}
 	case found:
-		if strings.HasPrefix(c.cmd.name, "bulk") {
+		if c.cmd.bulk {
 			return ""
 		}
 		if want := c.found(); c.got.Made != want {
@@ -297,13 +335,12 @@ func (c *cell) found() event.RunID {
 func neighborPasses(s *stage, control *cell) event.RunID {
 	s.T.Helper()
 	neighbor := flowtest.Start(s.World, pooled, work{Do: "complete", Key: control.key + "/neighbor"}, kept)
-	if len(await(s, []*cell{control}, func(*cell) bool {
-		o, _ := observe(s.World, neighbor.ID())
-		return o.Status == event.StatusCompleted
-	})) > 0 {
-		o, _ := observe(s.World, neighbor.ID())
-		control.breaks("R4", "a run of another key does not finish: it is %+v", o)
-	}
+	await(s, []*cell{control}, only("R4"), func(*cell) string {
+		if o, _ := observe(s.World, neighbor.ID()); o.Status != event.StatusCompleted {
+			return fmt.Sprintf("a run of another key does not finish: it is %+v", o)
+		}
+		return ""
+	})
 	return neighbor.ID()
 }
 
@@ -311,24 +348,32 @@ func neighborPasses(s *stage, control *cell) event.RunID {
 func (s *stage) free(c *cell) {
 	s.T.Helper()
 	s.open(c.key)
-	for _, r := range s.runsOf(c) {
-		h := s.Client.Run(r.ID)
-		_ = h.Release(s.Ctx) // one that is not held is not changed
-		_ = goOn.Send(s.Ctx, h, "freed")
-		if r.Workflow == plain.Name() || r.Workflow == pooled.Name() {
-			if token, ok, err := tokens.Get(s.Ctx, h); err == nil && ok {
-				_ = approved.Send(s.Ctx, s.Client, token, "freed")
-			}
-		}
+	s.urge(c)
+	if c.unblock != nil {
+		c.unblock()
 	}
+}
+
+// urge gives the runs of a cell that have not ended what they wait for, as far as they wait for it by now, and each message once.
+func (s *stage) urge(c *cell) {
+	s.T.Helper()
 	s.mu.Lock()
 	open := append([]string{"token-" + c.key}, s.tokens[c.key]...)
 	s.mu.Unlock()
-	for _, token := range open {
-		_ = approved.Send(s.Ctx, s.Client, token, "freed") // if there is such a hook
+	for _, r := range s.runsOf(c) {
+		h := s.Client.Run(r.ID)
+		_ = h.Release(s.Ctx) // one that is not held is not changed
+		if !c.freed[r.ID] {
+			c.freed[r.ID] = goOn.Send(s.Ctx, h, "freed") == nil
+		}
+		if r.Workflow == plain.Name() || r.Workflow == pooled.Name() {
+			if token, ok, err := tokens.Get(s.Ctx, h); err == nil && ok {
+				open = append(open, token)
+			}
+		}
 	}
-	if c.unblock != nil {
-		c.unblock()
+	for _, token := range open {
+		_ = approved.Send(s.Ctx, s.Client, token, "freed") // if there is such a hook, and it has not been called
 	}
 }
 
@@ -355,43 +400,49 @@ func (s *stage) runsOf(c *cell) (all []workflow.RunInfo) {
 	return all
 }
 
-// settle lets three hours pass, in which attempts begin again and what was freed goes on, also where a run is paused.
+// settle lets hours pass, in which attempts begin again and what was freed goes on, also where a run is paused.
 func (s *stage) settle(cells []*cell) {
 	s.T.Helper()
 	for range 4 {
 		s.pass(time.Hour)
-		await(s, cells, func(c *cell) bool { return c.want.Effect == paused || s.moved(c) })
+		await(s, cells, decided, func(c *cell) string {
+			if o, there := observe(s.World, c.run); c.want.Effect != paused && there && o.Place == store.StateOwned {
+				return "it neither ends nor waits for time to pass"
+			}
+			return ""
+		})
 	}
-}
-
-// moved reports whether the run of a cell has ended, or waits for nothing that settle gives it.
-func (s *stage) moved(c *cell) bool {
-	o, there := observe(s.World, c.run)
-	return !there || o.Place != store.StateOwned
 }
 
 // staysPaused judges that a pause that was asked for before a worker came is there, and holds.
 func staysPaused(s *stage, cells []*cell) {
 	s.T.Helper()
-	for _, c := range await(s, cells, func(c *cell) bool {
+	await(s, cells, decided, func(c *cell) string {
 		o, _ := observe(s.World, c.run)
-		return c.want.Effect != paused || c.facts.Collecting || c.facts.Place == store.StateQueued && o.Place != store.StateEnded || o.Paused
-	}) {
-		o, _ := observe(s.World, c.run)
-		c.breaks(c.by, "it is not paused any more: it is %+v", o)
-	}
+		if c.want.Effect != paused || c.facts.Collecting || c.facts.Place == store.StateQueued && o.Place != store.StateEnded || o.Paused {
+			return ""
+		}
+		return fmt.Sprintf("it is not paused any more: it is %+v", o)
+	})
 }
 
 // followersPass judges that what is paused in line, or has left it, does not hold up the run behind it.
 func followersPass(s *stage, cells []*cell) {
 	s.T.Helper()
-	crowded := slices.DeleteFunc(slices.Clone(cells), func(c *cell) bool { return c.follower == "" || c.facts.Begun })
-	for _, c := range await(s, crowded, func(c *cell) bool {
-		o, _ := observe(s.World, c.follower)
-		return o.Place == store.StateEnded
-	}) {
-		c.breaks("R3", "the run behind it does not begin")
+	await(s, cells, only("R3"), func(c *cell) string {
+		if c.follower == "" || c.facts.Begun || s.unended(c.follower) == "" {
+			return ""
+		}
+		return "the run behind it does not begin"
+	})
+}
+
+// unended returns that a run has not ended; empty: it has, or is gone.
+func (s *stage) unended(run event.RunID) string {
+	if o, there := observe(s.World, run); there && o.Place != store.StateEnded {
+		return fmt.Sprintf("run %s does not end once nothing holds it up: it is %+v", run, o)
 	}
+	return ""
 }
 
 // began are the types of events by which something begins.
@@ -404,39 +455,44 @@ func nothingStarted(s *stage, cells []*cell) {
 		if c.want.Effect != paused || c.got.Code != done {
 			continue
 		}
-		since, seq := s.pausedAt(c.run)
-		for run, log := range s.family(c) {
-			for _, e := range log {
-				if slices.Contains(began, e.Type) && (run == c.run && e.Seq > seq || run != c.run && e.Time.After(since)) {
+		c.stands[c.run] = s.pausedAt(c.run)
+		for run, length := range c.stands {
+			for _, e := range eventsOf(s.load(run).Frames) {
+				if e.Seq > length && slices.Contains(began, e.Type) {
 					c.breaks("R1", "in the pause %s: event %d of run %s", e.Type, e.Seq, run)
 				}
+			}
+		}
+		for _, r := range s.stepRuns(c) {
+			if _, there := c.stands[r]; !there {
+				c.breaks("R1", "in the pause there is a new step run, %s", r)
 			}
 		}
 	}
 }
 
-// pausedAt returns when a run was paused, and the number of that event.
-func (s *stage) pausedAt(run event.RunID) (at time.Time, seq uint64) {
+// pausedAt returns the number of the event by which a run was paused last; 0: there is none.
+func (s *stage) pausedAt(run event.RunID) (seq uint64) {
 	for _, e := range eventsOf(s.load(run).Frames) {
 		if e.Type == event.RunPaused {
-			at, seq = e.Time, e.Seq
+			seq = e.Seq
 		}
 	}
-	return at, seq
+	return seq
 }
 
-// family returns the logs of a run and of its step runs.
-func (s *stage) family(c *cell) map[event.RunID][]event.Event {
-	logs := map[event.RunID][]event.Event{c.run: eventsOf(s.load(c.run).Frames)}
+// stepRuns returns the step runs of the run of a cell.
+func (s *stage) stepRuns(c *cell) (all []event.RunID) {
+	s.T.Helper()
 	for r, err := range s.Client.List(s.Ctx, workflow.Filter{Parent: c.run, Internal: true}) {
 		if err != nil {
 			s.T.Fatal(err)
 		}
 		if strings.HasPrefix(r.Workflow, event.StepRunPrefix) {
-			logs[r.ID] = eventsOf(s.load(r.ID).Frames)
+			all = append(all, r.ID)
 		}
 	}
-	return logs
+	return all
 }
 
 // permitsFit judges that each limit is held by what has begun, and by as much as it shows. A run that a worker is about to begin
@@ -444,7 +500,7 @@ func (s *stage) family(c *cell) map[event.RunID][]event.Event {
 func permitsFit(s *stage, cells []*cell, rule string) {
 	s.T.Helper()
 	var found []func()
-	s.until(grace, func() bool { found = misfits(s, cells, rule); return len(found) == 0 })
+	s.until(patience(cells), func() bool { found = misfits(s, cells, rule); return len(found) == 0 })
 	for _, note := range found {
 		note()
 	}
@@ -500,141 +556,4 @@ func (s *stage) snapshot() *store.Snapshot {
 		s.T.Fatal(err)
 	}
 	return snap
-}
-
-// ends waits for the ends of all runs, and judges them.
-func ends(s *stage, cells []*cell) {
-	s.T.Helper()
-	s.pass(120 * time.Hour)
-	for _, c := range await(s, cells, func(c *cell) bool {
-		s.pass(time.Second)
-		if c.got.Code == done && c.got.Made != "" {
-			if o, there := observe(s.World, c.got.Made); there && o.Place != store.StateEnded {
-				return false
-			}
-		}
-		if c.follower != "" {
-			if o, there := observe(s.World, c.follower); there && o.Place != store.StateEnded {
-				return false
-			}
-		}
-		if strings.HasPrefix(c.cmd.name, "bulk") && c.want.Effect == reran && len(s.runsOf(c)) > 0 { // a bulk action does not name the new run
-			return false
-		}
-		o, there := observe(s.World, c.run)
-		return !there || o.Place == store.StateEnded
-	}) {
-		o, _ := observe(s.World, c.run)
-		c.breaks(c.by, "it does not end once nothing holds it up: it is %+v", o)
-	}
-	for _, c := range cells {
-		o, there := observe(s.World, c.run)
-		want := c.end
-		switch c.want.Effect {
-		case canceled, terminated:
-			want = event.StatusCanceled
-		case reran, started:
-			if made, ok := observe(s.World, c.got.Made); ok && made.Status != event.StatusCompleted && made.Status != c.end {
-				c.breaks(c.by, "the new run %s is %s", c.got.Made, made.Status)
-			}
-		}
-		switch {
-		case c.facts.Gone || c.want.Effect == deleted:
-			continue
-		case !there:
-			c.breaks(c.by, "it is gone")
-		case o.Status != want && c.got.Code == c.want.Answer:
-			c.breaks(c.by, "it ends %s, want %s", o.Status, want)
-		case c.want.Effect == canceled && !c.facts.Begun && o.Begun:
-			c.breaks("R7", "it was asked to end before it began, and has begun")
-		case !c.facts.open() && s.load(c.run).Record.Seq != c.length:
-			c.breaks("R9", "its log has grown after its end")
-		}
-	}
-}
-
-// once judges what was executed: no completed step again, each with an idempotency key of its own, and that the journal has the command
-// once.
-func once(s *stage, cells []*cell) {
-	s.T.Helper()
-	page, err := s.direct.Journal(s.Ctx, admin.JournalFilter{Limit: 1000})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	entries := map[string]int{}
-	for _, e := range page.Entries {
-		entries[e.Action+" "+e.Target]++
-	}
-	for _, c := range cells {
-		steps, keys := s.marks(c)
-		for key, n := range keys {
-			if n > 1 {
-				c.breaks("R11", "%d executions have the idempotency key %s", n, key)
-			}
-		}
-		again := 0 // how often a step may be executed beside the first time
-		if in(c.cmd.verb, "restart", "fork") && c.got.Code == done {
-			again = 1
-		}
-		for step, n := range steps {
-			if n > max(1, c.marks[step])+again && !strings.HasSuffix(step, "[last]") {
-				c.breaks("R11", "step %s was executed %d times", step, n)
-			}
-		}
-		if slices.Contains(admin.Actions(), c.cmd.name) {
-			if n := entries[c.cmd.name+" "+string(c.run)]; n != 1 {
-				c.breaks("journal", "the journal has the command %d times", n)
-			}
-		}
-	}
-}
-
-// marks returns how often steps of the run of a cell were executed, by step and by idempotency key.
-func (s *stage) marks(c *cell) (steps, keys map[string]int) {
-	steps, keys = map[string]int{}, map[string]int{}
-	for _, m := range s.executions(cmp.Or(c.plays, c.key)) {
-		if strings.HasPrefix(m.Step, "mark ") {
-			steps[m.Step]++
-			keys[m.Key]++
-		}
-	}
-	return steps, keys
-}
-
-// sound judges the store once all runs have ended: nothing is damaged, nothing is held, and nothing was logged as an error.
-func sound(s *stage, cells []*cell) {
-	s.T.Helper()
-	blame := func(run event.RunID, rule, what string) {
-		for _, c := range cells {
-			if run != "" && (run == c.run || run == c.got.Made || run == c.follower) {
-				c.breaks(rule, "%s", what)
-				return
-			}
-		}
-		cells[0].breaks(rule, "%s", what)
-	}
-	snap := s.snapshot()
-	for _, f := range fsck.Check(snap) {
-		blame(f.Run, "R26", "fsck: "+f.String())
-	}
-	if _, ok := store.As[store.Repairer](s.Store); ok {
-		report, err := fsck.Repair(s.Ctx, s.Store, fsck.Options{})
-		if err != nil {
-			s.T.Fatal(err)
-		}
-		for _, f := range report.Fixes {
-			blame(f.Run, "R26", fmt.Sprintf("repair: %s, %s", f.Action, f.Outcome))
-		}
-	}
-	for _, l := range s.held() {
-		blame("", "R10", "at the end of all runs "+l)
-	}
-	for line := range strings.Lines(s.Logs.String()) {
-		if strings.Contains(line, `msg="run is blocked"`) && strings.HasPrefix(cells[0].scene.name, "blocked") {
-			continue // by the scene
-		}
-		if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="run failed"`) && !strings.Contains(line, `msg="step failed"`) { // which are no errors of the runtime
-			blame("", "logs", strings.TrimSpace(line))
-		}
-	}
 }

@@ -78,10 +78,12 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 			cells++
 			s := onMemory(t)
 			var model limitModel
-			s.until(flowtest.Patience, func() bool { // until the worker has declared the limit
+			if !s.until(most, func() bool {
 				_, err := s.Client.Limits().Named(s.Ctx, perKey.All().Name(), "")
 				return err == nil
-			})
+			}) {
+				t.Fatalf("%s: the worker has not declared the limit", name)
+			}
 			for _, a := range []admin.PoolAction{first, second} {
 				if _, err := s.service.ActOnPool(s.Ctx, perKey.All().Name(), a); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -122,7 +124,7 @@ func (s *stage) limitCell(want limitCell) (got limitCell) {
 	}
 	begins := func(key string, want bool) bool {
 		run := flowtest.Start(s.World, pooled, work{Do: "complete", Key: key})
-		most := flowtest.Patience / 2
+		most := most
 		if !want {
 			most = 20 * time.Millisecond // whatever does not begin by then is shown by the rows above
 		}

@@ -50,13 +50,14 @@ const inPartitions = 4
 func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 	t.Helper()
 	for i, cmd := range commands() {
-		if (sc.noID || sc.noStarts) && strings.HasPrefix(cmd.verb, "start") || sc.alone && strings.HasPrefix(cmd.name, "bulk") {
+		if (sc.noID || sc.noStarts) && strings.HasPrefix(cmd.verb, "start") || sc.alone && cmd.bulk {
 			continue
 		}
 		c := &cell{scene: sc, cmd: &cmd, key: fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.ReplaceAll(sc.name, ",", ""), " ", "-"), i)}
 		if !sc.noID {
 			c.id = c.key
 		}
+		c.freed = map[event.RunID]bool{}
 		for n := 0; sc.full && c.id != "" && event.SlotOf(c.id)%inPartitions != event.SlotOf("flowgen.limits")%inPartitions; n++ {
 			c.id = fmt.Sprintf("%s-%d", c.key, n) // elsewhere another run is in line for it
 		}
@@ -65,7 +66,7 @@ func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 			t.Errorf("%s × %s: %v", sc.name, cmd.name, err)
 			continue
 		}
-		if strings.HasPrefix(cmd.name, "bulk") {
+		if cmd.bulk {
 			c.want = inBulk(&sc.facts, cmd.verb, c.want)
 		}
 		for _, key := range c.rows() {
@@ -95,7 +96,6 @@ func compare(t *testing.T, c *cell, seen map[[2]string][]string) {
 }
 
 func TestPairs_ACommandInAnyStateDoesWhatTheRulesDecide(t *testing.T) {
-	onRequest(t)
 	var n table
 	seen := map[[2]string][]string{}
 	for i := range scenes {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // outcome is what a command does.
@@ -80,8 +81,10 @@ var rules = []rule{
 			return outcome{}, false
 		case f.open():
 			return f.again(verb)
-		case f.Status == event.StatusContinued && in(verb, "cancel", "terminate", "pause", "resume", "release", verbSend):
+		case f.Status == event.StatusContinued && f.Last.Place != store.StateEnded && in(verb, "cancel", "terminate", "pause", "resume", "release", verbSend):
 			return does(unchanged), true // it is for the last run of the chain
+		case f.Status == event.StatusContinued && verb == "cancel" && f.Last.Asked && !f.Terminated:
+			return does(unchanged), true
 		case verb == "cancel" && f.Asked && !f.Terminated, verb == "terminate" && f.Terminated:
 			return does(unchanged), true
 		case in(verb, "cancel", "terminate", "pause", "resume", "step", "release", verbSend):
@@ -126,7 +129,7 @@ var rules = []rule{
 	}},
 	// RUN2: one run of a workflow id is active.
 	{"RUN2", func(f *facts, verb string) (outcome, bool) {
-		if f.Taken && in(verb, "restart", "fork") {
+		if f.Taken && !f.Gone && in(verb, "restart", "fork") {
 			return refuses, true
 		}
 		active := (f.open() || f.Status == event.StatusContinued) && !f.Gone
@@ -153,11 +156,14 @@ const verbDelete = "delete"
 // going reports whether a user's run has not ended.
 func (f *facts) going() bool { return f.open() && !f.Kind.own() && !f.Gone }
 
+// gated reports whether a run of the debug mode stands still between two operations: a resume lets it go on freely.
+func (f *facts) gated() bool { return f.Debug && f.Status == event.StatusPaused }
+
 // again decides on the commands for open runs that end something, and do nothing where there is nothing to end.
 func (f *facts) again(verb string) (outcome, bool) {
 	switch verb {
 	case "resume":
-		return when(f.Paused, does(resumed), does(unchanged)), true
+		return when(f.Paused || f.gated(), does(resumed), does(unchanged)), true
 	case "step":
 		return when(f.Debug, does(unchanged), refuses), true
 	case "release":

@@ -53,15 +53,18 @@ type cell struct {
 	unblock  func()                            // removes what free does not; nil: nothing
 	want     outcome
 	second   *command // asked for after the first one had its effect; nil: none
+	turned   bool     // it was
+	again    int      // how often a step may be executed beside the first time, by commands before the last one
 	by       string   // the rules that decide
 	owed     []string
-	before   Observed
 	step     string         // id of the step "first"; empty: the log has none
 	marks    map[string]int // executions of its steps before the command
 	length   uint64         // of the log before the command
 	offered  []string
 	got      answer
 	broken   []breach
+	stands   map[event.RunID]uint64 // lengths of the logs of its step runs once they stand still
+	freed    map[event.RunID]bool   // what waits for a message in them goes on
 }
 
 // breach is a rule that a cell does not follow.
@@ -98,7 +101,7 @@ func begins(d workflow.Definition[work, string], do string, opts ...workflow.Sta
 func inLine(do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, pooled, do, opts...)
-		s.reaches(c.run, func(o Observed) bool { return o.Waits })
+		s.reaches(c, c.run, "in line", func(o Observed) bool { return o.Waits })
 		c.follower = c.other(s, pooled, "complete")
 	}
 }
@@ -106,7 +109,7 @@ func inLine(do string, opts ...workflow.StartOption) func(*stage, *cell) {
 // atGate starts a run, and waits until a step of it waits at its door.
 func atGate(s *stage, c *cell) {
 	c.begin(s, plain, "gate")
-	s.Eventually("the run is at its gate", func() bool {
+	s.needs(c, "the run is at its gate", func() bool {
 		return slices.ContainsFunc(s.executions(c.key), func(m marked) bool { return strings.HasPrefix(m.Step, "gate ") })
 	})
 }
@@ -115,12 +118,10 @@ func atGate(s *stage, c *cell) {
 func then(play func(*stage, *cell), at event.Status, do func(s *stage, c *cell, h *workflow.Handle) error) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		play(s, c)
-		s.reaches(c.run, func(o Observed) bool {
+		s.reaches(c, c.run, string(at), func(o Observed) bool {
 			return o.Status == at && o.Place != store.StateOwned || at == event.StatusRunning && o.Status == at
 		})
-		if err := do(s, c, s.Client.Run(c.run)); err != nil {
-			s.T.Fatalf("%s: %v", c.key, err)
-		}
+		s.call(c, "the command of the scene", func() error { return do(s, c, s.Client.Run(c.run)) })
 	}
 }
 
@@ -130,22 +131,6 @@ func terminate(s *stage, _ *cell, h *workflow.Handle) error {
 	return h.Terminate(s.Ctx, "by the scene")
 }
 func remove(s *stage, _ *cell, h *workflow.Handle) error { return h.Delete(s.Ctx) }
-
-// reaches waits until what is observed of a run fulfils a condition.
-func (s *stage) reaches(run event.RunID, is func(Observed) bool) {
-	s.T.Helper()
-	var o Observed
-	if !s.until(flowtest.Patience, func() bool { o, _ = observe(s.World, run); return is(o) }) {
-		s.T.Fatalf("run %s does not reach the state of the scene: it is %+v\nlog: %v", run, o, typesOf(s.load(run).Frames))
-	}
-}
-
-func typesOf(frames [][]byte) (all []event.Type) {
-	for _, e := range eventsOf(frames) {
-		all = append(all, e.Type)
-	}
-	return all
-}
 
 // user returns the facts of a user's run.
 func user(o Observed, more ...func(*facts)) facts {
@@ -164,6 +149,11 @@ func parked(status event.Status, begun bool) Observed {
 func ended(status event.Status) Observed {
 	return Observed{Place: store.StateEnded, Status: status, Begun: true}
 }
+
+func isWaiting(o Observed) bool {
+	return o.Status == event.StatusWaiting && o.Place == store.StateParked
+}
+func isEnded(o Observed) bool { return o.Place == store.StateEnded }
 
 // scenes are all states that the matrix judges.
 var scenes = slices.Concat(fresh, begun, atRest, ofTheRuntime, over, again)
@@ -192,7 +182,7 @@ var fresh = []scene{
 		name: "queued", everywhere: true, facts: user(Observed{Place: store.StateQueued, Status: event.StatusPending}), noStarts: true, end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
 			before := c.other(s, plain, "message", workflow.WithID(c.id))
-			s.reaches(before, func(o Observed) bool { return o.Status == event.StatusWaiting })
+			s.reaches(c, before, "waiting", isWaiting)
 			c.begin(s, plain, "message", workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.QueueActive}))
 		},
 	},
@@ -213,7 +203,7 @@ var begun = []scene{
 		play: func(s *stage, c *cell) {
 			c.begin(s, pooled, "message")
 			c.start = func() {
-				s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusWaiting })
+				s.reaches(c, c.run, "waiting", isWaiting)
 				c.follower = c.other(s, pooled, "complete")
 			}
 		},
@@ -225,12 +215,12 @@ var begun = []scene{
 		name: "its step in line", full: true, facts: user(parked(event.StatusWaiting, true)), end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
 			c.begin(s, plain, "gate using")
-			s.reaches(s.stepRun(c.run), func(o Observed) bool { return o.Waits })
+			s.reaches(c, s.stepRun(c, c.run), "in line", func(o Observed) bool { return o.Waits })
 		},
 	},
-	{name: "its step in backoff elsewhere", everywhere: true, facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "backoff using"), end: event.StatusCompleted},
-	{name: "its step under way elsewhere", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "gate away"), end: event.StatusCompleted},
-	{name: "its step completed by others elsewhere", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "later using"), end: event.StatusCompleted},
+	{name: "its step in backoff elsewhere", everywhere: true, facts: user(parked(event.StatusWaiting, true)), play: withStep("backoff using", parked(event.StatusSleeping, true)), end: event.StatusCompleted},
+	{name: "its step under way elsewhere", facts: user(parked(event.StatusWaiting, true)), play: withStep("gate away", Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true}), end: event.StatusCompleted},
+	{name: "its step completed by others elsewhere", facts: user(parked(event.StatusWaiting, true)), play: withStep("later using", parked(event.StatusWaiting, true)), end: event.StatusCompleted},
 	{name: "a singleton", facts: user(parked(event.StatusWaiting, true), func(f *facts) { f.Singleton = true }), play: begins(single, "message"), end: event.StatusCompleted, noID: true},
 	{
 		name: "child", everywhere: true, facts: childFacts(parked(event.StatusWaiting, true)), noID: true, play: childOf("child subject"), end: event.StatusCompleted,
@@ -252,7 +242,7 @@ var begun = []scene{
 		complete: func(s *stage, cells []*cell) {
 			odd := map[event.RunID]bool{}
 			for _, c := range cells {
-				s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusWaiting && o.Place == store.StateParked })
+				s.reaches(c, c.run, "waiting", isWaiting)
 				odd[c.run] = true
 			}
 			s.before.Stop()
@@ -267,20 +257,24 @@ var begun = []scene{
 		name: "a rerun", facts: user(parked(event.StatusWaiting, true)), alone: true, noID: true, end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
 			begins(plain, "complete")(s, c)
-			s.reaches(c.run, func(o Observed) bool { return o.Place == store.StateEnded })
+			s.reaches(c, c.run, "ended", isEnded)
 			c.plays = c.key + "/other"
-			again, err := s.Client.Run(c.other(s, plain, "message")).Restart(s.Ctx)
-			if err != nil {
-				s.T.Fatal(err)
-			}
-			c.run = again.ID()
+			old := c.other(s, plain, "message")
+			s.reaches(c, old, "waiting", isWaiting) // its executions count before those of the rerun
+			s.call(c, "restart", func() error {
+				again, err := s.Client.Run(old).Restart(s.Ctx)
+				if err == nil {
+					c.run = again.ID()
+				}
+				return err
+			})
 		},
 	},
 	{
 		name: "later run of a chain", facts: user(parked(event.StatusWaiting, true)), alone: true, noStarts: true, end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
 			begins(plain, "continue")(s, c)
-			s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusContinued })
+			s.reaches(c, c.run, "continued", func(o Observed) bool { return o.Status == event.StatusContinued })
 			c.run, c.plays = s.load(c.run).Record.Next, c.key+"/next"
 		},
 	},
@@ -296,21 +290,31 @@ func childFacts(o Observed) facts {
 func childOf(do string) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		parent := c.other(s, plain, do)
-		s.reaches(parent, func(o Observed) bool { return o.Status == event.StatusWaiting })
-		c.run, c.plays = s.below(parent, plain.Name()), c.key+"/child"
+		s.reaches(c, parent, "waiting", isWaiting)
+		c.run, c.plays = s.below(c, parent, plain.Name()), c.key+"/child"
+	}
+}
+
+// withStep starts a run of which another one executes a step, and completes the play once that is in its state.
+func withStep(do string, at Observed) func(s *stage, c *cell) {
+	return func(s *stage, c *cell) {
+		c.begin(s, plain, do)
+		c.start = func() {
+			s.reaches(c, s.stepRun(c, c.run), string(at.Status), func(o Observed) bool { return o == at })
+		}
 	}
 }
 
 // stepRun returns the run that executes a step of another run.
-func (s *stage) stepRun(parent event.RunID) event.RunID {
+func (s *stage) stepRun(c *cell, parent event.RunID) event.RunID {
 	s.T.Helper()
-	return s.below(parent, event.StepRunPrefix)
+	return s.below(c, parent, event.StepRunPrefix)
 }
 
 // below waits for a run below another one whose workflow begins so.
-func (s *stage) below(parent event.RunID, workflowName string) (id event.RunID) {
+func (s *stage) below(c *cell, parent event.RunID, workflowName string) (id event.RunID) {
 	s.T.Helper()
-	s.Eventually("there is a run of "+workflowName+" below "+string(parent), func() bool {
+	s.needs(c, "there is a run of "+workflowName+" below "+string(parent), func() bool {
 		for r, err := range s.Client.List(s.Ctx, workflow.Filter{Parent: parent, Internal: true}) {
 			if err != nil {
 				s.T.Fatal(err)
@@ -366,30 +370,30 @@ var ofTheRuntime = []scene{
 		name: "step run, in line", full: true, facts: facts{Kind: kindStep, Observed: Observed{Place: store.StateReady, Status: event.StatusPending, Waits: true}},
 		alone: true, noID: true, end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
-			c.run = s.stepRun(c.other(s, plain, "gate using"))
+			c.run = s.stepRun(c, c.other(s, plain, "gate using"))
 		},
 	},
 	{
 		name: "step run, attempt", facts: facts{Kind: kindStep, Observed: Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true}},
 		alone: true, noID: true, end: event.StatusCompleted,
-		play: func(s *stage, c *cell) { c.run = s.stepRun(c.other(s, plain, "gate using")) },
+		play: func(s *stage, c *cell) { c.run = s.stepRun(c, c.other(s, plain, "gate using")) },
 	},
 	{
 		name: "step run, backoff", everywhere: true, facts: facts{Kind: kindStep, Observed: parked(event.StatusSleeping, true)},
 		alone: true, noID: true, end: event.StatusCompleted,
-		play: func(s *stage, c *cell) { c.run = s.stepRun(c.other(s, plain, "backoff using")) },
+		play: func(s *stage, c *cell) { c.run = s.stepRun(c, c.other(s, plain, "backoff using")) },
 	},
 	{
 		name: "step run, completed by others", facts: facts{Kind: kindStep, Observed: parked(event.StatusWaiting, true)},
 		alone: true, noID: true, end: event.StatusCompleted,
-		play: func(s *stage, c *cell) { c.run = s.stepRun(c.other(s, plain, "later using")) },
+		play: func(s *stage, c *cell) { c.run = s.stepRun(c, c.other(s, plain, "later using")) },
 	},
 	{
 		name: "token run", facts: facts{Kind: kindToken, Observed: parked(event.StatusWaiting, true)},
 		alone: true, noID: true, end: event.StatusCanceled,
 		play: func(s *stage, c *cell) {
 			c.other(s, plain, "own hook")
-			s.Eventually("there is a token run", func() (there bool) {
+			s.needs(c, "there is a token run", func() bool {
 				var err error
 				c.run, err = s.Store.Resolve(s.Ctx, event.HookRunID("token-"+c.key))
 				return err == nil
@@ -410,17 +414,19 @@ var ofTheRuntime = []scene{
 // scheduled makes a schedule, which is deleted at the end.
 func scheduled(and func(*stage, *cell) error) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
-		err := plain.Schedule(s.Ctx, s.Client, c.key, workflow.Schedule{When: "every 8000h"}, work{Do: "message", Key: c.key})
-		if err == nil {
-			err = and(s, c)
+		s.call(c, "the schedule", func() error {
+			err := plain.Schedule(s.Ctx, s.Client, c.key, workflow.Schedule{When: "every 8000h"}, work{Do: "message", Key: c.key})
+			if err == nil {
+				err = and(s, c)
+			}
+			if err == nil {
+				c.run, err = s.Store.Resolve(s.Ctx, event.ScheduleRunID(c.key))
+			}
+			return err
+		})
+		c.unblock = func() {
+			s.call(c, "delete the schedule", func() error { return s.Client.Schedules().Delete(s.Ctx, c.key) })
 		}
-		if err == nil {
-			c.run, err = s.Store.Resolve(s.Ctx, event.ScheduleRunID(c.key))
-		}
-		if err != nil {
-			s.T.Fatal(err)
-		}
-		c.unblock = func() { go func() { _ = s.Client.Schedules().Delete(s.Ctx, c.key) }() }
 	}
 }
 
@@ -468,7 +474,7 @@ var over = []scene{
 		name: "continued", facts: user(ended(event.StatusContinued)), alone: true, end: event.StatusContinued,
 		play: func(s *stage, c *cell) {
 			begins(plain, "continue")(s, c)
-			s.reaches(c.run, func(o Observed) bool { return o.Status == event.StatusContinued })
+			s.reaches(c, c.run, "continued", func(o Observed) bool { return o.Status == event.StatusContinued })
 			c.first = s.load(c.run).Record.Next
 		},
 	},
@@ -498,9 +504,7 @@ var again = []scene{
 		name: "failed, its rerun was deleted", facts: user(ended(event.StatusFailed)), alone: true, noStarts: true, end: event.StatusFailed,
 		play: func(s *stage, c *cell) {
 			retried(true, func(s *stage, _ *cell, h *workflow.Handle) error { return goOn.Send(s.Ctx, h, "go on") }, event.StatusCompleted)(s, c)
-			if err := s.Client.Run(c.first).Delete(s.Ctx); err != nil {
-				s.T.Fatal(err)
-			}
+			s.call(c, "delete", func() error { return s.Client.Run(c.first).Delete(s.Ctx) })
 		},
 	},
 }
@@ -511,18 +515,17 @@ func rerun(status event.Status) func(*facts) { return func(f *facts) { f.Rerun =
 func retried(open bool, do func(*stage, *cell, *workflow.Handle) error, until event.Status) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		begins(plain, "fail")(s, c)
-		s.reaches(c.run, func(o Observed) bool { return o.Place == store.StateEnded })
+		s.reaches(c, c.run, "ended", isEnded)
 		if open {
 			s.open(c.key)
 		}
-		h, err := s.Client.Run(c.run).Retry(s.Ctx)
-		if err == nil {
-			err = do(s, c, h)
-		}
-		if err != nil {
-			s.T.Fatal(err)
-		}
-		c.first = h.ID()
-		s.reaches(c.first, func(o Observed) bool { return o.Status == until })
+		s.call(c, "retry", func() error {
+			h, err := s.Client.Run(c.run).Retry(s.Ctx)
+			if err == nil {
+				c.first, err = h.ID(), do(s, c, h)
+			}
+			return err
+		})
+		s.reaches(c, c.first, string(until), func(o Observed) bool { return o.Status == until })
 	}
 }

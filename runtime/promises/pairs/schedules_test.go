@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
-	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -85,7 +84,7 @@ func (s *stage) scheduleBreaks(name, state, verb string) string {
 		}
 		return false
 	}
-	most := flowtest.Patience / 2
+	most := most
 	if slices.Contains(owedSchedules, state+" "+verb) {
 		most = grace
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -323,29 +322,6 @@ func (s *stage) executions(key string) (all []marked) {
 		}
 	}
 	return all
-}
-
-// until waits until cond holds, and lets virtual time pass meanwhile, ten times as fast as that of the machine: requests are refused that
-// take more than a minute of it. It reports false after most of the time of the machine.
-func (s *stage) until(most time.Duration, cond func() bool) bool {
-	begin := time.Now()
-	for last := begin; !cond(); {
-		now := time.Now()
-		if now.Sub(begin) > most || s.Ctx.Err() != nil {
-			return false
-		}
-		s.pass(10 * now.Sub(last))
-		last = now
-		runtime.Gosched()
-	}
-	return true
-}
-
-// pass lets virtual time pass. Where time is that of the machine it does nothing.
-func (s *stage) pass(d time.Duration) {
-	if s.Clock != nil {
-		s.Clock.Advance(d)
-	}
 }
 
 // load returns a run as it is stored.

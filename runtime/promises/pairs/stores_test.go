@@ -9,13 +9,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// sampled is how many scenes are judged on every store with -pairs.cells.
-const sampled = 2
+// sampled is how many scenes are judged on every store without a flag.
+const sampled = 4
 
 // TestPairs_EveryStoreDoesWhatTheRulesDecide judges one cell for each rule that decides in some scenes, which the seed chooses: with
 // -pairs.stores in all that are marked so. With -pairs.long it judges all cells, and gives a second command after each.
 func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
-	onRequest(t)
 	for _, sc := range scenesOnStores() {
 		if !strings.Contains(sc.name, *onlyScene) {
 			continue
@@ -72,7 +71,7 @@ func turns(cells []*cell) {
 	all := commands()
 	for _, c := range cells {
 		c.second = &all[chance.IntN(len(all))]
-		if c.id == "" || c.noStarts || c.alone { // of these a start or a bulk action may be about another run
+		if c.id == "" || c.noStarts || c.alone || in(string(c.want.Effect), string(reran), string(started)) { // of these a start or a bulk action may be about another run
 			c.second = &all[chance.IntN(len(bare(all)))]
 		}
 	}
@@ -93,10 +92,13 @@ func (c *cell) next(s *stage) facts {
 	f := c.facts
 	o, there := observe(s.World, c.run)
 	f.Observed, f.Gone = o, !there
-	f.Step = f.Step || o.Begun && !f.Debug
-	f.Unserved = f.Unserved && o == c.before
+	f.Last, _ = observe(s.World, c.takes())
+	if there {
+		s.notes(c)
+	}
+	f.Step = c.step != ""
 	switch {
-	case c.want.Effect == terminated:
+	case c.want.Answer == done && c.cmd.verb == "terminate":
 		f.Terminated = true
 	case c.want.Effect == reran && in(c.cmd.verb, "retry", "resume-new"):
 		if made, ok := observe(s.World, c.got.Made); ok {

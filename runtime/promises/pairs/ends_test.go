@@ -1,0 +1,186 @@
+package pairs_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// ends waits for the ends of all runs, and judges them.
+func ends(s *stage, cells []*cell) {
+	s.T.Helper()
+	s.pass(120 * time.Hour)
+	urged := map[*cell]time.Time{}
+	await(s, cells, decided, func(c *cell) string {
+		what := s.goesOn(c)
+		if what != "" && time.Since(urged[c]) > 20*time.Millisecond { // it has begun to wait after everything was freed
+			s.urge(c)
+			s.resume(c)
+			s.skip(c)
+			urged[c] = time.Now()
+		}
+		return what
+	})
+	for _, c := range cells {
+		o, there := observe(s.World, c.run)
+		want := c.end
+		switch c.want.Effect {
+		case canceled, terminated:
+			want = event.StatusCanceled
+		case reran, started:
+			if made, ok := observe(s.World, c.got.Made); ok && made.Status != event.StatusCompleted && made.Status != c.end {
+				c.breaks(c.by, "the new run %s is %s", c.got.Made, made.Status)
+			}
+		}
+		switch {
+		case c.facts.Gone || c.want.Effect == deleted:
+			continue
+		case !there:
+			c.breaks(c.by, "it is gone")
+		case o.Status != want && c.got.Code == c.want.Answer:
+			c.breaks(c.by, "it ends %s, want %s", o.Status, want)
+		case c.want.Effect == canceled && !c.facts.Begun && o.Begun:
+			c.breaks("R7", "it was asked to end before it began, and has begun")
+		case !c.facts.open() && s.load(c.run).Record.Seq != c.length:
+			c.breaks("R9", "its log has grown after its end")
+		}
+	}
+}
+
+// goesOn returns which run of a cell has not ended; empty: all have.
+func (s *stage) goesOn(c *cell) string {
+	s.T.Helper()
+	runs := []event.RunID{c.run}
+	if c.got.Code == done && c.got.Made != "" {
+		runs = append(runs, c.got.Made)
+	}
+	if c.follower != "" {
+		runs = append(runs, c.follower)
+	}
+	if c.cmd.bulk && c.want.Effect == reran || c.turned { // the answer does not name all new runs
+		for _, r := range s.runsOf(c) {
+			runs = append(runs, r.ID)
+		}
+	}
+	for _, run := range runs {
+		if what := s.unended(run); what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+// skip lets the time pass for which a run of a cell, or one below it, sleeps or is put off.
+func (s *stage) skip(c *cell) {
+	s.T.Helper()
+	now := s.Store.Clock().Now()
+	for _, r := range s.runsOf(c) {
+		below, err := s.Client.Page(s.Ctx, workflow.Filter{Parent: r.ID, Internal: true}, 100)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		for _, r := range append(below.Runs, r) {
+			if r.Status == event.StatusSleeping || r.Status == event.StatusPending {
+				s.pass(r.Due.Sub(now))
+				now = s.Store.Clock().Now()
+			}
+		}
+	}
+}
+
+// once judges what was executed: no completed step again, each with an idempotency key of its own, and that the journal has the command
+// once.
+func once(s *stage, cells []*cell) {
+	s.T.Helper()
+	page, err := s.direct.Journal(s.Ctx, admin.JournalFilter{Limit: 1000})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	entries := map[string]int{}
+	for _, e := range page.Entries {
+		entries[e.Action+" "+e.Target]++
+	}
+	for _, c := range cells {
+		steps, keys := s.marks(c)
+		for key, n := range keys {
+			if n > 1 {
+				c.breaks("R11", "%d executions have the idempotency key %s", n, key)
+			}
+		}
+		again := c.again
+		if c.repeats() {
+			again++
+		}
+		for step, n := range steps {
+			if n > max(1, c.marks[step])+again && !strings.HasSuffix(step, "[last]") {
+				c.breaks("R11", "step %s was executed %d times", step, n)
+			}
+		}
+		if slices.Contains(admin.Actions(), c.cmd.name) {
+			if n := entries[c.cmd.name+" "+string(c.run)]; n != 1 {
+				c.breaks("journal", "the journal has the command %d times", n)
+			}
+		}
+	}
+}
+
+// repeats reports whether the command has made a run that executes the steps of the run again.
+func (c *cell) repeats() bool { return in(c.cmd.verb, "restart", "fork") && c.got.Code == done }
+
+// marks returns how often steps of the run of a cell were executed, by step and by idempotency key.
+func (s *stage) marks(c *cell) (steps, keys map[string]int) {
+	steps, keys = map[string]int{}, map[string]int{}
+	for _, m := range s.executions(cmp.Or(c.plays, c.key)) {
+		if strings.HasPrefix(m.Step, "mark ") {
+			steps[m.Step]++
+			keys[m.Key]++
+		}
+	}
+	return steps, keys
+}
+
+// sound judges the store once all runs have ended: nothing is damaged, nothing is held, and nothing was logged as an error.
+func sound(s *stage, cells []*cell) {
+	s.T.Helper()
+	blame := func(run event.RunID, rule, what string) {
+		for _, c := range cells {
+			if run != "" && (run == c.run || run == c.got.Made || run == c.follower) {
+				c.breaks(rule, "%s", what)
+				return
+			}
+		}
+		cells[0].breaks(rule, "%s", what)
+	}
+	snap := s.snapshot()
+	for _, f := range fsck.Check(snap) {
+		blame(f.Run, "R26", "fsck: "+f.String())
+	}
+	if _, ok := store.As[store.Repairer](s.Store); ok {
+		report, err := fsck.Repair(s.Ctx, s.Store, fsck.Options{})
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		for _, f := range report.Fixes {
+			blame(f.Run, "R26", fmt.Sprintf("repair: %s, %s", f.Action, f.Outcome))
+		}
+	}
+	for _, l := range s.held() {
+		blame("", "R10", "at the end of all runs "+l)
+	}
+	for line := range strings.Lines(s.Logs.String()) {
+		if strings.Contains(line, `msg="run is blocked"`) && strings.HasPrefix(cells[0].scene.name, "blocked") {
+			continue // by the scene
+		}
+		if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="run failed"`) && !strings.Contains(line, `msg="step failed"`) { // which are no errors of the runtime
+			blame("", "logs", strings.TrimSpace(line))
+		}
+	}
+}
