@@ -149,6 +149,32 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	}
 	line("workflow", r.Workflow)
 	line("id", r.WorkflowID)
+	line("status", statusOf(r))
+	line("queue", r.Queue)
+	for name, value := range r.Tags {
+		line("tag", name+"="+value)
+	}
+	line("parent", r.Parent)
+	line("rerun of", r.RerunOf)
+	headTimes(line, r)
+	line("due", instant(r.Due))
+	line("waits", waits(r))
+	for i := range r.WaitsFor {
+		line("limit", r.WaitsFor[i].String()+", since "+instant(r.WaitsFor[i].Since))
+	}
+	line("group", r.Group)
+	line("retried as", r.RetriedAs)
+	line("input", string(r.Input))
+	line("result", string(r.Result))
+	line("next", r.Next)
+	headTrouble(line, r)
+	headStreams(line, r, streams)
+	line("actions", strings.Join(r.Actions, " "))
+	return t.end()
+}
+
+// statusOf returns the status of a run, and why it stands still or ends.
+func statusOf(r *admin.Run) string {
 	status := r.Status
 	if r.Paused && status != "paused" {
 		status += ", paused"
@@ -162,13 +188,11 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 			status += ": " + r.CancelReason
 		}
 	}
-	line("status", status)
-	line("queue", r.Queue)
-	for name, value := range r.Tags {
-		line("tag", name+"="+value)
-	}
-	line("parent", r.Parent)
-	line("rerun of", r.RerunOf)
+	return status
+}
+
+// headTimes prints the times of a run, and where it is executed or has failed.
+func headTimes(line func(name, value string), r *admin.Run) {
 	line("created", instant(r.CreatedAt))
 	line("started", instant(r.StartedAt))
 	line("updated", instant(r.UpdatedAt))
@@ -186,16 +210,10 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	if r.FailedStep != nil {
 		line("at step", r.FailedStep.String())
 	}
-	line("due", instant(r.Due))
-	line("waits", waits(r))
-	for i := range r.WaitsFor {
-		line("limit", r.WaitsFor[i].String()+", since "+instant(r.WaitsFor[i].Since))
-	}
-	line("group", r.Group)
-	line("retried as", r.RetriedAs)
-	line("input", string(r.Input))
-	line("result", string(r.Result))
-	line("next", r.Next)
+}
+
+// headTrouble prints what keeps a run from going on, the attempts that have failed, and its failure.
+func headTrouble(line func(name, value string), r *admin.Run) {
 	if r.Unserved {
 		line("unserved", "no worker that lives serves this workflow and queue: start one")
 	}
@@ -212,6 +230,10 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	if r.Failure != nil {
 		failure(line, r.Failure, "failed")
 	}
+}
+
+// headStreams prints the first streams of a run.
+func headStreams(line func(name, value string), r *admin.Run, streams *admin.StreamList) {
 	for i := range streams.Streams {
 		one := &streams.Streams[i]
 		line("stream", fmt.Sprintf("%s: %d chunks, %s", one.Name, one.Last, streamState(one)))
@@ -219,8 +241,6 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	if streams.Next != "" {
 		line("stream", "there are more: flowctl stream "+r.ID)
 	}
-	line("actions", strings.Join(r.Actions, " "))
-	return t.end()
 }
 
 // failure prints an error and its causes, and where a panic came from.
