@@ -199,7 +199,7 @@ dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/bench" 
 for seed in $(LIMIT_SEEDS); do \
 	echo "== $@: bench chaos $(LIMITS) -store $(LIMITED_STORE) -seed $$seed"; \
 	"$$dir/bench" chaos $(LIMITS) -store $(LIMITED_STORE) -seed $$seed 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
-	grep -E '^(chaos|[0-9]+ (steps|attempts))' "$$dir/log"; rm -f "$$dir"/chaos.db*; \
+	grep -E '^(chaos|[0-9]+ (steps|attempts|pauses))' "$$dir/log"; rm -f "$$dir"/chaos.db*; \
 done
 endef
 
