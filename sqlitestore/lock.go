@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,8 +47,9 @@ import (
 // shares the lock until it executes another program (the descriptor is
 // close-on-exec): then a dead process looks alive, which is the harmless mistake.
 type locks struct {
-	dir    string
-	prefix string // of the names of lock files
+	database string
+	dir      string
+	prefix   string // of the names of lock files
 
 	mu    sync.Mutex
 	tried bool
@@ -58,7 +60,7 @@ type locks struct {
 const lockSuffix = ".lock"
 
 func newLocks(database string) *locks {
-	return &locks{dir: filepath.Dir(database), prefix: filepath.Base(database) + "-worker-"}
+	return &locks{database: database, dir: filepath.Dir(database), prefix: filepath.Base(database) + "-worker-"}
 }
 
 // identity returns what is stored with the sessions of this store. It takes the
@@ -84,7 +86,7 @@ func (l *locks) acquire() (*flock.Flock, string) {
 		var random [8]byte
 		_, _ = rand.Read(random[:]) // never fails
 		name := l.prefix + hex.EncodeToString(random[:]) + lockSuffix
-		f := flock.New(filepath.Join(l.dir, name), flock.SetFlag(os.O_CREATE|os.O_EXCL|os.O_RDWR), flock.SetPermissions(0o644))
+		f := flock.New(filepath.Join(l.dir, name), flock.SetFlag(os.O_CREATE|os.O_EXCL|os.O_RDWR), flock.SetPermissions(l.mode()))
 		locked, err := f.TryLock()
 		if err != nil {
 			return nil, ""
@@ -101,6 +103,16 @@ func (l *locks) acquire() (*flock.Flock, string) {
 		return f, strings.Join([]string{boot, inode(held), name}, " ")
 	}
 	return nil, ""
+}
+
+// mode returns the mode of lock files. It is that of the database, as SQLite does it for the files beside it: who may open that must be
+// able to open the lock.
+func (l *locks) mode() fs.FileMode {
+	info, err := os.Stat(l.database)
+	if err != nil {
+		return 0o600
+	}
+	return info.Mode().Perm()
 }
 
 // ended reports whether the process that had this identity is provably gone.

@@ -86,21 +86,41 @@ func TestOpen_CreatesFilesForTheirUserAlone(t *testing.T) {
 	s := openStore(t, path, nil)
 	start(t, s, 1)
 	for _, name := range []string{"runs.db", "runs.db-wal", "runs.db-shm"} {
-		if mode, ok := modes()[name]; !ok || mode != 0o600 {
-			t.Errorf("%s has the mode %v, want -rw-------", name, mode)
+		if _, ok := modes()[name]; !ok {
+			t.Errorf("there is no %s", name)
 		}
 	}
-	for name := range modes() {
+	locked := func() (all []string) {
+		for name := range modes() {
+			if strings.HasPrefix(name, "runs.db-worker-") {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+	openSession(t, s, "a")
+	if locks := locked(); len(locks) != 1 {
+		t.Errorf("there are the lock files %q, want one", locks)
+	}
+	for name, mode := range modes() {
+		if mode != 0o600 {
+			t.Errorf("%s has the mode %v, want -rw-------", name, mode)
+		}
 		if !strings.HasPrefix(name, "runs.db") {
 			t.Errorf("%s is left behind", name)
 		}
 	}
+	check(t, s.CloseSession(testContext(t), 0, "a"))
 	check(t, s.Close())
 	check(t, os.Chmod(path, 0o640))
-	check(t, openStore(t, path, nil).Close())
-	if mode := modes()["runs.db"]; mode != 0o640 {
-		t.Errorf("a file that was there has the mode %v, want -rw-r-----", mode)
+	again := openStore(t, path, nil)
+	openSession(t, again, "b")
+	for _, name := range append(locked(), "runs.db") {
+		if mode := modes()[name]; mode != 0o640 {
+			t.Errorf("beside a file that was there %s has the mode %v, want -rw-r-----", name, mode)
+		}
 	}
+	check(t, again.Close())
 }
 
 func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T) {
