@@ -298,8 +298,8 @@ func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Co
 	return t.end()
 }
 
-// completionTime bounds how long a shell waits for names.
-const completionTime = 300 * time.Millisecond
+// completionTime bounds how long a shell waits for names. Tests change it.
+var completionTime = 300 * time.Millisecond
 
 // complete completes words that the service knows.
 func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s admin.Service) []string) ([]string, cobra.ShellCompDirective) {
