@@ -8,9 +8,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unbounded knows which of the limits that the code declares nothing bounds: a step that uses no other is executed in place, and takes
-// no permits. What is configured at run time holds for the steps that begin after the next heartbeat; those before it are executed as
-// they began, so that no attempt waits for a permit in a run that other runs count on.
+// unbounded has the names of the limits that the code declares without a bound and that have no configuration in the store. A step that
+// uses no other limit is executed in its run instead of in a run of its own, and takes no permits: a limit that no worker bounds costs no
+// run per step. The worker reads the configurations with its heartbeats, so the first configuration of such a limit holds for the steps
+// that begin after the next heartbeat. A step that began before is executed as it began, see [replay.Branch.Apart].
 type unbounded struct {
 	*env
 	names atomic.Pointer[map[string]bool]

@@ -70,8 +70,9 @@ func (b *Branch) Continues(wanted bool) bool {
 	return wanted
 }
 
-// Apart reports whether code executes a step in a run of its own: if it has before, as the log says, and else if that is wanted now. So
-// the queue and the limits of a step may change while runs are under way, and workers may differ in what they know of limits.
+// Apart reports whether a call of a step is executed in a run of its own. A call that is in the log keeps the form that it has there; a
+// new one has the wanted form. So code that adds or removes the queue or the limits of a step fits the logs of running runs, and a limit
+// that no worker bounds needs no run per step, although workers may learn of its first configuration at different heartbeats.
 func (b *Branch) Apart(step string, wanted bool) bool {
 	b.enter()
 	b.run.halt()
