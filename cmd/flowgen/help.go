@@ -75,7 +75,7 @@ Directives go into the doc comment, without a space after the slashes:
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
       children=100  wire=payer:customer  uses=PerCustomer(order.Customer)
       schedule="30 2 * * * Europe/Zurich"  priority=order.Rank  startwithin=30s
-      fair=order.Tenant:order.Share
+      fair=order.Tenant:order.Share  rerun=3,exponential(1m,1h)
       singleton=order.ID,queue  debounce=doc.ID,10s,2m  batch=100,5s
   //flow:dag          above a struct whose methods are steps; a parameter that is
                       named after a step takes its result

@@ -203,6 +203,13 @@ var Ranked = shim.NewWorkflow[Plan, workflow.None]("policies.ranked", "plan", sh
 		return int(a.Rank)
 	}),
 	StartWithin: 30 * time.Second,
+	Rerun: workflow.RetryPolicy{
+		Attempts:  4,
+		Initial:   10 * time.Minute,
+		Increment: 10 * time.Minute,
+		Max:       time.Hour,
+		Factor:    1,
+	},
 })
 
 // RankedTogether starts and awaits runs of [rankedTogether].

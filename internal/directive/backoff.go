@@ -22,15 +22,39 @@ const defaultFactor = 2
 
 const backoffShapes = "write constant(d), linear(d,max) or exponential(first,max[,factor])"
 
-func setBackoff(d *Directive, v Text) *Problem {
+func setBackoff(d *Directive, v Text) (p *Problem) {
+	d.Backoff, p = backoff("backoff=", v)
+	return p
+}
+
+// maxReruns keeps a mistyped number from being no limit at all.
+const maxReruns = 100
+
+// setRerun reads N or N,SHAPE.
+func setRerun(d *Directive, v Text) *Problem {
+	number, shape, shaped := strings.Cut(v.Value, ",")
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || n == 0 || n > maxReruns {
+		return &Problem{v.Pos, "rerun=" + v.Value + " does not begin with a number of reruns", fmt.Sprintf("write a whole number from 1 to %d, as in rerun=3", maxReruns)}
+	}
+	d.Rerun, d.RerunBackoff = int(n), Backoff{Initial: time.Minute, Max: time.Hour, Factor: defaultFactor}
+	if !shaped {
+		return nil
+	}
+	trimmed := strings.TrimLeft(shape, " \t")
+	var p *Problem
+	d.RerunBackoff, p = backoff("rerun="+number+",", Text{trimmed, v.Pos + token.Pos(len(v.Value)-len(trimmed))})
+	return p
+}
+
+// backoff reads a shape and its delays. Problems call it by what stands in front of it.
+func backoff(front string, v Text) (b Backoff, p *Problem) {
 	shape, list, ok := strings.Cut(v.Value, "(")
 	list, closed := strings.CutSuffix(list, ")")
 	if !ok || !closed {
-		return &Problem{v.Pos, "backoff=" + v.Value + " has no list of delays", backoffShapes}
+		return b, &Problem{v.Pos, front + v.Value + " has no list of delays", backoffShapes}
 	}
 	args := arguments(Text{list, v.Pos + token.Pos(len(shape)+1)})
-	var b Backoff
-	var p *Problem
 	switch shape {
 	case "constant":
 		p = b.constant(v, args)
@@ -44,10 +68,7 @@ func setBackoff(d *Directive, v Text) *Problem {
 			p.Fix = "did you mean " + near + "?"
 		}
 	}
-	if p == nil {
-		d.Backoff = b
-	}
-	return p
+	return b, p
 }
 
 // arguments cuts a comma-separated list, keeping positions.
@@ -64,7 +85,7 @@ func arguments(t Text) []Text {
 
 func (b *Backoff) constant(v Text, args []Text) (p *Problem) {
 	if len(args) != 1 {
-		return wrongCount(v, "constant takes one delay", "backoff=constant(1s)")
+		return wrongCount(v, "constant takes one delay", "constant(1s)")
 	}
 	b.Factor = 1
 	b.Initial, p = delay(args[0])
@@ -73,7 +94,7 @@ func (b *Backoff) constant(v Text, args []Text) (p *Problem) {
 
 func (b *Backoff) linear(v Text, args []Text) *Problem {
 	if len(args) != 2 {
-		return wrongCount(v, "linear takes a delay and a maximum", "backoff=linear(1s,1m)")
+		return wrongCount(v, "linear takes a delay and a maximum", "linear(1s,1m)")
 	}
 	b.Factor = 1
 	p := b.limits(args)
@@ -83,7 +104,7 @@ func (b *Backoff) linear(v Text, args []Text) *Problem {
 
 func (b *Backoff) exponential(v Text, args []Text) *Problem {
 	if len(args) != 2 && len(args) != 3 {
-		return wrongCount(v, "exponential takes a first delay, a maximum and, if wanted, a factor", "backoff=exponential(200ms,30s)")
+		return wrongCount(v, "exponential takes a first delay, a maximum and, if wanted, a factor", "exponential(200ms,30s)")
 	}
 	b.Factor = defaultFactor
 	if len(args) == 3 {

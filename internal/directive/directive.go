@@ -55,6 +55,8 @@ type Directive struct {
 	Quiet, Most   time.Duration // of these
 	Full          int           // of batch=
 	StartWithin   time.Duration
+	Rerun         int     // how often a failed run is tried again
+	RerunBackoff  Backoff // of these
 	Fatal         []Reference
 	Uses          []Use
 	Wire          []Wire      // stored names of parameters

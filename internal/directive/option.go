@@ -33,6 +33,7 @@ var options = map[string]option{
 	"priority":      {usage: "priority=EXPR", kinds: []Kind{Workflow, Machine, DAG}, set: setPriority},
 	"fair":          {usage: "fair=EXPR:SHARE", kinds: []Kind{Workflow, Machine, DAG}, set: setFair},
 	"startwithin":   {usage: "startwithin=30s", kinds: []Kind{Workflow, Machine, DAG}, set: setStartWithin},
+	"rerun":         {usage: "rerun=3,exponential(1m,1h)", kinds: []Kind{Workflow, Machine, DAG}, set: setRerun},
 	"singleton":     {usage: "singleton=order.ID,queue", kinds: []Kind{Workflow, Machine, DAG}, set: setSingleton},
 	"debounce":      {usage: "debounce=doc.ID,10s,2m", kinds: []Kind{Workflow, Machine, DAG}, set: setDebounce},
 	"batch":         {usage: "batch=100,5s", kinds: []Kind{Workflow}, set: setBatch},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/model"
 )
 
@@ -64,27 +65,33 @@ func (e *emitter) retry(s *model.Step) []value {
 	if d.Has("retries") {
 		values = append(values, value{"Attempts", jen.Lit(d.Retries + 1)})
 	}
-	for _, f := range []struct {
-		name string
-		d    time.Duration
-	}{{"Initial", d.Backoff.Initial}, {"Increment", d.Backoff.Increment}, {"Max", d.Backoff.Max}} {
-		if f.d > 0 {
-			values = append(values, value{f.name, e.duration(f.d)})
-		}
-	}
-	for _, f := range []struct {
-		name string
-		f    float64
-	}{{"Factor", d.Backoff.Factor}, {"Jitter", d.Jitter}} {
-		if f.f > 0 {
-			values = append(values, value{f.name, jen.Op(strconv.FormatFloat(f.f, 'g', -1, 64))})
-		}
+	values = append(values, e.backoff(d.Backoff)...)
+	if d.Jitter > 0 {
+		values = append(values, value{"Jitter", number(d.Jitter)})
 	}
 	if d.Total > 0 {
 		values = append(values, value{"Total", e.duration(d.Total)})
 	}
 	return values
 }
+
+// backoff writes the fields of a RetryPolicy that say how its delays grow.
+func (e *emitter) backoff(b directive.Backoff) (values []value) {
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{{"Initial", b.Initial}, {"Increment", b.Increment}, {"Max", b.Max}} {
+		if f.d > 0 {
+			values = append(values, value{f.name, e.duration(f.d)})
+		}
+	}
+	if b.Factor > 0 {
+		values = append(values, value{"Factor", number(b.Factor)})
+	}
+	return values
+}
+
+func number(f float64) jen.Code { return jen.Op(strconv.FormatFloat(f, 'g', -1, 64)) }
 
 // fatal writes a function that recognises the errors that end all attempts.
 func (e *emitter) fatal(errs []model.Fatal) *jen.Statement {
@@ -171,6 +178,12 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	}
 	if d.StartWithin > 0 {
 		values = append(values, value{"StartWithin", e.duration(d.StartWithin)})
+	}
+	if d.Rerun > 0 {
+		rerun := append([]value{{"Attempts", jen.Lit(d.Rerun + 1)}}, e.backoff(d.RerunBackoff)...)
+		values = append(values, value{"Rerun", lay(tabWidth+len("Rerun: "), 2, func(layout int) *jen.Statement {
+			return literal(e.qual(workflowPath, "RetryPolicy"), rerun, layout == 1)
+		})})
 	}
 	if len(w.Uses) > 0 {
 		values = append(values, value{"Uses", e.uses(&w.Function, e.in(w), input)})

@@ -29,7 +29,7 @@ type place struct {
 // workflowOptions are those that mean the same for workflows, machines and graphs.
 var workflowOptions = map[string]string{
 	"as": "as=", "name": "name=", "timeout": "timeout=72h", "retention": "retention=240h", "queue": "queue=slow", "priority": "priority=7", "fair": "fair=IN",
-	"startwithin": "startwithin=12h", "singleton": "singleton=IN", "debounce": "debounce=IN,10s", "uses": `uses=perTenant("all")`, "schedule": `schedule="every 1h"`,
+	"startwithin": "startwithin=12h", "rerun": "rerun=3,constant(1m)", "singleton": "singleton=IN", "debounce": "debounce=IN,10s", "uses": `uses=perTenant("all")`, "schedule": `schedule="every 1h"`,
 }
 
 func with(all map[string]string, more map[string]string) map[string]string {

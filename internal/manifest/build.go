@@ -129,6 +129,7 @@ func policyOf(d directive.Directive) map[string]string {
 	add("queue", d.Queue)
 	add("schedule", d.Schedule)
 	add("jitter", d.Jitter)
+	add("rerun", d.Rerun)
 	add("batch", d.Full)
 	add("singleton", d.Singleton.Value)
 	add("priority", d.Priority.Value)

@@ -55,9 +55,9 @@ func (f *LogState) schedule(o *Open) {
 }
 
 // nextDue returns the entity that is due first, or nil. Nothing is due in a run
-// that has ended or is paused.
+// that has ended or stands still.
 func (f *LogState) nextDue() *Open {
-	if f.Run.Terminal() || f.Paused {
+	if f.Run.Terminal() || f.StandsStill() {
 		return nil
 	}
 	for len(f.dues) > 0 {
@@ -73,7 +73,7 @@ func (f *LogState) nextDue() *Open {
 // Due returns the earliest time at which something in the run is due; the zero
 // time if nothing is, while the run is paused, and once it has ended. A run that
 // is held is due when its time to be released is up, a delayed one at the time of its
-// start.
+// start, a rerun that is delayed when its code goes on.
 func (f *LogState) Due() time.Time {
 	if f.Held() {
 		return Instant(f.CreatedAt.Add(f.Spec.Hold))
@@ -83,6 +83,8 @@ func (f *LogState) Due() time.Time {
 		return f.StartBy()
 	case f.Run == StatePending:
 		return f.Spec.StartAt
+	case f.Run == StateRunning && !f.Paused && !f.Delayed.IsZero():
+		return f.Delayed
 	}
 	if o := f.nextDue(); o != nil {
 		return o.Due

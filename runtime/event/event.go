@@ -182,6 +182,7 @@ type Spec struct {
 	Root        RunID
 	Depth       int
 	RerunOf     RunID // the run of which it was made; empty: it was started
+	Reruns      int   // how many reruns by the policy of the workflow, one of the other, have led to it; 0: none, or it was made otherwise
 	ContinuedOf RunID
 	Attributes  map[string]string // propagated context, such as a trace parent
 

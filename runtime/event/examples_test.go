@@ -134,6 +134,7 @@ func exampleEvents() map[event.Type]event.Event {
 	all[event.RunResumed] = event.Event{Item: item}
 	all[event.RunReleased] = event.Event{Item: item}
 	all[event.RunStepped] = event.Event{Item: item}
+	all[event.RunDelayed] = event.Event{Next: runB, Due: at(time.Hour)}
 	all[event.VersionRecorded] = event.Event{Name: "fraud-check", Payload: json.RawMessage(`2`)}
 	all[event.ResourceWait] = event.Event{
 		Key: "fulfil/orders.render#1", Next: runB, From: at(-time.Minute),
@@ -193,6 +194,7 @@ func exampleLogs() map[string][]event.Event {
 	failed := event.Event{Type: event.StepFailed, Ref: 3, Attempt: 2, Failure: declined()}
 	return map[string][]event.Event{
 		"controlled": controlledLog(),
+		"delayed":    delayedLog(),
 		"streaming": numbered(created, started,
 			named(event.StreamWritten, "write.tokens"),
 			event.Event{Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 1, Item: "item-1"},
@@ -268,6 +270,16 @@ func controlledLog() []event.Event {
 		fact(event.RunPaused, "item-3"), fact(event.RunResumed, "item-4"),
 		event.Event{Type: event.WaitCompleted, Ref: 6, Outcome: event.OutcomeCanceled},
 		event.Event{Type: event.RunFailed, Failure: declined()})
+}
+
+// delayedLog is that of a rerun by the policy of its workflow, which was paused before its time had come, and failed again.
+func delayedLog() []event.Event {
+	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec(), By: "rerun policy", Reason: "rerun 1 of 3 by the policy of its workflow"},
+		event.Event{Type: event.RunStarted, By: "worker-1"},
+		event.Event{Type: event.RunPaused, Next: runB}, event.Event{Type: event.RunDelayed, Next: runA, Due: at(time.Minute)},
+		event.Event{Type: event.RunPaused, Item: "item-1"}, event.Event{Type: event.MessageReceived, Name: "wake", Item: "item-2", Payload: json.RawMessage(`1`)},
+		event.Event{Type: event.RunResumed, Item: "item-3"}, event.Event{Type: event.RunResumed, By: "worker-1"},
+		event.Event{Type: event.RunFailed, Failure: declined(), Attempt: 2, Due: at(time.Hour), Reason: "rerun 2 of 3 by the policy of its workflow"})
 }
 
 // heardLog is that of a run that told others how it stands, and was asked.

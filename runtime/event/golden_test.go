@@ -163,6 +163,7 @@ func TestGolden_LogsLeadToTheirStatus(t *testing.T) {
 		"log_continued":  event.StatusContinued,
 		"log_parent":     event.StatusCompleted,
 		"log_controlled": event.StatusFailed,
+		"log_delayed":    event.StatusFailed,
 		"log_streaming":  event.StatusCompleted,
 		"log_heard":      event.StatusCompleted,
 		"log_answered":   event.StatusCompleted,

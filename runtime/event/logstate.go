@@ -36,6 +36,9 @@ type LogState struct {
 	// Paused says that the code stands still until it is resumed, stepped or
 	// cancelled.
 	Paused bool
+	// Delayed is when the code of a rerun goes on that must wait where its own work begins; zero: it need not. A pause meanwhile
+	// is a second reason to stand still, with an end of its own.
+	Delayed time.Time
 	// Unpaused is the event by which a request to end has ended a pause; 0: none has.
 	Unpaused uint64
 	// Released says that a run that was created held may begin.
@@ -139,10 +142,18 @@ func (f *LogState) applyFact(e *Event) {
 		if f.Paused {
 			f.Paused, f.Unpaused = false, e.Seq // a run that ends must clean up
 		}
+		f.Delayed = time.Time{}
 	case RunPaused:
 		f.Paused = true
-	case RunResumed, RunStepped:
+	case RunResumed:
+		if !f.Paused {
+			f.Delayed = time.Time{}
+		}
 		f.Paused = false
+	case RunStepped:
+		f.Paused, f.Delayed = false, time.Time{}
+	case RunDelayed:
+		f.Paused, f.Delayed = false, e.Due
 	case RunReleased:
 		f.Released, f.releasedAt = true, e.Time
 	case ValueSet:
@@ -156,6 +167,9 @@ func (f *LogState) applyFact(e *Event) {
 
 // Ending reports whether the run was asked to end, by somebody or because it cannot go on.
 func (f *LogState) Ending() bool { return f.CancelRequested || f.Limit != nil }
+
+// StandsStill reports whether the code may do nothing: it is paused, or a rerun whose time has not come.
+func (f *LogState) StandsStill() bool { return f.Paused || !f.Delayed.IsZero() }
 
 // Held reports whether the run was created held, and was not released yet.
 func (f *LogState) Held() bool {

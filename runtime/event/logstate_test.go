@@ -43,6 +43,7 @@ func TestLogState_TellsWhatTheLogTells(t *testing.T) {
 		"pending":    {14, event.StateCompleted, start, at(time.Second), at(2 * time.Minute), at(2 * time.Minute), event.RunCompleted, nil, "", false, ""},
 		"continued":  {9, event.StateContinued, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunContinued, nil, runB, false, ""},
 		"controlled": {10, event.StateFailed, start, at(2 * time.Second), at(9 * time.Second), at(9 * time.Second), event.RunFailed, declined(), "", false, ""},
+		"delayed":    {9, event.StateFailed, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunFailed, declined(), "", false, ""},
 		"limited":    {7, event.StateCompleted, start, at(2 * time.Second), at(6 * time.Second), at(6 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"streaming":  {6, event.StateCompleted, start, at(time.Second), at(5 * time.Second), at(5 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"answered":   {7, event.StateCompleted, start, at(time.Second), at(6 * time.Second), at(6 * time.Second), event.RunCompleted, nil, "", false, ""},

@@ -51,17 +51,28 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 	return o, exists
 }
 
-// paused says whether the code of the run stands still.
-func paused(log []event.Event) (is bool) {
+// paused says whether the code of the run stands still, and until when if that has an end.
+func paused(log []event.Event) (is bool, until time.Time) {
+	var delayed time.Time
 	for _, e := range log {
 		switch e.Type {
 		case event.RunPaused:
 			is = true
-		case event.RunResumed, event.RunStepped, event.CancelRequested:
+		case event.RunDelayed:
+			is, delayed = false, e.Due
+		case event.RunResumed:
+			if !is {
+				delayed = time.Time{}
+			}
 			is = false
+		case event.RunStepped, event.CancelRequested:
+			is, delayed = false, time.Time{}
 		}
 	}
-	return is
+	if is {
+		return true, time.Time{}
+	}
+	return !delayed.IsZero(), delayed
 }
 
 // drawNext draws an event that may follow the log.
@@ -137,8 +148,8 @@ func TestLogState_AgreesWithReadingTheWholeLog(t *testing.T) {
 				dueBy = append(dueBy, ref)
 			}
 		}
-		if paused(log) {
-			due, dueBy = time.Time{}, nil
+		if is, until := paused(log); is {
+			due, dueBy = until, nil
 		}
 		slices.SortStableFunc(dueBy, func(a, b uint64) int { return open[a].Due.Compare(open[b].Due) })
 		var gotDue []uint64

@@ -54,8 +54,11 @@ func (f *LogState) Status() Status {
 	case StateContinued:
 		return StatusContinued
 	}
-	if f.Paused {
+	switch {
+	case f.Paused:
 		return StatusPaused
+	case !f.Delayed.IsZero():
+		return StatusSleeping
 	}
 	sleeps, waits := false, false
 	for _, o := range f.open {

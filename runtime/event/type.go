@@ -22,7 +22,8 @@ const (
 	RunStarted Type = 2
 	// RunCompleted ends a run with its result. Payload, Unread.
 	RunCompleted Type = 3
-	// RunFailed ends a run with an error. Failure, Unread.
+	// RunFailed ends a run with an error. Failure, Unread. If the policy of its workflow has it tried again: Attempt (which rerun that
+	// is), Reason (that of the rerun) and Due (when the code of the rerun goes on).
 	RunFailed Type = 4
 	// RunCanceled ends a run because it was asked to end. Failure, Unread; Item if that was to Terminate it.
 	RunCanceled Type = 5
@@ -157,6 +158,9 @@ const (
 	// once), From; Key, Next if it is not the run itself: the step, and the run that executes it
 	// or takes permits for this one.
 	ResourceWait Type = 85
+	// RunDelayed ends what a rerun has taken over of an older run, as RunResumed does with Next, and lets its code stand still until a
+	// RunResumed, which a worker adds at the time of Due. Next, Due.
+	RunDelayed Type = 86
 )
 
 // An Entity is a kind of thing that events are about.
@@ -257,6 +261,7 @@ var types = map[Type]typeInfo{
 	RunStepped:      {"run_stepped", EntityNone, false},
 	VersionRecorded: {"version_recorded", EntityNone, false},
 	ResourceWait:    {"resource_wait", EntityNone, false},
+	RunDelayed:      {"run_delayed", EntityNone, false},
 }
 
 // Types returns every event type of this release, in the order of their numbers.

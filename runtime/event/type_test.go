@@ -40,7 +40,7 @@ var vocabulary = map[event.Type]struct {
 	80: {"run_paused", event.EntityNone, false}, 81: {"run_resumed", event.EntityNone, false},
 	82: {"run_released", event.EntityNone, false}, 83: {"run_stepped", event.EntityNone, false},
 	84: {"version_recorded", event.EntityNone, false},
-	85: {"resource_wait", event.EntityNone, false},
+	85: {"resource_wait", event.EntityNone, false}, 86: {"run_delayed", event.EntityNone, false},
 }
 
 func TestEV2_TypeKeepsItsNumberNameAndEntity(t *testing.T) {

@@ -39,6 +39,7 @@ func appendSpec(b []byte, s *Spec) []byte {
 	b = appendInt(b, 24, int64(s.Gather))
 	b = appendBytes(b, 25, s.Fair)
 	b = appendInt(b, 26, int64(s.Share))
+	b = appendInt(b, 27, int64(s.Reruns))
 	return appendInt(b, 30, int64(s.PermitSlot))
 }
 
@@ -133,6 +134,8 @@ func decodeSpec(b []byte) (*Spec, error) { //nolint:funlen // one case per field
 			s.Fair = string(r.val)
 		case 26:
 			s.Share = int(r.small(maxSmall))
+		case 27:
+			s.Reruns = int(r.small(maxSmall))
 		case 30:
 			s.PermitSlot = int(r.small(maxSmall))
 		}

@@ -62,6 +62,10 @@ type WorkflowPolicy struct {
 	Priority    func(input any) int
 	StartWithin time.Duration // in which a run must have begun; 0: at any time
 
+	// Rerun says how often, and after which delays, a failed run is tried again as a new one:
+	// Attempts counts the first run. The zero value is never.
+	Rerun workflow.RetryPolicy
+
 	// Fair returns the fair key of a run with an input, and its share; nil: those of its parent,
 	// or none. See [Fair].
 	Fair func(input any) (key string, share int)
@@ -242,6 +246,7 @@ func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.
 	engine.Define(&d, engine.DefinitionSpec{
 		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
 		Singleton: p.Singleton, Active: p.Active, Gather: p.Gather.spec(), Priority: p.Priority, Fair: p.Fair, StartWithin: p.StartWithin, Uses: p.Uses,
+		Rerun: engine.Retry(p.Rerun),
 	})
 	return d
 }

@@ -109,9 +109,15 @@ func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	return nil
 }
 
-// fireDue ends the waits whose time has come, in order of their due times.
+// fireDue lets a rerun go on whose time has come, and ends the waits whose time has come, in order of their due times.
 func (x *execution) fireDue() {
 	now := x.clock.Now()
+	if f := x.run.State(); !f.Paused && !f.Delayed.IsZero() && !now.Before(f.Delayed) {
+		x.apply(event.Event{Type: event.RunResumed, By: x.cfg.Name})
+		if !x.goesOn() {
+			return
+		}
+	}
 	for _, o := range x.run.State().DueBy(now) {
 		if o.Entity != event.EntityWait || x.run.State().Open(o.Ref) != o {
 			continue // a step's next attempt, or ended by one that fired before it

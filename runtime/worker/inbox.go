@@ -253,7 +253,7 @@ func (b *inbox) pointless(e *event.Event) bool {
 	case event.RunPaused:
 		return f.Paused || f.Ending() // a run that ends must clean up
 	case event.RunResumed:
-		return !f.Paused && !b.run.Stepping()
+		return !f.StandsStill() && !b.run.Stepping()
 	case event.RunReleased:
 		return !f.Held()
 	case event.RunStepped:

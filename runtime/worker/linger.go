@@ -41,7 +41,7 @@ func (d *draft) stays(effect store.Effect) bool {
 	if effect != store.EffectPark || !d.soon || !d.clock.Now().Before(until) || d.stopping.Load() {
 		return false
 	}
-	if f := d.run.State(); f.Paused || len(f.Spec.Uses) > 0 || d.run.AtGate() || !d.stepping.runs.roomy(d.in, d.partition) {
+	if f := d.run.State(); f.StandsStill() || len(f.Spec.Uses) > 0 || d.run.AtGate() || !d.stepping.runs.roomy(d.in, d.partition) {
 		return false
 	}
 	d.until = until

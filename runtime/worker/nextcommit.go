@@ -267,6 +267,7 @@ func (d *draft) frame(req *store.Commit, events []event.Event) error {
 	last := &events[len(events)-1]
 	if last.Type.Terminal() {
 		last.Unread = append(slices.Clip(d.untaken()), d.inbox.late...)
+		d.rerun(last)
 	}
 	req.CommitID = event.NewCommitID()
 	req.First, req.Last = events[0].Seq, last.Seq
@@ -310,7 +311,7 @@ func (d *draft) effect() (store.Effect, time.Time) {
 		return store.EffectFinish, time.Time{}
 	case busy:
 		return store.EffectNone, time.Time{}
-	case d.run.State().Paused: // no operation is due
+	case d.run.State().StandsStill(): // no operation is due
 		return store.EffectPark, d.run.State().Due()
 	case d.stepping.wanted():
 		if d.stopping.Load() || d.stepping.gaveWay {
@@ -330,10 +331,10 @@ func (d *draft) unused(effect store.Effect) store.Unused {
 		return store.UnusedNone
 	}
 	f := d.run.State()
-	switch used := f.Run != event.StatePending; {
+	switch used := f.Run != event.StatePending && f.Delayed.IsZero(); {
 	case len(f.Spec.Uses) == 0, f.Spec.Whole && used, !f.Spec.Whole && d.attempted:
 		return store.UnusedNone
-	case f.Paused && !f.Held() && !f.Spec.StartAt.After(d.clock.Now()):
+	case f.Paused && !f.Held() && !f.Spec.StartAt.After(d.clock.Now()) && !f.Delayed.After(d.clock.Now()):
 		return store.UnusedInLine
 	}
 	return store.UnusedBack
@@ -434,7 +435,7 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	state := d.run.State()
 	spec := *state.Spec
 	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt, spec.StartWithin = d.in.id, "", "", 0, 0, time.Time{}, 0
-	spec.Gather = event.GatherNone
+	spec.Gather, spec.Reruns = event.GatherNone, 0
 	if last.Spec != nil {
 		spec.Queue = last.Spec.Queue
 	}

@@ -77,7 +77,7 @@ func (e *unknownStepError) Error() string {
 // here; nil: it can.
 func (s *stepping) start() error {
 	s.gaveWay = false
-	if s.stopping.Load() || !s.alive() || s.run.State().Paused {
+	if s.stopping.Load() || !s.alive() || s.run.State().StandsStill() {
 		return nil
 	}
 	var retries []uint64

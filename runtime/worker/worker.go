@@ -157,7 +157,7 @@ func (w *Worker) partition() {
 	for p := range w.store.Partitions() {
 		relay := outbox.New(outbox.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Activity: w.activity, Partition: p, Name: w.cfg.Name, Heartbeat: w.cfg.Heartbeat,
-			Silent: w.claimer.silent, Paused: w.loop.client.SetAside,
+			Silent: w.claimer.silent, Paused: w.loop.client.SetAside, Rerun: w.loop.client.Rerun,
 		})
 		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
 		l := lease.New(lease.Params{

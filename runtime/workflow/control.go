@@ -99,7 +99,7 @@ func (c *Client) setAside(ctx context.Context, run RunID) {
 // other items in the inbox.
 func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	state := readable(l.Frames)
-	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() {
+	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() || !state.Delayed.IsZero() {
 		return nil, l.Err
 	}
 	var events []event.Event

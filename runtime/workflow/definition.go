@@ -42,6 +42,7 @@ type definition struct {
 	fair      func(input any) (key string, share int)
 	begin     time.Duration // within which a run must have begun; 0: at any time
 	uses      func(input any) []permits.Use
+	rerun     engine.Retry // of failed runs; zero: none
 	in, out   reflect.Type
 }
 
@@ -49,7 +50,7 @@ type definition struct {
 func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
 	d.d = &definition{
 		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
-		singleton: s.Singleton, active: s.Active, gather: s.Gather, priority: s.Priority, fair: s.Fair, begin: s.StartWithin, uses: s.Uses, path: reflect.TypeFor[In]().PkgPath(),
+		singleton: s.Singleton, active: s.Active, gather: s.Gather, priority: s.Priority, fair: s.Fair, begin: s.StartWithin, uses: s.Uses, rerun: s.Rerun, path: reflect.TypeFor[In]().PkgPath(),
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
 	}
 }

@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
@@ -55,6 +56,11 @@ func (e engineClient) CheckPayload(kind, name string, size int) error {
 
 // SetAside carries out the pause in the inbox of a run that is in line for permits.
 func (e engineClient) SetAside(ctx context.Context, run RunID) { e.c.setAside(ctx, run) }
+
+// Rerun makes the rerun of a run that has failed.
+func (e engineClient) Rerun(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
+	return e.c.rerunByPolicy(ctx, run, deadline)
+}
 
 // AddHost makes a worker known to the client.
 func (e engineClient) AddHost(h handover.Host) (leave func()) { return e.c.hosts.add(h) }

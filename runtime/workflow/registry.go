@@ -191,6 +191,16 @@ func (r *registry) WorkflowNames() []store.Route {
 	return all
 }
 
+// Rerun says how often a failed run of a workflow is tried again.
+func (r *registry) Rerun(name string) engine.Retry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if w := r.workflows[name]; w != nil {
+		return w.def.rerun
+	}
+	return engine.Retry{}
+}
+
 // StepRuns returns the routes of the runs that execute a step for other runs, in
 // these queues; without any, one for each step that has a queue of its own. Sorted.
 func (r *registry) StepRuns(queues []string) []store.Route {

@@ -47,6 +47,7 @@ type earlier struct {
 	last   *event.Event
 	key    RunID // the id of the new run, by the idempotency key of the request; empty: there is none
 	asked  retryRequest
+	policy policyRequest
 }
 
 // retryRequest is what a call of Retry or RetryCanceled gives. The first event of the run that it makes has it.
@@ -148,6 +149,11 @@ func (h *Handle) Retry(ctx context.Context, opts ...CommandOption) (*Handle, err
 	if err := old.refuseUndone(verb); err != nil {
 		return nil, err
 	}
+	return h.retry(ctx, verb, old)
+}
+
+// retry makes the run that goes on where one that has failed did.
+func (h *Handle) retry(ctx context.Context, verb string, old *earlier) (*Handle, error) {
 	cut, failed := old.failedAt()
 	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Failed: failed, Seed: replay.Seed(old.record.Run, old.log)})
 }
@@ -459,11 +465,15 @@ func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id Ru
 	if id == "" {
 		id = old.fresh(now)
 	}
-	part.Next, part.Now, part.Seed = id, now, cmp.Or(part.Seed, id)
+	part.Next, part.Now, part.Due, part.Seed = id, now, old.policy.due, cmp.Or(part.Seed, id)
 	events, kept := replay.Keep(old.log, part)
+	begins := now
+	if part.Due.After(now) {
+		begins = part.Due
+	}
 	for i := range events {
 		if e := &events[i]; old.timeLimit(e) {
-			e.Due = now.Add(old.log[0].Spec.Timeout)
+			e.Due = begins.Add(old.log[0].Spec.Timeout)
 		}
 	}
 	return h.rerun(ctx, verb, old, id, events, kept)
@@ -476,7 +486,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	}
 	run, now := old.record.Run, h.c.store.Clock().Now()
 	spec := *old.log[0].Spec
-	spec.RerunOf, spec.Kept, spec.ContinuedOf = run, kept, ""
+	spec.RerunOf, spec.Kept, spec.Reruns, spec.ContinuedOf = run, kept, old.policy.reruns, ""
 	spec.Parent, spec.ParentKey, spec.Root, spec.Depth = "", "", "", 0
 	spec.StartAt, spec.Hold, spec.Debug = time.Time{}, 0, spec.Debug && kept > 0
 	if kept > 0 {
@@ -492,6 +502,10 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	c := store.Create{
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,
 		Tags: spec.Tags, CommitID: event.NewCommitID(), Seq: last.Seq, Retention: spec.Retention,
+		At: old.policy.due, Deadline: old.policy.deadline,
+	}
+	if !c.At.IsZero() {
+		c.Status = StatusSleeping
 	}
 	if permits.Take(&c, &spec); old.tried() {
 		c.RerunOf = run

@@ -34,7 +34,7 @@ func unknownField(body []byte) bool {
 	}
 	for name := range fields {
 		switch name {
-		case "start", "item", "key", "answer":
+		case "start", "item", "rerun", "key", "answer":
 		default:
 			return true
 		}

@@ -10,11 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// OutboxMessage is one effect of a run on another one: exactly one of Start and Item is
+// OutboxMessage is one effect of a run on another one: exactly one of Start, Item and Rerun is
 // set.
 type OutboxMessage struct {
 	Start *Start `json:"start,omitempty"`
 	Item  *Item  `json:"item,omitempty"`
+	// Rerun says that the receiver is made as the rerun of the sender, which has failed. Its log says the rest.
+	Rerun bool `json:"rerun,omitempty"`
 	// Key is that of the sender's operation, Answer what it is told about it.
 	Key    string `json:"key,omitempty"`
 	Answer Reply  `json:"answer,omitempty"`
@@ -55,8 +57,8 @@ type Item struct {
 
 // Encode returns the body of a record.
 func (p *OutboxMessage) Encode() ([]byte, error) {
-	if (p.Start == nil) == (p.Item == nil) {
-		return nil, errors.New("encode outbox message: want either a start or an item")
+	if !p.isOne() {
+		return nil, errors.New("encode outbox message: want either a start, an item or a rerun")
 	}
 	return json.Marshal(p)
 }
@@ -67,10 +69,21 @@ func DecodeOutboxMessage(b []byte) (*OutboxMessage, error) {
 	if err := json.Unmarshal(b, p); err != nil {
 		return nil, fmt.Errorf("decode outbox message of %d bytes: %w: %w", len(b), err, event.ErrCorrupt)
 	}
-	if (p.Start == nil) == (p.Item == nil) {
-		return nil, fmt.Errorf("decode outbox message of %d bytes: it is neither a start nor an item: %w", len(b), event.ErrCorrupt)
+	if !p.isOne() {
+		return nil, fmt.Errorf("decode outbox message of %d bytes: it is not one of a start, an item and a rerun: %w", len(b), event.ErrCorrupt)
 	}
 	return p, nil
+}
+
+// isOne reports whether exactly one of the effects is set.
+func (p *OutboxMessage) isOne() bool {
+	n := 0
+	for _, set := range []bool{p.Start != nil, p.Item != nil, p.Rerun} {
+		if set {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // Create returns the request that a record with a start stands for.

@@ -179,7 +179,7 @@ func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, a
 }
 
 // sendEnds returns what the end of a run means for others: its children are asked
-// to end, and its parent is told. What continues as a new run has not ended.
+// to end, its parent is told, or it is tried again. What continues as a new run has not ended.
 func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for _, o := range openChildren(state, func(o *event.Open) bool { return o.Close != event.CloseAbandon }) {
@@ -192,6 +192,10 @@ func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.S
 	all, err := sendNotices(run, state, owed(state, e), all)
 	if err != nil {
 		return nil, err
+	}
+	if e.Type == event.RunFailed && !e.Due.IsZero() {
+		s, err := sendRerun(run, e)
+		return append(all, s), err
 	}
 	spec := state.Spec
 	if e.Type == event.RunContinued || spec.Parent == "" {
@@ -208,4 +212,10 @@ func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.S
 	}
 	s, err := sendItem(EndID(run), spec.Parent, &end, OutboxMessage{}, store.ScopeRun)
 	return append(all, s), err
+}
+
+// sendRerun has a run that has failed tried again. The new run is the one that a retry of this one makes.
+func sendRerun(run event.RunID, e *event.Event) (store.Send, error) {
+	body, err := (&OutboxMessage{Rerun: true}).Encode()
+	return store.Send{ID: event.DerivedItemID(run, "rerun"), To: event.NextRunID(run, e.Seq+1, e.Time), Body: body, First: true}, err
 }

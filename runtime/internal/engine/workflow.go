@@ -86,6 +86,9 @@ type Client interface {
 	// SetAside carries out the pause in the inbox of a run that is in line for permits, without which it waits for its
 	// turn. It does nothing if the run waits for something else, or somebody was faster.
 	SetAside(ctx context.Context, run event.RunID)
+	// Rerun makes the rerun of a run that has failed, as its last event says, unless the run is gone or has one. It returns why
+	// none can be made, now or later. Past the deadline it makes none, and the error matches store.ErrStale.
+	Rerun(ctx context.Context, run event.RunID, deadline time.Time) (why string, err error)
 	// AddHost makes a worker known to the client that it is on: the client hands over
 	// to it what it starts. The worker calls leave when it takes no more.
 	AddHost(h handover.Host) (leave func())
@@ -112,6 +115,8 @@ type Registry interface {
 	Catalog() []store.CatalogEntry
 	// Scheduled reports whether the directive of a workflow names a schedule.
 	Scheduled() bool
+	// Rerun says how often a failed run of a workflow is tried again.
+	Rerun(workflow string) Retry
 	// LimitedSteps returns the names of the steps that use limits, sorted. Each call is a run
 	// of its own, in the queue of the run that calls.
 	LimitedSteps() []string
@@ -168,6 +173,9 @@ type DefinitionSpec struct {
 	// Priority returns that of a run with this input; nil: that of its parent, or 0.
 	Priority    func(input any) int
 	StartWithin time.Duration // in which a run must have begun; 0: at any time
+	// Rerun says how often a failed run is tried again, whose attempts count the first run; the
+	// zero value: never.
+	Rerun Retry
 	// Fair returns the fair key of a run with this input, and its share; nil: those of its
 	// parent, or none.
 	Fair func(input any) (key string, share int)

@@ -17,7 +17,7 @@ type control struct {
 
 	halted *Branch     // asked for something where the kept part of its log ends
 	keeps  event.RunID // between the pause behind the kept part of a log and its end: the run that has taken it over; else empty
-	past   bool        // the code sees the times of an older run, whose random numbers it goes on with
+	past   bool        // the code sees, or will see once it goes on, the times of an older run, whose random numbers it goes on with
 }
 
 // steer takes an event that says how far the code may go, and reports whether the
@@ -27,16 +27,13 @@ func (r *Run) steer(e *event.Event) bool {
 	switch e.Type {
 	case event.RunPaused:
 		c.paused, c.allowed, c.keeps = true, 0, e.Next
-	case event.RunResumed:
-		// A run that goes on with the random numbers of the older one sees the times of that, too. Earlier releases gave all
-		// runs numbers of their own.
-		c.past = c.keeps != "" && e.Next != c.keeps
-		if e.Next != "" && !c.past {
-			r.reseed(e.Next)
+	case event.RunDelayed, event.RunResumed:
+		r.ownWork(e)
+		if c.keeps = ""; r.state.StandsStill() {
+			break // its time has not come, also if a pause is over
 		}
 		c.gated = false
 		r.proceed()
-		c.past = false
 	case event.RunStepped:
 		c.gated, c.allowed = true, c.allowed+1
 		r.proceed()
@@ -50,6 +47,19 @@ func (r *Run) steer(e *event.Event) bool {
 		return false
 	}
 	return true
+}
+
+// ownWork takes the event that ends what the run has taken over of an older one.
+func (r *Run) ownWork(e *event.Event) {
+	if e.Next == "" {
+		return
+	}
+	// A run that goes on with the random numbers of the older one sees the times of that, too. Earlier releases gave all
+	// runs numbers of their own.
+	c := &r.control
+	if c.past = c.keeps != "" && e.Next != c.keeps; !c.past {
+		r.reseed(e.Next)
+	}
 }
 
 // proceed lets come into effect, in order, what happened while the run was paused,
@@ -77,6 +87,7 @@ func (r *Run) proceed() {
 	if len(c.late) == 0 {
 		c.late = nil
 	}
+	c.past = false
 }
 
 // keepForLater keeps an event for when the run is resumed. That a run was ended

@@ -20,6 +20,8 @@ type Kept struct {
 	// own, [Seed] of the log for those of the old run.
 	Seed event.RunID
 	Now  time.Time
+	// Due is when the code of the new run goes on; zero: at once.
+	Due time.Time
 }
 
 // Keep returns the part of a log that a new run takes over, numbered anew, and how
@@ -67,7 +69,11 @@ func Keep(log []event.Event, part Kept) (events []event.Event, kept int) {
 	}
 	events = renumber(events)
 	events = append(events, forgetAttempts(events, part.Now)...)
-	return renumber(append(events, event.Event{Type: event.RunResumed, Time: part.Now, Next: part.Seed})), kept
+	begins := event.Event{Type: event.RunResumed, Time: part.Now, Next: part.Seed}
+	if !part.Due.IsZero() {
+		begins.Type, begins.Due = event.RunDelayed, part.Due
+	}
+	return renumber(append(events, begins)), kept
 }
 
 // Seed returns the seed of the random numbers that the code of a run sees where its log ends.
@@ -77,7 +83,7 @@ func Seed(run event.RunID, log []event.Event) event.RunID {
 		seed = s.Seed
 	}
 	for i := range log {
-		if e := &log[i]; e.Type == event.RunResumed && e.Next != "" {
+		if e := &log[i]; (e.Type == event.RunResumed || e.Type == event.RunDelayed) && e.Next != "" {
 			seed = e.Next
 		}
 	}

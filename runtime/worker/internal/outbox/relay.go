@@ -41,6 +41,8 @@ type Params struct {
 	Silent func(partition int) bool
 	// Paused is told of the receiver of a pause, once that is in its inbox; nil: nobody is.
 	Paused func(ctx context.Context, run event.RunID)
+	// Rerun makes the rerun of a run that has failed, at the latest by deadline. It returns why none can be made.
+	Rerun func(ctx context.Context, run event.RunID, deadline time.Time) (why string, err error)
 }
 
 // stopPatience bounds how long Stop waits for a store that does not answer.
@@ -407,9 +409,12 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 			continue
 		}
 		call := func() {
-			if o.Phase == store.PhaseSettled {
+			switch {
+			case o.Phase == store.PhaseSettled:
 				marks[i] = r.confirm(ctx, o)
-			} else {
+			case p.Rerun:
+				marks[i] = r.rerun(ctx, o)
+			default:
 				marks[i] = r.deliver(ctx, o, p)
 			}
 		}
@@ -516,6 +521,31 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Outbo
 		m.Refusal = r.answer(o, p, err)
 	}
 	return m
+}
+
+// rerun has the sender of a record tried again. The two runs are in one partition, which loses neither the rerun without the mark
+// that follows it nor the failure without both: so that is done once, and what has stood in its way is not tried again.
+func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
+	if o.Phase != store.PhaseFresh {
+		return mark(o)
+	}
+	why, err := r.Rerun(ctx, o.From, o.Deadline)
+	switch {
+	case errors.Is(err, store.ErrLater), errors.Is(err, store.ErrStale):
+		return nil
+	case errors.Is(err, event.ErrCorrupt), errors.As(err, new(*event.VersionError)):
+		// It was damaged, or is of a newer release, which can read it.
+		if r.fail(o, damagedMost) {
+			r.Log.Error("run has failed, and is not tried again as its workflow wants before its log can be read", "run", o.From, "error", err)
+		}
+		return nil
+	case err != nil:
+		r.failed(ctx, o, err)
+		return nil
+	case why != "":
+		r.Log.Warn("run has failed, and is not tried again as its workflow wants: retry it by hand", "run", o.From, "why", why)
+	}
+	return mark(o)
 }
 
 // answer returns the item that the sender gets; nil if it need not know. The id is
