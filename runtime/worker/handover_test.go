@@ -38,35 +38,40 @@ func nearby(t *testing.T, st store.Store, cfg worker.Config, bindings ...flowtes
 
 // Two round trips from the start of a run of one step to its result: the creation, with
 // which the step begins, and the commit that ends the run. Nobody claims, reads or watches.
+// A client that gets no answer for 100 ms, as on a busy machine, creates the run itself: such a run is not counted.
 func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
+	const patience = 100 * time.Millisecond
 	for name, open := range flowtest.Stores {
 		t.Run(name, func(t *testing.T) {
 			st := &flowtest.Between{Store: open(t)}
-			w := nearby(t, st, worker.Config{})
-			before := map[string]int{}
-			ops := []string{"create", "commit", "load", "watch", "release", "reconcile"}
-			for _, op := range ops {
-				before[op] = st.Count(op)
-			}
+			w := nearby(t, st, worker.Config{Heartbeat: time.Hour, ClaimExpiry: 24 * time.Hour}) // so that no heartbeat is counted
+			ops := []string{"create", "commit", "watch", "release", "reconcile"}
+			got, loads := map[string]int{}, 0
 			const runs = 20
-			for i := range runs {
+			for i := 0; i < runs; {
+				before, loaded := st.Tally(), st.Count("load")
+				begun := time.Now()
 				run := flowtest.Start(w, flowtest.AttackOnce, i)
+				took := time.Since(begun)
 				if got := flowtest.Result(w, run); got != 2*i {
 					t.Errorf("result: got %d, want %d", got, 2*i)
 				}
+				frame := w.FirstFrame(run)
+				if len(frame) == 1 && took >= patience {
+					continue // the client has created it
+				}
 				want := []event.Type{event.RunCreated, event.RunStarted, event.StepCreated, event.StepStarted}
-				if d := cmp.Diff(want, w.FirstFrame(run)); d != "" {
-					t.Errorf("first frame (-want +got):\n%s", d)
+				if d := cmp.Diff(want, frame); d != "" {
+					t.Errorf("first frame after %v (-want +got):\n%s", took, d)
 				}
-			}
-			got := map[string]int{}
-			for _, op := range ops {
-				if n := st.Count(op) - before[op]; n > 0 {
-					got[op] = n
+				for _, op := range ops {
+					if n := st.Count(op) - before[op]; n > 0 {
+						got[op] += n
+					}
 				}
+				loads += st.Count("load") - loaded // by FirstFrame, and two by Result for what has ended by then
+				i++
 			}
-			loads := got["load"] // by firstFrame, and two by Result for what has ended by then
-			delete(got, "load")
 			if d := cmp.Diff(map[string]int{"create": runs, "commit": runs}, got); d != "" || loads > 3*runs {
 				t.Errorf("requests (-want +got), and %d loads:\n%s", loads, d)
 			}
