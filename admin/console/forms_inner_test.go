@@ -62,26 +62,6 @@ func TestOPS2_AWaitForAHookIsNoMessage(t *testing.T) {
 	}
 }
 
-// The window of a run that has waited for much longer than it has worked shows its work.
-func TestOPS2_TheTimelineOfAWaitingRunShowsItsWork(t *testing.T) {
-	start := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
-		status string
-		last   time.Duration
-		want   time.Duration
-	}{
-		"it waits after 8 s of work": {"waiting", 8 * time.Second, 10 * time.Second},
-		"it works":                   {"running", 8 * time.Second, 63 * time.Hour},
-		"it has worked until now":    {"waiting", 50 * time.Hour, 63 * time.Hour},
-	} {
-		v := &runView{Run: admin.Run{Status: c.status, CreatedAt: start, UpdatedAt: start.Add(c.last)}}
-		w := &window{start: start.UnixMilli(), now: start.Add(60 * time.Hour).UnixMilli()}
-		if got := time.Duration(w.work(v, w.whole())) * time.Millisecond; got != c.want {
-			t.Errorf("%s: the window is %v long, want %v", name, got, c.want)
-		}
-	}
-}
-
 // Actions have one name for people and programs.
 func TestOPS2_ActionsHaveTheNamesOfTheCommand(t *testing.T) {
 	for _, name := range admin.Actions() {

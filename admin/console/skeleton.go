@@ -20,6 +20,9 @@ type skeleton struct {
 	lanes  lanes
 	bytes  int64
 
+	work []stretch // in which the run has worked
+	busy int       // operations that are under way
+
 	machine *machine // nil: the run is none
 	graph   admin.GraphLog
 }
@@ -90,6 +93,7 @@ func (s *skeleton) text(t string) uint32 {
 
 func (s *skeleton) add(e *admin.Event) {
 	s.events++
+	s.work = worked(s.work, e.Time.UnixMilli(), s.busy > 0)
 	name := s.text(e.Name)
 	k := s.kinds[e.Type]
 	if k == nil {
@@ -115,7 +119,13 @@ func (s *skeleton) add(e *admin.Event) {
 	}
 	before := o.state
 	held = o.size()
+	if !e.Creates && o.works() {
+		s.busy--
+	}
 	o.apply(e)
+	if o.works() {
+		s.busy++
+	}
 	o.learn(e)
 	s.bytes += o.size() - held
 	s.lanes.changed(o, before)
@@ -131,7 +141,7 @@ func (s *skeleton) begin(e *admin.Event, name string) *operation {
 		kind, name = "step", s.texts[s.text(step)]
 	}
 	kind = s.texts[s.text(kind)]
-	o := &operation{seq: s.events, kind: kind, name: name, key: strings.Clone(e.Key), begin: e.Time.UnixMilli(), state: stateOpen}
+	o := &operation{apart: e.Type == "child_created", seq: s.events, kind: kind, name: name, key: strings.Clone(e.Key), begin: e.Time.UnixMilli(), state: stateOpen}
 	s.ops = append(s.ops, o)
 	known := len(s.lanes.byAt)
 	s.lanes.plant(o)
@@ -208,9 +218,18 @@ type operation struct {
 	begin    int64 // Unix time in milliseconds
 	end      int64 // 0: it goes on
 	state    string
+	apart    bool // another run does it
 	attempts []attempt
 	note     note
 	lane     *node // in which it is drawn
+}
+
+// works reports whether an attempt of it, or the run that does it, is under way.
+func (o *operation) works() bool {
+	if o.end != 0 || o.apart {
+		return o.end == 0
+	}
+	return len(o.attempts) > 0 && o.attempts[len(o.attempts)-1].end == 0
 }
 
 // size returns about how many bytes are kept of what may change of it.

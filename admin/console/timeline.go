@@ -23,7 +23,9 @@ const (
 type timelineView struct {
 	Rows     []row
 	Ticks    []tick
-	From, To int64 // of the window, in milliseconds since the run began
+	Idle     []idle
+	Axis     string // for scripts: see window.axis
+	From, To int64  // of the window, in milliseconds since the run began
 	Total    int64
 	Window   string
 	In, Out  string // addresses of other windows
@@ -38,7 +40,6 @@ type timelineView struct {
 	Events     uint64
 	Machine    *machineView // nil: the run is none
 	Graph      *graphView   // nil: the run executes none
-	Now        string       // where now is, in percent; empty: outside
 }
 
 type choice struct {
@@ -51,6 +52,9 @@ type tick struct {
 	X, Text string
 	Second  bool // it is left out where there is little room
 }
+
+// idle is a time without work that is drawn shorter than it was.
+type idle struct{ X, W, Took string }
 
 // row is one line of the timeline.
 type row struct {
@@ -81,29 +85,6 @@ type bar struct {
 	Number int  // of the attempt
 }
 
-// window is the part of a run's time that is drawn.
-type window struct {
-	start    int64 // Unix time in milliseconds
-	from, to int64 // since start
-	now      int64 // Unix time in milliseconds
-	ended    bool
-}
-
-func (w *window) place(begin, end int64) (x, width float64, ok bool) {
-	if end == 0 {
-		end = w.now
-	}
-	a, b := begin-w.start-w.from, end-w.start-w.from
-	span := w.to - w.from
-	if b < 0 || a > span {
-		return 0, 0, false
-	}
-	a, b = max(a, 0), min(max(b, a), span)
-	x = 100 * float64(a) / float64(span)
-	width = max(100*float64(b-a)/float64(span), 0.25)
-	return min(x, 99.75), min(width, 100-min(x, 99.75)), true
-}
-
 func percent(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) + "%" }
 
 func timelineTab(q *request, v *runView) (any, error) {
@@ -114,21 +95,19 @@ func timelineTab(q *request, v *runView) (any, error) {
 	w := windowOf(q, v)
 	t.From, t.To, t.Total = w.from, w.to, w.whole()
 	t.Window = took(time.Duration(w.to-w.from) * time.Millisecond)
-	t.links(q)
-	t.Ticks = ticks(&w)
-	if x, _, ok := w.place(w.now, w.now); ok && !w.ended {
-		t.Now = percent(x)
-	}
 	var shown *operation
 	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, err error) {
 		t.Err = admin.ProblemOf(err)
 		t.Machine = s.machineOf()
+		w.fold(s.stretches(&w, v.Status == "running"))
 		t.draw(q, v, &w, s.lanes.top())
 		if o := s.operation(seqOf(q.query.Get("op"))); o != nil {
 			one := *o // others extend what is kept
 			shown = &one
 		}
 	})
+	t.links(q, &w)
+	t.Ticks, t.Idle, t.Axis = ticks(&w), idles(&w), w.axis()
 	t.Graph = q.graph(v)
 	if shown != nil {
 		t.Operation = operationOf(q, v, shown)
@@ -145,35 +124,13 @@ func windowOf(q *request, v *runView) window {
 	w.now = max(w.now, w.start)
 	whole := w.whole()
 	w.from = number64(q.query.Get("from"), 0)
-	w.to = number64(q.query.Get("to"), w.work(v, whole))
+	w.to = number64(q.query.Get("to"), whole)
 	w.from = min(max(w.from, 0), whole)
 	w.to = min(w.to, whole)
 	if w.to <= w.from {
 		w.from, w.to = 0, whole
 	}
 	return w
-}
-
-// idleTimes is by how much a run must have waited for longer than it has worked, so that its work alone is drawn at first.
-const idleTimes = 3
-
-// work returns where the window ends if the reader has not said it: with the run, but for one that waits for long after its work, which
-// would be too small to see. That ends some time after its last event.
-func (w *window) work(v *runView, whole int64) int64 {
-	did := v.UpdatedAt.UnixMilli() - w.start
-	if w.ended || v.UpdatedAt.IsZero() || v.Status == "running" || did <= 0 || w.now-w.start-did < idleTimes*did {
-		return whole
-	}
-	return min(did+max(did/4, 10), whole)
-}
-
-// whole returns how long the run is, with some room on the right if it goes on.
-func (w *window) whole() int64 {
-	long := w.now - w.start
-	if !w.ended {
-		long += long / 20
-	}
-	return max(long, 10)
 }
 
 func number64(s string, otherwise int64) int64 {
@@ -185,7 +142,7 @@ func number64(s string, otherwise int64) int64 {
 }
 
 // links fills in the addresses of other windows and of other rows.
-func (t *timelineView) links(q *request) {
+func (t *timelineView) links(q *request, w *window) {
 	to := func(from, to int64) string {
 		if to-from < 10 || from < 0 {
 			return ""
@@ -193,7 +150,8 @@ func (t *timelineView) links(q *request) {
 		return changed(q, "from", strconv.FormatInt(from, 10), "to", strconv.FormatInt(min(to, t.Total), 10), "row", "")
 	}
 	span := t.To - t.From
-	t.In = to(t.From+span/4, t.To-span/4)
+	drawn := w.drawn(t.To)
+	t.In = to(w.time(drawn/4), w.time(drawn-drawn/4))
 	if span < t.Total {
 		t.Out = to(max(t.From-span/2, 0), t.To+span/2)
 		t.Fit = to(0, t.Total)
@@ -229,32 +187,6 @@ func changed(q *request, pairs ...string) string {
 		at += "?" + values.Encode()
 	}
 	return at
-}
-
-// steps between ticks, in milliseconds.
-var tickSteps = []int64{
-	1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
-	3_600_000, 2 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000, 24 * 3_600_000, 7 * 24 * 3_600_000, 30 * 24 * 3_600_000, 365 * 24 * 3_600_000,
-}
-
-func ticks(w *window) []tick {
-	span := w.to - w.from
-	step := tickSteps[len(tickSteps)-1]
-	for _, s := range tickSteps {
-		if span/s <= 5 {
-			step = s
-			break
-		}
-	}
-	var all []tick
-	for at := (w.from + step - 1) / step * step; at <= w.to && len(all) < 12; at += step {
-		x := 100 * float64(at-w.from) / float64(span)
-		if x > 94 {
-			break // its text would stand outside
-		}
-		all = append(all, tick{percent(x), "+" + took(time.Duration(at)*time.Millisecond), len(all)%2 == 1})
-	}
-	return all
 }
 
 // draw fills in the rows.

@@ -271,10 +271,17 @@ main.addEventListener("wheel", (e) => {
   if (!tl || !track || !(e.ctrlKey || e.metaKey)) return;
   e.preventDefault();
   const from = +tl.dataset.from, to = +tl.dataset.to, total = +tl.dataset.total, box = track.getBoundingClientRect();
-  const at = from + (to - from) * Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1), by = e.deltaY < 0 ? 0.7 : 1.4;
-  const a = Math.max(0, Math.round(at - (at - from) * by)), b = Math.min(total, Math.round(at + (to - at) * by));
+  const points = (tl.dataset.axis || `0:${from} 1:${to}`).split(" ").map((p) => p.split(":").map(Number)); // times without work are drawn short
+  const timeAt = (x) => {
+    if (x < 0) return from + x * (to - from);
+    if (x > 1) return to + (x - 1) * (to - from);
+    const i = Math.max(points.findIndex((p) => p[0] >= x), 1), [x0, t0] = points[i - 1], [x1, t1] = points[i];
+    return x1 > x0 ? t0 + (t1 - t0) * (x - x0) / (x1 - x0) : t1;
+  };
+  const at = Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1), by = e.deltaY < 0 ? 0.7 : 1.4;
+  const a = Math.max(0, Math.round(timeAt(at - at * by))), b = Math.min(total, Math.round(timeAt(at + (1 - at) * by)));
   if (b - a < 10) return;
-  tl.dataset.from = a; tl.dataset.to = b;
+  tl.dataset.from = a; tl.dataset.to = b; tl.dataset.axis = "";
   clearTimeout(zoom);
   zoom = setTimeout(() => { const u = new URL(location.href); u.searchParams.set("from", a); u.searchParams.set("to", b); u.searchParams.delete("row"); go(u.href, false); }, 60);
 }, { passive: false });
