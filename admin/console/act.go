@@ -139,7 +139,7 @@ func act(q *request) (string, *view, error) {
 }
 
 func (q *request) act(name string, runs []string, form url.Values) (string, *view, error) {
-	a := admin.Action{Verb: name, Step: form.Get("step"), Reason: strings.TrimSpace(form.Get("reason"))}
+	a := admin.Action{Verb: name, Step: form.Get("step"), Reason: strings.TrimSpace(form.Get("reason")), Key: form.Get("key")}
 	done := &actView{Verb: name, Is: verbs[name], Back: q.h.cfg.Prefix + "runs"}
 	refused := 0
 	for _, ref := range runs {

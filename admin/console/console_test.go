@@ -60,7 +60,7 @@ func TestOPS2_ARunSaysWhyItFailedAndWhatItDid(t *testing.T) {
 	s.get("runs/order-1", 400)
 }
 
-// A form that is sent twice acts once, although no store keeps a key for the action.
+// A form that is sent twice acts once.
 func TestOPS2_AFormThatIsSentTwiceActsOnce(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Ended("good", "")
@@ -81,6 +81,31 @@ func TestOPS2_AFormThatIsSentTwiceActsOnce(t *testing.T) {
 	s.post("act/restart", form, 200)
 	if got, err = s.Direct.Runs(s.Context(), admin.Filter{}); err != nil || len(got.Runs) != 3 {
 		t.Errorf("there are %d runs (%v), want 3", len(got.Runs), err)
+	}
+}
+
+// The second process gets the form once the run that the first has made has failed.
+func TestOPS2_AFormThatTwoConsolesGetMakesOneRun(t *testing.T) {
+	first := newSite(t, console.Config{})
+	second := newSiteOver(t, first.Scene, console.Config{})
+	for i, verb := range []string{"restart", "retry"} {
+		run := first.Ended("bad", "")
+		form := url.Values{"run": {run}, "key": {"key of " + verb}}
+		for _, s := range []*site{first, second} {
+			s.post("act/"+verb, form, 200)
+			page, err := s.Direct.Runs(s.Context(), admin.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page.Runs {
+				if _, err := s.Direct.Wait(s.Context(), r.ID, time.Minute); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := 2 * (i + 1); len(page.Runs) != want {
+				t.Errorf("%s: there are %d runs, want %d", verb, len(page.Runs), want)
+			}
+		}
 	}
 }
 
