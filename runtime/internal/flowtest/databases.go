@@ -15,7 +15,7 @@ import (
 // The stores of databases are left out of programs that are built with the tag inmemory: all that a program links is compiled
 // anew for the race detector, and of SQLite and the client of Redis that takes longer than the tests.
 func init() {
-	openSQLite, openRedis = onFile, onServer
+	openSQLite, openRedis, openCluster = onFile, onServer, onCluster
 	Stores["sqlite"] = func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) }
 }
 
@@ -37,6 +37,16 @@ func onFile(t *testing.T, path string, c store.Clock) store.Store {
 func onServer(t *testing.T, partitions int, c store.Clock) store.Store {
 	t.Helper()
 	st, err := redisstore.New(redistest.Start(t).Client(t), redisstore.Config{Partitions: partitions, Clock: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// onCluster opens a store on the cluster that all tests of the binary share: TestMain must call redistest.Main.
+func onCluster(t *testing.T, partitions int, c store.Clock) store.Store {
+	t.Helper()
+	st, err := redisstore.New(redistest.SharedCluster(t).Client(t), redisstore.Config{Prefix: redistest.Prefix(), Partitions: partitions, Clock: c})
 	if err != nil {
 		t.Fatal(err)
 	}

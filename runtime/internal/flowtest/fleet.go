@@ -40,6 +40,7 @@ type Fleet struct {
 	cfg    worker.Config
 	Deaths atomic.Int64
 	stop   chan struct{}
+	once   sync.Once
 	all    sync.WaitGroup
 }
 
@@ -53,11 +54,14 @@ func (w *World) Keep(workers int, cfg worker.Config, bindings func(die func()) [
 			}
 		})
 	}
-	w.T.Cleanup(func() {
-		close(f.stop)
-		f.all.Wait()
-	})
+	w.T.Cleanup(f.Stop)
 	return f
+}
+
+// Stop ends all workers and waits for them. They end with the test as well.
+func (f *Fleet) Stop() {
+	f.once.Do(func() { close(f.stop) })
+	f.all.Wait()
 }
 
 // live is one life of a worker; it reports whether it was killed.

@@ -386,6 +386,18 @@ func OnVirtualTimeInPartitions(t *testing.T, n int, test func(t *testing.T, w *W
 	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, storetest.NewClock(), test)
 }
 
+// OnVirtualTimeOnCluster runs a test on a Redis Cluster, with n partitions, whose time stands still until the test advances it.
+// TestMain must call redistest.Main.
+func OnVirtualTimeOnCluster(t *testing.T, n int, test func(t *testing.T, w *World)) {
+	t.Helper()
+	t.Run(fmt.Sprintf("redis cluster in %d partitions", n), func(t *testing.T) {
+		clock := storetest.NewClock()
+		w := NewWorld(t, openCluster(t, n, clock), workflow.ClientConfig{})
+		w.Clock = clock
+		test(t, w)
+	})
+}
+
 // Snapshot returns what the store holds, which must be sound.
 func (w *World) Snapshot() *store.Snapshot {
 	w.T.Helper()

@@ -119,8 +119,9 @@ var Stores = map[string]func(t *testing.T) store.Store{
 
 // The stores that databases.go adds; nil: it was left out.
 var (
-	openSQLite func(t *testing.T, path string, c store.Clock) store.Store
-	openRedis  func(t *testing.T, partitions int, c store.Clock) store.Store // 0: as many as are usual
+	openSQLite  func(t *testing.T, path string, c store.Clock) store.Store
+	openRedis   func(t *testing.T, partitions int, c store.Clock) store.Store // 0: as many as are usual
+	openCluster func(t *testing.T, partitions int, c store.Clock) store.Store
 )
 
 // onRedis runs a test on a store of a Redis server of its own.

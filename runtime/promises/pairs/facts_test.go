@@ -42,7 +42,8 @@ type facts struct {
 	Imported   bool
 	Permits    bool // it uses limits for its whole time
 	Step       bool // the step "first" is in its log
-	// Rerun is the status of the run that Retry has made of it; empty: there is none, or that was deleted.
+	// Rerun is the status of the last run that was made of it after it had failed or was cancelled; empty: there is none, or that was
+	// deleted.
 	Rerun event.Status
 }
 

@@ -78,6 +78,9 @@ func judge(s *stage, cells []*cell) {
 	await(s, cells[:1], only("R4"), func(*cell) string { return s.unended(neighbor) })
 	s.until(patience(cells), func() bool { return len(s.held()) == 0 }) // a run that has permits for another one is told of the end of that; sound judges it
 	s.StopWorkers()
+	if s.fleet != nil {
+		s.fleet.Stop()
+	}
 	once(s, cells)
 	sound(s, cells)
 }
@@ -111,7 +114,9 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 		}
 		c.turned, c.cmd = true, &command{first.name + ", then " + c.second.name, c.second.verb, c.second.bulk, c.second.do}
 		c.want, c.by = want, by
-		if c.got.Made != "" && want.Effect == found {
+		if again := s.lastRerun(c.run); want.Effect == found && in(c.second.verb, "retry", "resume-new") {
+			c.first = again
+		} else if c.got.Made != "" && want.Effect == found {
 			c.first = c.got.Made
 		}
 		sc := *c.scene
@@ -122,8 +127,10 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 		c.scene = &sc
 		again = append(again, c)
 	}
-	ask(ctx, s, again, all)
-	effects(s, again)
+	if len(again) > 0 {
+		ask(ctx, s, again, all)
+		effects(s, again)
+	}
 }
 
 // setUp waits until each run is in the state of its scene.
@@ -135,7 +142,7 @@ func setUp(s *stage, cells []*cell) {
 			continue
 		}
 		s.reaches(c, c.run, fmt.Sprintf("%+v", c.facts.Observed), func(o Observed) bool { return o == c.facts.Observed })
-		s.notes(c)
+		s.needs(c, "its first step is in its log", func() bool { s.notes(c); return c.step != "" || !c.facts.Step })
 		r, err := s.direct.Run(s.Ctx, string(c.run))
 		if err != nil {
 			s.T.Fatalf("%s: %v", c.key, err)
@@ -169,13 +176,29 @@ func (c *cell) takes() event.RunID {
 func (s *stage) settled(c *cell) {
 	s.T.Helper()
 	await(s, []*cell{c}, decided, func(c *cell) string {
-		l := s.load(c.takes())
-		at := l.Record.QueueState
-		if l.Err == nil && (len(l.Inbox) > 0 || at == store.StateReady || at == store.StateOwned && c.facts.Place != at) {
-			return fmt.Sprintf("it is still %s, with %d items in its inbox", at, len(l.Inbox))
+		if what := s.busy(c, c.takes()); what != "" {
+			return what
+		}
+		for _, r := range s.runsOf(c) {
+			if what := s.busy(c, r.ID); what != "" {
+				return what
+			}
 		}
 		return ""
 	})
+}
+
+// busy returns that a run has more to do before it waits for something; empty: it has not.
+func (s *stage) busy(c *cell, run event.RunID) string {
+	l := s.load(run)
+	at := l.Record.QueueState
+	if at == store.StateOwned && c.facts.Place == at {
+		return "" // a step of it is under way: what changes nothing stays in the inbox until that ends
+	}
+	if l.Err == nil && !l.Record.Waits() && (len(l.Inbox) > 0 || at == store.StateReady || at == store.StateOwned) {
+		return fmt.Sprintf("run %s is still %s, with %d items in its inbox", run, at, len(l.Inbox))
+	}
+	return ""
 }
 
 // ask gives all commands, and waits for the answers.
@@ -192,6 +215,7 @@ func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 		answers[i], at[c], c.got = make(chan answer, 1), i, answer{Code: waits}
 		all.Go(func() { answers[i] <- c.cmd.do(ctx, s, c) })
 	}
+	s.kill()
 	await(s, cells, decided, func(c *cell) string {
 		select {
 		case c.got = <-answers[at[c]]:
@@ -218,7 +242,7 @@ func refusal(c *cell) {
 	if p == nil || p.Code != admin.CodeRefused || c.cmd.bulk {
 		return
 	}
-	if !strings.Contains(p.Detail, string(c.run)) && (c.id == "" || !strings.Contains(p.Detail, c.id)) {
+	if !strings.Contains(p.Detail, string(c.run)) && !strings.Contains(p.Detail, string(c.takes())) && (c.id == "" || !strings.Contains(p.Detail, c.id)) {
 		c.breaks("R27", "the refusal does not name the run: %s", p.Detail)
 	}
 	if p.Fix == "" {

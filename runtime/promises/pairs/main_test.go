@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
 var (
@@ -15,4 +15,4 @@ var (
 	onlyScene  = flag.String("pairs.scene", "", "judge the scenes whose names contain this")
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { redistest.Main(m) }

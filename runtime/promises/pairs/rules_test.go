@@ -94,7 +94,7 @@ var rules = []rule{
 	}},
 	// R11: a rerun is one new root.
 	{"R11", func(f *facts, verb string) (outcome, bool) {
-		if f.Kind.own() || f.Gone || (f.Singleton && f.open() || f.Taken) && in(verb, "restart", "fork") {
+		if f.Kind.own() || f.Gone || f.Singleton && f.open() && in(verb, "restart", "fork") || f.forbids(verb) {
 			return outcome{}, false
 		}
 		switch verb {
@@ -129,7 +129,7 @@ var rules = []rule{
 	}},
 	// RUN2: one run of a workflow id is active.
 	{"RUN2", func(f *facts, verb string) (outcome, bool) {
-		if f.Taken && !f.Gone && in(verb, "restart", "fork") {
+		if f.forbids(verb) {
 			return refuses, true
 		}
 		active := (f.open() || f.Status == event.StatusContinued) && !f.Gone
@@ -172,13 +172,20 @@ func (f *facts) again(verb string) (outcome, bool) {
 	return outcome{}, false
 }
 
+// forbids reports whether the active run of the workflow id is in the way of a rerun. That a step to fork from is missing is found before.
+func (f *facts) forbids(verb string) bool {
+	return f.Taken && !f.Gone && (verb == "restart" || verb == "fork" && f.Step)
+}
+
 // reruns decides on retry and resume-new, which go on where a run has ended so.
 func (f *facts) reruns(fits bool) (outcome, bool) {
 	switch {
-	case !fits || f.Undone:
+	case !fits:
 		return refuses, true
 	case f.Rerun != "" && f.Rerun != event.StatusFailed: // a rerun that has failed is retried, one that was deleted is made again
 		return does(found), true
+	case f.Undone || f.Taken:
+		return refuses, true
 	}
 	return does(reran), true
 }

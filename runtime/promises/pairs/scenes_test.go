@@ -118,11 +118,26 @@ func atGate(s *stage, c *cell) {
 func then(play func(*stage, *cell), at event.Status, do func(s *stage, c *cell, h *workflow.Handle) error) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		play(s, c)
-		s.reaches(c, c.run, string(at), func(o Observed) bool {
-			return o.Status == at && o.Place != store.StateOwned || at == event.StatusRunning && o.Status == at
-		})
+		s.comesTo(c, at)
 		s.call(c, "the command of the scene", func() error { return do(s, c, s.Client.Run(c.run)) })
 	}
+}
+
+// comesTo waits until the run of a cell has a status for which its scene has started it. Where its limit is in another partition it waits
+// for its permits before.
+func (s *stage) comesTo(c *cell, at event.Status) {
+	s.T.Helper()
+	s.needs(c, "the run is "+string(at), func() bool {
+		s.notes(c) // before the status, which may be that of an earlier wait
+		o, _ := observe(s.World, c.run)
+		switch at {
+		case event.StatusRunning:
+			return o.Status == at
+		case event.StatusWaiting, event.StatusSleeping:
+			return o.Status == at && o.Place == store.StateParked && c.step != ""
+		}
+		return o.Status == at && o.Place != store.StateOwned
+	})
 }
 
 func pause(s *stage, _ *cell, h *workflow.Handle) error  { return h.Pause(s.Ctx) }
@@ -203,7 +218,7 @@ var begun = []scene{
 		play: func(s *stage, c *cell) {
 			c.begin(s, pooled, "message")
 			c.start = func() {
-				s.reaches(c, c.run, "waiting", isWaiting)
+				s.comesTo(c, event.StatusWaiting)
 				c.follower = c.other(s, pooled, "complete")
 			}
 		},

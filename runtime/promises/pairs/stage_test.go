@@ -191,8 +191,10 @@ type stage struct {
 	serve   func()            // starts the worker of the queue "nobody"
 	before  *flowtest.Running // a worker of the scene
 	mend    func()            // ends that code does not fit some logs
+	fleet   *flowtest.Fleet   // the second worker, and what replaces it; nil: there is one worker
 
 	mu     sync.Mutex
+	die    func() // ends the second worker as os.Exit does
 	doors  map[string]chan struct{}
 	tokens map[string][]string  // of attempts that others complete
 	odd    map[event.RunID]bool // runs whose logs the code does not fit
@@ -205,6 +207,9 @@ type marked struct {
 	At              time.Time
 }
 
+// served are the queues that have a worker from the beginning.
+var served = []string{workflow.DefaultQueue, "away", admin.AdminQueue}
+
 func newStage(w *flowtest.World) *stage {
 	s := &stage{World: w, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
 	s.TakesLong()
@@ -215,14 +220,49 @@ func newStage(w *flowtest.World) *stage {
 		w.T.Fatal(err)
 	}
 	s.pages = console.New(s.service, console.Config{AllowUnauthenticated: true})
-	s.Work(worker.Config{Queues: []string{workflow.DefaultQueue, "away", admin.AdminQueue}, Concurrency: 4000, Runs: 4000}, s.bindings()...)
+	s.Work(worker.Config{Queues: served, Concurrency: 4000, Runs: 4000}, s.bindings()...)
 	s.serve = sync.OnceFunc(func() { s.Work(worker.Config{Queues: []string{"nobody"}}, s.bindings()...) })
 	s.mend = sync.OnceFunc(func() {
 		s.setOdd(nil)
 		other := append(s.bindings(), flowtest.As(mended, s.play)) // by which it counts as other code, and tries what is blocked
 		s.Work(worker.Config{Queues: []string{"odd"}}, other...)
 	})
+	for n := range w.Store.Partitions() { // on Redis fsck takes it for the loss of a key if all that have ended last in a partition were deleted
+		flowtest.Start(w, plain, work{Do: "complete", Key: "kept"}, w.In(n, fmt.Sprintf("kept-%d", n)), kept)
+	}
 	return s
+}
+
+// withMortal starts a second worker, which kill ends. Another one takes its place.
+func (s *stage) withMortal() {
+	cfg := worker.Config{
+		Queues: served, Concurrency: 4000, Runs: 4000, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour, // time jumps
+	}
+	s.fleet = s.Keep(1, cfg, func(die func()) []flowtest.Binding {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.die = die
+		return s.bindings()
+	})
+}
+
+// kill ends the second worker, if there is one, at whatever it does.
+func (s *stage) kill() {
+	s.T.Helper()
+	if s.fleet == nil {
+		return
+	}
+	if !s.until(flowtest.Patience, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.die != nil
+	}) {
+		s.T.Fatal("the second worker does not begin")
+	}
+	s.mu.Lock()
+	die := s.die
+	s.mu.Unlock()
+	go die() // it does not return
 }
 
 func (s *stage) isOdd(run event.RunID) bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
@@ -13,14 +14,15 @@ import (
 const sampled = 4
 
 // TestPairs_EveryStoreDoesWhatTheRulesDecide judges one cell for each rule that decides in some scenes, which the seed chooses: with
-// -pairs.stores in all that are marked so. With -pairs.long it judges all cells, and gives a second command after each.
+// -pairs.stores in all that are marked so. With -pairs.long it judges all cells, also on a Redis Cluster, and gives a second command after
+// each.
 func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 	for _, sc := range scenesOnStores() {
 		if !strings.Contains(sc.name, *onlyScene) {
 			continue
 		}
 		t.Run(sc.name, func(t *testing.T) {
-			flowtest.OnVirtualTimeInPartitions(t, inPartitions, func(t *testing.T, w *flowtest.World) {
+			test := func(t *testing.T, w *flowtest.World) {
 				cells := cellsOf(t, sc)
 				if *long {
 					turns(cells)
@@ -30,6 +32,36 @@ func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 				judge(newStage(w), cells)
 				for _, c := range cells {
 					compare(t, c, map[[2]string][]string{})
+				}
+			}
+			flowtest.OnVirtualTimeInPartitions(t, inPartitions, test)
+			if *long {
+				flowtest.OnVirtualTimeOnCluster(t, inPartitions, test)
+			}
+		})
+	}
+}
+
+// TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled judges all cells of all scenes, with -pairs.long: a second worker is killed while the
+// commands are on their way.
+func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
+	if !*long {
+		t.Skip("it needs minutes: make pairs")
+	}
+	for _, sc := range scenesOnStores() {
+		if !strings.Contains(sc.name, *onlyScene) {
+			continue
+		}
+		t.Run(sc.name, func(t *testing.T) {
+			flowtest.OnVirtualTimeInPartitions(t, inPartitions, func(t *testing.T, w *flowtest.World) {
+				s, cells := newStage(w), cellsOf(t, sc)
+				s.withMortal()
+				judge(s, cells)
+				for _, c := range cells {
+					compare(t, c, map[[2]string][]string{})
+				}
+				if n := s.fleet.Deaths.Load(); n != 1 {
+					t.Errorf("%d workers were killed, want 1", n)
 				}
 			})
 		})
@@ -70,9 +102,12 @@ func turns(cells []*cell) {
 	chance := rand.New(rand.NewPCG(uint64(*seed), 35))
 	all := commands()
 	for _, c := range cells {
-		c.second = &all[chance.IntN(len(all))]
-		if c.id == "" || c.noStarts || c.alone || in(string(c.want.Effect), string(reran), string(started)) { // of these a start or a bulk action may be about another run
-			c.second = &all[chance.IntN(len(bare(all)))]
+		of := all
+		if c.id == "" || c.noStarts || c.alone || in(string(c.want.Effect), string(reran), string(started), string(deleted)) {
+			of = bare(all) // a start or a bulk action may be about another run, or none
+		}
+		for c.second == nil || c.want.Effect == deleted && c.second.name == "cancel many" { // which is the first cancel again: its answer is remembered
+			c.second = &of[chance.IntN(len(of))]
 		}
 	}
 }
@@ -97,17 +132,29 @@ func (c *cell) next(s *stage) facts {
 		s.notes(c)
 	}
 	f.Step = c.step != ""
-	switch {
-	case c.want.Answer == done && c.cmd.verb == "terminate":
-		f.Terminated = true
-	case c.want.Effect == reran && in(c.cmd.verb, "retry", "resume-new"):
-		if made, ok := observe(s.World, c.got.Made); ok {
-			f.Rerun = made.Status
-		}
+	f.Terminated = f.Terminated || c.want.Answer == done && c.cmd.verb == "terminate"
+	if again := s.lastRerun(c.run); again != c.run {
+		made, _ := observe(s.World, again)
+		f.Rerun = made.Status
 	}
 	if state := stateOf(s.load(c.run).Frames); state.Failure != nil {
 		f.Undone = len(state.Failure.Undone) > 0
 	}
-	f.Taken = f.Taken || c.want.Effect == reran && c.id != "" && !f.open() || c.want.Effect == started
+	if c.id != "" {
+		active, err := s.Client.RunByID(c.id).Info(s.Ctx)
+		f.Taken = err == nil && active.ID != c.run && active.ID != c.takes() && active.EndedAt.IsZero()
+	}
 	return f
+}
+
+// lastRerun returns the last run that was made of a run, itself if there is none.
+func (s *stage) lastRerun(run event.RunID) event.RunID {
+	s.T.Helper()
+	for {
+		next := s.load(run).Record.Rerun
+		if _, there := observe(s.World, next); next == "" || !there {
+			return run
+		}
+		run = next
+	}
 }
