@@ -43,6 +43,9 @@ func TestMain(m *testing.M) {
 // quiet is the configuration of clients of these tests.
 var quiet = workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)}
 
+// bulkHeartbeat is how often processes that do bulk actions are heard of.
+const bulkHeartbeat = 200 * time.Millisecond
+
 // bulkWorker does bulk actions until it is killed.
 func bulkWorker(url string) error {
 	st, err := store.OpenExisting(context.Background(), url)
@@ -50,7 +53,7 @@ func bulkWorker(url string) error {
 		return err
 	}
 	c := workflow.NewClient(st, quiet)
-	w := worker.New(c, worker.Config{Queues: []string{admin.AdminQueue}, Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second})
+	w := worker.New(c, worker.Config{Queues: []string{admin.AdminQueue}, Heartbeat: bulkHeartbeat, ClaimExpiry: time.Second})
 	admin.Register(w, admin.New(c))
 	return w.Run(context.Background())
 }
@@ -210,11 +213,13 @@ func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	bulkProcess(t, url)
 	got := bulkEnd(ctx, t, direct, b.ID)
 	took := time.Since(begun)
-	each := float64(scripts(t, server)-before) / float64(n)
-	t.Logf("%d runs in %v, %.2f scripts for each", n, took, each)
-	// The item, the claim, the commit, and what workers ask as time goes by; it was 7 when each run was looked for and ended by itself.
-	if each > 5.5 {
-		t.Errorf("%.2f scripts for each run, want at most 5.5", each)
+	executed := scripts(t, server) - before
+	// The item, the claim and the commit, in parts that a kill has done again; it was 7 when each run was looked for and ended by itself.
+	// Beside them one worker at a time is heard of in each partition: the more often, the longer a busy machine takes.
+	heard := int(took/bulkHeartbeat+1) * c.Store().Partitions()
+	t.Logf("%d runs in %v: %d scripts, %.2f for each, and up to %d heartbeats", n, took, executed, float64(executed)/float64(n), heard)
+	if most := n*9/2 + heard; executed > most {
+		t.Errorf("%d scripts for %d runs and %d heartbeats, want at most %d", executed, n, heard, most)
 	}
 	if got.Status != admin.BulkCompleted || got.Done != n || *long && took > time.Minute {
 		t.Errorf("after %v: got %+v", took, got)
