@@ -101,7 +101,7 @@ var verbs = []verb{
 	},
 	{name: "pause", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && (!i.Paused || i.Debug) },
 		now: func(f *runFacts) bool { return !f.orders.Canceling && !f.orders.Paused }},
-	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && i.Paused }},
+	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && (i.Paused || i.Delayed) }},
 	{name: "step", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), fits: open, now: func(f *runFacts) bool { return f.Debug }},
 	{name: "release", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), fits: only(workflow.StatusHeld)},
 	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
@@ -223,14 +223,14 @@ func (d *Direct) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.Ru
 	return &last, nil
 }
 
-// takes reports whether a run that a list has found takes an action. Whether a held or blocked run is paused stands in its log only, and what has
-// become of a rerun in the record of that.
+// takes reports whether a run that a list has found takes an action. Whether a held or blocked run is paused, and whether one that sleeps is a
+// rerun that is delayed, stands in its log only, and what has become of a rerun in the record of that.
 func (d *Direct) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
 	if v.retries() && i.RetriedAs != "" {
 		last, err := d.lastTry(ctx, i)
 		return err == nil && v.takenBy(last)
 	}
-	if (v.name == "resume" || v.name == "pause") && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
+	if v.name == "resume" && i.Status == workflow.StatusSleeping || (v.name == "resume" || v.name == "pause") && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
 		if info, err := d.client.Run(i.ID).Info(ctx); err == nil {
 			return v.takenBy(&info)
 		}

@@ -115,7 +115,7 @@ func (k WaitKind) String() string {
 	return "wait"
 }
 
-// Outcome says how a wait ended.
+// Outcome says how a wait ended, or more about the end of a step or child.
 type Outcome uint8
 
 // The outcomes of a wait.
@@ -126,6 +126,9 @@ const (
 	OutcomeReceived Outcome = 2
 	// OutcomeCanceled: the code no longer waits, or was told to stop.
 	OutcomeCanceled Outcome = 3
+	// OutcomeUnsure, of a step or child: an attempt of a step that is not idempotent has ended with it, and may or may not have had its
+	// effect.
+	OutcomeUnsure Outcome = 4
 )
 
 // String returns the outcome's name.
@@ -137,6 +140,8 @@ func (o Outcome) String() string {
 		return "received"
 	case OutcomeCanceled:
 		return "cancelled"
+	case OutcomeUnsure:
+		return "unsure"
 	}
 	return "none"
 }

@@ -177,7 +177,7 @@ func itemFields(e *Event) Event {
 	case EntityHook:
 		kept.Token, kept.Key, kept.Failure = e.Token, e.Key, e.Failure
 	default: // an answer
-		kept.Key, kept.Failure, kept.Next = e.Key, e.Failure, e.Next
+		kept.Key, kept.Failure, kept.Next, kept.Outcome = e.Key, e.Failure, e.Next, e.Outcome
 	}
 	return kept
 }
@@ -185,7 +185,7 @@ func itemFields(e *Event) Event {
 // AppendItem appends the wire form of what a sender wants to be recorded in
 // somebody's log: the Type, Name, Payload, Reason and By of an event. The rest is
 // the business of the log's owner. An answer to something that the receiver has
-// sent itself names that by its Key, and may have a Failure and a Next; what is meant
+// sent itself names that by its Key, and may have a Failure, a Next and an Outcome; what is meant
 // for a hook names that by its Token, and may have a Key and a Failure; what a step of the receiver's does to a stream
 // has the Key and the Attempt of the step; a wait for limits has its Key, Next, Uses and From.
 func AppendItem(b []byte, e *Event) ([]byte, error) {

@@ -41,6 +41,8 @@ type LogState struct {
 	Delayed time.Time
 	// Unpaused is the event by which a request to end has ended a pause; 0: none has.
 	Unpaused uint64
+	// Unsure says that a step that is not idempotent, of the run or of a child, may have had its effect and has no result.
+	Unsure bool
 	// Released says that a run that was created held may begin.
 	Released bool
 
@@ -224,6 +226,7 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 	f.schedule(o)
 	f.noteFailing(o, e, next)
 	f.states[e.Ref-1] = next
+	f.Unsure = f.Unsure || e.Outcome == OutcomeUnsure
 	if next.Terminal() {
 		delete(f.open, e.Ref)
 		if o.counts() {

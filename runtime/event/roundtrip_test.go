@@ -151,7 +151,7 @@ func TestItem_ComesBackAsItWas(t *testing.T) {
 			want.Token, want.Key, want.Failure = sent.Token, sent.Key, sent.Failure
 		}
 		if answers[sent.Type] {
-			want.Key, want.Failure, want.Next = sent.Key, sent.Failure, sent.Next
+			want.Key, want.Failure, want.Next, want.Outcome = sent.Key, sent.Failure, sent.Next, sent.Outcome
 		}
 		if sent.Type == event.StreamWritten {
 			want.Key, want.Attempt = sent.Key, sent.Attempt

@@ -53,7 +53,7 @@ const (
 	StepRetrying Type = 12
 	// StepCompleted ends a step with its result. Attempt, Payload.
 	StepCompleted Type = 13
-	// StepFailed ends a step for good. Attempt, Failure.
+	// StepFailed ends a step for good. Attempt, Failure; Outcome if that is OutcomeUnsure.
 	StepFailed Type = 14
 	// StepHookCreated says that the code of an attempt has opened a hook, by which the attempt may
 	// be finished from outside. Attempt, Name (of the hook), Token, Payload (the shape of what
@@ -109,9 +109,9 @@ const (
 	ChildCancelRequested Type = 52
 	// ChildCompleted is the child's result. Next (the last run of its chain), Payload.
 	ChildCompleted Type = 53
-	// ChildFailed is the child's error, or why it could not be started. Next, Failure.
+	// ChildFailed is the child's error, or why it could not be started. Next, Failure; Outcome if it is OutcomeUnsure.
 	ChildFailed Type = 54
-	// ChildCanceled says that the child was canceled. Next, Failure.
+	// ChildCanceled says that the child was canceled. Next, Failure; Outcome if it is OutcomeUnsure.
 	ChildCanceled Type = 55
 
 	// ValueSet publishes a value under a name. Name, Key, Payload.

@@ -109,12 +109,12 @@ func TestType_TerminalEndsARun(t *testing.T) {
 func TestSmallEnums_HaveNames(t *testing.T) {
 	got := []string{
 		event.WaitSleep.String(), event.WaitMessage.String(), event.WaitDeadline.String(), event.WaitKind(9).String(),
-		event.OutcomeDue.String(), event.OutcomeReceived.String(), event.OutcomeCanceled.String(), event.Outcome(9).String(),
+		event.OutcomeDue.String(), event.OutcomeReceived.String(), event.OutcomeCanceled.String(), event.OutcomeUnsure.String(), event.Outcome(9).String(),
 		event.EntityRun.String(), event.EntityStep.String(), event.EntityWait.String(), event.EntityHook.String(), event.EntityNone.String(),
 		event.Type(99).String(),
 	}
 	want := []string{
-		"sleep", "message", "deadline", "wait", "due", "received", "cancelled", "none", "run", "step", "wait", "hook", "event", "type(99)",
+		"sleep", "message", "deadline", "wait", "due", "received", "cancelled", "unsure", "none", "run", "step", "wait", "hook", "event", "type(99)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -14,7 +15,7 @@ func (d *draft) rerun(end *event.Event) {
 	f := d.run.State()
 	policy := workflow.RetryPolicy(d.stepping.code.Rerun(d.route.Workflow))
 	n := f.Spec.Reruns + 1
-	if end.Type != event.RunFailed || n >= policy.Attempts || !worthRerun(f) {
+	if end.Type != event.RunFailed || n >= policy.Attempts || !worthRerun(f) || d.leavesUnsure() {
 		return
 	}
 	end.Attempt, end.Due = n, event.Instant(d.clock.Now().Add(policy.Delay(n, d.chance())))
@@ -32,6 +33,8 @@ func worthRerun(f *event.LogState) bool {
 		return false
 	case f.Ending(): // it was asked to end, or is longer or waits for more than any run may
 		return false
+	case f.Unsure: // an effect that must happen once might happen again
+		return false
 	case len(f.Failure.Undone)+len(f.Failure.NotUndone) > 0: // what it did is missing
 		return false
 	}
@@ -45,4 +48,14 @@ func hopeless(f *event.Failure) bool {
 		return true
 	}
 	return slices.ContainsFunc(f.Causes, hopeless)
+}
+
+// leavesUnsure reports whether the run leaves an attempt of a step behind that is not idempotent.
+func (d *draft) leavesUnsure() bool {
+	for o := range d.run.State().Opens {
+		if op := d.run.Op(o.Ref); op != nil && engine.PlanOf(op) != nil && engine.PlanOf(op).Spec.NonIdempotent && o.State != event.StatePending {
+			return true
+		}
+	}
+	return false
 }

@@ -146,7 +146,7 @@ func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool 
 
 // cancelStep ends a step that no code of this worker executes.
 func (s *stepping) cancelStep(op *replay.Op, attempt int) {
-	s.apply(event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: replay.CancelFailure(op.CancelCause())})
+	s.fail(op, event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: replay.CancelFailure(op.CancelCause())})
 }
 
 // cancel ends the attempt of a step whose scope has ended: one that runs is asked to end once

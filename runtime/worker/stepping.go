@@ -266,6 +266,17 @@ func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 	if out.hold > 0 {
 		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.hold)}
 	}
+	s.fail(op, e)
+}
+
+// fail records that an attempt of a step has failed, and whether it may have had an effect that must not be repeated.
+func (s *stepping) fail(op *replay.Op, e event.Event) {
+	if e.Type == event.StepFailed && engine.PlanOf(op).Spec.NonIdempotent {
+		switch e.Failure.Code {
+		case event.CodeInterrupted, event.CodeTimeout, event.CodeCanceled:
+			e.Outcome = event.OutcomeUnsure
+		}
+	}
 	s.apply(e)
 }
 
@@ -347,12 +358,12 @@ func (s *stepping) giveBack(a *attempt) {
 	plan := engine.PlanOf(op)
 	switch {
 	case op.CancelWanted():
-		s.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
+		s.fail(op, event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
 	case plan.Spec.NonIdempotent && a.launched:
 		f := &event.Failure{Code: event.CodeInterrupted, Message: fmt.Sprintf("%s attempt %d, %s", stopped, a.number, oneEffect)}
 		e := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
 		s.reporter.step(op, &e)
-		s.apply(e)
+		s.fail(op, e)
 	default:
 		f := &event.Failure{Code: event.CodeStopped, Message: fmt.Sprintf("%s attempt %d, which does not count", stopped, a.number)}
 		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: s.clock.Now()})
@@ -381,7 +392,7 @@ func (s *stepping) endInterrupted(ref uint64) bool {
 	}
 	e := event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f}
 	s.reporter.step(op, &e)
-	s.apply(e)
+	s.fail(op, e)
 	return true
 }
 

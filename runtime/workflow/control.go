@@ -130,8 +130,8 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 	return req, err
 }
 
-// Resume ends a pause, and lets a run in debug mode run freely. Resuming a run that
-// is neither paused nor executed step by step does nothing. For a run that has ended
+// Resume ends a pause, and lets a run in debug mode run freely. A rerun by the policy of its workflow that waits for its time, and is not
+// paused, goes on at once. Resuming any other run that is not executed step by step does nothing. For a run that has ended
 // see [Handle.Retry] and [Handle.RetryCanceled].
 func (h *Handle) Resume(ctx context.Context, opts ...CommandOption) error {
 	return h.order(ctx, "resume", event.RunResumed, opts)

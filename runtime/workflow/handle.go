@@ -86,6 +86,9 @@ type RunInfo struct {
 	// Paused says that the code of the run stands still until it is resumed, whatever its Status is: a held or blocked run may be
 	// paused, too. Lists know it of runs whose status is StatusPaused only.
 	Paused bool
+	// Delayed says that the run is a rerun by the policy of its workflow, and its code goes on when it is Due, or resumed; only
+	// [Handle.Info] sets it.
+	Delayed bool
 	// Collects says that several starts share the run: it has no input before a worker has claimed it. Only [Handle.Info] sets it.
 	Collects bool
 	// RerunOf is the run of which this one was made, see [Handle.Retry]; only [Handle.Info] sets it.
@@ -183,6 +186,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	case err != nil:
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
+	info.Delayed = delays(f, &l.Record)
 	spec := f.Events[0].Spec
 	if spec != nil {
 		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as lists have it

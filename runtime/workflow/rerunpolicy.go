@@ -46,3 +46,9 @@ func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Tim
 	}
 	return err.Error(), nil
 }
+
+// delays reports whether a run with a first frame is a rerun that waits for its time.
+func delays(first *event.Frame, r *store.Record) bool {
+	last := &first.Events[len(first.Events)-1]
+	return last.Type == event.RunDelayed && r.Status == StatusSleeping && last.Due.Equal(r.Due)
+}

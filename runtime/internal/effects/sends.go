@@ -210,6 +210,9 @@ func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.S
 	default:
 		end.Type = event.ChildFailed
 	}
+	if state.Unsure && end.Type != event.ChildCompleted {
+		end.Outcome = event.OutcomeUnsure
+	}
 	s, err := sendItem(EndID(run), spec.Parent, &end, OutboxMessage{}, store.ScopeRun)
 	return append(all, s), err
 }

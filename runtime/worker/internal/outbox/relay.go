@@ -523,31 +523,6 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Outbo
 	return m
 }
 
-// rerun has the sender of a record tried again. The two runs are in one partition, which loses neither the rerun without the mark
-// that follows it nor the failure without both: so that is done once, and what has stood in its way is not tried again.
-func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
-	if o.Phase != store.PhaseFresh {
-		return mark(o)
-	}
-	why, err := r.Rerun(ctx, o.From, o.Deadline)
-	switch {
-	case errors.Is(err, store.ErrLater), errors.Is(err, store.ErrStale):
-		return nil
-	case errors.Is(err, event.ErrCorrupt), errors.As(err, new(*event.VersionError)):
-		// It was damaged, or is of a newer release, which can read it.
-		if r.fail(o, damagedMost) {
-			r.Log.Error("run has failed, and is not tried again as its workflow wants before its log can be read", "run", o.From, "error", err)
-		}
-		return nil
-	case err != nil:
-		r.failed(ctx, o, err)
-		return nil
-	case why != "":
-		r.Log.Warn("run has failed, and is not tried again as its workflow wants: retry it by hand", "run", o.From, "why", why)
-	}
-	return mark(o)
-}
-
 // answer returns the item that the sender gets; nil if it need not know. The id is
 // derived: however often the record is delivered, the sender gets one.
 func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal error) *store.Item {
