@@ -46,3 +46,48 @@ func TestClaim_TakesRunsWithAndWithoutLimitsInTheirOrder(t *testing.T) {
 		})
 	}
 }
+
+// Lines that come to wait in different flows may have the same turn. The one that may go is called wherever it is among them.
+func TestLimits_AnEventLooksAtAllLinesWithTheTurnOfTheSecondOne(t *testing.T) {
+	use := func(names ...string) (uses []store.Use) {
+		for _, name := range names {
+			uses = append(uses, store.Use{LimitID: store.LimitID{Name: name}, Weight: 1})
+		}
+		return uses
+	}
+	for at := range 4 {
+		t.Run(fmt.Sprintf("line %d", at), func(t *testing.T) {
+			l := newLimitedRuns(t, 1, use("a", "b", "c", "d")...)
+			for _, name := range []string{"a", "b", "c", "d"} {
+				l.uses = use(name)
+				l.create(1)
+				l.claim(1, 1)
+			}
+			var counter string
+			for _, key := range l.server.Keys(t.Context(), "*c").Val() {
+				if l.server.Type(t.Context(), key).Val() == "string" {
+					counter = key
+				}
+			}
+			turn := must(l.server.Get(t.Context(), counter).Int())
+			var want event.RunID
+			for i, uses := range slices.Insert([][]store.Use{use("a", "b"), use("a", "c"), use("a", "d")}, at, use("a")) {
+				l.server.Set(t.Context(), counter, turn, 0)
+				l.uses = uses
+				l.create(1)
+				if i == at {
+					want = l.created
+				}
+			}
+			l.claim(4, 0)
+			l.owned = l.owned[:1]
+			l.finish() // what holds a
+			l.owned = nil
+			l.claim(1, 1)
+			if got := l.owned[0].Run; got != want {
+				t.Errorf("claimed %s, want %s, which uses a only", got, want)
+			}
+			l.sound()
+		})
+	}
+}

@@ -131,6 +131,8 @@ var limitMutants = []Mutant{
 		"if s.may || s.heavy {", "if s.may && false || s.heavy {", "L6_EveryWayToMakeRoomCalls"),
 	stand("call-wakes", "a call wakes nobody",
 		"everywhere(uses), false\n\t\to.Changes.Ready = append(o.Changes.Ready, first)", "everywhere(uses), false\n\t\t_ = first", "L8_ACallWakesWhateverIsDueEarlier"),
+	stand("equal-turns", "of lines with the same turn two are looked at",
+		"if lines[1].before(&lines[i]) {", "if true {", "L6_RoomCallsTheThirdOfThreeLinesWithAnEqualTurn"),
 	stand("call-turn", "a called line keeps no turn",
 		"line.Mode, line.Until = LineCalled, o", "line.Mode, line.Until = LineOpen, o", "L7_ACallKeepsItsTurnAlsoBeforeWhoComes"),
 	stand("call-time", "a call lasts for ever",

@@ -445,14 +445,18 @@ local function owe(line)
   end
 end
 
--- shut_lines returns the first two shut lines that count at a limit.
+-- shut_lines returns the first two shut lines that count at a limit, and those with the turn of the second one: lines of
+-- different routes may have the same turn, and none of these holds back the others.
 local function shut_lines(use)
-  local from, some, shut = 0, kept_first(use), {}
+  local from, some, shut, score, place = 0, kept_first(use), {}, nil, nil
   while true do
     for i = 1, #some, 2 do
-      shut[#shut + 1] = string.sub(some[i], 15, 15) == line_shut and line_of(string.sub(some[i], 16)) or nil
-      if shut[2] then
+      if score and (some[i + 1] ~= score or string.sub(some[i], 1, 14) ~= place) then
         return shut
+      end
+      shut[#shut + 1] = string.sub(some[i], 15, 15) == line_shut and line_of(string.sub(some[i], 16)) or nil
+      if shut[2] and not score then
+        score, place = some[i + 1], string.sub(some[i], 1, 14)
       end
     end
     if not some.more then
@@ -490,8 +494,8 @@ local function call_line(line)
 end
 
 -- look_at looks at the first two shut lines that count at a limit: the first one may be admitted now,
--- or no longer; the second one has been the first, perhaps. If the first one waits for another limit,
--- too, it is the turn of a nested line. It returns after the first line that moves, with the uses at
+-- or no longer; the second one has been the first, perhaps. If the first one waits for another limit
+-- as well, it is the turn of a nested line. It returns after the first line that moves, with the uses at
 -- whose limits that changes something.
 local function look_at(u)
   local done, called, n, last, changed = false, nil, nil, nil, nil

@@ -177,10 +177,10 @@ func (o *Op[R, S]) look(ids []store.LimitID) error {
 
 // lookAt looks at the first two shut lines that count at a limit: the first one may be admitted
 // now, or no longer; the second one has been the first, perhaps, and counts further than it may
-// now. If the first one waits for another limit, too, it is the turn of a nested line. It returns
+// now. If the first one waits for another limit as well, it is the turn of a nested line. It returns
 // after the first line that moves, with the limits at which that changes something.
 func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error) {
-	shut, err := o.Tx.Limits().ShutLines(id, 2)
+	shut, err := o.firstShut(id)
 	if err != nil || len(shut) == 0 {
 		return nil, err
 	}
@@ -200,6 +200,25 @@ func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error)
 		done, changed, err = o.callAt(nested[i], id)
 	}
 	return changed, err
+}
+
+// firstShut returns the first two shut lines that count at a limit, and those with the turn of the second one: lines of different
+// routes may have the same turn, and none of these holds back the others.
+func (o *Op[R, S]) firstShut(id store.LimitID) ([]WaitLine, error) {
+	for n := 3; ; n *= 2 {
+		lines, err := o.Tx.Limits().ShutLines(id, n)
+		if err != nil || len(lines) < 3 {
+			return lines, err
+		}
+		for i := 2; i < len(lines); i++ {
+			if lines[1].before(&lines[i]) {
+				return lines[:i], nil
+			}
+		}
+		if len(lines) < n {
+			return lines, nil
+		}
+	}
 }
 
 // callAt is callLine of a line of a limit. It reports whether no line after it may go.

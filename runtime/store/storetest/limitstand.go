@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -10,6 +12,11 @@ import (
 // standBehaviors are about runs that use a limit with keys and one for all keys: a key that is full
 // or paused stops its key only.
 var standBehaviors = []behavior{
+	{"L6_RoomCallsTheThirdOfThreeLinesWithAnEqualTurn", func(h *harness) {
+		for third := range 3 { // stores have lines with the same turn in different orders
+			callsOneOfThreeWithAnEqualTurn(h, third)
+		}
+	}},
 	{"L5_APausedKeyStopsNoOtherKey", func(h *harness) {
 		h.limit("all", 2)
 		h.pauseKey("a", true)
@@ -252,4 +259,40 @@ func (h *harness) startOwnedUsing(s store.SessionID, change func(*store.Create))
 	owner := store.Owner{Session: s, Token: h.ids.Token()}
 	l := h.start(change, func(c *store.Create) { c.Owner = &owner })
 	return l, owner.Fence()
+}
+
+// callsOneOfThreeWithAnEqualTurn checks that of three lines with the same turn that one is called which waits for one limit only, once
+// that has room: the others wait for one more, and come before it at most because the store has them in that order.
+func callsOneOfThreeWithAnEqualTurn(h *harness, single int) {
+	name := func(s string) string { return fmt.Sprint(s, single) }
+	routes := []store.Route{{Queue: "x", Workflow: name("one")}, {Queue: "x", Workflow: name("two")}, {Queue: "x", Workflow: name("three")}}
+	holders := store.Route{Queue: "x", Workflow: name("holder")}
+	s := h.session(append(routes, holders)...)
+	var held []*Log
+	var fences []store.Fence
+	for _, l := range []string{"a", "b", "c"} {
+		h.limit(name(l), 1)
+		held = append(held, h.startAs(holders, "", using(name(l))))
+		fences = append(fences, h.one(s, held[len(held)-1], holders))
+	}
+	uses := [][]string{{name("a"), name("b")}, {name("a"), name("c")}}
+	uses = slices.Insert(uses, single, []string{name("a")})
+	// Each flow begins at the number of its arrival, and each new key of it is at the next place: so all three reach the same one.
+	h.startAs(routes[0], "", fair("1"))
+	h.startAs(routes[1], "", fair("1"))
+	lines := make([]*Log, 3)
+	lines[2] = h.startAs(routes[2], "", fair("1"), using(uses[2]...))
+	h.startAs(routes[1], "", fair("2"))
+	lines[1] = h.startAs(routes[1], "", fair("3"), using(uses[1]...))
+	for i := range 3 {
+		h.startAs(routes[0], "", fair(fmt.Sprint(i+2)))
+	}
+	lines[0] = h.startAs(routes[0], "", fair("5"), using(uses[0]...))
+	h.equal("without limits", len(h.claim(s, 4, routes[0])), 4)
+	h.equal("without limits", len(h.claim(s, 2, routes[1])), 2)
+	for _, r := range routes {
+		h.nothing("while all is held", s, r)
+	}
+	h.finish(held[0], fences[0], event.StatusCompleted)
+	h.one(s, lines[single], routes[single])
 }
