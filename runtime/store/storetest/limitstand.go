@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -13,9 +12,33 @@ import (
 // or paused stops its key only.
 var standBehaviors = []behavior{
 	{"L6_RoomCallsTheThirdOfThreeLinesWithAnEqualTurn", func(h *harness) {
-		for third := range 3 { // stores have lines with the same turn in different orders
-			callsOneOfThreeWithAnEqualTurn(h, third)
+		one, two, three := store.Route{Queue: "x", Workflow: "one"}, store.Route{Queue: "x", Workflow: "three"}, store.Route{Queue: "x", Workflow: "two"}
+		holders := store.Route{Queue: "x", Workflow: "holder"}
+		s := h.session(one, two, three, holders)
+		var held []*Log
+		var fences []store.Fence
+		for _, name := range []string{"a", "b", "c"} {
+			h.limit(name, 1)
+			held = append(held, h.startAs(holders, "", using(name)))
+			fences = append(fences, h.one(s, held[len(held)-1], holders))
 		}
+		// Each flow begins at the number of its arrival, and each new key of it is at the next place: so all three reach place n+4.
+		h.startAs(one, "", fair("1"))
+		h.startAs(two, "", fair("1"))
+		waits := h.startAs(three, "", fair("1"), using("a"))
+		h.startAs(two, "", fair("2"))
+		h.startAs(two, "", fair("3"), using("a", "c"))
+		for i := range 3 {
+			h.startAs(one, "", fair(fmt.Sprint(i+2)))
+		}
+		h.startAs(one, "", fair("5"), using("a", "b"))
+		h.equal("without limits", len(h.claim(s, 4, one)), 4)
+		h.equal("without limits", len(h.claim(s, 2, two)), 2)
+		h.nothing("while all is held", s, one)
+		h.nothing("while all is held", s, two)
+		h.nothing("while all is held", s, three)
+		h.finish(held[0], fences[0], event.StatusCompleted)
+		h.one(s, waits, three)
 	}},
 	{"L5_APausedKeyStopsNoOtherKey", func(h *harness) {
 		h.limit("all", 2)
@@ -259,40 +282,4 @@ func (h *harness) startOwnedUsing(s store.SessionID, change func(*store.Create))
 	owner := store.Owner{Session: s, Token: h.ids.Token()}
 	l := h.start(change, func(c *store.Create) { c.Owner = &owner })
 	return l, owner.Fence()
-}
-
-// callsOneOfThreeWithAnEqualTurn checks that of three lines with the same turn that one is called which waits for one limit only, once
-// that has room: the others wait for one more, and come before it at most because the store has them in that order.
-func callsOneOfThreeWithAnEqualTurn(h *harness, single int) {
-	name := func(s string) string { return fmt.Sprint(s, single) }
-	routes := []store.Route{{Queue: "x", Workflow: name("one")}, {Queue: "x", Workflow: name("two")}, {Queue: "x", Workflow: name("three")}}
-	holders := store.Route{Queue: "x", Workflow: name("holder")}
-	s := h.session(append(routes, holders)...)
-	var held []*Log
-	var fences []store.Fence
-	for _, l := range []string{"a", "b", "c"} {
-		h.limit(name(l), 1)
-		held = append(held, h.startAs(holders, "", using(name(l))))
-		fences = append(fences, h.one(s, held[len(held)-1], holders))
-	}
-	uses := [][]string{{name("a"), name("b")}, {name("a"), name("c")}}
-	uses = slices.Insert(uses, single, []string{name("a")})
-	// Each flow begins at the number of its arrival, and each new key of it is at the next place: so all three reach the same one.
-	h.startAs(routes[0], "", fair("1"))
-	h.startAs(routes[1], "", fair("1"))
-	lines := make([]*Log, 3)
-	lines[2] = h.startAs(routes[2], "", fair("1"), using(uses[2]...))
-	h.startAs(routes[1], "", fair("2"))
-	lines[1] = h.startAs(routes[1], "", fair("3"), using(uses[1]...))
-	for i := range 3 {
-		h.startAs(routes[0], "", fair(fmt.Sprint(i+2)))
-	}
-	lines[0] = h.startAs(routes[0], "", fair("5"), using(uses[0]...))
-	h.equal("without limits", len(h.claim(s, 4, routes[0])), 4)
-	h.equal("without limits", len(h.claim(s, 2, routes[1])), 2)
-	for _, r := range routes {
-		h.nothing("while all is held", s, r)
-	}
-	h.finish(held[0], fences[0], event.StatusCompleted)
-	h.one(s, lines[single], routes[single])
 }
