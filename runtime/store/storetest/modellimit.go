@@ -92,6 +92,7 @@ func (m *model) stand(id store.LimitID) store.LimitState {
 		l.Config, l.Set = whole, true
 	case isCode:
 		l.Config, l.Default = code, true
+		l.Config.Paused = false // only what is set pauses
 	}
 	l.Config.Paused = l.Config.Paused || whole.Paused
 	for _, r := range m.runs {
