@@ -147,7 +147,7 @@ func (c *command) root() *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		c.runs(), c.failures(), c.bulk(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.catalog(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.stream(), c.doctor(), c.fsck(), c.migrate(), c.serve(), c.token(), c.schema(),
+		c.runs(), c.failures(), c.bulk(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.catalog(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.stream(), c.doctor(), c.fsck(), c.serve(), c.token(), c.schema(),
 	)
 	root.AddCommand(c.ui(), c.journal(), c.export(), c.importRuns(), c.hooks(), c.views())
 	root.AddCommand(c.actions()...)
@@ -227,15 +227,6 @@ func (c *command) where() (url, server string, err error) {
 		err = &admin.InputError{What: "a store and a server are given", Fix: "give one of --store and --server: with a server, that has the store"}
 	}
 	return url, server, err
-}
-
-// theStore returns the URL of the store, for what a server does not do.
-func (c *command) theStore(what string) (string, error) {
-	url, server, err := c.where()
-	if err == nil && server != "" {
-		err = &admin.InputError{What: what + " works with the store itself", Fix: "give --store URL instead of --server"}
-	}
-	return url, err
 }
 
 // local returns the service of the open store, for whoever has called the command.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/cmd/flowctl/cli"
@@ -337,26 +341,40 @@ func TestOPS1_BadInputIsAnsweredWithTheFixAndItsExitCode(t *testing.T) {
 	}
 }
 
-func TestOPS1_MigrateAnswersWithAnExitCode(t *testing.T) {
+func TestOPS1_WhatIsNoStoreOfThisReleaseHasAnExitCode(t *testing.T) {
 	s := open(t)
-	s.wants(0, []string{"has the format of this release"}, nil, "migrate")
 	other := filepath.Join(t.TempDir(), "other.db")
 	if err := os.WriteFile(other, []byte("This is no database, however long one reads it. "+strings.Repeat("x", 4096)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	s.setFormat(99)
 	for _, tt := range []struct {
 		code int
 		want string
-		args []string
+		url  string
 	}{
-		{4, "other.db", []string{"migrate", "--store", "sqlite:" + other}},
-		{3, "does not exist", []string{"migrate", "--store", "sqlite:" + other + "2"}},
-		{3, "does not exist", []string{"runs", "--store", "sqlite:" + other + "2"}},
-		{2, "unknown command", []string{"migrate", "now"}},
+		{4, "other.db", "sqlite:" + other},
+		{3, "does not exist", "sqlite:" + other + "2"},
+		{4, "has format version 99, this release", s.url},
 	} {
-		if g := flowctl(t, tt.args...); g.code != tt.code || !strings.Contains(g.stderr, tt.want) {
-			t.Errorf("flowctl %s: %+v, want exit code %d and %q", strings.Join(tt.args, " "), g, tt.code, tt.want)
+		for _, command := range []string{"runs", "doctor", "fsck"} {
+			if g := flowctl(t, command, "--store", tt.url); g.code != tt.code || !strings.Contains(g.stderr, tt.want) {
+				t.Errorf("flowctl %s --store %s: %+v, want exit code %d and %q", command, tt.url, g, tt.code, tt.want)
+			}
 		}
+	}
+}
+
+// setFormat gives the file of the shop another format version.
+func (s *shop) setFormat(version int) {
+	s.t.Helper()
+	conn, err := sqlite.OpenConn(strings.TrimPrefix(s.url, "sqlite:"), sqlite.OpenReadWrite)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = sqlitex.ExecuteTransient(conn, fmt.Sprintf(`PRAGMA user_version = %d`, version), nil)
+	if err = errors.Join(err, conn.Close()); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestOPS1_AnExportIsChangedByNobody(t *testing.T) {
 			t.Errorf("flowctl %v: exit code %d\n%s%s, want that it can only be read", args, g.code, g.stdout, g.stderr)
 		}
 	}
-	for _, args := range [][]string{{"fsck"}, {"doctor"}, {"migrate"}, {"workers"}, {"queues"}, {"pools"}, {"journal"}, {"schedules"}, {"catalog"}, {"views"}} {
+	for _, args := range [][]string{{"fsck"}, {"doctor"}, {"workers"}, {"queues"}, {"pools"}, {"journal"}, {"schedules"}, {"catalog"}, {"views"}} {
 		if g := copied.flowctl(args...); strings.Contains(g.stderr, "panic") || g.code == 130 {
 			t.Errorf("flowctl %v: exit code %d\n%s", args, g.code, g.stderr)
 		}

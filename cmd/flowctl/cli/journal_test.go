@@ -261,8 +261,8 @@ func TestOPS3_ReasonsOfWhatHasNoLogAreInTheJournal(t *testing.T) {
 	s.wants(2, nil, []string{"changes nothing"}, "fsck", "--reason", "why not")
 }
 
-// An import and a migration take a reason, too, and do nothing with one that the journal has no room for.
-func TestOPS3_TheReasonsOfImportsAndMigrationsAreInTheJournal(t *testing.T) {
+// An import takes a reason, and does nothing with one that the journal has no room for.
+func TestOPS3_TheReasonsOfImportsAreInTheJournal(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "terminate", "-y", "id:order-wait")
 	file := filepath.Join(t.TempDir(), "ended.jsonl")
@@ -282,22 +282,14 @@ func TestOPS3_TheReasonsOfImportsAndMigrationsAreInTheJournal(t *testing.T) {
 		if g := imports("--reason", "the region moves"); g.code != 0 {
 			t.Fatalf("import: %+v", g)
 		}
-		into.wants(2, nil, []string{"shorter reason"}, "migrate", "--reason", long)
-		into.wants(0, nil, nil, "migrate", "--reason", "the new release")
-		for action, want := range map[string]string{"import": "the region moves", "resume-new": "the region moves", "migrate": "the new release"} {
+		for action, want := range map[string]string{"import": "the region moves", "resume-new": "the region moves"} {
 			if all := into.entries("--action", action); len(all) == 0 || all[0].Reason != want {
 				t.Errorf("%s: the journal has %+v, want reason %q", action, all, want)
 			}
 		}
 	})
-	s.asBefore() // a migration that is refused leaves the older format
-	s.wants(2, nil, []string{"shorter reason"}, "migrate", "--reason", long)
-	s.wants(4, nil, []string{"format version 5"}, "runs")
 	if g := flowctl(t, "import", file, "--reason", "why not"); g.code != 2 || !strings.Contains(g.stderr, "give it with --into") {
 		t.Errorf("a reason for a check: %+v", g)
-	}
-	if g := flowctl(t, "migrate", "--store", "export:"+file, "--reason", "why not"); g.code != 2 || !strings.Contains(g.stderr, "takes no reason here") {
-		t.Errorf("a reason where no journal is kept: %+v", g)
 	}
 }
 

@@ -37,13 +37,8 @@ func TestOPS1_WaitAsJSONIsOneValueWithTheFailure(t *testing.T) {
 	}
 }
 
-func TestOPS1_MigrateAndExportHaveJSON(t *testing.T) {
+func TestOPS1_ExportHasJSON(t *testing.T) {
 	s := open(t)
-	var done struct{ Current bool }
-	decodeOne(t, "migrate", s.flowctl("migrate", "--json").stdout, &done)
-	if !done.Current {
-		t.Error("migrate does not report the format")
-	}
 	var counts struct{ Runs int }
 	g := s.flowctl("export", "--all", "--out", filepath.Join(t.TempDir(), "all.jsonl"), "--json")
 	decodeOne(t, "export", g.stderr, &counts)

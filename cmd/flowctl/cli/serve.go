@@ -29,8 +29,10 @@ func (c *command) serve() *cobra.Command {
 			"this machine only, and whoever can reach it there may do everything. With tokens, let nobody reach it but by TLS: by a\n" +
 			"proxy that has the certificate.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := c.theStore("serve"); err != nil {
+			if _, server, err := c.where(); err != nil {
 				return err
+			} else if server != "" {
+				return &admin.InputError{What: "serve works with the store itself", Fix: "give --store URL instead of --server"}
 			}
 			cfg, err := who.config()
 			if err != nil {

@@ -264,7 +264,6 @@ func TestOPS3_ServeRefusesStrangersWithoutTokens(t *testing.T) {
 		args []string
 	}{
 		{"give --store URL instead", []string{"serve", "--server", "http://127.0.0.1:1"}},
-		{"give --store URL instead", []string{"migrate", "--server", "http://127.0.0.1:1"}},
 		{"give one of", []string{"runs", "--server", "http://127.0.0.1:1", "--store", s.url}},
 		{"give one as https", []string{"runs", "--server", "flows.example.com"}},
 		{"use https", []string{"runs", "--server", "http://flows.example.com", "--token-file", empty}},
