@@ -193,15 +193,14 @@ func (c *conn) pragma(name string) (int64, error) { return c.number("PRAGMA " + 
 // dataVersion asks for a number that differs once another connection has written.
 const dataVersion = `PRAGMA data_version`
 
-// immediate runs f in a transaction that holds the write lock. A file without a write-ahead log, such as one that
-// VACUUM INTO has written, is committed to once nobody reads it.
+// immediate runs f in a transaction that holds the write lock.
 func (c *conn) immediate(ctx context.Context, f func() error) error {
 	if err := retry(ctx, func() error { return c.exec(`BEGIN IMMEDIATE`) }); err != nil {
 		return err
 	}
 	err := f()
 	if err == nil {
-		err = retry(ctx, func() error { return c.exec(`COMMIT`) })
+		err = c.exec(`COMMIT`)
 	}
 	if err != nil {
 		return errors.Join(err, c.rollback())

@@ -63,7 +63,7 @@
 //
 // # Reading order
 //
-// schema.go has the tables, migrate.go what older files lack, open.go the Store. writer.go executes all writing
+// schema.go has the tables, open.go the Store. writer.go executes all writing
 // operations, tx.go has their transaction, row.go the row of a run, queuestate.go the meaning of "make ready" and
 // "end"; reader.go executes the rest, and trim.go keeps the log short.
 // notify.go notifies waiting calls, poll.go notices other processes, lock.go their

@@ -21,7 +21,7 @@ func (s *Store) explain(err error) error {
 	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrForeign),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.As(err, new(*store.VersionError)), errors.As(err, new(*store.OldFormatError)), errors.As(err, new(*ReplacedError)):
+	case errors.As(err, new(*store.VersionError)), errors.As(err, new(*ReplacedError)):
 		return err
 	}
 	hint := ""

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,17 +112,24 @@ func execSQL(t *testing.T, path, sql string) {
 	check(t, c.Close())
 }
 
-func TestOpen_RefusesAFileOfANewerRelease(t *testing.T) {
+func TestOpen_RefusesAFileOfAnotherVersionAndLeavesItAsItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	check(t, openStore(t, path, nil).Close())
 	execSQL(t, path, `PRAGMA user_version = 99`)
+	before, err := os.ReadFile(path)
+	check(t, err)
 	s, err := sqlitestore.Open(path)
 	var version *store.VersionError
 	if !errors.As(err, &version) {
 		t.Fatalf("open: got %v, %v, want a version error", s, err)
 	}
-	if version.What != path || version.Got != 99 || version.Known != 7 {
-		t.Errorf("got %+v, want version 99 of %s, and 7 known", version, path)
+	if version.What != path || version.Got != 99 || version.Known != 1 {
+		t.Errorf("got %+v, want version 99 of %s, and 1 known", version, path)
+	}
+	after, err := os.ReadFile(path)
+	check(t, err)
+	if !slices.Equal(before, after) {
+		t.Error("the file was changed")
 	}
 }
 

@@ -94,9 +94,8 @@ func (s Synchronous) String() string {
 // have the same file open; a file on a network file system may not be shared.
 //
 // An error matches store.ErrForeign if the file is something else, is a
-// *store.VersionError if a newer release has written it, a *store.OldFormatError if
-// an older one has, for which there is [Migrate], and otherwise wraps
-// the error of the operating system or of SQLite.
+// *store.VersionError if the file has another format version, and otherwise wraps the error of the
+// operating system or of SQLite.
 func Open(path string) (*Store, error) { return OpenWith(path, Config{}) }
 
 // OpenWith is Open with a configuration.

@@ -31,13 +31,6 @@ func init() {
 		}
 		return exists(path)
 	})
-	store.RegisterMigration(scheme, func(ctx context.Context, url string) error {
-		path, err := pathOf(url)
-		if err != nil {
-			return err
-		}
-		return Migrate(ctx, path)
-	})
 }
 
 // exists returns an error unless there is a file with something in it.

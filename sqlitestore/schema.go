@@ -12,17 +12,15 @@ import (
 const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
-	// schemaVersion is the user_version of the files that this release writes.
-	schemaVersion = 7
+	// schemaVersion is the user_version of the files that this release writes. For how to change it
+	// see docs/formats.md.
+	schemaVersion = 1
 )
 
 // schema is the whole of a database. Runs, routes, workflow ids and sessions
 // are numbered inside the file; a number never leaves it. Times are milliseconds
 // since 1970. A run id is stored as the 16 bytes of its ULID if it has one.
-//
-// The migrations of migrate.go make the same of a file of the first release, in six times the time. Columns that came
-// later stand at the end of their tables, where migrations put them.
-var schema = slices.Concat(runSchema, fleetSchema, limitSchema, standSchema, countSchema, []string{
+var schema = slices.Concat(runSchema, fleetSchema, limitSchema, countSchema, []string{
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 	fmt.Sprintf(`PRAGMA application_id = %d`, applicationID),
 })
@@ -319,6 +317,21 @@ var limitSchema = []string{
 		PRIMARY KEY (line, name, key)
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
+	// How many runs wait in a line that uses several limits, and whether it is owed: see
+	// protocol.WaitLine. A line without a row is counted when that is needed.
+	`CREATE TABLE line_counts (
+		line INTEGER PRIMARY KEY,
+		runs INTEGER NOT NULL,
+		owed INTEGER NOT NULL
+	) STRICT`,
+	// The weights of those in lines that do not count at a part of a limit; without a row there are
+	// none.
+	`CREATE TABLE limit_aways (
+		name    TEXT NOT NULL,
+		key     TEXT NOT NULL,
+		weights INTEGER NOT NULL,
+		PRIMARY KEY (name, key)
+	) STRICT, WITHOUT ROWID`,
 
 	// A flow is the ready runs of a route and a priority that have fair keys, whose ord is a
 	// place; see package protocol. passes has what is known of its keys; a key without a row
@@ -380,9 +393,8 @@ var countSchema = []string{
 }
 
 // prepareFile makes an empty file a store, and accepts one that is a store
-// already. Nothing of a file that belongs to somebody else, or to an older release, is
-// changed: it is looked at before the first write. Any number of processes
-// may be here with the same file.
+// already. A file of another program or of another format version is not changed: it is
+// inspected before the first write. Any number of processes may call it with the same file.
 func prepareFile(ctx context.Context, c *conn, path string) error {
 	var version int
 	err := retry(ctx, func() error {
@@ -393,9 +405,6 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	})
 	if err != nil {
 		return errors.Join(err, c.rollback())
-	}
-	if err := refuseOld(version, path); err != nil {
-		return err
 	}
 	if version == 0 {
 		// Pages that purged runs leave free can be given back, at the price of a
@@ -412,12 +421,12 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		return err
 	}
 	if version == schemaVersion {
-		return c.ensureStand(ctx)
+		return nil
 	}
 	return c.immediate(ctx, func() error {
 		version, err := inspectFile(c, path)
 		if err != nil || version != 0 { // somebody else was faster
-			return errors.Join(err, refuseOld(version, path))
+			return err
 		}
 		return c.execAll(schema)
 	})
@@ -433,17 +442,9 @@ func (c *conn) execAll(statements []string) error {
 	return nil
 }
 
-// refuseOld returns an error if an older release has written the file.
-func refuseOld(version int, path string) error {
-	if version == 0 || version >= schemaVersion {
-		return nil
-	}
-	return &store.OldFormatError{What: path, Got: version, Known: schemaVersion, Migrates: true}
-}
-
-// inspectFile returns the version of the file, 0 if it is still empty. It fails if the file is
-// not a store, or one of a newer release. It must see one state of the file:
-// somebody else may be making it a store.
+// inspectFile returns the version of the file, 0 if it is still empty. It returns an error if the
+// file is not a store, or one of another version. It must see one state of the file: another
+// process may be making it a store.
 func inspectFile(c *conn, path string) (int, error) {
 	var application, version, tables int64
 	var err error
@@ -461,10 +462,10 @@ func inspectFile(c *conn, path string) (int, error) {
 		return 0, nil
 	case application != applicationID:
 		return 0, fmt.Errorf("%w: %s is a database of another program (application id %#x): choose another path", store.ErrForeign, path, uint32(application))
-	case version > schemaVersion:
-		return 0, &store.VersionError{What: path, Got: int(version), Known: schemaVersion}
 	case version < 1:
 		return 0, fmt.Errorf("%w: %s has no format version: choose another path, or restore the file from a backup", store.ErrForeign, path)
+	case version != schemaVersion:
+		return 0, &store.VersionError{What: path, Got: int(version), Known: schemaVersion}
 	}
 	return int(version), nil
 }

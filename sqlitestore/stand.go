@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,49 +11,13 @@ import (
 )
 
 // A closed line does not count at all of its limits: awayMode is added to its mode in line_parts
-// where it does not. A release that does not know the bit finds no such line there, and removes the
-// bit when it saves the line, which then counts everywhere until this release looks at it.
+// where it does not.
 
 const (
 	// nestedMode is added to the mode of a line in line_parts if its uses are nested.
 	nestedMode = 4
 	awayMode   = 8
 )
-
-// standSchema has what is known of lines that use several limits. It has no version of its own:
-// Open adds it to a file of a release that did without, and such a release does not read it.
-var standSchema = []string{
-	// How many runs wait in a line, and whether it is owed: see protocol.WaitLine. A line without a
-	// row is counted when that is needed.
-	`CREATE TABLE IF NOT EXISTS line_counts (
-		line INTEGER PRIMARY KEY,
-		runs INTEGER NOT NULL,
-		owed INTEGER NOT NULL
-	) STRICT`,
-	// The weights of those in lines that do not count at a part of a limit; without a row there are
-	// none.
-	`CREATE TABLE IF NOT EXISTS limit_aways (
-		name    TEXT NOT NULL,
-		key     TEXT NOT NULL,
-		weights INTEGER NOT NULL,
-		PRIMARY KEY (name, key)
-	) STRICT, WITHOUT ROWID`,
-}
-
-const standTables = `SELECT count(*) FROM sqlite_schema WHERE name IN ('line_counts', 'limit_aways')`
-
-// ensureStand adds the tables of standSchema to a file that has none.
-func (c *conn) ensureStand(ctx context.Context) error {
-	var n int64
-	err := retry(ctx, func() (err error) {
-		n, err = c.number(standTables)
-		return err
-	})
-	if err != nil || n == int64(len(standSchema)) {
-		return err
-	}
-	return c.immediate(ctx, func() error { return c.execAll(standSchema) })
-}
 
 // standsIn returns where a line counts, by its modes at its parts in the order of its uses.
 func standsIn(modes string) (at uint16) {
