@@ -135,9 +135,12 @@ func ProblemOf(err error) *Problem {
 // problemOfBytes returns the problem of an error that says why what is stored cannot be read; nil: none.
 func problemOfBytes(err error) *Problem {
 	damage, isDamage := errors.AsType[*workflow.EventError](err)
+	format, isFormat := errors.AsType[*store.VersionError](err)
 	var p *Problem
 	switch {
-	case errors.As(err, new(*event.VersionError)), errors.As(err, new(*store.VersionError)):
+	case isFormat && format.Got < format.Known:
+		return NewProblem(CodeRefused, err.Error(), format.Fix())
+	case isFormat, errors.As(err, new(*event.VersionError)):
 		p = NewProblem(CodeNewer, err.Error(), newerFix)
 	case isDamage:
 		p = NewProblem(CodeDamaged, damage.Error(), damageFix)
@@ -218,7 +221,6 @@ var refusals = []struct {
 func problemOfState(err error) *Problem {
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
 	status, isStatus := errors.AsType[*workflow.StatusError](err)
-	old, isOld := errors.AsType[*store.OldFormatError](err)
 	missing, isMissing := errors.AsType[*store.MissingError](err)
 	imported, isImported := errors.AsType[*store.ImportError](err)
 	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
@@ -260,10 +262,6 @@ func problemOfState(err error) *Problem {
 		p := is(CodeRefused)
 		p.Run, p.Fix = string(internal.Run), internal.Fix()
 		return p
-	case isOld:
-		p := is(CodeRefused)
-		p.Fix = old.Fix()
-		return p
 	case isImported:
 		p := is(CodeRefused)
 		p.Run, p.Fix = string(imported.Run), imported.Fix()
@@ -273,7 +271,7 @@ func problemOfState(err error) *Problem {
 		p.Fix = readOnly.Fix()
 		return p
 	case errors.As(err, new(*workflow.KeyConflictError)), errors.As(err, new(*workflow.InputDiffersError)),
-		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign):
+		errors.Is(err, store.ErrForeign):
 		return is(CodeRefused)
 	}
 	return nil

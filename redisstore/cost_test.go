@@ -29,7 +29,7 @@ func perRun(t testing.TB, client *redis.Client, runs int) (sum int64, kinds map[
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, kind, _ := strings.Cut(keys.Val(), "}3")
+		_, kind, _ := strings.Cut(keys.Val(), "}1")
 		kind, _, _ = strings.Cut(kind, ":")
 		kinds[kind] += n
 		sum += n
@@ -164,7 +164,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 		}
 	}
 	for _, c := range creates {
-		key := "{flowgen:0}3m:" + strings.TrimPrefix(string(c.Run), "wrun_")
+		key := "{flowgen:0}1m:" + strings.TrimPrefix(string(c.Run), "wrun_")
 		if enc := must(admin.ObjectEncoding(ctx, key).Result()); enc != "listpack" {
 			t.Fatalf("metadata is kept as a %s, want a listpack", enc)
 		}

@@ -18,7 +18,7 @@ func TestCreate_CompactsLogsBehindABacklog(t *testing.T) {
 	requests := make([]workflow.StartRequest[string], runs)
 	must(Fulfil.StartMany(f.ctx, f.client, requests))
 	client, large := server.Client(t), 0
-	logs := client.Keys(f.ctx, "{x:0}3l:*").Val()
+	logs := client.Keys(f.ctx, "{x:0}1l:*").Val()
 	for _, key := range logs {
 		if client.MemoryUsage(f.ctx, key).Val() > 3000 {
 			large++
@@ -29,10 +29,10 @@ func TestCreate_CompactsLogsBehindABacklog(t *testing.T) {
 	}
 	later := must(Sleep.Start(f.ctx, f.client, time.Hour, workflow.WithDelay(time.Hour)))
 	_, id, _ := strings.Cut(string(later.ID()), "_")
-	if n := client.MemoryUsage(f.ctx, "{x:0}3l:"+id).Val(); n > 3000 {
+	if n := client.MemoryUsage(f.ctx, "{x:0}1l:"+id).Val(); n > 3000 {
 		t.Errorf("the log of a run that is to start later takes %d bytes, want it compacted", n)
 	}
-	if n := client.HLen(f.ctx, "{x:0}3k").Val(); n != 2 {
+	if n := client.HLen(f.ctx, "{x:0}1k").Val(); n != 2 {
 		t.Errorf("%d routes have names, want 2", n)
 	}
 	sound(t, f.store)

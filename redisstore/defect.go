@@ -138,7 +138,7 @@ func (e *partitionScan) lookAtCounts() {
 	}
 	if e.p.number == 0 && e.format.Val() == "" {
 		e.repairable(store.Defect{Invariant: 16, What: "the format of the store is not said", Explain: "it could be opened with another number of partitions"},
-			"say it", swap{key: e.p.format(), kind: inString, value: e.s.markOf(e.s.version())})
+			"say it", swap{key: e.p.format(), kind: inString, value: e.s.mark()})
 	}
 	e.lookAtChains()
 }

@@ -21,7 +21,7 @@
 //
 // # Keys
 //
-// With {p} for the tag, such as {flowgen:7}3, R for the ULID of a run, C for a
+// With {p} for the tag, such as {flowgen:7}1, R for the ULID of a run, C for a
 // route (queue and workflow), S for a session, and W for a workflow id:
 //
 //	{p}m:R  hash   metadata of a run, below
@@ -186,7 +186,6 @@
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
 // await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, view.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
 // repair.go serve package fsck, import.go takes in runs of other stores, and the files with stream in their names do the same
-// for streams; migrate.go and migrate_label.go bring an older format up to date; and lua, one file per operation, with common functions in
-// lua/part. The files doctor*.go are the doctor: checks in small functions, by
+// for streams; and lua, one file per operation, with common functions in lua/part. The files doctor*.go are the doctor: checks in small functions, by
 // subject.
 package redisstore

@@ -40,22 +40,15 @@ func checkFormatMark(ctx context.Context, n *node) []store.Finding {
 func (n *node) judgeMark(mark string) store.Finding {
 	s := n.store
 	err := s.compareMark(mark)
-	switch {
-	case err == nil && mark == s.markOf(unlabelled):
-		return warn(fmt.Sprintf("format version %d has no index of tags and workflow ids: to search by one, up to %d runs are looked at", unlabelled, store.DefaultBudget), s.mark(),
-			"Once all processes have this release, execute once: flowctl migrate --store URL; they go on meanwhile, and there is no CONFIG line for it.")
-	case err == nil:
+	if err == nil {
 		return fine(mark)
 	}
 	fix := otherPrefix
 	if e, ok := errors.AsType[*PartitionsError](err); ok {
 		fix = fmt.Sprintf("Open the store with partitions=%d; there is no CONFIG line for it.", e.Want)
 	}
-	if e, ok := errors.AsType[*store.OldFormatError](err); ok {
+	if e, ok := errors.AsType[*store.VersionError](err); ok {
 		fix = strings.ToUpper(e.Fix()[:1]) + e.Fix()[1:] + "; there is no CONFIG line for it."
-	}
-	if _, ok := errors.AsType[*store.VersionError](err); ok {
-		fix = "Use a newer release of flowgen; there is no CONFIG line for it."
 	}
 	return fail(err.Error(), s.mark(), fix)
 }

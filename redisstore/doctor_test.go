@@ -271,15 +271,13 @@ func TestSTORE4_TheDoctorRecognisesOtherFormats(t *testing.T) {
 		key, value string
 		want       symptom
 	}{
-		"another number": {":format", "flowgen 3 4", symptom{"format", store.SeverityFail, "has 4 partitions", "partitions=4"}},
+		"another number": {":format", "flowgen 1 4", symptom{"format", store.SeverityFail, "has 4 partitions", "partitions=4"}},
 		"newer":          {":format", "flowgen 9 16", symptom{"format", store.SeverityFail, "format version 9", "newer release"}},
-		"older":          {":format", "flowgen 1 16", symptom{"format", store.SeverityFail, "format version 1", "another place"}},
-		"before":         {":format", "flowgen 2 16", symptom{"format", store.SeverityFail, "format version 2", "flowctl migrate"}},
+		"older":          {":format", "flowgen 0 16", symptom{"format", store.SeverityFail, "format version 0", "another place"}},
 		"foreign":        {":format", "hello", symptom{"format", store.SeverityFail, "not a flowgen store", "another prefix"}},
-		"without labels": {":format", "flowgen 3 16", symptom{"format", store.SeverityWarn, "format version 3", "flowctl migrate"}},
-		"ours":           {":format", "flowgen 4 16", symptom{check: "format", found: "flowgen 4 16"}},
+		"ours":           {":format", "flowgen 1 16", symptom{check: "format", found: "flowgen 1 16"}},
 		"new":            {":other", "x", symptom{check: "format", found: "no store has used prefix"}},
-		"lost":           {"3k", "x", symptom{"format", store.SeverityWarn, "has lost data", "persistence"}},
+		"lost":           {"1k", "x", symptom{"format", store.SeverityWarn, "has lost data", "persistence"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prefix := redistest.Prefix()

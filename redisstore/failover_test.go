@@ -97,7 +97,7 @@ func TestSTORE4_WorkersGoOnWithAServerThatHasLostEverything(t *testing.T) {
 	// Or another release, or another number of partitions, would not be refused.
 	client := server.Client(t)
 	eventually(t, "the store is marked again", func() bool {
-		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 4 16"
+		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 1 16"
 	})
 }
 
@@ -233,7 +233,7 @@ func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
 			stop()
 			ended := make(chan error, 1)
 			go func() { ended <- f.store.Watch(f.ctx, run.ID(), 2) }()
-			admin, meta := server.Client(t), "{flowgen:0}3m:"+string(run.ID())[5:]
+			admin, meta := server.Client(t), "{flowgen:0}1m:"+string(run.ID())[5:]
 			eventually(t, "somebody watches", func() bool { return admin.HExists(f.ctx, meta, "y").Val() })
 			if err := admin.HSet(f.ctx, meta, "H", lose(admin.HGet(f.ctx, meta, "H").Val())).Err(); err != nil {
 				t.Fatal(err)

@@ -151,7 +151,7 @@ func TestOPS1_TheFleetGoesOnWhereAKeyWasOverwritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := "{flowgen:0}3Y"
+		key := "{flowgen:0}1Y"
 		if len(keys) > 0 {
 			key = keys[0]
 		}

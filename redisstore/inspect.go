@@ -67,12 +67,8 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 	if keys == nil {
 		keys = &keySet{}
 	}
-	has, err := s.hasLabels(ctx, p)
-	if err != nil {
-		return nil, err
-	}
 	for range 20 {
-		v := &view{p: p, keys: keys, hasLabels: has}
+		v := &view{p: p, keys: keys}
 		if err := s.transaction(ctx, p, func(tx redis.Pipeliner) { v.read(ctx, tx) }); err != nil {
 			return nil, err
 		}
@@ -90,10 +86,9 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 
 // view is all values of a partition.
 type view struct {
-	p         *partition
-	keys      *keySet
-	hasLabels bool                   // all runs were in the sets of their labels before anything was read
-	logs      map[string]*scannedLog // by run, that were read before
+	p    *partition
+	keys *keySet
+	logs map[string]*scannedLog // by run, that were read before
 
 	leases                        *redis.ZSliceCmd
 	listed                        map[string]*redis.ZSliceCmd // sets of open and done runs, by their keys

@@ -16,14 +16,14 @@ import (
 type partition struct {
 	number int
 	hash   string          // the hash tag, with its braces: what the slot of the partition is computed from
-	tag    string          // with keyVersion, where format 2 had a colon
+	tag    string          // the hash tag and formatVersion
 	none   string          // see never
 	whole  ['z' + 1]string // the keys of the partition as a whole, by their letters
 }
 
 func newPartition(prefix string, number int) *partition {
 	hash := "{" + prefix + ":" + strconv.Itoa(number) + "}"
-	tag := hash + strconv.Itoa(keyVersion)
+	tag := hash + strconv.Itoa(formatVersion)
 	p := &partition{number: number, hash: hash, tag: tag, none: tag + "-"}
 	for letter := 'A'; letter <= 'z'; letter++ {
 		p.whole[letter] = tag + string(letter)
@@ -79,25 +79,15 @@ func (p *partition) doneRuns(route string, child bool, outcome byte) string {
 	return p.tag + "f:" + route + familyMark(child) + string(outcome)
 }
 
-// With tagBefore all keys of format 2 begin. The formats have no key in common but that of the mark, so
-// that a process of an older release which is still at work cannot write what this one reads.
-func (p *partition) tagBefore() string { return p.hash + ":" }
-
 // listed returns the keys of all sets of open and done runs of a route.
-func (p *partition) listed(route string) []string {
-	open, done := p.openAndDone(route)
-	return append(open, done...)
-}
-
-// openAndDone returns the same, each by themselves.
-func (p *partition) openAndDone(route string) (open, done []string) {
+func (p *partition) listed(route string) (keys []string) {
 	for _, child := range []bool{false, true} {
-		open = append(open, p.openRuns(route, child))
+		keys = append(keys, p.openRuns(route, child))
 		for _, outcome := range []byte(outcomes) {
-			done = append(done, p.doneRuns(route, child, outcome))
+			keys = append(keys, p.doneRuns(route, child, outcome))
 		}
 	}
-	return open, done
+	return keys
 }
 
 // outcomes are the digits of those in keys: the first is that of a status with which runs do not end.
@@ -150,8 +140,7 @@ func (p *partition) catalog() string        { return p.whole['V'] }
 // cluster the others have copies.
 func (p *partition) format() string { return p.hash + ":format" }
 
-// views are those that operators share, in partition 0. They stand beside the format and not among the other keys, where the fsck of a release that
-// knows of no views would find a key that it does not know.
+// views are those that operators share, in partition 0. Their name has no format version.
 func (p *partition) views() string { return p.hash + ":views" }
 
 // never is a key that never exists. Every script is given it behind the keys that

@@ -25,32 +25,13 @@ func labelCode(l store.Label) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// hasLabels reports whether all runs are in the sets of their labels: whether the store has the present format. One that
-// had the older one is asked again, for Migrate may have ended since.
-func (s *Store) hasLabels(ctx context.Context, p *partition) (bool, error) {
-	if err := s.prepare(ctx, p); err != nil {
-		return false, err
-	}
-	if !s.labelled.Load() && s.client.Get(ctx, s.parts[0].format()).Val() == s.mark() {
-		s.labelled.Store(true)
-	}
-	return s.labelled.Load(), nil
-}
-
-// labelSets returns the sets of a partition each of which has all runs that match, that of a workflow id first; none: there
-// are no such sets.
-func (s *Store) labelSets(ctx context.Context, p *partition, q *store.Query) (sets []runSet, err error) {
-	labels := q.Labels()
-	if len(labels) == 0 {
-		return nil, nil
-	}
-	if has, err := s.hasLabels(ctx, p); !has {
-		return nil, err
-	}
-	for _, l := range labels {
+// labelSets returns the sets of a partition each of which has all runs that match, that of a
+// workflow id first; none: the query has no label.
+func labelSets(p *partition, q *store.Query) (sets []runSet) {
+	for _, l := range q.Labels() {
 		sets = append(sets, runSet{key: p.labelled(labelCode(l))})
 	}
-	return sets, nil
+	return sets
 }
 
 // labelsOf returns the codes of the labels that a run has.
@@ -84,11 +65,8 @@ func (v *view) readLabels(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// showLabels adds by which labels runs are found, if that can be wrong. One that no run has is named by its code.
+// showLabels adds by which labels runs are found. One that no run has is named by its code.
 func (v *view) showLabels(snap *store.Snapshot) {
-	if !v.hasLabels {
-		return
-	}
 	if snap.Labels == nil {
 		snap.Labels = map[event.RunID][]string{}
 	}
@@ -121,7 +99,7 @@ func (e *partitionScan) scanLabels() {
 			}
 			e.at(z.run, e.p.labelled(code), z.run)
 			if r := e.snap.Runs[long(z.run)]; r != nil && r.CreatedAt.UnixMilli() != z.created {
-				e.misplaced[z.run] = e.hasLabels
+				e.misplaced[z.run] = true
 			}
 		}
 	}

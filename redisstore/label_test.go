@@ -1,14 +1,10 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -21,22 +17,6 @@ import (
 func openLabelled(t *testing.T, partitions int) *guarded {
 	t.Helper()
 	return openGuardedIn(t, redistest.Shared(t).Client(t), partitions)
-}
-
-// again returns another store of the prefix, as another process has it.
-func (g *guarded) again(hooks ...redis.Hook) *Store {
-	g.t.Helper()
-	client := g.client
-	if len(hooks) > 0 {
-		client = redistest.Shared(g.t).Client(g.t)
-	}
-	for _, hook := range hooks {
-		client.AddHook(hook)
-	}
-	st, err := New(client, Config{Clock: g.clock, Prefix: g.cfg.Prefix, Partitions: len(g.parts)})
-	g.check(err)
-	g.t.Cleanup(func() { _ = st.Close() })
-	return st
 }
 
 // tagged creates runs in all partitions, the n-th with what tags and id return for it.
@@ -107,20 +87,6 @@ func (g *guarded) wholly(s *Store) {
 	}
 }
 
-// keysOfLabels returns all sets of labels that there are.
-func (g *guarded) keysOfLabels() (keys []string) {
-	g.t.Helper()
-	var mu sync.Mutex
-	g.check(g.eachNode(g.ctx, func(ctx context.Context, node redis.Cmdable) error {
-		found, err := node.Keys(ctx, "{"+g.cfg.Prefix+":*}3M:*").Result()
-		mu.Lock()
-		defer mu.Unlock()
-		keys = append(keys, found...)
-		return err
-	}))
-	return keys
-}
-
 func TestLabels_ASearchLooksAtFewOtherRuns(t *testing.T) {
 	const most = 3 // of each partition one may be looked at that is not on the page
 	for _, partitions := range []int{1, 3} {
@@ -163,15 +129,6 @@ func TestLabels_ASearchLooksAtFewOtherRuns(t *testing.T) {
 	}
 }
 
-// unlabel makes a store one of format 3, whose runs the older release has created.
-func (g *guarded) unlabel() {
-	g.t.Helper()
-	for _, key := range g.keysOfLabels() {
-		g.check(g.client.Del(g.ctx, key).Err())
-	}
-	g.check(g.client.Set(g.ctx, g.parts[0].format(), g.markOf(unlabelled), 0).Err())
-}
-
 // finds fails the test unless a store lists runs that have a tag, newest first, and has looked at so many.
 func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int) {
 	g.t.Helper()
@@ -187,125 +144,6 @@ func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int)
 	if !slices.Equal(got, want) || page.Partial || page.Looked != looked {
 		g.t.Errorf("list %+v: got %d runs, partial %v, looked at %d, want %d and %d", q, len(got), page.Partial, page.Looked, len(want), looked)
 	}
-}
-
-func TestLabels_AStoreOfTheOlderFormatIsSearchedByLooking(t *testing.T) {
-	for _, g := range []*guarded{openLabelled(t, 1), openLabelled(t, 3), openGuardedIn(t, redistest.SharedCluster(t).Client(t), 5)} {
-		all := g.tagged(600, few, noID) // more than the server keeps in one piece
-		g.unlabel()
-		if found := g.keysOfLabels(); len(found) > 0 {
-			t.Fatalf("there are sets of labels: %q", found)
-		}
-		g.Store = g.again()
-		all = append(all, g.tagged(3, few, func(n int) string { return fmt.Sprintf("order-%d", n) })...)
-		us := []event.RunID{all[0], all[100], all[200], all[300], all[400], all[500], all[600]}
-		basic := store.Query{Tags: map[string]string{"plan": "basic"}}
-		one := store.Query{Tags: map[string]string{"region": "us"}}
-		g.finds(g.Store, basic, all, 603)
-		g.finds(g.Store, one, us, 603)
-		g.wholly(g.Store)
-		g.sound()
-		// A process of the older release has purged a run that this one has created.
-		stale, p := g.ids.Run(g.clock.Now(), 0), g.parts[0]
-		key := p.labelled(labelCode(store.Label{Tag: "region", Value: "us"}))
-		g.check(g.client.ZAdd(g.ctx, key, redis.Z{Score: 1, Member: short(stale)}).Err())
-		for range 2 { // it may be repeated
-			g.check(g.again().migrate(g.ctx, 10))
-			g.finds(g.Store, basic, all, 603)
-			g.finds(g.Store, one, us, 7) // it need not be opened again
-			g.finds(g.again(), one, us, 7)
-			g.wholly(g.Store)
-			g.sound()
-		}
-		if got := g.client.Get(g.ctx, p.format()).Val(); got != g.mark() {
-			t.Errorf("the mark is %q, want %q", got, g.mark())
-		}
-		if g.client.ZScore(g.ctx, key, short(stale)).Err() == nil {
-			t.Error("a run that is gone is in the set of a label")
-		}
-	}
-}
-
-// A process that is killed leaves what it leaves between two commands.
-func TestLabels_AMigrationThatWasKilledGoesOn(t *testing.T) {
-	for n, done := int64(0), false; !done; n++ {
-		g := openLabelled(t, 3)
-		all := g.tagged(40, few, func(n int) string { return []string{"", fmt.Sprintf("order-%d", n)}[n%2] })
-		g.unlabel()
-		g.Store = g.again()
-		stop := &stopping{}
-		stop.left.Store(n)
-		done = g.again(stop).migrate(g.ctx, 7) == nil
-		if done && n < 10 {
-			t.Errorf("it took %d commands, want a migration in many steps", n)
-		}
-		basic := store.Query{Tags: map[string]string{"plan": "basic"}}
-		g.finds(g.Store, basic, all, 40)
-		g.wholly(g.Store)
-		g.check(g.again().migrate(g.ctx, 7))
-		g.finds(g.Store, basic, all, 40)
-		g.finds(g.Store, store.Query{WorkflowID: "order-7"}, all[7:8], 1)
-		g.wholly(g.Store)
-	}
-}
-
-// between calls something before each command.
-type between struct{ do func() }
-
-func (b *between) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		b.do()
-		return next(ctx, cmd)
-	}
-}
-
-func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		b.do()
-		return next(ctx, cmds)
-	}
-}
-
-func TestLabels_AMigrationMissesNoRunThatChangesMeanwhile(t *testing.T) {
-	g := openLabelled(t, 1)
-	session := g.session()
-	var live []*storetest.Log
-	fences := map[event.RunID]store.Fence{}
-	for n := range 300 { // more than the server keeps in one piece
-		l, fence := g.ownLabelled(session, n)
-		live, fences[l.Run] = append(live, l), fence
-	}
-	g.unlabel()
-	g.Store = g.again()
-	var created, deleted []event.RunID
-	n, steps := 0, &between{}
-	steps.do = func() {
-		n++
-		created = append(created, g.tagged(1, few, func(int) string { return fmt.Sprintf("late-%d", n) })...)
-		if len(live) == 0 {
-			return
-		}
-		l := live[0] // its run leaves the set that the migration goes through
-		live = live[1:]
-		g.finish(l, fences[l.Run])
-		if n%3 == 0 {
-			g.check(g.Delete(g.ctx, l.Run))
-			deleted = append(deleted, l.Run)
-		}
-	}
-	g.check(g.again(steps).migrate(g.ctx, 7))
-	if len(created) < 30 || len(deleted) < 3 {
-		t.Errorf("%d runs were created and %d deleted meanwhile, want many", len(created), len(deleted))
-	}
-	counts, err := g.Count(g.ctx, store.Query{Tags: map[string]string{"plan": "basic"}})
-	g.check(err)
-	if want := 300 + len(created) - len(deleted); counts.Total() != want || counts.Looked != want {
-		t.Errorf("count: %+v, want %d", counts, want)
-	}
-	g.wholly(g.Store)
-	g.sound()
 }
 
 func TestLabels_ASetThatIsOverwrittenKeepsNoRunFromBeingCreatedOrPurged(t *testing.T) {

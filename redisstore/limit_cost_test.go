@@ -321,7 +321,7 @@ func TestCost_AWaitingRunTakesFewBytes(t *testing.T) {
 				all, kinds := perRun(t, l.server, runs)
 				t.Logf("limited %v: %d bytes: %v", limited, all, kinds)
 				bytes[limited] = all
-				meta := must(l.server.Keys(t.Context(), "*}3m:*").Result())[0]
+				meta := must(l.server.Keys(t.Context(), "*}1m:*").Result())[0]
 				if enc := must(l.server.ObjectEncoding(t.Context(), meta).Result()); enc != "listpack" {
 					t.Errorf("metadata is kept as a %s, want a listpack", enc)
 				}

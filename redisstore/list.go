@@ -149,10 +149,7 @@ func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSe
 	case q.Troubled:
 		return []runSet{{key: p.troubled()}}, nil
 	}
-	labels, err := s.labelSets(ctx, p, q)
-	if err != nil {
-		return nil, err
-	}
+	labels := labelSets(p, q)
 	ofSome := len(q.Statuses) > 0 || q.Workflow != "" || q.Queue != "" || q.Roots || q.Parent != ""
 	switch {
 	case len(labels) == 0:

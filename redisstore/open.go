@@ -34,7 +34,6 @@ type Store struct {
 	closed     error
 	preparing  sync.Mutex
 	prepared   atomic.Bool
-	labelled   atomic.Bool // the format says that all runs are in the sets of their labels
 	inspecting sync.Mutex
 	inspected  map[int]*keySet
 	manyRuns   int // see the constant
@@ -49,7 +48,6 @@ var (
 	_ store.StepDataStore = (*Store)(nil)
 	_ store.Purger        = (*Store)(nil)
 	_ store.Repairer      = (*Store)(nil)
-	_ store.Versioned     = (*Store)(nil)
 )
 
 // The defaults of Config.

@@ -116,23 +116,15 @@ func TestPartitions_AreFixedByTheFirstStoreOfAPrefix(t *testing.T) {
 func TestFormat_OfOthersAndOfOtherReleasesIsRefused(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for content, check := range map[string]func(error) bool{
-		"flowgen 5 16": func(err error) bool {
-			var e *store.VersionError
-			return errors.As(err, &e) && e.Got == 5 && e.Known == 4
-		},
-		"flowgen 1 16": func(err error) bool {
-			var e *store.OldFormatError
-			return errors.As(err, &e) && e.Got == 1 && e.Known == 4 && strings.Contains(err.Error(), "use another place")
-		},
 		"flowgen 2 16": func(err error) bool {
-			var e *store.OldFormatError
-			return errors.As(err, &e) && e.Got == 2 && strings.Contains(err.Error(), "flowctl migrate --store")
+			var e *store.VersionError
+			return errors.As(err, &e) && e.Got == 2 && e.Known == 1 && strings.Contains(err.Error(), "use a newer release")
 		},
-		"flowgen 3 16 migrating": func(err error) bool {
-			var e *store.OldFormatError
-			return errors.As(err, &e) && e.Got == 2 && strings.Contains(err.Error(), "flowctl migrate --store")
+		"flowgen 0 16": func(err error) bool {
+			var e *store.VersionError
+			return errors.As(err, &e) && e.Got == 0 && e.Known == 1 && strings.Contains(err.Error(), "use the release that wrote it")
 		},
-		"flowgen 1 4":    func(err error) bool { return errors.As(err, new(*store.OldFormatError)) },
+		"flowgen 2 4":    func(err error) bool { return errors.As(err, new(*store.VersionError)) },
 		"something else": func(err error) bool { return errors.Is(err, store.ErrForeign) },
 		"flowgen x y":    func(err error) bool { return errors.Is(err, store.ErrForeign) },
 		"":               func(err error) bool { return errors.Is(err, store.ErrForeign) },
@@ -283,7 +275,7 @@ func TestSTORE4_WaitReplicasAnswersOnlyWhatAReplicaHas(t *testing.T) {
 	w := newWriter(t, st, st, 10)
 	w.write(5, 1)
 	want := w.runs[0]
-	frames, err := replica.Client(t).XLen(t.Context(), fmt.Sprintf("{flowgen:%d}3l:%s", int(want.log.Run.Slot())%16, string(want.log.Run)[5:])).Result()
+	frames, err := replica.Client(t).XLen(t.Context(), fmt.Sprintf("{flowgen:%d}1l:%s", int(want.log.Run.Slot())%16, string(want.log.Run)[5:])).Result()
 	if err != nil || int(frames) != len(want.frames) {
 		t.Errorf("frames on the replica: got %d, %v, want %d", frames, err, len(want.frames))
 	}

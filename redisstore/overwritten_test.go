@@ -69,7 +69,7 @@ type scene struct {
 
 }
 
-func (s *scene) tag() string   { return "{" + s.prefix + ":0}3" }
+func (s *scene) tag() string   { return "{" + s.prefix + ":0}1" }
 func (s *scene) short() string { return strings.TrimPrefix(string(s.runs[0].ID()), "wrun_") }
 
 // staff starts a worker and returns what stops it.
@@ -280,7 +280,7 @@ func overwrite(s *scene, key string) {
 
 // wrongType returns the type that overwrite gives a key.
 func wrongType(key string) string {
-	_, name, _ := strings.Cut(key, "}3")
+	_, name, _ := strings.Cut(key, "}1")
 	if name == "c" || strings.HasPrefix(name, "x:") {
 		return "list" // they are strings
 	}
@@ -386,7 +386,7 @@ func (s *scene) start(but int) {
 // keyOf names a key of partition 1, of its route or one of its sessions; empty: there is
 // none yet.
 func (s *scene) keyOf(name string) string {
-	tag := "{" + s.prefix + ":1}3"
+	tag := "{" + s.prefix + ":1}1"
 	switch name {
 	case "r:", "b:":
 		for code := range s.root.HGetAll(s.ctx, tag+"k").Val() {
@@ -400,7 +400,7 @@ func (s *scene) keyOf(name string) string {
 		return ""
 	case "z:", "o:", "a:":
 		for _, session := range s.root.Keys(s.ctx, tag+"z:*").Val() {
-			return strings.Replace(session, "}3z:", "}3"+name, 1)
+			return strings.Replace(session, "}1z:", "}1"+name, 1)
 		}
 		return ""
 	}

@@ -132,7 +132,7 @@ func TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			l := newLimitedRuns(t, 0)
 			l.create(1)
-			if err := harm(l, must(l.server.Keys(t.Context(), "*}3m:*").Result())[0]); err != nil {
+			if err := harm(l, must(l.server.Keys(t.Context(), "*}1m:*").Result())[0]); err != nil {
 				t.Fatal(err)
 			}
 			l.create(1)

@@ -16,7 +16,6 @@ var schemes = []string{"redis", "rediss", "redis+cluster", "rediss+cluster", "re
 
 func init() {
 	for _, scheme := range schemes {
-		store.RegisterMigration(scheme, migrateURL)
 		store.RegisterExists(scheme, existsURL)
 		store.Register(scheme, func(_ context.Context, url string) (store.Store, error) { return Open(url) })
 	}

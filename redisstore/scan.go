@@ -80,16 +80,12 @@ func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, erro
 	if err != nil {
 		return nil, err
 	}
-	has, err := s.hasLabels(ctx, p)
-	if err != nil {
-		return nil, err
-	}
 	logs, err := s.readLogs(ctx, p, keys.runs)
 	if err != nil {
 		return nil, err
 	}
 	for n := range 4 * readings {
-		e := &partitionScan{s: s, view: &view{p: p, keys: keys, hasLabels: has, logs: logs}, odd: odd, swaps: map[string][]swap{}}
+		e := &partitionScan{s: s, view: &view{p: p, keys: keys, logs: logs}, odd: odd, swaps: map[string][]swap{}}
 		if err := e.readAll(ctx); err != nil {
 			return nil, err
 		}

@@ -61,8 +61,6 @@ var (
 	scriptStream       = newScript("stream")
 	scriptSetLimit     = newScript("set_limit")
 	scriptRepairLimits = newScript("repair_limits")
-	scriptMigrate      = newScript("migrate")
-	scriptLabel        = newScript("label")
 	scriptJournal      = newScript("journal")
 	scriptImport       = newScript("import")
 	scriptView         = newScript("view")

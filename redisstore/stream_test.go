@@ -67,7 +67,7 @@ func TestStreams_GiveMemoryBackWhenTheyAreClosed(t *testing.T) {
 	st := openURL(t, with(server.URL(), "partitions=1"))
 	defer st.Close()
 	w := newWriter(t, st, st, 1)
-	key := "{flowgen:0}3C:" + strings.TrimPrefix(string(w.runs[0].log.Run), event.PrefixRun+"_") + ":a"
+	key := "{flowgen:0}1C:" + strings.TrimPrefix(string(w.runs[0].log.Run), event.PrefixRun+"_") + ":a"
 	usage := func() int64 { return must(server.Client(t).MemoryUsage(w.ctx, key, 0).Result()) }
 	w.commits(w.runs[0], func(c *store.Commit) { c.Publish = []store.Publication{chunk("a", "1"), chunk("a", "2")} })
 	open := usage()
@@ -159,7 +159,7 @@ func subscribed(t *testing.T, client *redis.Client, channels int) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for {
-		if len(must(client.PubSubChannels(context.Background(), "*}3stream:*").Result())) == channels {
+		if len(must(client.PubSubChannels(context.Background(), "*}1stream:*").Result())) == channels {
 			return
 		}
 		select {

@@ -19,8 +19,8 @@ import (
 // starts then waits for it, and calls of a client fail or wait as they do in any outage.
 // What waiting does not change is an error of the first operation, and of Worker.Run:
 // [store.ErrRefused] for a user, a password or a permission, [store.ErrForeign] for a
-// prefix that something else uses, *[PartitionsError], *[store.OldFormatError] and
-// *[store.VersionError], and a server that is too old.
+// prefix that something else uses, *[PartitionsError], *[store.VersionError], and a server that is
+// too old.
 //
 //	redis://user:password@host:6379/0                       one server
 //	redis+cluster://user:password@host:6379?addr=host2:6379 a cluster, and more of its nodes

@@ -27,7 +27,7 @@ func (h *onTags) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h *onTags) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); cmd.Name() == "get" && strings.Contains(fmt.Sprint(args[1]), "}3x:") {
+		if args := cmd.Args(); cmd.Name() == "get" && strings.Contains(fmt.Sprint(args[1]), "}1x:") {
 			if f := h.do.Swap(nil); f != nil {
 				(*f)()
 			}

@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,31 +9,6 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-// Views take one key, which is not where the fsck of a release that knows of none looks for keys that it does not know: {flowgen:0}3 begins all of those.
-func TestOPS2_ViewsAreWhereOlderReleasesDoNotLook(t *testing.T) {
-	server := redistest.Start(t)
-	st := openURL(t, server.URL())
-	defer st.Close()
-	client := server.Client(t)
-	if err := st.SaveView(t.Context(), store.View{Name: "a", Filter: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	keys := client.Keys(t.Context(), "*").Val()
-	slices.Sort(keys)
-	if diff := cmp.Diff([]string{"{flowgen:0}:format", "{flowgen:0}:views"}, keys); diff != "" {
-		t.Errorf("keys (-want +got)\n%s", diff)
-	}
-	if err := st.Migrate(t.Context()); err != nil { // which moves keys of older formats
-		t.Fatal(err)
-	}
-	if err := st.DeleteView(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	if keys := client.Keys(t.Context(), "*").Val(); len(keys) != 1 {
-		t.Errorf("keys when there is no view any more: got %v", keys)
-	}
-}
 
 func TestOPS2_ViewsSurviveAServerThatIsKilled(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

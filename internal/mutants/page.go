@@ -57,7 +57,7 @@ func Page(table []Mutant, rows map[string]Row) string {
 	}
 	section("streams", "Streams, and who awaits them", "")
 	section("limits", "Limits", "")
-	section("lists", "Lists, counts, and migrations", "")
+	section("lists", "Lists, counts, and formats", "")
 	section("engine", "Decisions of the engine", "")
 	return b.String()
 }

@@ -77,12 +77,11 @@ func Unknown(err error) bool {
 		finished *FinishedError
 		mismatch *WorkflowIDMismatchError
 		terminal *TerminalError
-		version  *VersionError
 		limit    *LimitError
 		refused  *StartRefusedError
 	)
 	return !errors.As(err, &conflict) && !errors.As(err, &active) && !errors.As(err, &finished) &&
-		!errors.As(err, &mismatch) && !errors.As(err, &terminal) && !errors.As(err, &version) &&
+		!errors.As(err, &mismatch) && !errors.As(err, &terminal) &&
 		!errors.As(err, &limit) && !errors.As(err, &refused)
 }
 
@@ -194,39 +193,27 @@ type TerminalError struct {
 // Error names the run and how it ended.
 func (e *TerminalError) Error() string { return fmt.Sprintf("run %s is %s", e.Run, e.Status) }
 
-// VersionError says that a store was written by a newer release.
+// VersionError reports that a store has a format version with which this release does not work.
+// Nothing was changed.
 type VersionError struct {
 	What       string // for example the path of a file
 	Got, Known int
 }
 
+// Permanent is true: waiting changes nothing.
+func (e *VersionError) Permanent() bool { return true }
+
 // Error names both versions and the fix.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("%s has format version %d, this release knows up to %d: use a newer release of flowgen", e.What, e.Got, e.Known)
-}
-
-// OldFormatError says that a store was written by an older release, in a format that this one does not
-// work with. Nothing was changed. [Migrate] brings the store up to date, if Migrates.
-type OldFormatError struct {
-	What       string // for example the path of a file
-	Got, Known int
-	Migrates   bool
-}
-
-// Permanent is true: waiting changes nothing.
-func (e *OldFormatError) Permanent() bool { return true }
-
-// Error names both versions and the fix.
-func (e *OldFormatError) Error() string {
 	return fmt.Sprintf("%s has format version %d, this release works with version %d only: %s", e.What, e.Got, e.Known, e.Fix())
 }
 
-// Fix says what must be done.
-func (e *OldFormatError) Fix() string {
-	if e.Migrates {
-		return "stop all processes of the older release, and execute once: flowctl migrate --store URL"
+// Fix returns what the operator must do.
+func (e *VersionError) Fix() string {
+	if e.Got > e.Known {
+		return "use a newer release of flowgen"
 	}
-	return "use another place, or the release that wrote it"
+	return "use the release that wrote it, or another place"
 }
 
 // MissingError says that there is no store where [OpenExisting] looked for one.
@@ -243,20 +230,6 @@ func (e *MissingError) Error() string { return e.What + " does not exist: " + e.
 // Fix says what must be done.
 func (e *MissingError) Fix() string {
 	return "look at the URL; the first program that works with a store makes it"
-}
-
-// FleetError says that a store cannot be migrated because workers of the older release are at work with it.
-// Nothing was changed.
-type FleetError struct {
-	What     string
-	Sessions []SessionID // those whose leases are not past
-	Until    time.Time   // when the last of these leases ends, if nobody renews it
-}
-
-// Error names the sessions and the fix.
-func (e *FleetError) Error() string {
-	return fmt.Sprintf("%s is in use by %d sessions of the older release, %s among them: stop all of its processes; what a dead one has left ends at %s",
-		e.What, len(e.Sessions), e.Sessions[0], e.Until.UTC().Format(time.RFC3339))
 }
 
 // ReadOnlyError says that a store can be read and not be changed. Nothing was changed.

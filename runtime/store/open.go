@@ -12,13 +12,11 @@ import (
 
 var drivers = struct {
 	sync.RWMutex
-	open    map[string]func(ctx context.Context, url string) (Store, error)
-	migrate map[string]func(ctx context.Context, url string) error
-	exists  map[string]func(ctx context.Context, url string) error
+	open   map[string]func(ctx context.Context, url string) (Store, error)
+	exists map[string]func(ctx context.Context, url string) error
 }{
-	open:    map[string]func(context.Context, string) (Store, error){},
-	migrate: map[string]func(context.Context, string) error{},
-	exists:  map[string]func(context.Context, string) error{},
+	open:   map[string]func(context.Context, string) (Store, error){},
+	exists: map[string]func(context.Context, string) error{},
 }
 
 // Register makes a kind of store known to [Open] by the scheme of its URLs. The
@@ -39,12 +37,6 @@ func register[F any](known map[string]F, name, scheme string, f F, missing bool)
 		panic("store: " + name + ": scheme " + scheme + " is taken")
 	}
 	known[scheme] = f
-}
-
-// RegisterMigration makes known to [Migrate] how stores of a scheme are brought up to date. It panics if that
-// is known already.
-func RegisterMigration(scheme string, migrate func(ctx context.Context, url string) error) {
-	register(drivers.migrate, "RegisterMigration", scheme, migrate, migrate == nil)
 }
 
 // RegisterExists makes known to [OpenExisting] how it is found out whether a store of a scheme was made: exists
@@ -97,29 +89,6 @@ func OpenExisting(ctx context.Context, url string) (Store, error) {
 		}
 	}
 	return Open(ctx, url)
-}
-
-// Migrate brings the store that a URL names up to the format of this release. A store that has it already, or
-// whose kind has never had another one, stays as it is. Stop the processes of the older release first: a
-// *[FleetError] says that they are at work, where the store can tell, and afterwards none of them can write. It
-// may be interrupted at any time, be repeated, and be called by several processes at once; until it has ended
-// the store is refused with an *[OldFormatError], unless this release works with the older format: see [Versioned].
-func Migrate(ctx context.Context, url string) error {
-	scheme, rest, ok := strings.Cut(url, ":")
-	drivers.RLock()
-	open, migrate := drivers.open[scheme], drivers.migrate[scheme]
-	drivers.RUnlock()
-	switch {
-	case !ok || open == nil:
-		return fmt.Errorf("migrate store%s: no such kind of store: known are %s; is the package of the store imported?",
-			named(scheme, rest), strings.Join(Schemes(), ", "))
-	case migrate == nil:
-		return nil
-	}
-	if err := migrate(ctx, url); err != nil {
-		return fmt.Errorf("migrate store of kind %q: %w", scheme, err)
-	}
-	return nil
 }
 
 // named returns the scheme of a URL that no store knows, for an error: nothing if it

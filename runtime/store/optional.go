@@ -108,12 +108,6 @@ type Counted struct {
 	Route  Route
 }
 
-// Versioned is a store that works with more than one format. [Migrate] gives it the newest.
-type Versioned interface {
-	// Format returns the version of the format that the store has, and of the newest.
-	Format(ctx context.Context) (has, newest int, err error)
-}
-
 // Roster is a store that tells who serves what.
 type Roster interface {
 	// Serves reports whether a session whose lease lasts serves the route in a partition.

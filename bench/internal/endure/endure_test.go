@@ -68,10 +68,10 @@ func TestJudge_CountsWhatWasLostAndWhoIsExcused(t *testing.T) {
 
 func TestRunOf_KnowsTheKeysOfRuns(t *testing.T) {
 	for key, want := range map[string]event.RunID{
-		"{flowgen:3}3m:01ABC":      "wrun_01ABC",
-		"{flowgen:3}3C:01ABC:name": "wrun_01ABC",
-		"{flowgen:3}3t":            "",
-		"{flowgen:3}3r:xyz":        "",
+		"{flowgen:3}1m:01ABC":      "wrun_01ABC",
+		"{flowgen:3}1C:01ABC:name": "wrun_01ABC",
+		"{flowgen:3}1t":            "",
+		"{flowgen:3}1r:xyz":        "",
 		"{flowgen:0}:format":       "",
 	} {
 		if got := runOf(key); got != want {
