@@ -1,7 +1,6 @@
 package workflow_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -87,23 +86,4 @@ func TestVER1_ReleasesThatContinueSchedulesSoonerOrLaterExecuteTheSameRun(t *tes
 		}
 	}
 	r.Healthy()
-}
-
-// The log is that of a release whose schedules obeyed an order before all ticks before it had started.
-func TestVER1_AScheduleWhoseOrderCameBeforeTicksGoesOnAsItBegan(t *testing.T) {
-	b, err := os.ReadFile("testdata/order-before-ticks.frame")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := event.DecodeFrame(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
-	defer client.Close()
-	for n := 1; n <= len(f.Events); n++ { // whenever the worker of the new release came
-		if err := workflow.ReplaySchedule(client, "wrun_01Q3G99648QJQEB91X2QJQM7BN", f.Events[:n]); err != nil {
-			t.Fatalf("the first %d events of %d: %v", n, len(f.Events), err)
-		}
-	}
 }

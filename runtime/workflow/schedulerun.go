@@ -280,10 +280,7 @@ func (r *scheduling) again() error {
 
 // fills reports whether it can start ticks of the past that somebody has asked for.
 func (r *scheduling) fills() bool {
-	if len(r.state.Backfills) == 0 || r.full() || len(r.open) > startsOpen/2 {
-		return false
-	}
-	return !r.state.Paused || Version(r.ctx, "a paused schedule is backfilled", 1) >= 1
+	return len(r.state.Backfills) > 0 && !r.full() && len(r.open) <= startsOpen/2
 }
 
 // fill starts some of them.
@@ -309,8 +306,7 @@ func (r *scheduling) fill() error {
 	return nil
 }
 
-// check returns an error for what no client asks for. Only the runtime sends to the topic; a client of an older release does not
-// know that, and lets others send what they like.
+// check returns an error for what no client asks for.
 func (o *scheduleOrder) check(name string) error {
 	for _, does := range []*scheduled{o.Set, o.Declare.does()} {
 		if does == nil {
@@ -344,7 +340,7 @@ func (d *declaration) does() *scheduled {
 // obey does what it is asked for. If there are more ticks before it than this run may start, the next one is asked: in
 // the inbox the order is safe, while what is added to the state gets lost if a worker of another release goes on.
 func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
-	if bad := o.check(r.state.Name); bad != nil && Version(r.ctx, "orders are checked", 1) >= 1 {
+	if bad := o.check(r.state.Name); bad != nil {
 		Logger(r.ctx).Error("schedule refuses what it is asked for", "schedule", r.state.Name, "error", bad)
 		return nil
 	}
@@ -355,7 +351,7 @@ func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 	if err := r.ticks(at); err != nil {
 		return err
 	}
-	if r.full() && r.anyDue(at) && Version(r.ctx, "orders come after all ticks before them", 1) >= 1 {
+	if r.full() && r.anyDue(at) {
 		r.ctx.branch().PutBack(scheduleOrders.name, asked)
 		return nil
 	}

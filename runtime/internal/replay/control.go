@@ -54,8 +54,8 @@ func (r *Run) ownWork(e *event.Event) {
 	if e.Next == "" {
 		return
 	}
-	// A run that goes on with the random numbers of the older one sees the times of that, too. Earlier releases gave all
-	// runs numbers of their own.
+	// A run that goes on with the random numbers of the older one sees the times of that. A fork has
+	// numbers of its own.
 	c := &r.control
 	if c.past = c.keeps != "" && e.Next != c.keeps; !c.past {
 		r.reseed(e.Next)

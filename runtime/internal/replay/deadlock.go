@@ -179,7 +179,7 @@ func (r *Run) deadlocked() bool {
 		}
 	}
 	if len(r.feed) > 0 && (!r.isCommand(&r.feed[0]) || r.breaks() && r.feed[0].Type != event.CancelRequested) {
-		r.overlooked = true // by other code, or by a release that did not look for deadlocks
+		r.overlooked = true // by other code
 		return false
 	}
 	return true

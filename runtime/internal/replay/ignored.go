@@ -13,8 +13,8 @@ const mostIgnored = 100_000
 
 // heed counts an operation under a scope, and ends the run if the code goes on and on although the scope has ended.
 //
-// The log records that, so that a replay ends at the same operation; and it goes on where the log does, in which
-// an earlier release has let the code begin as many as it liked.
+// The log records that, so that a replay ends at the same operation. Where the log goes on, code of
+// another build began fewer, and so does this.
 func (b *Branch) heed(s *Scope) {
 	if s == nil || s.err == nil {
 		return

@@ -29,7 +29,7 @@ func TestIgnored_CodeThatGoesOnAndOnAfterACancelFailsTheRunNowAndInAReplay(t *te
 	h.replay(heedless(0))
 }
 
-// A log of a release that counted no operations goes on where code of today has begun too many.
+// A log of code that began few operations goes on where code of today has begun too many.
 func TestIgnored_ALogThatGoesOnIsFollowed(t *testing.T) {
 	h := begin(t, heedless(mostIgnored/2))
 	h.cancel()

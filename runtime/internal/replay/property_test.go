@@ -252,7 +252,7 @@ func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) boo
 		}
 		return false
 	}
-	if h.run.overlooked { // what a release has written that did not look for deadlocks
+	if h.run.overlooked { // what other code has written
 		return true
 	}
 	other, seenLive := program(body)
