@@ -341,8 +341,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 			was = &own
 		}
 	}
-	holds, _, _ := x.config(set.LimitID)
-	switch given := set.Given(was, holds); {
+	switch given := set.Given(was); {
 	case set.Default && !set.Reset:
 		c.code = given
 	case set.Key == "":

@@ -82,8 +82,8 @@
 //	{p}Y    hash   lines: 0 open, 1 shut, 2 called; until when; the turn of the first run, its
 //	                priority and place; route, and what is used
 //	{p}F    hash   closed lines that use several limits: a bit for each use at which the line counts,
-//	                whether it is owed, and for which mode, time and place that is so; and parts of
-//	                limits: the weights of the runs that wait for another limit first
+//	                and whether it is owed; and parts of limits: the weights of the runs that wait for
+//	                another limit first
 //	{p}Q    hash   flows, by route, colon and priority: how many runs wait, the present pass,
 //	                and the place of the last run whose key had no higher one
 //	{p}U    zset   runs of all groups of trouble, by their creation

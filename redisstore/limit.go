@@ -342,9 +342,8 @@ func unpackLine(id, packed, standing string) (waitLine, bool) {
 	for _, i := range store.StandingOrder(l.uses) {
 		l.stands |= 1 << i
 	}
-	// A release that does not know hash F leaves there what was true of the line before.
-	if f := strings.SplitN(standing, " ", 3); len(l.uses) > 1 && len(f) == 3 && f[2] == words[0]+" "+words[1]+" "+words[3] {
-		l.stands, l.owed = uint16(parseNumber(f[0])), f[1] == "1"
+	if stands, owed, ok := strings.Cut(standing, " "); ok && len(l.uses) > 1 {
+		l.stands, l.owed = uint16(parseNumber(stands)), owed == "1"
 	}
 	return l, l.uses != nil
 }

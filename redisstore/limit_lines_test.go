@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -33,46 +32,6 @@ func (l *limitedRuns) sound() {
 			l.t.Fatalf("fsck found %v, want nothing", f)
 		}
 	}
-}
-
-// forgetStanding leaves what a release has written that does not know where lines count.
-func (l *limitedRuns) forgetStanding() (lines int) {
-	l.t.Helper()
-	ctx := l.t.Context()
-	for _, key := range l.server.Keys(ctx, "*").Val() {
-		if kept, ok := strings.CutSuffix(key, "\x00\x00"); ok && strings.Contains(key, "F:") {
-			members := l.server.ZRangeWithScores(ctx, key, 0, -1).Val()
-			lines += len(members)
-			l.server.ZAdd(ctx, kept, members...)
-			l.server.Del(ctx, key)
-		}
-		if strings.HasSuffix(key, "F") && l.server.Type(ctx, key).Val() == "hash" {
-			l.server.Del(ctx, key)
-		}
-	}
-	return lines
-}
-
-func TestSetLimits_BringsLinesOfAnEarlierReleaseIntoOrder(t *testing.T) {
-	t.Parallel()
-	key := "a"
-	l := keyedRuns(t, func(int) string { return key })
-	l.set("tenant", "a", store.LimitConfig{Paused: true}, false)
-	l.create(2)
-	l.claim(10, 0)
-	if n := l.forgetStanding(); n != 1 {
-		t.Fatalf("%d lines do not count at a limit, want 1", n)
-	}
-	key = "b"
-	l.create(1)
-	want := l.created
-	l.sound()
-	l.set("all", "", store.LimitConfig{AtOnce: 1}, true)
-	l.claim(10, 1)
-	if got := l.owned[0].Run; got != want {
-		t.Errorf("claimed %s, want %s of the other key", got, want)
-	}
-	l.sound()
 }
 
 // A script that visits very many lines would keep all others from the server.

@@ -108,19 +108,15 @@ func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 
 // Configure stores a configuration.
 func (t limitTx) Configure(set *store.SetLimit) error {
-	holds, err := t.limitState(set.LimitID)
-	if err != nil {
-		return err
-	}
 	var was *store.LimitConfig
-	err = t.query(`SELECT given FROM limit_configs WHERE name = +? AND key = +?`, func(r row) (err error) {
+	err := t.query(`SELECT given FROM limit_configs WHERE name = +? AND key = +?`, func(r row) (err error) {
 		was, err = limitConfigOf(r.ColumnText(0))
 		return err
 	}, set.Name, set.Key)
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	given := set.Given(was, holds.LimitConfig)
+	given := set.Given(was)
 	text, err := json.Marshal(given)
 	if err != nil {
 		return fmt.Errorf("encode configuration: %w", err)

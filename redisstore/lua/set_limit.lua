@@ -21,25 +21,20 @@ local name, key = ARGV[2], ARGV[3]
 local all, id = name .. '\0', name .. '\0' .. key
 
 -- given is Given of package store, of texts: numbers are not encoded again, as they would lose digits.
-local function given(packed, pause, id, all)
+local function given(packed, pause, id)
   if pause == '' then
     return packed
   end
-  local was = intact('HGET', KEYS[1], 's' .. id) or nil
-  local paused = was ~= nil and decode_config(was).Paused == true
-  local follows = not was or decode_config(was).Follows == true
+  local was, follows = intact('HGET', KEYS[1], 's' .. id) or nil, false
+  local config = was and decode_config(was) or {Follows = true}
+  local paused = config.Paused == true
   if pause ~= 'k' then
-    paused = pause == 'p'
-    local c = decode_config(was or nil)
-    local empty = (c.AtOnce or 0) == 0 and (c.Rate or 0) == 0 and (c.Burst or 0) == 0 and (c.Per or 0) == 0 and (c.Waiting or 0) == 0 and c.Refuse ~= true
-    follows = follows or empty and not paused -- an earlier release paused so what was not declared yet
-    packed = was or intact('HGET', KEYS[1], 's' .. all) or intact('HGET', KEYS[1], 'c' .. all) or cjson.encode({Paused = false})
+    paused, follows = pause == 'p', config.Follows == true
+    packed = was or cjson.encode({Paused = false})
   elseif packed == '' then
-    packed, follows = was or '', true
-  else
-    follows = false
+    packed, follows = cjson.encode({Paused = false}), true
   end
-  if packed == '' or follows and not paused then
+  if follows and not paused then
     return ''
   end
   packed = string.gsub(packed, ',?"Follows":%a+', '')
@@ -52,7 +47,7 @@ end
 
 local interval, burst = pace_of(config_of(id, all))
 if ARGV[8] ~= '1' then
-  local packed = given(ARGV[5], ARGV[7], id, all)
+  local packed = given(ARGV[5], ARGV[7], id)
   if packed == '' then
     redis.call('HDEL', KEYS[1], ARGV[4] .. id)
   else
@@ -140,7 +135,7 @@ for _, part in ipairs(parts) do
     left, score, place = left - 1, string.format('%.0f', m.score), string.sub(m.member, 1, 14)
     local line = line_of(string.sub(m.member, 16))
     if not line or line.mode == line_open then
-      intact('ZREM', m.set, m.member) -- a release that does not know these sets has left it there
+      intact('ZREM', m.set, m.member) -- the record of the line is damaged
     elseif too_heavy(with_limits(line.uses)) then
       relist(line, line_open, 0)
       wake(line.route)

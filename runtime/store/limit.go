@@ -77,8 +77,7 @@ type LimitConfig struct {
 	Waiting int `json:"Waiting"`
 	// Paused lets nothing begin. Holders finish.
 	Paused bool `json:"Paused"`
-	// Follows is in configurations that were set: nothing but the pause was. The other fields are a copy, for releases that do not
-	// know this, of those that held then. See MergeConfigs.
+	// Follows is in configurations that were set: nothing but the pause was. See MergeConfigs.
 	Follows bool `json:"Follows,omitempty"`
 }
 
@@ -145,25 +144,23 @@ type SetLimit struct {
 	KeepPause, PauseOnly bool
 }
 
-// Given returns what is set afterwards, nil: nothing; was is what was set before, or nil, and holds what held then.
-func (s *SetLimit) Given(was *LimitConfig, holds LimitConfig) *LimitConfig {
+// Given returns what is set afterwards, nil: nothing; was is what was set before, or nil.
+func (s *SetLimit) Given(was *LimitConfig) *LimitConfig {
 	c := s.Config
 	switch {
 	case s.PauseOnly:
-		if c = holds; was != nil {
+		c = LimitConfig{Follows: true}
+		if was != nil {
 			c = *was
 		}
-		c.Paused, c.Follows = s.Config.Paused, was == nil || was.Follows
-		// An earlier release paused so what was not declared yet: without numbers.
-		if !c.Paused && (c.Follows || c == LimitConfig{}) {
+		if c.Paused = s.Config.Paused; c.Follows && !c.Paused {
 			return nil
 		}
 	case s.Reset:
 		if !s.KeepPause || was == nil || !was.Paused {
 			return nil
 		}
-		c = *was
-		c.Follows = true
+		c = LimitConfig{Paused: true, Follows: true}
 	case s.KeepPause:
 		c.Paused = was != nil && was.Paused
 	}

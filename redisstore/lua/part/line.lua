@@ -2,9 +2,7 @@
 -- record in hash Y, with the turn of its first run. Claims find an open line as '~' and its id
 -- among the ready runs of its route, and its time among the timers. One that is shut or called
 -- is closed: it stands, by turns, in the set F: of each part of a limit at which it counts, and in
--- another one of each other part that it uses. Where a line of several limits counts stands in hash F,
--- with its mode, time and place: a release that does not know that writes a line into all sets F:, and
--- leaves its entry behind, which then says nothing.
+-- another one of each other part that it uses. Where a line of several limits counts stands in hash F.
 
 -- turned has the routes of which a line has come among the ready runs, left_turns by routes what has left them.
 local turned, left_turns = {}, {}
@@ -108,15 +106,11 @@ local function standing_of(line)
   if line.mode == line_open then
     return 0, false
   end
-  local all = everywhere(line.uses)
-  local stands, owed, rest = nil, nil, nil
+  local stands, owed = nil, nil
   if line.uses[2] then
-    stands, owed, rest = string.match(intact('HGET', tag .. 'F', line.id) or '', '^(%d+) (%d) (.*)$')
+    stands, owed = string.match(intact('HGET', tag .. 'F', line.id) or '', '^(%d+) (%d)$')
   end
-  if not stands or rest ~= table.concat({line.mode, string.format('%.0f', line.till), line.place}, ' ') then
-    return all, false
-  end
-  return tonumber(stands), owed == '1'
+  return tonumber(stands) or everywhere(line.uses), owed == '1'
 end
 
 -- away_at reports whether the runs of a line wait for another limit than its i-th use first.
@@ -305,7 +299,7 @@ local function relist(line, mode, till, stands)
   end
   if line.uses[2] then
     if mode ~= line_open then
-      intact('HSET', tag .. 'F', line.id, table.concat({string.format('%.0f', line.stands), line.owed and '1' or '0', mode, at, place}, ' '))
+      intact('HSET', tag .. 'F', line.id, string.format('%.0f %d', line.stands, line.owed and 1 or 0))
     elseif was_mode ~= line_open then
       intact('HDEL', tag .. 'F', line.id)
     end

@@ -438,7 +438,7 @@ func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *te
 			}
 		}
 		limiter, _ := store.As[store.Limiter](w.Store)
-		byName := []store.SetLimit{{LimitID: store.LimitID{Name: disk.Name()}, Config: store.LimitConfig{Paused: true}}} // without the code
+		byName := []store.SetLimit{{LimitID: store.LimitID{Name: disk.Name()}, Config: store.LimitConfig{Paused: true}, PauseOnly: true}} // without the code
 		if err := limiter.SetLimits(w.Ctx, int(disk.Use(1).Slot)%w.Store.Partitions(), byName); err != nil {
 			t.Fatal(err)
 		}

@@ -175,8 +175,7 @@ func (c *checker) checkStands() {
 	}
 	for i := range c.Waiting {
 		l := &c.Waiting[i]
-		at, all := c.countsAt(l, counts) // an earlier release lets a line count at all until it is looked at
-		if l.Shut && l.Stands != at && l.Stands != all && len(l.Runs) > 0 {
+		if at := c.countsAt(l, counts); l.Shut && l.Stands != at && len(l.Runs) > 0 {
 			c.find(20, l.Runs[0], fmt.Sprintf("its line counts at the limits %b of those that it uses, want %b", l.Stands, at), "it holds back others, or is passed by them")
 		}
 		if l.Shut || l.Called {
@@ -187,16 +186,12 @@ func (c *checker) checkStands() {
 	}
 }
 
-// countsAt returns the uses at which a shut line counts, if earlier lines count at those limits, and
-// all at which it could.
-func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) (at, all uint16) {
+// countsAt returns the uses at which a shut line counts, if earlier lines count at those limits.
+func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
-		all |= 1 << i
-	}
-	for _, i := range order {
 		if c.Limits[l.Uses[i].LimitID].Config.Paused {
-			return 1 << i, all
+			return 1 << i
 		}
 	}
 	for _, i := range order {
@@ -205,7 +200,7 @@ func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) 
 			break
 		}
 	}
-	return at, all
+	return at
 }
 
 // lacks returns the limits of a line that have no room for it.

@@ -108,6 +108,8 @@ func TestCheck_KnowsWhatAShutLineWaitsFor(t *testing.T) {
 		"a permit": func(*limits) {},
 		"a pause": func(x *limits) {
 			x.of(gpu, func(l *store.LimitState) { l.Config = store.LimitConfig{Paused: true} })
+			x.of(disk, func(l *store.LimitState) { l.Away++ })
+			x.Waiting[1].Stands = 1 << 1 // at the paused one only
 		},
 		"a rate": func(x *limits) {
 			x.of(gpu, func(l *store.LimitState) { l.Config, l.Next = store.LimitConfig{Rate: 1}, x.Now.Add(time.Second) })
