@@ -99,7 +99,7 @@ func bulks() (all []command) {
 		all = append(all, command{"bulk " + verb, verb, true, func(ctx context.Context, s *stage, c *cell) answer {
 			one := 1
 			b, err := s.service.StartBulk(ctx, admin.NewBulk{
-				BulkRequest: admin.BulkRequest{Filter: admin.Filter{Tags: map[string]string{tagSubject: c.key}, Children: true, System: true}, Action: actionOf(verb, c)}, Expect: &one,
+				BulkRequest: admin.BulkRequest{Filter: admin.Filter{Tags: map[string]string{tagSubject: c.key}, Statuses: c.among, Children: true, System: true}, Action: actionOf(verb, c)}, Expect: &one,
 			})
 			for err == nil && (b.Status == admin.BulkPending || b.Status == admin.BulkRunning) {
 				select {

@@ -49,6 +49,8 @@ func ends(s *stage, cells []*cell) {
 			c.breaks(c.by, "it ends %s, want %s", o.Status, want)
 		case c.want.Effect == canceled && !c.facts.Begun && o.Begun:
 			c.breaks("R7", "it was asked to end before it began, and has begun")
+		case in(string(c.want.Effect), string(canceled), string(terminated)) && c.facts.Delayed && !c.turned && len(s.executions(c.key)) != c.executed:
+			c.breaks(c.by, "it was ended in its delay, and a step was executed")
 		case !c.facts.open() && s.load(c.run).Record.Seq != c.length:
 			c.breaks("R9", "its log has grown after its end")
 		}

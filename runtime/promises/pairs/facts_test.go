@@ -55,6 +55,8 @@ type Observed struct {
 	Asked  bool // it was asked to end
 	Paused bool
 	Waits  bool // for permits
+	// Delayed says that it is a rerun by a policy whose time has not come: its code has not gone on.
+	Delayed bool
 }
 
 // open reports whether the run has not ended.
@@ -75,6 +77,7 @@ func observe(w *flowtest.World, run event.RunID) (o Observed, there bool) {
 	state := stateOf(loaded[0].Frames)
 	return Observed{
 		Place: r.QueueState, Status: r.Status, Begun: !state.StartedAt.IsZero(), Asked: state.CancelRequested, Paused: state.Paused, Waits: r.Waits(),
+		Delayed: !state.Delayed.IsZero(),
 	}, true
 }
 

@@ -155,6 +155,7 @@ func setUp(s *stage, cells []*cell) {
 func (s *stage) notes(c *cell) {
 	s.T.Helper()
 	c.marks, _ = s.marks(c)
+	c.executed = len(s.executions(c.key))
 	l := s.load(c.run)
 	c.length = l.Record.Seq
 	for _, e := range eventsOf(l.Frames) {
@@ -325,6 +326,9 @@ func (s *stage) shows(c *cell) string {
 		if o.Paused || c.facts.gated() && o.Status == event.StatusPaused {
 			return fmt.Sprintf("it is still paused: %+v", o)
 		}
+		if c.facts.Delayed && o.Delayed != c.facts.Paused { // a pause ends before the delay
+			return fmt.Sprintf("its delay is not as before: %+v", o)
+		}
 	case reran, started:
 		if c.cmd.bulk {
 			return ""
@@ -401,10 +405,12 @@ func (s *stage) urge(c *cell) {
 	}
 }
 
-// resume ends the pauses of the runs of a cell.
+// resume ends the pauses of the runs of a cell, and no delay of a rerun.
 func (s *stage) resume(c *cell) {
 	for _, r := range s.runsOf(c) {
-		_ = s.Client.Run(r.ID).Resume(s.Ctx) // one that is not paused is not changed
+		if r.Status != event.StatusSleeping {
+			_ = s.Client.Run(r.ID).Resume(s.Ctx) // one that is not paused is not changed
+		}
 	}
 }
 
@@ -454,7 +460,7 @@ func staysPaused(s *stage, cells []*cell) {
 func followersPass(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, only("R3"), func(c *cell) string {
-		if c.follower == "" || c.facts.Begun || s.unended(c.follower) == "" {
+		if c.follower == "" || c.facts.Begun && !c.facts.Delayed || s.unended(c.follower) == "" {
 			return ""
 		}
 		return "the run behind it does not begin"
@@ -542,7 +548,7 @@ func misfits(s *stage, cells []*cell, rule string) (found []func()) {
 		for _, u := range r.Uses {
 			held[u.LimitID] += u.Weight
 		}
-		if state := stateOf(r.Frames); state.StartedAt.IsZero() {
+		if state := stateOf(r.Frames); state.StartedAt.IsZero() || !state.Delayed.IsZero() {
 			for _, c := range cells {
 				if r.Tags[tagCell] == c.key || id == c.run {
 					found = append(found, func() {

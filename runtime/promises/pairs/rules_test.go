@@ -24,7 +24,7 @@ const (
 	canceled   effect = "cancelled"  // it ends canceled; if it has not begun, without its code
 	terminated effect = "terminated" // it has ended when the command returns
 	paused     effect = "paused"     // it starts nothing until it is resumed, then as without the command
-	resumed    effect = "resumed"    // it is not paused, and goes on as without the command
+	resumed    effect = "resumed"    // it is not paused, or its delay is over, and it goes on as without the command
 	reran      effect = "rerun"      // there is a new run, which completes; the old one stays as it is
 	found      effect = "found"      // the answer is the run itself, or the rerun that there is
 	started    effect = "started"    // there is a new run with its workflow id, which completes
@@ -163,7 +163,7 @@ func (f *facts) gated() bool { return f.Debug && f.Status == event.StatusPaused 
 func (f *facts) again(verb string) (outcome, bool) {
 	switch verb {
 	case "resume":
-		return when(f.Paused || f.gated(), does(resumed), does(unchanged)), true
+		return when(f.Paused || f.gated() || f.Delayed, does(resumed), does(unchanged)), true
 	case "step":
 		return when(f.Debug, does(unchanged), refuses), true
 	case "release":

@@ -28,8 +28,10 @@ type scene struct {
 	noID, noStarts bool
 	// full says that another run holds the limit key of each cell before the scene is played.
 	full bool
-	// alone says that other runs have the tags of the run: bulk actions would not be about it alone.
+	// alone says that other runs have the tags of the run: bulk actions would not be about it alone. Where these have another status,
+	// among names that of the run.
 	alone bool
+	among []string
 }
 
 // tagCell marks all runs of a cell, and tagSubject the one that the command is for.
@@ -59,6 +61,7 @@ type cell struct {
 	owed     []string
 	step     string         // id of the step "first"; empty: the log has none
 	marks    map[string]int // executions of its steps before the command
+	executed int            // how many attempts of steps there were before the command
 	length   uint64         // of the log before the command
 	offered  []string
 	got      answer
@@ -286,6 +289,17 @@ var begun = []scene{
 		},
 	},
 	{
+		name: "a rerun in its delay", everywhere: true, facts: user(parked(event.StatusSleeping, true), delayed), among: []string{"sleeping"},
+		play: triedAgain(patient), end: event.StatusCompleted,
+	},
+	{
+		name: "a rerun in its delay, with a limit", everywhere: true, facts: user(parked(event.StatusSleeping, true), delayed), among: []string{"sleeping"},
+		play: func(s *stage, c *cell) {
+			triedAgain(laned)(s, c)
+			c.follower = c.other(s, pooled, "complete")
+		}, end: event.StatusCompleted,
+	},
+	{
 		name: "later run of a chain", facts: user(parked(event.StatusWaiting, true)), alone: true, noStarts: true, end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
 			begins(plain, "continue")(s, c)
@@ -293,6 +307,24 @@ var begun = []scene{
 			c.run, c.plays = s.load(c.run).Record.Next, c.key+"/next"
 		},
 	},
+}
+
+func delayed(f *facts) { f.Delayed = true }
+
+// triedAgain starts a run that fails, and takes the rerun that its policy makes for the run of the cell. That does not fail.
+func triedAgain(d workflow.Definition[work, string]) func(*stage, *cell) {
+	return func(s *stage, c *cell) {
+		c.begin(s, d, "fail")
+		s.needs(c, "there is a rerun", func() bool {
+			if again := s.lastRerun(c.run); again != c.run {
+				c.run = again
+				return true
+			}
+			return false
+		})
+		s.reaches(c, c.run, "in its delay", func(o Observed) bool { return o.Delayed })
+		s.open(c.key)
+	}
 }
 
 func childFacts(o Observed) facts {
@@ -372,6 +404,17 @@ var atRest = []scene{
 	{
 		name: "paused, with a limit", facts: user(isPaused(parked("", true))), end: event.StatusCompleted,
 		play: then(begins(pooled, "message"), event.StatusWaiting, pause),
+	},
+	{
+		name: "paused, a rerun in its delay", facts: user(isPaused(parked("", true)), delayed), among: []string{"paused"}, end: event.StatusCompleted,
+		play: then(triedAgain(patient), event.StatusSleeping, pause),
+	},
+	{
+		name: "paused, a rerun in its delay, with a limit", everywhere: true, facts: user(isPaused(parked("", true)), delayed), among: []string{"paused"}, end: event.StatusCompleted,
+		play: func(s *stage, c *cell) {
+			then(triedAgain(laned), event.StatusSleeping, pause)(s, c)
+			c.follower = c.other(s, pooled, "complete")
+		},
 	},
 	{
 		name: "debug", facts: user(parked(event.StatusPaused, true), func(f *facts) { f.Debug, f.Step = true, false }), end: event.StatusCompleted,
@@ -506,6 +549,13 @@ var again = []scene{
 	{
 		name: "failed, its rerun is open", facts: user(ended(event.StatusFailed), rerun(event.StatusWaiting), func(f *facts) { f.Taken = true }), alone: true, noStarts: true, end: event.StatusFailed,
 		play: retried(true, func(*stage, *cell, *workflow.Handle) error { return nil }, event.StatusWaiting),
+	},
+	{
+		name: "failed, its rerun is in its delay", everywhere: true, facts: user(ended(event.StatusFailed), rerun(event.StatusSleeping), func(f *facts) { f.Taken = true }), alone: true, noStarts: true, end: event.StatusFailed,
+		play: func(s *stage, c *cell) {
+			triedAgain(patient)(s, c)
+			c.run, c.first = eventsOf(s.load(c.run).Frames)[0].Spec.RerunOf, c.run
+		},
 	},
 	{
 		name: "failed, its rerun has failed", everywhere: true, facts: user(ended(event.StatusFailed), rerun(event.StatusFailed)), alone: true, noStarts: true, end: event.StatusFailed,

@@ -41,6 +41,8 @@ var (
 
 	plain     = flowtest.Flow[work, string]("pairs.plain")
 	pooled    = flowtest.LimitedFlow[work, string]("pairs.pooled", uses)
+	patient   = shim.NewWorkflow[work, string]("test.pairs.patient", "in", shim.WorkflowPolicy{Rerun: days})
+	laned     = shim.NewWorkflow[work, string]("test.pairs.laned", "in", shim.WorkflowPolicy{Rerun: days, Uses: shim.Uses(uses)})
 	mended    = flowtest.Flow[work, string]("pairs.mended")
 	debounced = shim.NewWorkflow[work, string]("test.pairs.debounced", "in", shim.WorkflowPolicy{
 		Gather: shim.Debounce(func(in work) string { return shim.Key(in.Key) }, 100*time.Hour, 1000*time.Hour),
@@ -62,6 +64,7 @@ var (
 	gateAway    = flowtest.AStep[string, string]("pairs.gate.away", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Queue: "away"})
 
 	everyHour = workflow.RetryPolicy{Initial: time.Hour, Max: time.Hour}
+	days      = workflow.RetryPolicy{Attempts: 2, Initial: 100 * time.Hour, Max: 100 * time.Hour} // of failed runs: one rerun
 	goOn      = workflow.NewTopic[string]("pairs.on")
 	double    = workflow.NewAsk[int, int]("pairs.double")
 	approved  = workflow.NewHook[string]("pairs.approved")
@@ -279,7 +282,7 @@ func (s *stage) setOdd(odd map[event.RunID]bool) {
 
 func (s *stage) bindings() []flowtest.Binding {
 	all := []flowtest.Binding{
-		flowtest.As(plain, s.play), flowtest.As(pooled, s.play), flowtest.As(debounced, s.play), flowtest.As(single, s.play),
+		flowtest.As(plain, s.play), flowtest.As(pooled, s.play), flowtest.As(patient, s.play), flowtest.As(laned, s.play), flowtest.As(debounced, s.play), flowtest.As(single, s.play),
 		func(r workflow.Registrar) { admin.Register(r, s.direct) },
 	}
 	for _, d := range []flowtest.StepOf[string, string]{mark} {
