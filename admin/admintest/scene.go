@@ -126,6 +126,7 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin
 	admin.Register(w, direct)
 	release := bindStates(w)
 	bindGraphs(w)
+	bindPatient(w)
 	shim.BindWorkflow(w, visit, func(ctx workflow.Context, _ string) (string, error) {
 		got, err := verdicts.Receive(ctx)
 		return string(got), err

@@ -46,6 +46,8 @@ var behaviors = []struct {
 	{"WaitsForTheEndAndNoLonger", waits},
 	{"Acts", acts},
 	{"OffersTheActionsThatWouldSucceed", offers},
+	{"ResumesARerunInItsDelay", resumesDelayed},
+	{"ResumesManyRerunsInTheirDelays", resumesManyDelayed},
 	{"RerunsOnceForAKey", rerunsByKeys},
 	{"KeepsReasonsAndActsOnceForAKey", reasons},
 	{"ActsOnManyRuns", actsOnMany},

@@ -3,10 +3,13 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/limit"
@@ -115,6 +118,46 @@ func TestOPS1_PoolsNamesTheRunsThatHoldPermits(t *testing.T) {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestRUN17_ShowPrintsUntilWhenARerunIsDelayed(t *testing.T) {
+	parcels := shim.NewWorkflow[string, string]("shop.parcel", "what", shim.WorkflowPolicy{
+		Rerun: workflow.RetryPolicy{Attempts: 2, Initial: time.Hour, Max: time.Hour},
+	})
+	s := open(t)
+	s.look(func(ctx context.Context, c *workflow.Client) {
+		w := worker.New(c, worker.Config{NoHandover: true})
+		shim.BindWorkflow(w, parcels, func(workflow.Context, string) (string, error) { return "", errors.New("the carrier is closed") })
+		working, stop := context.WithCancel(ctx)
+		ended := make(chan error)
+		go func() { ended <- w.Run(working) }()
+		h, err := parcels.Start(ctx, c, "crate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed workflow.RunInfo
+		for failed.RetriedAs == "" {
+			if failed, err = h.Info(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rerun, err := c.Run(failed.RetriedAs).Info(ctx)
+		if stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if wait := rerun.Due.Sub(failed.EndedAt); wait < time.Hour || wait > time.Hour+time.Minute {
+			t.Errorf("the rerun is due %v after the failure, want an hour", wait)
+		}
+		s.wants(0, []string{"retried as  " + string(rerun.ID)}, nil, "show", string(failed.ID))
+		for _, line := range []string{`status +sleeping`, `rerun of +` + string(failed.ID), `due +` + regexp.QuoteMeta(rerun.Due.UTC().Format(time.RFC3339)), `actions +cancel pause resume `} {
+			if got := s.flowctl("show", string(rerun.ID)); got.code != 0 || !regexp.MustCompile(`(?m)^`+line).MatchString(got.stdout) {
+				t.Errorf("show of a rerun in its delay: want a line %q in\n%s%s", line, got.stdout, got.stderr)
+			}
 		}
 	})
 }
