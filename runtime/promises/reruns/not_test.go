@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -138,7 +140,7 @@ func TestRUN17_ARetryByACallerBeginsTheCountAnew(t *testing.T) {
 }
 
 // before lets something happen before the first rerun is made, when the failure is durable.
-func before(w *flowtest.World, happens func(failed event.RunID)) store.Store {
+func before(w *flowtest.World, happens func(failed event.RunID)) *flowtest.Between {
 	done := false
 	return &flowtest.Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
 		if all, ok := req.([]store.Create); ok && !done {
@@ -179,6 +181,49 @@ func TestRUN17_ARerunWhoseWorkflowIDIsTakenIsGivenUpWithAWarning(t *testing.T) {
 		}
 		if again, err := run.Retry(w.Ctx); err != nil || w.Record(again).Rerun != "" { // by hand, now that the id is free
 			t.Errorf("retry by hand: %v", err)
+		}
+	})
+}
+
+func TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning(t *testing.T) {
+	alone := shim.NewWorkflow[int, int]("test.alone", "in", shim.WorkflowPolicy{
+		Rerun: often, Singleton: shim.Singleton(func(n int) string { return shim.Key(n) }),
+	})
+	const message = "run has failed, and is not tried again as its workflow wants"
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var s shop
+		s.fails.Store(1)
+		var active *workflow.Run[int]
+		st := before(w, func(event.RunID) {
+			active = flowtest.Start(w, alone, 1, workflow.WithHold())
+		})
+		st.Answers = func(_ []store.Commit, got []store.Committed) { // a record that the relay has read may also come from its writer
+			for i := range got {
+				got[i].Sent = append(got[i].Sent, got[i].Sent...)
+			}
+		}
+		works := w.WorkOn(st, worker.Config{}, append(s.steps(), flowtest.As(alone, order))...)
+		run := flowtest.Start(w, alone, 1)
+		_ = flowtest.Failure(w, run)
+		w.Eventually("it is logged", func() bool { return len(w.Lines(message)) > 0 })
+		flowtest.Order(t, active.Release(w.Ctx))
+		if got := flowtest.Result(w, active); got != 20 {
+			t.Errorf("the active run: %d", got)
+		}
+		other := flowtest.Start(w, alone, 7) // of another key, after which the relay has looked at the outbox again
+		if got := flowtest.Result(w, other); got != 80 {
+			t.Errorf("a run of another key: %d", got)
+		}
+		works.Stop()
+		sound(w)
+		if lines := w.Lines(message); len(lines) != 1 || !flowtest.ContainsAll(lines[0], string(run.ID()), string(active.ID()), "retry it by hand") {
+			t.Errorf("the log has %q, want one line that names the runs %s and %s", lines, run.ID(), active.ID())
+		}
+		if id := w.Record(run).Rerun; id != "" {
+			t.Errorf("it was tried again as %s", id)
+		}
+		if diff := cmp.Diff([]workflow.RunID{run.ID()}, w.List(workflow.Filter{Troubled: true})); diff != "" {
+			t.Errorf("open failures (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -28,6 +28,7 @@ func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
 		r.failed(ctx, o, err)
 		return nil
 	case why != "":
+		r.fail(o, holdMost) // what was read may come once more, from its writer, and is not to be given up again
 		r.Log.Warn("run has failed, and is not tried again as its workflow wants", "run", o.From, "why", why, "fix", "retry it by hand")
 	}
 	return mark(o)
