@@ -142,6 +142,44 @@ func TestOPS1_ABulkActionByAnOldPreviewIsRefused(t *testing.T) {
 	}
 }
 
+// lateStore is a store whose clock this process takes for another one, as an answer of a busy server lets it.
+type lateStore struct {
+	store.Store
+	by time.Duration
+}
+
+func (s *lateStore) Unwrap() store.Store { return s.Store }
+func (s *lateStore) Clock() store.Clock  { return &lateClock{s.Store.Clock(), s.by} }
+
+type lateClock struct {
+	store.Clock
+	by time.Duration
+}
+
+func (c *lateClock) Now() time.Time { return c.Clock.Now().Add(-c.by) }
+
+// The processes that start runs and the one that acts on them estimate the clock of a server, each for itself.
+func TestOPS1_APreviewHasTheRunsThatAnotherProcessHasJustCreated(t *testing.T) {
+	st := memstore.New()
+	t.Cleanup(func() { _ = st.Close() })
+	client := func(s store.Store) *workflow.Client {
+		c := workflow.NewClient(s, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	direct := admin.New(client(&lateStore{st, 50 * time.Millisecond}))
+	order, starter := shim.NewWorkflow[int, int]("orders.fulfil", "in", shim.WorkflowPolicy{}), client(st)
+	for n := range 3 {
+		if _, err := order.Start(t.Context(), starter, n); err != nil {
+			t.Fatal(err)
+		}
+		p, err := direct.Preview(t.Context(), cancelOrders)
+		if err != nil || p.Count != n+1 {
+			t.Errorf("a preview after start %d: got %d runs, %v", n+1, p.Count, err)
+		}
+	}
+}
+
 // A tenth is the limit, in both directions.
 func TestOPS1_ABulkActionIsRefusedIfTheNumberIsATenthOff(t *testing.T) {
 	e := newEstate(t)

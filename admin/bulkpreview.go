@@ -82,11 +82,22 @@ func (d *Direct) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error
 	return got, err
 }
 
+// clocksApart bounds how far the estimates that two processes have of the clock of a store may differ.
+const clocksApart = time.Second
+
 // existing limits a filter to the runs that exist, and returns when that was, by the clock of the store, which gives runs the time of
-// their creation. A store keeps it in milliseconds: the one that has begun is waited for, so that none of them comes later.
+// their creation. A store keeps it in milliseconds: the one that has begun is waited for, so that none of them comes later. Processes
+// estimate the clock of a server, so that the newest run may be later than now.
 func (d *Direct) existing(ctx context.Context, f *Filter) (time.Time, error) {
 	clock := d.client.Store().Clock()
 	at := clock.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+	if f.Until.IsZero() || f.Until.After(at) {
+		newest, err := d.newest(ctx, *f, at)
+		if err != nil {
+			return at, err
+		}
+		at = newest.Add(time.Millisecond)
+	}
 	for wait := at.Sub(clock.Now()); wait > 0; wait = at.Sub(clock.Now()) {
 		passed := make(chan struct{})
 		stop := clock.AfterFunc(wait, func() { close(passed) })
@@ -101,6 +112,20 @@ func (d *Direct) existing(ctx context.Context, f *Filter) (time.Time, error) {
 		f.Until = at
 	}
 	return at, nil
+}
+
+// newest returns when the newest run that matches was created, if that was at a time or shortly after it; else the millisecond before.
+func (d *Direct) newest(ctx context.Context, f Filter, at time.Time) (time.Time, error) {
+	f.Since, f.Until, f.Oldest, f.Cursor = at, at.Add(clocksApart), false, ""
+	asked, err := f.filter()
+	if err != nil {
+		return at, err
+	}
+	page, err := d.client.Page(ctx, asked, 1)
+	if err != nil || len(page.Runs) == 0 {
+		return at.Add(-time.Millisecond), err
+	}
+	return page.Runs[0].CreatedAt, nil
 }
 
 func counted(m map[string]int) []BulkCount {
