@@ -15,7 +15,7 @@ import (
 
 const (
 	most    = 3        // flaky tests that CI accepts
-	outputs = 16 << 10 // bytes of the output of each that are printed
+	outputs = 16 << 10 // bytes of the output of a test or subtest that are kept
 )
 
 func main() {
@@ -38,8 +38,9 @@ func main() {
 type test struct {
 	pkg, name string
 	failures  int
-	passed    bool   // the last execution
-	output    []byte // of the first failure
+	passed    bool              // the last execution
+	outputs   map[string][]byte // of the present execution, by subtest; only until it fails
+	output    []byte            // of the first failure: of the test itself and of the subtests that failed
 }
 
 // flaky reports whether the test failed and passed.
@@ -76,19 +77,23 @@ func read(r io.Reader) (failed []*test, err error) {
 		}
 		t := tests[id{e.Package, name}]
 		if t == nil {
-			t = &test{pkg: e.Package, name: name}
+			t = &test{pkg: e.Package, name: name, outputs: map[string][]byte{}}
 			tests[id{e.Package, name}] = t
 		}
 		switch {
-		case e.Action == "output" && t.failures == 0 && len(t.output) < outputs:
-			t.output = append(t.output, e.Output...)
-		case sub:
-		case e.Action == "run" && t.failures == 0:
-			t.output = nil
+		case t.failures == 0 && e.Action == "output":
+			if b := t.outputs[e.Test]; len(b) < outputs {
+				t.outputs[e.Test] = append(b, e.Output...)
+			}
+		case t.failures == 0 && e.Action == "fail" && len(t.output) < outputs:
+			t.output = append(t.output, t.outputs[e.Test]...)
+		}
+		switch {
 		case e.Action == "pass":
-			t.passed = true
-		case e.Action == "fail":
-			if t.passed = false; t.failures == 0 {
+			delete(t.outputs, e.Test)
+			t.passed = t.passed || !sub
+		case e.Action == "fail" && !sub:
+			if t.passed, t.outputs = false, nil; t.failures == 0 {
 				failed = append(failed, t)
 			}
 			t.failures++

@@ -10,6 +10,8 @@ import (
 const events = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestFlaky"}
 {"Action":"output","Package":"p","Test":"TestFlaky","Output":"=== RUN   TestFlaky\n"}
+{"Action":"output","Package":"p","Test":"TestFlaky/other","Output":"    fine\n"}
+{"Action":"pass","Package":"p","Test":"TestFlaky/other"}
 {"Action":"run","Package":"p","Test":"TestFlaky/part"}
 {"Action":"output","Package":"p","Test":"TestFlaky/part","Output":"    a_test.go:7: too late\n"}
 {"Action":"fail","Package":"p","Test":"TestFlaky/part"}
@@ -38,7 +40,7 @@ func TestReport_NamesTestsThatFailAndThenPass(t *testing.T) {
 	if n := report(&out, tests); n != 1 {
 		t.Errorf("%d tests are flaky, want one", n)
 	}
-	const want = "FLAKY: p.TestFlaky: it failed 1 times and then passed; the first output:\n    === RUN   TestFlaky\n        a_test.go:7: too late\n" +
+	const want = "FLAKY: p.TestFlaky: it failed 1 times and then passed; the first output:\n        a_test.go:7: too late\n    === RUN   TestFlaky\n" +
 		"--- FAIL: TestBroken: 2 of 2 executions, in p\n"
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", &out, want)
