@@ -27,7 +27,7 @@ func TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas(t *testing.T) {
 	// The groups of trouble stay for a while: three keys in each partition in which a run has failed.
 	size := func() int {
 		return len(slices.DeleteFunc(must(client.Keys(w.Ctx, "*").Result()), func(key string) bool {
-			return strings.HasPrefix(key, "{") && slices.Contains([]string{"3H", "3E", "3Z"}, key[strings.Index(key, "}")+1:])
+			return strings.HasPrefix(key, "{") && slices.Contains([]string{"1H", "1E", "1Z"}, key[strings.Index(key, "}")+1:])
 		}))
 	}
 
