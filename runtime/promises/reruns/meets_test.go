@@ -42,6 +42,14 @@ func TestRUN17_ATickOfAScheduleThatFailsIsTriedAgain(t *testing.T) {
 		first := ticks.Get(w.Client, runs[0])
 		again := next(w, ticks, first)
 		waits(w, again)
+		if _, err := schedules.Trigger(w.Ctx, "daily"); err != nil { // the rerun is the active run of the schedule
+			t.Fatal(err)
+		}
+		w.Eventually("a tick in the delay is skipped", func() bool {
+			info, err := schedules.Get(w.Ctx, "daily")
+			flowtest.Order(t, err)
+			return info.Skipped == 1 && info.Started == 1
+		})
 		w.Clock.Advance(time.Hour)
 		if got, want := flowtest.Result(w, again), "20 of "+due.UTC().Format(time.RFC3339); got != want {
 			t.Errorf("result %q, want %q", got, want)

@@ -64,6 +64,7 @@ type Relay struct {
 	done    chan struct{}
 	late    bool               // at the last heartbeat something was to be done
 	lost    map[pair]time.Time // receivers that were unknown, and when; see mayBeLost
+	refused map[string]bool    // records of this pass whose receivers were not created, by sender and id
 	ctx     context.Context    // of all that it asks the store
 	cutOff  context.CancelFunc
 
@@ -306,6 +307,7 @@ type pair struct{ from, to event.RunID }
 // carry does for each record what its phase asks for. later says that some could
 // not be delivered for now.
 func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
+	r.refused = map[string]bool{}
 	queues := map[pair][]*store.Outgoing{}
 	var order []pair
 	for i := range records {
@@ -335,6 +337,9 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 			}
 			round[i].Unknown = round[i].Unknown && r.mayBeLost(p)
 			marks = append(marks, *round[i])
+			if r.refused[recordOf(heads[i])] {
+				marks = append(marks, toTheEnd(heads[i])...)
+			}
 			if round[i].Unknown {
 				continue // what created the receiver goes first again
 			}
@@ -489,6 +494,9 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 		m := mark(records[i])
 		if m.Phase == store.PhaseFresh || answer.Err != nil {
 			m.Refusal = r.answer(records[i], p, answer.Err)
+		}
+		if answer.Err != nil && m.Phase == store.PhaseFresh {
+			r.refused[recordOf(records[i])] = true
 		}
 		if m.Phase == store.PhaseFresh && m.Refusal == nil && !answer.Waits.IsZero() && event.Helper(requests[n].Route.Workflow) {
 			m.Refusal = r.tellWait(records[i], p, &requests[n], answer.Waits)

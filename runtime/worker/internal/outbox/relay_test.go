@@ -271,3 +271,49 @@ func TestRelay_CreatesNoMoreRunsAtOnceThanItReads(t *testing.T) {
 		t.Errorf("runs created by each request (-want +got):\n%s", diff)
 	}
 }
+
+// A sender is told once that a start was refused. Nothing is sent again later, when the workflow id is free.
+func TestRelay_SendsARefusedStartOnlyOnce(t *testing.T) {
+	o := newOffice(t)
+	named := event.Spec{Workflow: o.route.Workflow, Queue: o.route.Queue, WorkflowID: "order"}
+	active := storetest.NewLog(o.ids, o.clock, o.ids.Run(o.clock.Now(), event.SlotOf("order")), named)
+	created, err := o.Store.Create(o.Context(), []store.Create{active.Create()})
+	o.check(err)
+	o.check(created[0].Err)
+	sender := o.start()
+	got, err := o.ClaimRun(o.Context(), 0, o.session, o.ids.Token(), sender.Run)
+	o.check(err)
+	child := storetest.NewLog(o.ids, o.clock, o.ids.Run(o.clock.Now(), event.SlotOf("order")), named)
+	message, err := (&effects.OutboxMessage{Start: &effects.Start{Frame: child.Create().Frame, Active: store.ActiveFail}, Answer: effects.OnRefusal, Key: "k"}).Encode()
+	o.check(err)
+	c := sender.Commit(got.Fence, sender.Work()...)
+	c.Send = []store.Send{{ID: o.ids.Item(), To: child.Run, Body: message, First: true}}
+	answers, err := o.Commit(o.Context(), []store.Commit{c})
+	o.check(err)
+	o.check(answers[0].Err)
+	o.relay.Sent(sender.Run, answers[0].Sent, true)
+	o.pass(0)
+	own, err := o.ClaimRun(o.Context(), 0, o.session, o.ids.Token(), active.Run)
+	o.check(err)
+	end := active.Commit(own.Fence, active.End(event.StatusCompleted)...)
+	end.Effect, end.Status = store.EffectFinish, event.StatusCompleted
+	ended, err := o.Commit(o.Context(), []store.Commit{end})
+	o.check(err)
+	o.check(ended[0].Err)
+	for range 3 {
+		o.clock.Advance(store.Horizon + time.Second)
+		o.relay.Notify()
+		o.pass(1)
+	}
+	loaded, err := o.Load(o.Context(), []store.Load{{Run: child.Run}})
+	if err == nil {
+		err = loaded[0].Err
+	}
+	if !errors.Is(err, store.ErrRunNotFound) {
+		t.Errorf("the refused run: got %v, want that there is none", err)
+	}
+	inbox, err := o.Load(o.Context(), []store.Load{{Run: sender.Run, Inbox: true}})
+	if o.check(err); len(inbox[0].Inbox) != 1 {
+		t.Errorf("the sender has %d items, want the refusal", len(inbox[0].Inbox))
+	}
+}
