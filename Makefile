@@ -14,7 +14,7 @@ CHECKS        ?= 1000
 SEEDS         ?= 30
 SEED          ?= 1
 PAIRS_SEED    ?= 1
-PACKAGES      := ./... ./admin/jwtauth/... ./bench/... ./cmd/flowctl/... ./flowcheck/golangci/...
+PACKAGES      := ./... ./admin/jwtauth/... ./bench/... ./cmd/flowctl/... ./flowcheck/golangci/... ./runtime/step/sqlstep/databases/...
 CORPORA       := ./flowcheck/testdata/clean/... ./flowcheck/testdata/seeded/... ./flowcheck/testdata/more/...
 
 # SQLite is C that was turned into Go, and keeps its own locks: watching it for
@@ -46,7 +46,7 @@ help: ## list the targets
 WATCHED := ./memstore ./runtime/workflow ./runtime/store/notify \
 	./runtime/internal/activity ./runtime/internal/handover ./runtime/internal/outage ./runtime/internal/permits
 WATCHED_IN_MEMORY := ./runtime/worker/...
-ALSO_WATCHED := $(WATCHED_IN_MEMORY) ./runtime/internal/replay ./runtime/promises/... ./runtime/step/... ./admin ./admin/api ./admin/admintest ./admin/console ./admin/hooks \
+ALSO_WATCHED := $(WATCHED_IN_MEMORY) ./runtime/internal/replay ./runtime/promises/... ./runtime/step/... ./runtime/step/sqlstep/databases ./admin ./admin/api ./admin/admintest ./admin/console ./admin/hooks \
 	./admin/internal/rate ./admin/jwtauth
 STORES := ./sqlitestore ./redisstore
 AT_A_TIME := Concurrent|Together|AtOnce|Wait|Watch|Await|Close|Cancel|Beside
@@ -258,7 +258,7 @@ soak: compiler ## the long versions of the tests that chance and sizes bound: CH
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./redisstore -layouts -rapid.checks=$(CHECKS)
 	$(GO) test -count=1 -timeout 1h ./runtime/event ./runtime/internal/effects ./runtime/internal/replay -rapid.checks=$(CHECKS)0
 	$(GO) test -count=1 -timeout 1h -run CatchesEveryFault ./runtime/store/storetest -faults
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep -kills=20
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep/databases -kills=20
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/internal/... ./runtime/limit ./runtime/store/paging ./admin/...
 	$(GO) test -count=1 -run TestPlan ./runtime/workflow -plan.asks=200
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -attack.seeds=$(SEEDS)

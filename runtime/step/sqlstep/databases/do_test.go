@@ -1,4 +1,5 @@
-package sqlstep_test
+// Package databases tests package sqlstep on SQLite and PostgreSQL. It is a module of its own, which has the drivers.
+package databases
 
 import (
 	"context"
@@ -16,7 +17,6 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
-	"github.com/flowgen/flowgen/internal/testutil/pgtest"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/step/sqlstep"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -42,7 +42,7 @@ func newSQLite(t *testing.T) database {
 // onEach runs a test on every kind of database.
 func onEach(t *testing.T, test func(t *testing.T, d database)) {
 	t.Run("SQLite", func(t *testing.T) { test(t, newSQLite(t)) })
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, database{"pgx", pgtest.Start(t)}) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, database{"pgx", startPostgreSQL(t)}) })
 }
 
 func TestMain(m *testing.M) {

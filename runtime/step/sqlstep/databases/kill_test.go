@@ -1,4 +1,4 @@
-package sqlstep_test
+package databases
 
 import (
 	"context"

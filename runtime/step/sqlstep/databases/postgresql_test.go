@@ -1,6 +1,4 @@
-// Package pgtest starts PostgreSQL for tests: a cluster of the test's own, on a free
-// port, in a directory that goes with it.
-package pgtest
+package databases
 
 import (
 	"fmt"
@@ -17,15 +15,15 @@ import (
 	"time"
 )
 
-// Start starts a server, which ends with the test, and returns its URL. It installs
-// PostgreSQL if it is missing, and says so.
-func Start(t testing.TB) string {
+// startPostgreSQL starts a server on a free port, which ends with the test, and returns its URL. If PostgreSQL is missing, it
+// installs it and prints that.
+func startPostgreSQL(t testing.TB) string {
 	t.Helper()
-	bin, err := find()
+	bin, err := findPostgreSQL()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "flowgen-pgtest-") //nolint:usetesting // that of the test is not open to another user
+	dir, err := os.MkdirTemp("", "flowgen-postgresql-") //nolint:usetesting // that of the test is not open to another user
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,12 +140,12 @@ func as(who *syscall.SysProcAttr, dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// find returns the directory of the programs.
-var find = sync.OnceValues(func() (string, error) {
+// findPostgreSQL returns the directory of the programs.
+var findPostgreSQL = sync.OnceValues(func() (string, error) {
 	if bin := installed(); bin != "" {
 		return bin, nil
 	}
-	fmt.Fprintln(os.Stderr, "pgtest: there is no PostgreSQL: installing it with apt-get")
+	fmt.Fprintln(os.Stderr, "there is no PostgreSQL: installing it with apt-get")
 	for _, command := range []string{
 		"apt-get -qq -o DPkg::Lock::Timeout=300 update",
 		"DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 install --no-install-recommends postgresql",
