@@ -278,15 +278,17 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 	return sure
 }
 
-// hear takes note of a wake, or of one that another session has taken and left nothing in its route.
+// hear takes note of a wake, or of routes in which another session has left nothing.
 func (a *waiting) hear(part *partitionWait, hint string) {
 	if route, ok := strings.CutPrefix(hint, "c"); ok && a.routes[route] && !slices.Contains(part.wakes, route) {
 		part.wakes = append(part.wakes, route)
 	}
-	if route, ok := strings.CutPrefix(hint, "t"); ok {
-		if i := slices.Index(part.wakes, route); i >= 0 {
-			part.wakes = slices.Delete(slices.Clone(part.wakes), i, i+1)
-			a.s.crowds.note([]string{route}, false) // as a look would have found
+	if routes, ok := strings.CutPrefix(hint, "t"); ok {
+		for route := range strings.SplitSeq(routes, " ") {
+			if i := slices.Index(part.wakes, route); i >= 0 {
+				part.wakes = slices.Delete(slices.Clone(part.wakes), i, i+1)
+				a.s.crowds.note([]string{route}, false) // as a look would have found
+			}
 		}
 	}
 }

@@ -9,8 +9,8 @@
 -- ARGV  1 now  2 session  3 token  4 how many at most
 --       5 how many to recover and to make due at most  6 how many recoveries make a run exempt
 --       7 what the worker has left of its own limits, as JSON: [how much, how much in all] by
---       name; or ''  8 'hint' if a hint is all that there is to claim for, 'crowd' if many others have
---       heard of it, too; or ''  9 and on: the routes
+--       name; or ''  8 'hint' if a hint is all that there is to claim for, 'crowd' if moreover many others
+--       have heard of it, as far as the store knows; or ''  9 and on: the routes
 --
 -- Returns {'expired'}, {'taken', next due time} if there was a hint, and another session has taken
 -- the wakes, or {'ok', next due time, run, …, {run that was passed over, route,

@@ -2,9 +2,9 @@
 -- are the last ones. way says why it claims:
 --   ''        it must look, and does chores
 --   'hinted'  there was a wake, which it takes; if another session has done that there is nothing to do.
---             In a crowd it tells the others of the routes in which it leaves nothing
 --   'with'    the script has just made something ready in its routes, and announced it to nobody
 --   'again'   the script was executed before: it returns what that has given out, or nil
+-- If many others have heard of the wakes it takes, it publishes in which routes it leaves nothing.
 local function take(k, a, way)
   local session, token, most, last = ARGV[a + 2], ARGV[a + 3], tonumber(ARGV[a + 4]), #KEYS - k + a + 2
   local s = redis.call('HMGET', KEYS[k + 1], 'i', 'r', 't', 'f')
@@ -25,12 +25,9 @@ local function take(k, a, way)
   elseif way == 'again' then
     return nil
   end
-  local answer, wakes = {'ok', ''}, nil
+  local answer, taken = {'ok', ''}, false
   if way == 'hinted' then
-    if ARGV[a + 8] == 'crowd' then
-      wakes = intact('HMGET', KEYS[k + 4], unpack(ARGV, a + 9, last))
-    end
-    local taken = intact('HDEL', KEYS[k + 4], unpack(ARGV, a + 9, last)) ~= 0
+    taken = intact('HDEL', KEYS[k + 4], unpack(ARGV, a + 9, last)) ~= 0
     answer[2] = redis.call('ZRANGE', KEYS[k + 3], '0', '0', 'WITHSCORES')[2] or ''
     if not taken then
       return {'taken', answer[2]}
@@ -366,18 +363,12 @@ local function take(k, a, way)
     end
   end
   if #empty > 0 and way ~= 'hinted' then -- else it has taken them
-    intact('HDEL', KEYS[k + 4], unpack(empty))
+    taken = intact('HDEL', KEYS[k + 4], unpack(empty)) ~= 0
   end
-  if wakes then
-    local left = {}
-    for _, route in ipairs(empty) do
-      left[route] = true
-    end
-    for i = a + 9, last do
-      if wakes[i - a - 8] and left[ARGV[i]] then
-        redis.call('PUBLISH', tag .. 'hint', 't' .. ARGV[i])
-      end
-    end
+  -- The subscriptions are counted because a session that is faster than all others finds each wake, and does not learn from
+  -- that how many they are. In a cluster this server knows only its own.
+  if taken and #empty > 0 and (ARGV[a + 8] == 'crowd' or tonumber(redis.call('PUBSUB', 'NUMSUB', tag .. 'hint')[2]) > 2) then
+    redis.call('PUBLISH', tag .. 'hint', 't' .. table.concat(empty, ' '))
   end
   return told(answer)
 end
