@@ -58,11 +58,11 @@ plain race: export RAPID_SEED ?= $(SEED)
 # Test binaries, and the programs that tests build, are not for debuggers: without DWARF they are linked in half the time, and
 # all that is compiled takes a sixth less.
 WITHOUT_DWARF := -gcflags=all=-dwarf=false -ldflags=-w
-vet generated plain race race-all: export GOFLAGS := $(shell $(GO) env GOFLAGS) $(WITHOUT_DWARF)
+vet generated plain race race-all release-check: export GOFLAGS := $(shell $(GO) env GOFLAGS) $(WITHOUT_DWARF)
 
 # The compiler and the go command spend a sixth of their time on collecting garbage that the memory of the machine has room
 # for. The tests inherit it, and bound what they allocate or what is left after a collection, never what lies around between two.
-vet generated plain race race-all: export GOGC ?= 400
+vet generated plain race race-all release-check: export GOGC ?= 400
 
 # Files of tests and compilers are in memory where it has room for them: SQLite's commits need not wait for a disk, and no test
 # stops the machine's power.
@@ -79,6 +79,14 @@ test: format compiler ## everything that must hold before a commit, in under 10 
 all-else:
 	@jobs=; for job in vet generated "race AT_ONCE=2"; do $(MAKE) --no-print-directory $$job & jobs="$$jobs $$!"; done; \
 	$(MAKE) --no-print-directory plain; status=$$?; for job in $$jobs; do wait $$job || status=1; done; exit $$status
+
+.PHONY: test-all
+test-all: test race-all release-check ## make test, and what takes too long for it
+
+.PHONY: release-check
+release-check: ## install the modules of this tree from a module proxy as a user does (three minutes if nothing is compiled)
+	@echo "== release-check: go test ./internal/release -users"
+	@$(GO) test ./internal/release -users -count=1
 
 .PHONY: format
 format: ## check that every Go file is formatted

@@ -3,7 +3,7 @@ module github.com/flowgen/flowgen/bench
 go 1.26.0
 
 require (
-	github.com/flowgen/flowgen v0.0.0-00010101000000-000000000000
+	github.com/flowgen/flowgen v0.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/redis/go-redis/v9 v9.23.0
 	go.uber.org/goleak v1.3.0
@@ -26,5 +26,3 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.61.1 // indirect
 )
-
-replace github.com/flowgen/flowgen => ../

@@ -2,11 +2,9 @@ module github.com/flowgen/flowgen/admin/jwtauth
 
 go 1.26.0
 
-replace github.com/flowgen/flowgen => ../../
-
 require (
 	github.com/coreos/go-oidc/v3 v3.21.0
-	github.com/flowgen/flowgen v0.0.0-00010101000000-000000000000
+	github.com/flowgen/flowgen v0.1.0
 	github.com/go-jose/go-jose/v4 v4.1.9
 )
 

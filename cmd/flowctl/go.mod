@@ -9,8 +9,8 @@ require (
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
 	github.com/chromedp/chromedp v0.14.2
 	github.com/creack/pty v1.1.24
-	github.com/flowgen/flowgen v0.0.0-00010101000000-000000000000
-	github.com/flowgen/flowgen/admin/jwtauth v0.0.0-00010101000000-000000000000
+	github.com/flowgen/flowgen v0.1.0
+	github.com/flowgen/flowgen/admin/jwtauth v0.1.0
 	github.com/getkin/kin-openapi v0.153.0
 	github.com/google/go-cmp v0.7.0
 	github.com/mattn/go-runewidth v0.0.31
@@ -64,7 +64,3 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.61.1 // indirect
 )
-
-replace github.com/flowgen/flowgen => ../../
-
-replace github.com/flowgen/flowgen/admin/jwtauth => ../../admin/jwtauth

@@ -3,7 +3,7 @@ module github.com/flowgen/flowgen/flowcheck/golangci
 go 1.26.0
 
 require (
-	github.com/flowgen/flowgen v0.0.0-00010101000000-000000000000
+	github.com/flowgen/flowgen v0.1.0
 	github.com/golangci/plugin-module-register v0.1.2
 	github.com/google/go-cmp v0.7.0
 	golang.org/x/tools v0.52.0
@@ -13,6 +13,3 @@ require (
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 )
-
-// A release names itself above, before flowcheck/golangci is tagged: what golangci-lint builds does not see this line.
-replace github.com/flowgen/flowgen => ../..

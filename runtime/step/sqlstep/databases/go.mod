@@ -3,7 +3,7 @@ module github.com/flowgen/flowgen/runtime/step/sqlstep/databases
 go 1.26.0
 
 require (
-	github.com/flowgen/flowgen v0.0.0-00010101000000-000000000000
+	github.com/flowgen/flowgen v0.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.12.0
 	modernc.org/sqlite v1.61.1
@@ -28,5 +28,3 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
-
-replace github.com/flowgen/flowgen => ../../../../

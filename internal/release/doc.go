@@ -1,0 +1,3 @@
+// Package release tests that the modules of this tree can be released: what they require of each other, and the steps of a
+// user who installs them from a proxy.
+package release
