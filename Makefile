@@ -181,8 +181,14 @@ cover: ## measure the coverage of all packages by all tests
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
 .PHONY: mutants
-mutants: ## disable each guard of the engine in turn, and show that some test notices (40 minutes on two cores)
-	$(GO) run ./internal/mutants -write docs/mutants.md
+mutants: ## disable each guard of the engine in turn, into build/mutants.md: some test must notice (40 minutes on two cores)
+	@mkdir -p build
+	$(GO) run ./internal/mutants -write build/mutants.md
+
+.PHONY: promises
+promises: ## write build/promises.md: each promise with the tests that prove it
+	@mkdir -p build
+	$(GO) test ./internal/docs -run TestPromises_ -count=1 -promises $(CURDIR)/build/promises.md
 
 .PHONY: chaos
 chaos: compiler ## kill and stall workers at random, with seeds 1 to 10

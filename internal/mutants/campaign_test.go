@@ -237,51 +237,15 @@ func TestCampaign_NeedsTestsThatPassUnmutated(t *testing.T) {
 	}
 }
 
-func TestWritePage_KeepsWhatWasNotTriedAgainAndIsTheSame(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "page.md")
+func TestPage_ListsWhatWasTriedInTheOrderOfTheTable(t *testing.T) {
 	table := []Mutant{
-		{ID: "F1/memory/a", Disabled: "a is not asked", Old: "a"}, {ID: "F1/memory/b", Disabled: "b is not asked", Old: "b"},
+		{ID: "F1/memory/a", Disabled: "a is not compared"}, {ID: "F1/memory/b", Disabled: "b is not compared"}, {ID: "F1/memory/c", Disabled: "c is not compared"},
 	}
-	tried := func(id string, v Verdict, took time.Duration) []Result {
-		return []Result{{ID: id, Verdict: v, Killer: "TestA", Took: took}}
+	page := Page(table, []Result{{ID: "F1/memory/b", Verdict: Survived, Took: time.Second}, {ID: "F1/memory/a", Verdict: Killed, Killer: "TestA", Took: 2 * time.Second}})
+	rows := "| `F1/memory/a` | a is not compared | killed | `TestA` | 2.0 |\n| `F1/memory/b` | b is not compared | survived | `` | 1.0 |\n"
+	if !strings.HasSuffix(page, rows) || !strings.Contains(page, "\n2 of 3 mutants were tried, 1 of them killed.\n") {
+		t.Errorf("the page ends with\n%s\nwant\n%s", page, rows)
 	}
-	row := func(m Mutant, took string) Row { return Row{m.ID, m.Disabled, "TestA", took, m.Mark()} }
-	write := func(what string, results []Result, complete bool, want ...Row) {
-		t.Helper()
-		if err := WritePage(name, table, results); (err == nil) != complete {
-			t.Errorf("%s: got %v, want an error: %t", what, err, !complete)
-		}
-		rows, order, err := ReadPage(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []Row
-		for _, id := range order {
-			got = append(got, rows[id])
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
-		page, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if says := strings.Contains(string(page), "not tried"); says == complete {
-			t.Errorf("%s: the page says that something is missing: %t", what, says)
-		}
-	}
-	a, b := table[0], table[1]
-	write("a part", tried(a.ID, Killed, time.Second), false, row(a, "1.0"))
-	write("the other part", tried(b.ID, Killed, time.Second), true, row(a, "1.0"), row(b, "1.0"))
-	write("a part again", tried(b.ID, Killed, 2*time.Second), true, row(a, "1.0"), row(b, "2.0"))
-	table[0].Disabled = "a is not asked at all"
-	write("other words for the same", nil, true, row(table[0], "1.0"), row(b, "2.0"))
-	table[0].New = "c"
-	write("another mutant", tried(b.ID, Killed, time.Second), false, row(b, "1.0"))
-	write("the other one, tried", tried(a.ID, Killed, 3*time.Second), true, row(table[0], "3.0"), row(b, "1.0"))
-	write("a survivor", tried(b.ID, Survived, time.Second), false, row(table[0], "3.0"))
-	table = table[1:]
-	write("what is no longer in the table", tried(b.ID, Killed, time.Second), true, row(b, "1.0"))
 }
 
 func TestRun_ListsAndHelpsAndRefuses(t *testing.T) {

@@ -29,5 +29,5 @@
 //
 // Read mutant.go for what a mutant is, rules.go for what must be covered,
 // campaign.go for how they are tried; memory.go and its neighbours are the table.
-// docs/mutants.md is written by this program.
+// make mutants writes the results into build/mutants.md.
 package main

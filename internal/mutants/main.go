@@ -62,7 +62,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	only := f.String("run", "", "try only the mutants whose id matches this `regexp`, for example F1/redis")
 	f.BoolVar(&o.list, "list", false, "print the mutants and try none")
 	f.BoolVar(&o.json, "json", false, "print a JSON object per mutant instead of a line")
-	f.StringVar(&o.write, "write", "", "put the results into this `page`, docs/mutants.md, and keep the lines of mutants that were not tried and are the same")
+	f.StringVar(&o.write, "write", "", "write a page of the results into this `file`")
 	f.DurationVar(&o.limit, "limit", time.Minute, "how long the tests of one mutant may take, without compiling")
 	f.BoolVar(&o.verbose, "v", false, "print what the tests said also if they have noticed")
 	f.BoolVar(&o.all, "all", false, "look for tests that notice: run all of the package, without a baseline, and name those that fail")
@@ -142,7 +142,7 @@ func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found in
 	}
 	fmt.Fprintf(stderr, "%d of %d mutants killed in %.0f s\n", len(results)-found, len(chosen), time.Since(start).Seconds())
 	if o.write != "" && !o.all {
-		err = WritePage(filepath.Join(root, o.write), table, results)
+		err = WritePage(o.write, table, results)
 	}
 	return found, errors.Join(ctx.Err(), err)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,13 +42,6 @@ func (m *Mutant) Place() string {
 		return ""
 	}
 	return parts[1]
-}
-
-// Mark stands for what the mutant replaces by what, and in front of which tests: of
-// two mutants under one id it tells that they are not the same.
-func (m *Mutant) Mark() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{m.File, m.After, m.Old, m.New, m.Package}))
-	return fmt.Sprintf("%x", sum[:4])
 }
 
 // StaleError says that a mutant no longer fits the source.

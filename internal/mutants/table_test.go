@@ -5,15 +5,12 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const root = "../.."
@@ -147,44 +144,6 @@ func stringsIn(t *testing.T, dir string) map[string]bool {
 		}
 	})
 	return found
-}
-
-func TestPage_ListsTheTableAsItIs(t *testing.T) {
-	name := filepath.Join(root, "docs", "mutants.md")
-	rows, order, err := ReadPage(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := Table()
-	var want []string
-	for i := range table {
-		m := &table[i]
-		want = append(want, m.ID)
-		row, ok := rows[m.ID]
-		if !ok {
-			continue
-		}
-		by := slices.ContainsFunc(m.Tests, func(name string) bool { return row.Killer == name || strings.HasPrefix(row.Killer, name+"/") })
-		if !by || row.Took == "" {
-			t.Errorf("mutant %s: the page says that %q has killed it, want one of %q: try it again with -run and -write", m.ID, row.Killer, m.Tests)
-		}
-		if row.Disabled != m.Disabled {
-			t.Errorf("mutant %s: the page says that it disables %q, the table says %q", m.ID, row.Disabled, m.Disabled)
-		}
-		if row.Mark != m.Mark() {
-			t.Errorf("mutant %s is another one than the page has: try it again with -run and -write", m.ID)
-		}
-	}
-	if diff := cmp.Diff(want, order); diff != "" {
-		t.Errorf("mutants of the table and of docs/mutants.md (-table +page): write the page with make mutants\n%s", diff)
-	}
-	page, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(Page(table, rows), string(page)); diff != "" {
-		t.Errorf("docs/mutants.md is not what the program writes (-want +got):\n%s", diff)
-	}
 }
 
 func TestElsewhere_IsAboutRulesAndStores(t *testing.T) {
