@@ -255,7 +255,7 @@ func TestRun_ListsAndHelpsAndRefuses(t *testing.T) {
 		text string
 	}{
 		"help":        {[]string{"-help"}, 0, "usage:"},
-		"list":        {[]string{"-list", "-run", "^F1/kernel/token$"}, 0, "the token is not compared"},
+		"list":        {[]string{"-list", "-run", "^F1/redis/commit-epoch$"}, 0, "commit.lua does not compare the epoch"},
 		"no mutant":   {[]string{"-run", "^nothing$"}, exitUsage, "no mutant matches"},
 		"no regexp":   {[]string{"-run", "("}, exitUsage, "read -run"},
 		"an argument": {[]string{"F1"}, exitUsage, "unexpected argument"},

@@ -3,12 +3,6 @@ package main
 // gatherMutants break what lets starts share a run: each joins one run, once, that nobody has
 // claimed.
 var gatherMutants = []Mutant{
-	kernel("L12/memory/joined", "a start is not asked whether it was here", "gather.go",
-		`if err != nil || joined != "" {`, "if err != nil {", "L12_AStartJoinsOnce"),
-	kernel("L12/memory/claim", "a claimed run gathers on", "claim.go",
-		`store.StateOwned, to, false, "" // [L12]`, "store.StateOwned, to, false, s.Gather", "L12_NothingJoinsWhatHasBegun"),
-	kernel("L12/memory/urgent", "a run that is asked to end gathers on", "deliver.go",
-		"if urgent {", "if false {", "L12_NothingJoinsWhatIsAskedToEnd"),
 	memory("L12/memory/last", "the first start counts, and not the last", "gather.go",
 		"r.inbox[0] = item", "_ = item", "L12_OnlyTheItemOfTheLastStartIsKept"),
 

@@ -40,29 +40,13 @@ func Page(table []Mutant, results []Result) string {
 		b.WriteString("| mutant | what was disabled | verdict | killed by | s |\n|---|---|---|---|---|\n" + rows)
 	}
 	for _, rule := range Rules {
-		section(rule.Name, rule.Name+": "+rule.Text, notes(rule.Name))
+		section(rule.Name, rule.Name+": "+rule.Text, Elsewhere[rule.Name])
 	}
 	section("streams", "Streams, and who awaits them", "")
 	section("limits", "Limits", "")
 	section("lists", "Lists, counts, and formats", "")
 	section("engine", "Decisions of the engine", "")
 	return b.String()
-}
-
-// notes says why a rule is not broken in every store.
-func notes(rule string) string {
-	var all []string
-	for _, key := range sortedKeys(Elsewhere) {
-		name, place, one := strings.Cut(key, "/")
-		switch {
-		case name != rule:
-		case one:
-			all = append(all, "Not in `"+place+"`: "+Elsewhere[key])
-		default:
-			all = append(all, "Not in the stores: "+Elsewhere[key])
-		}
-	}
-	return strings.Join(all, " ")
 }
 
 // WritePage writes the page of what was tried into a file.

@@ -30,11 +30,7 @@ var Rules = []Rule{
 	{"L12", "Starts gather until the claim; a start is first asked whether it was here."},
 }
 
-// Stores are the places in which each rule must be broken.
-var Stores = []string{"memory", "sqlite", "redis"}
-
-// Elsewhere says why a rule cannot be broken in a store; the worker or the code of
-// a run holds it, where a mutant must be. The key is a rule, or rule/store.
+// Elsewhere has the rules that no store holds, and why.
 var Elsewhere = map[string]string{
 	"F4": "Stores cache no state of code: the worker does, and compares the cid of the claim with its own.",
 }

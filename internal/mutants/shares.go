@@ -1,18 +1,8 @@
 package main
 
-// share is a mutant of the shares of fair keys in the kernel.
-func share(what, disabled, before, after string, behaviors ...string) Mutant {
-	return kernel("limits/kernel/share-"+what, disabled, "share.go", before, after, behaviors...)
-}
-
 // shareOnRedis is the same in the scripts.
 func shareOnRedis(what, disabled, file, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/share-"+what, disabled, "lua/"+file, before, after, behaviors...)
-}
-
-// local is a mutant of the limits of each worker's own in the kernel.
-func local(what, disabled, file, before, after string, behaviors ...string) Mutant {
-	return kernel("limits/kernel/local-"+what, disabled, file, before, after, behaviors...)
 }
 
 func localOnRedis(what, disabled, file, before, after string, behaviors ...string) Mutant {
@@ -21,7 +11,7 @@ func localOnRedis(what, disabled, file, before, after string, behaviors ...strin
 
 // standing is a mutant of the order in which lines count, which all stores use but Redis.
 func standing(id, disabled, before, after string, behaviors ...string) Mutant {
-	m := kernel(id, disabled, "", before, after, behaviors...)
+	m := memory(id, disabled, "", before, after, behaviors...)
 	m.File = "runtime/store/limit.go"
 	return m
 }
@@ -33,32 +23,8 @@ func ownLimit(what, disabled, before, after, test string) Mutant {
 
 // shareMutants break the turns of fair keys, and what a worker has of its own.
 var shareMutants = []Mutant{
-	share("pass", "each run of a key begins at the present pass",
-		"if pass > place {", "if false {", "Shares_ABacklogDelaysNobodyElse"),
-	share("present", "who comes begins where the first of all began",
-		"place = max(f.Pass, min(f.Last+1, f.Pass+store.Pace/8))", "place = min(f.Last+1, f.Pass+store.Pace/8)", "Shares_WhoWasAwayGetsNothingForIt"),
-	share("serve", "the present pass stays where it was",
-		"f.Pass = max(f.Pass, place+1)", "", "Shares_WhoWasAwayGetsNothingForIt"),
-	share("first", "keys that come for the first time have one place",
-		"place = max(f.Pass, min(f.Last+1, f.Pass+store.Pace/8))", "place = f.Pass", "Shares_KeysThatComeForTheFirstTimeGoInTheirOrder"),
-	share("far", "the last of many new keys comes after the second run of the first",
-		"min(f.Last+1, f.Pass+store.Pace/8)", "f.Last+1").in("runtime/store/protocol/check").by("TestShares_TenThousandKeysTakeTurns"),
-	share("weight", "all shares are the same",
-		"store.PassAfter(place, weight)", "store.PassAfter(place, 1)", "Shares_AreByWeight"),
-	share("keeps-place", "who has lost its owner comes anew",
-		"if s.Place != 0 {\n\t\tf.enter", "if false {\n\t\tf.enter", "Shares_ARecoveryKeepsItsPlaceAYieldComesAnew"),
-	share("called-off", "who was called off has a turn again when its worker dies",
-		"if s.CalledOff {\n\t\ts.Place = 0\n\t\treturn nil\n\t}", "", "Shares_ACanceledWaiterHasNoTurnAgain"),
-	share("leaves", "who leaves without having begun is counted on",
-		"} else {\n\t\tf.Waits--\n\t}", "}", "Shares_ACanceledWaiterLeavesItsFlow", "Shares_WhatIsBlockedLeavesItsFlow"),
-	share("begins", "who is canceled in line takes the present pass along",
-		"if begins {", "if true {", "Shares_WhoIsCanceledMovesNobody"),
-	share("came", "who comes without a key passes who came before it",
-		"if s.Place > came {", "if false {", "Shares_ARunWithoutAKeyGoesByItsArrival"),
 	memory("limits/memory/share-arrival", "the order of arrivals runs away from the passes", "share.go",
 		"t.p.order++", "t.p.order += store.Pace", "Shares_KeysThatAlwaysWaitDoNotKeepARunWithoutAKey"),
-	share("owner", "who is created with an owner passes who waits",
-		"if err != nil || f.Waits == 0 {", "if err != nil || f.Waits >= 0 {", "Shares_AnOwnerTakesNobodysTurn"),
 	memory("limits/memory/share-order", "runs with fair keys come before all others", "ready.go",
 		"(first == nil || fair.order < first.order)", "true", "Shares_ARunWithoutAKeyGoesByItsArrival"),
 	memory("limits/memory/share-sweep", "passes of keys that are over are kept", "share.go",
@@ -109,22 +75,6 @@ var shareMutants = []Mutant{
 	shareOnRedis("owner", "who is created with an owner passes who waits", "create.lua",
 		"if flow_of(route, 0 - priority).waits > 0 then", "if false then", "Shares_AnOwnerTakesNobodysTurn"),
 
-	local("fits", "a claim is given what its worker has no room for", "room.go",
-		"u.Local && u.Weight > r.Free {", "false && u.Weight > r.Free {", "Local_AClaimIsGivenWhatFitsItsRoom"),
-	local("spend", "what a claim was given takes no room in it", "room.go",
-		"r.Free -= u.Weight", "", "Local_AClaimIsGivenWhatFitsItsRoom"),
-	local("keeps", "lighter runs take the room of the first that was passed over", "room.go",
-		"r.Free = 0", "", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
-	local("never", "the room is kept for what the worker never has room for", "room.go",
-		"u.Local && !never {", "u.Local {", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
-	local("says-never", "a worker is not told what it never has room for", "room.go",
-		"Never: never}", "}", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
-	local("since", "what was passed over does not say since when it waits", "claim.go",
-		"s.WaitsSince = o.Tx.Now().UnixMilli()\n\treturn false, o.Tx.Save(r, *s)", "return false, nil", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
-	local("called-off", "what was called off waits for room", "claim.go",
-		"heavy || s.CalledOff || room.fits(uses)", "heavy || room.fits(uses)", "Local_WhatWasCalledOffNeedsNoRoom"),
-	local("heavy", "what can never have its permits waits for room", "claim.go",
-		"heavy || s.CalledOff || room.fits(uses)", "heavy && false || s.CalledOff || room.fits(uses)", "Local_WhatIsTooHeavyNeedsNoRoom"),
 	standing("limits/kernel/local-back", "who waits for a local limit keeps back others of it",
 		"if !u.Local && (u.Key", "if (u.Key", "Local_GoesWithLimitsOfTheFleet"),
 	localOnRedis("fits", "a claim is given what its worker has no room for", "part/take.lua",
