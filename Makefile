@@ -14,7 +14,7 @@ CHECKS        ?= 1000
 SEEDS         ?= 30
 SEED          ?= 1
 PAIRS_SEED    ?= 1
-PACKAGES      := ./... ./admin/jwtauth/... ./bench/... ./cmd/flowctl/... ./flowcheck/golangci/... ./runtime/step/sqlstep/databases/...
+PACKAGES      := ./... ./admin/jwtauth/... ./lab/... ./cmd/flowctl/... ./flowcheck/golangci/... ./runtime/step/sqlstep/databases/...
 CORPORA       := ./flowcheck/testdata/clean/... ./flowcheck/testdata/seeded/... ./flowcheck/testdata/more/...
 
 # SQLite is C that was turned into Go, and keeps its own locks: watching it for
@@ -58,11 +58,11 @@ plain race: export RAPID_SEED ?= $(SEED)
 # Test binaries, and the programs that tests build, are not for debuggers: without DWARF they are linked in half the time, and
 # all that is compiled takes a sixth less.
 WITHOUT_DWARF := -gcflags=all=-dwarf=false -ldflags=-w
-vet generated plain race race-all release-check: export GOFLAGS := $(shell $(GO) env GOFLAGS) $(WITHOUT_DWARF)
+vet generated plain measuring race race-all release-check: export GOFLAGS := $(shell $(GO) env GOFLAGS) $(WITHOUT_DWARF)
 
 # The compiler and the go command spend a sixth of their time on collecting garbage that the memory of the machine has room
 # for. The tests inherit it, and bound what they allocate or what is left after a collection, never what lies around between two.
-vet generated plain race race-all release-check: export GOGC ?= 400
+vet generated plain measuring race race-all release-check: export GOGC ?= 400
 
 # Files of tests and compilers are in memory where it has room for them: SQLite's commits need not wait for a disk, and no test
 # stops the machine's power.
@@ -81,7 +81,7 @@ all-else:
 	$(MAKE) --no-print-directory plain; status=$$?; for job in $$jobs; do wait $$job || status=1; done; exit $$status
 
 .PHONY: test-all
-test-all: test race-all release-check ## make test, and what takes too long for it
+test-all: test measuring race-all release-check ## make test, and what takes too long for it
 
 .PHONY: release-check
 release-check: ## install the modules of this tree from a module proxy as a user does (three minutes if nothing is compiled)
@@ -118,11 +118,19 @@ AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # These take longest, and begin first: the last one would be waited for alone.
 LONG := ./redisstore ./sqlitestore ./runtime/worker ./internal/generator ./cmd/flowctl/cli ./internal/survival ./admin/hooks ./internal/gate
 
+# The tests of the programs that measure and harm prove nothing that is promised: make test-all runs them.
+MEASURING := ./lab/bench/...
+
+.PHONY: measuring
+measuring: ## run the tests of the programs that measure and harm fleets
+	@echo "== measuring: go test $(MEASURING)"
+	@$(call gotest,-vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT),$(MEASURING))
+
 .PHONY: plain
 plain: ## run the tests of all packages that are not watched for races, and of the stores
-	@echo "== plain: go test, of all packages that race leaves out"
-	@packages=$$($(GO) list $(PACKAGES)) && watched=$$($(GO) list $(WATCHED)) && \
-	packages=$$(echo "$$packages" | grep -vxF "$$watched") && \
+	@echo "== plain: go test, of all packages that race and measuring leave out"
+	@packages=$$($(GO) list $(PACKAGES)) && others=$$($(GO) list $(WATCHED) $(MEASURING)) && \
+	packages=$$(echo "$$packages" | grep -vxF "$$others") && \
 	$(call gotest,-vet=off -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT),$(LONG) $$packages)
 
 # vet was run by itself.
@@ -155,7 +163,7 @@ generate: ## write the generated files
 
 .PHONY: lint
 lint: ## run golangci-lint (the first time builds it: one to five minutes) and check the English of changed files
-	$(GO) run ./internal/english
+	$(GO) run ./lab/english
 	$(GO) run $(GOLANGCI_LINT) run $(PACKAGES)
 	@for os in windows darwin; do echo "== vet: what is generated, for $$os"; GOOS=$$os CGO_ENABLED=0 $(GO) vet ./generated/... || exit 1; done
 
@@ -183,7 +191,7 @@ cover: ## measure the coverage of all packages by all tests
 .PHONY: mutants
 mutants: ## disable each guard of the engine in turn, into build/mutants.md: some test must notice (40 minutes on two cores)
 	@mkdir -p build
-	$(GO) run ./internal/mutants -write build/mutants.md
+	$(GO) run ./lab/mutants -write build/mutants.md
 
 .PHONY: promises
 promises: ## write build/promises.md: each promise with the tests that prove it
@@ -198,7 +206,7 @@ chaos: compiler ## kill and stall workers at random, with seeds 1 to 10
 
 .PHONY: chaos-redis
 chaos-redis: ## harm fleets on Redis, with seeds 1 to 10, and restart the server, too (4 minutes)
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/bench" ./bench && \
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/bench" ./lab/bench && \
 	for seed in 1 2 3 4 5 6 7 8 9 10; do for more in "" -restart-server; do \
 		echo "== chaos-redis: bench chaos $(CHAOS) -seed $$seed $$more"; \
 		"$$dir/bench" chaos $(CHAOS) -seed $$seed $$more 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
@@ -215,7 +223,7 @@ chaos-limits-redis: ## the same on Redis, with two failovers to the replica (10 
 	@$(LIMITED)
 
 define LIMITED
-dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/bench" ./bench && \
+dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/bench" ./lab/bench && \
 for seed in $(LIMIT_SEEDS); do \
 	echo "== $@: bench chaos $(LIMITS) -store $(LIMITED_STORE) -seed $$seed"; \
 	"$$dir/bench" chaos $(LIMITS) -store $(LIMITED_STORE) -seed $$seed 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
@@ -225,7 +233,7 @@ endef
 
 .PHONY: endure
 endure: ## an hour of deploys, restarts of the server, deleted keys and repairs: ENDURE (-duration 1h)
-	$(GO) run ./bench endure $(ENDURE)
+	$(GO) run ./lab/bench endure $(ENDURE)
 
 .PHONY: check-protocol
 check-protocol: ## explore the kernel of the stores to the end, every configuration (three minutes, 3 GB)
@@ -252,7 +260,7 @@ ui: chromium ## test the web console in a browser, on every store (installs chro
 
 .PHONY: pictures
 pictures: chromium ## draw the pictures of the README from runs of the tour
-	@dir=$$(mktemp -d) && $(GO) build -o "$$dir" ./examples/tour ./cmd/flowctl ./cmd/flowctl/uitest/pictures && \
+	@dir=$$(mktemp -d) && $(GO) build -o "$$dir" ./lab/tour ./cmd/flowctl ./cmd/flowctl/uitest/pictures && \
 	"$$dir/tour" -store "sqlite:$$dir/tour.db" -messages 400 >/dev/null && { \
 		"$$dir/flowctl" ui --store "sqlite:$$dir/tour.db" --no-browser >"$$dir/at" & server=$$!; \
 		trap 'kill $$server; wait $$server; rm -rf "$$dir"' EXIT; \

@@ -71,7 +71,6 @@ var rules = []rule{
 	{packages: "internal/jsonschema", external: none, required: true},
 	{packages: "internal/recent", external: none, required: true},
 	{packages: "internal/layers", helper: true},
-	{packages: "internal/mutants", external: none},
 	{packages: "internal/testutil/...", module: anyPackage, helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
 	// What operators do lies over the client; the command knows what it declares, and the stores.
@@ -98,7 +97,8 @@ var rules = []rule{
 	{packages: "examples/...", module: anyPackage},
 	{packages: "clients/ts/e2e/clients", module: anyPackage},
 	{packages: "clients/ts/e2e", module: append(slices.Clone(anyPackage), "admin", "admin/api", "clients/ts/e2e/clients"), helper: true},
-	{packages: "bench/...", module: append(slices.Clone(anyPackage), "bench/...", "admin")},
+	{packages: "lab/mutants", external: none},
+	{packages: "lab/...", module: append(slices.Clone(anyPackage), "lab/...", "admin")},
 }
 
 // below returns what the package runtime/name may import: what is under it.

@@ -1,0 +1,181 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	_ "github.com/flowgen/flowgen/memstore"   // memory:
+	_ "github.com/flowgen/flowgen/redisstore" // redis:
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	_ "github.com/flowgen/flowgen/sqlitestore" // sqlite:
+)
+
+// Exit codes.
+const (
+	exitMeasured = 0
+	exitFailed   = 1 // a measurement failed, or a budget was missed
+	exitUsage    = 2
+)
+
+// roleGuard ends the server that the program has started, however it ends.
+const roleGuard = "admin-guard"
+
+// Role plays the part that the program has started itself for, if args name one.
+func Role(args []string, stderr io.Writer) (code int, ok bool) {
+	roles := fleet.Roles{Guard: roleGuard, Worker: "admin-worker", Failed: exitFailed, Work: func([]string, io.Writer) error {
+		return errors.New("there are no workers")
+	}}
+	return roles.Play(args, stderr)
+}
+
+// options are the arguments of the program.
+type options struct {
+	store string
+	runs  int
+	times int
+	json  bool
+	check bool
+}
+
+// Main executes the command and returns its exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, f := &options{}, flag.NewFlagSet("admin", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.store, "store", "redis,sqlite", "what is measured, one after the other: redis, which starts a server without persistence, sqlite, which makes a file in a temporary directory, memory")
+	f.IntVar(&o.runs, "runs", 100_000, "how many `RUNS` the store is filled with")
+	f.IntVar(&o.times, "times", 100, "how many `TIMES` each question is asked")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per figure")
+	f.BoolVar(&o.check, "check", true, "exit with 1 if a budget is missed")
+	err := f.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitMeasured
+	case err == nil && (f.NArg() > 0 || o.runs < 1 || o.times < 1 || slices.ContainsFunc(strings.Split(o.store, ","), unknown)):
+		err = errors.New("want -store redis, sqlite or memory, with commas between them, and -runs and -times of at least 1")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "bench admin: %v: see -help\n", err)
+		return exitUsage
+	}
+	missed := 0
+	for kind := range strings.SplitSeq(o.store, ",") {
+		n, failed := measure(ctx, kind, o, stdout, stderr)
+		missed += n
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", kind, failed))
+		}
+	}
+	if err == nil && missed > 0 && o.check {
+		err = fmt.Errorf("%d budgets were missed", missed)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "bench admin: %v\n", err)
+		return exitFailed
+	}
+	return exitMeasured
+}
+
+func unknown(kind string) bool { return kind != "redis" && kind != "sqlite" && kind != "memory" }
+
+// measure fills a store and asks it all questions. It returns how many budgets were missed.
+func measure(ctx context.Context, kind string, o *options, stdout, stderr io.Writer) (missed int, err error) {
+	s, end, err := open(ctx, kind)
+	if err != nil {
+		return 0, err
+	}
+	client := workflow.NewClient(s, workflow.ClientConfig{})
+	defer func() { err = errors.Join(err, client.Close(), s.Close(), end()) }()
+	var middle time.Time
+	begin := time.Now()
+	err = fill(ctx, s, o.runs, func(done int) {
+		if middle.IsZero() && done >= o.runs/2 {
+			middle = s.Clock().Now()
+		}
+		if done%100_000 == 0 {
+			fmt.Fprintf(stderr, "%s: %d runs, %v\n", kind, done, time.Since(begin).Round(time.Second))
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("fill the store: %w", err)
+	}
+	if !o.json {
+		fmt.Fprintf(stdout, "%d runs on %s, %d times each\n%-40s %9s %9s %9s %7s %7s\n", o.runs, kind, o.times, "", "p50 ms", "p99 ms", "budget", "found", "looked")
+	}
+	all, err := questions(s, client, middle)
+	if err != nil {
+		return 0, err
+	}
+	for _, q := range all {
+		f, err := ask(ctx, q, o.times)
+		if err != nil {
+			return missed, err
+		}
+		f.Store, f.Runs = kind, o.runs
+		if f.Missed {
+			missed++
+		}
+		if err := show(stdout, f, o.json); err != nil {
+			return missed, err
+		}
+	}
+	return missed, nil
+}
+
+func show(w io.Writer, f Figure, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(f)
+	}
+	verdict := ""
+	switch {
+	case f.Missed:
+		verdict = "missed"
+	case f.Partial:
+		verdict = "partial"
+	}
+	_, err := fmt.Fprintf(w, "%-40s %9.2f %9.2f %9.0f %7d %7d %s\n", f.What, f.P50ms, f.P99ms, f.BudgetMs, f.Found, f.Looked, verdict)
+	return err
+}
+
+// open makes an empty store, and says how it is removed.
+func open(ctx context.Context, kind string) (s store.Store, end func() error, err error) {
+	dir, err := os.MkdirTemp("", "admin-")
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() error { return os.RemoveAll(dir) }
+	url := map[string]string{"sqlite": "sqlite:" + filepath.Join(dir, "runs.db"), "memory": "memory:"}[kind]
+	if kind == "redis" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		guard, err := fleet.NewGuard(self, roleGuard)
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		site, err := fleet.Open(ctx, guard, dir, "redis")
+		if err != nil {
+			return nil, nil, errors.Join(err, guard.Close(), end())
+		}
+		url = site.URL
+		end = func() error {
+			site.Close()
+			return errors.Join(guard.Close(), os.RemoveAll(dir))
+		}
+	}
+	if s, err = store.Open(ctx, url); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open %s: %w", strings.SplitN(url, ":", 2)[0], err), end())
+	}
+	return s, end, nil
+}

@@ -1,0 +1,93 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/runtime/limit"
+)
+
+// capacities knows what was set by the names of limits. Its lock is held while something is
+// set, and through failovers.
+type capacities struct {
+	sync.Mutex
+
+	now, before map[string]int
+}
+
+func newCapacities() *capacities {
+	c := &capacities{now: map[string]int{}, before: map[string]int{}}
+	for _, l := range flows.Capacities {
+		c.now[l.Limit.Name()], c.before[l.Limit.Name()] = l.Declared, l.Declared
+	}
+	return c
+}
+
+// changeCapacities sets the capacity of one limit after the other to what chance says, until
+// the harm is over, and then to what was declared.
+func (x *experiment) changeCapacities(harm, ctx context.Context) {
+	r := rand.New(rand.NewPCG(x.seed, 3))
+	pause(harm, x.every)
+	for n := 0; harm.Err() == nil; n++ {
+		c := flows.Capacities[n%len(flows.Capacities)]
+		next, cancel := context.WithTimeout(harm, x.every/2+randomTime(r, x.every))
+		x.changeCapacity(ctx, next, c.Limit, c.Least+r.IntN(c.Most-c.Least+1))
+		<-next.Done()
+		cancel()
+		x.count(func(h *harms) { h.Changes++ })
+	}
+	for _, c := range flows.Capacities {
+		x.changeCapacity(ctx, ctx, c.Limit, c.Declared)
+	}
+}
+
+func (x *experiment) changeCapacity(ctx, next context.Context, l limit.Limit, atOnce int) {
+	x.capacities.Lock()
+	defer x.capacities.Unlock()
+	x.capacities.before[l.Name()], x.capacities.now[l.Name()] = x.capacities.now[l.Name()], atOnce
+	x.setCapacity(ctx, next, l, atOnce)
+}
+
+// setCapacity sets a capacity, however often that must be tried, and looks until next ends when no more
+// than that is held: from then on nobody has a right to more.
+func (x *experiment) setCapacity(ctx, next context.Context, l limit.Limit, atOnce int) {
+	change := check.Change{Limit: l.Name(), AtOnce: atOnce, Asked: time.Now()}
+	x.insist(ctx, func(ctx context.Context) error {
+		return x.client.Limits().Set(ctx, l, limit.Config{AtOnce: atOnce})
+	})
+	x.insist(next, func(ctx context.Context) error {
+		held, err := x.held(ctx, l)
+		if err == nil && held > atOnce {
+			err = errHeld
+		}
+		if err == nil {
+			change.Settled = time.Now()
+		}
+		return err
+	})
+	x.noteChange(change)
+}
+
+func (x *experiment) noteChange(c check.Change) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.changes = append(x.changes, c)
+}
+
+// errHeld says that more is held of a limit than it has.
+var errHeld = errors.New("more is held")
+
+func (x *experiment) held(ctx context.Context, l limit.Limit) (int, error) {
+	all, err := x.client.Limits().List(ctx)
+	for _, info := range all {
+		if info.Name == l.Name() && info.Key == "" {
+			return info.Held, err
+		}
+	}
+	return 0, err
+}

@@ -1,0 +1,114 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+)
+
+// Check judges the evidence.
+func Check(e Evidence) *Verdict {
+	c := &checker{
+		Evidence:   &e,
+		verdict:    &Verdict{Runs: len(e.Jobs), Executions: len(e.Executions), Recoveries: map[store.Reason]int{}},
+		histories:  map[event.RunID]*history{},
+		executions: map[event.RunID][]*record.Execution{},
+		broken:     map[event.RunID]bool{},
+		caught:     map[*Stall]*record.Execution{},
+		voids:      map[fence]time.Time{},
+		last:       map[string]time.Time{},
+	}
+	c.readFences()
+	for _, a := range e.Snapshot.Audit {
+		c.verdict.Recoveries[a.Reason]++
+	}
+	c.checkStore()
+	for run, r := range e.Snapshot.Runs {
+		c.histories[run] = read(r)
+	}
+	c.assign()
+	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
+		if h := c.histories[run]; !h.unreadable { // or steps are missing that may well be there
+			c.checkSteps(h)
+			c.checkAttempts(h)
+		}
+	}
+	for _, run := range slices.Sorted(maps.Keys(c.executions)) {
+		if e.Snapshot.Runs[run] == nil {
+			c.findf(Unrecorded, run, "its steps were executed, and the store does not know it")
+		}
+	}
+	c.checkJobs()
+	c.checkLimits()
+	slices.SortStableFunc(c.verdict.Violations, func(a, b Violation) int { return cmp.Compare(a.Kind, b.Kind) })
+	return c.verdict
+}
+
+// checker gathers what is wrong.
+type checker struct {
+	*Evidence
+	verdict    *Verdict
+	histories  map[event.RunID]*history
+	executions map[event.RunID][]*record.Execution
+	broken     map[event.RunID]bool         // logs
+	caught     map[*Stall]*record.Execution // see isCaught
+	voids      map[fence]time.Time
+	last       map[string]time.Time // that workers are known to have lived
+}
+
+// assign gives the executions to the runs whose logs have them: a step that uses limits says
+// whose step it is, and a run of its own executes it.
+func (c *checker) assign() {
+	type place struct {
+		run event.RunID
+		key string
+	}
+	elsewhere := map[place]*history{}
+	for _, h := range c.histories {
+		if h.spec != nil && event.Internal(h.spec.Workflow) {
+			elsewhere[place{h.spec.Parent, h.spec.ParentKey}] = h
+		}
+	}
+	for i := range c.Executions {
+		x := c.Executions[i]
+		if h := elsewhere[place{x.Run, x.Key}]; h != nil {
+			x.Run = h.run
+			for key := range h.steps { // there is one
+				x.Key = key
+			}
+		}
+		c.executions[x.Run] = append(c.executions[x.Run], &x)
+	}
+}
+
+func (c *checker) findf(kind Kind, run event.RunID, format string, args ...any) {
+	c.verdict.Violations = append(c.verdict.Violations, Violation{Kind: kind, Run: run, What: fmt.Sprintf(format, args...)})
+}
+
+// damaged reports whether the log of one of the runs is broken.
+func (c *checker) damaged(runs []*history) bool {
+	return slices.ContainsFunc(runs, func(h *history) bool { return c.broken[h.run] })
+}
+
+// logInvariants are those of fsck that are about the log itself.
+const logInvariants = 3
+
+// checkStore takes over what fsck finds.
+func (c *checker) checkStore() {
+	for _, f := range fsck.Check(c.Snapshot) {
+		kind := Broken
+		if f.Invariant <= logInvariants {
+			kind = BrokenLog
+			c.broken[f.Run] = true
+		}
+		c.findf(kind, f.Run, "invariant %d: %s: %s", f.Invariant, f.What, f.Explain)
+	}
+	c.verdict.BrokenLogs = len(c.broken)
+}

@@ -1,0 +1,312 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkLimits checks that what was under way never used more of a limit than that had, by
+// what the steps say of themselves, and that in the end nothing is held and nothing waits.
+//
+// A limit promises that what holds permits fits at each moment at which permits are given. An
+// attempt that is under way under a fence that holds has permits. So once the store has said
+// that no more is held than a capacity allows, no more may be under way until a higher one
+// is asked for; before that it may be what was allowed already.
+func (c *checker) checkLimits() {
+	for _, capacity := range flows.Capacities {
+		name := capacity.Limit.Name()
+		spans := c.spansOf(name)
+		if len(spans) > 0 {
+			c.sweep(&Limit{Name: name}, spans, c.bounds(name, capacity.Declared))
+		}
+	}
+	keys, atOnce := flows.Keys()
+	for _, key := range keys {
+		name := store.LimitID{Name: key.Name(), Key: key.Key()}.String()
+		if spans := c.spansOf(name); len(spans) > 0 {
+			c.sweep(&Limit{Name: name}, spans, c.bounds(name, atOnce))
+		}
+	}
+	for id, l := range c.Snapshot.Limits {
+		if l.Held != 0 || l.Waits != 0 {
+			c.findf(Broken, "", "limit %s: in the end %d are held, and %d wait", id, l.Held, l.Waits)
+		}
+	}
+}
+
+// span is a time in which something used a limit.
+type span struct {
+	from, to time.Time
+	// void is when it really ended, if its fence had become void by to.
+	void   time.Time
+	weight int
+	run    event.RunID
+	what   string
+}
+
+// spansOf returns what used a limit: attempts, and runs that held it to their ends, from the
+// first beginning of a step of theirs to the last end.
+func (c *checker) spansOf(limit string) (all []span) {
+	whole := map[event.RunID]*span{}
+	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
+		h := c.histories[run]
+		for _, x := range c.executions[run] {
+			s, ok := c.spanOf(h, x)
+			if !ok {
+				continue
+			}
+			if !h.spec.Whole {
+				s.weight = weight(h.spec, limit)
+			}
+			if s.weight > 0 {
+				all = append(all, s)
+			}
+			holder := run
+			if event.Internal(h.spec.Workflow) {
+				holder = h.spec.Parent
+			}
+			c.extend(whole, holder, limit, s)
+		}
+	}
+	for _, run := range slices.Sorted(maps.Keys(whole)) {
+		all = append(all, *whole[run])
+	}
+	return all
+}
+
+// extend lets a run that holds a limit to its end do so while a step of it is executed.
+func (c *checker) extend(whole map[event.RunID]*span, run event.RunID, limit string, s span) {
+	h := c.histories[run]
+	if h == nil || h.spec == nil || !h.spec.Whole || weight(h.spec, limit) == 0 {
+		return
+	}
+	w := whole[run]
+	if w == nil {
+		w = &span{from: s.from, to: s.to, weight: weight(h.spec, limit), run: run, what: "run " + string(run) + " to its end"}
+		whole[run] = w
+	}
+	if s.from.Before(w.from) {
+		w.from = s.from
+	}
+	if s.to.After(w.to) {
+		w.to = s.to
+	}
+}
+
+func weight(spec *event.Spec, limit string) int {
+	for _, u := range spec.Uses {
+		if (store.LimitID{Name: u.Limit, Key: u.Key}).String() == limit {
+			return u.Weight
+		}
+	}
+	return 0
+}
+
+// spanOf returns when an attempt was under way; false if that cannot be said.
+func (c *checker) spanOf(h *history, x *record.Execution) (span, bool) {
+	s := span{from: x.Began, to: x.Ended, run: h.run, what: fmt.Sprintf("attempt %d of %s of run %s by %s", x.Attempt, x.Key, x.Run, x.Worker)}
+	step := h.steps[x.Key]
+	if h.spec == nil || step == nil {
+		return s, false
+	}
+	began, ok := step.attempts[x.Attempt]
+	if !ok {
+		return s, false // found to be unrecorded
+	}
+	if x.Outcome == record.Unknown {
+		if s.to = c.Deaths[x.Worker]; s.to.IsZero() {
+			s.to = c.last[x.Worker]
+		}
+	}
+	if at, ok := c.voids[fence{h.run, began.epoch}]; ok && at.Before(s.to) {
+		s.to, s.void = at, s.to
+	}
+	return s, s.to.After(s.from)
+}
+
+// fence tells one time that a run was owned from all others.
+type fence struct {
+	run   event.RunID
+	epoch uint64
+}
+
+// readFences finds when fences became void because somebody took the run away, and how long
+// each worker is known to have lived.
+func (c *checker) readFences() {
+	for _, a := range c.Snapshot.Audit {
+		f := fence{a.Run, a.Epoch}
+		if at, ok := c.voids[f]; !ok || a.Time.Before(at) {
+			c.voids[f] = a.Time
+		}
+	}
+	for i := range c.Executions {
+		x := &c.Executions[i]
+		for _, at := range []time.Time{x.Began, x.Ended} {
+			if at.After(c.last[x.Worker]) {
+				c.last[x.Worker] = at
+			}
+		}
+	}
+}
+
+// checkAttempts checks that no two attempts of a step were under way at once, and counts those
+// that went on when their fence was void.
+func (c *checker) checkAttempts(h *history) {
+	last := map[string]span{} // by step
+	for _, x := range slices.SortedFunc(slices.Values(c.executions[h.run]), func(a, b *record.Execution) int { return a.Began.Compare(b.Began) }) {
+		s, ok := c.spanOf(h, x)
+		if !ok {
+			continue
+		}
+		if !s.void.IsZero() {
+			c.verdict.Void++
+			if !c.wasStalled(x.Worker, s.from, s.to) {
+				c.verdict.VoidAwake++
+			}
+		}
+		before, ok := last[x.Key]
+		if ok && before.what != s.what && before.to.After(s.from) {
+			c.findf(Together, h.run, "%s began at %s, when %s was under way, until %s", s.what, clock(s.from), before.what, clock(before.to))
+		}
+		if !ok || s.to.After(before.to) {
+			last[x.Key] = s
+		}
+	}
+}
+
+func (c *checker) wasStalled(worker string, from, to time.Time) bool {
+	return slices.ContainsFunc(c.Stalls, func(s Stall) bool { return s.Worker == worker && s.From.Before(to) && s.To.After(from) })
+}
+
+// edge is a moment at which what is under way, or what may be, changes.
+type edge struct {
+	at    time.Time
+	order int // among those at one time: what ends goes first
+	span  *span
+	sign  int
+	void  bool // it goes on, but its fence is void; or it ends after that
+	bound int
+}
+
+// bounds returns how much of a limit may be under way from which time on.
+func (c *checker) bounds(limit string, declared int) []edge {
+	allowed := declared
+	all := []edge{{order: 1, bound: allowed}}
+	for _, change := range c.Changes {
+		if change.Limit != limit {
+			continue
+		}
+		allowed = max(allowed, change.AtOnce)
+		all = append(all, edge{at: change.Asked, order: 1, bound: allowed})
+		if !change.Settled.IsZero() {
+			allowed = change.AtOnce
+			all = append(all, edge{at: change.Settled, order: 1, bound: allowed})
+		}
+	}
+	return all
+}
+
+// sweep goes through what used a limit in the order of time.
+func (c *checker) sweep(l *Limit, spans []span, edges []edge) {
+	for i := range spans {
+		s := &spans[i]
+		if strings.HasPrefix(s.what, "run ") {
+			l.Whole++
+		} else {
+			l.Attempts++
+		}
+		edges = append(edges, edge{at: s.from, order: 2, span: s, sign: 1}, edge{at: s.to, span: s, sign: -1})
+		if !s.void.IsZero() {
+			edges = append(edges, edge{at: s.to, order: 2, span: s, sign: 1, void: true}, edge{at: s.void, span: s, sign: -1, void: true})
+		}
+	}
+	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.order, b.order)) })
+	bound, live, void, above := 0, 0, 0, false
+	under := map[*span]bool{}
+	for _, e := range edges {
+		switch {
+		case e.span == nil:
+			bound = e.bound
+		case e.void:
+			void += e.sign * e.span.weight
+		default:
+			live += e.sign * e.span.weight
+			under[e.span] = e.sign > 0
+		}
+		l.Most, l.Beside = max(l.Most, live), max(l.Beside, live+void)
+		if e.sign > 0 && !e.void && live == bound {
+			l.Full++
+		}
+		if live > bound && !above {
+			c.findf(Above, tipping(e, under), "%d are under way at %s of limit %s, which has %d: %s", live, clock(e.at), l.Name, bound, list(under))
+		}
+		above = live > bound
+	}
+	for _, change := range c.Changes {
+		if change.Limit == l.Name {
+			l.Changes++
+		}
+	}
+	l.Between = between(c.Changes, l.Name)
+	c.verdict.Limits = append(c.verdict.Limits, *l)
+}
+
+// tipping returns the run that is about to be explained: the one that began, or any.
+func tipping(e edge, under map[*span]bool) event.RunID {
+	if e.span != nil {
+		return e.span.run
+	}
+	for s, there := range under {
+		if there {
+			return s.run
+		}
+	}
+	return ""
+}
+
+// list names what is under way.
+func list(under map[*span]bool) string {
+	var all []string
+	for s, there := range under {
+		if there {
+			all = append(all, fmt.Sprintf("%d for %s (%s to %s)", s.weight, s.what, clock(s.from), clock(s.to)))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
+}
+
+// between returns the share of the time in which a capacity had been changed, and it was not
+// known yet that no more was held.
+func between(changes []Change, limit string) float64 {
+	var unknown, all time.Duration
+	var first, open time.Time
+	for _, change := range changes {
+		if change.Limit != limit {
+			continue
+		}
+		if first.IsZero() {
+			first = change.Asked
+		}
+		if open.IsZero() {
+			open = change.Asked
+		}
+		if !change.Settled.IsZero() {
+			unknown += change.Settled.Sub(open)
+			all, open = change.Settled.Sub(first), time.Time{}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return 100 * float64(unknown) / float64(all)
+}

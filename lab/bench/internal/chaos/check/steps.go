@@ -1,0 +1,148 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// checkSteps compares what the steps of a run say of themselves with its log.
+func (c *checker) checkSteps(h *history) {
+	durable := c.durable(h)
+	seen := map[string]int{} // executions by step and attempt
+	once := map[string]int{} // executions by step
+	done := map[string]bool{}
+	for _, x := range c.executions[h.run] {
+		name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
+		seen[name]++
+		if seen[name] == 2 {
+			c.findf(Twice, h.run, "%s was executed more than once", name)
+		}
+		if x.Outcome == record.Done {
+			done[name] = true
+		}
+		s := h.steps[x.Key]
+		if s == nil {
+			c.findf(Unrecorded, h.run, "%s was executed by %s, and the log does not know the step", name, x.Worker)
+			continue
+		}
+		if s.name == flows.Steps.Once.Name() {
+			once[x.Key]++
+			if once[x.Key] == 2 {
+				c.findf(Twice, h.run, "%s is not idempotent, and was executed more than once", x.Key)
+			}
+		}
+		if a, ok := s.attempts[x.Attempt]; !ok || a.by != x.Worker {
+			c.findf(Unrecorded, h.run, "%s was executed by %s, the log says that %q has started it", name, x.Worker, a.by)
+		}
+		c.checkBeginning(h, s, x, durable)
+	}
+	for _, key := range slices.Sorted(maps.Keys(h.steps)) {
+		s := h.steps[key]
+		if s.end == nil || s.end.Type != event.StepCompleted {
+			continue
+		}
+		c.verdict.Steps++
+		if name := fmt.Sprintf("attempt %d of %s", s.end.Attempt, key); !done[name] {
+			c.findf(Unrecorded, h.run, "%s has completed, and the step itself does not say that it returned", name)
+		}
+	}
+}
+
+// durable returns for each frame a time by which it was committed: a step that
+// it starts, or a later frame, began only after that. When a frame was made says
+// less: it may have been on its way for long.
+func (c *checker) durable(h *history) []bound {
+	bounds := make([]bound, h.frames)
+	for i := range bounds {
+		if at, ok := c.Ended[h.run]; ok && h.end != nil {
+			bounds[i] = bound{at: at, by: "somebody outside saw the end of the run"}
+		}
+	}
+	for _, x := range c.executions[h.run] {
+		s := h.steps[x.Key]
+		if s == nil {
+			continue
+		}
+		a, ok := s.attempts[x.Attempt]
+		if !ok {
+			continue
+		}
+		for i := a.frame; i >= 0; i-- {
+			if bounds[i].at.IsZero() || x.Began.Before(bounds[i].at) {
+				bounds[i] = bound{at: x.Began, by: x.Key + " began, which was started in or after that commit", key: x.Key}
+			}
+		}
+	}
+	return bounds
+}
+
+// bound is a time by which something had happened, and what shows it.
+type bound struct {
+	at  time.Time
+	by  string
+	key string // of the step whose beginning it is
+}
+
+// checkBeginning checks that an execution did not begin when there was nothing
+// left to do.
+func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution, durable []bound) {
+	name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
+	kind, ended, frame := Late, "the run had ended", h.frames-1
+	switch {
+	case s.end != nil && s.end.Type == event.StepCompleted:
+		kind, ended, frame = Repeated, fmt.Sprintf("attempt %d had completed", s.end.Attempt), s.endFrame
+	case s.end != nil:
+		ended, frame = fmt.Sprintf("attempt %d had failed for good", s.end.Attempt), s.endFrame
+	case h.end == nil:
+		return
+	}
+	limit := durable[frame]
+	late := !limit.at.IsZero() && limit.key != x.Key && x.Began.After(limit.at)
+	switch {
+	case s.end != nil && x.Attempt > s.end.Attempt:
+		c.findf(kind, h.run, "%s was executed by %s, but %s", name, x.Worker, ended)
+	case !late || c.isCaught(x):
+		return
+	default:
+		c.findf(kind, h.run, "%s was begun by %s at %s, but %s before %s, when %s", name, x.Worker, clock(x.Began), ended, clock(limit.at), limit.by)
+	}
+	if kind == Repeated {
+		c.verdict.Repeated++
+	}
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
+
+const (
+	// wake is how long after the end of a stall what it has caught may begin: the
+	// machine has other things to do, too.
+	wake = 100 * time.Millisecond
+	// rarely is how many stalls there must be for each execution that one has
+	// caught, rounded up. A few microseconds lie between the look and the step; who
+	// does not look is caught more often.
+	rarely = 10
+)
+
+// isCaught reports whether the late beginning of an execution cannot be helped,
+// because a stall came between the worker's last look at its lease and the
+// step's first instruction. A stall catches one at most.
+func (c *checker) isCaught(x *record.Execution) bool {
+	for i := range c.Stalls {
+		s := &c.Stalls[i]
+		if s.Worker != x.Worker || x.Began.Before(s.From) || x.Began.After(s.To.Add(wake)) {
+			continue
+		}
+		if c.caught[s] == nil && len(c.caught) < (len(c.Stalls)+rarely-1)/rarely {
+			c.caught[s] = x
+			c.verdict.Caught++
+		}
+		return c.caught[s] == x
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// drive does what was planned, each order at its time, and returns when nothing
+// is left to do, or when ctx ends.
+func (x *experiment) drive(ctx context.Context) {
+	var work sync.WaitGroup
+	for _, o := range x.orders {
+		if o.Replaces {
+			continue // whoever has started the run that it replaces starts it
+		}
+		work.Go(func() {
+			if pause(ctx, time.Until(x.began.Add(o.at))) {
+				x.carryOut(ctx, o)
+			}
+		})
+	}
+	work.Wait()
+}
+
+func (x *experiment) carryOut(ctx context.Context, o *order) {
+	run, ok := x.start(ctx, o)
+	if !ok {
+		return
+	}
+	var work sync.WaitGroup
+	if o.asked && o.Fate == check.Completes {
+		work.Go(func() { x.ask(ctx, o, run) })
+	}
+	if o.Workflow == flows.Mail.Name() {
+		for sender := range o.Input.Senders {
+			work.Go(func() { x.send(ctx, o, run, sender) })
+		}
+	}
+	if o.cancel > 0 {
+		work.Go(func() { x.cancel(ctx, o, run) })
+	}
+	if o.next != nil && pause(ctx, randomTime(x.chance(o), x.duration()/8)) {
+		x.carryOut(ctx, o.next)
+	}
+	work.Wait()
+}
+
+// chance is the source of what happens to one order.
+func (x *experiment) chance(o *order) *rand.Rand {
+	return rand.New(rand.NewPCG(x.seed, 1000+uint64(o.Input.ID)))
+}
+
+// start starts the run of an order, perhaps several times at once, and returns
+// its id. All must be given the same run.
+func (x *experiment) start(ctx context.Context, o *order) (event.RunID, bool) {
+	runs := make([]event.RunID, o.starters)
+	var work sync.WaitGroup
+	for i := range runs {
+		policy := workflow.IDPolicy{Finished: workflow.RejectFinished}
+		if i == 1 {
+			policy.Active = workflow.FailActive
+		}
+		if o.Replaces {
+			policy = workflow.IDPolicy{Active: workflow.CancelActive}
+		}
+		work.Go(func() {
+			x.insist(ctx, func(ctx context.Context) (err error) {
+				runs[i], err = starters[o.Workflow](ctx, x.client, o.Input,
+					workflow.WithID(o.WorkflowID), workflow.WithIDPolicy(policy), workflow.WithDelay(o.delay),
+					workflow.WithPriority(o.priority), workflow.WithTags(map[string]string{"job": fmt.Sprint(o.Input.ID)}))
+				return err
+			})
+		})
+	}
+	work.Wait()
+	for _, run := range runs {
+		if run == "" {
+			return "", false // ctx has ended
+		}
+		x.mu.Lock()
+		if _, ended := x.ended[run]; !ended {
+			x.started[run] = true
+		}
+		x.mu.Unlock()
+		if run != runs[0] && !o.Replaces {
+			x.notef(check.Wrong, run, "workflow id %q was started several times at once, and gave run %s, too", o.WorkflowID, runs[0])
+		}
+	}
+	return runs[len(runs)-1], true
+}
+
+type starter func(ctx context.Context, c *workflow.Client, job flows.Job, opts ...workflow.StartOption) (event.RunID, error)
+
+var starters = map[string]starter{
+	flows.Chain.Name():   starts(flows.Chain),
+	flows.Fan.Name():     starts(flows.Fan),
+	flows.Mail.Name():    starts(flows.Mail),
+	flows.Endless.Name(): starts(flows.Endless),
+	flows.Long.Name():    starts(flows.Long),
+	flows.Doomed.Name():  starts(flows.Doomed),
+	flows.Crowd.Name():   starts(flows.Crowd),
+	flows.Holder.Name():  starts(flows.Holder),
+	flows.Hoarder.Name(): starts(flows.Hoarder),
+}
+
+// starts returns a function that starts a workflow and returns its run, even if the workflow
+// id has one already.
+func starts[Out any](d workflow.Definition[flows.Job, Out]) starter {
+	return func(ctx context.Context, c *workflow.Client, job flows.Job, opts ...workflow.StartOption) (event.RunID, error) {
+		run, err := d.Start(ctx, c, job, opts...)
+		if err == nil {
+			return run.ID(), nil
+		}
+		if active, ok := errors.AsType[*workflow.ActiveRunError](err); ok {
+			return active.Run, nil
+		}
+		if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok {
+			return finished.Run, nil
+		}
+		return "", err
+	}
+}
+
+// insist repeats what may fail while a server is down, until it succeeds or ctx
+// ends.
+func (x *experiment) insist(ctx context.Context, f func(context.Context) error) {
+	for {
+		try, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := f(try)
+		cancel()
+		if err == nil || !pause(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// ask waits for the result of a run.
+func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
+	for ctx.Err() == nil {
+		got, err := results[o.Workflow].Get(x.client, run).Result(ctx)
+		if err == nil {
+			x.sawEnd(run)
+			x.mu.Lock()
+			x.answers[run] = got
+			x.mu.Unlock()
+			return
+		}
+		if failed, ok := errors.AsType[*workflow.RunError](err); ok {
+			x.notef(check.Wrong, run, "its result is %v", failed)
+			return
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// results are the workflows that have one.
+var results = map[string]workflow.Definition[flows.Job, flows.Result]{
+	flows.Chain.Name(): flows.Chain, flows.Fan.Name(): flows.Fan, flows.Mail.Name(): flows.Mail, flows.Long.Name(): flows.Long,
+	flows.Crowd.Name(): flows.Crowd, flows.Holder.Name(): flows.Holder, flows.Hoarder.Name(): flows.Hoarder,
+}
+
+// send sends the messages of one sender in their order, each perhaps several
+// times: the next one when the one before was accepted.
+func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender int) {
+	r := rand.New(rand.NewPCG(x.seed, uint64(o.Input.ID)<<8|uint64(sender)))
+	target := x.client.Run(run)
+	for number := 1; number <= o.Input.Messages; number++ {
+		m := flows.Message{Sender: sender, Number: number}
+		for range 1 + r.IntN(2) {
+			x.insist(ctx, func(ctx context.Context) error {
+				err := flows.Post.Send(ctx, target, m, workflow.IdempotencyKey(m.Key()))
+				if errors.Is(err, workflow.ErrRunTerminal) && number < o.Input.Messages {
+					x.notef(check.Message, run, "message %d of sender %d was refused, for the run has ended", number, sender)
+				}
+				if errors.Is(err, workflow.ErrRunTerminal) {
+					return nil // the last one was taken already, when it came for the first time
+				}
+				return err
+			})
+		}
+		if !pause(ctx, randomTime(r, o.pauses)) {
+			return
+		}
+	}
+}
+
+func (x *experiment) cancel(ctx context.Context, o *order, run event.RunID) {
+	if !pause(ctx, o.cancel) {
+		return
+	}
+	x.insist(ctx, func(ctx context.Context) error {
+		err := x.client.Run(run).Cancel(ctx, "chaos")
+		if errors.Is(err, workflow.ErrRunTerminal) {
+			return nil // by a try whose answer was lost
+		}
+		return err
+	})
+}

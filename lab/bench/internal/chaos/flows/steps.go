@@ -1,0 +1,134 @@
+package flows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/runtime/step"
+)
+
+// Hands execute the steps, and record that they do.
+type Hands struct{ Record *record.Writer }
+
+// errRefused is why steps fail.
+var errRefused = errors.New("refused")
+
+// execute runs the code of a step between its two records.
+func execute[T any](ctx context.Context, h *Hands, code func() (T, error)) (v T, err error) {
+	call, _ := step.Current(ctx)
+	if err := h.Record.Begin(call); err != nil {
+		return v, err
+	}
+	outcome := record.Failed // even if the code panics
+	defer func() {
+		if e := h.Record.End(call, outcome); e != nil && err == nil {
+			err = e
+		}
+	}()
+	if v, err = code(); err == nil {
+		outcome = record.Done
+	}
+	return v, err
+}
+
+// rest takes some time, as long as the attempt may go on.
+func rest(ctx context.Context, d time.Duration) error {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	select {
+	case <-end.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// add returns a number, after attempts that fail or panic.
+//
+//flow:step retries=1000 backoff=constant(5ms)
+func (h *Hands) add(ctx context.Context, job Job, n int) (int, error) {
+	return execute(ctx, h, func() (int, error) {
+		if err := rest(ctx, time.Duration(job.draw(8, "rest", n))*time.Millisecond); err != nil {
+			return 0, err
+		}
+		return job.try(ctx, n)
+	})
+}
+
+// try returns a number, after attempts that fail or panic.
+func (j Job) try(ctx context.Context, n int) (int, error) {
+	attempt := step.Attempt(ctx)
+	switch {
+	case attempt > j.failures(n):
+		return j.value(n), nil
+	case j.draw(2, "panics", n) == 0:
+		panic(fmt.Sprintf("attempt %d panics", attempt))
+	default:
+		return 0, fmt.Errorf("attempt %d: %w", attempt, errRefused)
+	}
+}
+
+// echo returns what it is given.
+//
+//flow:step retries=1000 backoff=constant(5ms)
+func (h *Hands) echo(ctx context.Context, text string) (string, error) {
+	return execute(ctx, h, func() (string, error) { return text, nil })
+}
+
+// once must not be executed twice.
+//
+//flow:step nonidempotent
+func (h *Hands) once(ctx context.Context, job Job) (int, error) {
+	return execute(ctx, h, func() (int, error) {
+		// It is not for cancelling: a part of it may have had its effect.
+		err := rest(context.WithoutCancel(ctx), time.Duration(job.draw(20, "once"))*time.Millisecond)
+		return job.value(only), err
+	})
+}
+
+// refuse fails for good.
+//
+//flow:step retries=1000
+func (h *Hands) refuse(ctx context.Context) error {
+	_, err := execute(ctx, h, func() (int, error) { return 0, step.Fatal(errRefused) })
+	return err
+}
+
+// note notes a message, under its own key.
+//
+//flow:step key=m.Key() retries=1000 backoff=constant(5ms)
+func (h *Hands) note(ctx context.Context, job Job, m Message) (int, error) {
+	return execute(ctx, h, func() (int, error) { return job.value(noted + m.Number), nil })
+}
+
+// pieces is in how many pieces grind does its work.
+const pieces = 10
+
+// grind takes its time, and begins where the attempt before has come to.
+//
+//flow:step retries=1000 backoff=constant(5ms)
+func (h *Hands) grind(ctx context.Context, job Job) (int, error) {
+	return execute(ctx, h, func() (int, error) {
+		begin, _ := step.LastHeartbeat[int](ctx)
+		for i := begin; i < pieces; i++ {
+			if err := rest(ctx, time.Duration(job.Work)*time.Millisecond/pieces); err != nil {
+				return 0, err
+			}
+			if err := step.Heartbeat(ctx, i+1); err != nil {
+				return 0, err
+			}
+		}
+		return job.value(only), nil
+	})
+}
+
+// clean is done once a run was canceled.
+//
+//flow:step retries=1000 backoff=constant(5ms)
+func (h *Hands) clean(ctx context.Context) error {
+	_, err := execute(ctx, h, func() (int, error) { return 0, nil })
+	return err
+}

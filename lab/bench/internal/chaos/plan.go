@@ -1,0 +1,114 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+)
+
+// order describes a run to start and the commands for it.
+type order struct {
+	check.Job
+
+	at       time.Duration // after the beginning
+	delay    time.Duration // that the start asks for
+	priority int
+	starters int           // that start it at the same time
+	asked    bool          // somebody waits for its result
+	cancel   time.Duration // after its start; 0: nobody does
+	next     *order        // that replaces it
+	pauses   time.Duration // between two messages of one sender, at most
+}
+
+// share is how many of hundred runs are of a workflow.
+type share struct {
+	of       int
+	workflow string
+	fate     check.Fate
+}
+
+var shares = []share{
+	{40, flows.Chain.Name(), check.Completes},
+	{20, flows.Fan.Name(), check.Completes},
+	{20, flows.Mail.Name(), check.Completes},
+	{10, flows.Endless.Name(), check.IsCanceled},
+	{5, flows.Long.Name(), check.Completes},
+	{5, flows.Doomed.Name(), check.Fails},
+}
+
+// limitedShares are those of runs that use limits: one in ten has its permits to its end.
+var limitedShares = []share{
+	{90, flows.Crowd.Name(), check.Completes},
+	{6, flows.Holder.Name(), check.Completes},
+	{4, flows.Hoarder.Name(), check.Completes},
+}
+
+// plan draws what is asked for; the same options give the same orders.
+func plan(o *options) []*order {
+	r := rand.New(rand.NewPCG(o.seed, 1))
+	orders := make([]*order, o.runs)
+	for i := range orders {
+		orders[i] = draw(r, o, i)
+	}
+	// Some that never end are replaced by others.
+	for i := 0; i+1 < len(orders); i++ {
+		a, b := orders[i], orders[i+1]
+		if a.Fate == check.IsCanceled && b.Workflow == flows.Chain.Name() && r.IntN(2) == 0 {
+			a.cancel, a.next = 0, b
+			b.WorkflowID, b.Replaces, b.starters = a.WorkflowID, true, 1
+			i++
+		}
+	}
+	return orders
+}
+
+func draw(r *rand.Rand, o *options, i int) *order {
+	kind := o.drawShare(r)
+	span := o.duration() * 3 / 4 // so that the last ones are harmed, too
+	d := &order{
+		Job: check.Job{
+			Workflow: kind.workflow, Fate: kind.fate, WorkflowID: fmt.Sprintf("chaos-%d", i),
+			Input: flows.Job{
+				ID: i, Seed: o.seed, Steps: 2 + r.IntN(6), Nap: 20 + r.IntN(400),
+				Work:    int(o.lease.Milliseconds()) * (5 + r.IntN(15)) / 10,
+				Senders: 1 + r.IntN(3), Messages: 2 + r.IntN(4), Tenant: i % flows.Tenants,
+			},
+		},
+		at: randomTime(r, span), starters: 1, priority: r.IntN(3), asked: r.IntN(8) == 0, pauses: span / 20,
+	}
+	if r.IntN(5) == 0 {
+		d.delay = randomTime(r, 2*o.lease)
+	}
+	if r.IntN(10) == 0 {
+		d.starters = 3
+	}
+	if kind.fate == check.IsCanceled {
+		d.cancel = 1 + randomTime(r, span/4)
+	}
+	if o.limits {
+		d.Input.Steps, d.Input.Nested = 5+r.IntN(11), o.nested
+	}
+	return d
+}
+
+func (o *options) drawShare(r *rand.Rand) (kind share) {
+	all := shares
+	if o.limits {
+		all = limitedShares
+	}
+	n := r.IntN(100)
+	for _, kind = range all {
+		if n < kind.of {
+			break
+		}
+		n -= kind.of
+	}
+	return kind
+}
+
+func randomTime(r *rand.Rand, below time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(max(below, 1))))
+}

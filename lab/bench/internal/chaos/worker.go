@@ -1,0 +1,72 @@
+package chaos
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// The other roles of the program, which it starts itself.
+const (
+	roleWorker = "chaos-worker"
+	roleGuard  = "chaos-guard"
+)
+
+// exitNotStarted is the exit code of a worker whose Run returned an error; one
+// that panics has another.
+const exitNotStarted = 3
+
+// Role plays the part that the program has started itself for, if args name one.
+// ok is false if they do not.
+func Role(args []string, stderr io.Writer) (code int, ok bool) {
+	roles := fleet.Roles{Guard: roleGuard, Worker: roleWorker, Work: work, Failed: exitNotStarted}
+	return roles.Play(args, stderr)
+}
+
+// member configures a worker process.
+type member struct {
+	name, store, records string
+	lease, heartbeat     time.Duration
+}
+
+func (m *member) arguments() []string {
+	return []string{
+		roleWorker, "-name", m.name, "-store", m.store, "-records", m.records,
+		"-lease", m.lease.String(), "-heartbeat", m.heartbeat.String(),
+	}
+}
+
+// work is the life of a worker process, until SIGTERM.
+func work(args []string, stderr io.Writer) (err error) {
+	var m member
+	flags := flag.NewFlagSet(roleWorker, flag.ContinueOnError)
+	flags.StringVar(&m.name, "name", "", "")
+	flags.StringVar(&m.store, "store", "", "")
+	flags.StringVar(&m.records, "records", "", "")
+	flags.DurationVar(&m.lease, "lease", 0, "")
+	flags.DurationVar(&m.heartbeat, "heartbeat", 0, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctx, stop := fleet.UntilStopped()
+	defer stop()
+	records, err := record.NewWriter(m.records, m.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	return fleet.Work(ctx, m.store, stderr, worker.Config{
+		Name: m.name, Heartbeat: m.heartbeat, ClaimExpiry: m.lease,
+		Grace:       m.lease / 2, // less than its longest steps take
+		Concurrency: 64,
+		Parked:      200,     // so that many runs are replayed when they wake
+		Recoveries:  1 << 20, // the workers do not die of the runs here
+	}, func(r workflow.Registrar) { flows.Register(r, &flows.Hands{Record: records}) })
+}

@@ -1,0 +1,245 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+)
+
+// TestMain becomes the process that the first argument names.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) < 2:
+	case os.Args[1] == "guard":
+		fleet.Watch(os.Stdin)
+		return
+	case os.Args[1] == "polite":
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-ended
+		return
+	case os.Args[1] == "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("ready")
+		select {}
+	case os.Args[1] == "broken":
+		fmt.Println("ready")
+		os.Exit(7)
+	}
+	goleak.VerifyTestMain(m) // a process that lives has a goroutine that waits for it
+}
+
+const patience = 20 * time.Second
+
+func newGuard(t *testing.T) *fleet.Guard {
+	t.Helper()
+	g, err := fleet.NewGuard(os.Args[0], "guard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	return g
+}
+
+// spawn starts a process and waits until it is ready.
+func spawn(t *testing.T, g *fleet.Guard, role string) *fleet.Process {
+	t.Helper()
+	p, err := fleet.Spawn(g, t.TempDir(), "a-"+role, os.Args[0], role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	eventually(t, "the process is ready", func() bool {
+		b, err := os.ReadFile(p.Log)
+		return err == nil && strings.Contains(string(b), "ready")
+	})
+	return p
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	late := time.After(patience)
+	for !is() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-late:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+func gone(t *testing.T, p *fleet.Process) {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(patience):
+		t.Fatal("the process lives")
+	}
+}
+
+func TestGuard_KillsWhatIsLeftWhenTheProgramHasGone(t *testing.T) {
+	g := newGuard(t)
+	p, stalled, removed := spawn(t, g, "stubborn"), spawn(t, g, "stubborn"), spawn(t, g, "polite")
+	if err := stalled.Suspend(); err != nil {
+		t.Fatal(err)
+	}
+	removed.Kill()
+	if err := g.Close(); err != nil { // as the end of this process would
+		t.Fatal(err)
+	}
+	gone(t, p)
+	gone(t, stalled)
+	if p.Crashed() == nil {
+		t.Error("the end of the process was expected by nobody, and is none of its own")
+	}
+}
+
+func TestProcess_StopsInPeace(t *testing.T) {
+	p := spawn(t, newGuard(t), "polite")
+	if err := p.Suspend(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(patience); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := p.Crashed(); err != nil {
+		t.Errorf("it was told to end, and is said to have crashed: %v", err)
+	}
+}
+
+func TestProcess_ThatDoesNotStopIsKilled(t *testing.T) {
+	p := spawn(t, newGuard(t), "stubborn")
+	if err := p.Stop(50 * time.Millisecond); !errors.Is(err, fleet.ErrStuck) || !strings.Contains(err.Error(), p.Log) {
+		t.Errorf("stop: %v, want ErrStuck and the path of the log", err)
+	}
+	gone(t, p)
+}
+
+func TestProcess_ThatEndsByItselfHasCrashed(t *testing.T) {
+	p := spawn(t, newGuard(t), "broken")
+	gone(t, p)
+	if err := p.Crashed(); err == nil || !strings.Contains(err.Error(), "exit status 7") || !strings.Contains(err.Error(), p.Log) {
+		t.Errorf("crashed: %v, want its exit code and the path of its log", err)
+	}
+	if p.ExitCode() != 7 {
+		t.Errorf("exit code %d, want 7", p.ExitCode())
+	}
+}
+
+func TestSpawn_MissingProgramIsAnError(t *testing.T) {
+	if _, err := fleet.Spawn(newGuard(t), t.TempDir(), "x", filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want that the program does not exist", err)
+	}
+}
+
+func TestRedis_KeepsItsDataWhenItIsKilled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const key = "b" // which the first of a cluster of three serves
+	for _, kind := range []string{"redis", "redis-cluster"} {
+		site, err := fleet.Open(ctx, newGuard(t), t.TempDir(), kind, fleet.Settings("always")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(site.Close)
+		server := site.Servers[0]
+		c := redis.NewClient(&redis.Options{Addr: server.Addr})
+		t.Cleanup(func() { _ = c.Close() })
+		if err := c.Set(ctx, key, "kept", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		server.Kill()
+		if err := server.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, kind+" answers with what it had", func() bool { return c.Get(ctx, key).Val() == "kept" })
+	}
+}
+
+func TestPair_KeepsWhatTheReplicaHasReceivedThroughTwoFailovers(t *testing.T) {
+	ctx := t.Context()
+	p, err := fleet.StartPair(ctx, newGuard(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	for n := range 2 {
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{p.Sentinel}})
+		if err := client.Incr(ctx, "n").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := client.Do(ctx, "wait", 1, 5000).Int(); err != nil || got != 1 {
+			t.Fatalf("%d replicas have received it, %v, want 1", got, err)
+		}
+		_ = client.Close()
+		if err := p.Failover(ctx); err != nil {
+			t.Fatal(err)
+		}
+		client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{p.Sentinel}})
+		if got, err := client.Get(ctx, "n").Int(); err != nil || got != n+1 {
+			t.Errorf("after failover %d: got %d, %v, want %d", n+1, got, err, n+1)
+		}
+		_ = client.Close()
+	}
+}
+
+func TestCheck_SaysWhyAStoreCannotBeUsed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "there.db")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]string{
+		"memory:": "does not", "sqlite:": "names no file", "sqlite:" + file: "exists", "postgres://x": "none of", "": "none of", "redis://%zz": "invalid",
+	} {
+		if err := fleet.Check(what); err == nil {
+			t.Errorf("%q is accepted", what)
+		} else if want != "does not" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", what, err, want)
+		}
+	}
+	for _, what := range []string{"redis", "redis-cluster", "sqlite:" + file + ".new", "rediss://host:1", "redis+cluster://host:1", "redis+sentinel://host:1?master_name=m"} {
+		if err := fleet.Check(what); err != nil {
+			t.Errorf("%q: %v", what, err)
+		}
+	}
+}
+
+func TestOpen_UsesAPrefixOfItsOwnOnAServerThatIsThere(t *testing.T) {
+	open := func(url string) *fleet.Site {
+		t.Helper()
+		s, err := fleet.Open(t.Context(), nil, "", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a, b := open("redis://host:1/3?pool_size=4"), open("redis://host:1/3?prefix=mine-")
+	if a.Prefix() == b.Prefix() || !strings.Contains(a.URL, "prefix="+a.Prefix()) || !strings.Contains(a.URL, "pool_size=4") {
+		t.Errorf("the first is %s with prefix %s", a.URL, a.Prefix())
+	}
+	if !strings.HasPrefix(b.Prefix(), "mine-") {
+		t.Errorf("the prefix is %s, want one below mine-", b.Prefix())
+	}
+}
+
+func TestOpen_WithoutAServerSaysWhatToDo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := fleet.Open(t.Context(), nil, t.TempDir(), "redis")
+	if err == nil || !strings.Contains(err.Error(), "install Redis") || errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("got %v, want what to install", err)
+	}
+}

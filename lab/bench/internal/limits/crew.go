@@ -1,0 +1,225 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/limits/flows"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// patience bounds how long a row waits for one thing: what hangs is an error that says what
+// it waits for.
+const patience = 10 * time.Minute
+
+// crew is a place with a client, and workers as soon as somebody hires them.
+type crew struct {
+	*session
+	*place
+	store  store.Store // of the client
+	client *workflow.Client
+	ends   *ends
+	probe  *flows.Probe
+
+	stop   context.CancelFunc
+	failed context.CancelCauseFunc
+	work   sync.WaitGroup
+	mu     sync.Mutex
+	err    error // of workers
+}
+
+// newCrew lets a client use a place. The context ends when a worker fails.
+func (s *session) newCrew(ctx context.Context, p *place) (*crew, context.Context, error) {
+	st, err := p.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &crew{session: s, place: p, store: st, ends: &ends{}}
+	c.probe = &flows.Probe{Attempt: func(flows.Weight) func() { return func() {} }, Struck: func(string, time.Time) {}}
+	c.client = c.newClient(st)
+	ctx, c.failed = context.WithCancelCause(ctx)
+	return c, ctx, nil
+}
+
+// settle opens a new place for a client.
+func (s *session) settle(ctx context.Context, where func(context.Context) (*place, error)) (*crew, context.Context, error) {
+	p, err := where(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, ctx, err := s.newCrew(ctx, p)
+	if err != nil {
+		return nil, nil, errors.Join(err, p.end())
+	}
+	return c, ctx, nil
+}
+
+func (c *crew) newClient(st store.Store) *workflow.Client {
+	return workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+}
+
+// hire starts workers, each with a store and a client of its own.
+func (c *crew) hire(ctx context.Context, n int, cfg worker.Config) error {
+	var running context.Context
+	running, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for i := range n {
+		st, err := c.open(ctx)
+		if err != nil {
+			return err
+		}
+		client := c.newClient(&tap{st, c.ends})
+		cfg.Name = fmt.Sprintf("worker %d", i+1)
+		w := worker.New(client, cfg)
+		flows.Register(w, c.probe)
+		c.work.Go(func() {
+			err := w.Run(running)
+			if err != nil {
+				c.failed(fmt.Errorf("%s: %w", cfg.Name, err))
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.err = errors.Join(c.err, err, client.Close(), st.Close())
+		})
+	}
+	return nil
+}
+
+// dismiss stops the workers.
+func (c *crew) dismiss() error {
+	if c.stop != nil {
+		c.stop()
+		c.work.Wait()
+		c.stop = nil
+	}
+	err := c.err
+	c.err = nil
+	return err
+}
+
+// leave stops the workers and closes what is open; the place stays.
+func (c *crew) leave() error {
+	err := errors.Join(c.dismiss(), c.client.Close(), c.store.Close())
+	c.failed(nil)
+	return err
+}
+
+// close ends everything.
+func (c *crew) close() error { return errors.Join(c.leave(), c.end()) }
+
+// batch is how many runs are started in one call.
+const batch = 500
+
+// start starts n runs of a workflow, the input of each by its number.
+func start[In, Out any](ctx context.Context, c *crew, d workflow.Definition[In, Out], n int, input func(i int) (In, []workflow.StartOption)) error {
+	for from := 0; from < n; from += batch {
+		requests := make([]workflow.StartRequest[In], min(batch, n-from))
+		for i := range requests {
+			requests[i].Input, requests[i].Options = input(from + i)
+		}
+		all, err := d.StartMany(ctx, c.client, requests)
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			if r.Err != nil {
+				return r.Err
+			}
+		}
+		if done := from + len(requests); done%100_000 == 0 {
+			c.sayf("%d of %d runs started", done, n)
+		}
+	}
+	return nil
+}
+
+// tap is the store of a worker that tells of the ends of runs.
+type tap struct {
+	store.Store
+	ends *ends
+}
+
+// Unwrap returns the store, for its optional abilities.
+func (t *tap) Unwrap() store.Store { return t.Store }
+
+// Examine finds nothing: servers that are measured keep nothing, on purpose.
+func (t *tap) Examine(context.Context) (store.Report, error) { return store.Report{}, nil }
+
+// Commit passes commits on.
+func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	sent := time.Now()
+	answers, err := t.Store.Commit(ctx, commits)
+	n := 0
+	for i := range answers {
+		if answers[i].Err == nil && commits[i].Effect == store.EffectFinish {
+			n++
+		}
+	}
+	if n > 0 {
+		t.ends.add(n, sent)
+	}
+	return answers, err
+}
+
+// ends counts runs that have ended, those of steps included.
+type ends struct {
+	mu    sync.Mutex
+	n     int
+	timed bool
+	sent  []time.Time // when commits that end runs were sent, if timed
+	until int         // somebody waits for so many
+	done  chan struct{}
+}
+
+func (e *ends) add(n int, sent time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timed {
+		e.sent = append(e.sent, sent)
+	}
+	if e.n += n; e.done != nil && e.n >= e.until {
+		close(e.done)
+		e.done = nil
+	}
+}
+
+// all returns when commits that end runs were sent, in order.
+func (e *ends) all() []time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slices.SortFunc(e.sent, time.Time.Compare)
+	return e.sent
+}
+
+// now returns how many there are.
+func (e *ends) now() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.n
+}
+
+// await blocks until there are so many.
+func (e *ends) await(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	done := make(chan struct{})
+	e.mu.Lock()
+	if e.n >= n {
+		e.mu.Unlock()
+		return nil
+	}
+	e.until, e.done = n, done
+	e.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the ends of %d runs: %w, there are %d", n, context.Cause(ctx), e.now())
+	}
+}

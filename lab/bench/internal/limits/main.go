@@ -1,0 +1,110 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+)
+
+// Exit codes.
+const (
+	exitMeasured = 0
+	exitFailed   = 1 // a measurement failed or, with -check, a budget was missed
+	exitUsage    = 2
+)
+
+// roleGuard ends the servers that the program has started, however it ends.
+const roleGuard = "limits-guard"
+
+// Role plays the part that the program has started itself for, if args name one.
+func Role(args []string, stderr io.Writer) (code int, ok bool) {
+	roles := fleet.Roles{Guard: roleGuard, Worker: "limits-worker", Failed: exitFailed, Work: func([]string, io.Writer) error {
+		return errors.New("workers are no processes of their own")
+	}}
+	return roles.Play(args, stderr)
+}
+
+// Main executes the command and returns its exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		o.help(stdout)
+		return exitMeasured
+	case err != nil:
+		fmt.Fprintf(stderr, "bench limits: %v: see -help\n", err)
+		return exitUsage
+	}
+	missed, err := measure(ctx, o, stdout, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "bench limits: %v\n", err)
+		return exitFailed
+	}
+	if missed > 0 && o.check {
+		fmt.Fprintf(stderr, "bench limits: %d budgets were missed\n", missed)
+		return exitFailed
+	}
+	return exitMeasured
+}
+
+// measure prints the figures of all rows, and returns how many budgets were missed.
+func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (missed int, err error) {
+	s := &session{options: o, stderr: stderr}
+	if s.dir, err = os.MkdirTemp("", "limits-"); err != nil {
+		return 0, fmt.Errorf("make a directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	out := newPrinter(stdout, o.json)
+	for _, r := range o.rows {
+		if reason := r.lacks(o); reason != "" {
+			if err := out.print(Figure{Row: r.name, What: r.about, Store: o.kind(), Verdict: reason}); err != nil {
+				return missed, err
+			}
+			continue
+		}
+		s.sayf("%s: %s", r.name, r.about)
+		figures, err := r.measure(ctx, s)
+		if err != nil {
+			return missed, fmt.Errorf("measure %s on %s: %w", r.name, o.kind(), err)
+		}
+		for _, f := range figures {
+			f.Row, f.Store = r.name, o.kind()
+			if f.judge(); f.Verdict == verdictMissed {
+				missed++
+			}
+			if err := out.print(f); err != nil {
+				return missed, err
+			}
+		}
+	}
+	return missed, nil
+}
+
+// session is one execution of the program.
+type session struct {
+	*options
+	stderr io.Writer
+	dir    string
+	guard  *fleet.Guard // nil: nothing was started yet
+	places int
+}
+
+// sayf says on standard error what is going on.
+func (s *session) sayf(format string, args ...any) {
+	if s.progress {
+		fmt.Fprintf(s.stderr, "limits: "+format+"\n", args...)
+	}
+}
+
+func (s *session) close() error {
+	var err error
+	if s.guard != nil {
+		err = s.guard.Close()
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}

@@ -1,0 +1,110 @@
+package limits
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// options are the arguments of the program.
+type options struct {
+	flags *flag.FlagSet
+
+	store    string
+	rows     []*row
+	keys     int
+	rounds   int
+	waiting  int
+	seconds  float64
+	steps    int
+	ticks    int
+	clocks   int
+	workers  int
+	nap      time.Duration
+	json     bool
+	progress bool
+	check    bool
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{flags: flag.NewFlagSet("limits", flag.ContinueOnError)}
+	f := o.flags
+	f.SetOutput(io.Discard)
+	f.StringVar(&o.store, "store", "redis", "what is measured: redis, which starts servers without persistence, sqlite:`PATH` (files are made beside PATH and removed), or memory:")
+	names := f.String("row", "", "comma-separated `NAMES` of rows; empty: all")
+	f.IntVar(&o.keys, "keys", 10_000, "`KEYS` of the limits of keys and spread")
+	f.IntVar(&o.rounds, "rounds", 5, "measure keys and spread so often, in turns with what they are compared to, and print medians")
+	f.IntVar(&o.waiting, "waiting", 1_000_000, "how many `RUNS` of one tenant wait; each takes about 2 KB of the server")
+	f.Float64Var(&o.seconds, "seconds", 10, "for how many `SECONDS` rates are watched")
+	f.IntVar(&o.steps, "steps", 1000, "`STEPS` of pools and handoff")
+	f.DurationVar(&o.nap, "nap", 20*time.Millisecond, "how long a step of pools takes")
+	f.IntVar(&o.ticks, "ticks", 10_000, "how many `TICKS` of schedules are watched")
+	f.IntVar(&o.clocks, "schedules", 200, "how many `SCHEDULES` they are of: each has a tick about every second")
+	f.IntVar(&o.workers, "workers", 8, "how many `WORKERS` there are, each with connections of its own, all in this process")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per figure")
+	f.BoolVar(&o.progress, "progress", true, "say on standard error what is going on")
+	f.BoolVar(&o.check, "check", false, "exit with 1 if a budget is missed")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	for name, n := range map[string]int{"keys": o.keys, "rounds": o.rounds, "waiting": o.waiting, "steps": o.steps, "ticks": o.ticks, "schedules": o.clocks, "workers": o.workers} {
+		if n < 1 {
+			return o, fmt.Errorf("-%s %d: want at least 1", name, n)
+		}
+	}
+	if o.seconds <= 0 || o.nap <= 0 {
+		return o, fmt.Errorf("-seconds %v, -nap %v: want more than 0", o.seconds, o.nap)
+	}
+	if path, ok := strings.CutPrefix(o.store, "sqlite:"); o.store != "redis" && o.store != "memory:" && (!ok || path == "") {
+		return o, fmt.Errorf("-store %q: want memory:, redis or sqlite:PATH", o.store)
+	}
+	var err error
+	o.rows, err = pick(*names)
+	return o, err
+}
+
+// kind names the store in figures.
+func (o *options) kind() string {
+	kind, _, _ := strings.Cut(o.store, ":")
+	return kind
+}
+
+// help prints the flags and the rows.
+func (o *options) help(w io.Writer) {
+	fmt.Fprint(w, "Limits measures flow control: limits and schedules, each figure with its budget, and beside\n"+
+		"it what the same program does in the same run without limits.\n\nusage: go run ./lab/bench limits [flags]\n\n")
+	o.flags.SetOutput(w)
+	o.flags.PrintDefaults()
+	fmt.Fprint(w, "\nrows:\n")
+	for _, r := range rows {
+		fmt.Fprintf(w, "  %-9s %s\n", r.name, r.about)
+	}
+	fmt.Fprint(w, "\nBudgets are for Redis and a machine that does nothing else. The figures are explained in docs/performance.md.\n")
+}
+
+// pick returns the rows of those names.
+func pick(names string) ([]*row, error) {
+	if names == "" || names == "all" {
+		return rows, nil
+	}
+	var all []*row
+	for name := range strings.SplitSeq(names, ",") {
+		known := []string{}
+		var found *row
+		for _, r := range rows {
+			if known = append(known, r.name); r.name == name {
+				found = r
+			}
+		}
+		if found == nil {
+			return nil, fmt.Errorf("no row is called %q: there are %s", name, strings.Join(known, ", "))
+		}
+		all = append(all, found)
+	}
+	return all, nil
+}

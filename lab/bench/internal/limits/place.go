@@ -1,0 +1,212 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// place is an empty store, and what its servers say of themselves.
+type place struct {
+	// open returns the store. On Redis each call returns one with connections of its own.
+	open  func(ctx context.Context) (store.Store, error)
+	size  func(ctx context.Context) (int64, error) // bytes; asked while nobody has the store open
+	nodes []*redis.Client                          // of Redis
+	end   func() error
+}
+
+// newPlace makes an empty store of the kind that is measured.
+func (s *session) newPlace(ctx context.Context) (*place, error) { return s.newPlaceOf(ctx, "") }
+
+// newHome makes one in which everything is where limits are kept: what runs with and without
+// limits take can be compared, whatever their number.
+func (s *session) newHome(ctx context.Context) (*place, error) {
+	return s.newPlaceOf(ctx, "partitions=1")
+}
+
+func (s *session) newPlaceOf(ctx context.Context, parameters string) (*place, error) {
+	switch s.kind() {
+	case "redis":
+		return s.newServers(ctx, "redis", parameters)
+	case "memory":
+		st := memstore.New()
+		return &place{
+			open: func(context.Context) (store.Store, error) { return kept{st}, nil },
+			size: func(context.Context) (int64, error) { return inUse(), nil }, end: st.Close,
+		}, nil
+	}
+	return s.newFile(ctx)
+}
+
+// newFile makes a file of SQLite.
+func (s *session) newFile(ctx context.Context) (*place, error) {
+	s.places++
+	path := fmt.Sprintf("%s-limits-%d-%d", strings.TrimPrefix(s.store, "sqlite:"), os.Getpid(), s.places)
+	st, err := store.Open(ctx, "sqlite:"+path)
+	if err != nil {
+		return nil, err
+	}
+	return &place{
+		open: func(context.Context) (store.Store, error) { return kept{st}, nil },
+		size: func(context.Context) (int64, error) { // closing writes back the log of the file
+			if err := st.Close(); err != nil {
+				return 0, err
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				return 0, err
+			}
+			st, err = store.Open(ctx, "sqlite:"+path)
+			return info.Size(), err
+		},
+		end: func() error {
+			err := st.Close()
+			left, globbed := filepath.Glob(path + "*")
+			for _, name := range left {
+				err = errors.Join(err, os.Remove(name))
+			}
+			return errors.Join(err, globbed)
+		},
+	}, nil
+}
+
+// kept is a store that all workers use, and none of them closes.
+type kept struct{ store.Store }
+
+// Unwrap returns the store, for its optional abilities.
+func (k kept) Unwrap() store.Store { return k.Store }
+
+// Close leaves it open.
+func (kept) Close() error { return nil }
+
+// newServers starts one server, or the three of a cluster.
+func (s *session) newServers(ctx context.Context, what, parameters string) (*place, error) {
+	if s.guard == nil {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		if s.guard, err = fleet.NewGuard(self, roleGuard); err != nil {
+			return nil, err
+		}
+	}
+	s.places++
+	dir := filepath.Join(s.dir, strconv.Itoa(s.places))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	site, err := fleet.Open(ctx, s.guard, dir, what)
+	if err != nil {
+		return nil, err
+	}
+	address := site.URL
+	if parameters != "" {
+		address += "?" + parameters
+	}
+	p := &place{open: func(ctx context.Context) (store.Store, error) { return store.Open(ctx, address) }}
+	for _, server := range site.Servers {
+		p.nodes = append(p.nodes, redis.NewClient(&redis.Options{Addr: server.Addr}))
+	}
+	p.size = func(ctx context.Context) (int64, error) {
+		all, err := p.usage(ctx)
+		sum := int64(0)
+		for _, u := range all {
+			sum += u.bytes
+		}
+		return sum, err
+	}
+	p.end = func() error {
+		var err error
+		for _, c := range p.nodes {
+			err = errors.Join(err, c.Close())
+		}
+		site.Close()
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, nil
+}
+
+// usage says what a server has done since its start, and what it holds.
+type usage struct {
+	cpu   time.Duration
+	calls float64 // commands, those within scripts included
+	bytes int64   // without the buffers of clients and the scripts
+}
+
+// usage asks each server.
+func (p *place) usage(ctx context.Context) ([]usage, error) {
+	all := make([]usage, len(p.nodes))
+	for i, c := range p.nodes {
+		info, err := c.Info(ctx, "cpu", "commandstats", "memory").Result()
+		if err != nil {
+			return nil, fmt.Errorf("ask the server what it has done: %w", err)
+		}
+		for line := range strings.Lines(info) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+			n, err := strconv.ParseFloat(count, 64)
+			if err != nil {
+				continue // a text
+			}
+			switch name {
+			case "used_cpu_user", "used_cpu_sys":
+				all[i].cpu += time.Duration(n * float64(time.Second))
+			case "used_memory":
+				all[i].bytes += int64(n)
+			case "mem_clients_normal", "mem_clients_slaves", "used_memory_scripts_eval":
+				all[i].bytes -= int64(n)
+			case "cmdstat_info":
+			default:
+				if strings.HasPrefix(name, "cmdstat_") {
+					all[i].calls += n
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// since returns what each server has done since it said before.
+func (p *place) since(ctx context.Context, before []usage) ([]usage, error) {
+	now, err := p.usage(ctx)
+	for i := range now {
+		now[i].cpu -= before[i].cpu
+		now[i].calls -= before[i].calls
+		now[i].bytes -= before[i].bytes
+	}
+	return now, err
+}
+
+// busiest returns the CPU time of the server that has worked the most, and total what all have done.
+func busiest(all []usage) (busiest, total usage) {
+	for _, u := range all {
+		total.cpu += u.cpu
+		total.calls += u.calls
+	}
+	if len(all) > 0 {
+		busiest = slices.MaxFunc(all, func(a, b usage) int { return int(a.cpu - b.cpu) })
+	}
+	return busiest, total
+}
+
+// inUse returns the bytes of the heap that are in use.
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

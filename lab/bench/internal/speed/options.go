@@ -1,0 +1,132 @@
+package speed
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// options are the arguments of the program.
+type options struct {
+	store     string
+	workloads []*workload
+	count     int
+	size      size // 0: the workload's own
+	batch     int
+	inflight  int
+	limit     time.Duration
+	wake      time.Duration
+	follow    bool
+	json      bool
+	table     bool
+	progress  bool
+	plot      string
+
+	cpuProfile, memProfile, trace string
+}
+
+// size is how much a workload does.
+type size struct {
+	runs  int
+	steps int // of each run
+}
+
+// or returns s with what it does not say from other.
+func (s size) or(other size) size {
+	if s.runs == 0 {
+		s.runs = other.runs
+	}
+	if s.steps == 0 {
+		s.steps = other.steps
+	}
+	return s
+}
+
+func parse(args []string, stderr io.Writer) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("speed", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { help(f) }
+	f.StringVar(&o.store, "store", "memory:", "what is measured: memory:, sqlite:`PATH` (files are made beside PATH and removed), "+
+		"redis://HOST:PORT (keys are made under a prefix of their own and removed), or redis, which starts a redis-server without persistence")
+	names := f.String("workload", "", "comma-separated `NAMES` of workloads; empty or all: all")
+	f.IntVar(&o.count, "count", 1, "measure each workload `N` times and print the medians")
+	f.IntVar(&o.size.runs, "runs", 0, "number of `RUNS`; 0: the workload's own, see below")
+	f.IntVar(&o.size.steps, "steps", 0, "`STEPS` of each run; 0: the workload's own, see below")
+	f.IntVar(&o.batch, "batch", 100, "how many runs the client starts in one call")
+	f.IntVar(&o.inflight, "inflight", 256, "how many runs chain lets be under way at once; beyond 256, which the worker works on at once, they wait to be claimed")
+	f.DurationVar(&o.limit, "limit", 100*time.Millisecond, "`TIME` for which the limit is measured between rounds; 0: not at all")
+	f.DurationVar(&o.wake, "wake", 0, "`TIME` after the first start at which sleepers wake; 0: estimated from the warm-up")
+	f.BoolVar(&o.follow, "follow", false, "let the client wait for the results of long and fanout with Result, which costs the server something at each commit, instead of looking when they have ended")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
+	f.BoolVar(&o.table, "table", false, "print the rows of a Markdown table, as in docs/performance.md")
+	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "say on standard error what is going on (default: if that is a terminal)")
+	f.StringVar(&o.plot, "plot", "", "measure how costs grow with the number of runs and of steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")
+	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to `FILE`")
+	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to `FILE`")
+	f.StringVar(&o.trace, "trace", "", "write an execution trace to `FILE`")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: see -help", f.Arg(0))
+	}
+	if o.json && o.table {
+		return nil, errors.New("-json and -table exclude each other: choose one")
+	}
+	if o.count < 1 || o.batch < 1 || o.inflight < 1 || o.size.runs < 0 || o.size.steps < 0 || o.limit < 0 || o.wake < 0 {
+		return nil, fmt.Errorf("-count, -batch and -inflight must be at least 1, and no size or time may be negative: see -help")
+	}
+	var err error
+	o.workloads, err = pick(*names)
+	return o, err
+}
+
+// help prints the flags, and the workloads with their sizes.
+func help(f *flag.FlagSet) {
+	w := f.Output()
+	fmt.Fprint(w, "Speed measures how fast runs get on, on any store.\n\nusage: go run ./lab/bench speed [flags]\n\n")
+	f.PrintDefaults()
+	fmt.Fprint(w, "\nworkloads:\n")
+	for _, l := range workloads {
+		sizes := fmt.Sprintf("-runs %d", l.size.runs)
+		if l.size.steps > 0 {
+			sizes += fmt.Sprintf(" -steps %d", l.size.steps)
+		}
+		fmt.Fprintf(w, "  %-11s %s\n  %-11s %s; unit: %s; p50, p99: %s\n", l.name, l.about, "", sizes, l.unit, l.latency)
+	}
+	fmt.Fprint(w, "\nSteps per second are units per second. The fields are explained in docs/performance.md.\n")
+}
+
+// pick returns the workloads of those names.
+func pick(names string) ([]*workload, error) {
+	if names == "" || names == "all" {
+		return workloads, nil
+	}
+	var all []*workload
+	for name := range strings.SplitSeq(names, ",") {
+		w := workloadNamed(name)
+		if w == nil {
+			var known []string
+			for _, w := range workloads {
+				known = append(known, w.name)
+			}
+			return nil, fmt.Errorf("no workload is called %q: there are %s", name, strings.Join(known, ", "))
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,123 @@
+package speed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/marked"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// stage is an empty store with a client and a worker on it.
+type stage struct {
+	bed      bed
+	tap      *tap
+	client   *workflow.Client
+	probe    *marked.Probe
+	o        *options
+	size     size
+	progress *progress
+	log      *complaints
+
+	stop   context.CancelFunc // nil: there is no worker
+	worked chan error
+}
+
+// newStage returns a stage. If its worker gives up, fail is told why.
+func newStage(ctx context.Context, fail context.CancelCauseFunc, t target, w *workload, o *options, p *progress) (*stage, error) {
+	b, err := t.fresh(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open an empty store: %w", err)
+	}
+	s := &stage{bed: b, tap: newTap(b.store()), probe: &marked.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
+	s.client = workflow.NewClient(s.tap, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if !w.alone {
+		s.work(w, fail)
+	}
+	return s, nil
+}
+
+// work starts the worker.
+func (s *stage) work(l *workload, fail context.CancelCauseFunc) {
+	w := worker.New(s.client, worker.Config{Parked: l.parked})
+	l.register(w, s)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.worked = stop, make(chan error, 1)
+	go func() {
+		err := w.Run(ctx)
+		if err != nil {
+			fail(err)
+		}
+		s.worked <- err
+	}()
+}
+
+// end waits until a run has ended, the next one after so many before it, and
+// returns its result.
+func end[T any](ctx context.Context, s *stage, run *workflow.Run[T], before int) (T, error) {
+	ended := func() error {
+		return s.tap.await(ctx, "the end of the run", func(n counts) bool { return n.finished > before })
+	}
+	var zero T
+	if !s.o.follow {
+		if err := ended(); err != nil {
+			return zero, err
+		}
+	}
+	v, err := run.Result(ctx)
+	if err != nil {
+		return zero, err
+	}
+	return v, ended() // the client may know before the worker has its answer
+}
+
+// close ends everything. A worker that has complained has not done what was
+// asked of it: that is an error, too.
+func (s *stage) close() error {
+	var err error
+	if s.stop != nil {
+		s.stop()
+		err = <-s.worked
+	}
+	err = errors.Join(err, s.client.Close(), s.bed.discard())
+	if said := s.log.String(); said != "" {
+		err = errors.Join(err, fmt.Errorf("the worker has complained: %s", said))
+	}
+	return err
+}
+
+// complaints keeps what the worker warns of.
+type complaints struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+var _ io.Writer = (*complaints)(nil)
+
+// Write keeps the first few kilobytes, without the lines about long logs: they
+// are long on purpose.
+func (c *complaints) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(`msg="log of a run is long`)) {
+		return len(p), nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.b.Len() < 4<<10 {
+		c.b.Write(p)
+	}
+	return len(p), nil
+}
+
+// String returns what was kept.
+func (c *complaints) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.b.String()
+}

@@ -1,0 +1,138 @@
+package speed
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/asleep"
+	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/family"
+	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/inbox"
+	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/marked"
+	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/parallel"
+	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/sequence"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// workload is something that users do, to be measured.
+type workload struct {
+	name    string
+	about   string
+	unit    string // what is counted as a step
+	latency string // what p50 and p99 are about
+	size    size   // by default
+	rounds  int    // at most; 0: one per run
+	alone   bool   // without a worker
+	parked  int    // branches that the worker keeps; 0: its default
+	// register makes known to the worker what the workload needs, and no more:
+	// each workflow costs a claim something.
+	register func(r workflow.Registrar, s *stage)
+	begin    func() course
+}
+
+// workloads are all there are, in the order in which they are measured.
+var workloads = []*workload{
+	{
+		name: "chain", about: "runs of sequential steps that do nothing, 100 bytes in and out", unit: "step",
+		latency: "from the start of a run to its end, -inflight runs at once",
+		size:    size{20_000, 3}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { sequence.Register(r) },
+		begin: func() course { return &chain{} },
+	},
+	{
+		name: "latency", about: "runs of one step, one after the other, each waited for", unit: "step",
+		latency: "from the call of Start to the return of Result",
+		size:    size{2_000, 1}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { sequence.Register(r) },
+		begin: func() course { return &latency{} },
+	},
+	{
+		name: "long", about: "one run of many sequential steps", unit: "step",
+		latency: "from one step to the next",
+		size:    size{1, 10_000}, register: func(r workflow.Registrar, s *stage) { marked.Register(r, s.probe) },
+		begin: func() course { return &long{} },
+	},
+	{
+		name: "fanout", about: "one run of many steps at once, again and again", unit: "step",
+		latency: "of a run",
+		size:    size{5, 10_000}, register: func(r workflow.Registrar, _ *stage) { parallel.Register(r) },
+		begin: func() course { return &fanout{} },
+	},
+	{
+		name: "sleepers", about: "runs that sleep until the same moment", unit: "run",
+		latency: "from that moment to the end of a run",
+		size:    size{runs: 100_000}, rounds: 1, register: func(r workflow.Registrar, _ *stage) { asleep.Register(r) },
+		begin: func() course { return &sleepers{} },
+	},
+	{
+		name: "children", about: "runs that start others all at once and wait for them", unit: "child",
+		latency: "from the start of a run to its end, children included",
+		size:    size{500, 10}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { family.Register(r) },
+		begin: func() course { return &children{} },
+	},
+	{
+		name: "messages", about: "messages to runs that wait for them, a round for each run", unit: "message",
+		latency: "of a call of Send",
+		size:    size{1_000, 10}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { inbox.Register(r) },
+		begin: func() course { return &messages{} },
+	},
+	{
+		name: "start-only", about: "runs that are started while there is no worker", unit: "start",
+		latency: "of a call that starts -batch runs",
+		size:    size{runs: 20_000}, rounds: 10, alone: true, begin: func() course { return &starts{} },
+	},
+	{
+		name: "replay", about: "runs with a long log, that a message wakes on a worker that does not remember them", unit: "replayed event",
+		latency: "from the call of Send to the answer of the commit that takes the message",
+		size:    size{10, 3_332}, parked: 1, register: func(r workflow.Registrar, _ *stage) { inbox.Register(r) },
+		begin: func() course { return &replay{} },
+	},
+}
+
+func workloadNamed(name string) *workload {
+	for _, w := range workloads {
+		if w.name == name {
+			return w
+		}
+	}
+	return nil
+}
+
+// course is one execution of a workload on a stage.
+type course interface {
+	// warm does a little of everything, and what has to be there before the
+	// first round.
+	warm(ctx context.Context, s *stage) error
+	// round does one part, of that many runs; the first one is number 0. It
+	// returns when nothing is left to do for the worker.
+	round(ctx context.Context, s *stage, number, runs int) (tally, error)
+	// verify checks the results, and puts into r what only this workload knows.
+	verify(ctx context.Context, s *stage, r *Result) error
+}
+
+// tally sums up a round.
+type tally struct {
+	units     int
+	runs      int // that it concerned
+	appends   int // what is set in relation to the limit; 0: commits
+	latencies []time.Duration
+	elapsed   time.Duration // 0: all of the round
+}
+
+// split returns the numbers of runs of each round.
+func (w *workload) split(runs int) []int {
+	n := runs
+	if w.rounds > 0 {
+		n = min(n, w.rounds)
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = runs*(i+1)/n - runs*i/n
+	}
+	return all
+}
+
+// payload returns 100 bytes that name the number.
+func payload(n int) string {
+	text := fmt.Sprintf("payload of run %d ", n)
+	return text + strings.Repeat("x", max(0, 100-len(text)))
+}

@@ -1,0 +1,76 @@
+// Command bench measures flowgen, and harms it to see what it endures. Run it
+// with -help.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/admin"
+	"github.com/flowgen/flowgen/lab/bench/internal/chaos"
+	"github.com/flowgen/flowgen/lab/bench/internal/deploy"
+	"github.com/flowgen/flowgen/lab/bench/internal/endure"
+	"github.com/flowgen/flowgen/lab/bench/internal/limits"
+	"github.com/flowgen/flowgen/lab/bench/internal/speed"
+)
+
+const help = `bench measures flowgen, and harms it to see what it endures.
+
+usage: bench COMMAND [flags]
+
+  admin    measure what operators ask a store, with many runs
+  chaos    harm a fleet of worker processes and check that nothing was lost
+  deploy   replace workers by others with changed code, and see what becomes of the runs
+  endure   deploy, restart, delete keys and repair for hours, and tell what was lost
+  limits   measure limits and schedules, each figure beside its budget
+  speed    measure what workflows cost: time, round trips, memory
+
+bench COMMAND -help says more.
+`
+
+const exitUsage = 2
+
+// commands are the subcommands by name.
+var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
+	"admin":  admin.Main,
+	"chaos":  chaos.Main,
+	"deploy": deploy.Main,
+	"endure": endure.Main,
+	"limits": limits.Main,
+	"speed":  speed.Main,
+}
+
+func main() {
+	for _, role := range []func([]string, io.Writer) (int, bool){admin.Role, chaos.Role, deploy.Role, endure.Role, limits.Role} {
+		if code, ok := role(os.Args[1:], os.Stderr); ok {
+			os.Exit(code)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes a command and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, help)
+		return exitUsage
+	}
+	switch args[0] {
+	case "help", "-help", "--help", "-h":
+		fmt.Fprint(stdout, help)
+		return 0
+	}
+	command, ok := commands[args[0]]
+	if !ok {
+		fmt.Fprintf(stderr, "bench: there is no command %q\n%s", args[0], help)
+		return exitUsage
+	}
+	return command(ctx, args[1:], stdout, stderr)
+}

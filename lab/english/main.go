@@ -1,0 +1,126 @@
+// Command english finds phrases in comments, and words, that this project does not use.
+//
+//	go run ./lab/english               check the Go files that differ from the last commit but one
+//	go run ./lab/english -since v0.1.0 check those that differ from that revision
+//	go run ./lab/english -all          check all, and count what is left
+//
+// It reports file:line:col, the phrase, and what to write instead, and ends with status 1
+// if it has found something.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	since := flag.String("since", "HEAD~1", "check the files that differ from this revision")
+	all := flag.Bool("all", false, "check every Go file")
+	flag.Parse()
+	left, err := run(*since, *all)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "english:", err)
+		os.Exit(2)
+	}
+	if left > 0 {
+		fmt.Fprintf(os.Stderr, "%d findings\n", left)
+		os.Exit(1)
+	}
+}
+
+// run prints the findings in the files and returns their number.
+func run(since string, all bool) (int, error) {
+	files, err := changed(since)
+	if all {
+		files, err = every(".")
+	}
+	if err != nil {
+		return 0, err
+	}
+	left := 0
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if os.IsNotExist(err) { // removed since
+			continue
+		}
+		if err != nil {
+			return left, err
+		}
+		for _, f := range check(file, src) {
+			fmt.Println(f)
+			left++
+		}
+	}
+	return left, nil
+}
+
+// changed returns the Go files that differ from a revision.
+func changed(since string) ([]string, error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command("git", "diff", "--name-only", "--relative", since, "--", "*.go")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files that differ from %s: %w: %s", since, err, strings.TrimSpace(stderr.String()))
+	}
+	files := strings.Fields(string(out))
+	return slices.DeleteFunc(files, exempt), nil
+}
+
+// every returns all Go files under a directory.
+func every(root string) (files []string, err error) {
+	err = filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(at, ".go") && !exempt(at) {
+			files = append(files, at)
+		}
+		return err
+	})
+	return files, err
+}
+
+// exempt tells the files that quote the phrases, or that are broken on purpose.
+func exempt(file string) bool {
+	return strings.Contains(file, "lab/english/") || strings.Contains(file, "testdata/")
+}
+
+// finding is a phrase at a position.
+type finding struct {
+	pos token.Position
+	phrase
+	found string
+}
+
+// String returns the finding as a line of a report.
+func (f finding) String() string { return fmt.Sprintf("%s: %q: %s", f.pos, f.found, f.advice) }
+
+// check returns the findings in a file: phrases in its comments, words everywhere but in
+// the texts of tests. A file that does not parse is somebody else's finding.
+func check(name string, src []byte) (found []finding) {
+	set := token.NewFileSet()
+	file := set.AddFile(name, -1, len(src))
+	var s scanner.Scanner
+	s.Init(file, src, func(token.Position, string) {}, scanner.ScanComments)
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			return found
+		}
+		if tok != token.COMMENT || strings.HasPrefix(lit, "//go:") {
+			continue
+		}
+		for _, p := range phrases {
+			for _, at := range p.pattern.FindAllStringIndex(lit, -1) {
+				found = append(found, finding{set.Position(pos + token.Pos(at[0])), p, lit[at[0]:at[1]]})
+			}
+		}
+	}
+}

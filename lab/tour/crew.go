@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	_ "modernc.org/sqlite" // of the bank
+
+	"github.com/flowgen/flowgen/lab/tour/flows"
+	_ "github.com/flowgen/flowgen/memstore"
+	_ "github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	_ "github.com/flowgen/flowgen/sqlitestore"
+)
+
+// openBank opens the database in which steps leave what they did.
+func openBank(ctx context.Context, path string) (*flows.Bank, error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)")
+	if err == nil {
+		_, err = db.ExecContext(ctx, flows.Schema)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open bank: %w", err)
+	}
+	db.SetMaxOpenConns(2)
+	return &flows.Bank{DB: db}, nil
+}
+
+// duty configures a worker process, in its environment.
+type duty struct {
+	URL     string `json:"url"`
+	Bank    string `json:"bank"`
+	Queue   string `json:"queue"`
+	Name    string `json:"name"`
+	Verbose bool   `json:"verbose"`
+}
+
+const dutyVariable = "FLOWGEN_TOUR_WORKER"
+
+// workerWanted reports whether this process must be a worker.
+func workerWanted() bool { return os.Getenv(dutyVariable) != "" }
+
+// workerProcess works until it is killed, or its context ends.
+func workerProcess(ctx context.Context) (err error) {
+	var d duty
+	if err := json.Unmarshal([]byte(os.Getenv(dutyVariable)), &d); err != nil {
+		return fmt.Errorf("read %s: %w", dutyVariable, err)
+	}
+	st, err := store.Open(ctx, d.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	bank, err := openBank(ctx, d.Bank)
+	if err != nil {
+		return err
+	}
+	logs := io.Discard
+	if d.Verbose {
+		logs = os.Stderr
+	}
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(logs, nil))})
+	defer func() { err = errors.Join(err, client.Close(), bank.DB.Close()) }()
+	return newWorker(client, bank, d.Name, d.Queue).Run(ctx)
+}
+
+// newWorker returns a worker for one queue. Its lease is short, so that the runs of
+// a killed one do not wait for long.
+func newWorker(client *workflow.Client, bank *flows.Bank, name, queue string) *worker.Worker {
+	w := worker.New(client, worker.Config{
+		Name: name, Queues: []string{queue}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: 600 * time.Millisecond, Recoveries: 1000,
+		Capacity: map[string]int{flows.Ink.Name(): 5},
+	})
+	flows.Register(w, bank, &flows.Site{Name: queue})
+	return w
+}
+
+// crew is the workers of the tour: two for the runs, one for the queue far.
+type crew struct {
+	url      string
+	bank     *flows.Bank
+	bankPath string
+	client   *workflow.Client
+	logs     io.Writer
+
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+	mu    sync.Mutex
+	errs  []error
+	hands []*hand
+	kills atomic.Int64  // of hands
+	peace chan struct{} // closed when the kills end
+}
+
+// hand is one worker process after the other.
+type hand struct {
+	duty duty
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+}
+
+var queues = []string{workflow.DefaultQueue, workflow.DefaultQueue, "far"}
+
+// begin starts the workers, in this process or in processes of their own.
+func (c *crew) begin(ctx context.Context, processes bool) error {
+	ctx, c.stop = context.WithCancel(ctx)
+	c.peace = make(chan struct{})
+	for i, queue := range queues {
+		name := fmt.Sprintf("worker-%d", i+1)
+		if processes {
+			h := &hand{duty: duty{URL: c.url, Bank: c.bankPath, Queue: queue, Name: name, Verbose: c.logs != io.Discard}}
+			if err := h.start(c.logs); err != nil {
+				return errors.Join(err, c.end())
+			}
+			c.hands = append(c.hands, h)
+			continue
+		}
+		w := newWorker(c.client, c.bank, name, queue)
+		c.work.Go(func() { c.note(w.Run(ctx)) })
+	}
+	return nil
+}
+
+func (c *crew) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.errs = append(c.errs, err)
+	}
+}
+
+// start starts the process anew.
+func (h *hand) start(logs io.Writer) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", h.duty.Name, err)
+	}
+	text, err := json.Marshal(h.duty)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", h.duty.Name, err)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), dutyVariable+"="+string(text))
+	cmd.Stdout, cmd.Stderr = logs, logs
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", h.duty.Name, err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(done)
+	}()
+	h.cmd, h.done = cmd, done
+	return nil
+}
+
+// kill ends the process: no deferred call runs, and nothing is flushed.
+func (h *hand) kill() {
+	_ = h.cmd.Process.Kill()
+	<-h.done
+}
+
+// harass kills a worker every now and then, and starts it again, until end.
+func (c *crew) harass(ctx context.Context, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	c.work.Go(func() {
+		for {
+			select {
+			case <-time.After(time.Duration(300+rng.IntN(1200)) * time.Millisecond):
+			case <-c.peace:
+				return
+			case <-ctx.Done():
+				return
+			}
+			h := c.hands[rng.IntN(len(c.hands))]
+			h.kill()
+			if err := h.start(c.logs); err != nil {
+				c.note(err)
+				return
+			}
+			c.kills.Add(1)
+		}
+	})
+}
+
+// end stops the workers.
+func (c *crew) end() error {
+	c.stop()
+	close(c.peace)
+	c.work.Wait()
+	for _, h := range c.hands {
+		h.kill()
+	}
+	return errors.Join(c.errs...)
+}

@@ -1,0 +1,147 @@
+// Command tour leads through everything that a run can say, hear and become, on a
+// store of your choice. It executes a chain of workflows and prints what holds, what was
+// observed, and the row of the requirements that says so:
+//
+//	go run ./lab/tour                       # in memory
+//	go run ./lab/tour -store sqlite:tour.db
+//	go run ./lab/tour -store redis          # starts a server of its own
+//	go run ./lab/tour -store redis://127.0.0.1:6379 -chaos
+//
+// It exits with 0 only if all of it holds. With -chaos workers are processes of
+// their own, which are killed at random while the tour goes on; then, too, all must
+// hold.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if workerWanted() {
+		exit(workerProcess(ctx))
+	}
+	opts, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(ctx, opts, os.Stdout, os.Stderr)
+	}
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tour:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// options are the flags of the command line.
+type options struct {
+	store    string
+	chaos    bool
+	seed     uint64
+	json     bool
+	verbose  bool
+	messages int
+	kills    int
+	timeout  time.Duration
+}
+
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("tour", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.StringVar(&o.store, "store", "memory:", "memory:, sqlite:PATH, redis://…, or redis for a server of its own")
+	f.BoolVar(&o.chaos, "chaos", false, "kill workers at random (not in memory)")
+	f.Uint64Var(&o.seed, "seed", 1, "of the chaos")
+	f.BoolVar(&o.json, "json", false, "print a JSON object per row")
+	f.BoolVar(&o.verbose, "v", false, "print what the workers log")
+	f.IntVar(&o.messages, "messages", 10_000, "to the run that continues as new every 100 messages; a multiple of 400")
+	f.IntVar(&o.kills, "kills", 10, "with -chaos: how often a worker is killed at least")
+	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "for all of it")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case o.messages <= 0 || o.messages%400 != 0:
+		return o, fmt.Errorf("-messages %d: want a multiple of 400", o.messages)
+	case o.chaos && o.store == "memory:":
+		return o, errors.New("-chaos needs a store that outlives a process: sqlite or redis")
+	}
+	return o, nil
+}
+
+// run opens the store, lets workers work on it, and leads through the stops.
+func run(ctx context.Context, o options, out, logs io.Writer) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "flowgen-tour-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the tour: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if o.store == "redis" {
+		server, err := startRedis(ctx, dir)
+		if err != nil {
+			return err
+		}
+		defer server.stop()
+		o.store = server.url
+	}
+	st, err := store.Open(ctx, o.store)
+	if err != nil {
+		return fmt.Errorf("open store %s: %w", o.store, err)
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	bank, err := openBank(ctx, filepath.Join(dir, "bank.db"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bank.DB.Close()) }()
+	if !o.verbose {
+		logs = io.Discard
+	}
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(logs, nil))})
+	defer func() { err = errors.Join(err, client.Close()) }()
+	crew := &crew{url: o.store, bank: bank, bankPath: filepath.Join(dir, "bank.db"), client: client, logs: logs}
+	if err := crew.begin(ctx, o.chaos); err != nil {
+		return err
+	}
+	t := &tour{ctx: ctx, client: client, store: st, bank: bank, messages: o.messages, report: newReport(out, o.json)}
+	if o.chaos {
+		crew.harass(ctx, o.seed)
+	}
+	round := 1
+	t.visit(stops, round)
+	for o.chaos && crew.kills.Load() < int64(o.kills) && len(t.report.failed) == 0 {
+		round++
+		t.visit(stops, round)
+	}
+	if o.chaos {
+		t.row("REC2", "all of this holds while workers are killed", func() (string, error) {
+			return fmt.Sprintf("all of this held %d times while workers were killed %d times", round, crew.kills.Load()), nil
+		})
+	}
+	err = crew.end()
+	t.row("REC8", "the store is sound", t.sound)
+	return errors.Join(err, t.report.end())
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/lab/tour/flows"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// tour holds the parts that the stops share.
+type tour struct {
+	ctx      context.Context
+	client   *workflow.Client
+	store    store.Store
+	bank     *flows.Bank
+	messages int
+	name     string // begins all workflow ids of this tour: the store may have seen others
+	report   *report
+}
+
+// stop shows that a row of the requirements holds.
+type stop struct {
+	row  string
+	what string // it shows, in words
+	show func(t *tour) (observed string, err error)
+}
+
+// newName returns a name that no other tour has.
+func newName() string { return strings.ToLower(rand.Text()[:10]) }
+
+// visit visits all stops at the same time, and reports in their order. In rounds
+// after the first one only what does not hold is reported.
+func (t *tour) visit(stops []stop, round int) {
+	t.name = fmt.Sprintf("tour-%s-%d", newName(), round)
+	type seen struct {
+		observed string
+		err      error
+	}
+	results := make([]chan seen, len(stops))
+	var all sync.WaitGroup
+	for i, s := range stops {
+		results[i] = make(chan seen, 1)
+		all.Go(func() {
+			observed, err := s.show(t)
+			results[i] <- seen{observed, err}
+		})
+	}
+	for i, s := range stops {
+		if r := <-results[i]; round == 1 || r.err != nil {
+			t.report.line(s.row, s.what, r.observed, r.err)
+		}
+	}
+	all.Wait()
+}
+
+// row reports one more row.
+func (t *tour) row(row, what string, show func() (string, error)) {
+	observed, err := show()
+	t.report.line(row, what, observed, err)
+}
+
+// sound looks for broken invariants in the whole store.
+func (t *tour) sound() (string, error) {
+	inspector, ok := store.As[store.Inspector](t.store)
+	if !ok {
+		return "", errors.New("the store cannot be inspected")
+	}
+	snap, err := inspector.Inspect(t.ctx)
+	if err != nil {
+		return "", err
+	}
+	var broken []error
+	for _, f := range fsck.Check(snap) {
+		broken = append(broken, errors.New(f.String()))
+	}
+	return fmt.Sprintf("%d runs, and no invariant is broken", len(snap.Runs)), errors.Join(broken...)
+}
+
+// id returns a workflow id of this tour.
+func (t *tour) id(name string) string { return t.name + "-" + name }
+
+// book returns the lines of a book, in the order in which they were written.
+func (t *tour) book(name string) (lines []string, err error) {
+	rows, err := t.bank.DB.QueryContext(t.ctx, `SELECT line FROM notes WHERE book = $1 ORDER BY id`, name)
+	if err != nil {
+		return nil, fmt.Errorf("read book %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return nil, fmt.Errorf("read book %s: %w", name, err)
+		}
+		lines = append(lines, line)
+	}
+	return lines, rows.Err()
+}
+
+// eventually asks until something holds.
+func (t *tour) eventually(what string, holds func() (bool, error)) error {
+	for {
+		ok, err := holds()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-t.ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, t.ctx.Err())
+		}
+	}
+}
+
+// reaches waits until a run has a status.
+func (t *tour) reaches(run *workflow.Handle, want workflow.Status) error {
+	return t.eventually("the run is "+string(want), func() (bool, error) {
+		info, err := run.Info(t.ctx)
+		return err == nil && info.Status == want, err
+	})
+}
+
+// expect compares what was observed as text.
+func expect(what string, got, want any) error {
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		return fmt.Errorf("%s: got %.300s, want %.300s", what, g, w)
+	}
+	return nil
+}
+
+// report prints a line per row.
+type report struct {
+	out    io.Writer
+	json   bool
+	failed []string
+	err    error // of printing
+}
+
+func newReport(out io.Writer, json bool) *report { return &report{out: out, json: json} }
+
+// line is one row: what should hold, and what was observed, or why it does not hold.
+func (r *report) line(row, what, observed string, err error) {
+	text := observed
+	word := "ok    "
+	if err != nil {
+		r.failed = append(r.failed, fmt.Sprintf("%s (%s)", what, row))
+		word, text = "FAILED", err.Error()
+	}
+	line := fmt.Sprintf("%s %s: %s (%s)", word, what, text, row)
+	if r.json {
+		b, err := json.Marshal(struct {
+			Row      string `json:"row"`
+			What     string `json:"what"`
+			OK       bool   `json:"ok"`
+			Observed string `json:"observed"`
+		}{row, what, err == nil, text})
+		r.err = errors.Join(r.err, err)
+		line = string(b)
+	}
+	_, printed := fmt.Fprintln(r.out, line)
+	r.err = errors.Join(r.err, printed)
+}
+
+// end returns an error that names what does not hold.
+func (r *report) end() error {
+	if len(r.failed) > 0 {
+		return errors.Join(fmt.Errorf("this does not hold: %s", strings.Join(r.failed, ", ")), r.err)
+	}
+	return r.err
+}
