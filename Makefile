@@ -4,6 +4,9 @@
 GO            ?= go
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+APIDIFF       := golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4
+OLD           ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 FUZZTIME      ?= 20s
 RACE_TIMEOUT  ?= 30m
 CHAOS         ?= -store redis -runs 1000 -workers 3 -seconds 8 -wait 60s
@@ -166,6 +169,19 @@ lint: ## run golangci-lint (the first time builds it: one to five minutes) and c
 	$(GO) run ./lab/english
 	$(GO) run $(GOLANGCI_LINT) run $(PACKAGES)
 	@for os in windows darwin; do echo "== vet: what is generated, for $$os"; GOOS=$$os CGO_ENABLED=0 $(GO) vet ./generated/... || exit 1; done
+
+.PHONY: govulncheck
+govulncheck: ## look for known vulnerabilities in what this tree calls (asks vuln.go.dev)
+	$(GO) run $(GOVULNCHECK) $(PACKAGES)
+
+# The export data of the old revision is written from a copy of its tree. What is not for import is not compared.
+.PHONY: apidiff
+apidiff: ## print what has changed in the exported names of the root module since OLD, a revision (the last tag)
+	@[ -n "$(OLD)" ] || { echo "no tag to compare with: make apidiff OLD=REVISION"; exit 1; }
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) mod download && GOBIN="$$dir" $(GO) install $(APIDIFF) && mkdir "$$dir/old" && \
+	git archive "$(OLD)" | tar -x -C "$$dir/old" && export GOWORK=off && \
+	(cd "$$dir/old" && "$$dir/apidiff" -m -w "$$dir/export" $$($(GO) list -m) >/dev/null 2>&1) && \
+	{ "$$dir/apidiff" -m "$$dir/export" $$($(GO) list -m) 2>&1 | grep -v '^Ignoring internal package' || true; }
 
 # Node 20 or later and npm are needed for this only.
 .PHONY: ts
