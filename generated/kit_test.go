@@ -3,11 +3,10 @@ package generated_test
 import (
 	"testing"
 
-	"github.com/flowgen/flowgen/generated/files"
 	"github.com/flowgen/flowgen/generated/functions"
 	"github.com/flowgen/flowgen/generated/graphs"
+	"github.com/flowgen/flowgen/generated/methods"
 	"github.com/flowgen/flowgen/generated/policies"
-	"github.com/flowgen/flowgen/generated/variadic"
 	"github.com/flowgen/flowgen/generated/workflows"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
@@ -15,19 +14,18 @@ import (
 
 func TestGolden_WorkflowsSurviveEveryCrashAndWorkInAnyOrder(t *testing.T) {
 	setup := func(env *workflowtest.Env) {
-		files.Register(env, &files.Store{})
 		functions.Register(env)
 		graphs.Register(env, &graphs.LLM{Prefix: "on "}, echo)
+		methods.Register(env, methods.Clock{}, same, &methods.Shop{}, &methods.Store{}, methods.Base{})
 		policies.Register(env)
-		variadic.Register(env)
 		workflows.Register(env)
 	}
 	survives(t, functions.Fulfil, "ada", setup)
 	survives(t, graphs.Research, graphs.ResearchInput{Question: "life universe", Tone: "strict"}, setup)
 	survives(t, graphs.Shapes, graphs.ShapesInput{N: 2}, setup)
 	survives(t, graphs.Nightly, workflow.None{}, setup)
-	survives(t, files.Process, "7", setup)
-	survives(t, variadic.All, []string{"eu", "us"}, setup)
+	survives(t, methods.Process, "7", setup)
+	survives(t, functions.All, []string{"eu", "us"}, setup)
 	survives(t, workflows.Fulfil, workflows.Order{ID: "1"}, setup)
 	survives(t, workflows.Transfer, workflows.TransferInput{From: "a", To: "b", Cents: 7}, setup)
 	// Its only step has one attempt, and fails.

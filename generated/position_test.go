@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowgen/flowgen/generated/files"
+	"github.com/flowgen/flowgen/generated/methods"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -24,7 +24,7 @@ var (
 func work(t *testing.T, client *workflow.Client, code func(ctx workflow.Context) error) (stop func()) {
 	t.Helper()
 	w := worker.New(client, worker.Config{})
-	files.Register(w, &files.Store{})
+	methods.Register(w, methods.Clock{}, same, &methods.Shop{}, &methods.Store{}, methods.Base{})
 	shim.BindWorkflow(w, mapper, func(ctx workflow.Context, _ string) (string, error) {
 		if err := code(ctx); err != nil {
 			return "", err
@@ -46,24 +46,24 @@ func work(t *testing.T, client *workflow.Client, code func(ctx workflow.Context)
 // said of it is where they have called Map.
 func TestVER1_AMismatchInAMapOverAGeneratedStepSaysWhereTheMapIs(t *testing.T) {
 	var line int
-	named := func(names string) (items []files.Item) {
+	named := func(names string) (items []methods.Item) {
 		_, _, here, _ := runtime.Caller(1)
 		line = here
 		for _, name := range names {
-			items = append(items, files.Item{Name: string(name)})
+			items = append(items, methods.Item{Name: string(name)})
 		}
 		return items
 	}
 	each := func(ctx workflow.Context, names string) error {
-		_, err := workflow.Map(ctx, named(names), files.Double)
+		_, err := workflow.Map(ctx, named(names), methods.Double)
 		return err
 	}
 	settled := func(ctx workflow.Context, names string) error {
-		_ = workflow.MapSettled(ctx, named(names), files.Double)
+		_ = workflow.MapSettled(ctx, named(names), methods.Double)
 		return nil
 	}
 	inTurn := func(ctx workflow.Context, names string) error {
-		_, err := workflow.Map(ctx, named(names), files.Double, workflow.Limit(1))
+		_, err := workflow.Map(ctx, named(names), methods.Double, workflow.Limit(1))
 		return err
 	}
 	for name, tt := range map[string]struct {

@@ -8,21 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowgen/flowgen/generated/aliases"
-	"github.com/flowgen/flowgen/generated/billing"
 	"github.com/flowgen/flowgen/generated/builtins"
-	"github.com/flowgen/flowgen/generated/comments"
-	"github.com/flowgen/flowgen/generated/files"
 	"github.com/flowgen/flowgen/generated/functions"
 	"github.com/flowgen/flowgen/generated/graphs"
 	"github.com/flowgen/flowgen/generated/imports"
-	"github.com/flowgen/flowgen/generated/keys"
+	"github.com/flowgen/flowgen/generated/methods"
 	"github.com/flowgen/flowgen/generated/policies"
-	"github.com/flowgen/flowgen/generated/schedules"
-	"github.com/flowgen/flowgen/generated/sentinels"
-	"github.com/flowgen/flowgen/generated/storefront"
-	"github.com/flowgen/flowgen/generated/variadic"
-	"github.com/flowgen/flowgen/generated/versions"
 	"github.com/flowgen/flowgen/generated/workflows"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -36,21 +27,12 @@ func serve(t *testing.T) *workflow.Client {
 	t.Helper()
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	w := worker.New(client, worker.Config{})
-	aliases.Register(w)
-	billing.Register(w)
 	builtins.Register(w)
-	comments.Register(w)
-	files.Register(w, &files.Store{})
 	functions.Register(w)
 	graphs.Register(w, &graphs.LLM{Prefix: "on "}, echo)
 	imports.Register(w)
-	keys.Register(w)
+	methods.Register(w, methods.Clock{}, same, &methods.Shop{}, &methods.Store{}, methods.Base{})
 	policies.Register(w)
-	schedules.Register(w)
-	sentinels.Register(w)
-	storefront.Register(w)
-	variadic.Register(w)
-	versions.Register(w)
 	workflows.Register(w)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -85,9 +67,9 @@ func TestGolden_FunctionsRun(t *testing.T) {
 }
 
 func TestGolden_AliasesRun(t *testing.T) {
-	got, err := aliases.Fulfil.Execute(limited(t), serve(t), aliases.Key[aliases.Order]{Name: "o"})
-	if want := (aliases.Pair[aliases.ID]{"o", "o/2"}); err != nil || got != want {
-		t.Errorf("Fulfil: %v, %v; want %v", got, err, want)
+	got, err := functions.Send.Execute(limited(t), serve(t), functions.Key[functions.Purchase]{Name: "o"})
+	if want := (functions.Pair[functions.ID]{"o", "o/2"}); err != nil || got != want {
+		t.Errorf("Send: %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -99,7 +81,7 @@ func TestGolden_ShadowedBuiltinsRun(t *testing.T) {
 }
 
 func TestGolden_PackagesThatCallEachOtherRun(t *testing.T) {
-	got, err := storefront.Collect.Execute(limited(t), serve(t), billing.Bill{Order: "o", Cents: 7})
+	got, err := imports.Collect.Execute(limited(t), serve(t), functions.Invoice{Order: "o", Cents: 7})
 	if want := "own-o charge-o"; err != nil || got != want {
 		t.Errorf("Collect: %q, %v; want %q", got, err, want)
 	}
@@ -107,7 +89,7 @@ func TestGolden_PackagesThatCallEachOtherRun(t *testing.T) {
 
 func TestGolden_TheNewestWayOfAVersionRuns(t *testing.T) {
 	client := serve(t)
-	run, err := versions.Order.Start(limited(t), client, "lamp")
+	run, err := functions.Order.Start(limited(t), client, "lamp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +105,7 @@ func TestGolden_TheNewestWayOfAVersionRuns(t *testing.T) {
 			steps = append(steps, e.Name)
 		}
 	}
-	if want := []string{"versions.inspect", "versions.reserve"}; !slices.Equal(steps, want) {
+	if want := []string{"functions.inspect", "functions.reserve"}; !slices.Equal(steps, want) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}
 }
@@ -149,18 +131,18 @@ func TestGolden_GraphsRun(t *testing.T) {
 
 func TestGolden_VariadicParametersArrive(t *testing.T) {
 	client := serve(t)
-	got, err := variadic.All.Execute(limited(t), client, []string{"eu", "us"})
+	got, err := functions.All.Execute(limited(t), client, []string{"eu", "us"})
 	if err != nil || got != 2 {
 		t.Errorf("All of two regions: %d, %v; want 2", got, err)
 	}
-	if _, err := variadic.Some.Execute(limited(t), client, variadic.SomeInput{Limit: 1, Regions: []string{"eu"}}); err != nil {
+	if _, err := functions.Some.Execute(limited(t), client, functions.SomeInput{Limit: 1, Regions: []string{"eu"}}); err != nil {
 		t.Errorf("Some: %v", err)
 	}
 }
 
 func TestGolden_AWorkerCreatesTheSchedulesOfItsDirectives(t *testing.T) {
 	client, ctx := serve(t), limited(t)
-	for name, when := range map[string]string{schedules.Nightly.Name(): "30 2 * * * Europe/Zurich", schedules.Sweep.Name(): "every 10m"} {
+	for name, when := range map[string]string{workflows.Clean.Name(): "30 2 * * * Europe/Zurich", workflows.Sweep.Name(): "every 10m"} {
 		info, err := client.Schedules().Get(ctx, name)
 		for errors.Is(err, workflow.ErrScheduleNotFound) {
 			runtime.Gosched()
@@ -206,8 +188,8 @@ func TestGolden_PoliciesReachTheRuntime(t *testing.T) {
 
 func TestSTEP5_SentinelsOfOtherPackagesMatchBehindAStep(t *testing.T) {
 	client := serve(t)
-	for what, want := range map[string]string{"row": "no rows", "quote": "quote", "nothing": "<nil>"} {
-		if got, err := sentinels.Look.Execute(limited(t), client, what); got != want || err != nil {
+	for what, want := range map[string]string{"row": "no rows", "quote": "quote", "gone": "gone", "nothing": "<nil>"} {
+		if got, err := policies.Look.Execute(limited(t), client, what); got != want || err != nil {
 			t.Errorf("%s: got %q, %v, want %q", what, got, err, want)
 		}
 	}

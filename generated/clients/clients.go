@@ -21,13 +21,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order is what is sold.
+// Order describes a sale.
 type Order struct {
 	Base
 	hidden
 	ID    string `json:"id"`
 	State State  // where it is
-	// Lines are what it holds.
+	// Lines are its parts.
 	Lines, More []Page[Line]
 	Total       money.Amount
 	Rate        rates.Rate
@@ -154,7 +154,7 @@ var perTenant = limit.NewKeyed[string]("tenant", limit.Config{AtOnce: 100})
 
 // charge bills the customer.
 //
-//flow:step
+//flow:step retries=0
 func charge(ctx context.Context, id string, total money.Amount) (money.Amount, error) {
 	switch id {
 	case "declined":

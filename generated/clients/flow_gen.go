@@ -85,7 +85,9 @@ type chargeArgs struct {
 	Total money.Amount `json:"total"`
 }
 
-var chargeStep = shim.NewStep("clients.charge", shim.Policy{}, func(f chargeFunc) shim.Handler {
+var chargeStep = shim.NewStep("clients.charge", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 1},
+}, func(f chargeFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a chargeArgs) (money.Amount, error) {
 		return f(ctx, a.ID, a.Total)
 	})

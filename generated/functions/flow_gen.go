@@ -15,21 +15,81 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Charge shim.Step[chargeFunc]
-	Ping   shim.Step[pingFunc]
+	Bare    shim.Step[bareFunc]
+	Bill    shim.Step[billFunc]
+	Charge  shim.Step[chargeFunc]
+	Checked shim.Step[checkedFunc]
+	Debit   shim.Step[debitFunc]
+	Inspect shim.Step[inspectFunc]
+	Last    shim.Step[lastFunc]
+	Other   shim.Step[otherFunc]
+	Ping    shim.Step[pingFunc]
+	Refund  shim.Step[refundFunc]
+	Reserve shim.Step[reserveFunc]
+	Settle  shim.Step[settleFunc]
+	Ship    shim.Step[shipFunc]
+	Sum     shim.Step[sumFunc]
+	Tag     shim.Step[tagFunc]
 }{
-	Charge: chargeStep,
-	Ping:   pingStep,
+	Bare:    bareStep,
+	Bill:    billStep,
+	Charge:  chargeStep,
+	Checked: checkedStep,
+	Debit:   debitStep,
+	Inspect: inspectStep,
+	Last:    lastStep,
+	Other:   otherStep,
+	Ping:    pingStep,
+	Refund:  refundStep,
+	Reserve: reserveStep,
+	Settle:  settleStep,
+	Ship:    shipStep,
+	Sum:     sumStep,
+	Tag:     tagStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
 //
 // If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
+	bareStep.Bind(r, bare)
+	billStep.Bind(r, bill)
 	chargeStep.Bind(r, charge)
+	checkedStep.Bind(r, checked)
+	debitStep.Bind(r, debit)
+	inspectStep.Bind(r, inspect)
+	lastStep.Bind(r, last)
+	otherStep.Bind(r, other)
 	pingStep.Bind(r, ping)
+	refundStep.Bind(r, refund)
+	reserveStep.Bind(r, reserve)
+	settleStep.Bind(r, settle)
+	shipStep.Bind(r, ship)
+	sumStep.Bind(r, sum)
+	tagStep.Bind(r, tag)
+	shim.BindWorkflow(r, All, func(ctx workflow.Context, in []string) (int, error) {
+		return all(ctx, in...)
+	})
+	shim.BindWorkflow(r, Collect, collect)
 	shim.BindWorkflow(r, Fulfil, fulfil)
+	shim.BindWorkflow(r, Order, order)
+	shim.BindWorkflow(r, Send, send)
+	shim.BindWorkflow(r, Some, func(ctx workflow.Context, in SomeInput) (workflow.None, error) {
+		return workflow.None{}, some(ctx, in.Limit, in.Regions...)
+	})
 }
+
+// All starts and awaits runs of [all].
+var All = shim.NewWorkflow[[]string, int]("functions.all", "regions", shim.WorkflowPolicy{})
+
+// Collect waits until the invoice is paid, and returns what was paid too much.
+//
+// It starts and awaits runs of [collect].
+var Collect = shim.NewWorkflow[Invoice, int64](
+	"functions.collect",
+	"invoice",
+	shim.WorkflowPolicy{},
+)
 
 // Fulfil charges twice.
 //
@@ -39,6 +99,60 @@ var Fulfil = shim.NewWorkflow[string, Receipt](
 	"customer",
 	shim.WorkflowPolicy{},
 )
+
+// Order starts and awaits runs of [order].
+var Order = shim.NewWorkflow[string, string]("functions.order", "item", shim.WorkflowPolicy{})
+
+// Send has an input with a parameter, and the result of an alias.
+//
+// It starts and awaits runs of [send].
+var Send = shim.NewWorkflow[Key[Purchase], Pair[ID]](
+	"functions.send",
+	"order",
+	shim.WorkflowPolicy{},
+)
+
+// Some starts and awaits runs of [some].
+var Some = shim.NewWorkflow[SomeInput, workflow.None]("functions.some", "", shim.WorkflowPolicy{})
+
+// SomeInput is the input of Some.
+type SomeInput struct {
+	Limit   int      `json:"limit"`
+	Regions []string `json:"regions"`
+}
+
+// Bare is the durable counterpart of [bare].
+func Bare(ctx workflow.Context) error {
+	return shim.CallErr(ctx, bareStep, struct{}{})
+}
+
+type bareFunc = func(ctx context.Context) error
+
+var bareStep = shim.NewStep("functions.bare", shim.Policy{}, func(f bareFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+		return f(ctx)
+	})
+})
+
+// Bill takes and returns aliases.
+//
+// It is the durable counterpart of [bill].
+func Bill(ctx workflow.Context, order Key[Purchase], cents Pair[int64]) (Proof, error) {
+	return shim.Call[Proof](ctx, billStep, billArgs{order, cents})
+}
+
+type billFunc = func(ctx context.Context, order Key[Purchase], cents Pair[int64]) (Proof, error)
+
+type billArgs struct {
+	Order Key[Purchase] `json:"order"`
+	Cents Pair[int64]   `json:"cents"`
+}
+
+var billStep = shim.NewStep("functions.bill", shim.Policy{}, func(f billFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a billArgs) (Proof, error) {
+		return f(ctx, a.Order, a.Cents)
+	})
+})
 
 // Charge bills the customer's card.
 //
@@ -75,6 +189,101 @@ var chargeStep = shim.NewStep("functions.charge", shim.Policy{
 	})
 })
 
+// Checked is followed by what is for other tools.
+//
+// It is the durable counterpart of [checked].
+func Checked(ctx workflow.Context) error {
+	return shim.CallErr(ctx, checkedStep, struct{}{})
+}
+
+type checkedFunc = func(ctx context.Context) error
+
+var checkedStep = shim.NewStep(
+	"functions.checked",
+	shim.Policy{},
+	func(f checkedFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+			return f(ctx)
+		})
+	},
+)
+
+// Debit bills the card, see [Refund].
+//
+// Steps:
+//   - first
+//   - second
+//
+// And code:
+//
+//	err := debit(ctx)
+//
+// Deprecated: use another.
+//
+// It is the durable counterpart of [debit].
+func Debit(ctx workflow.Context) error {
+	return shim.CallErr(ctx, debitStep, struct{}{})
+}
+
+type debitFunc = func(ctx context.Context) error
+
+var debitStep = shim.NewStep("functions.debit", shim.Policy{}, func(f debitFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+		return f(ctx)
+	})
+})
+
+// Inspect is the durable counterpart of [inspect].
+func Inspect(ctx workflow.Context, item string) (string, error) {
+	return shim.Call[string](ctx, inspectStep, inspectArgs{item})
+}
+
+type inspectFunc = func(ctx context.Context, item string) (string, error)
+
+type inspectArgs struct {
+	Item string `json:"item"`
+}
+
+var inspectStep = shim.NewStep(
+	"functions.inspect",
+	shim.Policy{},
+	func(f inspectFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a inspectArgs) (string, error) {
+			return f(ctx, a.Item)
+		})
+	},
+)
+
+// Last: the name is followed by a colon.
+//
+// It is the durable counterpart of [last].
+func Last(ctx workflow.Context) error {
+	return shim.CallErr(ctx, lastStep, struct{}{})
+}
+
+type lastFunc = func(ctx context.Context) error
+
+var lastStep = shim.NewStep("functions.last", shim.Policy{}, func(f lastFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+		return f(ctx)
+	})
+})
+
+// This one does not start with its name.
+//
+// It is the durable counterpart of [other].
+func Other(ctx workflow.Context) error {
+	return shim.CallErr(ctx, otherStep, struct{}{})
+}
+
+type otherFunc = func(ctx context.Context) error
+
+var otherStep = shim.NewStep("functions.other", shim.Policy{}, func(f otherFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+		return f(ctx)
+	})
+})
+
 // Ping is the durable counterpart of [ping].
 func Ping(ctx workflow.Context) error {
 	return shim.CallErr(ctx, pingStep, struct{}{})
@@ -85,5 +294,118 @@ type pingFunc = func(ctx context.Context) error
 var pingStep = shim.NewStep("functions.ping", shim.Policy{}, func(f pingFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
+	})
+})
+
+// Refund is in a block comment.
+//
+//	code
+//
+// It is the durable counterpart of [refund].
+func Refund(ctx workflow.Context) error {
+	return shim.CallErr(ctx, refundStep, struct{}{})
+}
+
+type refundFunc = func(ctx context.Context) error
+
+var refundStep = shim.NewStep("functions.refund", shim.Policy{}, func(f refundFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+		return f(ctx)
+	})
+})
+
+// Reserve is the durable counterpart of [reserve].
+func Reserve(ctx workflow.Context, item string) (string, error) {
+	return shim.Call[string](ctx, reserveStep, reserveArgs{item})
+}
+
+type reserveFunc = func(ctx context.Context, item string) (string, error)
+
+type reserveArgs struct {
+	Item string `json:"item"`
+}
+
+var reserveStep = shim.NewStep(
+	"functions.reserve",
+	shim.Policy{},
+	func(f reserveFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a reserveArgs) (string, error) {
+			return f(ctx, a.Item)
+		})
+	},
+)
+
+// Settle charges an order at once.
+//
+// It is the durable counterpart of [settle].
+func Settle(ctx workflow.Context, invoice Invoice) (string, error) {
+	return shim.Call[string](ctx, settleStep, settleArgs{invoice})
+}
+
+type settleFunc = func(ctx context.Context, invoice Invoice) (string, error)
+
+type settleArgs struct {
+	Invoice Invoice `json:"invoice"`
+}
+
+var settleStep = shim.NewStep("functions.settle", shim.Policy{}, func(f settleFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a settleArgs) (string, error) {
+		return f(ctx, a.Invoice)
+	})
+})
+
+// Ship returns a generic alias of a type with a parameter.
+//
+// It is the durable counterpart of [ship].
+func Ship(ctx workflow.Context, order Key[Purchase]) (Pair[Key[Parcel]], error) {
+	return shim.Call[Pair[Key[Parcel]]](ctx, shipStep, shipArgs{order})
+}
+
+type shipFunc = func(ctx context.Context, order Key[Purchase]) (Pair[Key[Parcel]], error)
+
+type shipArgs struct {
+	Order Key[Purchase] `json:"order"`
+}
+
+var shipStep = shim.NewStep("functions.ship", shim.Policy{}, func(f shipFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a shipArgs) (Pair[Key[Parcel]], error) {
+		return f(ctx, a.Order)
+	})
+})
+
+// Sum has a variadic parameter only.
+//
+// It is the durable counterpart of [sum].
+func Sum(ctx workflow.Context, numbers ...int) (int, error) {
+	return shim.Call[int](ctx, sumStep, sumArgs{numbers})
+}
+
+type sumFunc = func(ctx context.Context, numbers ...int) (int, error)
+
+type sumArgs struct {
+	Numbers []int `json:"numbers"`
+}
+
+var sumStep = shim.NewStep("functions.sum", shim.Policy{}, func(f sumFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a sumArgs) (int, error) {
+		return f(ctx, a.Numbers...)
+	})
+})
+
+// Tag is the durable counterpart of [tag].
+func Tag(ctx workflow.Context, id string, tags ...[]string) error {
+	return shim.CallErr(ctx, tagStep, tagArgs{id, tags})
+}
+
+type tagFunc = func(ctx context.Context, id string, tags ...[]string) error
+
+type tagArgs struct {
+	ID   string     `json:"id"`
+	Tags [][]string `json:"tags"`
+}
+
+var tagStep = shim.NewStep("functions.tag", shim.Policy{}, func(f tagFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, a tagArgs) error {
+		return f(ctx, a.ID, a.Tags...)
 	})
 })

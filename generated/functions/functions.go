@@ -1,5 +1,5 @@
-// Package functions holds steps that are functions: with several parameters,
-// with one, with none, with and without a result.
+// Package functions holds steps that are functions: with several parameters, with one, with none, with and without a
+// result, variadic ones, such that have types with other names, and such that workflows of other packages call. It has a manifest.
 package functions
 
 import (

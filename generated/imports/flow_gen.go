@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	timepkg "time"
 
+	"github.com/flowgen/flowgen/generated/functions"
 	"github.com/flowgen/flowgen/generated/imports/types"
 	importstypes "github.com/flowgen/flowgen/generated/imports/v2"
 	shimpkg "github.com/flowgen/flowgen/runtime/shim"
@@ -21,11 +22,13 @@ const _ = shimpkg.V1
 var Steps = struct {
 	Local    shimpkg.Step[localFunc]
 	Named    shimpkg.Step[namedFunc]
+	Settle   shimpkg.Step[settleFunc]
 	Shadowed shimpkg.Step[shadowedFunc]
 	Versions shimpkg.Step[versionsFunc]
 }{
 	Local:    localStep,
 	Named:    namedStep,
+	Settle:   settleStep,
 	Shadowed: shadowedStep,
 	Versions: versionsStep,
 }
@@ -36,12 +39,23 @@ var Steps = struct {
 func Register(r workflowpkg.Registrar) {
 	localStep.Bind(r, local)
 	namedStep.Bind(r, named)
+	settleStep.Bind(r, settle)
 	shadowedStep.Bind(r, shadowed)
 	versionsStep.Bind(r, versions)
+	shimpkg.BindWorkflow(r, Collect, collect)
 	shimpkg.BindWorkflow(r, Flow, func(ctx2 workflowpkg.Context, in FlowInput) (ctx, error) {
 		return flow(ctx2, in.R, in.In)
 	})
 }
+
+// Collect starts the workflow of package functions of this name, and pays it.
+//
+// It starts and awaits runs of [collect].
+var Collect = shimpkg.NewWorkflow[functions.Invoice, string](
+	"imports.collect",
+	"invoice",
+	shimpkg.WorkflowPolicy{},
+)
 
 // Flow starts and awaits runs of [flow].
 var Flow = shimpkg.NewWorkflow[FlowInput, ctx]("imports.flow", "", shimpkg.WorkflowPolicy{})
@@ -101,6 +115,25 @@ var namedStep = shimpkg.NewStep("imports.named", shimpkg.Policy{
 }, func(f2 namedFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 namedArgs) (netip.Addr, error) {
 		return f2(ctx2, a2.Time, a2.Workflow, a2.JSON)
+	})
+})
+
+// Settle is another step than that of package functions.
+//
+// It is the durable counterpart of [settle].
+func Settle(ctx workflowpkg.Context, invoice functions.Invoice) (string, error) {
+	return shimpkg.Call[string](ctx, settleStep, settleArgs{invoice})
+}
+
+type settleFunc = func(ctx contextpkg.Context, invoice functions.Invoice) (string, error)
+
+type settleArgs struct {
+	Invoice functions.Invoice `json:"invoice"`
+}
+
+var settleStep = shimpkg.NewStep("imports.settle", shimpkg.Policy{}, func(f2 settleFunc) shimpkg.Handler {
+	return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 settleArgs) (string, error) {
+		return f2(ctx2, a2.Invoice)
 	})
 })
 

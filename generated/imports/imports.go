@@ -1,6 +1,6 @@
 // Package imports has names that get in the way of generated code: parameters
 // and declarations called like packages, imports under other names, dot
-// imports.
+// imports. It calls steps and workflows of package functions.
 package imports
 
 import (

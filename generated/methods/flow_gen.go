@@ -16,6 +16,8 @@ var Steps = struct {
 	AuditOrder   shim.Step[auditOrderFunc]
 	Count        shim.Step[countFunc]
 	DeliverOrder shim.Step[deliverOrderFunc]
+	Double       shim.Step[doubleFunc]
+	Load         shim.Step[loadFunc]
 	Locate       shim.Step[locateFunc]
 	Refund       shim.Step[refundFunc]
 	Rename       shim.Step[renameFunc]
@@ -25,6 +27,8 @@ var Steps = struct {
 	AuditOrder:   auditOrderStep,
 	Count:        countStep,
 	DeliverOrder: deliverOrderStep,
+	Double:       doubleStep,
+	Load:         loadStep,
 	Locate:       locateStep,
 	Refund:       refundStep,
 	Rename:       renameStep,
@@ -35,23 +39,30 @@ var Steps = struct {
 // Register makes the workflows and steps of this package known to r.
 //
 // If it does not compile, a signature has changed: run go generate.
-func Register(r workflow.Registrar, clock Clock, rReceiver R, shop *Shop, base base) {
+func Register(r workflow.Registrar, clock Clock, rReceiver R, shop *Shop, store *Store, base base) {
 	shim.Receiver(r, "clock Clock", false, tickStep)
 	shim.Receiver(r, "rReceiver R", rReceiver == nil, renameStep)
 	shim.Receiver(r, "shop *Shop", shop == nil, countStep, deliverOrderStep, refundStep, shipStep)
+	shim.Receiver(r, "store *Store", store == nil, loadStep)
 	shim.Receiver(r, "base base", false, locateStep)
 	auditOrderStep.Bind(r, Audit)
 	countStep.Bind(r, func(ctx context.Context, shopValue string, articles ...string) (int, error) {
 		return shop.count(ctx, shopValue, articles...)
 	})
 	deliverOrderStep.Bind(r, shop.Deliver)
+	doubleStep.Bind(r, double)
+	loadStep.Bind(r, store.load)
 	locateStep.Bind(r, base.locate)
 	refundStep.Bind(r, shop.Refund)
 	renameStep.Bind(r, rReceiver.rename)
 	shipStep.Bind(r, shop.ship)
 	tickStep.Bind(r, clock.tick)
+	shim.BindWorkflow(r, Process, process)
 	shim.BindWorkflow(r, Sell, sell)
 }
+
+// Process starts and awaits runs of [process].
+var Process = shim.NewWorkflow[string, []Item]("methods.process", "id", shim.WorkflowPolicy{})
 
 // Sell ships what was ordered.
 //
@@ -121,6 +132,40 @@ var deliverOrderStep = shim.NewStep(
 		})
 	},
 )
+
+// Double is the durable counterpart of [double].
+func Double(ctx workflow.Context, item Item) (Item, error) {
+	return shim.Call[Item](ctx, doubleStep, doubleArgs{item})
+}
+
+type doubleFunc = func(ctx context.Context, item Item) (Item, error)
+
+type doubleArgs struct {
+	Item Item `json:"item"`
+}
+
+var doubleStep = shim.NewStep("methods.double", shim.Policy{}, func(f doubleFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a doubleArgs) (Item, error) {
+		return f(ctx, a.Item)
+	})
+})
+
+// Load is the durable counterpart of [Store.load].
+func Load(ctx workflow.Context, id string) (Item, error) {
+	return shim.Call[Item](ctx, loadStep, loadArgs{id})
+}
+
+type loadFunc = func(ctx context.Context, id string) (Item, error)
+
+type loadArgs struct {
+	ID string `json:"id"`
+}
+
+var loadStep = shim.NewStep("methods.load", shim.Policy{}, func(f loadFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a loadArgs) (Item, error) {
+		return f(ctx, a.ID)
+	})
+})
 
 // Locate finds the region.
 //

@@ -1,5 +1,5 @@
 // Package methods holds steps that are methods: their dependencies live in the
-// receiver, which Register takes.
+// receiver, which Register takes. They spread over several files.
 package methods
 
 import (
@@ -22,6 +22,9 @@ type Line struct {
 
 // base is embedded: its methods belong to it, not to Shop.
 type base struct{ region string }
+
+// Base is its name in other packages.
+type Base = base
 
 // Shop has one method with a value receiver beside one with a pointer receiver:
 // Register takes a pointer, and looks into it only when the step runs.

@@ -4,63 +4,120 @@ package names
 
 import (
 	"context"
+	errorspkg "errors"
+	"time"
 
-	"github.com/flowgen/flowgen/runtime/shim"
-	"github.com/flowgen/flowgen/runtime/workflow"
+	namestime "github.com/flowgen/flowgen/generated/names/time"
+	shimpkg "github.com/flowgen/flowgen/runtime/shim"
+	workflowpkg "github.com/flowgen/flowgen/runtime/workflow"
 )
 
-const _ = shim.V1
+const _ = shimpkg.V1
+
+func init() {
+	shimpkg.RegisterError[T]("shop.v2.T")
+}
 
 // AllSteps refers to the steps of this package, for stand-ins and tools.
 var AllSteps = struct {
-	Bill      shim.Step[billFunc]
-	HTTPGet   shim.Step[httpGetFunc]
-	Note      shim.Step[noteFunc]
-	Ship      shim.Step[shipFunc]
-	SouthShip shim.Step[southShipFunc]
-	URL       shim.Step[urlFunc]
+	Bill       shimpkg.Step[billFunc]
+	ChargeArgs shimpkg.Step[chargeArgsFunc]
+	HTTPGet    shimpkg.Step[httpGetFunc]
+	Note       shimpkg.Step[noteFunc]
+	One        shimpkg.Step[oneFunc]
+	Ship       shimpkg.Step[shipFunc]
+	SouthShip  shimpkg.Step[southShipFunc]
+	Three      shimpkg.Step[threeFunc]
+	Two        shimpkg.Step[twoFunc]
+	URL        shimpkg.Step[urlFunc]
+	Wrap       shimpkg.Step[wrapFunc]
 }{
-	Bill:      billStep,
-	HTTPGet:   httpGetStep,
-	Note:      noteStep,
-	Ship:      shipStep,
-	SouthShip: southShipStep,
-	URL:       urlStep,
+	Bill:       billStep,
+	ChargeArgs: chargeArgsStep,
+	HTTPGet:    httpGetStep,
+	Note:       noteStep,
+	One:        oneStep,
+	Ship:       shipStep,
+	SouthShip:  southShipStep,
+	Three:      threeStep,
+	Two:        twoStep,
+	URL:        urlStep,
+	Wrap:       wrapStep,
 }
 
-// RegisterAll makes the workflows and steps of this package known to r.
+// RegisterAll makes the workflows and steps of this package known to r2.
 //
 // If it does not compile, a signature has changed: run go generate.
-func RegisterAll(r workflow.Registrar, north *north, south *south) {
-	shim.Receiver(r, "north *north", north == nil, shipStep)
-	shim.Receiver(r, "south *south", south == nil, southShipStep)
-	billStep.Bind(r, charge)
-	httpGetStep.Bind(r, get)
-	noteStep.Bind(r, note)
-	shipStep.Bind(r, north.ship)
-	southShipStep.Bind(r, south.ship)
-	urlStep.Bind(r, link)
-	shim.BindWorkflow(r, Audit, func(ctx workflow.Context, in string) (workflow.None, error) {
-		return workflow.None{}, audit(ctx, in)
+func RegisterAll(
+	r2 workflowpkg.Registrar,
+	shopReceiver2 *Shop,
+	north *north,
+	parcelReceiver *parcel,
+	shop shop,
+	south *south,
+) {
+	shimpkg.Receiver(r2, "shopReceiver2 *Shop", shopReceiver2 == nil, oneStep)
+	shimpkg.Receiver(r2, "north *north", north == nil, shipStep)
+	shimpkg.Receiver(r2, "parcelReceiver *parcel", parcelReceiver == nil, wrapStep)
+	shimpkg.Receiver(r2, "shop shop", false, twoStep)
+	shimpkg.Receiver(r2, "south *south", south == nil, southShipStep)
+	billStep.Bind(r2, charge)
+	chargeArgsStep.Bind(r2, chargeArgs)
+	httpGetStep.Bind(r2, get)
+	noteStep.Bind(r2, note)
+	oneStep.Bind(r2, shopReceiver2.one)
+	shipStep.Bind(r2, north.ship)
+	southShipStep.Bind(r2, south.ship)
+	threeStep.Bind(r2, three)
+	twoStep.Bind(r2, shop.two)
+	urlStep.Bind(r2, link)
+	wrapStep.Bind(r2, parcelReceiver.wrap)
+	shimpkg.BindWorkflow(r2, Audit, func(ctx2 workflowpkg.Context, in2 string) (workflowpkg.None, error) {
+		return workflowpkg.None{}, audit(ctx2, in2)
 	})
-	shim.BindWorkflow(r, Move, func(ctx workflow.Context, in MoveInput) (workflow.None, error) {
-		return workflow.None{}, transfer(ctx, in.From, in.To)
+	shimpkg.BindWorkflow(r2, Five, func(ctx2 workflowpkg.Context, _ workflowpkg.None) (workflowpkg.None, error) {
+		return workflowpkg.None{}, five(ctx2)
+	})
+	shimpkg.BindWorkflow(r2, Four, func(ctx2 workflowpkg.Context, in2 FourInput) (workflowpkg.None, error) {
+		return workflowpkg.None{}, four(ctx2, in2.In, in2.Ctx, in2.F)
+	})
+	shimpkg.BindWorkflow(r2, Move, func(ctx2 workflowpkg.Context, in2 MoveInput) (workflowpkg.None, error) {
+		return workflowpkg.None{}, transfer(ctx2, in2.From, in2.To)
+	})
+	shimpkg.BindWorkflow(r2, Seven, func(ctx2 workflowpkg.Context, in2 parcel) (workflowpkg.None, error) {
+		return workflowpkg.None{}, seven(ctx2, in2)
+	})
+	shimpkg.BindWorkflow(r2, Six, func(ctx2 workflowpkg.Context, in2 int) (workflowpkg.None, error) {
+		return workflowpkg.None{}, six(ctx2, in2)
 	})
 }
 
 // Audit has one parameter, which was renamed.
 //
 // It starts and awaits runs of [audit].
-var Audit = shim.NewWorkflow[string, workflow.None](
+var Audit = shimpkg.NewWorkflow[string, workflowpkg.None](
 	"shop.v2.audit",
 	"customer",
-	shim.WorkflowPolicy{},
+	shimpkg.WorkflowPolicy{},
 )
+
+// Five starts and awaits runs of [five].
+var Five = shimpkg.NewWorkflow[workflowpkg.None, workflowpkg.None]("shop.v2.five", "", shimpkg.WorkflowPolicy{})
+
+// Four starts and awaits runs of [four].
+var Four = shimpkg.NewWorkflow[FourInput, workflowpkg.None]("shop.v2.four", "", shimpkg.WorkflowPolicy{})
+
+// FourInput is the input of Four.
+type FourInput struct {
+	In  string `json:"in"`
+	Ctx string `json:"ctx"`
+	F   string `json:"f"`
+}
 
 // Move has kept the stored names of parameters that were renamed.
 //
 // It starts and awaits runs of [transfer].
-var Move = shim.NewWorkflow[MoveInput, workflow.None]("shop.v2.transfer", "", shim.WorkflowPolicy{})
+var Move = shimpkg.NewWorkflow[MoveInput, workflowpkg.None]("shop.v2.transfer", "", shimpkg.WorkflowPolicy{})
 
 // MoveInput is the input of Move.
 type MoveInput struct {
@@ -68,26 +125,49 @@ type MoveInput struct {
 	To   string `json:"dst"`
 }
 
+// Seven starts and awaits runs of [seven].
+var Seven = shimpkg.NewWorkflow[parcel, workflowpkg.None]("shop.v2.seven", "p", shimpkg.WorkflowPolicy{})
+
+// Six starts and awaits runs of [six].
+var Six = shimpkg.NewWorkflow[int, workflowpkg.None]("shop.v2.six", "ctx", shimpkg.WorkflowPolicy{})
+
 // Bill keeps the stored name that it had in another package.
 //
 // It is the durable counterpart of [charge].
-func Bill(ctx workflow.Context) error {
-	return shim.CallErr(ctx, billStep, struct{}{})
+func Bill(ctx workflowpkg.Context) error {
+	return shimpkg.CallErr(ctx, billStep, struct{}{})
 }
 
 type billFunc = func(ctx context.Context) error
 
-var billStep = shim.NewStep("old_shop.charge", shim.Policy{}, func(f billFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
-		return f(ctx)
+var billStep = shimpkg.NewStep("old_shop.charge", shimpkg.Policy{}, func(f2 billFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx2 context.Context, _ struct{}) error {
+		return f2(ctx2)
 	})
 })
+
+// ChargeArgs is the durable counterpart of [chargeArgs].
+func ChargeArgs(ctx2 workflowpkg.Context) error {
+	return shimpkg.CallErr(ctx2, chargeArgsStep, struct{}{})
+}
+
+type chargeArgsFunc = func(ctx2 context.Context) error
+
+var chargeArgsStep = shimpkg.NewStep(
+	"shop.v2.chargeArgs",
+	shimpkg.Policy{},
+	func(f2 chargeArgsFunc) shimpkg.Handler {
+		return shimpkg.HandleErr(func(ctx2 context.Context, _ struct{}) error {
+			return f2(ctx2)
+		})
+	},
+)
 
 // HTTPGet and link have initialisms in the names of their counterparts.
 //
 // It is the durable counterpart of [get].
-func HTTPGet(ctx workflow.Context, url string) error {
-	return shim.CallErr(ctx, httpGetStep, httpGetArgs{url})
+func HTTPGet(ctx workflowpkg.Context, url string) error {
+	return shimpkg.CallErr(ctx, httpGetStep, httpGetArgs{url})
 }
 
 type httpGetFunc = func(ctx context.Context, url string) error
@@ -96,15 +176,15 @@ type httpGetArgs struct {
 	URL string `json:"url"`
 }
 
-var httpGetStep = shim.NewStep("shop.v2.get", shim.Policy{}, func(f httpGetFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, a httpGetArgs) error {
-		return f(ctx, a.URL)
+var httpGetStep = shimpkg.NewStep("shop.v2.get", shimpkg.Policy{}, func(f2 httpGetFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx2 context.Context, a2 httpGetArgs) error {
+		return f2(ctx2, a2.URL)
 	})
 })
 
 // Note is the durable counterpart of [note].
-func Note(ctx workflow.Context, line string) error {
-	return shim.CallErr(ctx, noteStep, noteArgs{line})
+func Note(ctx workflowpkg.Context, line string) error {
+	return shimpkg.CallErr(ctx, noteStep, noteArgs{line})
 }
 
 type noteFunc = func(ctx context.Context, line string) error
@@ -113,15 +193,41 @@ type noteArgs struct {
 	Line string `json:"text"`
 }
 
-var noteStep = shim.NewStep("shop.v2.note", shim.Policy{}, func(f noteFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, a noteArgs) error {
-		return f(ctx, a.Line)
+var noteStep = shimpkg.NewStep("shop.v2.note", shimpkg.Policy{}, func(f2 noteFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx2 context.Context, a2 noteArgs) error {
+		return f2(ctx2, a2.Line)
+	})
+})
+
+// One is the durable counterpart of [Shop.one].
+func One(ctx workflowpkg.Context, x P, r int, in int, f int, a int) (int, error) {
+	return shimpkg.CallKey[int](ctx, oneStep, shimpkg.Key(x.String()), oneArgs{x, r, in, f, a})
+}
+
+type oneFunc = func(ctx context.Context, x P, r int, in int, f int, a int) (int, error)
+
+type oneArgs struct {
+	X  P   `json:"x"`
+	R  int `json:"r"`
+	In int `json:"in"`
+	F  int `json:"f"`
+	A  int `json:"a"`
+}
+
+var oneStep = shimpkg.NewStep("shop.v2.one", shimpkg.Policy{
+	Timeout: 3 * time.Second,
+	Fatal: func(err2 error) bool {
+		return errorspkg.Is(err2, errX)
+	},
+}, func(f2 oneFunc) shimpkg.Handler {
+	return shimpkg.Handle(func(ctx2 context.Context, a2 oneArgs) (int, error) {
+		return f2(ctx2, a2.X, a2.R, a2.In, a2.F, a2.A)
 	})
 })
 
 // Ship is the durable counterpart of [north.ship].
-func Ship(ctx workflow.Context, n int) error {
-	return shim.CallErr(ctx, shipStep, shipArgs{n})
+func Ship(ctx workflowpkg.Context, n int) error {
+	return shimpkg.CallErr(ctx, shipStep, shipArgs{n})
 }
 
 type shipFunc = func(ctx context.Context, n int) error
@@ -130,15 +236,15 @@ type shipArgs struct {
 	N int `json:"n"`
 }
 
-var shipStep = shim.NewStep("shop.v2.ship", shim.Policy{}, func(f shipFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, a shipArgs) error {
-		return f(ctx, a.N)
+var shipStep = shimpkg.NewStep("shop.v2.ship", shimpkg.Policy{}, func(f2 shipFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx2 context.Context, a2 shipArgs) error {
+		return f2(ctx2, a2.N)
 	})
 })
 
 // SouthShip is the durable counterpart of [south.ship].
-func SouthShip(ctx workflow.Context, n int) error {
-	return shim.CallErr(ctx, southShipStep, southShipArgs{n})
+func SouthShip(ctx workflowpkg.Context, n int) error {
+	return shimpkg.CallErr(ctx, southShipStep, southShipArgs{n})
 }
 
 type southShipFunc = func(ctx context.Context, n int) error
@@ -147,19 +253,62 @@ type southShipArgs struct {
 	N int `json:"n"`
 }
 
-var southShipStep = shim.NewStep(
+var southShipStep = shimpkg.NewStep(
 	"shop.v2.southShip",
-	shim.Policy{},
-	func(f southShipFunc) shim.Handler {
-		return shim.HandleErr(func(ctx context.Context, a southShipArgs) error {
-			return f(ctx, a.N)
+	shimpkg.Policy{},
+	func(f2 southShipFunc) shimpkg.Handler {
+		return shimpkg.HandleErr(func(ctx2 context.Context, a2 southShipArgs) error {
+			return f2(ctx2, a2.N)
 		})
 	},
 )
 
+// Three is the durable counterpart of [three].
+func Three(ctx workflowpkg.Context, t namestime.Time, struct_ struct {
+	namestime.T
+}) (map[string]namestime.T, error) {
+	return shimpkg.Call[map[string]namestime.T](ctx, threeStep, threeArgs{t, struct_})
+}
+
+type threeFunc = func(ctx context.Context, t namestime.Time, struct_ struct {
+	namestime.T
+}) (map[string]namestime.T, error)
+
+type threeArgs struct {
+	T       namestime.Time `json:"t"`
+	Struct_ struct {
+		namestime.T
+	} `json:"struct_"`
+}
+
+var threeStep = shimpkg.NewStep("shop.v2.three", shimpkg.Policy{
+	Retry: workflowpkg.RetryPolicy{Total: time.Hour},
+}, func(f2 threeFunc) shimpkg.Handler {
+	return shimpkg.Handle(func(ctx2 context.Context, a2 threeArgs) (map[string]namestime.T, error) {
+		return f2(ctx2, a2.T, a2.Struct_)
+	})
+})
+
+// Two is the durable counterpart of [shop.two].
+func Two(ctx workflowpkg.Context, err error2) (*Shop2, error) {
+	return shimpkg.Call[*Shop2](ctx, twoStep, twoArgs{err})
+}
+
+type twoFunc = func(ctx context.Context, err error2) (*Shop2, error)
+
+type twoArgs struct {
+	Err error2 `json:"err"`
+}
+
+var twoStep = shimpkg.NewStep("shop.v2.two", shimpkg.Policy{}, func(f2 twoFunc) shimpkg.Handler {
+	return shimpkg.Handle(func(ctx2 context.Context, a2 twoArgs) (*Shop2, error) {
+		return f2(ctx2, a2.Err)
+	})
+})
+
 // URL is the durable counterpart of [link].
-func URL(ctx workflow.Context, id string) (string, error) {
-	return shim.Call[string](ctx, urlStep, urlArgs{id})
+func URL(ctx workflowpkg.Context, id string) (string, error) {
+	return shimpkg.Call[string](ctx, urlStep, urlArgs{id})
 }
 
 type urlFunc = func(ctx context.Context, id string) (string, error)
@@ -168,8 +317,21 @@ type urlArgs struct {
 	ID string `json:"id"`
 }
 
-var urlStep = shim.NewStep("shop.v2.link", shim.Policy{}, func(f urlFunc) shim.Handler {
-	return shim.Handle(func(ctx context.Context, a urlArgs) (string, error) {
-		return f(ctx, a.ID)
+var urlStep = shimpkg.NewStep("shop.v2.link", shimpkg.Policy{}, func(f2 urlFunc) shimpkg.Handler {
+	return shimpkg.Handle(func(ctx2 context.Context, a2 urlArgs) (string, error) {
+		return f2(ctx2, a2.ID)
+	})
+})
+
+// Wrap is the durable counterpart of [parcel.wrap].
+func Wrap(ctx workflowpkg.Context) error {
+	return shimpkg.CallErr(ctx, wrapStep, struct{}{})
+}
+
+type wrapFunc = func(ctx context.Context) error
+
+var wrapStep = shimpkg.NewStep("shop.v2.wrap", shimpkg.Policy{}, func(f2 wrapFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx2 context.Context, _ struct{}) error {
+		return f2(ctx2)
 	})
 })

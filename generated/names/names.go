@@ -1,4 +1,5 @@
-// Package names chooses the Go names and the stored names of what is generated.
+// Package names chooses the Go names and the stored names of what is generated, and declares names that generated code
+// would like to use itself.
 //
 //flow:package name=shop.v2 register=RegisterAll steps=AllSteps
 package names
@@ -6,7 +7,7 @@ package names
 import (
 	"context"
 
-	"github.com/flowgen/flowgen/runtime/workflow"
+	wf "github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Register is the user's own.
@@ -44,12 +45,12 @@ func link(ctx context.Context, id string) (string, error) { return id, nil }
 // transfer has kept the stored names of parameters that were renamed.
 //
 //flow:workflow as=Move wire=from:src,to:dst
-func transfer(ctx workflow.Context, from, to string) error { return Ship(ctx, 1) }
+func transfer(ctx wf.Context, from, to string) error { return Ship(ctx, 1) }
 
 // audit has one parameter, which was renamed.
 //
 //flow:workflow wire=account:customer
-func audit(ctx workflow.Context, account string) error { return Note(ctx, account) }
+func audit(ctx wf.Context, account string) error { return Note(ctx, account) }
 
 //flow:step wire=line:text
 func note(ctx context.Context, line string) error { return nil }

@@ -4,29 +4,51 @@ package policies
 
 import (
 	"context"
+	"database/sql"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/shim"
+	shimpkg "github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-const _ = shim.V1
+const _ = shimpkg.V1
+
+func init() {
+	shimpkg.RegisterSentinel("database/sql.ErrConnDone", sql.ErrConnDone)
+	shimpkg.RegisterSentinel("database/sql.ErrNoRows", sql.ErrNoRows)
+	shimpkg.RegisterSentinel("database/sql.ErrTxDone", sql.ErrTxDone)
+	shimpkg.RegisterSentinel("encoding/csv.ErrQuote", csv.ErrQuote)
+}
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Constant    shim.Step[constantFunc]
-	Exponential shim.Step[exponentialFunc]
-	Fatal       shim.Step[fatalFunc]
-	Linear      shim.Step[linearFunc]
-	Once        shim.Step[onceFunc]
-	Render      shim.Step[renderFunc]
+	Bill        shimpkg.Step[billFunc]
+	Constant    shimpkg.Step[constantFunc]
+	Exponential shimpkg.Step[exponentialFunc]
+	Expression  shimpkg.Step[expressionFunc]
+	Fatal       shimpkg.Step[fatalFunc]
+	Field       shimpkg.Step[fieldFunc]
+	Find        shimpkg.Step[findFunc]
+	Integer     shimpkg.Step[integerFunc]
+	Itself      shimpkg.Step[itselfFunc]
+	Linear      shimpkg.Step[linearFunc]
+	Once        shimpkg.Step[onceFunc]
+	Render      shimpkg.Step[renderFunc]
 }{
+	Bill:        billStep,
 	Constant:    constantStep,
 	Exponential: exponentialStep,
+	Expression:  expressionStep,
 	Fatal:       fatalStep,
+	Field:       fieldStep,
+	Find:        findStep,
+	Integer:     integerStep,
+	Itself:      itselfStep,
 	Linear:      linearStep,
 	Once:        onceStep,
 	Render:      renderStep,
@@ -36,116 +58,123 @@ var Steps = struct {
 //
 // If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
+	billStep.Bind(r, bill)
 	constantStep.Bind(r, constant)
 	exponentialStep.Bind(r, exponential)
+	expressionStep.Bind(r, expression)
 	fatalStep.Bind(r, fatal)
+	fieldStep.Bind(r, field)
+	findStep.Bind(r, find)
+	integerStep.Bind(r, integer)
+	itselfStep.Bind(r, itself)
 	linearStep.Bind(r, linear)
 	onceStep.Bind(r, once)
 	renderStep.Bind(r, render)
-	shim.BindWorkflow(r, Alone, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Alone, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 		return workflow.None{}, alone(ctx)
 	})
-	shim.BindBatch(r, Batched, func(ctx workflow.Context, in []Plan) (workflow.None, error) {
+	shimpkg.BindBatch(r, Batched, func(ctx workflow.Context, in []Plan) (workflow.None, error) {
 		return workflow.None{}, batched(ctx, in)
 	})
-	shim.BindBatch(r, BatchedByNumber, batchedByNumber)
-	shim.BindBatch(r, BatchedTogether, func(ctx workflow.Context, in []string) (workflow.None, error) {
+	shimpkg.BindBatch(r, BatchedByNumber, batchedByNumber)
+	shimpkg.BindBatch(r, BatchedTogether, func(ctx workflow.Context, in []string) (workflow.None, error) {
 		return workflow.None{}, batchedTogether(ctx, in...)
 	})
-	shim.BindWorkflow(r, Debounced, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Debounced, func(ctx workflow.Context, in Plan) (workflow.None, error) {
 		return workflow.None{}, debounced(ctx, in)
 	})
-	shim.BindWorkflow(r, DebouncedAll, func(ctx workflow.Context, in DebouncedAllInput) (string, error) {
+	shimpkg.BindWorkflow(r, DebouncedAll, func(ctx workflow.Context, in DebouncedAllInput) (string, error) {
 		return debouncedAll(ctx, in.Name, in.N)
 	})
-	shim.BindWorkflow(r, Flow, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Flow, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 		return workflow.None{}, flow(ctx)
 	})
-	shim.BindWorkflow(r, Last, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Last, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 		return workflow.None{}, last(ctx)
 	})
-	shim.BindWorkflow(r, Newest, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Look, look)
+	shimpkg.BindWorkflow(r, Newest, func(ctx workflow.Context, in Plan) (workflow.None, error) {
 		return workflow.None{}, newest(ctx, in)
 	})
-	shim.BindWorkflow(r, Queued, func(ctx workflow.Context, in QueuedInput) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Queued, func(ctx workflow.Context, in QueuedInput) (workflow.None, error) {
 		return workflow.None{}, queued(ctx, in.Name, in.N)
 	})
-	shim.BindWorkflow(r, Ranked, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Ranked, func(ctx workflow.Context, in Plan) (workflow.None, error) {
 		return workflow.None{}, ranked(ctx, in)
 	})
-	shim.BindWorkflow(r, RankedTogether, func(ctx workflow.Context, in RankedTogetherInput) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, RankedTogether, func(ctx workflow.Context, in RankedTogetherInput) (workflow.None, error) {
 		return workflow.None{}, rankedTogether(ctx, in.N, in.Names)
 	})
-	shim.BindWorkflow(r, Shared, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, Shared, func(ctx workflow.Context, in Plan) (workflow.None, error) {
 		return workflow.None{}, shared(ctx, in)
 	})
-	shim.BindWorkflow(r, SharedByWeight, func(ctx workflow.Context, in SharedByWeightInput) (workflow.None, error) {
+	shimpkg.BindWorkflow(r, SharedByWeight, func(ctx workflow.Context, in SharedByWeightInput) (workflow.None, error) {
 		return workflow.None{}, sharedByWeight(ctx, in.N, in.Names)
 	})
 }
 
 // Alone starts and awaits runs of [alone].
-var Alone = shim.NewWorkflow[workflow.None, workflow.None](
+var Alone = shimpkg.NewWorkflow[workflow.None, workflow.None](
 	"policies.alone",
 	"",
-	shim.WorkflowPolicy{
-		Singleton: shim.Singleton(func(_ workflow.None) string {
-			return shim.Key("nightly")
+	shimpkg.WorkflowPolicy{
+		Singleton: shimpkg.Singleton(func(_ workflow.None) string {
+			return shimpkg.Key("nightly")
 		}),
 		Active: workflow.UseActive,
 	},
 )
 
 // Batched starts and awaits runs of [batched].
-var Batched = shim.NewWorkflow[Plan, workflow.None]("policies.batched", "", shim.WorkflowPolicy{
-	Gather: shim.Batch(func(_ Plan) string {
+var Batched = shimpkg.NewWorkflow[Plan, workflow.None]("policies.batched", "", shimpkg.WorkflowPolicy{
+	Gather: shimpkg.Batch(func(_ Plan) string {
 		return ""
 	}, 100, 5*time.Second),
 })
 
 // BatchedByNumber starts and awaits runs of [batchedByNumber].
-var BatchedByNumber = shim.NewWorkflow[int, int](
+var BatchedByNumber = shimpkg.NewWorkflow[int, int](
 	"policies.batchedByNumber",
 	"",
-	shim.WorkflowPolicy{
-		Gather: shim.Batch(func(a int) string {
-			return shim.Key(fmt.Sprint(a))
+	shimpkg.WorkflowPolicy{
+		Gather: shimpkg.Batch(func(a int) string {
+			return shimpkg.Key(fmt.Sprint(a))
 		}, 2, time.Minute),
-		Priority: shim.Priority(func(a int) int {
+		Priority: shimpkg.Priority(func(a int) int {
 			return a
 		}),
 	},
 )
 
 // BatchedTogether starts and awaits runs of [batchedTogether].
-var BatchedTogether = shim.NewWorkflow[string, workflow.None](
+var BatchedTogether = shimpkg.NewWorkflow[string, workflow.None](
 	"policies.batchedTogether",
 	"",
-	shim.WorkflowPolicy{
-		Gather: shim.Batch(func(a string) string {
-			return shim.Key(a)
+	shimpkg.WorkflowPolicy{
+		Gather: shimpkg.Batch(func(a string) string {
+			return shimpkg.Key(a)
 		}, 10, time.Hour),
 	},
 )
 
 // Debounced starts and awaits runs of [debounced].
-var Debounced = shim.NewWorkflow[Plan, workflow.None](
+var Debounced = shimpkg.NewWorkflow[Plan, workflow.None](
 	"policies.debounced",
 	"plan",
-	shim.WorkflowPolicy{
-		Gather: shim.Debounce(func(a Plan) string {
-			return shim.Key(a.Rank)
+	shimpkg.WorkflowPolicy{
+		Gather: shimpkg.Debounce(func(a Plan) string {
+			return shimpkg.Key(a.Rank)
 		}, 10*time.Second, 2*time.Minute),
 	},
 )
 
 // DebouncedAll starts and awaits runs of [debouncedAll].
-var DebouncedAll = shim.NewWorkflow[DebouncedAllInput, string](
+var DebouncedAll = shimpkg.NewWorkflow[DebouncedAllInput, string](
 	"policies.debouncedAll",
 	"",
-	shim.WorkflowPolicy{
-		Gather: shim.Debounce(func(_ DebouncedAllInput) string {
-			return shim.Key(`"all"`)
+	shimpkg.WorkflowPolicy{
+		Gather: shimpkg.Debounce(func(_ DebouncedAllInput) string {
+			return shimpkg.Key(`"all"`)
 		}, 1500*time.Millisecond, 0),
 	},
 )
@@ -157,7 +186,7 @@ type DebouncedAllInput struct {
 }
 
 // Flow starts and awaits runs of [flow].
-var Flow = shim.NewWorkflow[workflow.None, workflow.None]("policies.flow", "", shim.WorkflowPolicy{
+var Flow = shimpkg.NewWorkflow[workflow.None, workflow.None]("policies.flow", "", shimpkg.WorkflowPolicy{
 	Queue:     "slow",
 	Timeout:   24 * time.Hour,
 	Retention: 720 * time.Hour,
@@ -165,27 +194,30 @@ var Flow = shim.NewWorkflow[workflow.None, workflow.None]("policies.flow", "", s
 })
 
 // Last starts and awaits runs of [last].
-var Last = shim.NewWorkflow[workflow.None, workflow.None]("policies.last", "", shim.WorkflowPolicy{
-	Priority: shim.Priority(func(_ workflow.None) int {
+var Last = shimpkg.NewWorkflow[workflow.None, workflow.None]("policies.last", "", shimpkg.WorkflowPolicy{
+	Priority: shimpkg.Priority(func(_ workflow.None) int {
 		return -1
 	}),
 })
 
+// Look starts and awaits runs of [look].
+var Look = shimpkg.NewWorkflow[string, string]("policies.look", "what", shimpkg.WorkflowPolicy{})
+
 // Newest starts and awaits runs of [newest].
-var Newest = shim.NewWorkflow[Plan, workflow.None]("policies.newest", "plan", shim.WorkflowPolicy{
-	Singleton: shim.Singleton(func(a Plan) string {
-		return shim.Key(a.Rank)
+var Newest = shimpkg.NewWorkflow[Plan, workflow.None]("policies.newest", "plan", shimpkg.WorkflowPolicy{
+	Singleton: shimpkg.Singleton(func(a Plan) string {
+		return shimpkg.Key(a.Rank)
 	}),
 	Active: workflow.LatestActive,
 })
 
 // Queued starts and awaits runs of [queued].
-var Queued = shim.NewWorkflow[QueuedInput, workflow.None](
+var Queued = shimpkg.NewWorkflow[QueuedInput, workflow.None](
 	"policies.queued",
 	"",
-	shim.WorkflowPolicy{
-		Singleton: shim.Singleton(func(a QueuedInput) string {
-			return shim.Key(fmt.Sprint(a.Name, a.N))
+	shimpkg.WorkflowPolicy{
+		Singleton: shimpkg.Singleton(func(a QueuedInput) string {
+			return shimpkg.Key(fmt.Sprint(a.Name, a.N))
 		}),
 		Active: workflow.QueueActive,
 	},
@@ -198,8 +230,8 @@ type QueuedInput struct {
 }
 
 // Ranked starts and awaits runs of [ranked].
-var Ranked = shim.NewWorkflow[Plan, workflow.None]("policies.ranked", "plan", shim.WorkflowPolicy{
-	Priority: shim.Priority(func(a Plan) int {
+var Ranked = shimpkg.NewWorkflow[Plan, workflow.None]("policies.ranked", "plan", shimpkg.WorkflowPolicy{
+	Priority: shimpkg.Priority(func(a Plan) int {
 		return int(a.Rank)
 	}),
 	StartWithin: 30 * time.Second,
@@ -213,11 +245,11 @@ var Ranked = shim.NewWorkflow[Plan, workflow.None]("policies.ranked", "plan", sh
 })
 
 // RankedTogether starts and awaits runs of [rankedTogether].
-var RankedTogether = shim.NewWorkflow[RankedTogetherInput, workflow.None](
+var RankedTogether = shimpkg.NewWorkflow[RankedTogetherInput, workflow.None](
 	"policies.rankedTogether",
 	"",
-	shim.WorkflowPolicy{
-		Priority: shim.Priority(func(a RankedTogetherInput) int {
+	shimpkg.WorkflowPolicy{
+		Priority: shimpkg.Priority(func(a RankedTogetherInput) int {
 			return Above(len(a.Names)) + a.N
 		}),
 	},
@@ -230,19 +262,19 @@ type RankedTogetherInput struct {
 }
 
 // Shared starts and awaits runs of [shared].
-var Shared = shim.NewWorkflow[Plan, workflow.None]("policies.shared", "plan", shim.WorkflowPolicy{
-	Fair: shim.Fair(func(a Plan) (string, int) {
-		return shim.Key(a.Rank), 1
+var Shared = shimpkg.NewWorkflow[Plan, workflow.None]("policies.shared", "plan", shimpkg.WorkflowPolicy{
+	Fair: shimpkg.Fair(func(a Plan) (string, int) {
+		return shimpkg.Key(a.Rank), 1
 	}),
 })
 
 // SharedByWeight starts and awaits runs of [sharedByWeight].
-var SharedByWeight = shim.NewWorkflow[SharedByWeightInput, workflow.None](
+var SharedByWeight = shimpkg.NewWorkflow[SharedByWeightInput, workflow.None](
 	"policies.sharedByWeight",
 	"",
-	shim.WorkflowPolicy{
-		Fair: shim.Fair(func(a SharedByWeightInput) (string, int) {
-			return shim.Key(a.Names[0]), Above(a.N)
+	shimpkg.WorkflowPolicy{
+		Fair: shimpkg.Fair(func(a SharedByWeightInput) (string, int) {
+			return shimpkg.Key(a.Names[0]), Above(a.N)
 		}),
 	},
 )
@@ -253,67 +285,195 @@ type SharedByWeightInput struct {
 	Names []string `json:"names"`
 }
 
+// Bill has a parameter named like the package that the generated code calls,
+// and a key that uses it.
+//
+// It is the durable counterpart of [bill].
+func Bill(ctx workflow.Context, shim string, billStepValue string) (string, error) {
+	return shimpkg.CallKey[string](ctx, billStep, shimpkg.Key(shim+billStepValue), billArgs{
+		Shim:     shim,
+		BillStep: billStepValue,
+	})
+}
+
+type billFunc = func(ctx context.Context, shim string, billStep string) (string, error)
+
+type billArgs struct {
+	Shim     string `json:"shim"`
+	BillStep string `json:"billStep"`
+}
+
+var billStep = shimpkg.NewStep("policies.bill", shimpkg.Policy{}, func(f billFunc) shimpkg.Handler {
+	return shimpkg.Handle(func(ctx context.Context, a billArgs) (string, error) {
+		return f(ctx, a.Shim, a.BillStep)
+	})
+})
+
 // Constant is the durable counterpart of [constant].
 func Constant(ctx workflow.Context) error {
-	return shim.CallErr(ctx, constantStep, struct{}{})
+	return shimpkg.CallErr(ctx, constantStep, struct{}{})
 }
 
 type constantFunc = func(ctx context.Context) error
 
-var constantStep = shim.NewStep("policies.constant", shim.Policy{
+var constantStep = shimpkg.NewStep("policies.constant", shimpkg.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 3, Initial: 5 * time.Second, Factor: 1, Jitter: 0.25},
-}, func(f constantFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+}, func(f constantFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
 // Exponential is the durable counterpart of [exponential].
 func Exponential(ctx workflow.Context) error {
-	return shim.CallErr(ctx, exponentialStep, struct{}{})
+	return shimpkg.CallErr(ctx, exponentialStep, struct{}{})
 }
 
 type exponentialFunc = func(ctx context.Context) error
 
-var exponentialStep = shim.NewStep("policies.exponential", shim.Policy{
+var exponentialStep = shimpkg.NewStep("policies.exponential", shimpkg.Policy{
 	Retry:   workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Hour, Factor: 1.5},
 	Timeout: 1500 * time.Millisecond,
-}, func(f exponentialFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+}, func(f exponentialFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
+// Expression is the durable counterpart of [expression].
+func Expression(ctx workflow.Context, name string) error {
+	return shimpkg.CallKeyErr(
+		ctx,
+		expressionStep,
+		shimpkg.Key(region+strings.ToLower(normal(name))+" x"),
+		expressionArgs{name},
+	)
+}
+
+type expressionFunc = func(ctx context.Context, name string) error
+
+type expressionArgs struct {
+	Name string `json:"name"`
+}
+
+var expressionStep = shimpkg.NewStep(
+	"policies.expression",
+	shimpkg.Policy{},
+	func(f expressionFunc) shimpkg.Handler {
+		return shimpkg.HandleErr(func(ctx context.Context, a expressionArgs) error {
+			return f(ctx, a.Name)
+		})
+	},
+)
+
 // Fatal is the durable counterpart of [fatal].
 func Fatal(ctx workflow.Context) error {
-	return shim.CallErr(ctx, fatalStep, struct{}{})
+	return shimpkg.CallErr(ctx, fatalStep, struct{}{})
 }
 
 type fatalFunc = func(ctx context.Context) error
 
-var fatalStep = shim.NewStep("policies.fatal", shim.Policy{
+var fatalStep = shimpkg.NewStep("policies.fatal", shimpkg.Policy{
 	Timeout:       time.Hour,
 	NonIdempotent: true,
 	Fatal: func(err error) bool {
 		return errors.Is(err, ErrDeclined) ||
-			shim.AsFatal[*LimitError](err) ||
-			shim.AsFatal[Code](err) ||
+			shimpkg.AsFatal[*LimitError](err) ||
+			shimpkg.AsFatal[Code](err) ||
 			errors.Is(err, io.EOF)
 	},
-}, func(f fatalFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+}, func(f fatalFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
+	})
+})
+
+// Field is the durable counterpart of [field].
+func Field(ctx workflow.Context, order Order) (int, error) {
+	return shimpkg.CallKey[int](ctx, fieldStep, shimpkg.Key(order.ID), fieldArgs{order})
+}
+
+type fieldFunc = func(ctx context.Context, order Order) (int, error)
+
+type fieldArgs struct {
+	Order Order `json:"order"`
+}
+
+var fieldStep = shimpkg.NewStep("policies.field", shimpkg.Policy{}, func(f fieldFunc) shimpkg.Handler {
+	return shimpkg.Handle(func(ctx context.Context, a fieldArgs) (int, error) {
+		return f(ctx, a.Order)
+	})
+})
+
+// Find returns errors of package sql, which need no directive, of package csv, which has one above, and of a package
+// with directives.
+//
+// It is the durable counterpart of [find].
+func Find(ctx workflow.Context, what string) error {
+	return shimpkg.CallErr(ctx, findStep, findArgs{what})
+}
+
+type findFunc = func(ctx context.Context, what string) error
+
+type findArgs struct {
+	What string `json:"what"`
+}
+
+var findStep = shimpkg.NewStep("policies.find", shimpkg.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 1},
+}, func(f findFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, a findArgs) error {
+		return f(ctx, a.What)
+	})
+})
+
+// Integer is the durable counterpart of [integer].
+func Integer(ctx workflow.Context, order *Order) error {
+	return shimpkg.CallKeyErr(
+		ctx,
+		integerStep,
+		shimpkg.Key(order.Lines[len(order.Lines)-1]*2),
+		integerArgs{order},
+	)
+}
+
+type integerFunc = func(ctx context.Context, order *Order) error
+
+type integerArgs struct {
+	Order *Order `json:"order"`
+}
+
+var integerStep = shimpkg.NewStep("policies.integer", shimpkg.Policy{}, func(f integerFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, a integerArgs) error {
+		return f(ctx, a.Order)
+	})
+})
+
+// Itself is the durable counterpart of [itself].
+func Itself(ctx workflow.Context, n Number) error {
+	return shimpkg.CallKeyErr(ctx, itselfStep, shimpkg.Key(n), itselfArgs{n})
+}
+
+type itselfFunc = func(ctx context.Context, n Number) error
+
+type itselfArgs struct {
+	N Number `json:"n"`
+}
+
+var itselfStep = shimpkg.NewStep("policies.itself", shimpkg.Policy{}, func(f itselfFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, a itselfArgs) error {
+		return f(ctx, a.N)
 	})
 })
 
 // Linear is the durable counterpart of [linear].
 func Linear(ctx workflow.Context) error {
-	return shim.CallErr(ctx, linearStep, struct{}{})
+	return shimpkg.CallErr(ctx, linearStep, struct{}{})
 }
 
 type linearFunc = func(ctx context.Context) error
 
-var linearStep = shim.NewStep("policies.linear", shim.Policy{
+var linearStep = shimpkg.NewStep("policies.linear", shimpkg.Policy{
 	Retry: workflow.RetryPolicy{
 		Initial:   time.Second,
 		Increment: time.Second,
@@ -321,38 +481,38 @@ var linearStep = shim.NewStep("policies.linear", shim.Policy{
 		Factor:    1,
 		Total:     36 * time.Hour,
 	},
-}, func(f linearFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+}, func(f linearFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
 // Once is the durable counterpart of [once].
 func Once(ctx workflow.Context) error {
-	return shim.CallErr(ctx, onceStep, struct{}{})
+	return shimpkg.CallErr(ctx, onceStep, struct{}{})
 }
 
 type onceFunc = func(ctx context.Context) error
 
-var onceStep = shim.NewStep("policies.once", shim.Policy{
+var onceStep = shimpkg.NewStep("policies.once", shimpkg.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1},
-}, func(f onceFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+}, func(f onceFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
 // Render is the durable counterpart of [render].
 func Render(ctx workflow.Context) error {
-	return shim.CallErr(ctx, renderStep, struct{}{})
+	return shimpkg.CallErr(ctx, renderStep, struct{}{})
 }
 
 type renderFunc = func(ctx context.Context) error
 
-var renderStep = shim.NewStep("policies.render", shim.Policy{
+var renderStep = shimpkg.NewStep("policies.render", shimpkg.Policy{
 	Queue: "gpu",
-}, func(f renderFunc) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+}, func(f renderFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })

@@ -1,4 +1,5 @@
-// Package policies holds every option that says how a step or workflow is run.
+// Package policies holds every option that determines how a step or workflow is executed, keys, and errors of other
+// packages that are matched behind durable calls.
 package policies
 
 import (

@@ -21,6 +21,9 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Batch, func(ctx workflow.Context, in []TransferInput) (workflow.None, error) {
 		return workflow.None{}, batch(ctx, in)
 	})
+	shim.BindWorkflow(r, Clean, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+		return workflow.None{}, clean(ctx)
+	})
 	shim.BindWorkflow(r, Fulfil, fulfil)
 	shim.BindWorkflow(r, Nightly, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 		return workflow.None{}, nightly(ctx)
@@ -28,6 +31,7 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Report, func(ctx workflow.Context, _ workflow.None) (int, error) {
 		return report(ctx)
 	})
+	shim.BindWorkflow(r, Sweep, sweep)
 	shim.BindWorkflow(r, Transfer, func(ctx workflow.Context, in TransferInput) (int64, error) {
 		return transfer(ctx, in.From, in.To, in.Cents, in.Cents2, in.In)
 	})
@@ -51,6 +55,18 @@ var Batch = shim.NewWorkflow[[]TransferInput, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
+// Clean runs every night at half past two.
+//
+// It starts and awaits runs of [clean].
+var Clean = shim.NewWorkflow[workflow.None, workflow.None](
+	"workflows.clean",
+	"",
+	shim.WorkflowPolicy{
+		Timeout:  4 * time.Hour,
+		Schedule: "30 2 * * * Europe/Zurich",
+	},
+)
+
 // Fulfil has one input and a result. That it refers to its own definition is no
 // initialization cycle.
 //
@@ -70,6 +86,13 @@ var Nightly = shim.NewWorkflow[workflow.None, workflow.None](
 //
 // It starts and awaits runs of [report].
 var Report = shim.NewWorkflow[workflow.None, int]("workflows.report", "", shim.WorkflowPolicy{})
+
+// Sweep returns the tick for which it was started.
+//
+// It starts and awaits runs of [sweep].
+var Sweep = shim.NewWorkflow[workflow.None, time.Time]("workflows.sweep", "", shim.WorkflowPolicy{
+	Schedule: "every 10m",
+})
 
 // Transfer has several inputs. Names that differ only in case are kept apart.
 //

@@ -1,5 +1,5 @@
 // Package workflows holds workflows of every shape: with and without input and
-// result, with several inputs, and such that start themselves.
+// result, with several inputs, such that refer to themselves, and such that the clock starts.
 package workflows
 
 import (

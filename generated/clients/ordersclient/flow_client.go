@@ -76,13 +76,13 @@ var Discount = workflow.NewAsk[int, money.Amount]("discount")
 // perTenant is used by a directive, so the client has it.
 var perTenant = limit.NewKeyed[string]("tenant", limit.Config{AtOnce: 100})
 
-// Order is what is sold.
+// Order describes a sale.
 type Order struct {
 	Base
 	hidden
 	ID    string `json:"id"`
 	State State  // where it is
-	// Lines are what it holds.
+	// Lines are its parts.
 	Lines, More []Page[Line]
 	Total       money.Amount
 	Rate        rates.Rate

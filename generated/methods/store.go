@@ -1,4 +1,4 @@
-package files
+package methods
 
 // Store holds items.
 type Store struct{ items map[string]Item }

@@ -1,5 +1,4 @@
-// Package variadic holds variadic steps and workflows.
-package variadic
+package functions
 
 import (
 	"context"
@@ -7,6 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
+// sum has a variadic parameter only.
+//
 //flow:step
 func sum(ctx context.Context, numbers ...int) (int, error) { return len(numbers), nil }
 

@@ -1,12 +1,12 @@
-// Package versions has a workflow with the ways of two versions: runs that were under way take the old one. It has a
-// manifest, too.
-package versions
+package functions
 
 import (
 	"context"
 
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
+
+// A workflow has the ways of two versions: runs that were under way take the old one.
 
 //flow:step
 func reserve(ctx context.Context, item string) (string, error) { return "reserved " + item, nil }

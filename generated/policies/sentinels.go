@@ -1,8 +1,5 @@
-// Package sentinels tells errors of other packages apart behind durable calls: those
-// of package sql, which need no directive, and of package csv, which does.
-//
 //flow:error csv.ErrQuote
-package sentinels
+package policies
 
 import (
 	"context"
@@ -11,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flowgen/flowgen/generated/policies/failures"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
+// find returns errors of package sql, which need no directive, of package csv, which has one above, and of a package
+// with directives.
+//
 //flow:step retries=0
 func find(ctx context.Context, what string) error {
 	switch what {
@@ -21,6 +22,8 @@ func find(ctx context.Context, what string) error {
 		return fmt.Errorf("find row: %w", sql.ErrNoRows)
 	case "quote":
 		return &csv.ParseError{Line: 1, Err: csv.ErrQuote}
+	case "gone":
+		return failures.ErrGone
 	}
 	return nil
 }
@@ -33,6 +36,8 @@ func look(ctx workflow.Context, what string) (string, error) {
 		return "no rows", nil
 	case errors.Is(err, csv.ErrQuote):
 		return "quote", nil
+	case errors.Is(err, failures.ErrGone):
+		return "gone", nil
 	}
 	return fmt.Sprint(err), nil
 }

@@ -1,6 +1,6 @@
-// Package files spreads over several files: the steps are in one that does not
-// import the workflow package.
-package files
+// This file has steps, and does not import the workflow package.
+
+package methods
 
 import "context"
 

@@ -1,9 +1,8 @@
-// Package comments shows what becomes of doc comments.
-package comments
+package functions
 
 import "context"
 
-// charge bills the card, see [Refund].
+// debit bills the card, see [Refund].
 //
 // Steps:
 //   - first
@@ -11,13 +10,13 @@ import "context"
 //
 // And code:
 //
-//	err := charge(ctx)
+//	err := debit(ctx)
 //
 // Deprecated: use another.
 //
 //flow:step
 //go:noinline
-func charge(ctx context.Context) error { return nil }
+func debit(ctx context.Context) error { return nil }
 
 /*
 refund is in a block comment.

@@ -1,5 +1,4 @@
-// Package keys holds steps with a declared key.
-package keys
+package policies
 
 import (
 	"context"
@@ -35,8 +34,8 @@ func expression(ctx context.Context, name string) error { return nil }
 //flow:step key=order.Lines[len(order.Lines)-1]*2
 func integer(ctx context.Context, order *Order) error { return nil }
 
-// charge has a parameter named like the package that the generated code calls,
+// bill has a parameter named like the package that the generated code calls,
 // and a key that uses it.
 //
-//flow:step key=shim+chargeStep
-func charge(ctx context.Context, shim string, chargeStep string) (string, error) { return shim, nil }
+//flow:step key=shim+billStep
+func bill(ctx context.Context, shim string, billStep string) (string, error) { return shim, nil }

@@ -1,12 +1,10 @@
-// Package clashes declares, at package level and as parameters, the names that
-// generated code would like to use itself.
-package clashes
+package names
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/flowgen/flowgen/generated/clashes/time"
+	"github.com/flowgen/flowgen/generated/names/time"
 	wf "github.com/flowgen/flowgen/runtime/workflow"
 )
 

@@ -1,5 +1,4 @@
-// Package schedules holds workflows that the clock starts.
-package schedules
+package workflows
 
 import (
 	"time"
@@ -7,10 +6,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// nightly runs every night at half past two.
+// clean runs every night at half past two.
 //
 //flow:workflow schedule="30 2 * * * Europe/Zurich" timeout=4h
-func nightly(ctx workflow.Context) error { return nil }
+func clean(ctx workflow.Context) error { return nil }
 
 // sweep returns the tick for which it was started.
 //
