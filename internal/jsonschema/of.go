@@ -1,7 +1,10 @@
-// Package jsonschema describes what JSON encoding/json reads into a Go type as a JSON Schema (draft 2020-12), and says where a
+// Package jsonschema describes the JSON that encoding/json reads into a Go type as a JSON Schema (draft 2020-12), and reports where a
 // value does not fit one, by JSON pointers. It writes, and understands, the keywords type, properties,
-// required, additionalProperties, items, minItems, maxItems, minimum, maximum, anyOf, format, contentEncoding, $ref and $defs;
-// others, which a newer release may write, it passes over.
+// required, additionalProperties, items, minItems, maxItems, minimum, maximum, anyOf, format, contentEncoding, $ref and $defs. It
+// ignores others, which a newer release may write.
+//
+// General libraries describe JSON rather than what encoding/json reads: recursive types, types with methods that read JSON or text, names in
+// other letters and integers of 64 bits have to be right here.
 package jsonschema
 
 import (
