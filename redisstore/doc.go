@@ -68,7 +68,8 @@
 //	                looked for runs that nobody serves, o and O the route and rank it came to; m when one
 //	                examined open runs, q and Q the set and the run it came to
 //	{p}w    hash   wakes by route  {p}:k    hash   names of routes
-//	{p}u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
+//	{p}u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id; an
+//	                empty field keeps it when the last of them is deleted
 //	{p}d    zset   done runs by the time when they may be purged
 //	{p}G    zset   the same of those that something holds back
 //	{p}D    zset   records of the outbox by due time

@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -89,5 +90,48 @@ func workAndForget(t *testing.T, w *repairtest.World, again bool) {
 	}
 	if purged != len(runs) {
 		t.Errorf("purged %d runs, want %d", purged, len(runs))
+	}
+}
+
+// A hash without fields does not exist: fsck must know a hash whose last field was deleted from
+// one that was lost, also when an earlier run of the workflow id is still there.
+func TestRUN13_FsckFindsNothingOnceTheRunThatEndedLastIsGone(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(t *testing.T, w *repairtest.World, last event.RunID){
+		"deleted": func(t *testing.T, w *repairtest.World, last event.RunID) {
+			if err := w.Client.Run(last).Delete(w.Ctx); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"purged": func(t *testing.T, w *repairtest.World, _ event.RunID) {
+			w.Clock.Advance(25 * time.Hour)
+			p, _ := store.As[store.Purger](w.Store)
+			if n, _, err := p.Purge(w.Ctx, 0, 10); n != 1 || err != nil {
+				t.Errorf("purge: got %d runs, %v, want 1", n, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := storetest.NewClock()
+			st := must(redisstore.New(redistest.Start(t).Client(t), redisstore.Config{Clock: clock, Partitions: 1}))
+			w := repairtest.New(t, st, clock)
+			resolves := func(want event.RunID, wantErr error) {
+				t.Helper()
+				if run, err := st.Resolve(w.Ctx, "a"); run != want || !errors.Is(err, wantErr) {
+					t.Errorf("resolve the workflow id: got %q, %v, want %q, %v", run, err, want, wantErr)
+				}
+				if got := w.Repair(fsck.Options{}); len(got.Fixes) > 0 || len(got.Remaining) > 0 {
+					t.Errorf("fsck found %+v", got)
+				}
+			}
+			w.Completed(workflow.WithID("a"), workflow.WithRetention(48*time.Hour))
+			clock.Advance(time.Hour)
+			last := w.Completed(workflow.WithID("a"), workflow.WithRetention(time.Hour))
+			resolves(last.Run, nil)
+			remove(t, w, last.Run)
+			resolves("", store.ErrRunNotFound)
+			resolves(w.Completed(workflow.WithID("a")).Run, nil)
+		})
 	}
 }

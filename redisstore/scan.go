@@ -297,7 +297,7 @@ func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
 // mentioned returns the keys that the values of the partition refer to.
 func (e *partitionScan) mentioned() *keySet {
 	k := e.found()
-	k.names = append(k.names, slices.Collect(maps.Keys(e.latest.Val()))...)
+	k.names = append(k.names, sortedKeys(e.lastEnded())...)
 	k.routes = append(k.routes, slices.Collect(maps.Keys(e.wakes.Val()))...)
 	for run := range e.runs {
 		m := e.metaOf(run)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -171,6 +172,13 @@ func unpackSent(packed string) (order string, o store.Outgoing, ok bool) {
 	return words[0], o, true
 }
 
+// lastEnded returns the runs that ended last, by the key of their workflow id: without the field that keeps the hash.
+func (v *view) lastEnded() map[string]string {
+	last := maps.Clone(v.latest.Val())
+	delete(last, "")
+	return last
+}
+
 func (v *view) showNames(wids map[string]string, snap *store.Snapshot) {
 	name := func(key string) string {
 		if wid, ok := wids[key]; ok {
@@ -181,7 +189,7 @@ func (v *view) showNames(wids map[string]string, snap *store.Snapshot) {
 	for key, run := range v.active.Val() {
 		snap.Active[name(key)] = long(run)
 	}
-	for key, run := range v.latest.Val() {
+	for key, run := range v.lastEnded() {
 		snap.LastEnded[name(key)] = long(run)
 	}
 	for key, line := range v.lines {

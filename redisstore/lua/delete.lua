@@ -10,7 +10,7 @@
 -- Atomic, because the metadata gets another name, and the indexes and the
 -- workflow id forget the run, in one action: no other script finds it then.
 --
--- Parts: tag intact header sets
+-- Parts: tag intact header sets last
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h', 'c', 'u', 'g', 'i')
 local queue_state = queue_state_of(m[1])
@@ -34,9 +34,7 @@ if m[4] or m[9] then
     intact('ZREM', set, ARGV[1])
   end
 end
-if m[4] and redis.call('HGET', KEYS[4], m[4]) == ARGV[1] then
-  redis.call('HDEL', KEYS[4], m[4])
-end
+forget_last(m[4], ARGV[1])
 redis.call('PUBLISH', tag .. 'frame:' .. ARGV[1], '')
 redis.call('PUBLISH', tag .. 'stream:' .. (m[5] or ARGV[1]), '')
 return {'ok'}

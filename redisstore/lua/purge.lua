@@ -13,7 +13,7 @@
 -- of the chain with it. What a partition keeps for its runs in common goes with the
 -- last of them.
 --
--- Parts: tag intact clock kept remembered reschedule drop sets
+-- Parts: tag intact clock kept remembered reschedule drop sets last
 
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', '0', ARGV[2])
 for _, run in ipairs(runs) do
@@ -33,9 +33,7 @@ for _, run in ipairs(runs) do
   end
   redis.call('ZREM', KEYS[1], run)
   redis.call('ZREM', done_runs(m[3], m[4], m[5]), run)
-  if m[1] and redis.call('HGET', KEYS[2], m[1]) == run then
-    redis.call('HDEL', KEYS[2], m[1])
-  end
+  forget_last(m[1], run)
   local chain = m[2]
   if chain and redis.call('HINCRBY', KEYS[3], chain, '-1') <= 0 then
     redis.call('HDEL', KEYS[3], chain)
@@ -54,7 +52,7 @@ if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[8]) == 0 then
     open = open + redis.call('EXISTS', open_runs(route), open_runs(route, true))
   end
   if open == 0 then
-    redis.call('DEL', KEYS[5], KEYS[6], KEYS[7])
+    redis.call('DEL', KEYS[2], KEYS[5], KEYS[6], KEYS[7])
   end
 end
 return told({#runs, redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')[2] or ''})

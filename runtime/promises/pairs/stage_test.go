@@ -230,9 +230,6 @@ func newStage(w *flowtest.World) *stage {
 		other := append(s.bindings(), flowtest.As(mended, s.play)) // by which it counts as other code, and tries what is blocked
 		s.Work(worker.Config{Queues: []string{"odd"}}, other...)
 	})
-	for n := range w.Store.Partitions() { // on Redis fsck takes it for the loss of a key if all that have ended last in a partition were deleted
-		flowtest.Start(w, plain, work{Do: "complete", Key: "kept"}, w.In(n, fmt.Sprintf("kept-%d", n)), kept)
-	}
 	return s
 }
 
