@@ -73,7 +73,7 @@ func decodeUse(b []byte) (u Use, ok bool) {
 	return u, !r.bad
 }
 
-func decodeSpec(b []byte) (*Spec, error) { //nolint:funlen // one case per field
+func decodeSpec(b []byte) (*Spec, error) {
 	s := &Spec{}
 	r := reader{b: b}
 	for r.next() {
@@ -90,18 +90,6 @@ func decodeSpec(b []byte) (*Spec, error) { //nolint:funlen // one case per field
 			s.Timeout = time.Duration(r.num)
 		case 6:
 			s.Retention = time.Duration(r.num)
-		case 7:
-			s.Parent = RunID(r.val)
-		case 8:
-			s.ParentKey = string(r.val)
-		case 9:
-			s.Root = RunID(r.val)
-		case 10:
-			s.Depth = int(r.small(maxSmall))
-		case 11:
-			s.RerunOf = RunID(r.val)
-		case 12:
-			s.ContinuedOf = RunID(r.val)
 		case 13:
 			s.Attributes = r.addPair(s.Attributes)
 		case 14:
@@ -112,38 +100,66 @@ func decodeSpec(b []byte) (*Spec, error) { //nolint:funlen // one case per field
 			s.Hold = time.Duration(r.num)
 		case 17:
 			s.Debug = r.num != 0
-		case 18:
-			s.Kept = int(r.num)
-		case 19:
-			s.Seed = RunID(r.val)
-		case 20, 22:
-			u, ok := decodeUse(r.val)
-			r.bad = r.bad || !ok
-			if r.field == 20 {
-				s.Uses = append(s.Uses, u)
-			} else {
-				s.Held = append(s.Held, u)
-			}
-		case 21:
-			s.Whole = r.num != 0
 		case 23:
 			s.StartWithin = time.Duration(r.num)
 		case 24:
 			s.Gather = Gather(r.small(math.MaxUint8))
-		case 25:
-			s.Fair = string(r.val)
-		case 26:
-			s.Share = int(r.small(maxSmall))
-		case 27:
-			s.Reruns = int(r.small(maxSmall))
-		case 30:
-			s.PermitSlot = int(r.small(maxSmall))
+		case 7, 8, 9, 10, 11, 12, 18, 19, 27:
+			s.decodeOrigin(&r)
+		case 20, 21, 22, 25, 26, 30:
+			s.decodeLimits(&r)
 		}
 	}
 	if r.bad {
 		return nil, fmt.Errorf("spec is cut short, or a number is out of range: %w", ErrCorrupt)
 	}
 	return s, nil
+}
+
+// decodeOrigin decodes a field of the runs that a run belongs to, continues or repeats.
+func (s *Spec) decodeOrigin(r *reader) {
+	switch r.field {
+	case 7:
+		s.Parent = RunID(r.val)
+	case 8:
+		s.ParentKey = string(r.val)
+	case 9:
+		s.Root = RunID(r.val)
+	case 10:
+		s.Depth = int(r.small(maxSmall))
+	case 11:
+		s.RerunOf = RunID(r.val)
+	case 12:
+		s.ContinuedOf = RunID(r.val)
+	case 18:
+		s.Kept = int(r.num)
+	case 19:
+		s.Seed = RunID(r.val)
+	case 27:
+		s.Reruns = int(r.small(maxSmall))
+	}
+}
+
+// decodeLimits decodes a field of the limits of a run and of its share of a worker.
+func (s *Spec) decodeLimits(r *reader) {
+	switch r.field {
+	case 20, 22:
+		u, ok := decodeUse(r.val)
+		r.bad = r.bad || !ok
+		if r.field == 20 {
+			s.Uses = append(s.Uses, u)
+		} else {
+			s.Held = append(s.Held, u)
+		}
+	case 21:
+		s.Whole = r.num != 0
+	case 25:
+		s.Fair = string(r.val)
+	case 26:
+		s.Share = int(r.small(maxSmall))
+	case 30:
+		s.PermitSlot = int(r.small(maxSmall))
+	}
 }
 
 // appendMap writes the pairs sorted, so that equal maps have equal bytes.
