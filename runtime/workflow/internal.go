@@ -100,11 +100,7 @@ func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 // refuseInternals returns the error that the command has for each of the runs.
 func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID) []error {
 	errs := make([]error, len(runs))
-	loads := make([]store.Load, len(runs))
-	for i, run := range runs {
-		loads[i] = store.Load{Run: run, Limit: -1}
-	}
-	loaded, err := c.loadAll(ctx, loads)
+	loaded, err := c.records(ctx, runs)
 	for i := range runs {
 		if errs[i] = err; err == nil && loaded[i].Err == nil {
 			errs[i] = refuseInternal(verb, &loaded[i].Record)

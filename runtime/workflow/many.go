@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -17,11 +18,7 @@ const atOnce = 16
 // store does not answer it is that of all of them.
 func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, errs []error) {
 	infos, errs = make([]RunInfo, len(runs)), make([]error, len(runs))
-	loads := make([]store.Load, len(runs))
-	for i, run := range runs {
-		loads[i] = store.Load{Run: run, Limit: -1}
-	}
-	loaded, err := c.loadAll(ctx, loads)
+	loaded, err := c.records(ctx, runs)
 	for i, run := range runs {
 		if err == nil {
 			infos[i], errs[i] = infoOf(&loaded[i].Record), loaded[i].Err
@@ -62,16 +59,44 @@ func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 		})
 	}
 	all.Wait()
-	var asked []RunID
-	for i, run := range runs {
-		if errs[i] == nil {
-			asked = append(asked, run)
-		} else {
-			errs[i] = fmt.Errorf("cancel: %w", errs[i])
+	c.endCanceled(ctx, runs, errs)
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = fmt.Errorf("cancel: %w", err)
 		}
 	}
-	if _, err := c.endUnserved(ctx, asked...); err != nil { // the requests are durable all the same
+	return errs
+}
+
+// endCanceled ends those of the runs without an error that are not left to workers. A deleted run accepts again what it accepted
+// before its delete: its error is set here.
+func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
+	var asked []RunID
+	var at []int
+	for i, run := range runs {
+		if errs[i] == nil {
+			asked, at = append(asked, run), append(at, i)
+		}
+	}
+	loaded, err := c.records(ctx, asked)
+	for i := range loaded {
+		if errors.Is(loaded[i].Err, ErrRunNotFound) {
+			errs[at[i]] = fmt.Errorf("run %s: %w", asked[i], loaded[i].Err)
+		}
+	}
+	if err == nil {
+		_, err = c.endLoaded(ctx, loaded)
+	}
+	if err != nil { // the requests are durable all the same
 		c.logger.Debug("canceled runs were left to their workers", "runs", len(asked), "error", err)
 	}
-	return errs
+}
+
+// records loads the records of runs, without their logs.
+func (c *Client) records(ctx context.Context, runs []RunID) ([]store.Loaded, error) {
+	loads := make([]store.Load, len(runs))
+	for i, run := range runs {
+		loads[i] = store.Load{Run: run, Limit: -1}
+	}
+	return c.loadAll(ctx, loads)
 }

@@ -44,17 +44,15 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 // a run that is asked to end before it begins ends without its code, so that nobody misses
 // anything that the code could have done. Whatever is not as simple as that is left to workers.
 func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
-	if len(runs) == 0 {
-		return nil, nil
-	}
-	loads := make([]store.Load, len(runs))
-	for i, run := range runs {
-		loads[i] = store.Load{Run: run, Limit: -1}
-	}
-	loaded, err := c.loadAll(ctx, loads)
+	loaded, err := c.records(ctx, runs)
 	if err != nil {
 		return nil, err
 	}
+	return c.endLoaded(ctx, loaded)
+}
+
+// endLoaded is endUnserved for runs that were loaded after they had been asked to end.
+func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []RunID, err error) {
 	type place struct {
 		partition int
 		route     string

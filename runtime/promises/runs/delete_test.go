@@ -255,3 +255,29 @@ func TestRUN13_AClosedClientDeletesNothing(t *testing.T) {
 		t.Error("the run is gone")
 	}
 }
+
+// A run keeps the ids of what it has accepted until its purge, so a store accepts the same request once more.
+func TestRUN13_ADeletedRunThatWasAskedToEndIsNotFound(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.Parks)
+		canceled, terminated := flowtest.Start(w, flowtest.Parker, ""), flowtest.Start(w, flowtest.Parker, "")
+		flowtest.Order(t, canceled.Cancel(w.Ctx, "x"))
+		flowtest.Order(t, terminated.Terminate(w.Ctx, "x"))
+		for _, run := range []*workflow.Run[string]{canceled, terminated} {
+			if _, err := run.Result(w.Ctx); err == nil {
+				t.Fatalf("run %s has a result", run.ID())
+			}
+			flowtest.Order(t, run.Delete(w.Ctx))
+		}
+		many := w.Client.CancelMany(w.Ctx, "y", canceled.ID(), terminated.ID())
+		for op, err := range map[string]error{
+			"Cancel": canceled.Cancel(w.Ctx, "y"), "Cancel by id": w.Client.Run(canceled.ID()).Cancel(w.Ctx, "y"), "CancelMany": many[0],
+			"Terminate": terminated.Terminate(w.Ctx, "y"), "Terminate by id": w.Client.Run(terminated.ID()).Terminate(w.Ctx, "y"),
+			"CancelMany of the terminated one": many[1],
+		} {
+			if !errors.Is(err, workflow.ErrRunNotFound) {
+				t.Errorf("%s: got %v, want ErrRunNotFound", op, err)
+			}
+		}
+	})
+}
