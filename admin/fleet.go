@@ -30,8 +30,6 @@ type Worker struct {
 	Lease   time.Time `json:"lease"`   // when its lease ends, unless it is renewed
 	Running int       `json:"running"` // runs that it has
 	Serves  []Served  `json:"serves"`
-	// Unnamed is how many more workflows it serves: a worker of an earlier release has not written their names.
-	Unnamed int `json:"unnamed,omitempty"`
 }
 
 // Served is a workflow whose runs a worker takes from a queue.
@@ -124,7 +122,7 @@ func (d *Direct) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error)
 
 func workerOf(w *workflow.WorkerInfo) Worker {
 	got := Worker{
-		Name: w.Name, Build: w.Build, Live: w.Live > 0, Lease: w.Lease.UTC(), Running: w.Running, Serves: make([]Served, len(w.Serves)), Unnamed: w.Unnamed,
+		Name: w.Name, Build: w.Build, Live: w.Live > 0, Lease: w.Lease.UTC(), Running: w.Running, Serves: make([]Served, len(w.Serves)),
 	}
 	for i, c := range w.Serves {
 		got.Serves[i] = Served{Queue: c.Queue, Workflow: c.Workflow}

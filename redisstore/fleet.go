@@ -60,36 +60,24 @@ func (s *Store) addFleet(p *partition, a answer, sessions []store.FleetSession, 
 			s.names.learnRoute(answer(values).text(0), load.Route)
 			loads = append(loads, load)
 		default:
-			sessions = append(sessions, s.fleetSession(p, values))
+			sessions = append(sessions, fleetSession(p, values))
 		}
 	}
 	return sessions, loads
 }
 
 // fleetSession reads what a partition says of a session.
-func (s *Store) fleetSession(p *partition, a answer) store.FleetSession {
+func fleetSession(p *partition, a answer) store.FleetSession {
 	f := store.FleetSession{
 		Lease: store.Lease{
-			Session: store.SessionID(a.text(0)), Partition: p.number, Worker: a.text(1), Fingerprint: a.text(3), Expires: a.time(7),
-			TTL: time.Duration(parseNumber(a.text(2))) * time.Millisecond, Recovering: a.text(6) != "",
+			Session: store.SessionID(a.text(0)), Partition: p.number, Worker: a.text(1), Fingerprint: a.text(3), Expires: a.time(6),
+			TTL: time.Duration(parseNumber(a.text(2))) * time.Millisecond, Recovering: a.text(5) != "",
 		},
-		Owned: int(a.number(8)),
+		Owned: int(a.number(7)),
 	}
-	names, err := unpackTexts(a.text(5))
-	codes := a.text(4)
-	if err == nil && len(names) == len(codes)/codeSize {
-		for _, name := range names {
-			f.Routes = append(f.Routes, parseRoute(name))
-		}
-		return f
-	}
-	// A release before this one has opened it: the names are known of routes that this process has met.
-	for ; len(codes) >= codeSize; codes = codes[codeSize:] {
-		if c, known := s.names.route(codes[:codeSize]); known {
-			f.Routes = append(f.Routes, c)
-		} else {
-			f.Unnamed++
-		}
+	names, _ := unpackTexts(a.text(4)) // a session whose names are damaged is shown without them
+	for _, name := range names {
+		f.Routes = append(f.Routes, parseRoute(name))
 	}
 	return f
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
@@ -110,34 +109,20 @@ func TestOPS1_TheFleetSaysWhatItHasNotLookedAt(t *testing.T) {
 	}
 }
 
-// The sessions of the release before have no names of their routes.
-func TestOPS1_TheFleetKnowsWhatAnOlderWorkerServes(t *testing.T) {
+func TestOPS1_TheFleetHasASessionWhoseNamesAreDamaged(t *testing.T) {
 	c := newCensus(t)
+	c.start(1)
+	c.claim(1)
 	keys, err := c.client.Keys(t.Context(), "*z:*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("keys of sessions: %q, %v", keys, err)
 	}
-	for _, names := range []string{"", "9:cut short"} { // the latter is damaged
-		if err := c.client.HSet(t.Context(), keys[0], "n", names).Err(); err != nil {
-			t.Fatal(err)
-		}
-		fresh := openURL(t, with("redis://"+c.client.Options().Addr, "partitions=1")) // which has met no route
-		f, err := fresh.Fleet(t.Context())
-		if err != nil || len(f.Sessions) != 1 || len(f.Sessions[0].Routes) != 0 || f.Sessions[0].Unnamed != 2 {
-			t.Errorf("before there are runs: got %+v, %v, want two routes without names", f.Sessions, err)
-		}
-		if err := fresh.Close(); err != nil {
-			t.Error(err)
-		}
+	if err := c.client.HSet(t.Context(), keys[0], "n", "99:cut short").Err(); err != nil {
+		t.Fatal(err)
 	}
-	c.start(1)
-	fresh := openURL(t, with("redis://"+c.client.Options().Addr, "partitions=1"))
-	f, err := fresh.Fleet(t.Context())
-	if diff := cmp.Diff([]store.Route{orders}, f.Sessions[0].Routes); diff != "" || err != nil || f.Sessions[0].Unnamed != 1 {
-		t.Errorf("%v, %d without names, want 1 (-want +got):\n%s", err, f.Sessions[0].Unnamed, diff)
-	}
-	if err := fresh.Close(); err != nil {
-		t.Error(err)
+	f, err := c.st.Fleet(t.Context())
+	if err != nil || len(f.Sessions) != 1 || len(f.Sessions[0].Routes) != 0 || f.Sessions[0].Owned != 1 {
+		t.Errorf("got %+v, %v, want one session without names, and its run", f.Sessions, err)
 	}
 }
 

@@ -6,8 +6,8 @@
 --
 -- Returns {'1' if something was not looked at, number of routes, route, …, session, …, overwritten key, …}.
 -- A route is {its code, its name, runs that have not ended, ready, waiting, owned, blocked, first run, …}, a session {its
--- id, worker, time to live, fingerprint, codes of its routes, their names, 'r' if it is being
--- recovered, end of its lease, runs owned}.
+-- id, worker, time to live, fingerprint, names of its routes, 'r' if it is being recovered, end
+-- of its lease, runs owned}.
 --
 -- Atomic, because the numbers of a partition are those of one moment. The keys of sessions,
 -- routes and owned runs are built: they are found here.
@@ -40,12 +40,12 @@ end
 local leases = intact('ZRANGE', KEYS[2], '0', '-1', 'WITHSCORES') or {}
 for i = 1, #leases, 2 do
   local code = leases[i]
-  local s = intact('HMGET', tag .. 'z:' .. code, 'i', 'w', 'l', 'f', 'k', 'n', 'r') or {}
+  local s = intact('HMGET', tag .. 'z:' .. code, 'i', 'w', 'l', 'f', 'n', 'r') or {}
   if s[1] then
     local n = intact('SCARD', tag .. 'o:' .. code) or 0
     look(code, n)
     sessions[#sessions + 1] = {
-      s[1], s[2] or '', s[3] or '', s[4] or '', s[5] or '', s[6] or '', s[7] and 'r' or '', leases[i + 1], n,
+      s[1], s[2] or '', s[3] or '', s[4] or '', s[5] or '', s[6] and 'r' or '', leases[i + 1], n,
     }
   end
 end

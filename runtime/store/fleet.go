@@ -35,11 +35,8 @@ type Fleet struct {
 type FleetSession struct {
 	Lease
 
-	// Routes are those that it serves, as CompareRoutes has them. Unnamed is how many more there are, of
-	// which the store has no name: a release before this one has opened the session.
-	Routes  []Route
-	Unnamed int
-	Owned   int // runs
+	Routes []Route // that it serves, as CompareRoutes has them
+	Owned  int     // runs
 }
 
 // Live reports whether the lease of the session lasts at a time, and nobody has begun to recover it.

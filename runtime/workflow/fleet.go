@@ -23,10 +23,8 @@ type Fleet struct {
 type WorkerInfo struct {
 	Name  string // worker.Config.Name
 	Build string // fingerprint of the code that it executes
-	// Serves are the queues and workflows whose runs it takes. Unnamed is how many more there are whose names
-	// the store does not know, because a worker of an earlier release has not written them.
-	Serves  []store.Route
-	Unnamed int
+	// Serves are the queues and workflows whose runs it takes.
+	Serves []store.Route
 	// Sessions is how many it has, Live how many of them have a lease that lasts. A worker of which none lives has
 	// ended, or cannot reach the store: its runs go to others.
 	Sessions, Live int
@@ -101,7 +99,7 @@ func workersOf(told *store.Fleet) []WorkerInfo {
 	at := map[id]*WorkerInfo{}
 	for i := range told.Sessions {
 		s := &told.Sessions[i]
-		if len(s.Routes)+s.Unnamed == 0 {
+		if len(s.Routes) == 0 {
 			continue
 		}
 		key := id{s.Worker, s.Fingerprint}
@@ -110,7 +108,7 @@ func workersOf(told *store.Fleet) []WorkerInfo {
 			w = &WorkerInfo{Name: s.Worker, Build: s.Fingerprint, Lease: s.Expires}
 			at[key] = w
 		}
-		w.Sessions, w.Running, w.Unnamed = w.Sessions+1, w.Running+s.Owned, max(w.Unnamed, s.Unnamed)
+		w.Sessions, w.Running = w.Sessions+1, w.Running+s.Owned
 		if s.Live(told.Now) {
 			w.Live++
 		}

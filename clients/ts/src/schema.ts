@@ -832,7 +832,6 @@ export interface Worker {
   name: string;
   running: number;
   serves: Served[];
-  unnamed?: number;
 }
 
 export interface WorkerPage {

@@ -100,11 +100,7 @@ func serves(w *admin.Worker, whole bool) string {
 			all = append(all, s.Queue)
 		}
 	}
-	all = slices.Compact(all)
-	if w.Unnamed > 0 {
-		all = append(all, fmt.Sprintf("and %d without a name", w.Unnamed))
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // more says that there are more pages.

@@ -46,7 +46,7 @@ func topOf(width, height int) *topModel {
 	}
 	m.got.workers = []admin.Worker{
 		{Name: "web-3/4711", Build: "7f3a9c0e11a2b3d4", Live: true, Lease: at(-20 * time.Second), Running: 210, Serves: []admin.Served{{Queue: "default", Workflow: "a"}, {Queue: "default", Workflow: "b"}, {Queue: "slow", Workflow: "c"}}},
-		{Name: hostile, Lease: at(time.Minute), Unnamed: 2},
+		{Name: hostile, Lease: at(time.Minute), Serves: []admin.Served{{Queue: hostile, Workflow: hostile}}},
 	}
 	return m
 }
