@@ -197,6 +197,7 @@ func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *
 	w.T.Cleanup(func() { _ = other.Client.Close() })
 	r := other.Work(cfg, bindings...)
 	r.Client = other.Client
+	w.workers = append(w.workers, r)
 	return r
 }
 
