@@ -256,7 +256,7 @@ check-protocol: ## explore the kernel of the stores to the end, every configurat
 	$(GO) test -count=1 -v -timeout 1h ./runtime/store/protocol/check -full
 
 .PHONY: matrix
-matrix: ## judge every change of the table of docs/breaking.md by the runtime
+matrix: ## judge every change of the table of docs/use/breaking.md by the runtime
 	@echo "== matrix: go test ./internal/compat -matrix"
 	@$(GO) test ./internal/compat -run Matrix -matrix -v -count=1
 

@@ -81,7 +81,7 @@ var kinds = map[string]struct {
 }
 
 // problemPages explains the codes.
-const problemPages = "https://github.com/flowgen/flowgen/blob/main/docs/errors.md#"
+const problemPages = "https://github.com/flowgen/flowgen/blob/main/docs/use/problems.md#"
 
 // NewProblem returns a problem of a code, with its usual status.
 func NewProblem(code, detail, fix string) *Problem {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const rulesPage = "../docs/rules.md"
+const rulesPage = "../docs/use/rules.md"
 
 // What stands before the first rule is written by hand.
 func TestPages_AreTheDocumentation(t *testing.T) {
@@ -39,7 +39,7 @@ func TestPages_AreTheDocumentation(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(b.String(), string(got)); diff != "" {
-		t.Errorf("docs/rules.md is out of date, run go test ./flowcheck -run Pages -update (-pages +file):\n%s", diff)
+		t.Errorf("docs/use/rules.md is out of date, run go test ./flowcheck -run Pages -update (-pages +file):\n%s", diff)
 	}
 }
 

@@ -7,7 +7,7 @@
 //	}
 //	defer st.Close()
 //
-// It needs Redis 7.0 or later. docs/redis.md says what each setting of
+// It needs Redis 7.0 or later. docs/use/redis.md says what each setting of
 // the server can lose, what operations cost, and which permissions a user
 // needs. [Store.Examine] looks at the servers and says what should be corrected.
 //

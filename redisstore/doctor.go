@@ -22,7 +22,7 @@ type check struct {
 	look func(ctx context.Context, n *node) []store.Finding
 }
 
-// checks are made in this order on each server that answers. docs/redis.md lists
+// checks are made in this order on each server that answers. docs/use/redis.md lists
 // them.
 var checks = []check{
 	{"version", checkVersion},
@@ -46,7 +46,7 @@ var checks = []check{
 // masters of a cluster: how each is set up, what its user may do, and whether
 // runs are safe there. It writes nothing but scripts into the server's cache,
 // works even where the store has never been used, and needs no permission beyond those
-// of the store: what it may not see is a warning. docs/redis.md lists the checks.
+// of the store: what it may not see is a warning. docs/use/redis.md lists the checks.
 //
 // A server that does not answer is a finding, and the others are examined. It is
 // an error if a cluster does not name its masters.

@@ -175,7 +175,7 @@ func kind(err error) string {
 func (n *node) repair(err error, names ...string) string {
 	switch kind(err) {
 	case "NOPERM":
-		return fmt.Sprintf("Run ACL SETUSER %s ~{%s:* &{%s:* +%s, or give it all rules of docs/redis.md.",
+		return fmt.Sprintf("Run ACL SETUSER %s ~{%s:* &{%s:* +%s, or give it all rules of docs/use/redis.md.",
 			n.who(), n.store.cfg.Prefix, n.store.cfg.Prefix, strings.Join(slices.Compact(names), " +"))
 	case "ERR":
 		return "Take these commands out of rename-command in redis.conf, or ask the operator of the server to allow them."

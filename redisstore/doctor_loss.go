@@ -49,7 +49,7 @@ func (n *node) appended() []store.Finding {
 		findings = append(findings, fine("appendfsync always: nothing that was answered can be lost with the server"))
 	case policy == "everysec":
 		findings = append(findings, info("appendfsync everysec: a loss of power can cost the last 2 seconds, and so can a kill while an fsync is under way",
-			"", "If that is too much, run CONFIG SET appendfsync always; see docs/redis.md."))
+			"", "If that is too much, run CONFIG SET appendfsync always; see docs/use/redis.md."))
 	default:
 		findings = append(findings, warn("appendfsync "+policy+": a loss of power can cost half a minute", "appendfsync everysec",
 			"Run CONFIG SET appendfsync everysec, and write it into redis.conf."))

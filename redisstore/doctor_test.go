@@ -236,7 +236,7 @@ func TestSTORE4_TheDoctorSaysWhatItMayNotSeeAndGoesOn(t *testing.T) {
 		defer st.Close()
 		return examine(t, st)
 	}
-	// What docs/redis.md tells to allow is enough for the store.
+	// What docs/use/redis.md tells to allow is enough for the store.
 	report := as(prefix + "a")
 	expect(t, report, symptom{"sight", store.SeverityWarn, "CONFIG GET is refused: NOPERM", "ACL SETUSER " + prefix + "a +config|get"})
 	expect(t, report, symptom{check: "commands", found: "on 16 partitions"})

@@ -30,7 +30,7 @@ var hints = map[string]string{
 	"NOREPLICAS":  "the server has too few replicas and refuses to write",
 	"NOAUTH":      "the server wants a user and a password",
 	"WRONGPASS":   "the server does not accept the user or the password",
-	"NOPERM":      "the user lacks a permission, see docs/redis.md",
+	"NOPERM":      "the user lacks a permission, see docs/use/redis.md",
 }
 
 // refusals are those by which a server does not let a user in, or not do something.

@@ -14,7 +14,7 @@ import (
 
 // formatVersion is the version of what this release stores. Names of keys contain it, so a process
 // that works with another version neither reads nor writes the same keys. For how to change it see
-// docs/formats.md.
+// docs/internals/formats.md.
 const formatVersion = 1
 
 // prepare checks, before the first operation, that the database is one that this

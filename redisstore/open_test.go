@@ -169,16 +169,16 @@ func completes(t *testing.T, url string) {
 	sound(t, f.store)
 }
 
-// aclRules returns the rules for the user of a store in docs/redis.md.
+// aclRules returns the rules for the user of a store in docs/use/redis.md.
 func aclRules(t testing.TB, prefix string) []string {
 	t.Helper()
-	doc, err := os.ReadFile("../docs/redis.md")
+	doc, err := os.ReadFile("../docs/use/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, ok := strings.Cut(string(doc), "ACL SETUSER flowgen ")
 	if !ok {
-		t.Fatal("docs/redis.md does not say how to make a user")
+		t.Fatal("docs/use/redis.md does not say how to make a user")
 	}
 	line, _, _ := strings.Cut(after, "\n```")
 	line = strings.NewReplacer("\\\n", " ", "{flowgen:", "{"+prefix+":").Replace(line)

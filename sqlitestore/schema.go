@@ -13,7 +13,7 @@ const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes. For how to change it
-	// see docs/formats.md.
+	// see docs/internals/formats.md.
 	schemaVersion = 1
 )
 

@@ -24,7 +24,7 @@ usage: flowgen breaking [-against REV|FILE|DIR] [-strict] [-json] [packages]
 Each line is file:line: class: subject: what: way out. The classes are breaks (every
 run past this point is blocked, unclaimed or sees empty data) and care (it depends on
 data or on where runs stand: flowgen replay asks the runs). What is not listed is safe.
-A change is accepted by a line in flow.accept, beside go.mod: see docs/breaking.md.
+A change is accepted by a line in flow.accept, beside go.mod: see docs/use/breaking.md.
 
 Exit codes: 0 nothing breaks; 1 something does; 2 the command line is wrong, or the
 state before cannot be read.

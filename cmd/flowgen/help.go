@@ -89,7 +89,7 @@ Directives go into the doc comment, without a space after the slashes:
   //flow:package      above the package clause
       name=prefix  register=Name  steps=Name  client=ordersclient
 
-See docs/directives.md for all of it.
+See docs/use/directives.md for all of it.
 
 Exit codes: 0 all is well; 1 there are mistakes in the packages, or under -check
 a file is not up to date or a stored name changed; 2 the command line is wrong.

@@ -1,5 +1,5 @@
 // Command flowgen writes the typed durable counterparts of annotated Go
-// functions. Run it with -help, or see docs/directives.md.
+// functions. Run it with -help, or see docs/use/directives.md.
 package main
 
 import (

@@ -12,11 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/breaking.md")
+var update = flag.Bool("update", false, "write the table of docs/use/breaking.md")
 
 // The page has the rows as they are, between its first marks.
 func TestVER4_ThePageHasTheTable(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "breaking.md")
+	path := filepath.Join("..", "..", "docs", "use", "breaking.md")
 	page := read(t, path)
 	const begin, end = "<!-- rows -->\n", "<!-- end of rows -->\n"
 	before, rest, ok := strings.Cut(page, begin)

@@ -9,7 +9,7 @@ type Row struct {
 	WayOut string // if there is one
 }
 
-// Rows is every kind of change that is judged, in the order of docs/breaking.md.
+// Rows is every kind of change that is judged, in the order of docs/use/breaking.md.
 var Rows = []Row{
 	{"step.body", "a step's body, whether it is left to others by step.Later, file, Go name with name=, or whether it is a method; as=; retries … timeout, fatal, nonidempotent; another queue, other limits", Safe, "not compared", ""},
 	{"step.gone", "a step removed, or given another stored name, while it is called", Breaks, "logs hold the name", "keep the stored name with name=, or the step until no such run is left"},

@@ -9,17 +9,17 @@ import (
 
 // The page that people read must know every word that the parser knows.
 func TestOptions_AreAllDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "directives.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "use", "directives.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range kinds {
 		if !strings.Contains(string(page), "## "+prefix+string(kind)) && !strings.Contains(string(page), " and "+prefix+string(kind)) {
-			t.Errorf("docs/directives.md has no section on %s%s", prefix, kind)
+			t.Errorf("docs/use/directives.md has no section on %s%s", prefix, kind)
 		}
 		for _, name := range append(kind.Options(), later[kind]...) {
 			if !strings.Contains(string(page), "`"+name+"=") && !strings.Contains(string(page), "`"+name+"`") {
-				t.Errorf("docs/directives.md does not mention %s of %s%s", name, prefix, kind)
+				t.Errorf("docs/use/directives.md does not mention %s of %s%s", name, prefix, kind)
 			}
 		}
 	}

@@ -10,12 +10,17 @@ import (
 	"testing"
 )
 
-// Whoever meets a code finds it in errors.md.
+// Each code of an error is explained by one of the two pages.
 func TestErrorsHasAllCodes(t *testing.T) {
-	page, err := os.ReadFile("../../docs/errors.md")
+	errorsPage, err := os.ReadFile("../../docs/use/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	problems, err := os.ReadFile("../../docs/use/problems.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(errorsPage) + string(problems)
 	found := 0
 	for _, file := range []string{"../../runtime/event/event.go", "../../admin/problem.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -36,8 +41,8 @@ func TestErrorsHasAllCodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			found++
-			if !strings.Contains(string(page), "`"+code+"`") && !strings.Contains(string(page), "\n### "+strings.ToLower(code)+"\n") {
-				t.Errorf("docs/errors.md has no code %q (%s of %s)", code, spec.Names[0].Name, file)
+			if !strings.Contains(page, "`"+code+"`") && !strings.Contains(page, "\n## "+strings.ToLower(code)+"\n") {
+				t.Errorf("docs/use/errors.md and problems.md have no code %q (%s of %s)", code, spec.Names[0].Name, file)
 			}
 			return true
 		})

@@ -244,3 +244,14 @@ func TestAnchors_AreThoseOfHeadings(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+func TestPages_AreInTheIndex(t *testing.T) {
+	all := pages(t)
+	listed := link.FindAllStringSubmatch(all["docs/README.md"], -1)
+	for name := range all {
+		at, inDocs := strings.CutPrefix(name, "docs/")
+		if inDocs && at != "README.md" && !slices.ContainsFunc(listed, func(m []string) bool { return m[1] == at }) {
+			t.Errorf("docs/README.md has no link to %s", at)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +15,15 @@ const root = "../.."
 // pages returns the pages that people read, by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	names := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".md") {
+			names = append(names, name)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
-		names = append(names, filepath.Join(root, name))
 	}
 	all := map[string]string{}
 	for _, name := range names {

@@ -45,7 +45,7 @@ func waitsBehind(t *testing.T, executing, blocked int, after, blockedAfter time.
 	return took
 }
 
-// The bound that operations.md states: n runs whose code blocks, on p executors, delay another one
+// The bound that docs/use/workers.md states: n runs whose code blocks, on p executors, delay another one
 // by n/p times 50 ms, and by a look at them, which comes each 25 ms; beyond 256 by BlockedAfter.
 func TestREC11_BlockedCodeDelaysOthersByAsMuchAsIsStated(t *testing.T) {
 	const blockedAfter = 5 * time.Second

@@ -1,4 +1,4 @@
-// Package graphs has the workflows of docs/guide.md that are graphs: one whose steps are the
+// Package graphs has the workflows of docs/use/graphs.md that are graphs: one whose steps are the
 // methods of a struct, one that is built from data.
 package graphs
 

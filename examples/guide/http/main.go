@@ -1,4 +1,4 @@
-// The program of docs/http.md: an HTTP server that starts runs, answers with their
+// The program of docs/use/http.md: an HTTP server that starts runs, answers with their
 // results and sends what they write as server-sent events, beside a worker.
 package main
 

@@ -1,4 +1,4 @@
-// Package limits holds the code that docs/limits.md quotes.
+// Package limits holds the code that docs/use/limits.md and its neighbors quote.
 package limits
 
 import (

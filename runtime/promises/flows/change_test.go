@@ -117,7 +117,7 @@ func lateLimit(d time.Duration) codeOf {
 	}
 }
 
-// What the table of the guide says about changes of code under running runs; the other
+// What the table of docs/use/versions.md says about changes of code under running runs; the other
 // rows have tests of their own.
 func TestVER1_WhatChangesOfCodeDoToRunsUnderWay(t *testing.T) {
 	for what, c := range map[string]change{

@@ -9,7 +9,7 @@
 //		})
 //	}
 //
-// Example (Skeleton) is a store to begin with; docs/stores.md leads from there to a green
+// Example (Skeleton) is a store to begin with; docs/internals/stores.md leads from there to a green
 // suite.
 //
 // Each subtest is one behaviour, named as a sentence; those that begin with a

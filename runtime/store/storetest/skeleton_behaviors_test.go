@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// The behaviours that docs/stores.md says the skeleton keeps.
+// The behaviours that docs/internals/stores.md says the skeleton keeps.
 func TestSkeleton_KeepsTheBehavioursOfItsPage(t *testing.T) {
 	storetest.RunOnly(t, storetest.Config{
 		Open: func(_ testing.TB, clock store.Clock) store.Store { return newSkeleton(clock) },

@@ -242,7 +242,7 @@ func (t *rows) Save(r *row, state protocol.Run[store.SessionID]) error {
 
 // A store can begin like this one, which keeps a third of the contract's nouns in maps. Its
 // author then adds an operation, the verbs of protocol.Tx that it calls, and runs the behaviours
-// about it. See docs/stores.md.
+// about it. See docs/internals/stores.md.
 func Example_skeleton() {
 	ctx, clock, ids := context.Background(), storetest.NewClock(), &storetest.IDs{}
 	s := newSkeleton(clock)

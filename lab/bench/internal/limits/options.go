@@ -84,7 +84,7 @@ func (o *options) help(w io.Writer) {
 	for _, r := range rows {
 		fmt.Fprintf(w, "  %-9s %s\n", r.name, r.about)
 	}
-	fmt.Fprint(w, "\nBudgets are for Redis and a machine that does nothing else. The figures are explained in docs/performance.md.\n")
+	fmt.Fprint(w, "\nBudgets are for Redis and a machine that does nothing else. The figures are explained in docs/internals/performance.md.\n")
 }
 
 // pick returns the rows of those names.

@@ -63,7 +63,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.wake, "wake", 0, "`TIME` after the first start at which sleepers wake; 0: estimated from the warm-up")
 	f.BoolVar(&o.follow, "follow", false, "let the client wait for the results of long and fanout with Result, which costs the server something at each commit, instead of looking when they have ended")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
-	f.BoolVar(&o.table, "table", false, "print the rows of a Markdown table, as in docs/performance.md")
+	f.BoolVar(&o.table, "table", false, "print the rows of a Markdown table, as in docs/internals/performance.md")
 	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "say on standard error what is going on (default: if that is a terminal)")
 	f.StringVar(&o.plot, "plot", "", "measure how costs grow with the number of runs and of steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to `FILE`")
@@ -99,7 +99,7 @@ func help(f *flag.FlagSet) {
 		}
 		fmt.Fprintf(w, "  %-11s %s\n  %-11s %s; unit: %s; p50, p99: %s\n", l.name, l.about, "", sizes, l.unit, l.latency)
 	}
-	fmt.Fprint(w, "\nSteps per second are units per second. The fields are explained in docs/performance.md.\n")
+	fmt.Fprint(w, "\nSteps per second are units per second. The fields are explained in docs/internals/performance.md.\n")
 }
 
 // pick returns the workloads of those names.

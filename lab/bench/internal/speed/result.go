@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Result holds the figures of one workload on one store; docs/performance.md explains
+// Result holds the figures of one workload on one store; docs/internals/performance.md explains
 // the fields. Steps are units of the workload.
 type Result struct {
 	Workload string `json:"workload"`

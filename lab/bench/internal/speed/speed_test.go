@@ -137,9 +137,9 @@ func TestSpeed_PrintsTheTableOfTheDocumentation(t *testing.T) {
 			t.Errorf("%d bars, want %d: %s", got, len(columns)+2, line)
 		}
 	}
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "performance.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "internals", "performance.md"))
 	if err != nil || !strings.Contains(string(b), lines[0]) {
-		t.Errorf("docs/performance.md has no table with the head %q, %v", lines[0], err)
+		t.Errorf("docs/internals/performance.md has no table with the head %q, %v", lines[0], err)
 	}
 }
 
