@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// commands are the words after flowgen that do something else than generate.
+// commands maps the first argument to the subcommand that it selects. Without one of these words
+// flowgen generates code.
 var commands = map[string]func(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int{
 	"breaking": runBreaking,
 	"manifest": runManifest,
@@ -18,8 +19,8 @@ var commands = map[string]func(ctx context.Context, args []string, dir string, s
 	"vet":      runVet,
 }
 
-// refuse says what is wrong with the arguments of a command, or prints its help if that was asked
-// for, and returns the exit code.
+// refuse reports a mistake in the arguments of a command, or prints the help if the error is a
+// request for help, and returns the exit code.
 func refuse(command, help string, err error, stdout, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, help)
@@ -29,7 +30,8 @@ func refuse(command, help string, err error, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// flagsAndPackages reads flags before, between and behind the packages, which it returns.
+// flagsAndPackages parses flags that may appear before, between and after the package patterns, and
+// returns the patterns.
 func flagsAndPackages(flags *flag.FlagSet, args []string) ([]string, error) {
 	var patterns []string
 	for {

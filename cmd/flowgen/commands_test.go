@@ -127,8 +127,8 @@ func TestVER5_ReplayNeedsAStore(t *testing.T) {
 	}
 }
 
-// A package with directives that go generate passes over is noted, if go generate runs flowgen
-// for others; nothing fails for it.
+// If go generate runs flowgen for some packages but not for another one with directives, the
+// command prints a note about that package and still succeeds.
 func TestRun_NotesPackagesThatGoGeneratePassesOver(t *testing.T) {
 	dir := module(t, flow)
 	write := func(name, text string) {

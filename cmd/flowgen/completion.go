@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// completion prints the script by which a shell completes the command.
+// completion prints the completion script for a shell.
 func completion(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 {
 		if script, ok := scripts[args[0]]; ok {

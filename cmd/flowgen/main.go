@@ -23,24 +23,24 @@ import (
 	"github.com/flowgen/flowgen/internal/vet"
 )
 
-// Exit codes.
+// Exit codes of the command.
 const (
 	exitOK      = 0
-	exitMistake = 1 // in the packages, or under -check a stale file or a stored name that changed
+	exitMistake = 1 // a mistake in the packages; with -check a stale file or a changed stored name
 	exitUsage   = 2
 )
 
 func main() {
-	if vet.IsTool(os.Args[1:]) { // go vet -vettool=flowgen
+	if vet.IsTool(os.Args[1:]) { // run by go vet -vettool=flowgen
 		vet.Tool(os.Args[1:])
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // the go command ends, too
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // also stops the go command that it runs
 	code := run(ctx, os.Args[1:], ".", os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// options are the flags of the command.
+// options contains the flags of the command.
 type options struct {
 	check, version, json bool
 	manifest             bool
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, dir string, stdout, stderr io.Write
 	return show(report, opts, stdout, stderr)
 }
 
-// parse reads flags before, between and behind the packages.
+// parse reads the arguments. Flags may appear before, between and after the package patterns.
 func parse(args []string) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("flowgen", flag.ContinueOnError)
@@ -98,8 +98,9 @@ func parse(args []string) (options, error) {
 	return opts, err
 }
 
-// ofPackage names the package of a file in the working directory when go generate has
-// called: it does so in the directory of each package, and all files have one name.
+// ofPackage returns the words " of package name" for a file in the working directory if go generate
+// runs the command. go generate runs it in the directory of each package, so that all files have
+// the same name. Otherwise it returns "".
 func ofPackage(file string) string {
 	if name := os.Getenv("GOPACKAGE"); name != "" && filepath.Base(file) == file {
 		return " of package " + diagnostic.Printable(name)
@@ -107,7 +108,7 @@ func ofPackage(file string) string {
 	return ""
 }
 
-// show prints the report and returns the exit code that it asks for.
+// show prints the report and returns the exit code for it.
 func show(report *generator.Report, opts options, stdout, stderr io.Writer) int {
 	code := exitOK
 	if len(report.Diagnostics) > 0 || opts.check && len(report.Changes)+len(report.Warnings) > 0 {
@@ -155,7 +156,7 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 	return code
 }
 
-// noMore says why a file is not needed any more.
+// noMore returns the reason for which a generated file is obsolete.
 func noMore(file string) string {
 	if filepath.Base(file) == client.File {
 		return "no package asks for this client any more"
@@ -163,7 +164,7 @@ func noMore(file string) string {
 	return "the package has no directives any more"
 }
 
-// packages says in words what patterns name.
+// packages describes the packages that the patterns select.
 func packages(patterns []string) string {
 	if len(patterns) == 0 {
 		return "this package; for those below as well, name ./..."

@@ -35,7 +35,7 @@ Exit codes: 0 all fit; 1 some do not; 2 the command line is wrong, or the code d
 compile; 3 the store cannot be read.
 `
 
-// exitStore is the exit code when a store cannot be read.
+// exitStore is the exit code for a store that cannot be read.
 const exitStore = 3
 
 // runReplay executes flowgen replay.

@@ -64,7 +64,8 @@ func runTypes(ctx context.Context, args []string, dir string, stdout, stderr io.
 	return exitOK
 }
 
-// putTypes prints the types, writes them, or compares them with what is written.
+// putTypes prints the types or writes them to file. With check it compares them with the file
+// instead.
 func putTypes(dir, file string, check bool, text []byte, stdout io.Writer) error {
 	if file == "" {
 		_, err := stdout.Write(text)

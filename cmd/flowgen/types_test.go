@@ -49,7 +49,7 @@ func TestOPS3_TypesAreWrittenAndCompared(t *testing.T) {
 	}
 }
 
-// The types of the tests of the TypeScript client are those of their package.
+// The committed types of the TypeScript client's tests match the Go package that they describe.
 func TestOPS3_TypesOfTheClientsTestsAreCommitted(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -38,14 +38,14 @@ Silence a report with a comment on its line, above it, or above the function:
 
 Rules: `
 
-// vetOptions are the flags of flowgen vet.
+// vetOptions contains the flags of flowgen vet.
 type vetOptions struct {
 	advice, fix, diff, json bool
 	explain                 string
 	patterns                []string
 }
 
-// runVet runs the static rules.
+// runVet executes flowgen vet, which reports violations of the static rules.
 func runVet(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	opts, err := parseVet(args)
 	switch {
@@ -115,8 +115,8 @@ func parseVet(args []string) (vetOptions, error) {
 	return opts, nil
 }
 
-// checkFirst does what flowgen -check does, since the go command does not vet what does
-// not compile.
+// checkFirst runs the checks of flowgen -check, because the go command does not vet packages that
+// do not compile.
 func checkFirst(ctx context.Context, opts vetOptions, dir string, stdout, stderr io.Writer) int {
 	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: true})
 	if err != nil {
@@ -141,7 +141,7 @@ func vetDiff(ctx context.Context, cfg vet.Config, stdout, stderr io.Writer) int 
 	return exitOK
 }
 
-// showFindings prints reports and returns the exit code that they ask for.
+// showFindings prints the findings and returns the exit code for them.
 func showFindings(found []vet.Finding, asJSON bool, stdout, stderr io.Writer) int {
 	code := exitOK
 	for _, f := range found {

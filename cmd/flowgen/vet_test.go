@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/vet"
 )
 
-// The tests run the test binary as the vet tool.
+// TestMain runs the vet tool if the go command starts the test binary as one.
 func TestMain(m *testing.M) {
 	if vet.IsTool(os.Args[1:]) {
 		vet.Tool(os.Args[1:])
