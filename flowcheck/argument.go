@@ -10,7 +10,8 @@ import (
 
 var argumentRule = rule{name: "argument"}
 
-// checkArgument finds steps that change what an argument points at and do nothing else with it.
+// checkArgument finds steps that modify the value that a pointer argument refers to and make no
+// other use of it.
 func checkArgument(p *packagePass, u *unit) {
 	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
 		return
@@ -32,7 +33,7 @@ func (p *packagePass) judgeArgument(u *unit, v *types.Var) {
 		}
 		part, top := partOf(c)
 		switch {
-		case part == "": // as a whole
+		case part == "": // the variable itself
 			return
 		case top.ParentEdgeKind() == edge.AssignStmt_Lhs:
 			if written[part] == nil {
@@ -57,8 +58,8 @@ func (p *packagePass) judgeArgument(u *unit, v *types.Var) {
 	p.report("argument", n.Pos(), n.End(), v.Name()+" is a copy that the step has for itself: the workflow does not see what is written to it: return the value")
 }
 
-// partOf returns which part of a variable is used: the name of a field, "*" for what it
-// points at, "[]" for an element, "" for the variable itself, and the whole expression.
+// partOf returns the used part of a variable and the whole expression. The part is the name of a
+// field, "*" for the value that it points to, "[]" for an element, and "" for the variable itself.
 func partOf(c inspector.Cursor) (string, inspector.Cursor) {
 	part := ""
 	for {

@@ -10,14 +10,13 @@ import (
 
 var branchRule = rule{name: "branch"}
 
-// makesBranch reports whether a function calls the functions that it is given in branches
-// of their own.
+// makesBranch reports whether a function runs its function arguments in branches of their own.
 func makesBranch(fn *types.Func) bool {
 	return isFunc(fn, workflowPath, "Go", "GoErr", "Map", "MapSettled", "ForEach", "Compensate", "AddNode", "AddEach") ||
 		isMethod(fn, workflowPath, "Ask", "Handle")
 }
 
-// checkBranch finds functions of branches that use the context of another one.
+// checkBranch finds branch functions that use the context of another branch.
 func checkBranch(p *packagePass, u *unit) {
 	if u.lit == nil || !u.isFlow || u.cursor.ParentEdgeKind() != edge.CallExpr_Args {
 		return

@@ -7,7 +7,7 @@ import (
 
 var captureRule = rule{name: "capture"}
 
-// checkCapture finds functions of a Record that assign variables from outside.
+// checkCapture finds functions passed to Record that assign to captured variables.
 func checkCapture(p *packagePass, u *unit) {
 	if !u.isRecord {
 		return

@@ -11,7 +11,8 @@ import (
 
 var caseRule = rule{name: "case"}
 
-// checkCase finds comparisons of the winner of a Select with a case that is new.
+// checkCase finds comparisons of the winner of a Select with a newly created case, which are never
+// true.
 func checkCase(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -60,7 +61,7 @@ func (p *packagePass) reportCase(u *unit, winner, e ast.Expr) {
 		p.fixCase(u, winner, call)...)
 }
 
-// fixCase makes a variable of the case in front of the Select.
+// fixCase moves the case into a variable declared before the Select.
 func (p *packagePass) fixCase(u *unit, winner ast.Expr, call *ast.CallExpr) []analysis.SuggestedFix {
 	id, isIdent := ast.Unparen(winner).(*ast.Ident)
 	if !isIdent {

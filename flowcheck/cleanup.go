@@ -4,7 +4,8 @@ import "go/ast"
 
 var cleanupRule = rule{name: "cleanup", advice: true}
 
-// checkCleanup finds deferred steps that use the context of the function.
+// checkCleanup finds deferred steps that use the context of the function, which may be canceled by
+// then.
 func checkCleanup(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return

@@ -26,7 +26,7 @@ const (
 	limitText = "ends by the clock of the process, which no replay repeats: use workflow.WithTimeout, or do it in a step"
 )
 
-// fixClock replaces calls whose type stays.
+// fixClock replaces calls for which package workflow has a function with the same result type.
 func fixClock(p *packagePass, u *unit, pr prim) []analysis.SuggestedFix {
 	call, isCall := pr.node.(*ast.CallExpr)
 	ctx, flow := p.ctxName(u, pr.pos), p.importName(u.file, workflowPath)

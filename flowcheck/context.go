@@ -11,7 +11,7 @@ var contextRule = rule{
 	mend: "use the workflow.Context, and leave context.Context to steps",
 }
 
-// checkContext finds contexts from outside of workflow code.
+// checkContext finds contexts in workflow code that were created outside of it.
 func checkContext(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return

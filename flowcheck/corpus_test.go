@@ -10,7 +10,7 @@ import (
 
 var shuffles = flag.Int("shuffles", 5, "how often the corpora are judged with files and declarations in another order")
 
-// The corpora of the rules: programs without a fault, and seeded faults.
+// The number of programs without a fault, and of faults in the programs that have some.
 const (
 	cleanPrograms = 37
 	seededFaults  = 158
@@ -37,7 +37,7 @@ func TestGEN4_TheCorporaAreJudgedRightInEveryOrder(t *testing.T) {
 	t.Logf("rules %d seeded %d found %d clean %d false 0, in %d orders", len(rules), seededFaults, seededFaults, cleanPrograms, *shuffles+1)
 }
 
-// judge judges all packages once, in an order by chance unless r is nil.
+// judge checks all packages once, in a random order unless r is nil.
 func (c *corpus) judge(t *testing.T, r *rand.Rand) (clean, seeded, found, wrong int) {
 	t.Helper()
 	known := make(facts)

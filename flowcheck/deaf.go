@@ -4,7 +4,7 @@ import "go/ast"
 
 var deafRule = rule{name: "deaf"}
 
-// checkDeaf finds loops that wait and never end: not even a canceled run leaves them.
+// checkDeaf finds loops that wait and never end, not even after the run is canceled.
 func checkDeaf(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return

@@ -7,7 +7,7 @@ import (
 
 var droppedRule = rule{name: "dropped"}
 
-// checkDropped finds errors and futures that nobody looks at.
+// checkDropped finds errors and futures that are not used.
 func checkDropped(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// durableOps are the functions and methods of package workflow that the order of calls
-// matters to: they have events, or draw a number from the run's own. Generated counterparts
-// call those of package shim.
+// durableOps lists the functions and methods of package workflow whose order of calls matters,
+// because they record events or draw from the random numbers of the run. Generated counterparts
+// call functions of package shim instead.
 var durableOps = strings.Fields(`
 	All Any First Settled Select Go GoErr Map MapSettled ForEach Compensate CloseAsks
 	Rand UUID Record Sleep SleepUntil Version WithTimeout WithDeadline
@@ -22,7 +22,8 @@ var durableOps = strings.Fields(`
 	StatusOf (Value).GetFrom (Value).WaitFrom (Stream).ReadFrom
 `)
 
-// otherOps are those that take a workflow.Context and are not.
+// otherOps lists the functions and methods that take a workflow.Context and are not durable
+// operations.
 var otherOps = strings.Fields(`
 	Info Now Logger LogLength Tick Detached WithStepOptions WithValue WithCancel
 	(Context).Err (Context).Value
@@ -46,8 +47,8 @@ func opName(fn *types.Func) string {
 	return fn.Name()
 }
 
-// hasDurable returns the first call under n that certainly is a durable operation or has
-// one, or nil. A literal counts only if it is called there.
+// hasDurable returns the first call under n that certainly executes a durable operation, or nil. A
+// function literal counts only if it is called under n.
 func (p *packagePass) hasDurable(n ast.Node) *ast.CallExpr {
 	var found *ast.CallExpr
 	called := make(map[ast.Node]bool)
@@ -66,13 +67,13 @@ func (p *packagePass) hasDurable(n ast.Node) *ast.CallExpr {
 	return found
 }
 
-// isDurableCall reports whether a call certainly is a durable operation or has one.
+// isDurableCall reports whether a call certainly executes a durable operation.
 func (p *packagePass) isDurableCall(call *ast.CallExpr) bool {
 	return p.isDurableFunc(origin(typeutil.StaticCallee(p.pass.TypesInfo, call)))
 }
 
-// mayBeDurable reports whether code under n may have a durable operation: if anything but
-// a harmless operation gets a workflow.Context, or what is called is not known.
+// mayBeDurable reports whether code under n may execute a durable operation: it passes a
+// workflow.Context to something that is not known to be harmless, or calls an unknown function.
 func (p *packagePass) mayBeDurable(n ast.Node) bool {
 	info, may := p.pass.TypesInfo, false
 	ast.Inspect(n, func(n ast.Node) bool {

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// A Rule is the name of a rule: what stands in brackets at the end of a report.
+// A Rule is the name of a rule, as it appears in brackets at the end of a report.
 type Rule string
 
-// Effect says that a function, when it is called, does what a rule forbids workflow
-// code, and by which way of calls.
+// Effect records that a call of a function leads to an operation that a rule forbids in workflow
+// code, and the chain of calls that leads there.
 type Effect struct {
 	Rule Rule
-	What string   // the primitive: "time.Now"
-	Pos  string   // of the primitive: "rate.go:12"
-	Path []string // the functions from the called one to the primitive: "tax.Total", "tax.rate"
+	What string   // the operation: "time.Now"
+	Pos  string   // the position of the operation: "rate.go:12"
+	Path []string // the functions from the called one to the operation: "tax.Total", "tax.rate"
 }
 
-// less orders ways to a primitive: the shortest first, ties by their text.
+// less orders effects by the length of their path and then by their text.
 func (e Effect) less(than Effect) bool {
 	if len(e.Path) != len(than.Path) {
 		return len(e.Path) < len(than.Path)
@@ -35,13 +35,13 @@ func (e Effect) less(than Effect) bool {
 	return e.Pos < than.Pos
 }
 
-// via returns the effect of a function that calls the one with e.
+// via returns the effect of a function that calls one with the effect e.
 func (e Effect) via(caller string) Effect {
 	e.Path = append([]string{caller}, e.Path...)
 	return e
 }
 
-// String is the way: "tax.Total → tax.rate → time.Now (rate.go:12)".
+// String returns the chain of calls: "tax.Total → tax.rate → time.Now (rate.go:12)".
 func (e Effect) String() string {
 	way := strings.Join(append(slices.Clone(e.Path), e.What), " → ")
 	if e.Pos == "" {
@@ -50,13 +50,13 @@ func (e Effect) String() string {
 	return way + " (" + e.Pos + ")"
 }
 
-// Effects is the fact of a function with effects: at most one for a rule.
+// Effects is the fact of a function with effects. It has at most one effect for each rule.
 type Effects struct {
-	Module string // of the function
+	Module string // the module of the function
 	List   []Effect
 }
 
-// AFact marks a fact.
+// AFact implements [analysis.Fact].
 func (*Effects) AFact() {}
 
 // String lists the effects.
@@ -68,34 +68,33 @@ func (e *Effects) String() string {
 	return strings.Join(words, "; ")
 }
 
-// Mutated is the fact of a package variable that is written outside of its declaration
-// and init.
+// Mutated is the fact of a package variable that is written outside of its declaration and outside
+// of init functions.
 type Mutated struct{ By, Module string }
 
-// AFact marks a fact.
+// AFact implements [analysis.Fact].
 func (*Mutated) AFact() {}
 
-// String names who writes.
+// String names the function that writes the variable.
 func (m *Mutated) String() string { return "written by " + m.By }
 
 // Annotated is the fact of a function with a directive.
 type Annotated struct {
 	Kind        string // step or workflow
-	Counterpart string // the Go name of what was generated for it
+	Counterpart string // the name of the generated Go function
 }
 
-// AFact marks a fact.
+// AFact implements [analysis.Fact].
 func (*Annotated) AFact() {}
 
-// String names the directive.
+// String returns the kind of the directive and the name of the counterpart.
 func (a *Annotated) String() string { return a.Kind + " " + a.Counterpart }
 
-// outwards are the rules that hold for the code of other modules, and for generated code:
-// its locks, goroutines and variables are its own affair.
+// outwards lists the rules that apply to the code of other modules and to generated code. Locks,
+// goroutines and variables in that code are not reported.
 var outwards = []Rule{"clock", "random", "io", "log", "exit", durable}
 
-// imported returns the effects of a function of another package, as far as they
-// count for this one.
+// imported returns those effects of a function of another package that apply to this package.
 func (p *packagePass) imported(fn *types.Func) []Effect {
 	if rule := others().rule(fn); rule != "" {
 		if rule == pure {
@@ -113,14 +112,14 @@ func (p *packagePass) imported(fn *types.Func) []Effect {
 	return slices.DeleteFunc(slices.Clone(fact.List), func(e Effect) bool { return !slices.Contains(outwards, e.Rule) })
 }
 
-// export keeps what was found about this package's functions for those that import it.
+// export exports the facts of this package for the packages that import it.
 func (p *packagePass) export() {
 	for _, u := range p.units {
 		if u.fn == nil {
 			continue
 		}
 		fact := &Effects{Module: p.module, List: p.effects[u.fn]}
-		if u.isFlow { // it is judged here
+		if u.isFlow { // reported in this package
 			fact.List = slices.DeleteFunc(slices.Clone(fact.List), func(e Effect) bool { return e.Rule != durable })
 		}
 		if len(fact.List) > 0 {
@@ -142,7 +141,7 @@ func moduleOf(pass *analysis.Pass) string {
 	return ""
 }
 
-// display returns a function's name as it is said in reports: tax.Total, tax.Table.Rate.
+// display returns the name of a function as reports show it: tax.Total, tax.Table.Rate.
 func display(fn *types.Func) string {
 	name := fn.Name()
 	if recv := fn.Signature().Recv(); recv != nil {

@@ -6,8 +6,8 @@ import (
 
 var endlessRule = rule{name: "endless", advice: true}
 
-// checkEndless finds loops of durable operations that only an error ends, in functions that
-// do not continue as new.
+// checkEndless finds loops of durable operations that only an error can end, in functions that do
+// not continue as new.
 func checkEndless(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -30,7 +30,7 @@ func checkEndless(p *packagePass, u *unit) {
 	})
 }
 
-// ends reports whether the loop may end with something else than an error.
+// ends reports whether the loop may end without an error.
 func (p *packagePass) ends(loop *ast.ForStmt) bool {
 	failing := true
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
@@ -52,7 +52,7 @@ func (p *packagePass) ends(loop *ast.ForStmt) bool {
 	return !failing || leavesByBranch(loop)
 }
 
-// isFailure reports whether a result certainly is an error, not nil.
+// isFailure reports whether a result is certainly a non-nil error.
 func (p *packagePass) isFailure(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:

@@ -15,7 +15,7 @@ var envRule = rule{
 	mend: "keep it with workflow.Record, or give it to the workflow as input",
 }
 
-// fixEnv keeps what a statement such as x := os.Getenv(…) reads with workflow.Record.
+// fixEnv wraps the right-hand side of a statement such as x := os.Getenv(…) in workflow.Record.
 func fixEnv(p *packagePass, u *unit, pr prim) []analysis.SuggestedFix {
 	call, isCall := pr.node.(*ast.CallExpr)
 	ctx, flow := p.ctxName(u, pr.pos), p.importName(u.file, workflowPath)

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/flowcheck"
 )
 
-// The analyzers go into a program of golang.org/x/tools/go/analysis, such as
+// The analyzers are meant for a driver of golang.org/x/tools/go/analysis, such as
 // unitchecker.Main(flowcheck.Analyzers()...).
 func ExampleAnalyzers() {
 	for _, a := range flowcheck.Analyzers()[:3] {

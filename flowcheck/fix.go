@@ -14,8 +14,8 @@ import (
 	"golang.org/x/tools/go/ast/edge"
 )
 
-// ctxName returns the name by which code at pos reaches the workflow.Context of its unit,
-// or "" if it has none or another thing has that name there.
+// ctxName returns the name of the workflow.Context that code at pos can use. It returns "" if the
+// unit has no context or the name is shadowed at pos.
 func (p *packagePass) ctxName(u *unit, pos token.Pos) string {
 	if u.ctx == nil || u.ctx.Name() == "" || u.ctx.Name() == "_" {
 		return ""
@@ -26,7 +26,7 @@ func (p *packagePass) ctxName(u *unit, pos token.Pos) string {
 	return u.ctx.Name()
 }
 
-// lookup returns what a name means at pos.
+// lookup returns the object that a name refers to at pos.
 func (p *packagePass) lookup(pos token.Pos, name string) types.Object {
 	inner := p.pass.Pkg.Scope().Innermost(pos)
 	if inner == nil {
@@ -36,7 +36,7 @@ func (p *packagePass) lookup(pos token.Pos, name string) types.Object {
 	return obj
 }
 
-// importName returns the name of an imported package in a file, or "".
+// importName returns the name under which file imports a package, or "".
 func (p *packagePass) importName(file *ast.File, path string) string {
 	for _, spec := range file.Imports {
 		if value, err := strconv.Unquote(spec.Path.Value); err == nil && value == path {
@@ -48,7 +48,7 @@ func (p *packagePass) importName(file *ast.File, path string) string {
 	return ""
 }
 
-// source returns the text of an expression.
+// source returns the source text of a node.
 func (p *packagePass) source(n ast.Node) string {
 	var b bytes.Buffer
 	if err := format.Node(&b, p.pass.Fset, n); err != nil {
@@ -57,7 +57,8 @@ func (p *packagePass) source(n ast.Node) string {
 	return b.String()
 }
 
-// operand is source in parentheses if a selector behind it would be about a part.
+// operand returns the source text of e, in parentheses if a selector after it would otherwise apply
+// to only a part of e.
 func (p *packagePass) operand(e ast.Expr) string {
 	switch e.(type) {
 	case *ast.Ident, *ast.SelectorExpr, *ast.CallExpr, *ast.IndexExpr, *ast.ParenExpr:
@@ -66,7 +67,7 @@ func (p *packagePass) operand(e ast.Expr) string {
 	return "(" + p.source(e) + ")"
 }
 
-// replace suggests another text for a primitive.
+// replace suggests text as the replacement of a forbidden operation.
 func (p *packagePass) replace(pr prim, message, text string) []analysis.SuggestedFix {
 	return suggest(message, analysis.TextEdit{Pos: pr.pos, End: pr.end, NewText: []byte(text)})
 }
@@ -75,8 +76,8 @@ func suggest(message string, edits ...analysis.TextEdit) []analysis.SuggestedFix
 	return []analysis.SuggestedFix{{Message: message, TextEdits: edits}}
 }
 
-// results returns the results of the function that pos is in, which may be a literal
-// that is no unit.
+// results returns the results of the innermost function around n, which may be a literal that is
+// not a unit.
 func (p *packagePass) results(u *unit, n ast.Node) *types.Tuple {
 	c, ok := u.cursor.FindNode(n)
 	if !ok {
@@ -92,8 +93,8 @@ func (p *packagePass) results(u *unit, n ast.Node) *types.Tuple {
 	return u.sig.Results()
 }
 
-// returnErr returns the statement that returns err from the function that the primitive
-// stands in as a statement, or "" if there is none.
+// returnErr returns a statement that returns err from the function around a forbidden operation
+// that is a statement of its own, or "" if there is no such statement.
 func (p *packagePass) returnErr(u *unit, pr prim) string {
 	c, ok := u.cursor.FindNode(pr.node)
 	if !ok || c.ParentEdgeKind() != edge.ExprStmt_X {
@@ -118,7 +119,7 @@ func (p *packagePass) returnErrOf(u *unit, n ast.Node) string {
 	return "return " + strings.Join(append(values, "err"), ", ")
 }
 
-// zero returns the text of a type's zero value in a file, or "".
+// zero returns the source text of the zero value of t in file, or "" if it cannot be written there.
 func (p *packagePass) zero(file *ast.File, t types.Type) string {
 	name := types.TypeString(t, func(pkg *types.Package) string {
 		if pkg == p.pass.Pkg {
@@ -152,8 +153,8 @@ func (p *packagePass) zero(file *ast.File, t types.Type) string {
 	return "nil"
 }
 
-// addImport returns the edits that import a package of the standard library into a file
-// and the name that it has there. ok is false if another thing has the name.
+// addImport returns the edits that import a package of the standard library into file, and the name
+// of the package there. ok is false if the name already refers to something else.
 func (p *packagePass) addImport(file *ast.File, pos token.Pos, path string) (name string, edits []analysis.TextEdit, ok bool) {
 	name = path[strings.LastIndex(path, "/")+1:]
 	if has := p.importName(file, path); has != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// solver finds effects, and judges the package by all rules: those of the rules themselves
-// only hand out what it found.
+// solver computes the effects of functions and applies all rules to the package. The analyzer of
+// each rule only returns its part of the reports.
 var solver = &analysis.Analyzer{
 	Name:       "floweffects",
 	Doc:        "find what functions do that workflow code must not",
@@ -25,22 +25,22 @@ var solver = &analysis.Analyzer{
 	FactTypes:  []analysis.Fact{(*Effects)(nil), (*Mutated)(nil), (*Annotated)(nil), (*Unsorted)(nil), (*Counterpart)(nil)},
 }
 
-// reports are what was found in a package, by rule, in the order of the source.
+// reports contains the reports about a package by rule, in source order.
 type reports map[Rule][]analysis.Diagnostic
 
-// packagePass is the work on one package.
+// packagePass contains the state of the analysis of one package.
 type packagePass struct {
 	pass   *analysis.Pass
 	module string
 	root   inspector.Cursor
-	files  []*ast.File // without tests
+	files  []*ast.File // without test files
 
 	ignores   *ignores
 	units     []*unit
 	own       map[ast.Node]bool    // literals that are units
-	keyPos    map[string]token.Pos // of key= by the name of the counterpart
-	recorded  map[ast.Node]bool    // functions given to workflow.Record
-	once      map[ast.Node]bool    // functions given to a sync.Once
+	keyPos    map[string]token.Pos // position of key= by the name of the counterpart
+	recorded  map[ast.Node]bool    // functions passed to workflow.Record
+	once      map[ast.Node]bool    // functions passed to a sync.Once
 	written   map[token.Pos]bool
 	reads     []read
 	mutated   map[*types.Var]*Mutated
@@ -52,7 +52,7 @@ type packagePass struct {
 	found reports
 }
 
-// judge is the whole of it: note, solve, report.
+// judge analyzes a package: it records operations, solves the call graph and reports violations.
 func judge(pass *analysis.Pass) reports {
 	if isStandard(pass) || isEngine(pass.Pkg.Path()) {
 		return nil
@@ -90,8 +90,8 @@ func judge(pass *analysis.Pass) reports {
 	return p.found
 }
 
-// isStandard reports whether the package is of the standard library, which the table is
-// about.
+// isStandard reports whether the package belongs to the standard library, which standardRows
+// classifies.
 func isStandard(pass *analysis.Pass) bool {
 	if moduleOf(pass) != "" {
 		return moduleOf(pass) == "std" || moduleOf(pass) == "cmd"
@@ -101,7 +101,7 @@ func isStandard(pass *analysis.Pass) bool {
 	return standard().has(path) || standard().has(first) || slices.Contains([]string{"internal", "vendor", "cmd"}, first)
 }
 
-// annotate finds the functions with directives.
+// annotate records the functions with directives.
 func (p *packagePass) annotate() {
 	for _, f := range p.files {
 		for _, d := range f.Decls {
@@ -134,7 +134,7 @@ func (p *packagePass) annotate() {
 	}
 }
 
-// annotateErrors finds the variables with //flow:error.
+// annotateErrors records the variables with //flow:error.
 func (p *packagePass) annotateErrors(g *ast.GenDecl) {
 	for _, s := range g.Specs {
 		spec, isValue := s.(*ast.ValueSpec)
@@ -159,7 +159,7 @@ func (p *packagePass) annotateErrors(g *ast.GenDecl) {
 	}
 }
 
-// annotation returns the directive of a function of this or another package, or nil.
+// annotation returns the directive fact of a function of any package, or nil.
 func (p *packagePass) annotation(fn *types.Func) *Annotated {
 	if fn.Pkg() == p.pass.Pkg {
 		return p.annotated[fn]
@@ -171,7 +171,7 @@ func (p *packagePass) annotation(fn *types.Func) *Annotated {
 	return nil
 }
 
-// solve finds the effects of the package's functions.
+// solve computes the effects of the functions of the package.
 func (p *packagePass) solve() {
 	g := graph[*types.Func]{
 		name:   display,
@@ -187,7 +187,7 @@ func (p *packagePass) solve() {
 			switch {
 			case pr.rule == "context", u.isFlow && pr.rule != durable,
 				generated && !slices.Contains(outwards, pr.rule), p.ignores.cutEffect(u, pr.pos, pr.rule):
-				continue // no effect of the function
+				continue // not an effect of the function
 			}
 			g.direct[u.fn] = append(g.direct[u.fn], Effect{Rule: pr.rule, What: pr.what, Pos: at(p.pass.Fset, pr.pos)})
 		}
@@ -205,12 +205,13 @@ func (p *packagePass) solve() {
 	})
 }
 
-// cutEffect is cut for the effect of a function, not for a report about it.
+// cutEffect reports whether a comment silences the effect of a function, as opposed to a report
+// about it.
 func (s *ignores) cutEffect(u *unit, pos token.Pos, rule Rule) bool {
 	return !u.isFlow && s.cut(pos, rule)
 }
 
-// effectsOf returns the effects of a function of this or another package.
+// effectsOf returns the effects of a function of any package.
 func (p *packagePass) effectsOf(fn *types.Func) []Effect {
 	if fn.Pkg() == p.pass.Pkg {
 		return p.effects[fn]
@@ -218,7 +219,7 @@ func (p *packagePass) effectsOf(fn *types.Func) []Effect {
 	return p.imported(fn)
 }
 
-// isDurableFunc reports whether a function certainly has a durable operation.
+// isDurableFunc reports whether a function certainly executes a durable operation.
 func (p *packagePass) isDurableFunc(fn *types.Func) bool {
 	if fn == nil || fn.Pkg() == nil {
 		return false
@@ -229,7 +230,7 @@ func (p *packagePass) isDurableFunc(fn *types.Func) bool {
 	return slices.ContainsFunc(p.effectsOf(fn), func(e Effect) bool { return e.Rule == durable })
 }
 
-// judgeUnit reports what is wrong with one unit.
+// judgeUnit reports the violations of all rules in one unit.
 func (p *packagePass) judgeUnit(u *unit) {
 	if u.isFlow {
 		p.judgeEffects(u, ast.IsGenerated(u.file))
@@ -242,7 +243,7 @@ func (p *packagePass) judgeUnit(u *unit) {
 	}
 }
 
-// judgeEffects reports primitives, and calls of helpers that have effects.
+// judgeEffects reports forbidden operations and calls of functions that have effects.
 func (p *packagePass) judgeEffects(u *unit, onlyKeys bool) {
 	keys := p.keyParts(u)
 	for _, pr := range u.prims {
@@ -258,7 +259,7 @@ func (p *packagePass) judgeEffects(u *unit, onlyKeys bool) {
 	}
 	for _, c := range u.calls {
 		if takes(c.fn.Signature(), isFlowContext) != nil {
-			continue // it is workflow code, and judged by itself
+			continue // workflow code is judged on its own
 		}
 		for _, e := range p.effectsOf(c.fn) {
 			if r := ruleOf(e.Rule); r != nil && !p.keyAt(keys, e, c.pos, c.end) && !onlyKeys {
@@ -268,7 +269,7 @@ func (p *packagePass) judgeEffects(u *unit, onlyKeys bool) {
 	}
 }
 
-// report keeps a report unless it is silenced.
+// report records a report unless a comment silences it.
 func (p *packagePass) report(rule Rule, pos, end token.Pos, text string, fixes ...analysis.SuggestedFix) {
 	text += " [" + string(rule) + "]"
 	for _, d := range p.found[rule] {

@@ -8,7 +8,7 @@ var globalRule = rule{
 	mend: "use a local variable, or keep it in a step",
 }
 
-// readOf is the primitive of a read.
+// readOf describes the read of a variable that another function writes.
 func readOf(variable, writer string) string { return variable + ", which " + writer + " writes," }
 
 func isRead(what string) bool { return strings.HasSuffix(what, " writes,") }

@@ -7,7 +7,7 @@ import (
 
 var goStepRule = rule{name: "gostep", advice: true}
 
-// checkGoStep finds steps that start a goroutine and wait for nothing.
+// checkGoStep finds steps that start a goroutine and do not wait for it.
 func checkGoStep(p *packagePass, u *unit) {
 	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
 		return

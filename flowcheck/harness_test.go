@@ -21,8 +21,8 @@ import (
 	"golang.org/x/tools/go/types/objectpath"
 )
 
-// corpus has the packages below testdata, in the order of their imports, and the third-party
-// packages with facts that they use.
+// corpus contains the packages below testdata in import order, and the third-party packages that
+// they use and that have facts.
 type corpus struct {
 	packages []*packages.Package
 }
@@ -31,7 +31,7 @@ var loadCorpus = sync.OnceValues(func() (*corpus, error) {
 	return load("./testdata/clean/...", "./testdata/seeded/...", "./testdata/more/...", "github.com/oklog/ulid/v2")
 })
 
-// load reads packages, and what they import, from source: nothing is compiled.
+// load type-checks packages and their imports from source, without compiling them.
 func load(patterns ...string) (*corpus, error) {
 	cfg := &packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedTypes |
@@ -66,14 +66,14 @@ func load(patterns ...string) (*corpus, error) {
 	return c, nil
 }
 
-// factKey names an object across type checks.
+// factKey identifies an object independently of the type check that created it.
 type factKey struct {
 	pkg  string
 	path objectpath.Path
 	t    reflect.Type
 }
 
-// facts are the facts of all packages that were analyzed.
+// facts contains the facts of all analyzed packages.
 type facts map[factKey]analysis.Fact
 
 func (f facts) key(obj types.Object, fact analysis.Fact) (factKey, bool) {
@@ -81,8 +81,7 @@ func (f facts) key(obj types.Object, fact analysis.Fact) (factKey, bool) {
 	return factKey{obj.Pkg().Path(), path, reflect.TypeOf(fact)}, err == nil
 }
 
-// analyze runs all rules over a package and returns the reports in the order of the
-// source.
+// analyze applies all rules to a package and returns the reports in source order.
 func (f facts) analyze(p *packages.Package, fset *token.FileSet, files []*ast.File) ([]analysis.Diagnostic, error) {
 	info := &types.Info{
 		Types: make(map[ast.Expr]types.TypeAndValue), Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object),
@@ -138,8 +137,8 @@ type importFunc func(string) (*types.Package, error)
 
 func (f importFunc) Import(path string) (*types.Package, error) { return f(path) }
 
-// parse reads the files of a package, with their order and that of their declarations
-// changed by chance unless r is nil.
+// parse parses the files of a package. Unless r is nil, it shuffles the files and the declarations
+// in each file.
 func parse(p *packages.Package, fset *token.FileSet, r *rand.Rand) ([]*ast.File, error) {
 	var files []*ast.File
 	for _, name := range p.CompiledGoFiles {
@@ -162,8 +161,8 @@ func parse(p *packages.Package, fset *token.FileSet, r *rand.Rand) ([]*ast.File,
 	return files, nil
 }
 
-// shuffled returns a source with its declarations in another order, each with the comments in
-// front of it and on its last line.
+// shuffled returns src with its declarations in a random order. Each declaration keeps the comments
+// before it and on its last line.
 func shuffled(src []byte, r *rand.Rand) []byte {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "", src, parser.ParseComments)
@@ -242,8 +241,8 @@ func wants(t *testing.T, fset *token.FileSet, files []*ast.File) []*wanted {
 	return list
 }
 
-// compare reports what was found and not wanted, and the reverse, and returns how many
-// reports were right and how many were not.
+// compare reports unexpected and missing diagnostics as test failures. It returns the number of
+// expected and of unexpected ones.
 func compare(t *testing.T, fset *token.FileSet, files []*ast.File, found []analysis.Diagnostic) (right, wrong int) {
 	t.Helper()
 	list := wants(t, fset, files)

@@ -11,12 +11,12 @@ import (
 
 const ignorePrefix = "//flow:ignore"
 
-// An ignore is a comment that silences a rule on its line, on the line below it, or in
-// the function whose doc comment it is in.
+// An ignore is a comment that silences a rule on its own line, on the next line, or in the function
+// whose doc comment contains it.
 type ignore struct {
 	pos, end token.Pos
 	rule     Rule
-	fault    string // what is wrong with the comment itself
+	fault    string // the mistake in the comment itself
 	file     *token.File
 	from, to int // lines
 	used     bool
@@ -42,9 +42,9 @@ func (s *ignores) cut(pos token.Pos, rule Rule) bool {
 	return cut
 }
 
-// readIgnores reads the comments of a file.
+// read records the ignore comments of a file.
 func (s *ignores) read(file *ast.File) {
-	var code map[int]bool // lines with code in front of their comment
+	var code map[int]bool // lines with code before the comment
 	for _, group := range file.Comments {
 		for _, c := range group.List {
 			rest, ok := strings.CutPrefix(c.Text, ignorePrefix)
@@ -87,7 +87,7 @@ func (s *ignores) parse(file *ast.File, group *ast.CommentGroup, c *ast.Comment,
 		i.fault = fmt.Sprintf("gives no reason: write why %s is wrong here", name)
 	}
 	if i.fault != "" {
-		i.rule = "" // it silences nothing
+		i.rule = "" // silences nothing
 	}
 	return i
 }

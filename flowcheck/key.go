@@ -8,17 +8,17 @@ import (
 
 var keyRule = rule{name: "key"}
 
-// keyEffects are the effects that make a key another one in a replay.
+// keyEffects lists the effects that can change a key between an execution and its replay.
 var keyEffects = []Rule{"clock", "random", "io", "env", "global"}
 
-// A keyPart is an expression that names an operation in the log.
+// A keyPart is an expression that determines the name of an operation in the log.
 type keyPart struct {
 	pos, end token.Pos
 	what     string
-	report   token.Pos // where to report, if not at the primitive
+	report   token.Pos // the position of the report, if not that of the operation
 }
 
-// keyParts returns the expressions in a unit that make keys.
+// keyParts returns the expressions in a unit that determine keys.
 func (p *packagePass) keyParts(u *unit) []keyPart {
 	var parts []keyPart
 	p.inspect(u, func(n ast.Node) {
@@ -51,7 +51,8 @@ func (p *packagePass) keyParts(u *unit) []keyPart {
 	return parts
 }
 
-// keyAt reports an effect in a key, and whether pos is in one.
+// keyAt reports an effect that influences a key. The result is whether pos is inside a key
+// expression.
 func (p *packagePass) keyAt(parts []keyPart, e Effect, pos, end token.Pos) bool {
 	for _, part := range parts {
 		if part.pos > pos || end > part.end || !slices.Contains(keyEffects, e.Rule) {

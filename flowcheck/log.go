@@ -12,7 +12,8 @@ var logRule = rule{
 	mend: "use workflow.Logger, which is silent in replays",
 }
 
-// fixLog replaces the package functions of log/slog that workflow.Logger has as methods.
+// fixLog replaces package functions of log/slog by the methods of workflow.Logger with the same
+// name.
 func fixLog(p *packagePass, u *unit, pr prim) []analysis.SuggestedFix {
 	call, isCall := pr.node.(*ast.CallExpr)
 	ctx, flow := p.ctxName(u, pr.pos), p.importName(u.file, workflowPath)

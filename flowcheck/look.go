@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// look notes what one node does by itself.
+// look records the operations of a single node.
 func (p *packagePass) look(u *unit, c inspector.Cursor) {
 	switch n := c.Node().(type) {
 	case *ast.CallExpr:
@@ -42,8 +42,8 @@ func (p *packagePass) look(u *unit, c inspector.Cursor) {
 	}
 }
 
-// isComm reports whether a send or receive is what a case of a select waits for, which
-// is one report with it.
+// isComm reports whether a send or receive is the communication of a select case. The select
+// statement is reported instead.
 func isComm(c inspector.Cursor) bool {
 	for ; ; c = c.Parent() {
 		switch c.ParentEdgeKind() {
@@ -57,8 +57,8 @@ func isComm(c inspector.Cursor) bool {
 	}
 }
 
-// isClockCall reports whether e is a call of time.After or the like, which has a report
-// of its own.
+// isClockCall reports whether e is a call of a function such as time.After, which is reported by
+// the clock rule.
 func (p *packagePass) isClockCall(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
 	if !isCall {
@@ -78,7 +78,7 @@ func (p *packagePass) lookRange(u *unit, n *ast.RangeStmt) {
 	}
 }
 
-// lookWrite notes that a package variable is written.
+// lookWrite records writes of package variables.
 func (p *packagePass) lookWrite(u *unit, left ast.Expr, stmt ast.Node) {
 	if left == nil {
 		return
@@ -90,7 +90,7 @@ func (p *packagePass) lookWrite(u *unit, left ast.Expr, stmt ast.Node) {
 	}
 }
 
-// mutate notes that the package's variable v is not constant.
+// mutate records that the variable v of this package is not constant.
 func (p *packagePass) mutate(u *unit, v *types.Var, where ast.Node) {
 	outer := u.outermost()
 	if v.Pkg() != p.pass.Pkg || outer.isInit || u.isOnce || ownAffair(v.Type()) || p.ignores.cut(where.Pos(), "global") {
@@ -105,14 +105,14 @@ func (p *packagePass) mutate(u *unit, v *types.Var, where ast.Node) {
 	}
 }
 
-// ownAffair reports whether variables of type t may be used by many: those of sync have
-// rules of their own.
+// ownAffair reports whether variables of type t are safe for concurrent use or are covered by other
+// rules, such as those of package sync.
 func ownAffair(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	return ok && named.Obj().Pkg() != nil && slices.Contains([]string{"sync", "sync/atomic"}, named.Obj().Pkg().Path())
 }
 
-// displayVar returns a variable's name as it is said in reports.
+// displayVar returns the name of a variable as reports show it.
 func displayVar(v *types.Var) string {
 	if v.Pkg() == nil {
 		return v.Name()
@@ -120,7 +120,7 @@ func displayVar(v *types.Var) string {
 	return v.Pkg().Name() + "." + v.Name()
 }
 
-// lookIdent notes the use of package variables.
+// lookIdent records uses of package variables.
 func (p *packagePass) lookIdent(u *unit, c inspector.Cursor, n *ast.Ident) {
 	v, isVar := p.pass.TypesInfo.Uses[n].(*types.Var)
 	if !isVar || !isPackageVar(v) {
@@ -144,8 +144,8 @@ func (p *packagePass) lookIdent(u *unit, c inspector.Cursor, n *ast.Ident) {
 	}
 }
 
-// addressed reports whether the address of a variable, or of a field of it, is taken. That of an
-// element is not counted: it is how large tables are read.
+// addressed reports whether the address of a variable, or of one of its fields, is taken. The
+// address of an element does not count, because it is the usual way to read large tables.
 func addressed(c inspector.Cursor) (ast.Node, bool) {
 	for {
 		switch c.ParentEdgeKind() {
@@ -160,14 +160,14 @@ func addressed(c inspector.Cursor) (ast.Node, bool) {
 	}
 }
 
-// A read is a use of a package variable, which is judged when all writes are known.
+// A read is a use of a package variable. It is judged after all writes are known.
 type read struct {
 	u     *unit
 	v     *types.Var
 	where ast.Expr
 }
 
-// judgeReads notes the reads of variables that are not constant.
+// judgeReads records the reads of variables that are not constant.
 func (p *packagePass) judgeReads() {
 	for _, r := range p.reads {
 		m := p.mutated[r.v]
@@ -184,8 +184,7 @@ func (p *packagePass) judgeReads() {
 	}
 }
 
-// callsAtOnce are the packages whose functions call the functions that they are given
-// before they return.
+// callsAtOnce lists the packages whose functions call their function arguments before they return.
 var callsAtOnce = []string{"slices", "sort", "strings", "bytes", "maps", "iter", workflowPath}
 
 func (p *packagePass) lookCall(u *unit, n *ast.CallExpr) {
@@ -216,7 +215,7 @@ func (p *packagePass) lookCall(u *unit, n *ast.CallExpr) {
 	}
 }
 
-// use notes that fn is called at n.
+// use records a call of fn at n.
 func (p *packagePass) use(u *unit, fn *types.Func, n ast.Node) {
 	path := fn.Pkg().Path()
 	if standard().has(path) {

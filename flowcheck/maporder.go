@@ -14,7 +14,7 @@ var mapOrderRule = rule{name: "maporder"}
 
 const mapOrderMend = "in another order in every replay: range over slices.Sorted(maps.Keys(…))"
 
-// checkMapOrder finds maps whose order decides about durable operations.
+// checkMapOrder finds durable operations whose order depends on the iteration order of a map.
 func checkMapOrder(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -59,7 +59,7 @@ func (p *packagePass) calleeName(call *ast.CallExpr) string {
 	return display(origin(callee(p.pass.TypesInfo, call)))
 }
 
-// isUnsorted reports whether e is an iterator over a map, or over what one gave.
+// isUnsorted reports whether e is an iterator over a map or over the result of such an iterator.
 func (p *packagePass) isUnsorted(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
 	if !isCall {
@@ -70,7 +70,7 @@ func (p *packagePass) isUnsorted(e ast.Expr) bool {
 		isFunc(fn, "slices", "Values", "All") && len(call.Args) == 1 && p.isCollected(call.Args[0])
 }
 
-// isCollected reports whether e is a slice or text with what an iterator over a map gave.
+// isCollected reports whether e is a slice or text built from an iterator over a map.
 func (p *packagePass) isCollected(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
 	if !isCall {
@@ -89,7 +89,8 @@ func (p *packagePass) isCollected(e ast.Expr) bool {
 	}
 }
 
-// isFirst reports whether e is the entry of a map that comes first, as a function returns it.
+// isFirst reports whether e is a call of a function that returns the first entry of an iteration
+// over a map.
 func (p *packagePass) isFirst(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
 	if !isCall {
@@ -99,7 +100,7 @@ func (p *packagePass) isFirst(e ast.Expr) bool {
 	return u != nil && u.First
 }
 
-// gathered returns the variables from outside of a loop that its body appends to.
+// gathered returns the variables declared outside of a loop to which the loop body appends.
 func (p *packagePass) gathered(loop *ast.RangeStmt) []*types.Var {
 	var list []*types.Var
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
@@ -128,7 +129,8 @@ func (p *packagePass) gathered(loop *ast.RangeStmt) []*types.Var {
 	return list
 }
 
-// joined returns the text from outside of a loop to which an assignment adds an entry of the map.
+// joined returns the text declared outside of the loop to which an assignment adds an entry of the
+// map.
 func (p *packagePass) joined(loop *ast.RangeStmt, assign *ast.AssignStmt) *types.Var {
 	left, isName := assign.Lhs[0].(*ast.Ident)
 	if !isName || assign.Tok != token.ADD_ASSIGN {
@@ -149,8 +151,8 @@ func (p *packagePass) joined(loop *ast.RangeStmt, assign *ast.AssignStmt) *types
 	return nil
 }
 
-// getsUnsorted reports whether a durable operation behind pos gets a slice, or the
-// elements of one in turn, and nothing may have sorted it.
+// getsUnsorted reports whether a durable operation after pos receives the slice v or its elements
+// in order, and no code in between may have sorted v.
 func (p *packagePass) getsUnsorted(u *unit, v *types.Var, pos token.Pos) bool {
 	gets, sorted := false, false
 	ast.Inspect(u.body, func(n ast.Node) bool {
@@ -182,7 +184,7 @@ func (p *packagePass) getsUnsorted(u *unit, v *types.Var, pos token.Pos) bool {
 	return gets && !sorted
 }
 
-// joins returns the text that an assignment makes of the elements of v, in their order.
+// joins returns the text that an assignment builds from the elements of v in their order.
 func (p *packagePass) joins(assign *ast.AssignStmt, v *types.Var) *types.Var {
 	if len(assign.Lhs) != 1 || len(assign.Rhs) != 1 {
 		return nil
@@ -200,7 +202,7 @@ func (p *packagePass) joins(assign *ast.AssignStmt, v *types.Var) *types.Var {
 	return text
 }
 
-// mentionsOrder reports whether one of the expressions uses more of v than its length.
+// mentionsOrder reports whether one of the expressions uses v other than for its length.
 func (p *packagePass) mentionsOrder(list []ast.Expr, v types.Object) bool {
 	found := false
 	for _, e := range list {
@@ -245,7 +247,7 @@ func (p *packagePass) mentions(list []ast.Expr, v types.Object) bool {
 	return found
 }
 
-// fixMapOrder ranges over the sorted keys.
+// fixMapOrder replaces the loop by one over the sorted keys.
 func (p *packagePass) fixMapOrder(u *unit, n *ast.RangeStmt) []analysis.SuggestedFix {
 	m, isMap := p.pass.TypesInfo.TypeOf(n.X).Underlying().(*types.Map)
 	id, isIdent := ast.Unparen(n.X).(*ast.Ident)
@@ -267,7 +269,7 @@ func (p *packagePass) fixMapOrder(u *unit, n *ast.RangeStmt) []analysis.Suggeste
 	if !ok || !also {
 		return nil
 	}
-	if len(edits) > 0 && len(more) > 0 { // one edit, for both are at one place
+	if len(edits) > 0 && len(more) > 0 { // combine them, because both insert at the same position
 		edits[0].NewText = append(edits[0].NewText, more[0].NewText...)
 		more = nil
 	}
@@ -279,7 +281,7 @@ func (p *packagePass) fixMapOrder(u *unit, n *ast.RangeStmt) []analysis.Suggeste
 	return suggest("Range over the sorted keys", edits...)
 }
 
-// nameOf returns the name that a range gives, or "".
+// nameOf returns the name of a range variable, or "".
 func nameOf(e ast.Expr) string {
 	if id, isIdent := e.(*ast.Ident); isIdent && id.Name != "_" {
 		return id.Name

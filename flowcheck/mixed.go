@@ -4,8 +4,8 @@ import "strings"
 
 var mixedRule = rule{name: "mixed", advice: true}
 
-// writes are functions of the standard library that certainly change something outside, by
-// what it is.
+// writes maps the functions of the standard library that certainly modify an external system to the
+// kind of the system.
 var writes = map[string]string{
 	"sql.DB.Exec": "a database", "sql.DB.ExecContext": "a database", "sql.Tx.Commit": "a database", "sql.Stmt.Exec": "a database", "sql.Stmt.ExecContext": "a database",
 	"http.Post": "a server", "http.PostForm": "a server", "http.Client.Post": "a server", "http.Client.PostForm": "a server",
@@ -13,7 +13,7 @@ var writes = map[string]string{
 	"smtp.SendMail": "a mail server",
 }
 
-// checkMixed finds steps that write to two unrelated things.
+// checkMixed finds steps that write to two independent systems.
 func checkMixed(p *packagePass, u *unit) {
 	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
 		return

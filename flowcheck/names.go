@@ -18,10 +18,10 @@ const (
 	stepPath     = modulePath + "/runtime/step"
 )
 
-// isEngine reports whether a package is part of the runtime, which is not judged: what it
-// does for workflow code is durable or harmless.
+// isEngine reports whether a package is part of the runtime. It is not analyzed, because its
+// effects in workflow code are durable or harmless.
 func isEngine(path string) bool {
-	path, _, _ = strings.Cut(path, " [") // of a test
+	path, _, _ = strings.Cut(path, " [") // variant of a package for its tests
 	rest, ok := strings.CutPrefix(path, modulePath+"/runtime/")
 	return ok && !strings.HasPrefix(rest, "promises/")
 }
@@ -41,7 +41,7 @@ func isFlowContext(t types.Type) bool { return isNamed(t, workflowPath, "Context
 
 func isContext(t types.Type) bool { return isNamed(t, "context", "Context") }
 
-// takes returns the first parameter for whose type is holds, or nil.
+// takes returns the first parameter whose type satisfies is, or nil.
 func takes(sig *types.Signature, is func(types.Type) bool) *types.Var {
 	for v := range sig.Params().Variables() {
 		if is(v.Type()) {
@@ -51,7 +51,7 @@ func takes(sig *types.Signature, is func(types.Type) bool) *types.Var {
 	return nil
 }
 
-// methodOf returns the name of the receiver's type of a method in package path.
+// methodOf returns the name of the receiver type of fn if fn is a method in package path.
 func methodOf(fn *types.Func, path string) string {
 	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != path || fn.Signature().Recv() == nil {
 		return ""
@@ -69,7 +69,7 @@ func isMethod(fn *types.Func, path, t string, names ...string) bool {
 	return methodOf(fn, path) == t && slices.Contains(names, fn.Name())
 }
 
-// callee returns the function that a call calls, statically or by an interface, or nil.
+// callee returns the function or interface method that a call calls, or nil.
 func callee(info *types.Info, call *ast.CallExpr) *types.Func {
 	fn, _ := typeutil.Callee(info, call).(*types.Func)
 	return fn
@@ -99,7 +99,7 @@ func origin(fn *types.Func) *types.Func {
 	return fn.Origin()
 }
 
-// rootVar returns the variable that x, x.f, x[i] or *x begin with, or nil.
+// rootVar returns the variable x of the expression x, x.f, x[i] or *x, or nil.
 func rootVar(info *types.Info, e ast.Expr) *types.Var {
 	for {
 		switch x := ast.Unparen(e).(type) {
@@ -108,7 +108,7 @@ func rootVar(info *types.Info, e ast.Expr) *types.Var {
 			return v
 		case *ast.SelectorExpr:
 			if v, isVar := info.Uses[x.Sel].(*types.Var); isVar && !v.IsField() {
-				return v // of another package
+				return v // a variable of another package
 			}
 			e = x.X
 		case *ast.IndexExpr:
@@ -123,7 +123,7 @@ func rootVar(info *types.Info, e ast.Expr) *types.Var {
 	}
 }
 
-// isPackageVar reports whether v is declared at the level of a package.
+// isPackageVar reports whether v is a package-level variable.
 func isPackageVar(v *types.Var) bool {
 	return v != nil && !v.IsField() && v.Pkg() != nil && v.Parent() == v.Pkg().Scope()
 }
@@ -132,7 +132,7 @@ func isTestFile(fset *token.FileSet, f *ast.File) bool {
 	return strings.HasSuffix(fset.File(f.FileStart).Name(), "_test.go")
 }
 
-// at returns a position as it is said in reports.
+// at returns a position as reports show it.
 func at(fset *token.FileSet, pos token.Pos) string {
 	p := fset.Position(pos)
 	p.Filename = filepath.Base(p.Filename)
@@ -145,7 +145,7 @@ func isErrorType(t types.Type) bool {
 	return t != nil && types.Identical(t, types.Universe.Lookup("error").Type())
 }
 
-// isMap reports whether t is a map, or a type parameter with only maps.
+// isMap reports whether t is a map or a type parameter whose terms are all maps.
 func isMap(t types.Type) bool {
 	if t == nil {
 		return false
@@ -156,7 +156,8 @@ func isMap(t types.Type) bool {
 	})
 }
 
-// eachTerm reports whether is holds for t, or for each term of the constraint of a type parameter.
+// eachTerm reports whether is holds for t, or for each term of its constraint if t is a type
+// parameter.
 func eachTerm(t types.Type, is func(types.Type) bool) bool {
 	p, isParam := types.Unalias(t).(*types.TypeParam)
 	if !isParam {

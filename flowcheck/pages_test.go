@@ -10,7 +10,8 @@ import (
 
 const rulesPage = "../docs/use/rules.md"
 
-// What stands before the first rule is written by hand.
+// The documentation equals the pages of the rules, apart from the introduction before the first
+// rule.
 func TestPages_AreTheDocumentation(t *testing.T) {
 	got, err := os.ReadFile(rulesPage)
 	if err != nil {

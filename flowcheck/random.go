@@ -13,14 +13,14 @@ var randomRule = rule{
 	mend: "use workflow.Rand or workflow.UUID, or draw it in a step",
 }
 
-// ofRand are the methods of the Rand of math/rand/v2 for functions of math/rand.
+// ofRand maps functions of math/rand to the corresponding methods of Rand in math/rand/v2.
 var ofRand = map[string]string{
 	"Int": "Int", "Intn": "IntN", "Int31": "Int32", "Int31n": "Int32N", "Int63": "Int64", "Int63n": "Int64N",
 	"Uint32": "Uint32", "Uint64": "Uint64", "Float32": "Float32", "Float64": "Float64",
 	"NormFloat64": "NormFloat64", "ExpFloat64": "ExpFloat64", "Perm": "Perm", "Shuffle": "Shuffle",
 }
 
-// fixRandom replaces package functions of math/rand whose methods have the same types.
+// fixRandom replaces package functions of math/rand if the corresponding method has the same type.
 func fixRandom(p *packagePass, u *unit, pr prim) []analysis.SuggestedFix {
 	call, isCall := pr.node.(*ast.CallExpr)
 	ctx, flow := p.ctxName(u, pr.pos), p.importName(u.file, workflowPath)

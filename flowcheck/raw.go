@@ -12,7 +12,7 @@ var rawRule = rule{
 	mend: "call the counterpart that was generated for it",
 }
 
-// fixRaw calls the counterpart of a step.
+// fixRaw replaces the direct call of a step by a call of its generated counterpart.
 func fixRaw(p *packagePass, u *unit, pr prim) []analysis.SuggestedFix {
 	call, isCall := pr.node.(*ast.CallExpr)
 	ctx := p.ctxName(u, pr.pos)

@@ -7,8 +7,8 @@ import (
 
 var rearmRule = rule{name: "rearm", advice: true}
 
-// checkRearm finds timers that a loop makes anew in front of its Select, so that what else wins
-// puts them off.
+// checkRearm finds timers that a loop creates in each iteration before its Select, so that each
+// time another case wins the timer starts from zero.
 func checkRearm(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -22,7 +22,7 @@ func checkRearm(p *packagePass, u *unit) {
 		ast.Inspect(loop.Body, func(n ast.Node) bool {
 			switch n.(type) {
 			case *ast.FuncLit, *ast.ForStmt, *ast.RangeStmt:
-				return false // it has a turn of its own
+				return false // a nested loop is checked on its own
 			}
 			assign, isAssign := n.(*ast.AssignStmt)
 			if !isAssign || len(assign.Rhs) != 1 {
@@ -46,7 +46,7 @@ func checkRearm(p *packagePass, u *unit) {
 	})
 }
 
-// timersOf returns the variables that a turn of a loop declares as timers.
+// timersOf returns the variables that the loop body declares as timers.
 func (p *packagePass) timersOf(loop *ast.ForStmt) map[types.Object]bool {
 	made := make(map[types.Object]bool)
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
@@ -77,8 +77,8 @@ func (p *packagePass) isTimer(e ast.Expr, made map[types.Object]bool) bool {
 	return isIdent && made[p.pass.TypesInfo.Uses[id]]
 }
 
-// staysWithout reports whether the winner is compared with a timer of the turn to leave the loop,
-// which is how a deadline is met.
+// staysWithout reports whether the loop ends when one of its own timers wins the Select. Such a
+// timer is an intended deadline for each iteration.
 func (p *packagePass) staysWithout(loop *ast.ForStmt, won types.Object, made map[types.Object]bool) bool {
 	info, met := p.pass.TypesInfo, false
 	is := func(e ast.Expr, obj func(types.Object) bool) bool {

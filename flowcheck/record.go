@@ -2,7 +2,7 @@ package flowcheck
 
 var recordRule = rule{name: "record"}
 
-// checkRecord finds what must not be in the function of a Record.
+// checkRecord finds operations that the function of a Record must not use.
 func checkRecord(p *packagePass, u *unit) {
 	if !u.isRecord {
 		return

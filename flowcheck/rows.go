@@ -1,13 +1,14 @@
 package flowcheck
 
-// standardRows decides about the standard library, a line for a package and a rule:
+// standardRows classifies the standard library. Each line is for a package and a rule:
 //
 //	path rule                   path.*: its functions and methods
 //	path rule F (T).M (T).*     functions, variables, methods and all methods of a type
 //
-// The most special row holds: a method, its type, the package. Methods of interfaces are
-// listed only where whatever is behind them has the effect. What cannot be told from
-// the call, such as a write to an [io.Writer], is pure: a report must be right.
+// The most specific row applies: that of the method, of its type, or of the package. Interface
+// methods are listed only if every implementation has the effect. An operation whose effect cannot
+// be determined from the call, such as a write to an [io.Writer], is pure, because every report
+// must be correct.
 const standardRows = `
 archive/tar pure
 archive/zip pure
@@ -265,7 +266,8 @@ unsafe pure
 weak pure
 `
 
-// otherRows corrects what the source of other modules would say, in the same form.
+// otherRows overrides the effects that the analysis of other modules would find. The format is the
+// same.
 const otherRows = `
 github.com/gofrs/uuid random Must NewV1 NewV4 NewV6 NewV7
 github.com/google/uuid random New NewString NewRandom NewUUID NewV6 NewV7 NewDCEGroup NewDCEPerson NewDCESecurity

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// A rule is what reports about something say.
+// A rule contains the texts of the reports of one rule.
 type rule struct {
 	name   Rule
-	does   string            // "reads the wall clock, …", after the name of what does
-	mend   string            // "use workflow.Now, …"
-	of     map[string]string // in place of does and mend, for one primitive
-	advice bool              // reported only when asked for
+	does   string            // follows the name of the operation: "reads the wall clock, …"
+	mend   string            // the suggestion: "use workflow.Now, …"
+	of     map[string]string // replaces does and mend for single operations
+	advice bool              // reported only on request
 }
 
-// rules are all rules, in the order of the documentation.
+// rules contains all rules in the order of the documentation.
 var rules = []*rule{
 	&clockRule, &randomRule, &ioRule, &envRule, &logRule, &goroutineRule, &channelRule, &lockRule, &globalRule,
 	&mapOrderRule, &contextRule, &rawRule, &branchRule, &recordRule, &captureRule, &droppedRule, &keyRule, &versionRule,
@@ -27,19 +27,20 @@ var rules = []*rule{
 	&ignoreRule,
 }
 
-// checks look at what is more than a primitive in one unit.
+// checks contains the checks of a unit that need more than a single operation.
 var checks = []func(*packagePass, *unit){
 	checkMapOrder, checkContext, checkBranch, checkRecord, checkCapture, checkDropped, checkVersion, checkCase, checkSpin, checkArgument,
 	checkDeaf, checkSleep, checkSentinel, checkTwice,
 	checkEndless, checkCleanup, checkUndo, checkRearm, checkMixed, checkGoStep,
 }
 
-// fixes suggest edits for primitives.
+// fixes maps rules to the functions that suggest edits for their operations.
 var fixes = map[Rule]func(*packagePass, *unit, prim) []analysis.SuggestedFix{
 	"clock": fixClock, "random": fixRandom, "env": fixEnv, "log": fixLog, "raw": fixRaw,
 }
 
-// durable is the effect of a function that certainly has a durable operation. It is no rule.
+// durable is the effect of a function that certainly executes a durable operation. It is not a
+// rule.
 const durable Rule = "durable"
 
 func ruleOf(name Rule) *rule {
@@ -60,7 +61,7 @@ func Names() []string {
 	return list
 }
 
-// say returns what follows the name of the primitive in a report.
+// say returns the text that follows the name of the operation in a report.
 func (r *rule) say(what string) string {
 	if text, ok := r.of[what]; ok {
 		return text
@@ -74,7 +75,7 @@ func (r *rule) say(what string) string {
 //go:embed pages
 var pageFiles embed.FS
 
-// Explain returns the page of a rule, in Markdown, or an error that names the rules.
+// Explain returns the page of a rule in Markdown. For an unknown name the error lists the rules.
 func Explain(name string) (string, error) {
 	page, err := pageFiles.ReadFile("pages/" + name + ".md")
 	if err != nil {
@@ -83,10 +84,11 @@ func Explain(name string) (string, error) {
 	return string(page), nil
 }
 
-// Analyzers returns an analyzer for each rule that a program must keep.
+// Analyzers returns an analyzer for each mandatory rule.
 func Analyzers() []*analysis.Analyzer { return analyzers(false) }
 
-// Advice returns an analyzer for each rule whose reports are worth a look, and no more.
+// Advice returns an analyzer for each advisory rule. Its reports need a review and are not
+// necessarily mistakes.
 func Advice() []*analysis.Analyzer { return analyzers(true) }
 
 func analyzers(advice bool) []*analysis.Analyzer {
@@ -101,7 +103,7 @@ func analyzers(advice bool) []*analysis.Analyzer {
 
 const pagesURL = "https://" + modulePath + "/blob/main/flowcheck/pages/"
 
-// analyzer hands out the reports of one rule.
+// analyzer returns an analyzer that reports the results of one rule.
 func (r *rule) analyzer() *analysis.Analyzer {
 	page, err := Explain(string(r.name))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 var sentinelRule = rule{name: "sentinel"}
 
-// checkSentinel finds comparisons of the error of a step or child with a variable of which the
-// runtime does not know: an error that was recorded is never equal to it.
+// checkSentinel finds comparisons of the error of a step or child with a variable that is not
+// registered with the runtime. A recorded error is never equal to such a variable.
 func checkSentinel(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -30,7 +30,7 @@ func checkSentinel(p *packagePass, u *unit) {
 	})
 }
 
-// isRecorded reports whether a variable only gets errors of generated functions.
+// isRecorded reports whether a variable is assigned only errors of generated functions.
 func (p *packagePass) isRecorded(u *unit, id *ast.Ident) bool {
 	v := p.pass.TypesInfo.Uses[id]
 	recorded, other := false, false
@@ -60,16 +60,16 @@ func (p *packagePass) isRecorded(u *unit, id *ast.Ident) bool {
 	return recorded && !other
 }
 
-// Counterpart is the fact of the function that was generated for a step.
+// Counterpart is the fact of a function that was generated for a step.
 type Counterpart struct{}
 
-// AFact marks a fact.
+// AFact implements [analysis.Fact].
 func (*Counterpart) AFact() {}
 
-// String returns what the function is.
+// String describes the function.
 func (*Counterpart) String() string { return "counterpart of a step" }
 
-// exportCounterparts notes which functions of the package were generated for steps.
+// exportCounterparts exports a fact for each function of the package that was generated for a step.
 func (p *packagePass) exportCounterparts() {
 	for _, u := range p.units {
 		if u.fn != nil && u.isFlow && ast.IsGenerated(u.file) && filepath.Base(p.pass.Fset.Position(u.file.FileStart).Filename) == name.Output {

@@ -8,7 +8,7 @@ import (
 
 var sleepRule = rule{name: "sleep"}
 
-// checkSleep finds sleeps that are shorter than the clock of the store is exact.
+// checkSleep finds sleeps that are shorter than the resolution of the store's clock.
 func checkSleep(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// A graph has the functions of a package, with their own effects and calls.
+// A graph contains the functions of a package with their direct effects and their calls.
 type graph[F comparable] struct {
 	name   func(F) string
 	direct map[F][]Effect // with an empty Path
 	calls  map[F][]arc[F]
 }
 
-// An arc is a call. Effects of rules for which cut is true do not pass it.
+// An arc is a call. Effects of rules for which cut returns true do not propagate along it.
 type arc[F comparable] struct {
 	to  F
-	cut func(Rule) bool // nil: all pass
+	cut func(Rule) bool // if nil, all effects propagate
 }
 
-// solve returns the effects of each function that it or what it calls has: for each rule
-// the shortest way, ties by text.
+// solve returns the direct and inherited effects of each function. For each rule it keeps the
+// effect with the shortest path, and the first in text order if several are equally short.
 //
-// It relaxes reversed calls from a work list until nothing gets shorter. Since an effect
-// comes only from a smaller one, by an order that is well founded, this ends, in cycles of
-// calls too, and the order of functions and calls does not matter.
+// It relaxes reversed calls from a work list until no path gets shorter. An effect is derived only
+// from a smaller one in a well-founded order. Therefore it terminates, even for recursive
+// functions, and the result does not depend on the order of functions and calls.
 func (g graph[F]) solve(imported func(F) []Effect) map[F][]Effect {
 	type item struct {
 		f    F
@@ -71,7 +71,7 @@ func (g graph[F]) solve(imported func(F) []Effect) map[F][]Effect {
 	return effects
 }
 
-// caller is the reverse of an arc.
+// caller is a reversed arc.
 type caller[F comparable] struct {
 	f   F
 	cut func(Rule) bool

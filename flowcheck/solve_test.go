@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// all returns the effects of each function by looking at every way without a cycle.
+// all returns the effects of each function by an exhaustive search of all paths without a cycle.
 func (g graph[F]) all() map[F][]Effect {
 	best := make(map[F]map[Rule]Effect)
 	var walk func(f F, way []F)
@@ -49,7 +49,7 @@ func (g graph[F]) all() map[F][]Effect {
 	return list
 }
 
-// randomGraph has up to nine functions and cycles.
+// randomGraph returns a graph with at most nine functions, which may contain cycles.
 func randomGraph(r *rand.Rand) graph[int] {
 	g := graph[int]{
 		name:   func(f int) string { return fmt.Sprint("f", f) },

@@ -8,7 +8,7 @@ import (
 
 var spinRule = rule{name: "spin"}
 
-// checkSpin finds loops that never end, and in which nothing waits.
+// checkSpin finds infinite loops that do not wait for anything.
 func checkSpin(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -28,7 +28,7 @@ func isEndless(info *types.Info, loop *ast.ForStmt) bool {
 	return loop.Cond == nil || info.Types[loop.Cond].Value != nil && info.Types[loop.Cond].Value.String() == "true"
 }
 
-// leaves reports whether code may leave the loop: by return, break, goto or a panic.
+// leaves reports whether the loop body may leave the loop by return, break, goto or a panic.
 func leaves(loop *ast.ForStmt) bool {
 	found := leavesByBranch(loop)
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
@@ -71,8 +71,8 @@ func leavesByBranch(loop *ast.ForStmt) bool {
 	return found
 }
 
-// standsStill reports whether the condition of a loop cannot change while it runs: it asks
-// for the time, for futures and for variables that the loop does not touch.
+// standsStill reports whether the condition of a loop cannot change while the loop runs, because it
+// depends only on the time, on futures and on variables that the loop does not assign.
 func (p *packagePass) standsStill(loop *ast.ForStmt) bool {
 	info := p.pass.TypesInfo
 	if loop.Post != nil {
@@ -104,7 +104,7 @@ func (p *packagePass) standsStill(loop *ast.ForStmt) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
 			if vars[info.Uses[n]] && !isFlowContext(info.Uses[n].Type()) {
-				still = false // it may be assigned
+				still = false // the body may assign it
 			}
 		case *ast.CallExpr:
 			if fn := callee(info, n); fn == nil || fn.Pkg() == nil || !isEngine(fn.Pkg().Path()) && !standard().has(fn.Pkg().Path()) {

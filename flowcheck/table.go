@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// A table says which rule functions, methods and variables of packages break, by
-// "path.F", "path.(T).M", "path.(T).*" and "path.*".
+// A table maps functions, methods and variables of packages to the rule that they violate. Keys
+// have the forms "path.F", "path.(T).M", "path.(T).*" and "path.*".
 type table struct {
 	rows     map[string]Rule
 	packages map[string]bool
 }
 
-// pure is what a table says of a function that has no effect.
+// pure is the entry of a function without effects.
 const pure Rule = "pure"
 
 var (
@@ -59,10 +59,10 @@ func parseTable(rows string) (*table, error) {
 	return t, nil
 }
 
-// has reports whether the table is about a package.
+// has reports whether the table has entries for a package.
 func (t *table) has(path string) bool { return t.packages[path] }
 
-// rule returns what the table says of a function, a method or a package variable, or "".
+// rule returns the entry of a function, a method or a package variable, or "" if there is none.
 func (t *table) rule(obj types.Object) Rule {
 	if obj.Pkg() == nil || !t.has(obj.Pkg().Path()) {
 		return ""
@@ -75,7 +75,7 @@ func (t *table) rule(obj types.Object) Rule {
 			keys = []string{of + fn.Name(), of + "*", path + ".*"}
 		}
 	} else {
-		keys = keys[:1] // path.* is about what can be called
+		keys = keys[:1] // path.* applies only to functions and methods
 	}
 	for _, key := range keys {
 		if rule, ok := t.rows[key]; ok {
@@ -85,7 +85,7 @@ func (t *table) rule(obj types.Object) Rule {
 	return ""
 }
 
-// typeName returns the name of a type, or of what it points at.
+// typeName returns the name of t, or of its element type if t is a pointer.
 func typeName(t types.Type) string {
 	if p, isPointer := types.Unalias(t).(*types.Pointer); isPointer {
 		t = p.Elem()

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/standard.txt")
 
-// standardPackages returns the packages of the toolchain that users can import.
+// standardPackages returns the packages of the standard library that users can import.
 func standardPackages(t *testing.T) []*packages.Package {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "std").Output()
@@ -32,7 +32,7 @@ func standardPackages(t *testing.T) []*packages.Package {
 			paths = append(paths, path)
 		}
 	}
-	// The declarations are read from source, without bodies: to compile all of the library takes a minute.
+	// Only declarations are parsed, because type-checking all function bodies takes a minute.
 	list, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps,
 		Env:  append(os.Environ(), "CGO_ENABLED=0"), ParseFile: declarations,
@@ -43,7 +43,7 @@ func standardPackages(t *testing.T) []*packages.Package {
 	return list
 }
 
-// declarations parses a file and leaves the bodies of its functions out.
+// declarations parses a file and removes the bodies of its functions.
 func declarations(fset *token.FileSet, path string, src []byte) (*ast.File, error) {
 	file, err := parser.ParseFile(fset, path, src, parser.SkipObjectResolution)
 	if file != nil {
@@ -56,8 +56,8 @@ func declarations(fset *token.FileSet, path string, src []byte) (*ast.File, erro
 	return file, err
 }
 
-// exported returns the functions, methods and variables that users can name, by the form
-// of the table.
+// exported returns the functions, methods and variables that users can refer to, keyed as in the
+// table.
 func exported(pkg *types.Package) map[string]types.Object {
 	found := make(map[string]types.Object)
 	for _, name := range pkg.Scope().Names() {
@@ -90,8 +90,8 @@ func exported(pkg *types.Package) map[string]types.Object {
 	return found
 }
 
-// The golden file has what is decided about each function of a package that is not pure as
-// a whole, so that a new release of Go shows what must be decided.
+// The golden file contains the classification of each function in a package that is not pure as a
+// whole. A new release of Go therefore shows the functions that need a decision.
 const standardFile = "testdata/standard.txt"
 
 func TestGEN4_TheTableDecidesAboutTheWholeStandardLibrary(t *testing.T) {

@@ -11,8 +11,8 @@ var twiceRule = rule{name: "twice"}
 
 const sqlstepPath = stepPath + "/sqlstep"
 
-// checkTwice finds steps that have a second transaction of package sqlstep behind one that
-// succeeded.
+// checkTwice finds steps that begin a second transaction of package sqlstep after one has
+// committed.
 func checkTwice(p *packagePass, u *unit) {
 	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
 		return
@@ -35,9 +35,8 @@ func checkTwice(p *packagePass, u *unit) {
 	}
 }
 
-// follows reports whether code certainly comes to second when first has succeeded: both are in the
-// same list of statements, the second not under a condition, and no return but that of an error
-// stands between.
+// follows reports whether the code certainly reaches second after first has succeeded: both are in
+// the same statement list, second is unconditional, and only returns of an error are between them.
 func follows(first, second inspector.Cursor) bool {
 	a, aList := statement(first)
 	b, bList := statement(second)
@@ -50,8 +49,8 @@ func follows(first, second inspector.Cursor) bool {
 	return true
 }
 
-// statement returns the statement that a call belongs to, and the block in whose list that is; nil
-// if the call is under a condition of it, in a loop or in a literal.
+// statement returns the statement that contains a call and the block that contains the statement.
+// It returns nil if the call is in a conditional part of the statement, in a loop or in a literal.
 func statement(c inspector.Cursor) (stmt, block ast.Node) {
 	for {
 		switch c.ParentEdgeKind() {

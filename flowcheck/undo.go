@@ -7,8 +7,8 @@ import (
 
 var undoRule = rule{name: "undo", advice: true}
 
-// checkUndo finds undos that are registered when other operations have come between them and what
-// they undo: if one of these fails, it is not undone.
+// checkUndo finds undos that are registered only after further operations. If one of these fails,
+// the preceding operation is not undone.
 func checkUndo(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -32,7 +32,8 @@ func checkUndo(p *packagePass, u *unit) {
 	})
 }
 
-// compensates returns the call of Compensate that a statement is, with a literal, or nil.
+// compensates returns the call if the statement is a call of Compensate with a function literal, or
+// nil.
 func (p *packagePass) compensates(stmt ast.Stmt) *ast.CallExpr {
 	var call *ast.CallExpr
 	switch stmt := stmt.(type) {
@@ -52,8 +53,8 @@ func (p *packagePass) compensates(stmt ast.Stmt) *ast.CallExpr {
 	return call
 }
 
-// madeBefore returns the last durable operation in front of an undo whose result the undo uses, and
-// one that stands between them and may fail.
+// madeBefore returns the last durable operation before an undo whose result the undo uses, and an
+// operation between the two that may fail.
 func (p *packagePass) madeBefore(list []ast.Stmt, undo *ast.CallExpr) (made, between *ast.CallExpr) {
 	for i := len(list) - 1; i >= 0; i-- {
 		if p.compensates(list[i]) != nil {

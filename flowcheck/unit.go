@@ -8,47 +8,47 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// A unit is a body that is judged by itself: of a function or method, or of a literal
-// that takes a [workflow.Context] or is given to [workflow.Record]. Other literals belong
-// to the unit around them, but for those that take a context.Context, which run
-// elsewhere, and those of a sync.Once, which are the initialization of something.
+// A unit is a body that is judged on its own: that of a function or method, or of a literal that
+// takes a [workflow.Context] or is passed to [workflow.Record]. Other literals belong to the unit
+// around them, except for literals that take a context.Context, which run elsewhere, and literals
+// passed to a sync.Once, which are initialization code.
 type unit struct {
 	fn       *types.Func // nil for a literal
 	lit      *ast.FuncLit
 	sig      *types.Signature
 	body     *ast.BlockStmt
 	file     *ast.File
-	cursor   inspector.Cursor // of the FuncDecl or FuncLit
-	ctx      *types.Var       // the workflow.Context that it takes, or nil
-	parent   *unit            // around a literal, or nil
-	isFlow   bool             // it is workflow code
-	isRecord bool             // it is given to workflow.Record
-	ignored  bool             // it runs elsewhere
-	isOnce   bool             // it is the function of a sync.Once
-	isInit   bool             // func init
+	cursor   inspector.Cursor // the FuncDecl or FuncLit
+	ctx      *types.Var       // the parameter of type workflow.Context, or nil
+	parent   *unit            // the unit around a literal, or nil
+	isFlow   bool             // workflow code
+	isRecord bool             // passed to workflow.Record
+	ignored  bool             // runs elsewhere
+	isOnce   bool             // passed to a sync.Once
+	isInit   bool             // an init function
 
 	prims []prim
 	calls []call
 }
 
-// A prim is a place where code itself does what a rule is about.
+// A prim is an occurrence of an operation that a rule forbids.
 type prim struct {
 	rule     Rule
 	what     string
 	pos, end token.Pos
 	node     ast.Node
-	fn       *types.Func // that is called or mentioned, or nil
+	fn       *types.Func // the called or mentioned function, or nil
 }
 
-// A call is a call of a function whose effects are found by solving, or the mention of
-// one as the argument of a function that calls it at once.
+// A call is a call of a function whose effects are computed by solve, or its use as an argument of
+// a function that calls it before returning.
 type call struct {
 	fn       *types.Func
 	pos, end token.Pos
 	node     ast.Node
 }
 
-// collect cuts the files of the package into units.
+// collect divides the files of the package into units.
 func (p *packagePass) collect() {
 	p.recorded, p.own = make(map[ast.Node]bool), make(map[ast.Node]bool)
 	p.once = make(map[ast.Node]bool)
@@ -79,7 +79,7 @@ func (p *packagePass) collect() {
 	}
 }
 
-// add scans a unit and keeps it.
+// add scans a unit and adds it to the package.
 func (p *packagePass) add(u *unit) {
 	if !u.ignored {
 		p.units = append(p.units, u)
@@ -90,7 +90,7 @@ func (p *packagePass) add(u *unit) {
 	}
 }
 
-// literal returns the unit that a literal is, or nil if it belongs to the one around.
+// literal returns the unit of a literal, or nil if the literal belongs to the unit around it.
 func (p *packagePass) literal(around *unit, c inspector.Cursor, lit *ast.FuncLit) *unit {
 	sig, ok := p.pass.TypesInfo.TypeOf(lit).(*types.Signature)
 	if !ok {
@@ -113,7 +113,7 @@ func (p *packagePass) literal(around *unit, c inspector.Cursor, lit *ast.FuncLit
 	return u
 }
 
-// scan notes what the code under c does and calls.
+// scan records the operations and calls of the code under c.
 func (p *packagePass) scan(u *unit, c inspector.Cursor) {
 	c.Inspect(nil, func(c inspector.Cursor) bool {
 		if lit, isLit := c.Node().(*ast.FuncLit); isLit {
@@ -129,7 +129,7 @@ func (p *packagePass) scan(u *unit, c inspector.Cursor) {
 	})
 }
 
-// note keeps a primitive.
+// note records a forbidden operation.
 func (u *unit) note(rule Rule, what string, n ast.Node, fn *types.Func) {
 	u.prims = append(u.prims, prim{rule: rule, what: what, pos: n.Pos(), end: n.End(), node: n, fn: fn})
 }
@@ -139,7 +139,7 @@ func (u *unit) contains(pos token.Pos) bool {
 	return u.cursor.Node().Pos() <= pos && pos < u.cursor.Node().End()
 }
 
-// outermost returns the unit of the declaration that u is in.
+// outermost returns the unit of the declaration that contains u.
 func (u *unit) outermost() *unit {
 	for u.parent != nil {
 		u = u.parent
@@ -147,7 +147,7 @@ func (u *unit) outermost() *unit {
 	return u
 }
 
-// inspect calls f for each node of a unit, without those of the units inside.
+// inspect calls f for each node of a unit, except for nodes of nested units.
 func (p *packagePass) inspect(u *unit, f func(ast.Node)) {
 	ast.Inspect(u.body, func(n ast.Node) bool {
 		if n == nil || p.own[n] {

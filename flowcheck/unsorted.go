@@ -5,16 +5,15 @@ import (
 	"go/types"
 )
 
-// Unsorted is the fact of a function whose result has the entries of a map in the order of the
-// range over it.
+// Unsorted is the fact of a function that returns entries of a map in iteration order.
 type Unsorted struct {
-	First bool // it is the first one only
+	First bool // only the first entry
 }
 
-// AFact marks a fact.
+// AFact implements [analysis.Fact].
 func (*Unsorted) AFact() {}
 
-// String returns what the function returns.
+// String describes the result of the function.
 func (u *Unsorted) String() string {
 	if u.First {
 		return "returns the first entry of a map"
@@ -22,7 +21,7 @@ func (u *Unsorted) String() string {
 	return "returns the entries of a map in their order"
 }
 
-// unsortedResult returns the fact of a function of this or another package, or nil.
+// unsortedResult returns the fact of a function of any package, or nil.
 func (p *packagePass) unsortedResult(fn *types.Func) *Unsorted {
 	if fn == nil || fn.Pkg() == nil || standard().has(fn.Pkg().Path()) || isEngine(fn.Pkg().Path()) {
 		return nil
@@ -37,8 +36,8 @@ func (p *packagePass) unsortedResult(fn *types.Func) *Unsorted {
 	return nil
 }
 
-// findUnsorted finds the functions of the package that return entries of maps in their order, until
-// it finds no other that calls one.
+// findUnsorted finds the functions of the package that return map entries in iteration order. It
+// repeats the search until it finds no further function that calls one of them.
 func (p *packagePass) findUnsorted() {
 	p.unsorted = make(map[*types.Func]*Unsorted)
 	for more := true; more; {
@@ -88,7 +87,7 @@ func (p *packagePass) returnsUnsorted(u *unit) (found *Unsorted) {
 	return found
 }
 
-// returnsFirst reports whether the first thing that a range over a map does is to return an entry.
+// returnsFirst reports whether the first statement of a range over a map returns an entry.
 func (p *packagePass) returnsFirst(loop *ast.RangeStmt) bool {
 	if !isMap(p.pass.TypesInfo.TypeOf(loop.X)) && !p.isUnsorted(loop.X) || len(loop.Body.List) == 0 {
 		return false
@@ -105,8 +104,8 @@ func (p *packagePass) returnsFirst(loop *ast.RangeStmt) bool {
 	return false
 }
 
-// isFilledUnsorted reports whether a function fills a local slice or text from a map, and hands it
-// to nothing that could sort it.
+// isFilledUnsorted reports whether a function fills a local slice or text from a map and passes it
+// to no function that may sort it.
 func (p *packagePass) isFilledUnsorted(u *unit, v *types.Var) bool {
 	if isPackageVar(v) {
 		return false
@@ -129,7 +128,7 @@ func (p *packagePass) isFilledUnsorted(u *unit, v *types.Var) bool {
 			sorted = sorted || p.mentionsOrder(n.Args, v) && !p.leavesOrder(n)
 		case *ast.UnaryExpr, *ast.IndexExpr:
 			if assigned, isIndex := n.(*ast.IndexExpr); isIndex && rootVar(p.pass.TypesInfo, assigned) == v {
-				sorted = true // a sort by hand
+				sorted = true // may be sorted by assignments
 			}
 		}
 		return true

@@ -1,5 +1,6 @@
-// Package golangci makes the rules of package flowcheck a linter of golangci-lint, under the name flowgen.
+// Package golangci provides the rules of package flowcheck as a linter of golangci-lint with the
+// name flowgen.
 //
-// It is a module plugin, and a module of its own, so that who uses flowgen without
-// golangci-lint does not depend on it. The page of the rules, docs/use/rules.md, has the files that a project needs.
+// It is a module plugin in a separate module, so that users of flowgen without golangci-lint do not
+// depend on it. The page docs/use/rules.md lists the files that a project needs.
 package golangci

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Name is how configurations call the linter.
+// Name is the name of the linter in configurations.
 const Name = "flowgen"
 
 func init() { register.Plugin(Name, New) }
 
-// Settings are those of a .golangci.yml.
+// Settings contains the settings of the linter in .golangci.yml.
 type Settings struct {
-	Advice bool `json:"advice"` // say what is worth a look, too, as flowgen vet -advice does
+	Advice bool `json:"advice"` // report the advisory rules, like flowgen vet -advice
 }
 
 type plugin struct{ settings Settings }
 
-// New returns the plugin for settings, which may be nil.
+// New returns the plugin for the settings, which may be nil.
 func New(settings any) (register.LinterPlugin, error) {
 	s, err := register.DecodeSettings[Settings](settings)
 	if err != nil {
@@ -38,5 +38,5 @@ func (p *plugin) BuildAnalyzers() ([]*analysis.Analyzer, error) {
 	return list, nil
 }
 
-// GetLoadMode says that the rules need types.
+// GetLoadMode returns the load mode with type information, which the rules need.
 func (p *plugin) GetLoadMode() string { return register.LoadModeTypesInfo }

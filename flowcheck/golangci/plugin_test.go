@@ -14,7 +14,8 @@ import (
 	"github.com/golangci/plugin-module-register/register"
 )
 
-// reported returns what the linter says of the sample, as golangci-lint asks for it.
+// reported returns the reports of the linter about the sample, in the way golangci-lint obtains
+// them.
 func reported(t *testing.T, settings any) []string {
 	t.Helper()
 	build, err := register.GetPlugin(golangci.Name)
