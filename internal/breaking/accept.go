@@ -11,19 +11,19 @@ import (
 	"github.com/flowgen/flowgen/internal/compat"
 )
 
-// AcceptFile is the name of the list of accepted changes, at the root of a module. Each line
-// names a subject, its fingerprints before and after, and the reason; empty lines and those
-// that begin with # are comments.
+// AcceptFile is the name of the list of accepted changes, in the root directory of a module. Each
+// line contains a subject, its fingerprints before and after the change, and the reason. Empty
+// lines and lines that begin with # are ignored.
 const AcceptFile = "flow.accept"
 
-// accepted holds what somebody accepts: "subject from to".
+// accepted is the set of accepted changes: "subject from to".
 type accepted map[string]bool
 
 func (a accepted) has(c compat.Change) bool {
 	return a[c.Subject+" "+c.From+" "+c.To]
 }
 
-// AcceptLine is the line by which a change is accepted.
+// AcceptLine returns the line of the AcceptFile that accepts the change.
 func (c Change) AcceptLine() string {
 	return c.Subject + " " + c.From + " " + c.To + " reason"
 }
@@ -61,7 +61,8 @@ func readAccepted(dir string) (accepted, error) {
 	return all, nil
 }
 
-// isFingerprint reports whether s is a hash with the number of its algorithm, or none.
+// isFingerprint reports whether s is a hash with the number of its algorithm, or the word for a
+// missing subject.
 func isFingerprint(s string) bool {
 	kind, _, ok := strings.Cut(s, ":")
 	return s == "none" || ok && len(kind) == 2 && (kind[0] == 's' || kind[0] == 'c') && kind[1] >= '0' && kind[1] <= '9'

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/internal/revision"
 )
 
-// before returns the state that cfg compares with, and what it is.
+// before returns the old state to compare with and a description of its source.
 func before(ctx context.Context, cfg Config, now compat.Set) (compat.Set, string, error) {
 	path := cfg.Against
 	if path != "" && !filepath.IsAbs(path) {
@@ -55,7 +55,7 @@ func ofFile(path string) (compat.Set, error) {
 	return compat.Set{m.Package: m}, nil
 }
 
-// ofDirectory reads the manifests at and below dir, or makes those of the sources in it.
+// ofDirectory reads the manifests in dir and below, or creates them from the sources there.
 func ofDirectory(ctx context.Context, dir string, patterns []string) (compat.Set, error) {
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 		return Manifests(ctx, dir, patterns, nil)
@@ -78,9 +78,10 @@ func ofDirectory(ctx context.Context, dir string, patterns []string) (compat.Set
 	return set, nil
 }
 
-// ofRevision reads the manifests of a revision. Where a package that was generated then has
-// none, those of all are made from the sources, laid over the files on disk: at the same
-// paths, so that the build cache knows what did not change.
+// ofRevision reads the manifests of a revision. If a package that was generated in that revision
+// has no current manifest, ofRevision creates all of them from the sources of the revision. It
+// overlays these on the files on disk under the same paths, so that the build cache is valid for
+// unchanged packages.
 func ofRevision(ctx context.Context, r *revision.Revision, cfg Config, now compat.Set) (compat.Set, error) {
 	module := moduleRoot(cfg.Dir)
 	files, err := r.Files(ctx, module, manifest.File, name.Output)
@@ -104,10 +105,10 @@ func ofRevision(ctx context.Context, r *revision.Revision, cfg Config, now compa
 	return Manifests(ctx, cfg.Dir, cfg.Patterns, overlay)
 }
 
-// everything reports whether patterns name all packages of the module.
+// everything reports whether patterns select all packages of the module.
 func everything(patterns []string) bool { return len(patterns) == 1 && patterns[0] == "./..." }
 
-// chosen returns the old manifests of the packages that are looked at now.
+// chosen returns the old manifests of the packages in now.
 func chosen(set, now compat.Set) compat.Set {
 	some := compat.Set{}
 	for path := range now {
@@ -118,8 +119,8 @@ func chosen(set, now compat.Set) compat.Set {
 	return some
 }
 
-// storedManifests reads manifests of a revision, and reports whether each generated package
-// had one that can be compared.
+// storedManifests reads the manifests of a revision. The second result reports whether each
+// generated package has a manifest of the current format.
 func storedManifests(ctx context.Context, r *revision.Revision, files []string) (compat.Set, bool, error) {
 	var paths []string
 	generated := map[string]bool{}
@@ -138,7 +139,7 @@ func storedManifests(ctx context.Context, r *revision.Revision, files []string) 
 	for path, data := range contents {
 		m, err := manifest.Decode(data)
 		if err != nil || !m.Current() {
-			continue // it is made from the sources
+			continue // created from the sources instead
 		}
 		set[m.Package] = m
 		delete(generated, filepath.Dir(path))
@@ -146,10 +147,10 @@ func storedManifests(ctx context.Context, r *revision.Revision, files []string) 
 	return set, len(generated) == 0, nil
 }
 
-// hidden is the text of a file that was not there before.
+// hidden replaces a file that did not exist in the old state.
 const hidden = "//go:build flowgen_was_not_there\n\npackage hidden\n"
 
-// laidOver returns the files of a module that are not on disk as they were.
+// laidOver returns the old contents of the files of a module that differ from those on disk.
 func laidOver(ctx context.Context, r *revision.Revision, module string) (map[string][]byte, error) {
 	paths, err := r.Changed(ctx, module, "*.go", "go.mod", "go.sum")
 	if err != nil {
@@ -167,7 +168,7 @@ func laidOver(ctx context.Context, r *revision.Revision, module string) (map[str
 	return overlay, nil
 }
 
-// moduleRoot returns the directory at or above dir that has a go.mod, or dir.
+// moduleRoot returns the closest directory at or above dir with a go.mod, or dir if there is none.
 func moduleRoot(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {

@@ -11,32 +11,32 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Config says what to compare.
+// Config contains the parameters of a comparison.
 type Config struct {
-	Dir      string   // to start from; "": the working directory
-	Patterns []string // of packages, as for the go command; none: "."
-	// Against is the state before: a revision of git, a manifest, or a directory of
-	// manifests or sources; "": where HEAD left the default branch.
+	Dir      string   // the working directory if empty
+	Patterns []string // package patterns as for the go command; "." if empty
+	// Against selects the old state: a revision of git, a manifest, or a directory of manifests or
+	// sources. If empty, it is the commit at which HEAD branched off the default branch.
 	Against string
 }
 
-// Report has what was found.
+// Report is the result of a comparison.
 type Report struct {
-	Against   string   `json:"against"`   // the state before, in full
-	Packages  int      `json:"packages"`  // that have workflows or steps now
-	Workflows int      `json:"workflows"` // of these
-	Changes   []Change `json:"changes"`   // that nobody has accepted
+	Against   string   `json:"against"`   // the full description of the old state
+	Packages  int      `json:"packages"`  // packages that have workflows or steps in the new state
+	Workflows int      `json:"workflows"` // workflows in these packages
+	Changes   []Change `json:"changes"`   // changes that are not accepted
 	Accepted  []Change `json:"accepted"`
 }
 
-// Change is a change with its place, relative to Config.Dir.
+// Change is a change with its position, relative to Config.Dir.
 type Change struct {
 	compat.Change
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 }
 
-// String is the change on one line: file:line: class: subject: what: way out.
+// String returns the change on one line: file:line: class: subject: what: way out.
 func (c Change) String() string {
 	s := diagnostic.Printable(c.File)
 	if c.Line > 0 {
@@ -49,7 +49,8 @@ func (c Change) String() string {
 	return s
 }
 
-// Breaks reports whether one of the changes blocks runs; strict counts what may block some.
+// Breaks reports whether one of the changes blocks runs. With strict it also counts changes that
+// may block some runs.
 func (r *Report) Breaks(strict bool) bool {
 	for _, c := range r.Changes {
 		if c.Class == compat.Breaks || strict && c.Class == compat.Care {
@@ -59,7 +60,7 @@ func (r *Report) Breaks(strict bool) bool {
 	return false
 }
 
-// Run compares the packages that cfg names with what they were.
+// Run compares the packages that cfg selects with their old state.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -99,8 +100,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// Manifests makes the manifests of the packages that patterns name, seen from dir, with
-// the contents of an overlay for those of the files on disk.
+// Manifests creates the manifests of the packages that match patterns relative to dir. The overlay
+// maps paths to contents that replace those on disk.
 func Manifests(ctx context.Context, dir string, patterns []string, overlay map[string][]byte) (compat.Set, error) {
 	set, roots, err := load.Module(ctx, dir, patterns, overlay)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package breaking finds the state of a module before a change and says what of the change
-// blocks runs in flight.
+// Package breaking compares a module with an earlier state of it and reports the changes that block
+// runs in flight.
 //
-// breaking.go puts together what the other packages do; before.go finds the old state, in
-// manifests, in another directory, or in a revision of git; accept.go reads the list of
-// changes that somebody accepts.
+// breaking.go combines the parts; before.go finds the old state in manifests, in another directory
+// or in a revision of git; accept.go reads the list of accepted changes.
 package breaking
