@@ -11,38 +11,38 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Class says what a change does to runs in flight.
+// Class is the effect of a change on runs in flight.
 type Class int
 
 // The classes.
 const (
 	Safe   Class = iota // no run can be blocked
-	Care                // it depends on data, or on where runs stand
-	Breaks              // every run past this point is blocked, unclaimed or sees empty data
+	Care                // depends on data or on the progress of runs
+	Breaks              // every run that reaches this point is blocked, unclaimed or reads empty data
 )
 
 func (c Class) String() string { return [...]string{"safe", "care", "breaks"}[c] }
 
-// MarshalText writes the class as its name.
+// MarshalText returns the name of the class.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Change is something that is not as it was.
+// Change is a difference between two states.
 type Change struct {
 	Position token.Position `json:"-"`
 	Class    Class          `json:"class"`
-	Row      string         `json:"row"`     // of the table, see Rows
-	Subject  string         `json:"subject"` // stored name
+	Row      string         `json:"row"`     // the row of the table Rows
+	Subject  string         `json:"subject"` // the stored name
 	What     string         `json:"what"`
 	WayOut   string         `json:"wayOut,omitempty"`
 	From     string         `json:"from"` // fingerprints of the subject
 	To       string         `json:"to"`
 }
 
-// Set is the manifests of several packages, by import path.
+// Set contains the manifests of several packages by import path.
 type Set map[string]*manifest.Manifest
 
-// Compare returns the changes between two states of the same packages that are not safe,
-// the worst first of each subject.
+// Compare returns the unsafe changes between two states of the same packages. For each subject, the
+// worst change comes first.
 func Compare(old, now Set) []Change {
 	c := &comparer{old: indexed(old), now: indexed(now), seen: map[string]bool{}, renamed: map[string]string{}}
 	c.findRenamed()
@@ -65,17 +65,17 @@ func Worst(changes []Change) Class {
 	return worst
 }
 
-// index has the contents of a set, by stored name.
+// index contains the contents of a set by stored name.
 type index struct {
 	steps     map[string]*manifest.Step
 	workflows map[string]*manifest.Workflow
 	declared  map[string]*manifest.Declaration
 	errors    map[string]string
-	of        map[string]*manifest.Manifest // by name of what it holds
+	of        map[string]*manifest.Manifest // manifest by the name of an item in it
 	called    map[string]bool               // steps and workflows that workflows call
-	perhaps   map[string]bool               // steps of machines and graphs that not every run comes to
-	used      map[string]bool               // what is declared and workflows use
-	place     token.Position                // of the first package
+	perhaps   map[string]bool               // steps of machines and graphs that some runs do not reach
+	used      map[string]bool               // declared names that workflows use
+	place     token.Position                // a position in the first package
 }
 
 func indexed(s Set) *index {
@@ -122,12 +122,12 @@ func indexed(s Set) *index {
 
 type comparer struct {
 	old, now *index
-	renamed  map[string]string // stored names, old to new, under one Go name
+	renamed  map[string]string // old to new stored names of items with the same Go name
 	changes  []Change
 	seen     map[string]bool
 }
 
-// report notes a change once for each subject and thing.
+// reportf records a change that is not safe. It records equal texts about a subject only once.
 func (c *comparer) reportf(at token.Position, class Class, row, subject, format string, args ...any) {
 	change := Change{Position: at, Class: class, Row: row, Subject: subject, What: fmt.Sprintf(format, args...), WayOut: wayOut(row, class)}
 	if change.Position.Filename == "" {
@@ -145,10 +145,10 @@ func (c *comparer) reportf(at token.Position, class Class, row, subject, format 
 	c.changes = append(c.changes, change)
 }
 
-// name returns the name that something has now.
+// name returns the current stored name for an old one.
 func (c *comparer) name(old string) string { return cmp.Or(c.renamed[old], old) }
 
-// fingerprint identifies a state of a subject.
+// fingerprint returns a hash of the state of a subject.
 func (x *index) fingerprint(subject string) string {
 	m := x.of[subject]
 	switch {
@@ -164,7 +164,7 @@ func (x *index) fingerprint(subject string) string {
 	return manifest.Fingerprint([]any{subject, x.errors[strings.TrimPrefix(subject, "error ")], m.Types})
 }
 
-// findRenamed finds what has another stored name under the same Go name.
+// findRenamed finds items whose stored name differs under the same Go name.
 func (c *comparer) findRenamed() {
 	goNames := func(x *index) map[string]string {
 		all := map[string]string{}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// declarations compares topics, hooks, values, streams and asks.
+// declarations compares the declared topics, hooks, values, streams and asks.
 func (c *comparer) declarations() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.declared)) {
 		old, now := c.old.declared[name], c.now.declared[c.name(name)]
@@ -25,15 +25,16 @@ func (c *comparer) declarations() {
 	}
 }
 
-// ifUsed returns the class of a name that is no longer declared: it may have been declared for others.
+// ifUsed returns the class of the removal of a declared name. Other packages may have used the
+// name.
 func (c *comparer) ifUsed(name string) Class {
-	if c.old.used[name] && !strings.HasPrefix(name, "ask ") { // what handles asks makes no record before one comes
+	if c.old.used[name] && !strings.HasPrefix(name, "ask ") { // an ask handler records nothing before an ask arrives
 		return Breaks
 	}
 	return Care
 }
 
-// failures compares the errors that callers match.
+// failures compares the errors that callers can match.
 func (c *comparer) failures() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.errors)) {
 		old := c.old.errors[name]

@@ -30,7 +30,7 @@ func (o *orders) graph(old, now *manifest.Op) {
 	}
 }
 
-// common returns the names of the nodes that there are among others, too.
+// common returns the names of those nodes that are also in others.
 func common(nodes []*manifest.Op, others map[string]*manifest.Op) []string {
 	var names []string
 	for _, n := range nodes {
@@ -41,8 +41,8 @@ func common(nodes []*manifest.Op, others map[string]*manifest.Op) []string {
 	return names
 }
 
-// nodeAdded reports a new step: unless all others come before it, runs have records of others
-// that they would have after it begins.
+// nodeAdded reports a new step of a graph. Unless all other steps precede it, running runs may have
+// recorded steps that the new code starts after it.
 func (o *orders) nodeAdded(is *manifest.Op, all []*manifest.Op) {
 	class := Care
 	if is.Always && len(ancestors(is, byName(all))) < len(all)-1 {
@@ -51,7 +51,7 @@ func (o *orders) nodeAdded(is *manifest.Op, all []*manifest.Op) {
 	o.reportf(is.Position, class, "graph.step", "step %s of the graph is new", is.Name)
 }
 
-// ancestors returns the names of the nodes that have ended when one begins.
+// ancestors returns the names of the nodes that have ended when the given node begins.
 func ancestors(of *manifest.Op, all map[string]*manifest.Op) map[string]bool {
 	found := map[string]bool{}
 	var add func(*manifest.Op)
@@ -67,7 +67,7 @@ func ancestors(of *manifest.Op, all map[string]*manifest.Op) map[string]bool {
 	return found
 }
 
-// needs returns the names of the nodes that a node waits for.
+// needs returns the names of the nodes that a node depends on.
 func needs(n *manifest.Op) []string {
 	var names []string
 	for _, a := range n.Args {
@@ -81,7 +81,7 @@ func needs(n *manifest.Op) []string {
 	return names
 }
 
-// node compares a step of a graph.
+// node compares two versions of a graph step.
 func (o *orders) node(was, is *manifest.Op) {
 	switch {
 	case was.Limit == is.Limit:

@@ -2,7 +2,7 @@ package compat
 
 import "github.com/flowgen/flowgen/internal/manifest"
 
-// byName returns ops by their names.
+// byName returns ops keyed by name.
 func byName(ops []*manifest.Op) map[string]*manifest.Op {
 	all := map[string]*manifest.Op{}
 	for _, o := range ops {
@@ -11,8 +11,8 @@ func byName(ops []*manifest.Op) map[string]*manifest.Op {
 	return all
 }
 
-// machine compares the steps of a machine. Where they lead is recorded, so that a run under way
-// goes where the steps of before have led it.
+// machine compares the steps of a machine. Transitions are recorded, so a run in flight continues
+// at the step that the old code chose.
 func (o *orders) machine(old, now *manifest.Op) {
 	if start := o.c.name(old.Text); start != now.Text {
 		o.reportf(now.Position, Breaks, "machine.start", "the machine starts with %s and started with %s", now.Text, start)
@@ -33,8 +33,8 @@ func (o *orders) machine(old, now *manifest.Op) {
 	}
 }
 
-// stepMoved reports a step that a machine or graph does not have any more, though there is one of that
-// stored name: if there is none, that is reported.
+// stepMoved reports a step that was removed from a machine or graph while a step with its stored
+// name still exists. If no such step exists, stepGone reports it.
 func (o *orders) stepMoved(was *manifest.Op, stored string) {
 	if o.c.now.steps[stored] != nil {
 		o.reportf(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no step of it any more", stored)

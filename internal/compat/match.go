@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// renamed returns old operations under the names that things have now, which are
-// reported by themselves.
+// renamed returns the old operations with the current names of renamed items. The renaming itself
+// is reported separately.
 func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
 	if len(o.c.renamed) == 0 {
 		return ops
@@ -18,7 +18,7 @@ func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
 	var pairs []string
 	for _, old := range slices.Sorted(maps.Keys(o.c.renamed)) {
 		pairs = append(pairs, old+"#", o.c.renamed[old]+"#")
-		if strings.Contains(old, " ") { // what is declared stands by itself, too
+		if strings.Contains(old, " ") { // declared names such as topics also occur without their kind
 			pairs = append(pairs, old, o.c.renamed[old])
 		}
 	}
@@ -44,8 +44,8 @@ func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
 	return by(ops)
 }
 
-// renamedHelpers returns old operations with the names that their helpers have now: those that do
-// the same under another one.
+// renamedHelpers returns the old operations with the current names of helpers that were renamed and
+// otherwise do the same.
 func renamedHelpers(old, now *manifest.Workflow) []*manifest.Op {
 	names := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(old.Decides)) {
@@ -71,7 +71,7 @@ func renamedHelpers(old, now *manifest.Workflow) []*manifest.Op {
 	})
 }
 
-// rewritten returns a copy of ops with other texts of what is computed.
+// rewritten returns a copy of ops with by applied to all texts of expressions.
 func rewritten(ops []*manifest.Op, by func(string) string) []*manifest.Op {
 	out := make([]*manifest.Op, len(ops))
 	for i, op := range ops {
@@ -90,10 +90,10 @@ func rewritten(ops []*manifest.Op, by func(string) string) []*manifest.Op {
 	return out
 }
 
-// deciding are kinds of ops that are no operations but decide about some.
+// deciding lists the kinds of ops that are not operations but determine which operations execute.
 var deciding = map[string]bool{"if": true, "loop": true, "switch": true, "case": true, "let": true, "do": true, "return": true, "leave": true, "defer": true}
 
-// alike reports whether b continues a, perhaps with other arguments or conditions.
+// alike reports whether b can be the new version of a, possibly with other arguments or conditions.
 func alike(a, b *manifest.Op) bool {
 	if a.Op != b.Op {
 		return false
@@ -108,7 +108,7 @@ func alike(a, b *manifest.Op) bool {
 	return len(names) > 0 && slices.Equal(names, namesIn(b))
 }
 
-// namesIn returns what the operations in an op are, sorted.
+// namesIn returns the sorted names of the operations within an op.
 func namesIn(o *manifest.Op) []string {
 	var names []string
 	for _, b := range o.Blocks() {
@@ -122,7 +122,8 @@ func namesIn(o *manifest.Op) []string {
 	return names
 }
 
-// matched returns for each of a its partner in b, or -1: a longest common subsequence.
+// matched returns for each element of a the index of its partner in b, or -1. The partners form a
+// longest common subsequence.
 func matched(a, b []*manifest.Op) []int {
 	lengths := make([][]int, len(a)+1)
 	for i := range lengths {
@@ -135,7 +136,7 @@ func matched(a, b []*manifest.Op) []int {
 		case deciding[a[i].Op]:
 			return 1
 		}
-		return 4 // operations before what decides about them
+		return 4 // prefer to match operations rather than control flow
 	}
 	for i := range slices.Backward(a) {
 		for j := len(b) - 1; j >= 0; j-- {

@@ -9,21 +9,21 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// orders compares the operations of one workflow.
+// orders compares the order of operations of one workflow.
 type orders struct {
 	c       *comparer
 	subject string
 	at      token.Position
-	unknown map[string]bool // changes of which only now knows
-	latest  map[string]int  // version of each change, which runs of before have at most
-	waits   []*manifest.Op  // that moved past waits only, which was reported
-	moved   []string        // names of results of operations that are new or gone
+	unknown map[string]bool // changes that only the new code declares
+	latest  map[string]int  // the highest version of each change that runs of the old code can have
+	waits   []*manifest.Op  // operations that only moved past waits, which was reported
+	moved   []string        // names of the results of added and removed operations
 }
 
-// block is where two lists of operations stand.
+// block describes the position of two lists of operations.
 type block struct {
-	conditional bool // not every run comes here
-	last        bool // nothing is recorded after it, but in other branches
+	conditional bool // some runs do not reach the block
+	last        bool // the run records nothing after the block, except in other branches
 }
 
 func (o *orders) run(old, now *manifest.Workflow) {
@@ -84,8 +84,8 @@ func (o *orders) block(old, now []*manifest.Op, in block) {
 	}
 }
 
-// pastWaits notes operations that are called in front of other waits now, or behind them, but in the
-// order of records of before, if these waits were over.
+// pastWaits reports operations that moved only past waits. The order of records is unchanged for
+// runs in which these waits were already over.
 func (o *orders) pastWaits(old, now []*manifest.Op, partners []int, added []*manifest.Op) {
 	for i, p := range partners {
 		j := slices.IndexFunc(now, func(n *manifest.Op) bool { return alike(old[i], n) && slices.Contains(added, n) })
@@ -105,7 +105,7 @@ func (o *orders) pastWaits(old, now []*manifest.Op, partners []int, added []*man
 	}
 }
 
-// resultsOf returns the names under which texts mention the results of operations in op.
+// resultsOf returns the names by which expressions refer to the results of operations in op.
 func resultsOf(op *manifest.Op) []string {
 	var names []string
 	manifest.Walk([]*manifest.Op{op}, func(inner *manifest.Op) {
@@ -121,30 +121,32 @@ func resultsOf(op *manifest.Op) []string {
 	return names
 }
 
-// follows reports whether a text mentions the result of an operation that is new or gone: who
-// reports that has said enough.
+// follows reports whether op refers to the result of an added or removed operation. The report
+// about that operation is sufficient.
 func (o *orders) follows(op *manifest.Op) bool {
 	return slices.ContainsFunc(o.moved, func(name string) bool {
 		return strings.Contains(op.Text, name) || slices.ContainsFunc(op.Args, func(a string) bool { return strings.Contains(a, name) })
 	})
 }
 
-// anyFollows reports whether one of the ops of a kind follows: another one has its place.
+// anyFollows reports whether one of ops is of the given kind and follows, so that it may replace
+// the missing op.
 func (o *orders) anyFollows(kind string, ops []*manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(op *manifest.Op) bool { return op.Op == kind && o.follows(op) })
 }
 
-// records reports whether a run that passes ops certainly has a record of one.
+// records reports whether every run that executes ops records at least one of them.
 func records(ops []*manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(o *manifest.Op) bool { return certain(o) || maybe(o) })
 }
 
-// certain reports whether every run that comes to an op has a record of it or of what is in it.
+// certain reports whether every run that reaches an op records it or an operation within it.
 func certain(o *manifest.Op) bool {
 	return o.Recorded() || (o.Branches() || turns(o)) && slices.ContainsFunc(o.Body, certain)
 }
 
-// turns reports whether a loop has a turn in every run: it ranges over a number or a literal.
+// turns reports whether a loop certainly has at least one iteration: it ranges over a number or a
+// literal.
 func turns(o *manifest.Op) bool {
 	over, ok := strings.CutPrefix(o.Text, "range ")
 	if o.Op != "loop" || !ok {
@@ -156,7 +158,7 @@ func turns(o *manifest.Op) bool {
 	return strings.HasPrefix(over, "[]") && strings.HasSuffix(over, "}") && !strings.HasSuffix(over, "{}")
 }
 
-// maybe reports whether a run that comes to an op may have a record of what is in it.
+// maybe reports whether a run that reaches an op may record an operation within it.
 func maybe(o *manifest.Op) bool {
 	found := false
 	for _, b := range o.Blocks() {
@@ -165,7 +167,7 @@ func maybe(o *manifest.Op) bool {
 	return found
 }
 
-// within reports whether one of ops that not every run comes to holds an operation like o.
+// within reports whether a conditional one of ops contains an operation like o.
 func within(ops []*manifest.Op, o *manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(c *manifest.Op) bool {
 		found := false
@@ -180,7 +182,7 @@ func within(ops []*manifest.Op, o *manifest.Op) bool {
 
 func title(o *manifest.Op) string { return strings.TrimSpace(o.Op + " " + o.Name) }
 
-// gone judges an operation that is not there any more.
+// gone reports a removed operation.
 func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	switch {
 	case slices.Contains(o.waits, op):
@@ -207,8 +209,8 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	}
 }
 
-// turnsGone reports a loop that had a turn in every run, and whose operations are in no block that
-// could continue it.
+// turnsGone reports a removed loop that had an iteration in every run, if no block with alike
+// operations can replace it.
 func (o *orders) turnsGone(op *manifest.Op, added []*manifest.Op) {
 	if slices.ContainsFunc(added, func(a *manifest.Op) bool { return shares(a, op) }) {
 		o.reportf(o.at, Breaks, "branch.wrapped", "what was called in a loop is called in branches now, so their keys are others")
@@ -217,7 +219,7 @@ func (o *orders) turnsGone(op *manifest.Op, added []*manifest.Op) {
 	o.reportf(o.at, Breaks, "op.removed", "what was called in a loop over %s is no longer called", short(strings.TrimPrefix(op.Text, "range ")))
 }
 
-// shares reports whether two ops are or hold operations that are alike.
+// shares reports whether two ops are alike or contain operations that are alike.
 func shares(a, b *manifest.Op) bool {
 	found := false
 	manifest.Walk([]*manifest.Op{a}, func(x *manifest.Op) {
@@ -228,14 +230,14 @@ func shares(a, b *manifest.Op) bool {
 	return found
 }
 
-// holds reports whether an operation like o is in the branches of c.
+// holds reports whether a branch of c contains an operation like o.
 func holds(c, o *manifest.Op) bool {
 	found := false
 	manifest.Walk(c.Body, func(inner *manifest.Op) { found = found || inner.Op == o.Op && inner.Name == o.Name })
 	return found
 }
 
-// added judges an operation that was not there before.
+// added reports a new operation.
 func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	switch {
 	case slices.Contains(o.waits, op):
@@ -260,7 +262,7 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	}
 }
 
-// decides reports a change of what decides about operations.
+// decides reports a change of the control flow around operations.
 func (o *orders) decides(op *manifest.Op, at token.Position, what string) {
 	switch op.Op {
 	case "return":
@@ -279,13 +281,13 @@ func short(s string) string {
 	return s
 }
 
-// pair compares an operation with what it was.
+// pair compares the old and the new version of an operation.
 func (o *orders) pair(old, now *manifest.Op, in block) {
 	breaks := Breaks
 	if in.conditional {
 		breaks = Care
 	}
-	if strings.Contains(old.Key+now.Key+old.Queue+now.Queue, " ? ") { // it depends on a condition
+	if strings.Contains(old.Key+now.Key+old.Queue+now.Queue, " ? ") { // depends on a condition
 		breaks = Care
 	}
 	switch {
@@ -338,7 +340,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 	o.block(old.Else, now.Else, block{conditional: true, last: true})
 }
 
-// text reports another condition, or another list of what is waited for.
+// text reports a changed condition, or a changed list of awaited operations.
 func (o *orders) text(old, now *manifest.Op) {
 	row := "cond"
 	switch now.Op {
@@ -364,7 +366,7 @@ func (o *orders) items(old, now *manifest.Op) {
 	}
 }
 
-// values compares arguments that have no names.
+// values compares arguments without names.
 func (o *orders) values(old, now *manifest.Op, breaks Class, row string) {
 	if len(old.Args) != len(now.Args) {
 		o.reportf(now.Position, breaks, row, "%s has other arguments", title(now))
@@ -388,8 +390,7 @@ func (o *orders) value(old, now string, op *manifest.Op, breaks Class, row strin
 	}
 }
 
-// retyped reports whether two literals differ in their types at most, so that they may be the same
-// JSON.
+// retyped reports whether two literals differ only in their types, so that their JSON may be equal.
 func retyped(old, now string) bool {
 	_, a, ok := strings.Cut(old, "{")
 	_, b, too := strings.Cut(now, "{")
@@ -398,10 +399,10 @@ func retyped(old, now string) bool {
 
 func bare(s string) string { return strings.TrimPrefix(s, manifest.Literal) }
 
-// arguments compares those of steps and children, which are stored by parameter.
+// arguments compares the arguments of steps and children, which are stored by parameter name.
 func (o *orders) arguments(old, now *manifest.Op, breaks Class) {
 	was, is := o.c.old.paramsOf(o.c.oldName(old.Name)), o.c.now.paramsOf(now.Name)
-	if len(was) != len(old.Args) || len(is) != len(now.Args) { // several inputs in one structure, or another module's
+	if len(was) != len(old.Args) || len(is) != len(now.Args) { // several inputs in one structure, or a function of another module
 		o.values(old, now, breaks, "arg.constant")
 		return
 	}
@@ -420,7 +421,7 @@ func (o *orders) arguments(old, now *manifest.Op, breaks Class) {
 	}
 }
 
-// paramsOf returns the stored names of the parameters of a step or workflow.
+// paramsOf returns the stored parameter names of a step or workflow.
 func (x *index) paramsOf(name string) []string {
 	var params []manifest.Param
 	if s := x.steps[name]; s != nil {
@@ -435,7 +436,7 @@ func (x *index) paramsOf(name string) []string {
 	return names
 }
 
-// oldName returns the name that something had.
+// oldName returns the old stored name for a current one.
 func (c *comparer) oldName(now string) string {
 	for old, name := range c.renamed {
 		if name == now {
@@ -454,7 +455,7 @@ func (o *orders) version(old, now *manifest.Op) {
 	}
 }
 
-// ways compares what runs do by the version of a change that they have.
+// ways compares the operations that runs execute for each version of a change.
 func (o *orders) ways(old, now *manifest.Op) {
 	for v, way := range old.Ways {
 		switch {

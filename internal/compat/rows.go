@@ -3,13 +3,13 @@ package compat
 // Row is a kind of change.
 type Row struct {
 	ID     string
-	Change string // in words
-	Class  Class  // the worst that it can be
-	Reason string // of the class
-	WayOut string // if there is one
+	Change string // a description
+	Class  Class  // the worst possible class
+	Reason string // the reason for the class
+	WayOut string // how to avoid the problem, if possible
 }
 
-// Rows is every kind of change that is judged, in the order of docs/use/breaking.md.
+// Rows contains every kind of change that is classified, in the order of docs/use/breaking.md.
 var Rows = []Row{
 	{"step.body", "a step's body, whether it is left to others by step.Later, file, Go name with name=, or whether it is a method; as=; retries … timeout, fatal, nonidempotent; another queue, other limits", Safe, "not compared", ""},
 	{"step.gone", "a step removed, or given another stored name, while it is called", Breaks, "logs hold the name", "keep the stored name with name=, or the step until no such run is left"},
@@ -97,7 +97,7 @@ var Rows = []Row{
 	{"workflow.batch", "batch= of a workflow added or removed", Breaks, "the stored input is a list or is not", "make it another workflow"},
 }
 
-// wayOut returns how a change of a row is mended.
+// wayOut returns how to avoid the problem of a row.
 func wayOut(id string, class Class) string {
 	for _, r := range Rows {
 		if r.ID == id {

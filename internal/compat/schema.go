@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// role says for what a stored value is used.
+// role is the use of a stored value.
 type role int
 
 const (
-	arguments role = iota // compared with what the code asks for
+	arguments role = iota // compared with the arguments that the code passes
 	results               // read by the code
-	inputs                // read by the code, under the names of parameters
-	messages              // read by the code, if nobody has read them yet
+	inputs                // read by the code, under parameter names
+	messages              // read by the code, unless already read
 )
 
 // differ compares the types of one subject.
@@ -31,7 +31,7 @@ type differ struct {
 	visited  map[string]bool
 }
 
-// schema is a decoded JSON Schema as a manifest has them.
+// schema is a decoded JSON Schema of a manifest.
 type schema struct {
 	Ref        string                     `json:"$ref"`
 	Type       any                        `json:"type"`
@@ -50,7 +50,7 @@ func (d *differ) reportf(class Class, row, format string, args ...any) {
 	d.c.reportf(d.at, ifCalled(class, !d.uncalled), row, d.subject, format, args...)
 }
 
-// resolve decodes a schema, without a reference and without null.
+// resolve decodes a schema. It follows a reference and removes null from the types.
 func resolve(data json.RawMessage, named map[string]json.RawMessage) schema {
 	var s schema
 	if len(data) == 0 || json.Unmarshal(data, &s) != nil {
@@ -65,7 +65,7 @@ func resolve(data json.RawMessage, named map[string]json.RawMessage) schema {
 	return s
 }
 
-// kind returns the type of JSON that a schema allows beside null.
+// kind returns the JSON type that a schema allows besides null.
 func (s schema) kind() string {
 	switch t := s.Type.(type) {
 	case string:
@@ -80,7 +80,7 @@ func (s schema) kind() string {
 	return ""
 }
 
-// params compares parameters, which are stored by name.
+// params compares parameters by their stored names.
 func (d *differ) params(old, now []manifest.Param, as role) {
 	byName := func(ps []manifest.Param) map[string]json.RawMessage {
 		all := map[string]json.RawMessage{}
@@ -92,7 +92,7 @@ func (d *differ) params(old, now []manifest.Param, as role) {
 	d.properties(byName(old), byName(now), "", as, true, nil)
 }
 
-// properties compares what is stored under names.
+// properties compares values that are stored under names.
 func (d *differ) properties(old, now map[string]json.RawMessage, path string, as role, always bool, required []string) {
 	isParam := path == ""
 	var gone, added []string
@@ -105,7 +105,7 @@ func (d *differ) properties(old, now map[string]json.RawMessage, path string, as
 			gone = append(gone, name)
 			continue
 		}
-		every := isParam || slices.Contains(required, name) // record has it
+		every := isParam || slices.Contains(required, name) // every record has the value
 		d.types(old[name], here, join(path, name), as, always && every)
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
@@ -124,7 +124,7 @@ func (d *differ) properties(old, now map[string]json.RawMessage, path string, as
 	}
 }
 
-// renamedIn reports names that took the place of others and returns the rest.
+// renamedIn reports removed names that an added name replaces. It returns the other names.
 func (d *differ) renamedIn(gone, added []string, old, now map[string]json.RawMessage, path string, as role, always bool) (restGone, restAdded []string) {
 	for _, name := range gone {
 		i := slices.IndexFunc(added, func(a string) bool { return sameJSON(old[name], now[a]) })
@@ -166,8 +166,8 @@ func (d *differ) added(path string, isParam bool, as role) {
 	}
 }
 
-// types compares what is stored at a path. always tells that there is a value at it in
-// every record.
+// types compares the types of the value at a path. always reports whether every record has a value
+// there.
 func (d *differ) types(oldData, nowData json.RawMessage, path string, as role, always bool) {
 	old, now := resolve(oldData, d.old), resolve(nowData, d.now)
 	key := string(oldData) + "\n" + string(nowData)
@@ -222,7 +222,7 @@ func (d *differ) retyped(class Class, row, path string, as role, what string) {
 	d.reportf(class, row, "%s %s", path, what)
 }
 
-// result compares what a step returns.
+// result compares the result types of a step.
 func (d *differ) result(old, now json.RawMessage) {
 	switch {
 	case len(old) == 0 && len(now) == 0:

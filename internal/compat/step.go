@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// steps compares what logs hold of steps.
+// steps compares the parts of steps that are recorded in logs.
 func (c *comparer) steps() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.steps)) {
 		old, now := c.old.steps[name], c.now.steps[c.name(name)]
@@ -31,8 +31,9 @@ func (c *comparer) steps() {
 	}
 }
 
-// ifCalled is the class of a change of a step or child: nothing is known of who calls it if no
-// workflow of these packages does, and not every run comes to each step of a machine or graph.
+// ifCalled returns the class of a change of a step or child. It is lower for a step that no
+// workflow of these packages calls, because its callers are unknown, and because some runs do not
+// reach each step of a machine or graph.
 func ifCalled(class Class, called bool) Class {
 	if !called && class == Breaks {
 		return Care
@@ -61,8 +62,8 @@ func (c *comparer) stepKey(name string, old, now *manifest.Step, called bool) {
 	}
 }
 
-// stepRun reports a step that comes to be executed by a run of its own, or in place: a queue makes it
-// one, and limits do.
+// stepRun reports a step that now executes in a run of its own, or no longer does. A queue or a
+// limit causes a step to have its own run.
 func (c *comparer) stepRun(name string, old, now *manifest.Step) {
 	if ownRun(old) == ownRun(now) {
 		return
@@ -76,7 +77,8 @@ func (c *comparer) stepRun(name string, old, now *manifest.Step) {
 
 func ownRun(s *manifest.Step) bool { return s.Queue != "" || len(s.Uses) > 0 }
 
-// runOptions returns the options that make a step a run of its own, as they are written.
+// runOptions returns the options that cause a step to have its own run, as written in the
+// directive.
 func runOptions(s *manifest.Step) string {
 	var all []string
 	if s.Queue != "" {

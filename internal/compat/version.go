@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// numbered returns operations of now with the texts that they have for runs of before, which take no
-// way of a version that they do not know: results have the numbers that they have without these ways,
-// and what depends on such a version is what it is without it.
+// numbered returns the new operations as runs of the old code see them. Such runs do not execute
+// the branches of versions that they do not have. Results are therefore numbered without these
+// branches, and expressions that depend on such a version are evaluated without it.
 func (o *orders) numbered(ops []*manifest.Op) []*manifest.Op {
 	if len(o.unknown) == 0 && !slices.ContainsFunc(ops, func(op *manifest.Op) bool { return o.later(op) }) {
 		return ops
@@ -55,13 +55,14 @@ func (o *orders) numbered(ops []*manifest.Op) []*manifest.Op {
 	return o.forThem(out)
 }
 
-// forNewRuns reports whether a guard does nothing for the versions that runs of before can have.
+// forNewRuns reports whether a guard has no effect for the versions that runs of the old code can
+// have.
 func (o *orders) forNewRuns(guard *manifest.Op) bool {
 	latest, ok := o.latest[guard.Name]
 	return ok && latest < len(guard.Ways) && !slices.ContainsFunc(guard.Ways[:latest+1], func(way []*manifest.Op) bool { return len(way) > 0 })
 }
 
-// forThem returns ops without guards that do nothing for runs of before.
+// forThem returns ops without the guards that have no effect for runs of the old code.
 func (o *orders) forThem(ops []*manifest.Op) []*manifest.Op {
 	ops = slices.DeleteFunc(ops, func(op *manifest.Op) bool { return op.Op == "guard" && o.forNewRuns(op) })
 	for _, op := range ops {
@@ -73,7 +74,7 @@ func (o *orders) forThem(ops []*manifest.Op) []*manifest.Op {
 	return ops
 }
 
-// later reports whether op has a way of a version that runs of before cannot have.
+// later reports whether op has a branch for a version that runs of the old code cannot have.
 func (o *orders) later(op *manifest.Op) bool {
 	found := false
 	manifest.Walk([]*manifest.Op{op}, func(inner *manifest.Op) {
@@ -83,7 +84,7 @@ func (o *orders) later(op *manifest.Op) bool {
 	return found
 }
 
-// taken calls f for each op that a run of before can come to.
+// taken calls f for each op that a run of the old code can reach.
 func (o *orders) taken(ops []*manifest.Op, f func(*manifest.Op)) {
 	for _, op := range ops {
 		f(op)
@@ -97,8 +98,8 @@ func (o *orders) taken(ops []*manifest.Op, f func(*manifest.Op)) {
 	}
 }
 
-// withoutVersion returns a text in which values that depend on the version of a change are those of
-// version 0.
+// withoutVersion returns s with values that depend on the version of a change replaced by their
+// values for version 0.
 func withoutVersion(s, change string) string {
 	mark := "((version(" + change + ") "
 	for from := 0; ; {
@@ -131,7 +132,7 @@ func withoutVersion(s, change string) string {
 	}
 }
 
-// holdsForNone reports whether version 0 fulfils a condition such as ">= 1)".
+// holdsForNone reports whether version 0 satisfies a condition such as ">= 1)".
 func holdsForNone(cond string) (holds, known bool) {
 	op, number, ok := strings.Cut(strings.TrimSuffix(cond, ")"), " ")
 	n, err := strconv.Atoi(number)
@@ -155,7 +156,7 @@ func holdsForNone(cond string) (holds, known bool) {
 	return false, false
 }
 
-// outside returns where want is in s outside of its parentheses and quotes; below 0: nowhere.
+// outside returns the index of want in s outside of parentheses and quotes, or a negative number.
 func outside(s, want string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {

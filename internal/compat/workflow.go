@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// workflows compares what runs depend on, workflow by workflow.
+// workflows compares the workflows of the two states.
 func (c *comparer) workflows() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.workflows)) {
 		old, now := c.old.workflows[name], c.now.workflows[c.name(name)]
@@ -33,7 +33,7 @@ func (c *comparer) workflows() {
 func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 	d := differ{c: c, subject: name, at: now.Position, old: c.old.of[name].Types, now: c.now.of[c.name(name)].Types}
 	d.params(old.Params, now.Params, inputs)
-	if c.old.called[name] { // their inputs are arguments, too
+	if c.old.called[name] { // the inputs of a called workflow are also arguments
 		d.params(old.Params, now.Params, arguments)
 	}
 	if len(old.Scratchpad) > 0 && len(now.Scratchpad) > 0 {
@@ -56,7 +56,7 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 	}
 }
 
-// options compares those options that are not for new runs only.
+// options compares the options that affect existing runs.
 func (c *comparer) options(name string, old, now *manifest.Workflow) {
 	if was, is := old.Policy["batch"], now.Policy["batch"]; (was == "") != (is == "") {
 		c.reportf(now.Position, Breaks, "workflow.batch", name, "its input is a list of the inputs of several starts now and was one, or the other way round")
@@ -66,7 +66,7 @@ func (c *comparer) options(name string, old, now *manifest.Workflow) {
 	}
 }
 
-// children returns how many children a run may have at once.
+// children returns the maximum number of concurrent children of a run.
 func children(w *manifest.Workflow) int {
 	if n, err := strconv.Atoi(w.Policy["children"]); err == nil {
 		return n
@@ -74,10 +74,10 @@ func children(w *manifest.Workflow) int {
 	return defaultChildren
 }
 
-// defaultChildren is workflow.DefaultChildren.
+// defaultChildren equals workflow.DefaultChildren.
 const defaultChildren = 10
 
-// uses compares the versions of the modules whose functions decide about operations.
+// uses compares the versions of the modules whose functions influence the operations of a workflow.
 func (c *comparer) uses(name string, old, now *manifest.Workflow) {
 	for _, module := range slices.Sorted(maps.Keys(old.Uses)) {
 		if v, ok := now.Uses[module]; ok && v != old.Uses[module] {
@@ -86,7 +86,7 @@ func (c *comparer) uses(name string, old, now *manifest.Workflow) {
 	}
 }
 
-// unknownChanges returns the changes of which only now knows.
+// unknownChanges returns the changes that only the new operations declare.
 func unknownChanges(old, now []*manifest.Op) map[string]bool {
 	unknown := map[string]bool{}
 	manifest.Walk(now, func(o *manifest.Op) {
@@ -102,7 +102,7 @@ func unknownChanges(old, now []*manifest.Op) map[string]bool {
 	return unknown
 }
 
-// latest returns the version of each change that runs of before can have.
+// latest returns the highest version of each change that runs of the old code can have.
 func latest(ops []*manifest.Op) map[string]int {
 	versions := map[string]int{}
 	manifest.Walk(ops, func(o *manifest.Op) {
@@ -113,8 +113,7 @@ func latest(ops []*manifest.Op) map[string]int {
 	return versions
 }
 
-// asBefore returns ops as runs of before take them: a change that they do not know has
-// version 0.
+// asBefore returns ops as runs of the old code execute them: an unknown change has version 0.
 func asBefore(ops []*manifest.Op, unknown map[string]bool) []*manifest.Op {
 	var out []*manifest.Op
 	for _, o := range ops {
@@ -140,7 +139,7 @@ func asBefore(ops []*manifest.Op, unknown map[string]bool) []*manifest.Op {
 	return out
 }
 
-// sameWay reports whether two ways of a guard are the same.
+// sameWay reports whether two branches of a guard are equal.
 func sameWay(a, b []*manifest.Op) bool {
 	return len(a)+len(b) == 0 || manifest.Fingerprint(a) == manifest.Fingerprint(b)
 }
