@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Backoff is how the delay before a retry grows. The zero value is the
-// default of the runtime.
+// Backoff specifies how the delay between retries grows. The zero value selects the default of the
+// runtime.
 type Backoff struct {
 	Initial   time.Duration
 	Increment time.Duration // added after each attempt
-	Max       time.Duration // no delay is longer; 0: no limit of its own
+	Max       time.Duration // upper bound of the delay; 0 means no bound
 	Factor    float64       // multiplied after each attempt
 }
 
-// defaultFactor is the factor of exponential backoff without one.
+// defaultFactor is the factor of exponential backoff if none is given.
 const defaultFactor = 2
 
 const backoffShapes = "write constant(d), linear(d,max) or exponential(first,max[,factor])"
@@ -27,10 +27,10 @@ func setBackoff(d *Directive, v Text) (p *Problem) {
 	return p
 }
 
-// maxReruns keeps a mistyped number from being no limit at all.
+// maxReruns rejects mistyped numbers that would amount to no limit.
 const maxReruns = 100
 
-// setRerun reads N or N,SHAPE.
+// setRerun parses N or N,SHAPE.
 func setRerun(d *Directive, v Text) *Problem {
 	number, shape, shaped := strings.Cut(v.Value, ",")
 	n, err := strconv.ParseUint(number, 10, 31)
@@ -47,7 +47,7 @@ func setRerun(d *Directive, v Text) *Problem {
 	return p
 }
 
-// backoff reads a shape and its delays. Problems call it by what stands in front of it.
+// backoff parses a shape and its delays. Problems begin with front.
 func backoff(front string, v Text) (b Backoff, p *Problem) {
 	shape, list, ok := strings.Cut(v.Value, "(")
 	list, closed := strings.CutSuffix(list, ")")
@@ -71,7 +71,7 @@ func backoff(front string, v Text) (b Backoff, p *Problem) {
 	return b, p
 }
 
-// arguments cuts a comma-separated list, keeping positions.
+// arguments splits a comma-separated list and keeps the positions.
 func arguments(t Text) []Text {
 	var args []Text
 	pos := t.Pos
@@ -118,7 +118,7 @@ func (b *Backoff) exponential(v Text, args []Text) *Problem {
 	return b.limits(args)
 }
 
-// limits reads the first delay and the maximum.
+// limits parses the first delay and the maximum.
 func (b *Backoff) limits(args []Text) (p *Problem) {
 	if b.Initial, p = delay(args[0]); p != nil {
 		return p

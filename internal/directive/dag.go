@@ -5,10 +5,10 @@ import (
 	"go/token"
 )
 
-// onFail is what onfail= may say of each kind.
+// onFail maps each kind to the value that its onfail= option accepts.
 var onFail = map[Kind]string{DAG: "finish", Step: "skip"}
 
-// setOnFail reads onfail=finish of a graph, and onfail=skip of a step of one.
+// setOnFail parses onfail=finish of a graph and onfail=skip of a graph step.
 func setOnFail(d *Directive, v Text) *Problem {
 	if want := onFail[d.Kind]; v.Value != want {
 		return &Problem{v.Pos, fmt.Sprintf("%s%s has no onfail=%s", prefix, d.Kind, v.Value), "write onfail=" + want + ", or leave it out: a failure then cancels the others"}
@@ -39,7 +39,7 @@ func setIf(d *Directive, v Text) *Problem { return method(&d.If, "if", v) }
 
 func setResult(d *Directive, v Text) *Problem { return method(&d.Result, "result", v) }
 
-// method accepts the name of a method.
+// method parses the name of a method.
 func method(into *Text, option string, v Text) *Problem {
 	if token.IsIdentifier(v.Value) && v.Value != "_" {
 		*into = v

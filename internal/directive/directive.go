@@ -26,17 +26,17 @@ var kinds = []Kind{Package, Step, Workflow, Error, Machine, DAG, Ignore}
 
 const prefix = "//flow:"
 
-// Directive is one parsed comment. The zero value of an option means
-// that it was not given; [Directive.At] tells a given zero from none.
+// Directive is one parsed comment. The zero value of an option means that it was not given;
+// [Directive.Has] distinguishes an explicit zero from a missing option.
 type Directive struct {
 	Kind Kind
-	Pos  token.Pos // of the comment
+	Pos  token.Pos // position of the comment
 
 	As            string // Go name
-	Name          string // stored name; of a package: the stored prefix
+	Name          string // stored name; for a package the prefix of stored names
 	Register      string // Go name of the generated Register
 	Steps         string // Go name of the generated Steps
-	Client        Text   // of a package: the directory of its client, seen from its own
+	Client        Text   // for a package the directory of its client, relative to its own
 	Queue         string
 	Key           Text
 	Retries       int
@@ -46,35 +46,35 @@ type Directive struct {
 	Timeout       time.Duration
 	Retention     time.Duration
 	Children      int
-	Schedule      string // as internal/cron reads it
+	Schedule      string // in the syntax of internal/cron
 	Priority      Text
-	Fair, Share   Text          // the expressions of fair=, the second one empty if there is none
-	Singleton     Text          // the expression
-	Active        string        // of singleton=: skip, replace, latest or queue
-	Gather        Text          // of debounce= and batch=: the expression
-	Quiet, Most   time.Duration // of these
-	Full          int           // of batch=
+	Fair, Share   Text          // the expressions of fair=; Share may be empty
+	Singleton     Text          // the expression of singleton=
+	Active        string        // policy of singleton=: skip, replace, latest or queue
+	Gather        Text          // the expression of debounce= or batch=
+	Quiet, Most   time.Duration // the durations of debounce= and batch=
+	Full          int           // the size of a full batch=
 	StartWithin   time.Duration
-	Rerun         int     // how often a failed run is tried again
-	RerunBackoff  Backoff // of these
+	Rerun         int     // number of reruns of a failed run
+	RerunBackoff  Backoff // delays between reruns
 	Fatal         []Reference
 	Uses          []Use
 	Wire          []Wire      // stored names of parameters
 	Errors        []Reference // sentinels of other packages
-	Start         string      // of a machine: the step that it begins with
-	Max           int         // of a machine: how many steps may begin; 0: any number
-	Catch         string      // of a step of a machine: the step that its failure leads to
+	Start         string      // for a machine the first step
+	Max           int         // for a machine the maximum number of started steps; 0 means no limit
+	Catch         string      // for a machine step the step that follows a failure
 	NonIdempotent bool
-	After         []Text // steps of a graph: after=
-	Each          Text   // the step over whose elements one of a graph runs
-	If            Text   // the predicate of a step of a graph
-	OnFail        string // of a graph: finish; of a step of one: skip
-	Result        Text   // of a graph: the step that has it
+	After         []Text // after= of a graph step
+	Each          Text   // each= of a graph step: the step whose result elements it runs for
+	If            Text   // the predicate of a graph step
+	OnFail        string // finish for a graph, skip for a graph step
+	Result        Text   // for a graph the step that returns its result
 
 	given map[string]token.Pos
 }
 
-// At returns where the named option was given, or where the directive starts.
+// At returns the position of the named option, or that of the directive if the option is missing.
 func (d Directive) At(option string) token.Pos {
 	if pos, ok := d.given[option]; ok {
 		return pos
@@ -101,16 +101,14 @@ type Problem struct {
 	Fix  string
 }
 
-// Is reports whether c is a directive by its first characters: whether it is
-// for [Parse] to judge.
+// Is reports whether c begins like a directive, so that [Parse] must check it.
 func Is(c *ast.Comment) bool {
 	return strings.HasPrefix(c.Text, prefix) && !strings.HasPrefix(strings.TrimPrefix(c.Text, prefix), " ") &&
 		!strings.HasPrefix(strings.TrimPrefix(c.Text, prefix), "\t")
 }
 
-// Parse reads c, for which [Is] holds, and returns the directive and every
-// problem in it. A directive with problems holds the options that were sound.
-// The text of //flow:ignore is left to its readers.
+// Parse parses c, for which [Is] must be true. It returns the directive and all problems. A
+// directive with problems contains the valid options. The text of //flow:ignore is not parsed here.
 func Parse(c *ast.Comment) (Directive, []Problem) {
 	text := strings.TrimPrefix(c.Text, prefix)
 	word, rest := text, ""

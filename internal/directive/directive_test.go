@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// start is where the comments of the tests stand.
+// start is the position of the comments in the tests.
 const start = token.Pos(1)
 
 func comment(text string) *ast.Comment { return &ast.Comment{Slash: start, Text: text} }

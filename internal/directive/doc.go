@@ -1,15 +1,14 @@
-// Package directive reads the comments with which people talk to the
-// generator: //flow:step, //flow:workflow and their kin.
+// Package directive parses the comments that control the generator, such as //flow:step and
+// //flow:workflow.
 //
-// It knows text only, neither types nor files: [Parse] turns one comment into
-// a [Directive] or into problems, and [NearMiss] recognises the comments that
-// were meant as a directive but are none for the Go tools, such as
-// "// flow:step". The grammar:
+// It processes only the text of comments, without types and files. [Parse] turns a comment into a
+// [Directive] or a list of problems. [NearMiss] recognizes comments that were meant as a directive
+// but have a form that Go tools treat as plain text, such as "// flow:step". The grammar:
 //
 //	directive = "//flow:" kind { space option }
 //	value     = text without spaces, or a Go string literal
 //	option    = name | name "=" value
 //
-// Quotes inside a value protect spaces and stay part of it. See the table in
-// option.go for what each kind takes.
+// Quotes inside a value protect spaces and remain part of the value. The table in option.go lists
+// the options of each kind.
 package directive

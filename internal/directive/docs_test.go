@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The page that people read must know every word that the parser knows.
+// The documentation page lists every word that the parser accepts.
 func TestOptions_AreAllDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "use", "directives.md"))
 	if err != nil {
@@ -25,7 +25,7 @@ func TestOptions_AreAllDocumented(t *testing.T) {
 	}
 }
 
-// An option is either executed or refused as not available, never both.
+// An option is either executed or rejected as not available, never both.
 func TestOptions_AreNotAvailableAndLaterAtOnce(t *testing.T) {
 	for kind, names := range later {
 		for _, name := range names {

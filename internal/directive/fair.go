@@ -2,7 +2,7 @@ package directive
 
 import "go/token"
 
-// setFair reads EXPR or EXPR:SHARE.
+// setFair parses EXPR or EXPR:SHARE.
 func setFair(d *Directive, v Text) *Problem {
 	parts := splitAt(v, ':')
 	d.Fair = parts[0]

@@ -2,16 +2,16 @@ package directive
 
 import "go/token"
 
-// Reference is an error named in fatal=: a variable (ErrX, pkg.ErrX) or a type
-// (TypeY, *TypeY, *pkg.TypeY).
+// Reference is an error in fatal=: a variable (ErrX, pkg.ErrX) or a type (TypeY, *TypeY,
+// *pkg.TypeY).
 type Reference struct {
 	Pointer   bool
-	Qualifier string // name of an import of the file, or ""
+	Qualifier string // name of an import of the file, may be empty
 	Name      string
 	Pos       token.Pos
 }
 
-// String returns the reference as written.
+// String returns the reference in its source form.
 func (r Reference) String() string {
 	s := r.Name
 	if r.Qualifier != "" {
@@ -58,8 +58,7 @@ func parseReference(v Text) (Reference, bool) {
 	return ref, token.IsIdentifier(rest) && rest != "_"
 }
 
-// addErrors takes over names of sentinels of other packages, as in
-// //flow:error sql.ErrNoRows.
+// addErrors adds names of error variables of other packages, as in //flow:error sql.ErrNoRows.
 func (d *Directive) addErrors(v Text) Problem {
 	for _, arg := range arguments(v) {
 		ref, ok := parseReference(arg)

@@ -8,9 +8,8 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// Whatever stands behind "//flow:", the parser answers with a directive or with
-// problems inside the comment, and a directive without problems is within the
-// limits that the rest of the generator relies on.
+// For any text after "//flow:" the parser returns a directive or problems with positions inside the
+// comment. A directive without problems is within the limits that the generator relies on.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"step", "step retries=5 backoff=exponential(200ms,30s) timeout=10s", "step key=order.ID nonidempotent",

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// maxBatch bounds the starts of a batch: their inputs are in one log.
+// maxBatch limits the number of starts in a batch, because one log contains all their inputs.
 const maxBatch = 10_000
 
-// setDebounce reads EXPR,QUIET or EXPR,QUIET,MOST.
+// setDebounce parses EXPR,QUIET or EXPR,QUIET,MOST.
 func setDebounce(d *Directive, v Text) *Problem {
 	parts := topLevel(v)
 	times := parts[len(parts)-1:]
@@ -46,7 +46,7 @@ func isDuration(v Text) bool {
 	return err == nil
 }
 
-// setBatch reads N,MOST or N,MOST,EXPR.
+// setBatch parses N,MOST or N,MOST,EXPR.
 func setBatch(d *Directive, v Text) *Problem {
 	parts := topLevel(v)
 	n, err := strconv.ParseUint(parts[0].Value, 10, 31)

@@ -10,7 +10,7 @@ func setStart(d *Directive, v Text) *Problem { return stepOf(&d.Start, "start", 
 
 func setCatch(d *Directive, v Text) *Problem { return stepOf(&d.Catch, "catch", v) }
 
-// stepOf reads the name of a step of a machine: that of its method.
+// stepOf parses the name of a machine step, which is the name of its method.
 func stepOf(into *string, option string, v Text) *Problem {
 	if !token.IsIdentifier(v.Value) {
 		return &Problem{v.Pos, fmt.Sprintf("%s=%s is not the name of a method", option, v.Value), "write the name of one step of the machine"}
@@ -19,7 +19,8 @@ func stepOf(into *string, option string, v Text) *Problem {
 	return nil
 }
 
-// maxTransitions is more than any log holds, and keeps obvious slips out.
+// maxTransitions exceeds the number of transitions that fit into a log. It rejects obvious
+// mistakes.
 const maxTransitions = 1_000_000
 
 func setMax(d *Directive, v Text) *Problem {

@@ -2,8 +2,8 @@ package directive
 
 import "strings"
 
-// Nearest returns the candidate that word was probably meant to be, or "" if
-// none is near: at most a third of its letters, and two, may differ.
+// Nearest returns the candidate that word probably stands for, or "" if none is similar enough. At
+// most two letters, and at most a third of the letters, may differ.
 func Nearest(word string, candidates []string) string {
 	best, bestDistance := "", 3
 	for _, c := range candidates {
@@ -15,8 +15,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance counts the single-letter insertions, deletions, replacements and
-// swaps of neighbours that lead from a to b.
+// distance returns the edit distance between a and b: the number of insertions, deletions and
+// replacements of single letters and of swaps of neighboring letters.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	var before []int

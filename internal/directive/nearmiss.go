@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// nearMiss is flow, a colon and a word with whatever stands between them, cases
-// aside, and the marks of other tools before it ("@flow:step", "go:flow:step").
+// nearMiss matches flow, a colon and a word in any case and with any spaces between them. A prefix
+// of another tool may precede them ("@flow:step", "go:flow:step").
 var nearMiss = regexp.MustCompile(`^ *(?:[@+] *|(?i:go):)?(?i:flow(?:gen)?) *: *([[:alpha:]]+)(.*)$`)
 
-// nearMissNoColon is the same with another separator or none. Prose may look like
-// that, so nothing may stand before it, and the word must be spelt right.
+// nearMissNoColon matches the same with another separator or none. Prose may look similar, so
+// nothing else may precede it and the kind must be spelled correctly.
 var nearMissNoColon = regexp.MustCompile(`^(?:[@+]|go:)?flow(?:gen)?[-._]?([a-z]+)((?:[ \t].*)?)$`)
 
-// NearMiss reports whether c was meant as a directive but is spelt so that it
-// is a plain comment ("// flow:step", "//Flow:step", "/*flow:step*/",
-// "//flowgen:step", "//flow-step", "// +flow:step"), and what to write instead.
-// Prose such as "// flow: step by step" is left alone: only
-// known words followed by nothing or by options count.
+// NearMiss reports whether c was meant as a directive but has the form of a plain comment:
+// "// flow:step", "//Flow:step", "/*flow:step*/", "//flowgen:step", "//flow-step" or
+// "// +flow:step". The problem contains the correct form. Prose such as "// flow: step by step" is
+// not reported: only known words followed by nothing or by options count.
 func NearMiss(c *ast.Comment) (Problem, bool) {
 	if Is(c) {
 		return Problem{}, false
@@ -51,8 +50,8 @@ func NearMiss(c *ast.Comment) (Problem, bool) {
 	return Problem{c.Pos(), "this comment is not a directive as it is written", "write " + prefix + kind + " without spaces, in lower case, in a // comment"}, true
 }
 
-// matchNearMiss returns the word that may be a kind and what follows it. exact tells
-// that only a kind spelt right counts.
+// matchNearMiss returns the word that may be a kind and the text after it. If exact is true, the
+// word counts only if it is spelled correctly.
 func matchNearMiss(text string, isLine bool) (kind, rest string, exact, ok bool) {
 	m := nearMiss.FindStringSubmatch(text)
 	if m == nil && isLine {

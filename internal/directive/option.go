@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// option says what an option takes and where it is allowed.
+// option describes an option: its value and the kinds that accept it.
 type option struct {
-	usage string // as in the documentation
-	kinds []Kind // that take it
-	flag  bool   // takes no value
+	usage string // form shown in the documentation
+	kinds []Kind // kinds that accept it
+	flag  bool   // has no value
 	set   func(*Directive, Text) *Problem
 }
 
-// options are those that this version of the runtime executes.
+// options contains the options that this version of the runtime executes.
 var options = map[string]option{
 	"as":            {usage: "as=Ident", kinds: []Kind{Step, Workflow, Machine, DAG}, set: setAs},
 	"name":          {usage: "name=full.name", kinds: []Kind{Package, Step, Workflow, Machine, DAG, Error}, set: setName},
@@ -52,13 +52,13 @@ var options = map[string]option{
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
 }
 
-// later are options of the vocabulary that this version of the runtime does
-// not execute: accepting them would drop what they promise without a word.
+// later contains options that are part of the vocabulary but that this version of the runtime does
+// not execute. They are rejected, because ignoring them would silently drop their effect.
 var later = map[Kind][]string{
 	Workflow: {"throttle", "ratelimit"},
 }
 
-// set takes over one option, or returns false and why not.
+// set stores one option. It returns false and the problem if the option is invalid.
 func (d *Directive) set(w word) (Problem, bool) {
 	if slices.Contains(later[d.Kind], w.name) {
 		return unavailable(w.pos, w.name+" of "+prefix+string(d.Kind)), false
@@ -105,7 +105,7 @@ func (d *Directive) unknownOption(w word, o option) Problem {
 	return p
 }
 
-// Options returns the names of the options that k takes, sorted.
+// Options returns the sorted names of the options that k accepts.
 func (k Kind) Options() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(options)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/internal/cron"
 )
 
-// setSchedule asks the package that computes ticks at run time whether it can read the text.
+// setSchedule validates the text with package cron, which computes the ticks at run time.
 func setSchedule(d *Directive, v Text) *Problem {
 	ticks, err := cron.Parse(v.Value)
 	if bad := (*cron.Error)(nil); errors.As(err, &bad) {

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// policies are what a singleton may do with a start that finds an active run.
+// policies lists the values of singleton= that determine the treatment of a start while a run is
+// active.
 var policies = []string{"skip", "replace", "latest", "queue"}
 
-// setSingleton reads EXPR or EXPR,POLICY.
+// setSingleton parses EXPR or EXPR,POLICY.
 func setSingleton(d *Directive, v Text) *Problem {
 	parts := topLevel(v)
 	d.Singleton, d.Active = v, "skip"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// word is one option as written: a name, and a value if there was a "=".
+// word is one option in source form: a name, and a value if it contains "=".
 type word struct {
 	name     string
 	pos      token.Pos
@@ -14,7 +14,7 @@ type word struct {
 	hasValue bool
 }
 
-// split cuts the text behind the kind into options.
+// split divides the text after the kind into options.
 func split(t Text) ([]word, []Problem) {
 	var words []word
 	var problems []Problem
@@ -37,8 +37,8 @@ func split(t Text) ([]word, []Problem) {
 	return words, problems
 }
 
-// wordEnd returns the index behind the word that starts at i. Quotes protect
-// spaces, parentheses do not but must be closed.
+// wordEnd returns the index after the word that starts at i. Quotes protect spaces. Parentheses do
+// not, but they must be balanced.
 func wordEnd(t Text, i int) (int, *Problem) {
 	start, depth := i, 0
 	for ; i < len(t.Value); i++ {
@@ -101,8 +101,7 @@ func parseWord(t Text) (word, *Problem) {
 	return w, nil
 }
 
-// joined takes out options that are written with spaces around "=", and reports
-// each once.
+// joined removes options that have spaces around "=", and reports each of them once.
 func joined(words []word) ([]word, []Problem) {
 	var good []word
 	var problems []Problem

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Use is a limit named in uses=: a variable (GPU, pkg.GPU), the key of its part if it has
-// keys, and a weight.
+// Use is a limit in uses=: a variable (GPU, pkg.GPU), the key of the partition if the limit is
+// keyed, and a weight.
 type Use struct {
 	Limit  Reference
-	Key    Text // an expression; empty: there is none
+	Key    Text // an expression; empty for a limit without keys
 	Weight int
 }
 
@@ -34,7 +34,7 @@ func setUses(d *Directive, v Text) *Problem {
 	return nil
 }
 
-// parseUse reads NAME, NAME:WEIGHT, NAME(KEY) or NAME(KEY):WEIGHT.
+// parseUse parses NAME, NAME:WEIGHT, NAME(KEY) or NAME(KEY):WEIGHT.
 func parseUse(arg Text) (Use, *Problem) {
 	u := Use{Weight: 1}
 	text := arg.Value
@@ -61,10 +61,10 @@ func parseUse(arg Text) (Use, *Problem) {
 	return u, nil
 }
 
-// topLevel splits at the commas that are in no parentheses and in no quotes.
+// topLevel splits t at the commas outside of parentheses and quotes.
 func topLevel(t Text) []Text { return splitAt(t, ',') }
 
-// splitAt splits at what is in no parentheses and in no quotes.
+// splitAt splits t at the bytes equal to at outside of parentheses and quotes.
 func splitAt(t Text, at byte) []Text {
 	var args []Text
 	start, depth := 0, 0

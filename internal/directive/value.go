@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxRetries keeps retries+1 within every int and obvious slips out.
+// maxRetries ensures that retries+1 fits into an int, and rejects obvious mistakes.
 const maxRetries = 1_000_000
 
 func setAs(d *Directive, v Text) *Problem { return exported(&d.As, "as", v) }
@@ -20,7 +20,7 @@ func setRegister(d *Directive, v Text) *Problem { return exported(&d.Register, "
 
 func setSteps(d *Directive, v Text) *Problem { return exported(&d.Steps, "steps", v) }
 
-// setClient leaves to its readers whether the directory can be one.
+// setClient stores the directory. The generator checks it later.
 func setClient(d *Directive, v Text) *Problem {
 	if path.IsAbs(v.Value) || strings.Contains(v.Value, `\\`) || strings.Contains(v.Value, ":") {
 		return &Problem{v.Pos, fmt.Sprintf("client=%s is not relative to the directory of the package", v.Value), "write it with slashes, as in client=ordersclient or client=../ordersclient"}
@@ -51,8 +51,8 @@ func setName(d *Directive, v Text) *Problem {
 	return nil
 }
 
-// validStoredName reports whether s is letters, digits, "_" and "-" in parts
-// joined by dots. What keys are built with ("/", "#") can never be in a name.
+// validStoredName reports whether s consists of letters, digits, "_" and "-" in parts joined by
+// dots. A name never contains the separators of store keys ("/", "#").
 func validStoredName(s string) bool {
 	for part := range strings.SplitSeq(s, ".") {
 		if part == "" || !utf8.ValidString(part) {
@@ -129,7 +129,7 @@ func setStartWithin(d *Directive, v Text) (p *Problem) {
 	return p
 }
 
-// maxChildren keeps a mistyped number from being no limit at all.
+// maxChildren rejects mistyped numbers that would amount to no limit.
 const maxChildren = 1_000_000
 
 func setChildren(d *Directive, v Text) *Problem {
@@ -142,8 +142,8 @@ func setChildren(d *Directive, v Text) *Problem {
 	return nil
 }
 
-// duration reads a positive duration. Zero is refused because in a policy it
-// means the default: it would not do what it says.
+// duration parses a positive duration. Zero is rejected, because in a policy it means the default
+// value.
 func duration(option string, v Text) (time.Duration, *Problem) {
 	what := fmt.Sprintf("%s=%s is not a duration", option, v.Value)
 	if n, found := strings.CutSuffix(v.Value, "d"); found {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Wire says under which name a parameter is stored.
+// Wire maps a parameter to its stored name.
 type Wire struct {
 	Param  string
 	Stored string
