@@ -8,9 +8,9 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// doc writes the user's doc comment over the generated declaration, and how
-// that relates to the implementation. Where the comment starts with the name of the
-// implementation, the generated name takes its place, as Go wants it.
+// doc writes the doc comment of the generated declaration: the user's comment and its relation to
+// the implementation. If the comment starts with the name of the implementation, doc replaces it by
+// the generated name, as Go conventions require.
 func (e *emitter) doc(f *jen.File, fn *model.Function, receiver *model.Receiver) {
 	text := strings.TrimRight(fn.Doc, "\n")
 	link := "[" + fn.Impl + "]"

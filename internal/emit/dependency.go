@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// nameDependencies chooses the parameters of Register that become fields of structs. One that
-// has the name and type of a receiver is the same.
+// nameDependencies chooses names for the parameters of Register that become struct fields. A
+// dependency with the name and type of a receiver shares the parameter.
 func (e *emitter) nameDependencies() {
 	taken := append(slices.Clone(invented), keys(e.spelledByRegister())...)
 	for _, id := range e.receivers {
@@ -31,7 +31,7 @@ func (e *emitter) nameDependencies() {
 	}
 }
 
-// sameAs returns the receiver that a dependency is as well.
+// sameAs returns the receiver that is the same parameter as a dependency, or nil.
 func (e *emitter) sameAs(d *model.Dependency) *model.Receiver {
 	for r, id := range e.receivers {
 		if id == d.Field && r.Is(d.Type) {
@@ -41,7 +41,7 @@ func (e *emitter) sameAs(d *model.Dependency) *model.Receiver {
 	return nil
 }
 
-// own returns the dependencies that are no receivers.
+// own returns the dependencies that are not receivers.
 func (e *emitter) own() []*model.Dependency {
 	return slices.DeleteFunc(slices.Clone(e.model.Dependencies), func(d *model.Dependency) bool { return e.sameAs(d) != nil })
 }
@@ -53,8 +53,9 @@ func (e *emitter) dependencyParams() (list []jen.Code) {
 	return list
 }
 
-// dependent declares in Register which steps need which dependency, and how to make the struct
-// whose methods are the steps of a graph. It returns the names of the latter.
+// dependent writes the declarations in Register of the dependencies of steps, and functions that
+// create the structs whose methods are the steps of graphs. It returns the names of these
+// functions.
 func (e *emitter) dependent(g *jen.Group, r string) map[*model.Graph]string {
 	for _, d := range e.own() {
 		if !canBeNil(d.Type) {
@@ -86,7 +87,7 @@ func (e *emitter) dependent(g *jen.Group, r string) map[*model.Graph]string {
 	return makers
 }
 
-// qualified writes the names of other packages as people do.
+// qualified qualifies names of other packages by the package name.
 func qualified(here *types.Package) types.Qualifier {
 	return func(p *types.Package) string {
 		if p == here {
@@ -96,7 +97,7 @@ func qualified(here *types.Package) types.Qualifier {
 	}
 }
 
-// onFreshStruct calls a step of a graph on a struct of its own.
+// onFreshStruct writes a function that calls a graph step on a new struct.
 func (e *emitter) onFreshStruct(s *model.Step, maker string) *jen.Statement {
 	taken := map[string]bool{maker: true}
 	ctx := e.contextName(&s.Function, taken)

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// diagram draws a graph as Mermaid text at the end of the doc comment of its definition.
+// diagram writes a graph as Mermaid text at the end of the doc comment of its definition.
 func (e *emitter) diagram(f *jen.File, w *model.Workflow) {
 	f.Comment("//")
 	for _, line := range flowchart(w) {
@@ -17,8 +17,8 @@ func (e *emitter) diagram(f *jen.File, w *model.Workflow) {
 	}
 }
 
-// flowchart draws the steps of a graph with their conditions, and how results go from one to
-// the next.
+// flowchart returns the steps of a graph with their conditions and the flow of results between
+// them.
 func flowchart(w *model.Workflow) []string {
 	g, ids := w.Graph, map[*model.Node]string{}
 	for _, n := range g.Nodes {
@@ -54,7 +54,8 @@ func flowchart(w *model.Workflow) []string {
 	return append(lines, "  end")
 }
 
-// shape draws a node: with each= as a stack, with a condition as a diamond's text in its label.
+// shape returns the Mermaid shape of a node: a stack for each=, and a condition as part of the
+// label.
 func shape(n *model.Node) string {
 	text := []string{n.Step.Impl}
 	if n.Each != nil {
@@ -80,7 +81,7 @@ func shape(n *model.Node) string {
 	return "[" + label + "]"
 }
 
-// reservedInMermaid are words that are no ids there.
+// reservedInMermaid contains words that cannot be node IDs in Mermaid.
 var reservedInMermaid = map[string]bool{
 	"end": true, "graph": true, "flowchart": true, "subgraph": true, "style": true, "linkStyle": true, "class": true, "classDef": true,
 	"click": true, "call": true, "href": true, "default": true, "direction": true, "interpolate": true, "_self": true, "_blank": true,

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// Source returns the text of flow_gen.go for p, which must be free of
-// diagnostics and not empty.
+// Source returns the text of flow_gen.go for p, which must have no diagnostics and must not be
+// empty.
 func Source(p *model.Package) ([]byte, error) {
 	e := newEmitter(p)
 	f := jen.NewFilePathName(p.Path, p.Name)
@@ -38,12 +38,12 @@ func Source(p *model.Package) ([]byte, error) {
 	return e.render(f, p.Path)
 }
 
-// render declares the imports and writes the file of the package at path.
+// render declares the imports and renders the file of the package at path.
 func (e *emitter) render(f *jen.File, path string) ([]byte, error) {
 	e.imports.declare(f)
 	var b bytes.Buffer
 	if err := f.Render(&b); err != nil {
-		// jennifer ends its message with the whole source.
+		// The error of jennifer ends with the whole source, which is removed.
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		return nil, fmt.Errorf("render generated code of package %s: %s", path, text)
 	}
@@ -54,15 +54,15 @@ func (e *emitter) render(f *jen.File, path string) ([]byte, error) {
 	return source, nil
 }
 
-// emitter holds what the declarations of one file share.
+// emitter contains the state shared by the declarations of one file.
 type emitter struct {
 	model   *model.Package
 	imports *imports
-	// names of receivers among the parameters of Register
+	// names of the receivers among the parameters of Register
 	receivers map[*model.Receiver]string
-	// names of dependencies there
+	// names of the dependencies there
 	dependencies map[*model.Dependency]string
-	client       *client.Package // that is written; nil: the package itself
+	client       *client.Package // the client package being written; nil for the package itself
 }
 
 func newEmitter(p *model.Package) *emitter {
@@ -72,7 +72,7 @@ func newEmitter(p *model.Package) *emitter {
 	return e
 }
 
-// registered registers errors by their stored names.
+// registered writes the registration of errors under their stored names.
 func (e *emitter) registered(f *jen.File, failures []*model.Failure) {
 	if len(failures)+len(e.model.Foreign) == 0 {
 		return
@@ -92,8 +92,7 @@ func (e *emitter) registered(f *jen.File, failures []*model.Failure) {
 	})
 }
 
-// local returns an identifier for something invented: base, unless the package
-// or one of taken has it.
+// local returns an unused identifier: base, or a variant of it if the package or taken has base.
 func (e *emitter) local(base string, taken ...string) string {
 	return free(base, e.model.Declared, taken)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// graph declares the definition of a workflow that is a graph, its input and result, and the
-// function that builds and executes the graph.
+// graph writes the definition of a graph workflow, its input and result types, and the function
+// that builds and executes the graph.
 func (e *emitter) graph(f *jen.File, w *model.Workflow) {
 	f.Line()
 	e.doc(f, &w.Function, nil)
@@ -19,7 +19,8 @@ func (e *emitter) graph(f *jen.File, w *model.Workflow) {
 	e.graphCode(f, w)
 }
 
-// bindGraph writes how the definition is bound to its function, with the nodes for those who draw runs.
+// bindGraph writes the binding of the definition to its function. It includes the nodes, from which
+// tools draw the graph.
 func (e *emitter) bindGraph(r string, w *model.Workflow) *jen.Statement {
 	args := []jen.Code{jen.Id(r), jen.Id(w.GoName), e.bindable(w, nil)}
 	for _, node := range w.Graph.Nodes {
@@ -59,7 +60,7 @@ func (e *emitter) shapeOf(node *model.Node) []value {
 	return values
 }
 
-// graphNames are the identifiers in the function of a graph.
+// graphNames contains the identifiers in the function of a graph.
 type graphNames struct {
 	ctx, in, g, asked, err, none string
 	nodes                        map[*model.Node]string
@@ -84,7 +85,7 @@ func (e *emitter) graphNames(w *model.Workflow) graphNames {
 	return n
 }
 
-// graphCode declares the function that builds and executes a graph.
+// graphCode writes the function that builds and executes a graph.
 func (e *emitter) graphCode(f *jen.File, w *model.Workflow) {
 	n := e.graphNames(w)
 	f.Line()
@@ -110,7 +111,7 @@ func (e *emitter) graphCode(f *jen.File, w *model.Workflow) {
 	})
 }
 
-// inParam is the parameter that has the input.
+// inParam returns the parameter of the input.
 func (e *emitter) inParam(w *model.Workflow, in string) *jen.Statement {
 	if len(w.Params) == 0 {
 		in = "_"
@@ -118,7 +119,7 @@ func (e *emitter) inParam(w *model.Workflow, in string) *jen.Statement {
 	return jen.Id(in).Add(e.in(w))
 }
 
-// structOf writes the struct of a graph with its input, and with dependencies if there are some.
+// structOf writes the struct literal of a graph with its input and its dependencies.
 func (e *emitter) structOf(w *model.Workflow, in *jen.Statement, dependencies map[*model.Dependency]string) *jen.Statement {
 	var values []value
 	for _, p := range w.Params {
@@ -134,7 +135,7 @@ func (e *emitter) structOf(w *model.Workflow, in *jen.Statement, dependencies ma
 	})
 }
 
-// node adds a step to the graph, with its condition.
+// node writes the statement that adds a step to the graph, with its condition.
 func (e *emitter) node(w *model.Workflow, node *model.Node, n graphNames) *jen.Statement {
 	add, args := "AddNode", []jen.Code{jen.Id(n.g), jen.Lit(node.ID)}
 	code := jen.Func().Params(jen.Id(n.ctx).Add(e.qual(workflowPath, "Context")))
@@ -173,12 +174,12 @@ func (e *emitter) node(w *model.Workflow, node *model.Node, n graphNames) *jen.S
 	return s
 }
 
-// elementType is the type of an element of that over which a node runs.
+// elementType returns the element type of the result that a node iterates over.
 func (e *emitter) elementType(node *model.Node) *jen.Statement {
 	return e.typ(node.Each.Result().Underlying().(*types.Slice).Elem())
 }
 
-// nodeCall writes the statements of a node: the durable call of its step.
+// nodeCall writes the body of a node: the durable call of its step.
 func (e *emitter) nodeCall(w *model.Workflow, node *model.Node, n graphNames, element string) []jen.Code {
 	s := node.Step
 	values := e.taken(node.Takes, n, element)
@@ -211,7 +212,7 @@ func (e *emitter) nodeCall(w *model.Workflow, node *model.Node, n graphNames, el
 	})}
 }
 
-// taken writes the results that parameters have.
+// taken writes the results that are passed as parameters.
 func (e *emitter) taken(takes []model.Take, n graphNames, element string) (values []jen.Code) {
 	for _, t := range takes {
 		switch {
@@ -226,7 +227,7 @@ func (e *emitter) taken(takes []model.Take, n graphNames, element string) (value
 	return values
 }
 
-// isUsed reports whether the function of a graph refers to a node after it was added.
+// isUsed reports whether the function of a graph refers to a node after adding it.
 func (e *emitter) isUsed(w *model.Workflow, node *model.Node) bool {
 	return slices.Contains(w.Graph.Sinks, node) || slices.ContainsFunc(w.Graph.Nodes, func(o *model.Node) bool {
 		needs, _ := o.Needs()
@@ -234,7 +235,7 @@ func (e *emitter) isUsed(w *model.Workflow, node *model.Node) bool {
 	})
 }
 
-// graphResult writes the result of a graph.
+// graphResult writes the result expression of a graph.
 func (e *emitter) graphResult(w *model.Workflow, n graphNames) *jen.Statement {
 	of := func(node *model.Node) *jen.Statement {
 		if node.Skippable {

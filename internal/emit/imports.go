@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// Module is the path of the module that has the runtime.
+// Module is the path of the module that contains the runtime.
 const Module = "github.com/flowgen/flowgen"
 
 const (
@@ -26,12 +26,12 @@ const (
 	limitPath    = runtimePath + "limit"
 )
 
-// invented are the identifiers that generated functions use for themselves.
+// invented lists the local identifiers of generated functions.
 var invented = []string{"a", "ctx", "err", "f", "from", "in", "m", "r", "result"}
 
-// imports gives each imported package a name that nothing in the output hides.
+// imports assigns each imported package a name that no declaration in the output shadows.
 type imports struct {
-	names map[string]string // name of the package by path
+	names map[string]string // package name by import path
 	taken map[string]bool
 }
 
@@ -58,8 +58,8 @@ func newImports(p *model.Package) *imports {
 
 func (im *imports) use(path, pkgName string) { im.names[path] = pkgName }
 
-// declare chooses the names. The runtime's packages and the standard library
-// choose first, so that they keep theirs.
+// declare chooses the names. The packages of the runtime and of the standard library are named
+// first, so that they keep their own names.
 func (im *imports) declare(f *jen.File) {
 	rank := func(path string) int {
 		switch {
@@ -87,7 +87,7 @@ func (im *imports) declare(f *jen.File) {
 	}
 }
 
-// choose returns the package's own name, or one made from its path.
+// choose returns the package's own name, or a name derived from its path.
 func (im *imports) choose(importPath, pkgName string) string {
 	parent := name.Unexported(path.Base(path.Dir(importPath)))
 	candidates := []string{pkgName, parent + pkgName, pkgName + "pkg"}
@@ -102,8 +102,8 @@ func (im *imports) choose(importPath, pkgName string) string {
 	return free(pkgName+"pkg", im.taken, nil)
 }
 
-// guessable reports whether a reader finds the package's name in its path:
-// otherwise the import spells it out, as goimports does.
+// guessable reports whether the path ends with the package name. Otherwise the import contains the
+// name explicitly, as with goimports.
 func guessable(importPath, pkgName string) bool {
 	return slices.Contains(strings.Split(importPath, "/"), pkgName)
 }
@@ -113,14 +113,15 @@ func standard(path string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// free returns base, or base with a number, such that no set has it.
+// free returns base, or base with a number that makes it different from all names in taken and
+// more.
 func free(base string, taken map[string]bool, more []string) string {
 	return name.Free(base, func(s string) bool {
 		return taken[s] || slices.Contains(more, s) || name.Reserved(s)
 	})
 }
 
-// groupImports puts the standard library before everything else.
+// groupImports moves the imports of the standard library before all others.
 func groupImports(source []byte) ([]byte, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", source, parser.ImportsOnly)

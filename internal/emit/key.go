@@ -8,15 +8,13 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// replacement is a part of the key's text that is spelt differently in the
-// generated file.
+// replacement is a part of a key expression that has a different spelling in the generated file.
 type replacement struct {
 	from, to int // offsets
 	code     jen.Code
 }
 
-// key writes the user's expression with imports and parameters named as in the
-// generated file.
+// key writes the user's expression with the imports and parameter names of the generated file.
 func (e *emitter) key(k *model.Key, params []model.Param, spelled func(i int) jen.Code) *jen.Statement {
 	text := k.Text
 	out, at := jen.Null(), 0

@@ -8,14 +8,14 @@ import (
 	"github.com/dave/jennifer/jen"
 )
 
-// maxWidth is how long a line may get before it is broken, with tabs of tabWidth.
+// maxWidth is the maximum length of an unbroken line, with tabs of tabWidth.
 const (
 	maxWidth = 100
 	tabWidth = 4
 )
 
-// lay returns the first of several layouts of one piece of code whose lines are
-// short enough when it is indented by some columns, or the narrowest.
+// lay returns the first of several layouts of the same code whose lines fit when indented, or the
+// narrowest layout.
 func lay(indent, layouts int, build func(layout int) *jen.Statement) *jen.Statement {
 	best := build(0)
 	narrowest := width(best)
@@ -28,8 +28,7 @@ func lay(indent, layouts int, build func(layout int) *jen.Statement) *jen.Statem
 	return best
 }
 
-// width returns the length of the longest line of s. Code that cannot be rendered
-// by itself has none.
+// width returns the length of the longest line of s, or 0 if s cannot be rendered on its own.
 func width(s *jen.Statement) int {
 	var b bytes.Buffer
 	if err := s.Render(&b); err != nil {
@@ -42,7 +41,7 @@ func width(s *jen.Statement) int {
 	return longest
 }
 
-// group writes codes between open and closing, each on a line of its own if wide.
+// group writes codes between open and closing, each on its own line if wide is true.
 func group(s *jen.Statement, open, closing string, wide bool, codes []jen.Code) *jen.Statement {
 	if len(codes) == 0 {
 		wide = false

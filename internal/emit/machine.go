@@ -11,7 +11,7 @@ import (
 
 const stepPath = runtimePath + "step"
 
-// receiverOf returns a name for the machine that the parameters of a step leave free.
+// receiverOf returns a name for the machine that differs from the parameters of the step.
 func (e *emitter) receiverOf(s *model.Step, more ...string) string {
 	taken := append([]string{e.contextName(&s.Function, nil)}, more...)
 	for _, p := range s.Params {
@@ -20,8 +20,8 @@ func (e *emitter) receiverOf(s *model.Step, more ...string) string {
 	return e.local("m", taken...)
 }
 
-// machineParams are the parameters of the implementation of a step of a machine: the context,
-// the machine, and those of the step.
+// machineParams returns the parameters of the implementation of a machine step: the context, the
+// machine, and the parameters of the step.
 func (e *emitter) machineParams(s *model.Step, m string) (list, args []jen.Code) {
 	ctx := e.contextName(&s.Function, map[string]bool{m: true})
 	list = []jen.Code{jen.Id(ctx).Add(e.qual("context", "Context")), jen.Id(m).Op("*").Id(s.Machine.Type.Name())}
@@ -33,8 +33,8 @@ func (e *emitter) machineParams(s *model.Step, m string) (list, args []jen.Code)
 	return list, args
 }
 
-// bindStepOfMachine binds a step to a function that gives the machine what it needs, and calls
-// the method.
+// bindStepOfMachine writes the binding of a step to a function that creates the machine with its
+// dependencies and calls the method.
 func (e *emitter) bindStepOfMachine(r string, s *model.Step) *jen.Statement {
 	m := e.receiverOf(s, e.parameters()...)
 	list, args := e.machineParams(s, m)
@@ -49,7 +49,7 @@ func (e *emitter) bindStepOfMachine(r string, s *model.Step) *jen.Statement {
 	})
 }
 
-// bindMachine writes how the definition is bound to its steps.
+// bindMachine writes the binding of the definition to its steps.
 func (e *emitter) bindMachine(r string, w *model.Workflow) *jen.Statement {
 	m := w.Machine
 	args := []jen.Code{jen.Id(r), jen.Id(w.GoName), jen.Lit(w.Directive.Max), e.begins(w)}
@@ -59,12 +59,12 @@ func (e *emitter) bindMachine(r string, w *model.Workflow) *jen.Statement {
 	return params(e.qual(shimPath, "BindMachine"), true, args)
 }
 
-// nobody is a machine on which constructors are called outside of a step.
+// nobody writes an empty machine for calls of constructors outside of a step.
 func nobody(m *model.Machine) *jen.Statement {
 	return jen.Parens(jen.Op("*").Id(m.Type.Name())).Parens(jen.Nil())
 }
 
-// begins writes the function from the input to the first transition.
+// begins writes the function that maps the input to the first transition.
 func (e *emitter) begins(w *model.Workflow) *jen.Statement {
 	m := w.Machine
 	first := nobody(m).Dot(name.Goto(m.Start.Impl))
@@ -100,10 +100,10 @@ func (e *emitter) machineStep(s *model.Step) *jen.Statement {
 	})
 }
 
-// next is the type of what the steps of a machine return.
+// next returns the result type of the steps of a machine.
 func next(m *model.Machine) *jen.Statement { return jen.Id(name.Next(m.GoName())) }
 
-// stepResults are those of the implementation of a step.
+// stepResults returns the result list of the implementation of a step.
 func (e *emitter) stepResults(s *model.Step) *jen.Statement {
 	if s.Machine != nil {
 		return jen.Params(next(s.Machine), jen.Error())
@@ -111,7 +111,7 @@ func (e *emitter) stepResults(s *model.Step) *jen.Statement {
 	return e.results(s.Result)
 }
 
-// argsType is the type of the arguments of a step.
+// argsType returns the type of the arguments of a step.
 func (e *emitter) argsType(s *model.Step) *jen.Statement {
 	if len(s.Params) == 0 {
 		return jen.Struct()
@@ -119,7 +119,7 @@ func (e *emitter) argsType(s *model.Step) *jen.Statement {
 	return jen.Id(name.Args(s.GoName))
 }
 
-// constructors declares the methods by which steps say where they lead.
+// constructors writes the methods with which steps choose the next transition.
 func (e *emitter) constructors(f *jen.File, m *model.Machine) {
 	f.Line()
 	f.Commentf("// %s is where a step of [%s] leads.", name.Next(m.GoName()), m.Type.Name())
@@ -162,7 +162,7 @@ func (e *emitter) constructors(f *jen.File, m *model.Machine) {
 	method(name.Done, "ends the run with a result.", []jen.Code{jen.Id(id).Add(e.typ(m.Result))}, made("Done").Call(jen.Id(id)))
 }
 
-// stateDiagram draws a machine as Mermaid text.
+// stateDiagram returns a machine as Mermaid text.
 func stateDiagram(m *model.Machine) []string {
 	id := func(s *model.Step) string {
 		if reservedInMermaid[s.Impl] || s.Impl == "state" || s.Impl == "note" {

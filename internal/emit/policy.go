@@ -17,7 +17,7 @@ type value struct {
 	code jen.Code
 }
 
-// literal writes the fields in order, on lines of their own if they are many.
+// literal writes the fields in order, each on its own line if wide is true.
 func literal(t *jen.Statement, values []value, wide bool) *jen.Statement {
 	codes := make([]jen.Code, len(values))
 	for i, v := range values {
@@ -26,8 +26,8 @@ func literal(t *jen.Statement, values []value, wide bool) *jen.Statement {
 	return group(t, "{", "}", wide, codes)
 }
 
-// policy writes what the directive of a step asks for. Fields that it leaves
-// out stay zero: the runtime's defaults.
+// policy writes the options of a step directive. Fields of missing options stay zero, which selects
+// the defaults of the runtime.
 func (e *emitter) policy(s *model.Step) *jen.Statement {
 	d := s.Directive
 	var values []value
@@ -75,7 +75,7 @@ func (e *emitter) retry(s *model.Step) []value {
 	return values
 }
 
-// backoff writes the fields of a RetryPolicy that say how its delays grow.
+// backoff returns the fields of a RetryPolicy that control the growth of delays.
 func (e *emitter) backoff(b directive.Backoff) (values []value) {
 	for _, f := range []struct {
 		name string
@@ -93,7 +93,7 @@ func (e *emitter) backoff(b directive.Backoff) (values []value) {
 
 func number(f float64) jen.Code { return jen.Op(strconv.FormatFloat(f, 'g', -1, 64)) }
 
-// fatal writes a function that recognises the errors that end all attempts.
+// fatal writes a function that recognizes the errors after which a step is not retried.
 func (e *emitter) fatal(errs []model.Fatal) *jen.Statement {
 	err := e.local("err")
 	cond := lay(2*tabWidth+len("return "), 2, func(layout int) *jen.Statement {
@@ -139,7 +139,7 @@ func (e *emitter) duration(d time.Duration) *jen.Statement {
 	return jen.Lit(0)
 }
 
-// workflowPolicy writes what the directive of a workflow asks for.
+// workflowPolicy writes the options of a workflow directive.
 func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	d := w.Directive
 	var values []value
@@ -191,16 +191,16 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
 }
 
-// active are the constants for the policies of singletons.
+// active maps the policies of singletons to the names of their constants.
 var active = map[string]string{"skip": "UseActive", "replace": "CancelActive", "latest": "LatestActive", "queue": "QueueActive"}
 
-// singleton writes a function from the input of w to the key of its run.
+// singleton writes a function that maps the input of w to the singleton key of its run.
 func (e *emitter) singleton(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
 	f, body := e.overInput(w, w.Singleton, param)
 	return e.qual(shimPath, "Singleton").Call(f.String().Block(jen.Return(e.qual(shimPath, "Key").Call(body))))
 }
 
-// gather writes which starts of w share a run, and until when.
+// gather writes the options that determine which starts of w share a run, and when the run begins.
 func (e *emitter) gather(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
 	d := w.Directive
 	key := jen.Func().Params(jen.Id("_").Add(e.in(w))).String().Block(jen.Return(jen.Lit("")))
@@ -218,7 +218,7 @@ func (e *emitter) gather(w *model.Workflow, param func(input jen.Code, i int) je
 	return e.qual(shimPath, "Debounce").Call(key, e.duration(d.Quiet), most)
 }
 
-// priority writes a function from the input of w to the priority of its run.
+// priority writes a function that maps the input of w to the priority of its run.
 func (e *emitter) priority(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
 	f, body := e.overInput(w, w.Priority, param)
 	if w.Priority.NeedsConversion(types.Typ[types.Int]) {
@@ -227,7 +227,8 @@ func (e *emitter) priority(w *model.Workflow, param func(input jen.Code, i int) 
 	return e.qual(shimPath, "Priority").Call(f.Int().Block(jen.Return(body)))
 }
 
-// fair writes a function from the input of w to the fair key of its run, and its share.
+// fair writes a function that maps the input of w to the fairness key of its run and the share of
+// the key.
 func (e *emitter) fair(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
 	f, key := e.overInput(w, w.Fair.Key, param)
 	share := jen.Lit(1)
@@ -240,7 +241,7 @@ func (e *emitter) fair(w *model.Workflow, param func(input jen.Code, i int) jen.
 	return e.qual(shimPath, "Fair").Call(f.Params(jen.String(), jen.Int()).Block(jen.Return(e.qual(shimPath, "Key").Call(key), share)))
 }
 
-// overInput begins a function over the input of w, and returns an expression for its body.
+// overInput begins a function of the input of w and returns an expression for its body.
 func (e *emitter) overInput(w *model.Workflow, k *model.Key, param func(input jen.Code, i int) jen.Code) (f, body *jen.Statement) {
 	a, used := e.local("a"), false
 	body = e.key(k, w.Params, func(i int) jen.Code {
@@ -253,7 +254,7 @@ func (e *emitter) overInput(w *model.Workflow, k *model.Key, param func(input je
 	return jen.Func().Params(jen.Id(a).Add(e.in(w))), body
 }
 
-// uses writes a function from the arguments of fn, of type args, to the limits that it uses.
+// uses writes a function that maps the arguments of fn, of type args, to the limits that it uses.
 func (e *emitter) uses(fn *model.Function, args jen.Code, param func(args jen.Code, i int) jen.Code) *jen.Statement {
 	a, keyed := e.local("a"), false
 	var list []jen.Code
@@ -273,7 +274,7 @@ func (e *emitter) uses(fn *model.Function, args jen.Code, param func(args jen.Co
 	return e.qual(shimPath, "Uses").Call(jen.Func().Params(jen.Id(a).Add(args)).Index().Add(e.qual(limitPath, "Use")).Block(jen.Return(body)))
 }
 
-// quoteTag writes a struct tag, in backquotes where possible.
+// quoteTag returns a struct tag as a literal, in backquotes if possible.
 func quoteTag(tag string) string {
 	if strings.ContainsAny(tag, "`\n") {
 		return strconv.Quote(tag)

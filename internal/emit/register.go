@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// nameReceivers chooses the parameters of Register.
+// nameReceivers chooses names for the receivers among the parameters of Register.
 func (e *emitter) nameReceivers() {
 	taken := slices.Clone(invented)
 	spelled := e.spelledByRegister()
 	for _, r := range e.model.Receivers {
 		id := name.Unexported(r.Type.Name())
-		// In a list of parameters, "shop *shop" is fine unless the body means the type.
+		// The parameter list may contain "shop *shop" unless the body refers to the type.
 		hides := e.model.Declared[id] && (id != r.Type.Name() || spelled[id])
 		if hides || name.Reserved(id) || slices.Contains(taken, id) {
 			id = free(id+"Receiver", e.model.Declared, taken)
@@ -27,7 +27,7 @@ func (e *emitter) nameReceivers() {
 	}
 }
 
-// spelledByRegister returns the package-level names in the body of Register.
+// spelledByRegister returns the package-level names that the body of Register refers to.
 func (e *emitter) spelledByRegister() map[string]bool {
 	ids := make(map[string]bool)
 	note := func(fn *model.Function) {
@@ -61,7 +61,7 @@ func (e *emitter) spelledByRegister() map[string]bool {
 	return ids
 }
 
-// register declares the function that makes everything known to a worker.
+// register writes the function that registers everything with a worker.
 func (e *emitter) register(f *jen.File) {
 	r := e.local("r")
 	list := []jen.Code{jen.Id(r).Add(e.qual(workflowPath, "Registrar"))}
@@ -123,7 +123,7 @@ func star(r *model.Receiver) string {
 	return ""
 }
 
-// receiver declares which steps need the receiver, and whether it is there.
+// receiver writes which steps need the receiver, and whether the caller passed one.
 func (e *emitter) receiver(r string, recv *model.Receiver) *jen.Statement {
 	id := e.receivers[recv]
 	missing := jen.False()
@@ -147,9 +147,9 @@ func canBeNil(t types.Type) bool {
 	return false
 }
 
-// implementation is the user's function or method. A method with a value
-// receiver is called through a closure where Register takes a pointer: a method
-// value would look into a missing receiver at once.
+// implementation returns an expression for the user's function or method. A method with a value
+// receiver is called in a closure if Register takes a pointer, because evaluating a method value
+// would dereference a nil pointer immediately.
 func (e *emitter) implementation(s *model.Step, makers map[*model.Graph]string) *jen.Statement {
 	if s.Graph != nil {
 		return e.onFreshStruct(s, makers[s.Graph])

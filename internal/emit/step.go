@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// stepsVar declares the variable by which stand-ins and tools name steps.
+// stepsVar writes the variable by which test stubs and tools refer to steps.
 func (e *emitter) stepsVar(f *jen.File) {
 	f.Line()
 	f.Commentf("// %s refers to the steps of this package, for stand-ins and tools.", e.model.StepsVar)
@@ -22,8 +22,8 @@ func (e *emitter) stepsVar(f *jen.File) {
 	f.Var().Id(e.model.StepsVar).Op("=").Add(group(fields, "{", "}", true, values))
 }
 
-// implType gives the type of the user's function a name. It is an alias, so that
-// a stand-in may be a function of any named type.
+// implType writes a name for the type of the user's function. The name is an alias, so that a stub
+// can be a function of any named type.
 func (e *emitter) implType(f *jen.File, s *model.Step) {
 	ctx := e.contextName(&s.Function, nil)
 	names := e.paramNames(&s.Function, ctx, nil)
@@ -40,7 +40,7 @@ func (e *emitter) implType(f *jen.File, s *model.Step) {
 	}))
 }
 
-// results are those of every function: (T, error), or error for nil.
+// results returns the result list of a function: (T, error), or error if t is nil.
 func (e *emitter) results(t types.Type) *jen.Statement {
 	if t == nil {
 		return jen.Error()
@@ -48,7 +48,7 @@ func (e *emitter) results(t types.Type) *jen.Statement {
 	return jen.Params(e.typ(t), jen.Error())
 }
 
-// paramType spells the type of a parameter in a parameter list.
+// paramType returns the type of a parameter in a parameter list.
 func (e *emitter) paramType(fn *model.Function, i int) *jen.Statement {
 	t := fn.Params[i].Type
 	if slice, ok := t.(*types.Slice); ok && fn.Variadic && i == len(fn.Params)-1 {
@@ -57,7 +57,7 @@ func (e *emitter) paramType(fn *model.Function, i int) *jen.Statement {
 	return e.typ(t)
 }
 
-// contextName is the user's name for the context, if there is one.
+// contextName returns the user's name for the context, or an invented one.
 func (e *emitter) contextName(fn *model.Function, taken map[string]bool) string {
 	if fn.Context != "" && fn.Context != "_" && !taken[fn.Context] {
 		return fn.Context
@@ -72,8 +72,8 @@ func (e *emitter) contextName(fn *model.Function, taken map[string]bool) string 
 	return e.local("ctx", avoid...)
 }
 
-// paramNames are the user's names for the parameters, but where the body needs
-// the name for something else.
+// paramNames returns the user's names for the parameters, except where the body needs a name for
+// something else.
 func (e *emitter) paramNames(fn *model.Function, ctx string, taken map[string]bool) []string {
 	all := map[string]bool{ctx: true}
 	for _, p := range fn.Params {
@@ -100,8 +100,8 @@ func keys(sets ...map[string]bool) []string {
 	return all
 }
 
-// step declares the durable counterpart of a step, the type of its
-// implementation, its arguments, and its description.
+// step writes the durable counterpart of a step, the type of its implementation, its arguments, and
+// its description.
 func (e *emitter) step(f *jen.File, s *model.Step) {
 	if s.Graph == nil && s.Machine == nil {
 		e.counterpart(f, s)
@@ -118,8 +118,7 @@ func (e *emitter) step(f *jen.File, s *model.Step) {
 	}))
 }
 
-// fields declares the struct that is stored: one JSON object by the stored names of the
-// parameters.
+// fields writes the stored struct: one JSON object with the stored names of the parameters.
 func (e *emitter) fields(params []model.Param) *jen.Statement {
 	return jen.StructFunc(func(g *jen.Group) {
 		for _, p := range params {
@@ -128,7 +127,7 @@ func (e *emitter) fields(params []model.Param) *jen.Statement {
 	})
 }
 
-// counterpart declares the function that workflow code calls.
+// counterpart writes the function that workflow code calls.
 func (e *emitter) counterpart(f *jen.File, s *model.Step) {
 	taken := spells(s.Result, e.model.Types)
 	taken[name.Step(s.GoName)], taken[name.Args(s.GoName)] = true, true
@@ -146,11 +145,11 @@ func (e *emitter) counterpart(f *jen.File, s *model.Step) {
 	}))
 }
 
-// callLayouts are those of call: one line; the arguments of the step on lines of
-// their own; those of the call; both.
+// callLayouts is the number of layouts of call: one line; the step arguments on separate lines; the
+// call arguments on separate lines; both.
 const callLayouts = 4
 
-// call writes how the counterpart runs the step.
+// call writes the statement by which the counterpart executes the step.
 func (e *emitter) call(s *model.Step, ctx string, names []string, layout int) *jen.Statement {
 	called, args := "Call", []jen.Code{jen.Id(ctx), jen.Id(name.Step(s.GoName))}
 	if s.Key != nil {
@@ -178,8 +177,7 @@ func (e *emitter) call(s *model.Step, ctx string, names []string, layout int) *j
 	return params(shim, layout >= 2, args)
 }
 
-// adapter turns the stored arguments into a call of the implementation, or of
-// what stands in for it.
+// adapter writes a function that calls the implementation or its stub with the stored arguments.
 func (e *emitter) adapter(s *model.Step) *jen.Statement {
 	f, ctx, a := e.local("f"), e.local("ctx"), e.local("a")
 	takes, args := []jen.Code{jen.Id(ctx).Add(e.qual("context", "Context"))}, []jen.Code{jen.Id(ctx)}

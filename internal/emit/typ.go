@@ -6,7 +6,7 @@ import (
 	"github.com/dave/jennifer/jen"
 )
 
-// qual refers to a package-level name of another package.
+// qual returns a reference to a package-level name of another package.
 func (e *emitter) qual(path, id string) *jen.Statement {
 	base := path
 	for i := len(path) - 1; i >= 0; i-- {
@@ -19,7 +19,7 @@ func (e *emitter) qual(path, id string) *jen.Statement {
 	return jen.Qual(path, id)
 }
 
-// object refers to a package-level object of any package.
+// object returns a reference to a package-level object of any package.
 func (e *emitter) object(obj types.Object) *jen.Statement {
 	if obj.Pkg() == nil || e.declares(obj) {
 		return jen.Id(obj.Name())
@@ -28,7 +28,7 @@ func (e *emitter) object(obj types.Object) *jen.Statement {
 	return jen.Qual(obj.Pkg().Path(), obj.Name())
 }
 
-// declares reports whether the package that is written declares obj.
+// declares reports whether the package that is being written declares obj.
 func (e *emitter) declares(obj types.Object) bool {
 	if e.client != nil {
 		return e.client.Has(obj)
@@ -36,7 +36,7 @@ func (e *emitter) declares(obj types.Object) bool {
 	return obj.Pkg() == e.model.Types
 }
 
-// typ spells t as the user did: aliases stay.
+// typ returns t as the user wrote it, including aliases.
 func (e *emitter) typ(t types.Type) *jen.Statement {
 	switch t := t.(type) {
 	case *types.Basic:
@@ -62,12 +62,12 @@ func (e *emitter) typ(t types.Type) *jen.Statement {
 	case *types.Interface:
 		return e.iface(t)
 	}
-	// Type parameters and what only constraints may hold cannot be here.
+	// Type parameters and constraint interfaces cannot occur here.
 	return jen.Id(t.String())
 }
 
-// Channels, functions and interfaces are refused as payloads, but may be spelt in
-// one: as an argument of a generic type, or in a field that JSON leaves out.
+// channel returns a channel type. Channels, functions and interfaces are not valid as payloads, but
+// may occur within one: as an argument of a generic type, or in a field that JSON omits.
 
 func (e *emitter) channel(t *types.Chan) *jen.Statement {
 	elem := e.typ(t.Elem())
@@ -83,7 +83,7 @@ func (e *emitter) channel(t *types.Chan) *jen.Statement {
 	return jen.Chan().Add(elem)
 }
 
-// signature spells the parameters and results of a function type.
+// signature returns the parameters and results of a function type.
 func (e *emitter) signature(t *types.Signature) *jen.Statement {
 	var params, results []jen.Code
 	for i := range t.Params().Len() {
@@ -151,7 +151,7 @@ func (e *emitter) structure(t *types.Struct) *jen.Statement {
 	})
 }
 
-// spells returns the identifiers without qualifier that spelling t takes.
+// spells returns the unqualified identifiers in the source form of t.
 func spells(t types.Type, pkg *types.Package) map[string]bool {
 	ids := make(map[string]bool)
 	var visit func(types.Type)

@@ -8,9 +8,9 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// workflow declares the definition of a workflow. It does not refer to the
-// implementation: a workflow that starts itself would be an initialization
-// cycle. Register binds the two.
+// workflow writes the definition of a workflow. The definition does not refer to the
+// implementation, because a workflow that starts itself would cause an initialization cycle.
+// Register binds the two.
 func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	f.Line()
 	e.doc(f, &w.Function, nil)
@@ -26,8 +26,8 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	}
 }
 
-// definition declares the variable by which runs are started, and the types of input and
-// result that are generated.
+// definition writes the variable with which runs are started, and the generated input and result
+// types.
 func (e *emitter) definition(f *jen.File, w *model.Workflow) {
 	param := ""
 	if len(w.Params) == 1 && w.Graph == nil && w.Batch == nil && !isNone(w.Params[0].Type) {
@@ -66,7 +66,7 @@ func (e *emitter) out(w *model.Workflow) *jen.Statement {
 	return e.typ(w.Result)
 }
 
-// bindable writes the implementation as a function of one input and one result.
+// bindable returns the implementation as a function of one input and one result.
 func (e *emitter) bindable(w *model.Workflow, taken []string) *jen.Statement {
 	if w.Graph != nil {
 		return jen.Id(name.Graph(w.GoName))
