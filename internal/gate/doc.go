@@ -1,8 +1,8 @@
-// Package gate replays runs of a live store against the code of a module, before that code
-// is deployed: flowgen replay.
+// Package gate implements flowgen replay: it replays runs of a live store against the code of a
+// module before that code is deployed.
 //
-// The command cannot link users' code. So it writes a test that registers all workflows of
-// the module and opens the store, lays it over the module at a path that does not exist
-// there, lets the go command build and run it, and reads the report that it leaves. Nothing
-// in the module changes. source.go writes the test; gate.go runs it.
+// The command cannot link the code of users. Therefore it writes a test that registers all
+// workflows of the module and opens the store. It overlays the test on the module at a path that
+// does not exist there, runs it with the go command, and reads the report that the test writes. The
+// module itself is not modified. source.go writes the test; gate.go runs it.
 package gate

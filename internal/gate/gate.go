@@ -16,45 +16,45 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// Config says what to replay.
+// Config selects the runs to replay and the code to replay them against.
 type Config struct {
-	Dir      string   // to start from; "": the working directory
-	Patterns []string // of packages, as for the go command; none: "./..."
-	URL      string   // of the store
-	Driver   string   // import path of the package that knows the URL's scheme; "": by the scheme
-	Workflow string   // stored name; "": all
-	Statuses []string // of runs; none: those that are open
-	Size     int      // how many runs at most; 0: all
-	Seed     uint64   // of the choice
-	Save     string   // directory for histories of runs that do not fit; "": none
+	Dir      string   // the working directory if empty
+	Patterns []string // package patterns as for the go command; "./..." if empty
+	URL      string   // the store
+	Driver   string   // import path of the package that supports the URL's scheme; derived from the scheme if empty
+	Workflow string   // stored name; all workflows if empty
+	Statuses []string // statuses of runs; all open ones if empty
+	Size     int      // maximum number of runs; 0 means no limit
+	Seed     uint64   // seed of the random selection
+	Save     string   // directory for histories of runs that fail to replay; not saved if empty
 }
 
-// open are the statuses of runs that may go on.
+// open lists the statuses of runs that may continue.
 var open = []string{"pending", "running", "sleeping", "waiting", "paused", "held", "blocked"}
 
-// Report has what was found.
+// Report is the result of a replay.
 type Report struct {
 	Replayed int     `json:"replayed"`
 	Misfits  []Group `json:"misfits"`
 	Seed     uint64  `json:"seed"`
 }
 
-// Group is the runs of a workflow that part from the code at the same operation.
+// Group contains the runs of a workflow that diverge from the code at the same operation.
 type Group struct {
 	Workflow   string   `json:"workflow"`
 	Divergence string   `json:"divergence"`
 	Count      int      `json:"count"`
-	Runs       []string `json:"runs"` // some of them
+	Runs       []string `json:"runs"` // some of the run IDs
 	Error      string   `json:"error"`
 }
 
-// shownRuns bounds the ids of a group.
+// shownRuns limits the run IDs of a group.
 const shownRuns = 3
 
-// ErrStore is the cause of an error that says that the store cannot be read.
+// ErrStore is wrapped by errors that mean that the store cannot be read.
 var ErrStore = errors.New("the store cannot be read")
 
-// Run replays runs of a store against the packages that cfg names.
+// Run replays runs of a store against the packages that cfg selects.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// moduleOf returns the root and the path of the module of dir.
+// moduleOf returns the root directory and the path of the module that contains dir.
 func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOMOD")
 	cmd.Dir = dir
@@ -123,7 +123,7 @@ func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
 	return filepath.Dir(file), module.Module.Path, nil
 }
 
-// request is read by the test.
+// request is the input of the test.
 type request struct {
 	URL, Workflow, Save, Report string
 	Statuses                    []string
@@ -131,13 +131,13 @@ type request struct {
 	Seed                        uint64
 }
 
-// answer is written by the test.
+// answer is the output of the test.
 type answer struct {
 	Runs   []struct{ Run, Workflow, Err, Divergence string }
 	Failed string
 }
 
-// add builds and runs a test and adds what it found.
+// add builds and runs a test and adds its results to the report.
 func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary) error {
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return fmt.Errorf("make a temporary directory: %w", err)
@@ -181,7 +181,7 @@ func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary
 	return nil
 }
 
-// count adds the runs of an answer.
+// count adds the numbers of an answer to the report.
 func (r *Report) count(a answer) {
 	for _, one := range a.Runs {
 		r.Replayed++
@@ -209,7 +209,7 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// explained adds what a command has said about its failure.
+// explained adds the standard error of a command to its error.
 func explained(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))

@@ -13,13 +13,13 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// runner is the test that replays, but for its package clause, the imports of the user's
-// packages and the list of what registers them.
+// runner is the source of the test that replays runs, without its package clause, the imports of
+// the user's packages and the list of their Register functions.
 //
 //go:embed runner.go.txt
 var runner string
 
-// driverOf returns the package that knows the scheme of a URL, "" if it is none of flowgen's.
+// driverOf returns flowgen's driver package for the scheme of a URL, or "" if it has none.
 func driverOf(scheme string) string {
 	kind, _, _ := strings.Cut(scheme, "+")
 	switch kind {
@@ -31,11 +31,11 @@ func driverOf(scheme string) string {
 	return ""
 }
 
-// binary is a test to build: of all packages that one package can import, or of a package
-// that cannot be imported from there.
+// binary is a test to build. It covers all packages that can be imported from one directory, or a
+// single package that cannot.
 type binary struct {
-	file    string // that does not exist
-	pattern string // of its directory, for the go command
+	file    string // a path that does not exist on disk
+	pattern string // pattern of its directory for the go command
 	source  []byte
 }
 
@@ -58,11 +58,11 @@ func withWorkflows(packages []*load.Package) []annotated {
 	return all
 }
 
-// folder is the directory at the root of a module in which the test lies that imports the
-// packages.
+// folder is the directory in the root of a module for the test that imports the packages.
 const folder = "flowgen_replay_gate"
 
-// binaries returns what to build for packages of the module at root, with the path module.
+// binaries returns the tests to build for packages of the module with the path module and the
+// directory root.
 func binaries(root, module, driver string, packages []annotated) []binary {
 	var all []binary
 	var shared []annotated
@@ -90,7 +90,7 @@ func binaries(root, module, driver string, packages []annotated) []binary {
 	})
 }
 
-// importable reports whether a package at the root of a module may import another of it.
+// importable reports whether a package in the root of a module may import importPath.
 func importable(module, importPath string) bool {
 	rest := strings.Split(strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/"), "/")
 	return slices.Index(rest, "internal") <= 0
