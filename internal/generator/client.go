@@ -19,14 +19,14 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// origin begins the line of a client that says whose it is, byFlag ends it if no directive
-// asks for the client.
+// origin begins the comment line of a client that names its package. byFlag ends the line if the
+// command line requested the client and no directive does.
 const (
 	origin = "// It is the client of package "
 	byFlag = ", by flowgen -client"
 )
 
-// claim is a client that a package has.
+// claim is a request for a client of a package.
 type claim struct {
 	p    *load.Package
 	m    *model.Package
@@ -35,9 +35,9 @@ type claim struct {
 	flag bool
 }
 
-// clients brings client packages up to date: those that directives ask for, that of the
-// command line, and those that the command line asked for before. The others are removed. It returns the directories
-// that it has looked at, which need not be those of packages.
+// clients updates the client packages that directives request, that the command line requests, and
+// that an earlier command line requested. It removes all others. It returns the directories that it
+// examined, which need not contain packages.
 func (r *Report) clients(ctx context.Context, packages []*load.Package, models map[*load.Package]*model.Package, dir string, cfg Config) (looked []string, err error) {
 	claims := r.claims(packages, models, dir, cfg)
 	claimed := map[string]claim{}
@@ -61,7 +61,7 @@ func (r *Report) clients(ctx context.Context, packages []*load.Package, models m
 	return append(looked, sources...), nil
 }
 
-// claims returns what directives and the command line ask for.
+// claims returns the clients that directives and the command line request.
 func (r *Report) claims(packages []*load.Package, models map[*load.Package]*model.Package, dir string, cfg Config) []claim {
 	var claims []claim
 	var annotated []*load.Package
@@ -101,7 +101,7 @@ func (r *Report) claims(packages []*load.Package, models map[*load.Package]*mode
 	return claims
 }
 
-// mistaken reports whether a diagnostic is about a package, so that nothing is generated.
+// mistaken reports whether a package has a diagnostic, so that nothing is generated for it.
 func (r *Report) mistaken(p *load.Package, dir string) bool {
 	for _, d := range r.Diagnostics {
 		file := d.File
@@ -119,9 +119,9 @@ func (r *Report) refuse(c claim, what, fix string) {
 	r.Diagnostics = append(r.Diagnostics, diagnostic.New(c.at, what, fix))
 }
 
-// unclaimed finds clients among the packages that no directive asks for. Those that the
-// command line asked for are kept up to date, the others removed. The second result is where the packages ought
-// to be that clients which lie there are of.
+// unclaimed finds existing clients that no directive requests. It returns those that an earlier
+// command line requested, and removes the others. The second result contains the expected
+// directories of the packages of all these clients.
 func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*model.Package, claimed map[string]claim, dir string, check bool) (kept []claim, sources []string) {
 	known := map[string]*load.Package{}
 	for _, p := range packages {
@@ -148,14 +148,14 @@ func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*m
 		case of != nil || inside && empty(from):
 			r.remove(out, dir, check)
 			if !check {
-				_ = os.Remove(p.Dir) // if nothing else is in there
+				_ = os.Remove(p.Dir) // succeeds only if the directory is empty
 			}
 		}
 	}
 	return kept, sources
 }
 
-// directoryOf returns where a package is if it is in the module of p.
+// directoryOf returns the directory of a package if the package belongs to the module of p.
 func directoryOf(p *load.Package, path string) (dir string, ok bool) {
 	rel, ok := strings.CutPrefix(path, p.Module())
 	if !ok || p.Module() == "" {
@@ -164,13 +164,13 @@ func directoryOf(p *load.Package, path string) (dir string, ok bool) {
 	return filepath.Join(p.Root, filepath.FromSlash(rel)), true
 }
 
-// empty reports whether there are no Go files in a directory.
+// empty reports whether a directory contains no Go files.
 func empty(dir string) bool {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	return err == nil && len(files) == 0
 }
 
-// originOf reads whose client a file is.
+// originOf reads the package of a client from the content of its file.
 func originOf(content []byte) (path string, flag bool) {
 	for line := range bytes.Lines(content) {
 		if rest, ok := strings.CutPrefix(strings.TrimRight(string(line), "\r\n"), origin); ok {
@@ -181,7 +181,7 @@ func originOf(content []byte) (path string, flag bool) {
 	return "", false
 }
 
-// isClient reports whether a directory holds a client and nothing else.
+// isClient reports whether a directory contains only a client.
 func isClient(p *load.Package) bool {
 	if p.Dir == "" {
 		return false
@@ -196,7 +196,7 @@ func clientIn(dir string) (load.Output, error) {
 	return load.ReadOutput(filepath.Join(dir, client.File))
 }
 
-// client brings one client up to date.
+// client updates one client.
 func (r *Report) client(ctx context.Context, c claim, dir string, check bool) error {
 	importPath, ok := r.place(c)
 	if !ok {
@@ -285,7 +285,7 @@ func (r *Report) place(c claim) (string, bool) {
 	return path.Join(c.p.Module(), filepath.ToSlash(rel)), true
 }
 
-// otherGoFile returns the name of a Go file beside the client, if there is one.
+// otherGoFile returns the name of a Go file next to the client, or "".
 func otherGoFile(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

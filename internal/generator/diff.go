@@ -7,11 +7,11 @@ import (
 	"github.com/flowgen/flowgen/internal/diagnostic"
 )
 
-// maxDiffLines is how much of each side of a difference is shown.
+// maxDiffLines limits the lines shown of each side of a difference.
 const maxDiffLines = 20
 
-// diff shows the lines between the first and the last that differ, in the form
-// of a unified diff with one hunk, cut short where it is long.
+// diff returns the lines from the first to the last difference as a unified diff with one hunk.
+// Long hunks are truncated.
 func diff(file, before, after string) string {
 	a, b := lines(before), lines(after)
 	start := 0

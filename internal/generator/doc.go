@@ -1,4 +1,3 @@
-// Package generator is the work of the flowgen command without its flags: load
-// packages, model them, and bring every flow_gen.go up to date, or say which
-// are not.
+// Package generator implements the flowgen command without its flags: it loads packages, builds
+// their models, and updates each flow_gen.go or reports which files are stale.
 package generator

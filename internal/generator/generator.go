@@ -14,56 +14,55 @@ import (
 	"github.com/flowgen/flowgen/internal/unchanged"
 )
 
-// Config says what to generate.
+// Config contains the parameters of the generator.
 type Config struct {
-	Dir      string   // to start from; "": the working directory
-	Patterns []string // of packages, as for the go command; none: "."
-	Check    bool     // write nothing
-	// Since is the revision of the git repository whose generated files the stored
-	// names are compared with; "": the files that lie on disk.
+	Dir      string   // the working directory if empty
+	Patterns []string // package patterns as for the go command; "." if empty
+	Check    bool     // report changes without writing them
+	// Since is a git revision. The stored names are compared with those in its generated files. If
+	// empty, they are compared with the files on disk.
 	Since string
-	// Manifest asks for a manifest of each package; without it, those that lie there are
-	// kept up to date.
+	// Manifest requests a manifest of each package. Otherwise only existing manifests are updated.
 	Manifest bool
-	// Client is a directory for the client of the only package with directives; "": no other
-	// clients than those that directives ask for.
+	// Client is the directory for a client of the only package with directives. If empty, only
+	// clients that directives request are generated.
 	Client string
 }
 
-// Report lists the actions taken, or under Config.Check those that are needed.
+// Report lists the actions that Run took, or with Config.Check the actions that are necessary.
 type Report struct {
 	Diagnostics []diagnostic.Diagnostic `json:"diagnostics"` // sorted; paths relative to Config.Dir
 	Changes     []Change                `json:"changes"`     // by package
-	Annotated   int                     `json:"annotated"`   // how many packages have directives
-	// Warnings are stored names that changed: runs under way have the old ones.
+	Annotated   int                     `json:"annotated"`   // number of packages with directives
+	// Warnings contains changed stored names. Runs in flight still use the old ones.
 	Warnings []diagnostic.Diagnostic `json:"warnings"`
-	// Notes are about packages that go generate passes over; nothing fails for them, and checks have none.
+	// Notes contains packages that go generate skips. They are no failures, and Config.Check does
+	// not report them.
 	Notes []diagnostic.Diagnostic `json:"notes"`
 }
 
-// Change is a generated file that was not up to date.
+// Change is an action on a generated file.
 type Change struct {
 	File   string `json:"file"` // relative to Config.Dir
 	Action Action `json:"action"`
-	Diff   string `json:"diff,omitempty"` // under Config.Check, of a stale file
+	Diff   string `json:"diff,omitempty"` // with Config.Check, for a stale file
 }
 
-// Action is an action on a generated file, or the defect found in it.
+// Action is an action on a generated file, or the problem found in it.
 type Action string
 
-// The actions; those after Removed occur only under Config.Check.
+// The actions. Those after Removed occur only with Config.Check.
 const (
 	Wrote    Action = "wrote"
 	Removed  Action = "removed"
-	Missing  Action = "missing"  // there are directives, but no file
-	Stale    Action = "stale"    // the file is not what would be written
-	Leftover Action = "leftover" // there is a file, but no directive
+	Missing  Action = "missing"  // directives without a generated file
+	Stale    Action = "stale"    // content differs from the generated code
+	Leftover Action = "leftover" // a generated file without directives
 )
 
-// Run brings the packages that cfg names up to date. Packages with mistakes,
-// and those that cannot be read or written, are left as they are; the others are
-// not held up by them. The error is for what concerns no package: a go command
-// that does not run.
+// Run updates the packages that cfg selects. It does not modify packages that contain mistakes or
+// that cannot be read or written, and continues with the others. It returns an error only for a
+// failure that does not belong to a package, such as a go command that does not run.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -75,7 +74,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}, Warnings: []diagnostic.Diagnostic{}, Notes: []diagnostic.Diagnostic{}}
 	var question unchanged.Question
-	if cfg.Since == "" { // git's files are not looked at
+	if cfg.Since == "" { // files of a revision are not examined
 		question = unchanged.Ask(dir, patterns, strconv.FormatBool(cfg.Check), strconv.FormatBool(cfg.Manifest), cfg.Client)
 	}
 	if annotated, ok := question.Answer(); ok {
@@ -90,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	models := make(map[*load.Package]*model.Package)
 	for _, p := range set.Packages {
 		if isClient(p) {
-			continue // it belongs to the package that it is the client of
+			continue // handled with the package of the client
 		}
 		if p.Err == nil {
 			models[p] = report.generate(ctx, p, &names, dir, cfg)
@@ -117,7 +116,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// generate brings one package up to date and returns its model.
+// generate updates one package and returns its model.
 func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Registry, dir string, cfg Config) *model.Package {
 	m, ds := model.New(p)
 	if !m.Empty() || len(ds) > 0 {
@@ -159,12 +158,12 @@ func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Reg
 	return m
 }
 
-// failed reports what kept flowgen from its work at path.
+// failed reports an error that prevented the processing of path.
 func (r *Report) failed(path, what string, err error) {
 	r.Diagnostics = append(r.Diagnostics, diagnostic.Diagnostic{File: path, What: what, Fix: err.Error()})
 }
 
-// remove takes away what a package without directives does not need any more.
+// remove deletes a generated file that a package without directives does not need.
 func (r *Report) remove(out load.Output, dir string, check bool) {
 	if !out.Exists || !out.Generated {
 		return

@@ -11,11 +11,11 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// unmentioned notes, once and with the first as the example, that go generate passes over
-// packages with directives, although it runs flowgen for others: they have no line for it,
-// and no line above names them.
+// unmentioned adds a note if go generate runs flowgen for some packages but skips others with
+// directives: these have no go:generate line, and no line in a parent directory covers them. The
+// note names the first of them as an example.
 func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]*model.Package) {
-	var single, below []string // directories that lines are about
+	var single, below []string // directories that the lines cover
 	for _, p := range packages {
 		for _, words := range generateLines(p) {
 			if slices.ContainsFunc(words, func(w string) bool { return strings.HasSuffix(w, "...") }) {
@@ -49,7 +49,7 @@ func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]
 		"add //go:generate go tool flowgen to one of its files, or one line with ./... at the root of the module"))
 }
 
-// generateLines returns the words of the lines of a package that run flowgen.
+// generateLines returns the words of the go:generate lines of a package that run flowgen.
 func generateLines(p *load.Package) [][]string {
 	var lines [][]string
 	for _, f := range slices.Concat(p.Files, p.Others) {

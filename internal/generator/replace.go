@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// newMode is that of files that did not exist, before the umask.
+// newMode is the mode of new files before the umask is applied.
 const newMode = 0o644
 
-// replace makes content the content of path: at once, so that nobody reads half
-// a file, and with the mode that the file has. A symbolic link is followed.
+// replace atomically replaces the content of path, so that readers never see a partial file. It
+// keeps the mode of the file and follows a symbolic link.
 func replace(path string, content []byte) (err error) {
 	if target, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
 		path = target

@@ -22,15 +22,15 @@ import (
 	"github.com/flowgen/flowgen/internal/revision"
 )
 
-// entry holds the names by which the logs of runs in flight know a function or an error.
+// entry contains the names that logs of runs in flight use for a function or an error.
 type entry struct {
 	kind   string // "workflow", "step" or "error"
 	stored string
 	params []string // stored names of the parameters
 }
 
-// wireNames returns the stored names in a generated file, by Go name. What it cannot
-// read, it leaves out: the file may have conflict markers, or be of another release.
+// wireNames returns the stored names in a generated file by Go name. It skips anything that it
+// cannot read, because the file may contain conflict markers or be from another release.
 func wireNames(source []byte) map[string]entry {
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
 	if err != nil {
@@ -60,7 +60,7 @@ func wireNames(source []byte) map[string]entry {
 }
 
 type wireReader struct {
-	structs map[string][]string // stored names of the fields
+	structs map[string][]string // stored field names by struct
 	all     map[string]entry
 }
 
@@ -82,7 +82,7 @@ func (r *wireReader) variable(id string, value ast.Expr) {
 	case "NewStep":
 		e := entry{kind: "step", stored: text(call.Args[0])}
 		ast.Inspect(call.Args[2], func(n ast.Node) bool {
-			if f, ok := n.(*ast.FuncLit); ok && f.Type.Params.NumFields() >= 2 { // the context, the machine if it has one, the arguments
+			if f, ok := n.(*ast.FuncLit); ok && f.Type.Params.NumFields() >= 2 { // parameters: context, optional machine, arguments
 				e.params = r.structs[types.ExprString(f.Type.Params.List[len(f.Type.Params.List)-1].Type)]
 			}
 			return true
@@ -96,14 +96,14 @@ func (r *wireReader) failure(call *ast.CallExpr) {
 	switch fun, typeArgs := callee(call); {
 	case fun == "RegisterError" && len(typeArgs) == 1 && len(call.Args) == 1:
 		r.all["error "+types.ExprString(typeArgs[0])] = entry{kind: "error", stored: text(call.Args[0])}
-	case fun == "RegisterSentinel" && len(call.Args) == 2 && isIdent(call.Args[1]): // those of other packages have one name
+	case fun == "RegisterSentinel" && len(call.Args) == 2 && isIdent(call.Args[1]): // errors of other packages have a single name
 		r.all["error "+types.ExprString(call.Args[1])] = entry{kind: "error", stored: text(call.Args[0])}
 	}
 }
 
 func isIdent(e ast.Expr) bool { _, ok := e.(*ast.Ident); return ok }
 
-// callee returns the name of a called function of any package, and its type arguments.
+// callee returns the name and the type arguments of a called function of any package.
 func callee(call *ast.CallExpr) (fun string, typeArgs []ast.Expr) {
 	f := call.Fun
 	switch x := f.(type) {
@@ -138,8 +138,8 @@ func text(e ast.Expr) string {
 	return s
 }
 
-// warn compares the stored names in the generated file of a package with those that
-// it had before: on disk, or in a revision.
+// warn compares the stored names in the generated file of a package with the previous ones on disk
+// or in a revision.
 func (r *Report) warn(ctx context.Context, m *model.Package, p *load.Package, source []byte, since string) {
 	before := p.Output.Content
 	if since != "" && p.Dir != "" {
@@ -152,8 +152,8 @@ func (r *Report) warn(ctx context.Context, m *model.Package, p *load.Package, so
 	r.Warnings = append(r.Warnings, renamed(m, p, before, source)...)
 }
 
-// renamed returns a warning for each stored name that changed between two versions of
-// the generated file of a package: logs of runs in flight hold the old ones.
+// renamed returns a warning for each stored name that changed between two versions of the generated
+// file of a package. Logs of runs in flight contain the old names.
 func renamed(m *model.Package, p *load.Package, before, after []byte) []diagnostic.Diagnostic {
 	w := wireChange{before: wireNames(before), after: wireNames(after), functions: map[string]*model.Function{}, loaded: p}
 	for _, s := range m.Steps {
@@ -180,14 +180,14 @@ type wireChange struct {
 }
 
 func (w *wireChange) warn(id, what, fix string) {
-	at := token.Position{Filename: w.loaded.Output.Path, Line: 1, Column: 1} // of what is not there any more
+	at := token.Position{Filename: w.loaded.Output.Path, Line: 1, Column: 1} // the position of removed items
 	if f := w.functions[id]; f != nil {
 		at = w.loaded.Position(f.Pos())
 	}
 	w.warnings = append(w.warnings, diagnostic.New(at, what, fix))
 }
 
-// compare reports the names that changed of a function or error that is still there.
+// compare reports the changed names of a function or error that still exists.
 func (w *wireChange) compare(id string, was, is entry) {
 	if was.stored != is.stored {
 		w.warn(id, fmt.Sprintf("the stored name of %s %s was %q and is %q now, and runs under way have the old one", is.kind, bare(id), was.stored, is.stored),
@@ -195,7 +195,7 @@ func (w *wireChange) compare(id string, was, is entry) {
 	}
 	lost, added := without(was.params, is.params), without(is.params, was.params)
 	if len(lost) == 0 || len(added) == 0 {
-		return // names that were only added or only removed lose nothing
+		return // only additions or only removals lose nothing
 	}
 	for i, old := range lost {
 		stored := added[min(i, len(added)-1)]
@@ -217,13 +217,13 @@ func (w *wireChange) compare(id string, was, is entry) {
 	}
 }
 
-// gone reports a stored name that nothing has any more.
+// gone reports a stored name that no item has in the new version.
 func (w *wireChange) gone(was entry) {
 	var candidates []string
 	for _, id := range slices.Sorted(maps.Keys(w.after)) {
 		now := w.after[id]
 		if now.stored == was.stored {
-			w.compare(id, was, now) // under another Go name
+			w.compare(id, was, now) // has a different Go name
 			return
 		}
 		if _, old := w.before[id]; !old && now.kind == was.kind {
@@ -238,18 +238,18 @@ func (w *wireChange) gone(was entry) {
 	w.warn(id, fmt.Sprintf("no %s is stored as %q any more, and runs under way may have that name", was.kind, was.stored), fix)
 }
 
-// bare returns what people call the thing that a Go name stands for.
+// bare returns the user's name for the item that a generated Go name belongs to.
 func bare(id string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(id, "error "), strings.TrimPrefix(name.Step("x"), "x"))
 }
 
-// without returns the elements of a that b does not have.
+// without returns the elements of a that are not in b.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }
 
-// contentAt returns a generated file as it is in a revision of the git repository that
-// it lies in, nil if it is not there.
+// contentAt returns the content of a generated file in a revision of its git repository, or nil if
+// the file does not exist there.
 func contentAt(ctx context.Context, path, name string) ([]byte, error) {
 	if resolved, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		path = filepath.Join(resolved, filepath.Base(path))
