@@ -15,12 +15,13 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Compiles type-checks text as the only file of a package, at path in the module of p, and
-// returns the first thing that the compiler would say.
+// Compiles type-checks text as the only file of a package, at path in the module of p, and returns
+// the first compiler error.
 //
-// With an overlay go/packages trusts no export data, and reads all that is imported from source, the standard library
-// too: a second for each client. So what the text imports is taken from what was read with p, or from export data; only
-// if that does not do, or says that something is wrong, all is read.
+// With an overlay go/packages ignores all export data and type-checks all imports from source,
+// including the standard library, which takes a second for each client. Therefore Compiles takes
+// the imports from the packages that were loaded with p or from export data. Only if this is
+// impossible or reports an error, it loads everything from source.
 func Compiles(ctx context.Context, p *Package, path string, text []byte) error {
 	if compilesAlone(ctx, p, path, text) {
 		return nil
@@ -40,8 +41,8 @@ func Compiles(ctx context.Context, p *Package, path string, text []byte) error {
 	return nil
 }
 
-// compilesAlone reports whether text compiles with the export data of what it imports. It does not know of a text that
-// imports the module that it is part of: that could import what imports the text.
+// compilesAlone reports whether text compiles with the export data of its imports. It returns false
+// if the text imports its own module, because such an import could in turn import the text.
 func compilesAlone(ctx context.Context, p *Package, path string, text []byte) bool {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
@@ -68,7 +69,8 @@ func compilesAlone(ctx context.Context, p *Package, path string, text []byte) bo
 	return err == nil
 }
 
-// imported returns the types of packages, if all of them were read with p, which imports them too, and without mistakes.
+// imported returns the types of packages if p imports all of them, they were loaded with p, and
+// they have no errors.
 func (p *Package) imported(paths []string) (known map[string]*types.Package, ok bool) {
 	known = map[string]*types.Package{}
 	for _, path := range paths {
@@ -81,7 +83,7 @@ func (p *Package) imported(paths []string) (known map[string]*types.Package, ok 
 	return known, true
 }
 
-// exported reads the types of packages from their export data.
+// exported loads the types of packages from their export data.
 func exported(ctx context.Context, dir string, paths []string) (known map[string]*types.Package, ok bool) {
 	known = map[string]*types.Package{}
 	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile, Context: ctx, Dir: dir}, paths...)
@@ -97,10 +99,10 @@ func exported(ctx context.Context, dir string, paths []string) (known map[string
 	return known, true
 }
 
-// importer are the packages that a text imports.
+// importer contains the packages that a text imports.
 type importer map[string]*types.Package
 
-// Import is part of types.Importer.
+// Import implements types.Importer.
 func (all importer) Import(path string) (*types.Package, error) {
 	if p := all[path]; p != nil {
 		return p, nil

@@ -10,18 +10,17 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// writer writes, for each annotated function, the declaration with which the
-// generated code will answer it. Functions that are not usable get none: the
-// model complains about them.
+// writer writes for each annotated function the declaration that the generated code will contain
+// for it. It skips invalid functions, which package model reports.
 type writer struct {
-	context         string // the type workflow code takes
+	context         string // the context type of workflow code
 	register, steps string
-	fields          []string                // of Steps
-	graphs          map[string]*graphSource // by the name of the struct
-	machines        map[string]*machine     // by the name of the struct
+	fields          []string                // fields of Steps
+	graphs          map[string]*graphSource // by struct name
+	machines        map[string]*machine     // by struct name
 }
 
-// rename takes over the names that //flow:package gives.
+// rename applies the names of //flow:package.
 func (w *writer) rename(d directive.Directive) {
 	if d.Kind != directive.Package {
 		return
@@ -65,7 +64,7 @@ func (w *writer) declarations(s *source) string {
 			w.fields = append(w.fields, goName)
 			b.WriteString(w.step(s, fn, goName, params))
 		case directive.Workflow:
-			if d.Has("batch") && len(params) == 1 { // Start takes one element
+			if d.Has("batch") && len(params) == 1 { // Start takes a single element
 				params[0].typ = strings.TrimPrefix(params[0].typ, "[]")
 			}
 			b.WriteString(w.workflow(s, fn, goName, params))
@@ -74,7 +73,7 @@ func (w *writer) declarations(s *source) string {
 	return b.String()
 }
 
-// packageLevel returns what is declared once in a package.
+// packageLevel returns the declarations that a package has once.
 func (w *writer) packageLevel() string {
 	slices.Sort(w.fields)
 	text := fmt.Sprintf("func %s(...any) {}\n", w.register)
@@ -104,7 +103,7 @@ func (w *writer) workflow(s *source, fn *ast.FuncDecl, goName string, params []p
 	return w.definition(goName, params, out)
 }
 
-// input returns the type of the input of a definition, and its declaration if it has one.
+// input returns the input type of a definition, and its declaration if it has one.
 func (w *writer) input(goName string, params []param) (typ, declaration string) {
 	switch len(params) {
 	case 0:
@@ -126,8 +125,8 @@ func (w *writer) input(goName string, params []param) (typ, declaration string) 
 
 type param struct{ name, typ string }
 
-// params returns the parameters behind the context, or false if the signature
-// is not one that can be generated for.
+// params returns the parameters after the context. It returns false if code cannot be generated for
+// the signature.
 func (s *source) params(fn *ast.FuncDecl) ([]param, bool) {
 	var params []param
 	for i, field := range fn.Type.Params.List {

@@ -14,16 +14,15 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// directory holds what the files of a directory say about its future generated
-// file, found by their syntax alone.
+// directory contains the declarations of the future generated file of a directory, derived from the
+// syntax of its other files.
 type directory struct {
-	name            string // of the package
+	name            string // package name
 	importsWorkflow bool
-	appended        map[string]string // by path of the file
+	appended        map[string]string // by file path
 }
 
-// scan reads the files of a package. What it cannot read is left to the go
-// command to complain about.
+// scan reads the files of a package. It ignores unreadable files, which the go command reports.
 func scan(files disk, path string) *directory {
 	d := &directory{appended: make(map[string]string)}
 	names, err := files.goFiles(path)
@@ -53,7 +52,7 @@ func scan(files disk, path string) *directory {
 	return d
 }
 
-// derive fills in the text to append to each file.
+// derive computes the text to append to each file.
 func (d *directory) derive(sources []*source) {
 	w := writer{context: "any", register: "Register", steps: "Steps", graphs: map[string]*graphSource{}, machines: map[string]*machine{}}
 	if d.importsWorkflow {
@@ -92,7 +91,8 @@ func (d *directory) derive(sources []*source) {
 
 func (d *directory) declarations(path string) string { return d.appended[path] }
 
-// packageName returns the package's name, for want of a better that of src.
+// packageName returns the name of the package, or the name in the package clause of src if the
+// directory has none.
 func (d *directory) packageName(src []byte) string {
 	if d.name != "" {
 		return d.name
@@ -127,8 +127,8 @@ func readSource(files disk, path string) (*source, error) {
 
 func (s *source) imports(path string) bool { return importsPath(s.file, path) }
 
-// annotated calls f for every directive on the package clause (with nil) and
-// on functions.
+// annotated calls f for every directive on functions, and with nil for every directive on the
+// package clause.
 func (s *source) annotated(f func(*ast.FuncDecl, directive.Directive)) {
 	visit := func(decl *ast.FuncDecl, doc *ast.CommentGroup) {
 		if doc == nil {

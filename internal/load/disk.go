@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// disk is the files of the user, some of which may have other contents than on disk.
+// disk gives access to the files of the user. An overlay can replace their contents.
 type disk struct {
-	overlay map[string][]byte // by path; nil: there is no overlay
+	overlay map[string][]byte // contents by path; nil without an overlay
 }
 
 func (d disk) read(path string) ([]byte, error) {
@@ -41,8 +41,8 @@ func (d disk) goFiles(dir string) ([]string, error) {
 	return paths, err
 }
 
-// under returns what an overlay has in place of a file that the go command names: by the same path, or by one
-// that leads to the same file.
+// under returns the overlay content for a file that the go command names, by the same path or by
+// another path of the same file.
 func (d disk) under(path string) ([]byte, bool) {
 	if text, ok := d.overlay[path]; ok {
 		return text, true
@@ -64,9 +64,9 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// flags returns the flags that make the go command read the overlay, and what removes the temporary files behind
-// them. There are none if a file of the overlay is not on disk: go/packages only reads such a file if it has the
-// overlay itself.
+// flags returns the flags with which the go command reads the overlay, and a function that removes
+// the temporary files. It returns no flags if a file of the overlay does not exist on disk, because
+// go/packages reads such a file only from its own overlay.
 func (d disk) flags() (flags []string, cleanup func(), err error) {
 	for path := range d.overlay {
 		if _, err := os.Stat(path); err != nil {
@@ -83,9 +83,10 @@ func (d disk) flags() (flags []string, cleanup func(), err error) {
 	return []string{flag}, cleanup, nil
 }
 
-// overlayFlag returns the flag that makes the go command read contents in place of files, and not see the hidden
-// ones, and what removes the temporary files behind it. It is not the Overlay of go/packages, which would make it
-// distrust all export data and read what is imported from source, the standard library too.
+// overlayFlag returns the flag with which the go command reads the contents instead of the files
+// and ignores the hidden files, and a function that removes the temporary files. It is used instead
+// of the Overlay of go/packages, which would ignore all export data and type-check all imports from
+// source, including the standard library.
 func overlayFlag(contents map[string][]byte, hidden []string) (flag string, cleanup func(), err error) {
 	dir, err := os.MkdirTemp("", "flowgen-")
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package load reads the packages of a user for the generator.
+// Package load reads the user's packages for the generator.
 //
-// The difficulty is that these packages do not compile before they were
-// generated: workflows call functions of flow_gen.go. So load treats every
-// flow_gen.go as absent, derives declarations for what it would hold from the
-// annotated signatures alone, and appends them to the users' files while
-// go/packages parses them. Positions in the user's text stay as they are, and
-// whatever lies beyond [File.End] is ours.
+// These packages do not compile before code has been generated, because workflows call functions of
+// flow_gen.go. Therefore load treats every flow_gen.go as absent, derives the declarations that it
+// would contain from the annotated signatures alone, and appends them to the user's files while
+// go/packages parses them. Positions in the user's text do not change, and all text after
+// [File.End] was appended.
 //
-// Dependencies come from export data; only those without any (they do not
-// compile yet themselves) are read from source, with the same treatment.
+// Dependencies are loaded from export data. Only dependencies that do not compile before generation
+// are loaded from source in the same way.
 package load

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// DotImported returns the exported names of a package that a test imports with
-// a dot: Go lets no generated declaration have one of them.
+// DotImported returns the exported names of a package that a test imports with a dot. Go does not
+// allow a generated declaration with one of these names.
 func (p *Package) DotImported(path string) []string { return p.dots[path] }
 
-// nameDotImports finds out what the dot imports of tests declare, by syntax: the
-// type checker never sees tests. A package that cannot be found is left to the
-// compiler to complain about. It returns the packages that it has read.
+// nameDotImports finds the names declared by the dot imports of tests from the syntax, because
+// tests are not type-checked. It ignores packages that cannot be found, which the compiler reports.
+// It returns the packages that it has read.
 func nameDotImports(ctx context.Context, dir string, pkgs []*Package) []*packages.Package {
 	dots := make(map[string][]string)
 	for _, p := range pkgs {

@@ -12,10 +12,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Diagnostics returns what keeps p from being read: files that do not parse,
-// patterns that name nothing, mixed package names. Errors of the type checker
-// are not among them, for they may have no bearing on what is generated: see
-// [Package.TypeErrors].
+// Diagnostics returns the errors that prevent p from being read: files that do not parse, patterns
+// without packages, mixed package names. It does not include type errors, which may not matter for
+// the generated code: see [Package.TypeErrors].
 func (p *Package) Diagnostics() []diagnostic.Diagnostic {
 	var ds []diagnostic.Diagnostic
 	for _, e := range p.errors {
@@ -38,8 +37,7 @@ func (p *Package) Diagnostics() []diagnostic.Diagnostic {
 	return ds
 }
 
-// TypeErrors returns what the type checker says about the user's text between
-// from and to, which positions of p delimit.
+// TypeErrors returns the type errors in the user's text between the positions from and to of p.
 func (p *Package) TypeErrors(from, to token.Pos) []diagnostic.Diagnostic {
 	var ds []diagnostic.Diagnostic
 	for _, e := range p.typeErrors {
@@ -50,8 +48,8 @@ func (p *Package) TypeErrors(from, to token.Pos) []diagnostic.Diagnostic {
 	return ds
 }
 
-// ImportError returns why the package that spec imports cannot be read, if the go
-// command says so: it is of no module that go.mod requires, or does not exist.
+// ImportError returns the reason why the import of spec cannot be read, if the go command reports
+// one: no required module provides the package, or it does not exist.
 func (p *Package) ImportError(spec *ast.ImportSpec) (diagnostic.Diagnostic, bool) {
 	path, err := strconv.Unquote(spec.Path.Value)
 	if err != nil || p.imports[path] == nil {
@@ -71,7 +69,7 @@ func (p *Package) ImportError(spec *ast.ImportSpec) (diagnostic.Diagnostic, bool
 	return diagnostic.Diagnostic{}, false
 }
 
-// ours reports whether at is in generated text.
+// ours reports whether a position is in appended text.
 func (p *Package) ours(at token.Position) bool {
 	if filepath.Base(at.Filename) == name.Output {
 		return true
@@ -84,19 +82,19 @@ func (p *Package) ours(at token.Position) bool {
 	return false
 }
 
-// isCompileError reports whether e comes from the compiler, when the go
-// command made export data: the type checker says it again, better.
+// isCompileError reports whether e is a compiler error from the creation of export data. The type
+// checker reports the same error in better form.
 func isCompileError(e packages.Error) bool {
 	return e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "# ")
 }
 
-// isEmbedError reports whether e is about what a //go:embed line names. The file
-// may well be made by another generator, later; its text has no bearing on ours.
+// isEmbedError reports whether e is about a //go:embed line. Another generator may create the
+// embedded file later, and its content does not matter here.
 func isEmbedError(e packages.Error) bool {
 	return e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "pattern ") && position(e.Pos).Line > 0
 }
 
-// position reads the "file:line:col", "file:line", "-" or "" of go/packages.
+// position parses the forms of go/packages: "file:line:col", "file:line", "-" and "".
 func position(s string) token.Position {
 	if s == "" || s == "-" {
 		return token.Position{}

@@ -13,22 +13,22 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// graphSource is a struct under //flow:dag, as its syntax tells it.
+// graphSource is a struct with //flow:dag, described by its syntax.
 type graphSource struct {
 	goName string
 	input  string   // fields
-	result string   // the step that has it; empty: the sinks have
-	path   string   // of the file with the struct
-	names  []string // of steps
+	result string   // the step that returns the result; the sinks if empty
+	path   string   // the file with the struct
+	names  []string // step names
 	nodes  map[string]dag.Node
-	types  map[string]string // of results of steps
-	paths  map[string]string // of the files with the steps
+	types  map[string]string // result types by step
+	paths  map[string]string // files by step
 
-	conditions map[string]string     // names of methods by step
-	takes      map[string][]dag.Need // by the names of methods that are no steps
+	conditions map[string]string     // method names by step
+	takes      map[string][]dag.Need // by the name of a method that is not a step
 }
 
-// findGraphs notes the graphs in a file.
+// findGraphs records the graphs in a file.
 func (w *writer) findGraphs(s *source) {
 	for _, decl := range s.file.Decls {
 		gen, ok := decl.(*ast.GenDecl)
@@ -79,7 +79,7 @@ func dagDirective(doc *ast.CommentGroup) (directive.Directive, bool) {
 	return directive.Directive{}, false
 }
 
-// graphOf returns the graph that a method is a step of, nil: of none.
+// graphOf returns the graph that has the method fn as a step, or nil.
 func (w *writer) graphOf(fn *ast.FuncDecl) *graphSource {
 	if fn.Recv == nil || len(fn.Recv.List) != 1 {
 		return nil
@@ -95,8 +95,8 @@ func (w *writer) graphOf(fn *ast.FuncDecl) *graphSource {
 	return w.graphs[id.Name]
 }
 
-// graphStep notes a step of a graph. Which of them are skipped needs only a look at the types
-// of parameters as they are written.
+// graphStep records a step of a graph. The source form of the parameter types is sufficient to
+// determine which steps can be skipped.
 func (w *writer) graphStep(s *source, fn *ast.FuncDecl, g *graphSource, d directive.Directive, params []param) {
 	exported, _ := name.Exported(fn.Name.Name)
 	w.fields = append(w.fields, cmp.Or(d.As, g.goName+exported))
@@ -119,7 +119,7 @@ func (w *writer) graphStep(s *source, fn *ast.FuncDecl, g *graphSource, d direct
 	g.nodes[n.Name], g.paths[n.Name] = n, s.path
 }
 
-// findConditions notes what methods of graphs take that may be conditions of steps.
+// findConditions records the parameters of graph methods that may be conditions of steps.
 func (w *writer) findConditions(s *source) {
 	for _, decl := range s.file.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
@@ -136,7 +136,7 @@ func (w *writer) findConditions(s *source) {
 	}
 }
 
-// declare returns what is declared for a graph, and the file to which that is appended.
+// declare returns the declarations for a graph and the file to which they are appended.
 func (g *graphSource) declare(w *writer) (path, text string) {
 	var nodes []dag.Node
 	for _, id := range g.names {

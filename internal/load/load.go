@@ -18,52 +18,51 @@ import (
 const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
 	packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule
 
-// Set is the answer of [Load].
+// Set is the result of [Load].
 type Set struct {
-	Packages []*Package // in the order of their import paths
-	Parsed   []string   // every file whose syntax was read on the way, sorted
+	Packages []*Package // in the order of import paths
+	Parsed   []string   // sorted paths of all parsed files
 
-	loaded []*packages.Package // with those that dot imports of tests name
+	loaded []*packages.Package // includes the dot imports of tests
 }
 
-// Package is one package of the user, type-checked as if it was generated.
+// Package is a package of the user, type-checked as if code had been generated for it.
 type Package struct {
 	Path   string
 	Name   string
-	Dir    string // "" if the pattern named no directory
+	Dir    string // empty if the pattern names no directory
 	Fset   *token.FileSet
-	Files  []*File // that are compiled, without flow_gen.go
-	Others []*File // that are not: tests, other platforms, cgo; syntax only
+	Files  []*File // compiled files, without flow_gen.go
+	Others []*File // other files (tests, other platforms, cgo); syntax only
 	Types  *types.Package
 	Info   *types.Info
 	Output Output
-	// Foreign says whose the package is if it is not of the module that is
-	// worked on, and so not to be written to: "module example.com/dep" or "a
-	// vendor directory".
+	// Foreign is not empty if the package does not belong to the main module, so that it must not
+	// be modified. It names the owner: "module example.com/dep" or "a vendor directory".
 	Foreign string
-	// Root is the directory of its module, "" if there are no modules.
+	// Root is the directory of the module, or "" without modules.
 	Root string
-	// Err is why the package's directory cannot be read.
+	// Err is the reason why the directory of the package cannot be read.
 	Err error
 
-	module     string // its path; empty: there are no modules
-	goVersion  string // the language of its module, as types.Config takes it
+	module     string // module path; empty without modules
+	goVersion  string // language version of the module, in the form of types.Config
 	errors     []packages.Error
 	typeErrors []types.Error
 	imports    map[string]*packages.Package
 	dots       map[string][]string // exported names by the path of a dot import in tests
 }
 
-// File is a file of the user.
+// File is a file of the user's package.
 type File struct {
 	Path string
 	AST  *ast.File
-	End  token.Pos // of the user's text; what follows was appended by load
-	Why  Reason    // why nothing can be generated for it
+	End  token.Pos // the end of the user's text; load appended everything after it
+	Why  Reason    // the reason why nothing can be generated for the file
 }
 
-// Load reads the packages that patterns name, seen from dir. Mistakes in
-// packages are no errors of Load but of [Package.Diagnostics].
+// Load reads the packages that match patterns relative to dir. Mistakes in packages are returned by
+// [Package.Diagnostics], not as an error of Load.
 func Load(ctx context.Context, dir string, patterns []string) (*Set, error) {
 	return loadWith(ctx, dir, patterns, nil)
 }
@@ -162,8 +161,7 @@ func newPackage(p *packages.Package, read *reader) *Package {
 	return pkg
 }
 
-// Versions returns, for each imported package of the modules of others, which module
-// that is, as path@version.
+// Versions returns path@version of the module of each import that belongs to another module.
 func (p *Package) Versions() map[string]string {
 	all := make(map[string]string)
 	for path, imported := range p.imports {
@@ -174,8 +172,8 @@ func (p *Package) Versions() map[string]string {
 	return all
 }
 
-// foreign returns what Package.Foreign says of p. Packages without a module are
-// those of the standard library, and of programs that use no modules.
+// foreign returns the value of Package.Foreign for p. Packages without a module belong to the
+// standard library or to programs that use no modules.
 func foreign(p *packages.Package) string {
 	if strings.Contains(filepath.ToSlash(p.Dir), "/vendor/") {
 		return "a vendor directory"
@@ -186,8 +184,8 @@ func foreign(p *packages.Package) string {
 	return ""
 }
 
-// Module returns the path of the module that p is part of, "" if there are no modules.
+// Module returns the path of the module of p, or "" without modules.
 func (p *Package) Module() string { return p.module }
 
-// Position returns where pos is in the file as it lies on disk.
+// Position returns the position of pos in the file on disk.
 func (p *Package) Position(pos token.Pos) token.Position { return p.Fset.PositionFor(pos, false) }

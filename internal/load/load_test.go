@@ -28,8 +28,8 @@ func one(t *testing.T, name string) (*load.Set, *load.Package) {
 	return set, set.Packages[0]
 }
 
-// Dependencies come from export data: reading their syntax would make the
-// generator slower by an order of magnitude.
+// Dependencies are loaded from export data. Parsing them would make the generator slower by an
+// order of magnitude.
 func TestGEN6_ReadsNoSyntaxOfDependencies(t *testing.T) {
 	set, p := one(t, "payloads")
 	if !imports(p.Types, "net/netip") || !imports(p.Types, "github.com/flowgen/flowgen/runtime/workflow") {
@@ -47,7 +47,8 @@ func TestGEN6_ReadsNoSyntaxOfDependencies(t *testing.T) {
 	}
 }
 
-// A package is type-checked here: the go command must not compile it again after each change.
+// The loader type-checks the package, and the go command does not compile it again after each
+// change.
 func TestGEN6_AChangedPackageIsNotCompiled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the tool that counts is a shell script")
@@ -79,7 +80,7 @@ func TestGEN6_AChangedPackageIsNotCompiled(t *testing.T) {
 	}
 }
 
-// A package between those that are read is compiled, with what it imports.
+// A package in the import chain between two loaded packages is compiled with its imports.
 func TestGEN6_PackagesBetweenThoseThatAreReadAreCompiledAsTheyAre(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"money/money.go":   "package money\n\ntype Cents int\n",
@@ -97,7 +98,8 @@ func TestGEN6_PackagesBetweenThoseThatAreReadAreCompiledAsTheyAre(t *testing.T) 
 	}
 }
 
-// Files that lie over those on disk are read in their place, and dependencies from export data still.
+// Overlay files are read instead of the files on disk, and dependencies still come from export
+// data.
 func TestGEN6_ReadsNoSyntaxOfDependenciesUnderAnOverlay(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"a/a.go": "package a\n\nvar New int\n"})
 	file := filepath.Join(dir, "a", "a.go")
@@ -115,7 +117,7 @@ func TestGEN6_ReadsNoSyntaxOfDependenciesUnderAnOverlay(t *testing.T) {
 	}
 }
 
-// What a text imports was read with the package, so that the go command is not needed again.
+// The imports of a text were loaded with the package, so the go command does not run again.
 func TestGEN6_CompilesWithWhatWasRead(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"a/a.go": "package a\n\nimport \"time\"\n\n// A lasts.\nvar A time.Duration\n"})
 	set, err := load.Load(t.Context(), dir, []string{"./a"})
@@ -141,7 +143,7 @@ func imports(p *types.Package, path string) bool {
 	return false
 }
 
-// What flow_gen.go declares is there without it, with the right types.
+// Without flow_gen.go, its declarations exist with the correct types.
 func TestLoad_DeclaresWhatWillBeGenerated(t *testing.T) {
 	_, p := one(t, "workflows")
 	qualifier := func(pkg *types.Package) string {
@@ -170,7 +172,7 @@ func TestLoad_DeclaresWhatWillBeGenerated(t *testing.T) {
 	}
 }
 
-// Positions in the user's text do not move, and what follows it is ours.
+// Positions in the user's text do not change, and all text after it counts as appended.
 func TestLoad_KeepsPositions(t *testing.T) {
 	_, p := one(t, "workflows")
 	if len(p.Files) != 1 {
@@ -214,7 +216,7 @@ func TestLoad_TellsWhyAFileIsNotCompiled(t *testing.T) {
 	}
 }
 
-// A text is judged the same whether export data does for it or all has to be read from source.
+// Compiles returns the same result from export data and from source.
 func TestGEN5_CompilesSaysWhatTheCompilerWould(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"orders/orders.go": "package orders\n\nimport \"github.com/flowgen/flowgen/runtime/workflow\"\n\n//flow:workflow\nfunc fulfil(ctx workflow.Context, id string) error { return nil }\n",

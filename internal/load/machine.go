@@ -8,13 +8,12 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// machine is a type under //flow:machine: its methods have no counterparts, and it has a
-// definition.
+// machine is a type with //flow:machine. Its methods have no counterparts, and it has a definition.
 type machine struct {
 	goName, start string
 }
 
-// findMachines takes in the machines of a file.
+// findMachines records the machines in a file.
 func (w *writer) findMachines(s *source) {
 	for _, decl := range s.file.Decls {
 		group, ok := decl.(*ast.GenDecl)
@@ -55,7 +54,7 @@ func machineIn(doc *ast.CommentGroup) (directive.Directive, bool) {
 	return directive.Directive{}, false
 }
 
-// receiver returns the name of the type that fn is a method of; empty: it is a function.
+// receiver returns the name of the receiver type of fn, or "" for a function.
 func receiver(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return ""
@@ -70,7 +69,7 @@ func receiver(fn *ast.FuncDecl) string {
 	return ""
 }
 
-// stepOfMachine declares what is generated for a step of a machine, and at its start also the
+// stepOfMachine returns the declarations for a step of a machine, and for the first step also the
 // definition.
 func (w *writer) stepOfMachine(s *source, m *machine, fn *ast.FuncDecl, d directive.Directive, goName string, params []param) string {
 	if m.goName == "" {
@@ -95,7 +94,7 @@ func (w *writer) stepOfMachine(s *source, m *machine, fn *ast.FuncDecl, d direct
 	return w.definition(m.goName, params, out)
 }
 
-// definition declares that of a workflow with some parameters and a result.
+// definition returns the definition of a workflow with the given parameters and result.
 func (w *writer) definition(goName string, params []param, out string) string {
 	if w.context == "any" {
 		return ""

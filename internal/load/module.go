@@ -9,12 +9,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Module reads the packages that patterns name and, from source, all of their module that
-// they import and that know workflow code: helpers and steps of theirs are among them.
-// The names of the packages that patterns name are the second result, sorted.
+// Module reads the packages that match patterns. It also reads from source those packages of the
+// same module that they import and that use workflow code, because these may contain helpers and
+// steps. The second result contains the sorted paths of the packages that match patterns.
 //
-// overlay, if there is one, has the contents of files by path in place of those on
-// disk.
+// The overlay maps paths to contents that replace those on disk. It may be nil.
 func Module(ctx context.Context, dir string, patterns []string, overlay map[string][]byte) (*Set, []string, error) {
 	graph, err := packages.Load(&packages.Config{
 		Mode:    packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedModule | packages.NeedFiles,

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Requires reports whether p can import packages of a module. A package that imports one
-// already can; else the go command is asked for the module, not for a package, because a
-// vendor directory has no packages that nobody imports yet. Where the go command does not
-// run, or there are no modules, the compiler will say what is missing.
+// Requires reports whether p can import packages of a module. If p does not already import one,
+// Requires queries the go command for the module rather than a package, because a vendor directory
+// contains only imported packages. It returns true if the go command does not run or there are no
+// modules; the compiler then reports the missing import.
 func (p *Package) Requires(ctx context.Context, module string) bool {
 	if p.module == "" || p.module == module {
 		return true

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Sources returns the directories, sorted, of all packages that were read or that those import, but for those
-// that cannot change: the standard library and released modules. It returns false if the Go files in them are not
-// all that the packages are made of: some are generated from other files, or a package has mistakes.
+// Sources returns the sorted directories of all loaded packages and their imports, except for
+// packages that cannot change: the standard library and released modules. It returns false if the
+// Go files in these directories do not determine the packages, because some files are generated
+// from others or a package has errors.
 func (s *Set) Sources() ([]string, bool) {
 	dirs, complete := map[string]bool{}, true
 	for _, p := range s.loaded {
@@ -33,7 +34,7 @@ func (s *Set) Sources() ([]string, bool) {
 	return slices.Sorted(maps.Keys(dirs)), complete
 }
 
-// released reports whether a package is of the standard library, or of a version of a module in the
+// released reports whether a package belongs to the standard library or to a module version in the
 // module cache.
 func released(p *packages.Package) bool {
 	if p.Module == nil {

@@ -13,14 +13,15 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// The go command compiles each package that patterns name to make its export data, which nobody
-// reads, for these packages are type-checked here: two seconds after each change. stubs returns
-// contents for their files that leave it nothing to compile: what they import, and no declarations.
-// Go/packages gives the files on disk to the parser all the same.
+// stubs returns contents for the files of the matching packages that contain only their imports.
+// The go command compiles each of these packages to create its export data. The data is not needed,
+// because load type-checks these packages itself, and compiling takes two seconds after each
+// change. With the stubs there is nothing to compile. go/packages still passes the files on disk to
+// the parser.
 //
-// Packages that cannot do without what was left out are no loss: see [stubsHarm].
+// For packages that depend on the omitted declarations see [stubsHarm].
 func stubs(dir string, patterns []string) map[string][]byte {
-	if strings.Contains(os.Getenv("GOFLAGS"), "overlay") { // a second one would replace it
+	if strings.Contains(os.Getenv("GOFLAGS"), "overlay") { // a second overlay flag would replace it
 		return nil
 	}
 	contents := map[string][]byte{}
@@ -53,7 +54,8 @@ func stubs(dir string, patterns []string) map[string][]byte {
 	return contents
 }
 
-// stubDirectory adds the stubs of the files in a directory, unless other languages are in it.
+// stubDirectory adds stubs for the files in a directory, unless it contains files of other
+// languages.
 func stubDirectory(dir string, contents map[string][]byte) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -87,7 +89,7 @@ func stubDirectory(dir string, contents map[string][]byte) {
 	}
 }
 
-// stub returns the text of a file without declarations, with imports that need not be used.
+// stub returns the text of a file without declarations and with blank imports.
 func stub(src []byte) (text []byte, ok bool) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", src, parser.ImportsOnly|parser.SkipObjectResolution)
@@ -117,8 +119,8 @@ func stub(src []byte) (text []byte, ok bool) {
 	return b.Bytes(), true
 }
 
-// stubsHarm reports whether a package between those that patterns name does not compile, perhaps
-// because it imports one of them.
+// stubsHarm reports whether a package in the import chain between matching packages does not
+// compile. The cause may be that it imports one of the stubs.
 func stubsHarm(roots []*packages.Package) bool {
 	initial := map[*packages.Package]bool{}
 	for _, p := range roots {
