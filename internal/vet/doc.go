@@ -1,3 +1,3 @@
-// Package vet runs the rules of package flowcheck over packages, by go vet: that builds
-// what they depend on, and keeps what was found of each package in the build cache.
+// Package vet applies the rules of package flowcheck to packages with go vet, which builds their
+// dependencies and stores the facts of each package in the build cache.
 package vet

@@ -12,7 +12,7 @@ import (
 
 const adviceFlag = "advice"
 
-// IsTool reports whether the command line is one by which the go command calls a vet tool.
+// IsTool reports whether the go command started this process as a vet tool with args.
 func IsTool(args []string) bool {
 	return len(args) > 0 && (args[0] == "-V=full" || args[0] == "-flags" || strings.HasSuffix(args[len(args)-1], ".cfg"))
 }

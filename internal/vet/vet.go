@@ -19,26 +19,26 @@ import (
 	"github.com/flowgen/flowgen/internal/diagnostic"
 )
 
-// Config says what to vet.
+// Config contains the parameters of an analysis.
 type Config struct {
-	Dir      string   // to start from; "": the working directory
-	Patterns []string // of packages, as for the go command; none: "."
-	Tool     string   // the path of a vet tool with these rules: this program
-	Advice   bool     // give advice, too
+	Dir      string   // the working directory if empty
+	Patterns []string // package patterns as for the go command; "." if empty
+	Tool     string   // path of a vet tool with these rules, such as this program
+	Advice   bool     // include the advisory rules
 }
 
 // Finding is one report.
 type Finding struct {
 	diagnostic.Diagnostic
 	Rule   string `json:"rule"`
-	Advice bool   `json:"advice,omitempty"` // not a fault
+	Advice bool   `json:"advice,omitempty"` // not a mistake
 }
 
-// ErrUnsound says that packages could not be judged, because they do not compile or are
-// not there. The text says why.
+// ErrUnsound means that packages could not be analyzed, because they do not compile or do not
+// exist. The error text contains the reason.
 var ErrUnsound = errors.New("the packages cannot be judged")
 
-// Run returns what the rules say of the packages, by file and line. Paths are relative to the
+// Run returns the findings of all rules, sorted by file and line. Paths are relative to the
 // directory.
 func Run(ctx context.Context, cfg Config) ([]Finding, error) {
 	out, err := cfg.goVet(ctx, "-json")
@@ -52,19 +52,19 @@ func Run(ctx context.Context, cfg Config) ([]Finding, error) {
 	return parse(dir, out)
 }
 
-// Fix applies the edits that the rules suggest, and returns what go vet says of it.
+// Fix applies the suggested edits of the rules. The error contains the output of go vet.
 func Fix(ctx context.Context, cfg Config) error {
 	_, err := cfg.goVet(ctx, "-fix")
 	return err
 }
 
-// Diff returns the edits that the rules suggest as a unified diff.
+// Diff returns the suggested edits of the rules as a unified diff.
 func Diff(ctx context.Context, cfg Config) ([]byte, error) {
 	out, err := cfg.goVet(ctx, "-fix", "-diff")
 	if err != nil && len(out) > 0 && !bytes.Contains(out, []byte("--- ")) {
 		return nil, err
 	}
-	if len(out) > 0 { // go vet fails because there is a difference
+	if len(out) > 0 { // go vet fails if there is a difference
 		err = nil
 	}
 	return out, err
@@ -97,7 +97,7 @@ type posed struct {
 	Message string `json:"message"`
 }
 
-// parse reads the output of go vet -json: an object for each package, with lists by analyzer.
+// parse parses the output of go vet -json: an object for each package with lists by analyzer.
 func parse(dir string, out []byte) ([]Finding, error) {
 	advice := named(flowcheck.Advice())
 	var found []Finding
@@ -127,7 +127,7 @@ func parse(dir string, out []byte) ([]Finding, error) {
 	return sorted(dir, found), nil
 }
 
-// sorted orders findings, each once: a file may be in several packages that were vetted.
+// sorted sorts findings and removes duplicates, which occur if a file belongs to several packages.
 func sorted(dir string, found []Finding) []Finding {
 	by := make(map[diagnostic.Diagnostic]Finding)
 	var ds []diagnostic.Diagnostic
@@ -143,7 +143,7 @@ func sorted(dir string, found []Finding) []Finding {
 	return list
 }
 
-// position reads file:line:column; the file may have colons.
+// position parses file:line:column. The file name may contain colons.
 func position(s string) (file string, line, column int) {
 	file = s
 	if i := strings.LastIndexByte(file, ':'); i >= 0 {
