@@ -13,15 +13,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Ask is a name under which a running run is asked something and answers: a request
-// that may change it, with a result. Declare it once as a package variable and use it
-// on both sides:
+// Ask is a named request to a running run that may change the run and returns a result. Declare it
+// once as a package variable and use it on both sides:
 //
 //	var SetLimit = workflow.NewAsk[int, int]("set-limit")
 type Ask[Q, A any] struct{ name string }
 
-// NewAsk returns the ask of that name. Names are kebab-case, unique in a module and
-// at most 200 bytes long; it panics if the name is empty or longer.
+// NewAsk returns the ask with the given name. Names are kebab-case, unique in a module and at most
+// 200 bytes long. NewAsk panics if the name is empty or longer.
 func NewAsk[Q, A any](name string) Ask[Q, A] {
 	checkName("NewAsk", name)
 	return Ask[Q, A]{name: name}
@@ -39,24 +38,24 @@ func (a Ask[Q, A]) declared() {
 	}
 }
 
-// Handle answers the questions that come from now on, until the run ends, and those
-// that came before. It does not wait; a second call for the same ask replaces the first
-// one.
+// Handle answers the questions that arrive from this call until the end of the run, and those that
+// arrived before. It does not wait. A second call for the same ask replaces the first handler.
 //
-// validate returns why a question is refused; a nil validate accepts all. It is called
-// when the question comes, between two steps of the code, sees its variables, and may
-// neither change them nor wait. A question that it refuses leaves no trace in the log, unless
-// the question came before Handle was called: that had to be recorded to be kept.
+// validate returns the reason for refusing a question, or nil. A nil validate accepts all
+// questions. It is called when the question arrives, while no other code of the run executes; it
+// may read the variables of the workflow, but must neither change them nor wait. A refused question
+// leaves no trace in the log unless it arrived before the call of Handle: such a question had to be
+// recorded to be kept.
 //
-// An accepted question is recorded, and answer runs as durable code, in a branch of
-// its own under ctx: several questions may be answered at the same time. It runs
-// to its end whatever crashes, and its result is recorded and published in one
-// action. A panic of answer fails the run, as in every branch.
+// An accepted question is recorded, and answer runs as durable code in its own branch under ctx, so
+// several questions may be answered concurrently. It runs to its end despite crashes, and its
+// result is recorded and published in one atomic action. A panic of answer fails the run, as in
+// every branch.
 //
-// A run that continues as a new one first answers the accepted questions; the new run
-// gets those that come meanwhile. If answers change the state that is handed over,
-// call [CloseAsks] before. If the run ends in another way, calls that wait for an answer
-// return a [RefusedError].
+// A run that continues as new first answers the accepted questions; the new run gets the questions
+// that arrive meanwhile. If answers change the state that is passed to the new run, call
+// [CloseAsks] first. If the run ends in another way, calls that wait for an answer return a
+// [RefusedError].
 func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Context, Q) (A, error)) {
 	a.declared()
 	b := ctx.branch()
@@ -86,17 +85,17 @@ func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Conte
 	})
 }
 
-// CloseAsks stops accepting questions and waits until those that were accepted are
-// answered. Call it before reading the state that the code returns, or passes to
-// [Definition.ContinueAsNew], if answers change that; later questions go to the
-// new run, or are refused when the run has ended. [Ask.Handle] opens all asks again.
+// CloseAsks stops accepting questions and waits until the accepted ones are answered. Call it
+// before reading state that answers change and that the code returns or passes to
+// [Definition.ContinueAsNew]. Later questions go to the new run, or are refused when the run has
+// ended. [Ask.Handle] opens all asks again.
 func CloseAsks(ctx Context) {
 	b := ctx.branch()
 	b.Gate(ctx.s)
 	b.CloseAsks()
 }
 
-// failureOf returns the stored form of an error, nil if there is none.
+// failureOf returns the stored form of an error, or nil for nil.
 func failureOf(err error) *event.Failure {
 	if err == nil {
 		return nil
@@ -108,19 +107,18 @@ func failureOf(err error) *event.Failure {
 	return failure.Encode(err, code)
 }
 
-// Ask asks a run, or its continuation, and waits for the answer, and for the
-// end of an outage of the store; ctx limits how long. A question that comes before the
-// run handles this ask waits. With an [IdempotencyKey] the run gets the question once,
-// however many callers ask, and all get the same answer: use one to ask again after an
-// error that says nothing about the answer, such as that of ctx, for the question may
-// have been accepted. The answers to the
-// last 1,000 questions, and mostly to many more, can be read again at once; after a
-// second the logs of the run are searched for older ones, and after 24 hours the key
-// may have been forgotten.
+// Ask sends a question to a run, or to its continuation, and waits for the answer, including
+// through an outage of the store. ctx bounds the wait. A question that arrives before the run
+// handles this ask waits in the run. With an [IdempotencyKey] the run gets the question once,
+// however many callers send it, and all callers get the same answer. Use a key to repeat the call
+// after an error that does not determine the answer, such as the error of ctx, because the question
+// may have been accepted. The answers to at least the last 1,000 questions are available
+// immediately; older answers are searched for in the logs of the run after one second, and a key
+// may be forgotten after 24 hours.
 //
-// Errors: a *[RefusedError] if the question was not accepted, or the run has ended
-// before it was answered; an *[AnswerError] if the run has answered with an error;
-// ErrRunNotFound; a *[PayloadError]; that of ctx.
+// Errors: a *[RefusedError] if the question was not accepted, or the run has ended without
+// answering it; an *[AnswerError] if the run answered with an error; ErrRunNotFound; a
+// *[PayloadError]; the error of ctx.
 func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) (A, error) {
 	a.declared()
 	var v A
@@ -158,22 +156,22 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 type asking struct {
 	reader
 	id    event.ItemID
-	next  uint64    // chunk to read; those before were not, or are about something else
-	lost  bool      // some chunks were gone when it came to them
-	until time.Time // when the logs are searched for what they said
+	next  uint64    // next chunk to read; earlier ones were read or are gone
+	lost  bool      // some chunks were gone before they could be read
+	until time.Time // when the search in the logs begins
 	found *effects.Answer
 	ended bool // no chunk will follow
 }
 
-// askPatience is how long an answer is waited for that may have been given long ago,
-// before the logs are searched for it.
+// askPatience is how long a caller waits for an answer that may have been given long ago before it
+// searches the logs.
 const askPatience = time.Second
 
-// errUnanswered: no answer will come.
+// errUnanswered means that no answer will come.
 var errUnanswered = errors.New("the run has ended without answering")
 
-// ask delivers the question and waits for the answer. One with a key may have been
-// answered before.
+// ask delivers the question and waits for the answer. A question with a key may already have an
+// answer.
 func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*effects.Answer, error) {
 	if err := a.begin(ctx, keyed); err != nil || a.found != nil {
 		return a.found, err
@@ -185,7 +183,8 @@ func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*e
 	return a.await(ctx, refused == nil)
 }
 
-// begin notes from where on an answer can come. That to a question with a key may be there.
+// begin determines the chunk from which an answer can come. A question with a key may have been
+// answered before, so all chunks are read.
 func (a *asking) begin(ctx context.Context, keyed bool) error {
 	if keyed {
 		a.next = 1
@@ -196,7 +195,8 @@ func (a *asking) begin(ctx context.Context, keyed bool) error {
 	return err
 }
 
-// await waits for the answer. refusable: a question of which nothing is left was delivered, and so it was refused.
+// await waits for the answer. refusable reports that the question was delivered; if no trace of it
+// is left, it was refused.
 func (a *asking) await(ctx context.Context, refusable bool) (*effects.Answer, error) {
 	for {
 		if err := a.read(ctx); err != nil || a.found != nil {
@@ -217,7 +217,7 @@ func (a *asking) await(ctx context.Context, refusable bool) (*effects.Answer, er
 	}
 }
 
-// wait waits for something new, or until it is time to search the logs.
+// wait waits for a new chunk, or until the search in the logs begins.
 func (a *asking) wait(ctx context.Context) error {
 	if !a.lost {
 		return a.hear(ctx, a.next-1)
@@ -233,14 +233,14 @@ func (a *asking) wait(ctx context.Context) error {
 	return err
 }
 
-// read reads the chunks that it has not read yet.
+// read reads the chunks that were not read before.
 func (a *asking) read(ctx context.Context) error {
 	for {
 		page, err := a.page(ctx, store.ReadStream{From: a.next})
 		if err != nil {
 			return err
 		}
-		if page.Last+1 < a.next { // the store has lost writes: those that follow are others
+		if page.Last+1 < a.next { // the store has lost writes: later chunks have reused indexes
 			a.next = 1
 			continue
 		}

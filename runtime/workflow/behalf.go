@@ -8,18 +8,20 @@ import (
 
 type behalfKey struct{}
 
-// OnBehalfOf returns a context in which a program asks for somebody, such as an operator who has logged in: what it asks of runs with
-// that context has the name in their logs, as event.Event.By. That holds for starts and reruns, and for all that is
-// put into a run: commands such as [Handle.Cancel] and [Handle.Pause], messages, payloads of hooks, questions, orders to schedules.
-// What comes of it, such as a child that is canceled with its parent, is the run's own doing, and has no name.
+// OnBehalfOf returns a context that carries the name of the person or system for which a program
+// acts, for example an operator who has logged in. The logs of runs record the name as
+// event.Event.By for all requests made with this context: starts, reruns, and everything that is
+// sent to a run, namely commands such as [Handle.Cancel] and [Handle.Pause], messages, payloads of
+// hooks, questions and orders to schedules. Consequences of such a request, for example the
+// cancellation of a child with its parent, carry no name.
 //
-// Nothing checks the name, and no run depends on it. Of a name of more than 1 KiB the beginning is kept, and what is no UTF-8 in it is
-// replaced. An empty one is nobody's.
+// The name is not verified, and no run depends on it. A name longer than 1 KiB is truncated, and
+// invalid UTF-8 in it is replaced. An empty name records none.
 func OnBehalfOf(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, behalfKey{}, store.KeptText(name, store.MaxName))
 }
 
-// behalf returns the name for which a program asks; empty: it asks for itself.
+// behalf returns the name set by OnBehalfOf, or "" if there is none.
 func behalf(ctx context.Context) string {
 	name, _ := ctx.Value(behalfKey{}).(string)
 	return name

@@ -14,16 +14,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// CatalogEntry describes a workflow as workers did: its queue, the JSON Schemas of its input and its result, and its nodes if it is a
-// struct under //flow:dag. The schema of a workflow that takes none, or returns none, has the type null. An empty schema says nothing.
+// CatalogEntry describes a workflow as its workers registered it: its queue, the JSON Schemas of
+// its input and result, and its nodes if it is a struct annotated with //flow:dag. A workflow
+// without input or result has a schema of type null. An empty schema means that the type is
+// unknown.
 type CatalogEntry = store.CatalogEntry
 
 // CatalogQuery selects entries of the catalogue.
 type CatalogQuery = store.CatalogQuery
 
-// Catalog returns what workers have said of their workflows when they started, by the names of these. Steps that use limits are among
-// them, without schemas, under the names that runs have which execute them: see event.StepOfRun. Workers of earlier releases
-// say nothing. [ErrNotSupported]: the store keeps no catalogue.
+// Catalog returns the workflows that workers registered when they started, sorted by name. It
+// includes steps that use limits, without schemas, under the names of the runs that execute them:
+// see event.StepOfRun. Workers of earlier releases register nothing. The error matches
+// [ErrNotSupported] if the store keeps no catalog.
 func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("read catalogue: %w", err)
@@ -35,7 +38,7 @@ func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, e
 	return cataloger.Catalog(ctx, q)
 }
 
-// Catalog is part of [engine.Registry].
+// Catalog implements [engine.Registry].
 func (r *registry) Catalog() []store.CatalogEntry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -54,14 +57,14 @@ func (r *registry) Catalog() []store.CatalogEntry {
 	return all
 }
 
-// limitsOf returns the names of the limits that are used, whatever the input: a directive names limits, and only the keys and weights of
-// them go by the input. What cannot do without one says nothing.
+// limitsOf returns the names of the limits that a directive uses. They do not depend on the input;
+// only the keys and weights do. If the function panics for a nil input, limitsOf returns nil.
 func limitsOf(uses func(input any) []permits.Use) (names []string) {
 	if uses == nil {
 		return nil
 	}
 	defer func() {
-		if recover() != nil { // code of the user's, such as a method of a nil pointer
+		if recover() != nil { // user code, such as a method of a nil pointer
 			names = nil
 		}
 	}()
@@ -72,10 +75,11 @@ func limitsOf(uses func(input any) []permits.Use) (names []string) {
 	return slices.Compact(names)
 }
 
-// schemaOf returns the schema of what is stored for a type under the name of a parameter.
+// schemaOf returns the schema of the stored form of a type. param is the name of the parameter,
+// empty if the value is stored as it is.
 func schemaOf(t reflect.Type, param string) json.RawMessage {
 	switch t {
-	case nil: // a definition that was made by hand
+	case nil: // a definition that was not generated
 		return nil
 	case reflect.TypeFor[None]():
 		return json.RawMessage(`{"type":"null"}`)

@@ -12,25 +12,25 @@ import (
 
 // The limits of children.
 const (
-	// DefaultChildren is how many children of one run may be open at once, unless
-	// the directive of its workflow says otherwise: children=N.
+	// DefaultChildren is the maximum number of open children of one run, unless the directive of
+	// its workflow sets another with children=N.
 	DefaultChildren = 10
-	// MaxDepth is how deep runs may start runs.
+	// MaxDepth is the maximum depth of a tree of runs.
 	MaxDepth = 100
-	// DefaultChildrenInAll is how many children one run may start in all, or
-	// children=N if that is more. A run that needs more of them continues as new.
+	// DefaultChildrenInAll is the maximum number of children that one run may start in total, or
+	// children=N if that is larger. A run that needs more children continues as new.
 	//
-	// It is counted for each parent by its own log, and not for all runs below a root:
-	// those are in any partition, so that an exact number would have to be kept in the
-	// partition of the root and reserved by each parent before it starts a child, in a
-	// round trip of its own and in a way that survives lost writes on either side. The
-	// purpose of the limit, that no log and no outbox grows without bound, needs only a
-	// limit by parent; the size of a tree is bounded by this and by MaxDepth.
+	// The count is kept for each parent in its own log, not for all runs below a root. The runs of
+	// a tree may be in any partition, so an exact count would have to be kept in the partition of
+	// the root, and each parent would have to reserve from it before it starts a child: one more
+	// round trip, and a protocol that survives lost writes on either side. The purpose of the
+	// limit, that no log and no outbox grows without bound, needs only a limit per parent; the size
+	// of a tree is bounded by this limit and MaxDepth.
 	DefaultChildrenInAll = 1000
 )
 
-// LimitError says that a child was not started, because there are as many as
-// there may be. Nothing was lost: the call may be made again later.
+// LimitError reports that a child was not started because a limit on children is reached. Nothing
+// was recorded, so the caller may repeat the call later.
 type LimitError struct {
 	Workflow string // of the child
 	What     string // for example "children at once"
@@ -43,15 +43,14 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("start child %s: the limit of %d %s is reached: %s", e.Workflow, e.Limit, e.What, e.Fix)
 }
 
-// Child is a run that this run has started, and its result to come.
+// Child is the future result of a run that this run has started.
 type Child[T any] struct {
 	*Future[T]
 	op *replay.Op // nil if it was not started
 }
 
-// Child starts a run of this workflow from the code of another one, waits for it
-// and returns its result or its error. It is a child of the run: see
-// [Definition.StartChild].
+// Child starts a run of this workflow from the code of another workflow, waits for it and returns
+// its result or error. The run is a child of the calling run: see [Definition.StartChild].
 func (d Definition[In, Out]) Child(ctx Context, in In) (Out, error) {
 	c := d.child(ctx, in, false, nil)
 	if c.op == nil {
@@ -66,14 +65,13 @@ func (d Definition[In, Out]) Child(ctx Context, in In) (Out, error) {
 	return o.Value, o.Err
 }
 
-// StartChild starts a run of this workflow from the code of another one. The call
-// does not wait; whatever goes wrong is the error of the result: a *RunError if the
-// child failed, was canceled (that matches [ErrCanceled]) or could not be started
-// because its workflow id is in use (that matches *[ActiveRunError]), a
-// *[LimitError] if there are too many children, a *[PayloadError].
+// StartChild starts a run of this workflow from the code of another workflow. The call does not
+// wait, and reports every error as the error of the result: a *RunError if the child failed, was
+// canceled (it matches [ErrCanceled]) or could not be started because its workflow ID is in use (it
+// matches *[ActiveRunError]), a *[LimitError] if there are too many children, or a *[PayloadError].
 //
-// If ctx ends, the child is asked to end, and its outcome is waited for. What
-// becomes of it when this run ends is said by [WithParentClose].
+// If ctx ends, the child is asked to cancel, and the result waits for its outcome.
+// [WithParentClose] determines what happens to the child when this run ends.
 func (d Definition[In, Out]) StartChild(ctx Context, in In, opts ...ChildOption) *Child[Out] {
 	return d.child(ctx, in, true, opts)
 }
@@ -95,7 +93,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	if err != nil {
 		return fail(fmt.Errorf("start child %s: %w", def.name, err))
 	}
-	if !b.HasChild(key) { // it was admitted by the limits of then
+	if !b.HasChild(key) { // a recorded child was admitted when it was started
 		if err := ctx.admitChild(def.name); err != nil {
 			return fail(err)
 		}
@@ -114,8 +112,8 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	}}}
 }
 
-// differs compares the recorded input with the one asked for, by value; see the
-// function of the same name.
+// differs compares the recorded input with the requested one, by value. It returns "" if they are
+// equal, else the difference.
 func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
@@ -131,8 +129,8 @@ func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) st
 	return replay.DiffJSON(recorded, asked)
 }
 
-// childEvent returns what the directive and the options say about a child, and the slot of
-// the limits that it uses.
+// childEvent returns the event that starts a child, made from its directive and options, and the
+// slot of the limits that the child uses.
 func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, uint16, error) {
 	o := d.options()
 	for _, opt := range opts {
@@ -161,7 +159,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 		return event.Event{}, 0, err
 	}
 	d.rank(&o, in, ctx.branch().Spec().Priority)
-	if o.retention == 0 { // what one asks for its parent must hold for what that does
+	if o.retention == 0 { // the child must be kept as long as its parent
 		o.retention = ctx.branch().Spec().Retention
 	}
 	due := o.at
@@ -189,7 +187,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	}, slot, nil
 }
 
-// admitChild refuses a child beyond the limits.
+// admitChild returns a *LimitError if one more child would exceed a limit.
 func (ctx Context) admitChild(workflow string) error {
 	b := ctx.branch()
 	open, all := b.Children()
@@ -207,7 +205,7 @@ func (ctx Context) admitChild(workflow string) error {
 	return nil
 }
 
-// childError returns the error of a child that has ended; nil if it completed.
+// childError returns the error of a child that has ended, or nil if it completed.
 func childError(op *replay.Op) error {
 	f := op.Failure
 	if f == nil {
@@ -220,8 +218,8 @@ func childError(op *replay.Op) error {
 	return e
 }
 
-// ID returns the id of the child's run; empty if it was not started, and then the
-// result says why.
+// ID returns the ID of the child's run. It is empty if the child was not started; the result then
+// has the reason.
 func (c *Child[T]) ID() RunID {
 	if c.op == nil {
 		return ""
@@ -229,9 +227,9 @@ func (c *Child[T]) ID() RunID {
 	return c.op.Next
 }
 
-// Started waits until the child exists, even if no worker has begun it, and
-// returns nil; or the error if it could not be started. A child that was started
-// with [Definition.StartChild] and [ParentCloseAbandon] may be left alone after that.
+// Started waits until the child exists, even if no worker has begun it, and returns nil, or the
+// error if the child could not be started. After that, a child started with [Definition.StartChild]
+// and [ParentCloseAbandon] needs no more attention from its parent.
 func (c *Child[T]) Started(ctx Context) error {
 	if c.op == nil {
 		return c.outcome().Err
@@ -245,9 +243,9 @@ func (c *Child[T]) Started(ctx Context) error {
 	return nil
 }
 
-// Cancel asks the child to end. The child decides its outcome, which [Future.Get]
-// returns. Asking again, or a child that has ended, does nothing. Of a reason with more
-// than [MaxReason] bytes the middle is left out.
+// Cancel requests cancellation of the child. The child decides its outcome, which [Future.Get]
+// returns. A repeated call, or a call for a child that has ended, does nothing. The middle of a
+// reason longer than [MaxReason] bytes is removed.
 func (c *Child[T]) Cancel(ctx Context, reason string) {
 	if c.op != nil {
 		ctx.branch().CancelChild(c.op, failure.Cut(reason, MaxReason))
@@ -258,27 +256,27 @@ func (c *Child[T]) Cancel(ctx Context, reason string) {
 type continuation struct {
 	workflow string
 	input    []byte
-	queue    string // empty: that of the run
+	queue    string // empty: the queue of the run
 }
 
 func (c *continuation) Error() string {
 	return "workflow: " + c.workflow + " was to continue as new: return this error from the code of that workflow itself"
 }
 
-// ContinueAsNew ends the run and starts over with a new log and a new input, under
-// the same workflow id; the workflow must return its result:
+// ContinueAsNew ends the run and starts over with a new log and a new input, under the same
+// workflow ID. The workflow must return its result:
 //
 //	return Loop.ContinueAsNew(ctx, next)
 //
-// The new run gets the messages that the code has not received, in order, and a
-// request to cancel that it has not followed. Handles of the old run lead to the new
-// one. The new run has the queue, tags, priority, timeout and retention of the old
-// one; its timeout begins anew. Children are treated as if the run had ended.
+// The new run gets the messages that the code has not received, in order, and a cancel request that
+// has not taken effect. Handles of the old run lead to the new one. The new run has the queue,
+// tags, priority, timeout and retention of the old one; its timeout starts again. Children are
+// treated as if the run had ended.
 //
-// A workflow that takes the inputs of several starts continues with this one.
+// A workflow that collects the inputs of several starts continues with this input only.
 //
-// It must be called by the code of the same workflow. Errors that the workflow
-// returns instead are a *[PayloadError].
+// ContinueAsNew must be called by the code of the same workflow. It returns a *[PayloadError] if
+// the input cannot be stored.
 func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 	def := d.def()
 	ctx.branch()

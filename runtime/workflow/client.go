@@ -18,11 +18,13 @@ var ErrClientClosed = errors.New("workflow: client is closed")
 
 // ClientConfig configures a client. The zero value is the default.
 type ClientConfig struct {
-	// MaxPayload refuses larger payloads, in bytes; 0: [DefaultMaxPayload].
+	// MaxPayload is the size in bytes above which payloads are refused. Zero means
+	// [DefaultMaxPayload].
 	MaxPayload int
-	// WarnPayload logs larger payloads, in bytes; 0: [DefaultWarnPayload].
+	// WarnPayload is the size in bytes above which payloads are logged. Zero means
+	// [DefaultWarnPayload].
 	WarnPayload int
-	// Logger is used by the client and by the workers on it; nil: slog.Default().
+	// Logger is used by the client and by its workers. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -37,8 +39,7 @@ type Client struct {
 	logs   *recent.Cache[RunID, followedLog]
 }
 
-// NewClient returns a client of the store. The store stays the caller's: close
-// the client first, then the store.
+// NewClient returns a client for the store. The caller must close the client first, then the store.
 func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if s == nil {
 		panic("workflow: NewClient: the store is nil: open one, for example sqlitestore.Open(\"flows.db\")")
@@ -58,8 +59,7 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	return c
 }
 
-// Close ends the use of the client: later calls fail with ErrClientClosed. It
-// does not close the store.
+// Close closes the client: later calls fail with ErrClientClosed. It does not close the store.
 func (c *Client) Close() error {
 	c.closed.Store(true)
 	return nil
@@ -72,15 +72,15 @@ func (c *Client) check() error {
 	return nil
 }
 
-// Run returns a handle of the run with this id. It makes no round trip: whether
-// the run exists shows at the first use.
+// Run returns a handle of the run with this ID. It makes no round trip; a missing run is reported
+// at the first use.
 func (c *Client) Run(id RunID) *Handle { return &Handle{c: c, id: id} }
 
-// RunByID returns a handle of the active run of a workflow id, else of its
-// latest run. The run is looked up at each use.
+// RunByID returns a handle of the active run of a workflow ID, or of its latest run if none is
+// active. Each use of the handle looks up the run.
 func (c *Client) RunByID(workflowID string) *Handle { return &Handle{c: c, workflowID: workflowID} }
 
-// pause waits for d by the store's clock.
+// pause waits for d, measured by the store's clock.
 func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	done := make(chan struct{})
 	stop := c.store.Clock().AfterFunc(d, func() { close(done) })
@@ -93,7 +93,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// load reads the record of a run, and its frames if limit allows.
+// load reads the record of a run, and frames up to l.Limit.
 func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 	if err := c.check(); err != nil {
 		return store.Loaded{}, err
@@ -105,7 +105,7 @@ func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 	return loaded[0], loaded[0].Err
 }
 
-// loadAll reads runs with one question. The error of a run is in its place.
+// loadAll reads several runs in one request. The error of a run is in its element.
 func (c *Client) loadAll(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
 	if err := c.check(); err != nil || len(loads) == 0 {
 		return nil, err
@@ -113,7 +113,7 @@ func (c *Client) loadAll(ctx context.Context, loads []store.Load) ([]store.Loade
 	return c.store.Load(ctx, loads)
 }
 
-// lastEvent reads the last event of a log of n frames.
+// lastEvent reads the last event of a log with n frames.
 func (c *Client) lastEvent(ctx context.Context, run RunID, n uint64) (*event.Event, error) {
 	l, err := c.load(ctx, store.Load{Run: run, After: n - 1, Limit: 1})
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Client) lastEvent(ctx context.Context, run RunID, n uint64) (*event.Eve
 	return lastOf(run, l.Frames[0], n)
 }
 
-// lastOf returns the last event of frame n of a run.
+// lastOf decodes frame n of a run and returns its last event.
 func lastOf(run RunID, frame []byte, n uint64) (*event.Event, error) {
 	f, err := event.DecodeFrame(frame)
 	if err != nil {

@@ -14,21 +14,19 @@ import (
 //	}
 //	workflow.Compensate(ctx, func(ctx workflow.Context) error { return Refund(ctx, receipt) })
 //
-// If the run fails, even by a panic, or is canceled, the undos run one after the
-// other, the last registered first, each under a context of its own that no cancel
-// and no time limit ends. They are ordinary workflow code: their steps are recorded
-// and retried as always, and after a crash the run continues with the undo that was
-// under way. One that returns an error or panics does not keep the others from running;
-// [RunError] says what was undone and what was not. A run that completes or
-// continues as new drops them, and so does withdraw; an undo that has begun is not
-// withdrawn.
+// If the run fails, including by a panic, or is canceled, the registered functions run one after
+// the other, the last registered first, each under its own context that no cancel and no timeout
+// ends. They are ordinary workflow code: their steps are recorded and retried as usual, and after a
+// crash the run continues with the function that was running. If one of them returns an error or
+// panics, the others still run; [RunError] lists what was undone and what was not. A run that
+// completes or continues as new drops them. withdraw drops this one, unless it has begun.
 //
-// Before the first undo everything under the context of the run is canceled, and
-// the branches that are open are waited for; so a branch that waits under a
-// [Detached] context delays them. After a panic the branches are not waited for.
+// Before the first function runs, everything under the context of the run is canceled, and the run
+// waits for its open branches; a branch that waits under a [Detached] context therefore delays the
+// compensation. After a panic the run does not wait for its branches.
 //
-// A run that the engine ends without its code, because it has killed too many
-// workers, undoes nothing. An undo may not register another one: it panics.
+// A run that the engine ends without executing its code, because the run has killed too many
+// workers, undoes nothing. Compensate panics if it is called by a registered function.
 func Compensate(ctx Context, undo func(Context) error) (withdraw func()) {
 	return ctx.branch().Compensate(func(b *replay.Branch, s *replay.Scope) *event.Failure {
 		own := ctx.on(b)

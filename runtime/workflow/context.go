@@ -7,11 +7,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// Context is the first parameter of workflow code: it identifies the branch,
-// says whether it has been canceled, and carries values and step options. It
-// is not a context.Context.
+// Context is the first parameter of workflow code. It identifies the branch, reports cancellation,
+// and carries values and step options. It is not a context.Context.
 //
-// A Context is valid in the branch it was made for, and only while that runs.
+// A Context is valid only in the branch for which it was created, and only while that branch runs.
 // The zero Context panics with the reason.
 type Context struct {
 	b      *replay.Branch
@@ -21,20 +20,20 @@ type Context struct {
 	steps  *stepOptions
 }
 
-// CancelFunc ends a context with ErrCanceled. Calling it again does nothing.
+// CancelFunc ends a context with ErrCanceled. Further calls do nothing.
 type CancelFunc func()
 
-// The reasons for which a context ends.
+// The reasons why a context ends.
 var (
-	// ErrCanceled: the context was canceled. errors.Is(ErrCanceled, context.Canceled).
+	// ErrCanceled means that the context was canceled. It matches context.Canceled.
 	ErrCanceled = replay.ErrCanceled
-	// ErrTimeout: the time of the caller was up. errors.Is(ErrTimeout,
-	// context.DeadlineExceeded). A timeout that a callee reports about its own time
-	// does not match it.
+	// ErrTimeout means that the caller's time limit has passed. It matches
+	// context.DeadlineExceeded. A timeout that a callee reports for its own time limit does not
+	// match ErrTimeout.
 	ErrTimeout = replay.ErrTimeout
 )
 
-// value is a list, newest first.
+// value is an element of a linked list, newest first.
 type value struct {
 	key, val any
 	next     *value
@@ -48,7 +47,7 @@ func (ctx Context) branch() *replay.Branch {
 	return ctx.b
 }
 
-// on returns the context for another branch, under the same scope.
+// on returns a copy of the context for another branch, under the same scope.
 func (ctx Context) on(b *replay.Branch) Context {
 	ctx.b = b
 	return ctx
@@ -61,7 +60,7 @@ func (ctx Context) Err() error {
 	return ctx.s.Err()
 }
 
-// Value returns what [WithValue] has set for key, or nil.
+// Value returns the value that [WithValue] has set for key, or nil.
 func (ctx Context) Value(key any) any {
 	for v := ctx.values; v != nil; v = v.next {
 		if v.key == key {
@@ -71,8 +70,8 @@ func (ctx Context) Value(key any) any {
 	return nil
 }
 
-// WithValue returns a context that carries a value. Values never reach steps or
-// children. The key must be comparable and should be of a type of its own.
+// WithValue returns a context that carries a value. Values do not reach steps or children. The key
+// must be comparable and should have its own type.
 func WithValue(ctx Context, key, val any) Context {
 	ctx.branch()
 	ctx.values = &value{key: key, val: val, next: ctx.values}
@@ -86,34 +85,32 @@ func WithCancel(ctx Context) (Context, CancelFunc) {
 	return ctx, s.Cancel
 }
 
-// WithTimeout returns a context that ends as ErrTimeout after d, or when ctx
-// ends, or as ErrCanceled when cancel is called. The errors of the operations that it
-// ends say how long d was. It costs one timer. Call cancel as soon as the work under
-// the context is done.
+// WithTimeout returns a context that ends with ErrTimeout after d, with the error of ctx when ctx
+// ends, or with ErrCanceled when cancel is called. The errors of the operations that it ends
+// contain d. The context costs one timer: call cancel as soon as the work under it is done.
 func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
 	s := ctx.branch().NewTimeout(ctx.s, d)
 	ctx.s = s
 	return ctx, s.Cancel
 }
 
-// WithDeadline is [WithTimeout] with a point in time. The errors say how long it was until
-// then.
+// WithDeadline is like [WithTimeout] with a point in time. The errors contain the duration from the
+// call until t.
 func WithDeadline(ctx Context, t time.Time) (Context, CancelFunc) {
 	s := ctx.branch().NewDeadline(ctx.s, t)
 	ctx.s = s
 	return ctx, s.Cancel
 }
 
-// Detached returns a context with the values of ctx, but without its end: for
-// cleaning up after a cancel. The steps under it run even if the run was
-// canceled.
+// Detached returns a context with the values of ctx that does not end when ctx ends, for cleanup
+// after a cancel. Steps under it run even if the run was canceled.
 func Detached(ctx Context) Context {
 	ctx.s = ctx.branch().NewScope(nil)
 	return ctx
 }
 
-// WithStepOptions returns a context under which steps are called with the given
-// options instead of those of their directive. Branches inherit it.
+// WithStepOptions returns a context under which steps are executed with the given options instead
+// of those of their directive. Branches inherit the options.
 func WithStepOptions(ctx Context, opts ...StepOption) Context {
 	ctx.branch()
 	merged := stepOptions{}
@@ -134,7 +131,7 @@ type stepOptions struct {
 	retry   *RetryPolicy
 	timeout time.Duration
 	key     *string
-	queue   string // empty: that of the directive
+	queue   string // empty: the queue of the directive
 }
 
 // Retry replaces the retry policy of the directive as a whole: fields of p that

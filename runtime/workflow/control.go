@@ -10,20 +10,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrNotDebug says that a run is not to be executed step by step: it was started
-// without [WithDebug].
+// ErrNotDebug is the error of a request to step a run that was started without [WithDebug].
 var ErrNotDebug = errors.New("workflow: run was started without WithDebug")
 
-// DefaultHold is how long a held run waits to be released.
+// DefaultHold is how long a held run waits for its release.
 const DefaultHold = event.DefaultHold
 
-// WithHold creates the run without starting it: it begins once [Handle.Release] is
-// called, so that readers who follow it before that miss nothing. A run that
-// is not released within [DefaultHold] fails with the code "notreleased". It is not
-// for children, and not together with WithDelay or WithStartAt.
+// WithHold creates the run without starting it. The run begins when [Handle.Release] is called, so
+// readers that follow it before the release miss nothing. A run that is not released within
+// [DefaultHold] fails with the code "notreleased". WithHold does not apply to children and cannot
+// be combined with WithDelay or WithStartAt.
 func WithHold() StartOption { return WithHoldFor(DefaultHold) }
 
-// WithHoldFor is [WithHold] with another time to wait, which must be positive.
+// WithHoldFor is like [WithHold] with another maximum wait, which must be positive.
 func WithHoldFor(d time.Duration) StartOption {
 	return startOption(func(r *runOptions) {
 		if d <= 0 {
@@ -33,13 +32,13 @@ func WithHoldFor(d time.Duration) StartOption {
 	})
 }
 
-// WithDebug starts the run in debug mode: its code stands still in front of its
-// first durable operation, and goes on by one operation with each [Handle.Step],
-// or freely after [Handle.Resume].
+// WithDebug starts the run in debug mode: its code stops before its first durable operation. Each
+// [Handle.Step] allows one operation; [Handle.Resume] lets the run continue freely.
 func WithDebug() StartOption { return startOption(func(r *runOptions) { r.debug = true }) }
 
-// Release lets a run begin that was started with [WithHold]. Releasing it again does nothing. The error is a *[StatusError] if the
-// run was not started so, and matches ErrRunTerminal if the run has ended, for example because it was not released in time.
+// Release starts a run that was created with [WithHold]. Releasing it again does nothing. The error
+// is a *[StatusError] if the run was not created with WithHold, and matches ErrRunTerminal if the
+// run has ended, for example because it was not released in time.
 func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 	const verb = "release"
 	if _, err := h.commandable(ctx, verb); err != nil {
@@ -55,18 +54,18 @@ func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 	return h.order(ctx, verb, event.RunReleased, opts)
 }
 
-// Pause makes the code of the run stand still from its next suspension point on. A
-// step that is under way is finished, and its result kept; no other one is started, and no other attempt.
-// Where a step with limits or a queue of its own is executed by a run of its own, that is told, and begins no attempt once
-// its log has the pause. Children go on. A paused run that waits for permits keeps its place, and others pass it;
-// one whose code has begun keeps the permits that it has to its end.
-// Items that come meanwhile are recorded: when the run is resumed they take effect in
-// the order in which they came, and after that the timers fire that fell due
-// meanwhile, in the order of their times. Pausing a paused run does nothing. A
-// paused run that is canceled goes on, to clean up, and is not paused again.
+// Pause suspends the code of the run at its next suspension point. An attempt that is in progress
+// finishes and its result is recorded, but no other attempt and no other step starts. A run that
+// executes a step with limits or its own queue is notified, and begins no attempt after the pause
+// is in its log. Children continue. A paused run that waits for permits keeps its position in the
+// limiter queue while others pass it; a run whose code has begun keeps its permits until it ends.
+// Items that arrive during the pause are recorded. When the run is resumed they take effect in
+// order of arrival, followed by the timers that became due, in order of their times. Pausing a
+// paused run does nothing. If a paused run is canceled, its code continues in order to clean up,
+// and it cannot be paused again.
 //
-// When it returns nil the request is durable; a worker that serves the run carries it
-// out. The error matches ErrRunTerminal if the run has ended, and is a *[StatusError] if it was asked to.
+// When Pause returns nil the request is durable; a worker that serves the run applies it. The error
+// matches ErrRunTerminal if the run has ended, and is a *[StatusError] if the run was asked to end.
 func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
 	run, err := h.commandable(ctx, "pause")
 	if err != nil {
@@ -83,8 +82,9 @@ func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
 	return nil
 }
 
-// setAside carries out the pause in the inbox of a run that is in line for permits: it leaves the line without them, where it keeps its place,
-// and parks. If that fails the run parks when its turn comes, before it begins anything.
+// setAside applies the pause in the inbox of a run that waits for permits: the run leaves the
+// limiter queue without permits, keeps its position there, and parks. If that fails, the run parks
+// when it is admitted, before it begins anything.
 func (c *Client) setAside(ctx context.Context, run RunID) {
 	l, err := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if err == nil && l.Record.Waits() && c.seizer() != nil {
@@ -95,8 +95,8 @@ func (c *Client) setAside(ctx context.Context, run RunID) {
 	}
 }
 
-// pausing returns the commit that lets a run park as its inbox asks; nil: that is for a worker, as only that can take the
-// other items in the inbox.
+// pausing returns the commit that parks a run as its inbox requires. A nil commit means that a
+// worker must do it, because only a worker can apply the other items in the inbox.
 func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	state := readable(l.Frames)
 	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() || !state.Delayed.IsZero() {
@@ -109,7 +109,7 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 			return nil, err
 		}
 		if (e.Type == event.RunPaused) == state.Paused {
-			continue // it changes nothing
+			continue // it has no effect
 		}
 		e.Item, e.Seq, e.Time = item.ID, state.Seq+1, event.Instant(c.store.Clock().Now())
 		if e.Time.Before(state.Time) {
@@ -130,18 +130,17 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 	return req, err
 }
 
-// Resume ends a pause, and lets a run in debug mode run freely. A rerun by the policy of its workflow that waits for its time, and is not
-// paused, goes on at once. Resuming any other run that is not executed step by step does nothing. For a run that has ended
-// see [Handle.Retry] and [Handle.RetryCanceled].
+// Resume ends a pause, and lets a run in debug mode run freely. A run that waits for the time of
+// its automatic rerun, and is not paused, is rerun at once. For any other run Resume does nothing.
+// For a run that has ended see [Handle.Retry] and [Handle.RetryCanceled].
 func (h *Handle) Resume(ctx context.Context, opts ...CommandOption) error {
 	return h.order(ctx, "resume", event.RunResumed, opts)
 }
 
-// Step lets the code of a run in debug mode do exactly one durable operation: a
-// step, sleep, receive, select, child, send or recorded value. The operation is
-// executed and ends as always; the code then stands still in front of the next one.
-// Each call counts: two of them allow two operations. A run that is paused or runs
-// freely is executed step by step from then on. The error matches [ErrNotDebug] if
+// Step lets the code of a run in debug mode execute exactly one durable operation: a step, sleep,
+// receive, select, child, send or recorded value. The operation executes and ends as usual; the
+// code then stops before the next one. Calls add up: two calls allow two operations. A run that is
+// paused or runs freely is executed step by step from then on. The error matches [ErrNotDebug] if
 // the run was not started with [WithDebug], and ErrRunTerminal if it has ended.
 func (h *Handle) Step(ctx context.Context, opts ...CommandOption) error {
 	id, spec, _, err := h.spec(ctx, "step")
@@ -154,7 +153,7 @@ func (h *Handle) Step(ctx context.Context, opts ...CommandOption) error {
 	return h.order(ctx, "step", event.RunStepped, opts)
 }
 
-// spec returns what the run was created with, and its status.
+// spec returns the specification with which the run was created, and its status.
 func (h *Handle) spec(ctx context.Context, verb string) (RunID, *event.Spec, Status, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -185,7 +184,7 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	}
 	id, _ := itemOf("command "+verb, o.sends)
 	if typ == event.RunReleased {
-		id = "release" // once, whoever asks for it
+		id = "release" // a fixed ID: a run is released once, by any number of callers
 	}
 	run, err := h.commandable(ctx, verb)
 	if err == nil {
@@ -197,7 +196,7 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	return nil
 }
 
-// commandOf returns what the options of a command say.
+// commandOf collects the options of a command.
 func commandOf(verb string, opts []CommandOption) (o commandOptions, err error) {
 	for _, opt := range opts {
 		opt.command(&o)
@@ -208,8 +207,9 @@ func commandOf(verb string, opts []CommandOption) (o commandOptions, err error) 
 	return o, nil
 }
 
-// CommandOption says more of a command for a run: [Handle.Pause], [Handle.Resume], [Handle.Step],
-// [Handle.Release], [Handle.Retry] or [Handle.RetryCanceled]. There are [Reason] and, which makes commands with the same key one, [IdempotencyKey].
+// CommandOption is an option of a command for a run: [Handle.Pause], [Handle.Resume],
+// [Handle.Step], [Handle.Release], [Handle.Retry] or [Handle.RetryCanceled]. The options are
+// [Reason] and [IdempotencyKey]; commands with the same key take effect once.
 type CommandOption interface{ command(o *commandOptions) }
 
 type commandOptions struct {
@@ -223,6 +223,7 @@ func (r reasonOption) command(o *commandOptions) { o.reason = string(r) }
 
 func (s SendOption) command(o *commandOptions) { o.sends = append(o.sends, s) }
 
-// Reason says why a command is given. It stands in the log, with the event of the command, unless that changes
-// nothing. A reason of more than [MaxReason] bytes, or one that is not UTF-8, is an *[InvalidError] of the command.
+// Reason records why a command is given. The log contains it in the event of the command, unless
+// the command has no effect. If it is longer than [MaxReason] bytes or not UTF-8, the command fails
+// with an *[InvalidError].
 func Reason(text string) CommandOption { return reasonOption(text) }

@@ -18,35 +18,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// DefaultQueue is the queue of workflows that name none.
+// DefaultQueue is the queue of workflows whose directive names none.
 const DefaultQueue = "default"
 
-// Definition describes a workflow; generated code declares one for each. It
-// starts runs and gives handles of them. The zero Definition panics with the
-// fix.
+// Definition describes a workflow; the generated code declares one for each. It starts runs and
+// returns handles. The zero Definition panics with the fix.
 type Definition[In, Out any] struct{ d *definition }
 
 type definition struct {
 	name      string
-	param     string // the name under which the input is stored; empty: it is the object itself
+	param     string // name under which the input is stored; empty: the input itself is the stored object
 	queue     string
 	timeout   time.Duration
 	retention time.Duration
-	children  int    // at once; 0: DefaultChildren
-	schedule  string // of its directive; empty: none
+	children  int    // open at once; 0: DefaultChildren
+	schedule  string // from the directive; empty: none
 	path      string // import path of the input's package, for messages
 	singleton func(input any) string
-	active    ActivePolicy   // of a singleton
-	gather    *engine.Gather // nil: each start has a run of its own
+	active    ActivePolicy   // for a singleton
+	gather    *engine.Gather // nil: each start creates its own run
 	priority  func(input any) int
 	fair      func(input any) (key string, share int)
-	begin     time.Duration // within which a run must have begun; 0: at any time
+	begin     time.Duration // time within which a run must begin; 0: unlimited
 	uses      func(input any) []permits.Use
-	rerun     engine.Retry // of failed runs; zero: none
+	rerun     engine.Retry // automatic rerun of failed runs; zero: none
 	in, out   reflect.Type
 }
 
-// define makes d what the spec says.
+// define sets d to the workflow described by s.
 func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
 	d.d = &definition{
 		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
@@ -65,17 +64,15 @@ func (d Definition[In, Out]) def() *definition {
 // Name returns the stored name of the workflow.
 func (d Definition[In, Out]) Name() string { return d.def().name }
 
-// Start creates a run and returns a handle of it. When it returns without an
-// error the run is durable. With [WithID] it may return the handle of a run that
-// existed already: see [Run.Created]. A worker on the same client begins the run
-// at once if it has room: its code up to its first wait comes before Start returns, but
-// Start waits no longer than a tenth of a second for that.
+// Start creates a run and returns a handle of it. When it returns without an error the run is
+// durable. With [WithID] it may return the handle of an existing run: see [Run.Created]. If a
+// worker on the same client has free capacity it begins the run at once: the run's code executes up
+// to its first wait before Start returns, but Start waits at most 100 ms for that.
 //
-// Errors: *PayloadError, *ActiveRunError, *FinishedRunError, *InputDiffersError, and a
-// one that matches ErrWrongWorkflow if the workflow id belongs to an active run of another
-// workflow. After any other
-// error it is not known whether the run was created; a workflow id makes it safe
-// to start again.
+// Errors: *PayloadError, *ActiveRunError, *FinishedRunError, *InputDiffersError, and an error that
+// matches ErrWrongWorkflow if the workflow ID belongs to an active run of another workflow. After
+// any other error it is unknown whether the run was created; with a workflow ID it is safe to start
+// again.
 func (d Definition[In, Out]) Start(ctx context.Context, c *Client, in In, opts ...StartOption) (*Run[Out], error) {
 	started, err := d.StartMany(ctx, c, []StartRequest[In]{{Input: in, Options: opts}})
 	if err != nil {
@@ -94,21 +91,21 @@ func (d Definition[In, Out]) Execute(ctx context.Context, c *Client, in In, opts
 	return run.Result(ctx)
 }
 
-// StartRequest is one of the runs that StartMany starts.
+// StartRequest describes one of the runs that StartMany starts.
 type StartRequest[In any] struct {
 	Input   In
 	Options []StartOption
 }
 
-// Started is the answer to a StartRequest: a handle or an error.
+// Started is the outcome of one StartRequest: a handle or an error.
 type Started[Out any] struct {
 	Run *Run[Out]
 	Err error
 }
 
-// StartMany starts many runs in one call. The error is for the call as a whole,
-// and then it is not known which runs were created, unless it is an error of an input
-// or option: then nothing was sent. Each answer has an error of its own.
+// StartMany starts several runs in one call. Each element of the result has its own error. A
+// non-nil error of StartMany applies to the whole call: if it is about an input or option nothing
+// was sent, otherwise it is unknown which runs were created.
 func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests []StartRequest[In]) ([]Started[Out], error) {
 	def := d.def()
 	if err := c.check(); err != nil {
@@ -128,7 +125,7 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	}
 	all := make([]Started[Out], len(created))
 	same := make([]bool, len(created))
-	if def.gather == nil { // the key of starts that share a run has the name of the workflow in it
+	if def.gather == nil { // the key of starts that share a run contains the name of the workflow
 		same = def.own(ctx, c, starts, created)
 	}
 	for i, cr := range created {
@@ -144,9 +141,10 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	return all, nil
 }
 
-// own refuses active runs of workflow ids that are of another workflow, or that must have the input of the start and do not: it
-// sets their Err. It reports which runs have the input. All active runs are looked up in one request, and the first runs of those
-// that continue others in a second one.
+// own sets the Err of starts whose workflow ID belongs to an active run of another workflow, or to
+// a run with another input although the start requires the same one. It reports which runs have the
+// input of their start. It reads all active runs in one request, and the first runs of continued
+// runs in a second one.
 func (d *definition) own(ctx context.Context, c *Client, starts []*handover.Start, created []store.Created) []bool {
 	same := make([]bool, len(created))
 	var there []int
@@ -193,16 +191,16 @@ func (d Definition[In, Out]) Get(c *Client, id RunID) *Run[Out] {
 	return &Run[Out]{Handle: c.Run(id).of(d.def(), false), def: d.def()}
 }
 
-// GetByID returns a handle of the active run of a workflow id, else of its
-// latest run. The run is looked up at each use.
+// GetByID returns a handle of the active run of a workflow ID, or of its latest run if none is
+// active. Each use of the handle looks up the run.
 func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
 	return &Run[Out]{Handle: c.RunByID(workflowID).of(d.def(), false), def: d.def()}
 }
 
-// inputName names the input in errors.
+// inputName returns the name of the input for error texts.
 func (d *definition) inputName() string { return "input of workflow " + d.name }
 
-// input returns the stored form of an input that is not too large.
+// input returns the stored form of an input, or an error if it is too large.
 func (d *definition) input(c *Client, in any) ([]byte, error) {
 	data, err := d.encodeInput(in)
 	if err != nil {
@@ -226,13 +224,13 @@ func (d *definition) encodeInput(in any) ([]byte, error) {
 	return append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}'), nil
 }
 
-// options returns what the directive says of a run, before the options that a start has.
+// options returns the options that the directive sets, before those of a start.
 func (d *definition) options() runOptions {
 	return runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention, begin: d.begin}
 }
 
-// rank decides the priority of a run: an option goes before the directive, and that before
-// the priority of what it is started by.
+// rank determines the priority of a run: an option takes precedence over the directive, and the
+// directive over the inherited priority.
 func (d *definition) rank(o *runOptions, in any, inherited int) {
 	switch {
 	case o.ranked || o.err != nil:
@@ -243,8 +241,8 @@ func (d *definition) rank(o *runOptions, in any, inherited int) {
 	}
 }
 
-// identify gives the run of a singleton its workflow id: the name of the workflow, a colon and
-// the key.
+// identify gives the run of a singleton its workflow ID: the name of the workflow, a colon and the
+// key.
 func (d *definition) identify(o *runOptions, in any) {
 	switch {
 	case d.singleton == nil || o.err != nil:
@@ -255,7 +253,8 @@ func (d *definition) identify(o *runOptions, in any) {
 	}
 }
 
-// startOptions returns what the directive and the options of a start say of its run. Its err is set if they contradict each other.
+// startOptions merges the directive with the options of a start. It sets err if they contradict
+// each other.
 func (d *definition) startOptions(in any, opts []StartOption) runOptions {
 	o := d.options()
 	for _, opt := range opts {
@@ -311,7 +310,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
-			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: behalf(ctx), // as it is read back
+			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: behalf(ctx), // rounded as it is stored
 			Spec: &event.Spec{
 				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 				Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin,
@@ -336,7 +335,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	return s, err
 }
 
-// gathering returns how a start with an input shares its run; nil: it does not.
+// gathering returns how a start with this input shares its run, or nil if it does not.
 func (d *definition) gathering(in any) *store.Gather {
 	g := d.gather
 	if g == nil {
@@ -345,7 +344,7 @@ func (d *definition) gathering(in any) *store.Gather {
 	return &store.Gather{Key: d.name + ":" + g.Key(in), Keep: g.All, Quiet: g.Quiet, Most: g.Most, Full: g.Full}
 }
 
-// gathered returns what the inputs of several starts make of that of a run.
+// gathered returns how the inputs of several starts form the input of their run.
 func (d *definition) gathered() event.Gather {
 	switch {
 	case d.gather == nil:
@@ -356,7 +355,7 @@ func (d *definition) gathered() event.Gather {
 	return event.GatherLast
 }
 
-// refuseApart refuses options that only one of the starts that share a run would have.
+// refuseApart refuses options that would apply to only one of the starts that share a run.
 func (d *definition) refuseApart(o *runOptions) {
 	if d.gather == nil || o.err != nil {
 		return
@@ -381,8 +380,8 @@ func (d *definition) refuseApart(o *runOptions) {
 	}
 }
 
-// share returns the fair key of a run with an input, and its share; empty: it has none of
-// its own.
+// share returns the fairness key of a run with this input and its share. An empty key means the
+// default key.
 func (d *definition) share(in any) (key string, share int, err error) {
 	if d.fair == nil {
 		return "", 0, nil
@@ -390,16 +389,16 @@ func (d *definition) share(in any) (key string, share int, err error) {
 	if key, share = d.fair(in); key == "" {
 		return "", 0, nil
 	}
-	if share < 1 { // a share of 0 is none to a store, which takes it for 1
+	if share < 1 { // a store would treat 0 as 1
 		return "", 0, &InvalidError{What: "share of fair key " + key, Value: strconv.Itoa(share), Reason: "is not above zero"}
 	}
 	return key, share, store.CheckShare(key, share)
 }
 
-// placed returns the limits that a run with an input uses, the slot in which it must be, that
-// of its workflow id or of its limits, and event.Spec.PermitSlot. A run that takes its permits
-// in the action that gives it to a worker can be in one partition only. What those above it
-// hold it does not use.
+// placed returns the limits that a run with this input uses, the slot in which the run must be
+// created, determined by its workflow ID or its limits, and event.Spec.PermitSlot. A run that takes
+// its permits in the same action that assigns it to a worker can be in one partition only. The run
+// does not use limits that the runs above it already hold.
 func (d *definition) placed(in any, workflowID string, partitions int, by *event.Spec) (uses []event.Use, slot uint16, permitSlot int, err error) {
 	slot = event.RandomSlot()
 	if workflowID != "" {
@@ -413,7 +412,7 @@ func (d *definition) placed(in any, workflowID string, partitions int, by *event
 	switch {
 	case err != nil || len(uses) == 0:
 		return nil, slot, 0, err
-	case len(permits.Fleet(uses)) == 0: // any worker that has room
+	case len(permits.Fleet(uses)) == 0: // the limits hold per worker: the run may be in any partition
 	case workflowID == "":
 		slot = home
 	case int(slot)%partitions != int(home)%partitions:

@@ -8,14 +8,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Delete forgets a run that has ended, before its retention is over. From then
-// on nobody finds it, and its workflow id is as if the run had not been; workers
-// remove what is stored of it within some minutes. Deleting it again does
-// nothing. A run that was canceled and has not begun is ended by it if no worker serves it. Children and other runs of the same workflow id are not touched.
+// Delete deletes a run that has ended, before its retention is over. From then on no query returns
+// the run, and its workflow ID is free as if the run had not existed; workers remove the stored
+// data within minutes. Deleting the run again does nothing. Delete also ends and deletes a run that
+// was canceled and has not begun if no worker serves it. Children and other runs with the same
+// workflow ID are not affected.
 //
-// Errors: a *[StatusError] if the run has not ended, which matches ErrRunUnserved if it waits
-// for a worker and none serves it; ErrRunNotFound; [ErrNotSupported]
-// if the store keeps everything.
+// Errors: a *[StatusError] if the run has not ended, which matches ErrRunUnserved if the run waits
+// for a worker and none serves it; ErrRunNotFound; [ErrNotSupported] if the store cannot delete
+// runs.
 func (h *Handle) Delete(ctx context.Context) error {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -25,7 +26,7 @@ func (h *Handle) Delete(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("delete run %s: %w", id, err)
 	}
-	err = p.Delete(ctx, id) // says what and which
+	err = p.Delete(ctx, id) // the error names the operation and the run
 	open, ok := errors.AsType[*store.NotEndedError](err)
 	if !ok {
 		return err
@@ -38,20 +39,19 @@ func (h *Handle) Delete(ctx context.Context) error {
 
 const notEnded = "it has not ended: cancel it and wait for its end, for which some worker has to run; once it has begun, one that serves its workflow and queue"
 
-// Delete forgets all runs that match and have ended, and returns how many; those
-// that have not ended are left alone. It does to each what [Handle.Delete] does.
-// The zero Filter deletes every run that has ended. Runs that [Filter].Internal is about
-// are deleted like others, asked for or not. After an error the number is
-// that of the runs that were deleted before it; calling Delete again goes on.
+// Delete deletes all runs that match the filter and have ended, and returns their number. Runs that
+// have not ended are skipped. It deletes each run as [Handle.Delete] does. The zero Filter deletes
+// every run that has ended. Runs selected by [Filter].Internal are always included. If it returns
+// an error, the number counts the runs deleted before it; a repeated call deletes the rest.
 func (c *Client) Delete(ctx context.Context, f Filter) (int, error) {
 	p, err := c.purger()
 	if err != nil {
 		return 0, fmt.Errorf("delete runs: %w", err)
 	}
 	if f.Statuses = ends(f.Statuses); len(f.Statuses) == 0 {
-		return 0, nil // nothing that has ended can match
+		return 0, nil // no run that has ended can match
 	}
-	f.Internal = true // what they hold is of the runs that are deleted
+	f.Internal = true // internal runs hold data of the runs that are deleted
 	deleted := 0
 	for run, err := range c.List(ctx, f) {
 		if err == nil {
@@ -60,7 +60,7 @@ func (c *Client) Delete(ctx context.Context, f Filter) (int, error) {
 		switch {
 		case err == nil:
 			deleted++
-		case errors.Is(err, ErrRunNotFound): // somebody else was faster
+		case errors.Is(err, ErrRunNotFound): // another caller deleted it first
 		case errors.As(err, new(*store.NotEndedError)):
 		default:
 			return deleted, fmt.Errorf("delete runs: %w", err)
@@ -69,8 +69,8 @@ func (c *Client) Delete(ctx context.Context, f Filter) (int, error) {
 	return deleted, nil
 }
 
-// ends returns those of the statuses with which a run can end; none asks for
-// all of them.
+// ends returns the terminal statuses among the given ones. For none it returns all terminal
+// statuses.
 func ends(statuses []Status) []Status {
 	if len(statuses) == 0 {
 		return []Status{StatusCompleted, StatusFailed, StatusCanceled, StatusContinued}

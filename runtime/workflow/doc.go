@@ -1,18 +1,16 @@
-// Package workflow is the API of users: the operations of workflow code, and
-// the client that starts and follows runs.
+// Package workflow is the API for users: the operations of workflow code, and the client that
+// starts and follows runs.
 //
-// The first parameter says which kind of code it is. A function that takes a [Context] is
-// for workflow code; one that takes a context.Context is for everything outside.
-// Context is not a context.Context, so I/O from workflow code, or a durable
-// operation from a step, does not compile.
+// The first parameter of a function shows which kind of code may call it. A function that takes a
+// [Context] is for workflow code; a function that takes a context.Context is for all other code.
+// Context is not a context.Context, so I/O in workflow code, or a durable operation in a step, does
+// not compile.
 //
-// Workflow code is ordinary Go that must do the same each time it is executed
-// against the same log: ask [Now] for the time, [Rand] for random numbers, do
-// I/O in steps, and start branches with [Go] instead of the go statement. The
-// branches of a run take turns, in an order that the log decides, so variables
-// that they share need no lock.
+// Workflow code is ordinary Go that must do the same each time it is executed against the same log:
+// read the time with [Now] and random numbers with [Rand], do I/O in steps, and start branches with
+// [Go] instead of the go statement. Only one branch of a run executes at a time, in an order
+// determined by the log, so variables shared by branches need no lock.
 //
-// Reading order: [Context] and [Sleep], then [Go] and [Future], then [Topic],
-// then [Definition] and [Run] for starting runs, then [StepError] and
-// [RunError] for what can go wrong.
+// Reading order: [Context] and [Sleep], then [Go] and [Future], then [Topic], then [Definition] and
+// [Run] for starting runs, then [StepError] and [RunError] for what can go wrong.
 package workflow

@@ -36,7 +36,7 @@ func init() {
 	}
 }
 
-// engineClient gives a worker access to a client.
+// engineClient gives workers access to a client.
 type engineClient struct{ c *Client }
 
 // Store returns the store of the client.
@@ -45,22 +45,22 @@ func (e engineClient) Store() store.Store { return e.c.store }
 // Logger returns the logger of the client.
 func (e engineClient) Logger() *slog.Logger { return e.c.logger }
 
-// CheckPayload refuses a payload that is larger than the client's limit.
+// CheckPayload returns an error if a payload is larger than the client's limit.
 func (e engineClient) CheckPayload(kind, name string, size int) error {
 	l := &e.c.limits
 	if size <= l.warn && size <= l.max {
-		return nil // the name is not put together for nothing
+		return nil // avoids building the name
 	}
 	return l.check(kind+name, size, false)
 }
 
-// SetAside carries out the pause in the inbox of a run that is in line for permits.
+// SetAside applies the pause in the inbox of a run that waits for permits.
 func (e engineClient) SetAside(ctx context.Context, run RunID) { e.c.setAside(ctx, run) }
 
-// Rerun makes the rerun of a run that has failed.
+// Rerun reruns a failed run by the policy of its workflow.
 func (e engineClient) Rerun(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
 	return e.c.rerunByPolicy(ctx, run, deadline)
 }
 
-// AddHost makes a worker known to the client.
+// AddHost registers a worker with the client.
 func (e engineClient) AddHost(h handover.Host) (leave func()) { return e.c.hosts.add(h) }

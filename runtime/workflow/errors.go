@@ -19,43 +19,46 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Errors of the client. They match with errors.Is.
+// Errors of the client, for errors.Is.
 var (
-	// ErrRunNotFound: there is no such run, or none of that workflow id.
+	// ErrRunNotFound means that no run has this ID or workflow ID.
 	ErrRunNotFound = store.ErrRunNotFound
-	// ErrRunBlocked: the run was still blocked when the time of whoever waits for it was
-	// up: worker code does not fit its log. The text says why; so does [RunInfo].
+	// ErrRunBlocked means that the run was still blocked when the caller's wait ended: the code of
+	// the workers does not fit its log. The error text and [RunInfo] contain the reason.
 	ErrRunBlocked = errors.New("workflow: run is blocked")
-	// ErrRunUnserved: the run waits for a worker, and none that lives serves its workflow and
-	// queue. The text names them; so does [RunInfo], which says it, too.
+	// ErrRunUnserved means that the run waits for a worker, and no live worker serves its workflow
+	// and queue. The error text and [RunInfo] name them.
 	ErrRunUnserved = errors.New("workflow: run waits for a worker")
-	// ErrWrongWorkflow: the handle or definition is of another workflow than the run.
+	// ErrWrongWorkflow means that the run belongs to another workflow than the handle or
+	// definition.
 	ErrWrongWorkflow = errors.New("workflow: handle of another workflow")
-	// ErrRunTerminal: the run has ended and takes nothing more.
+	// ErrRunTerminal means that the run has ended and accepts nothing.
 	ErrRunTerminal = errors.New("workflow: run has ended")
-	// ErrStreamClosed: nothing more can be written to the stream.
+	// ErrStreamClosed means that the stream accepts no more writes.
 	ErrStreamClosed = store.ErrStreamClosed
-	// ErrClaimLost: the worker that executes a step has lost the run, or the run does
-	// not wait for the step any more. It is also the cause of the step's context then.
+	// ErrClaimLost means that the worker executing a step has lost its claim of the run, or that
+	// the run no longer waits for the step. It is also the cause of the step's context in that
+	// case.
 	ErrClaimLost = errors.New("workflow: the claim of the run was lost")
-	// ErrHookNotFound: no run has or had a hook with this token.
+	// ErrHookNotFound means that no run has or had a hook with this token.
 	ErrHookNotFound = errors.New("workflow: hook not found")
-	// ErrHookDisposed: the hook with this token is closed.
+	// ErrHookDisposed means that the hook with this token is closed.
 	ErrHookDisposed = errors.New("workflow: hook is closed")
-	// ErrHookAnswered: the hook of a step has accepted another outcome before, or the payload of a hook was answered before.
+	// ErrHookAnswered means that the hook of a step has already accepted another outcome, or that
+	// the payload of a hook was already answered.
 	ErrHookAnswered = errors.New("workflow: hook was answered by somebody else before")
 )
 
-// ActiveRunError says that a workflow id already has an active run.
+// ActiveRunError reports that a workflow ID already has an active run.
 type ActiveRunError = store.ActiveError
 
-// InputDiffersError is the error of a start with [WithSameInput] whose workflow id has an active run that was started with
-// another input.
+// InputDiffersError is the error of a start with [WithSameInput] if the active run of its workflow
+// ID was started with another input.
 type InputDiffersError struct {
 	WorkflowID string
-	Run        RunID // the active one
-	// Unknown reports that the inputs were not compared: Run has continued another run, and the first run of its chain, which
-	// had the input, was deleted.
+	Run        RunID // the active run
+	// Unknown reports that the inputs could not be compared: Run continues another run, and the
+	// first run of the chain, which had the input, was deleted.
 	Unknown bool
 }
 
@@ -68,24 +71,24 @@ func (e *InputDiffersError) Error() string {
 	return fmt.Sprintf("workflow id %q: the active run %s %s: use another workflow id, or start again when the run has ended", e.WorkflowID, e.Run, what)
 }
 
-// FinishedRunError says that a workflow id was used before, and that the start
-// does not allow that.
+// FinishedRunError reports that a workflow ID was used before and that the start does not allow
+// that.
 type FinishedRunError = store.FinishedError
 
-// InvalidError says that a name or a number cannot be kept as it is: a queue or
-// tag or topic that is not valid UTF-8, holds a zero byte or has more than 1 KiB, or a
-// priority of more than 32 bits.
+// InvalidError reports a name or number that cannot be stored: a queue, tag or topic that is not
+// valid UTF-8, contains a zero byte or is longer than 1 KiB, or a priority that does not fit 32
+// bits.
 type InvalidError = store.InvalidError
 
-// DeadlockError says of a run that failed with the code "deadlock" which of its branches waited
-// for which, and where. Nothing from outside could have woken one of them: no step, timer,
-// child, message, payload or question. errors.As finds it in a [RunError].
+// DeadlockError describes why a run failed with the code "deadlock": which of its branches waited
+// for which, and where. No external event could have continued any of them: no step, timer, child,
+// message, payload or question. Use errors.As to find it in a [RunError].
 type DeadlockError = replay.DeadlockError
 
-// BranchWait says for what one branch has waited.
+// BranchWait describes what one branch waited for.
 type BranchWait = replay.BranchWait
 
-// Wire names of the errors of this package; they stand in logs.
+// Wire names of the error types of this package, as stored in logs.
 const (
 	wireStepError    = "flowgen.StepError"
 	wireRunError     = "flowgen.RunError"
@@ -132,25 +135,24 @@ func init() {
 	}
 }
 
-// StepError is the error of a durable call whose step has failed for good.
-// errors.Is and errors.As look through it at the error that the step returned, even
-// after a replay from the log: error types match by their wire name, sentinels if
-// they were declared with //flow:error.
+// StepError is the error of a durable call whose step has failed permanently. errors.Is and
+// errors.As also match the error that the step returned, even after a replay from the log: error
+// types match by their wire name, sentinels if they were declared with //flow:error.
 type StepError struct {
 	Run      RunID
 	Step     string // stored name
-	Key      string // within the run; the step's name if the context had ended before the call
-	Attempts int    // that were started
-	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt),
-	// "interrupted" (its worker died, and it is not idempotent or has no
-	// attempts left), "cancelled" and "payload".
+	Key      string // within the run; the step's name if the context ended before the call
+	Attempts int    // number of attempts started
+	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt), "interrupted" (its
+	// worker died, and the step is not idempotent or has no attempts left), "cancelled" and
+	// "payload".
 	Code string
 
 	failure *event.Failure
 	cause   error // ErrCanceled or ErrTimeout of the caller's context
 }
 
-// Error names the step, the attempts and the cause.
+// Error returns a text with the step, the number of attempts and the cause.
 func (e *StepError) Error() string {
 	attempts := "before its first attempt"
 	switch {
@@ -166,7 +168,7 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("step %s (%s) failed %s: %s", e.Step, e.Key, attempts, text)
 }
 
-// Stack returns the stack of the panic if the step panicked, else "".
+// Stack returns the stack trace if the step panicked, else "".
 func (e *StepError) Stack() string {
 	if e.failure == nil {
 		return ""
@@ -174,9 +176,9 @@ func (e *StepError) Stack() string {
 	return e.failure.Stack
 }
 
-// Unwrap returns ErrCanceled or ErrTimeout if the step ended because the
-// caller's context did, else the error that the step returned, as an error without a
-// type of its own that Is and As look into.
+// Unwrap returns ErrCanceled or ErrTimeout if the step ended because the caller's context did.
+// Otherwise it returns the error of the step as an untyped error; errors.Is and errors.As match its
+// stored type.
 func (e *StepError) Unwrap() error {
 	if e.cause != nil {
 		return e.cause
@@ -184,7 +186,7 @@ func (e *StepError) Unwrap() error {
 	return storedError(e.failure)
 }
 
-// storedError returns a stored error as an error, nil if there is none.
+// storedError returns an error for a stored failure, or nil for nil.
 func storedError(f *event.Failure) error {
 	if f == nil {
 		return nil
@@ -192,22 +194,22 @@ func storedError(f *event.Failure) error {
 	return &failure.StoredError{F: f}
 }
 
-// Is matches what the step returned.
+// Is reports whether the error of the step matches target.
 func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target) }
 
-// As matches what the step returned.
+// As finds the error of the step as the type of target.
 func (e *StepError) As(target any) bool { return failure.As(e.failure, target) }
 
-// FailedStep is the step with whose error a run has failed.
+// FailedStep identifies the step whose error made a run fail.
 type FailedStep struct {
-	Run      RunID // that has called it: the run itself, or a child of it
+	Run      RunID // the run that called the step: the failed run or one of its children
 	Step     string
 	Key      string // within that run
 	Attempts int
 }
 
-// FailedStepOf returns the step that the failure of a run is about: the first one that is found among the failure and its causes.
-// Nil: the run has failed with something else.
+// FailedStepOf returns the first step error found in f and its causes, or nil if the run failed for
+// another reason.
 func FailedStepOf(f *event.Failure) *FailedStep {
 	if f == nil {
 		return nil
@@ -232,7 +234,7 @@ type storedStepError struct {
 	Code     string `json:"code"`
 }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *StepError) MarshalFailure() *event.Failure {
 	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // strings and numbers always encode
 	f := &event.Failure{Code: e.Code, Type: wireStepError, Message: e.Error(), Data: data}
@@ -242,7 +244,7 @@ func (e *StepError) MarshalFailure() *event.Failure {
 	return f
 }
 
-// UnmarshalFailure reads what MarshalFailure gave.
+// UnmarshalFailure restores e from the result of MarshalFailure.
 func (e *StepError) UnmarshalFailure(f *event.Failure) error {
 	var s storedStepError
 	if err := json.Unmarshal(f.Data, &s); err != nil {
@@ -255,36 +257,36 @@ func (e *StepError) UnmarshalFailure(f *event.Failure) error {
 	return nil
 }
 
-// RunError is the error of Result and Execute for a run that did not complete.
-// errors.Is and errors.As look through it at the error that the workflow returned, as
-// they do through a [StepError].
+// RunError is the error of Result and Execute for a run that did not complete. errors.Is and
+// errors.As also match the error that the workflow returned, as they do for [StepError].
 type RunError struct {
 	Run      RunID
 	Workflow string
 	Status   Status // StatusFailed or StatusCanceled
-	// Code is that of the [StepError] or RunError which the workflow returned as
-	// it was, not wrapped; else one of "error", "panic", "timeout" (of the run),
-	// "cancelled", "terminated" (see [Handle.Terminate]), "poisoned" (it killed too many workers), "loglimit" (its log became
+	// Code is the code of the [StepError] or RunError that the workflow returned unwrapped;
+	// otherwise one of "error", "panic", "timeout" (of the run), "cancelled", "terminated" (see
+	// [Handle.Terminate]), "poisoned" (the run killed too many workers), "loglimit" (its log became
 	// too long), "deadlock" (its branches waited for one another: see [DeadlockError]),
 	// "transitions" (a machine began too many steps) and "payload".
 	Code   string
-	Reason string // what the workflow's error said
-	// Undone and NotUndone list the compensations that were executed, in that order,
-	// by their keys and the steps that they called; those that failed with the error. Each
-	// has about 64 KiB at most: its last entry then says how many others there were.
+	Reason string // text of the workflow's error
+	// Undone and NotUndone list the compensations that succeeded and those that failed, in the
+	// order of execution, by their keys and the steps that they called, the failed ones with their
+	// errors. Each list has at most about 64 KiB; the last entry of a truncated list contains the
+	// number of omitted ones.
 	Undone, NotUndone []string
 
 	failure *event.Failure
 }
 
-// Error names the run, the workflow, its status, the reason, and what was to be
-// undone and was not.
+// Error returns a text with the run, its workflow and status, the reason, and the compensations
+// that failed.
 func (e *RunError) Error() string {
 	head, tail := e.around()
 	return head + e.Reason + tail
 }
 
-// around returns what the text of the error says before and after the reason.
+// around returns the parts of the error text before and after the reason.
 func (e *RunError) around() (head, tail string) {
 	if len(e.NotUndone) > 0 {
 		tail = fmt.Sprintf(" (not undone: %s)", strings.Join(e.NotUndone, "; "))
@@ -292,7 +294,7 @@ func (e *RunError) around() (head, tail string) {
 	return fmt.Sprintf("run %s of %s %s: ", e.Run, e.Workflow, e.Status), tail
 }
 
-// Stack returns the stack of the panic if the workflow panicked, else "".
+// Stack returns the stack trace if the workflow panicked, else "".
 func (e *RunError) Stack() string {
 	if e.failure == nil {
 		return ""
@@ -300,7 +302,8 @@ func (e *RunError) Stack() string {
 	return e.failure.Stack
 }
 
-// Is matches what the workflow returned. A cancelled run matches [ErrCanceled].
+// Is reports whether the error of the workflow matches target. The error of a canceled run matches
+// [ErrCanceled].
 func (e *RunError) Is(target error) bool {
 	if target == ErrCanceled {
 		return e.Status == StatusCanceled
@@ -308,20 +311,20 @@ func (e *RunError) Is(target error) bool {
 	return failure.Is(e.failure, target)
 }
 
-// As matches what the workflow returned.
+// As finds the error of the workflow as the type of target.
 func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
 
-// Unwrap returns what the workflow returned, in which errors.As finds the RunError of
-// a child that failed, if that was why, with its code and stack:
+// Unwrap returns the error of the workflow. If a child failed, errors.As finds the child's RunError
+// in it, with its code and stack:
 //
 //	for inner := failed; errors.As(inner.Unwrap(), &inner); {
 //		failed = inner // in the end the run in which it began
 //	}
 func (e *RunError) Unwrap() error { return storedError(e.failure) }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *RunError) MarshalFailure() *event.Failure {
-	// The reason is not stored twice: it is a part of the message.
+	// Reason is not stored separately because it is part of the message.
 	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Undone, e.NotUndone}) // strings always encode
 	f := &event.Failure{Code: e.Code, Type: wireRunError, Message: e.Error(), Data: data}
 	if e.failure != nil {
@@ -340,7 +343,7 @@ type storedRunError struct {
 	NotUndone []string `json:"notUndone,omitempty"`
 }
 
-// UnmarshalFailure reads what MarshalFailure gave.
+// UnmarshalFailure restores e from the result of MarshalFailure.
 func (e *RunError) UnmarshalFailure(f *event.Failure) error {
 	var s storedRunError
 	if err := json.Unmarshal(f.Data, &s); err != nil {
@@ -355,25 +358,25 @@ func (e *RunError) UnmarshalFailure(f *event.Failure) error {
 	return nil
 }
 
-// wrongWorkflow names a run and both workflows.
+// wrongWorkflow returns an error with the run and both workflows.
 func wrongWorkflow(run RunID, got, want string) error {
 	return fmt.Errorf("run %s is of workflow %s, not of %s: %w", run, got, want, ErrWrongWorkflow)
 }
 
-// terminalError adapts a store's answer: it matches ErrRunTerminal and says the status.
+// terminalError makes a store's TerminalError match ErrRunTerminal.
 type terminalError struct{ *store.TerminalError }
 
 func (e terminalError) Is(target error) bool { return target == ErrRunTerminal }
 func (e terminalError) Unwrap() error        { return e.TerminalError }
 
-// EventError says that an event of a log cannot be read.
+// EventError reports an event of a log that cannot be read.
 type EventError struct {
 	Run   RunID
 	Frame uint64 // counts from 1
 	Err   error
 }
 
-// Error names the run and the frame.
+// Error returns a text with the run and the frame.
 func (e *EventError) Error() string {
 	return fmt.Sprintf("read log of run %s: frame %d: %v", e.Run, e.Frame, e.Err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// stored sends an error through its wire form.
+// stored converts an error to its wire form and back.
 func stored(t *testing.T, err error) error {
 	t.Helper()
 	b, merr := json.Marshal(failure.Encode(err, event.CodeError))

@@ -17,8 +17,8 @@ import (
 
 // The workflows of these examples are in examples/guide/flows.
 
-// serve starts a worker in this process and returns a client, and what stops
-// the worker and waits for it.
+// serve starts a worker in this process. It returns a client, and a function that stops the worker
+// and waits for it.
 func serve() (client *workflow.Client, stop func()) {
 	st := memstore.New()
 	client = workflow.NewClient(st, workflow.ClientConfig{})
@@ -65,7 +65,7 @@ func ExampleDefinition_Start() {
 	// Output: true false true
 }
 
-// Many runs are started in one call; each is judged by itself.
+// StartMany starts many runs in one call; each start has its own result.
 func ExampleDefinition_StartMany() {
 	client, stop := serve()
 	defer stop()
@@ -109,7 +109,7 @@ func ExampleTopic_Send() {
 		fmt.Println(err)
 		return
 	}
-	// Comments and verdict are of two topics: the run may take the verdict first.
+	// Comments and verdict belong to different topics, so the run could take the verdict first.
 	awaitComments(ctx, run, 2)
 	if err := flows.Verdict.Send(ctx, run, flows.Decision{By: "ann", OK: true}); err != nil {
 		fmt.Println(err)
@@ -119,7 +119,7 @@ func ExampleTopic_Send() {
 	// Output: spec: true by ann (first, second) <nil>
 }
 
-// A start brings a message along, for the run that it creates or for the one that is active.
+// A start can carry a message for the run that it creates or for the active run.
 func ExampleWithMessage() {
 	client, stop := serve()
 	defer stop()
@@ -154,12 +154,12 @@ func awaitComments(ctx context.Context, run *workflow.Run[string], n int) {
 	}
 }
 
-// A month passes as fast as the clock of the store does.
+// The test advances the clock of the store by a month.
 func ExampleSleep() {
 	clock := storetest.NewClock()
 	st := memstore.NewWith(memstore.Config{Clock: clock})
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	// The lease of the worker must not end because the clock jumps.
+	// The lease of the worker must not expire when the clock jumps.
 	w := worker.New(client, worker.Config{Heartbeat: 10_000 * time.Hour, ClaimExpiry: 20_000 * time.Hour})
 	flows.Register(w, &flows.Fleet{})
 	ctx, stop := context.WithCancel(context.Background())
@@ -260,8 +260,7 @@ func ExampleClient_List() {
 	// Output: flows.review plan
 }
 
-// The ticks of a night in which the clock is set forth: the time that is left out is met at the
-// moment of the change.
+// The ticks around a change to summer time: the skipped time fires at the moment of the change.
 func ExampleSchedule_Next() {
 	nightly := workflow.Schedule{When: "30 2 * * * Europe/Zurich"}
 	tick := time.Date(2027, time.March, 27, 12, 0, 0, 0, time.UTC)
@@ -281,7 +280,7 @@ func ExampleSchedule_Next() {
 	// schedule "": "0 0 31 2 *": no year has such a day: change the day or the month
 }
 
-// A schedule starts a run for each tick, and one for each trigger.
+// A schedule starts a run for each tick and for each trigger.
 func ExampleDefinition_Schedule() {
 	client, stop := serve()
 	defer stop()
@@ -306,7 +305,7 @@ func ExampleDefinition_Schedule() {
 	// true <nil>
 }
 
-// The delays of the default policy.
+// ExampleRetryPolicy prints the delays of the default policy.
 func ExampleRetryPolicy() {
 	var p workflow.RetryPolicy
 	for n := 1; n < p.MaxAttempts(); n++ {
@@ -318,7 +317,7 @@ func ExampleRetryPolicy() {
 	// after attempt 3 wait 4s
 }
 
-// What there is to do on the queues, and who does it, comes from the store: also while no worker runs.
+// The state of queues and workers is read from the store, even while no worker runs.
 func ExampleClient_Fleet() {
 	ctx := context.Background()
 	st := memstore.New()

@@ -8,10 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// ScheduleRuns are the runs of schedules, for tests that break their workers.
+// ScheduleRuns is the definition of the runs of schedules, for tests that break their workers.
 var ScheduleRuns = schedules
 
-// WantStarts lets the code of schedules want another number of starts for each of their runs, and returns what it was.
+// WantStarts sets the number of starts after which a run of a schedule continues as new, and
+// returns the previous number.
 func WantStarts(n int) (before int) {
 	before, startsWanted = startsWanted, n
 	return before
@@ -31,18 +32,18 @@ func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s
 	return scheduleState{Name: name, Does: does}, err
 }
 
-// Missed lets nobody have decided about the ticks of a schedule from one on.
+// Missed returns the state of a schedule that has not decided about the ticks from next on.
 func Missed(s scheduleState, next time.Time) scheduleState {
 	s.Begun, s.Next = true, next
 	return s
 }
 
-// PausedFrom starts the run of a schedule with a pause from a time on.
+// PausedFrom starts the run of a schedule with a pause that begins at a given time.
 func PausedFrom(at time.Time) StartOption {
 	return WithMessage(scheduleOrders, scheduleOrder{At: at, Pause: true})
 }
 
-// Unread makes the expression of a schedule one that this machine cannot read.
+// Unread replaces the expression of a schedule with one that this machine cannot parse.
 func Unread(s scheduleState, when string) scheduleState {
 	does := *s.Does
 	does.When = when
@@ -50,7 +51,7 @@ func Unread(s scheduleState, when string) scheduleState {
 	return s
 }
 
-// OpenHooks are those of a run with a log.
+// OpenHooks returns the open hooks of a run with the given log.
 func OpenHooks(run RunID, events []event.Event) ([]HookInfo, error) {
 	var l followedLog
 	if !l.apply(events) {

@@ -18,19 +18,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A hook that an attempt of a step has opened takes one outcome. All that is sent to it goes into
-// the inbox under one id, of which the store accepts the first, however many senders there are and
-// whatever is lost on the way. Each of them then looks which it was: what was sent says so
-// itself, in the inbox and later in the log.
+// A hook opened by an attempt of a step accepts one outcome. All outcomes sent to it enter the
+// inbox under one item ID, of which the store accepts only the first, regardless of the number of
+// senders and of lost responses. Each sender then reads which outcome was accepted: the item itself
+// identifies it, in the inbox and later in the log.
 
-// Fail lets the attempt of the step fail that has opened the hook with this token, see
-// step.Later. What follows is decided as if the code of the step had returned err: it is tried
-// again by its policy, with another token, unless err is a step.Fatal; a step.RetryAfter or
-// step.HoldBack says when. The type of err survives as it does for errors of steps. When it returns nil, err is
-// durable, and what [Hook.Send] says of payloads holds for it.
+// Fail fails the attempt that has opened the hook with this token; see step.Later. The consequences
+// are the same as if the code of the step had returned err: the step is retried by its policy, with
+// another token, unless err is a step.Fatal; a step.RetryAfter or step.HoldBack sets the time. The
+// type of err is preserved as for errors of steps. When Fail returns nil, err is durable. The
+// guarantees of [Hook.Send] for payloads apply to it.
 //
-// Errors: those of Send; an *[InvalidError] for a nil err, or for a hook that no step has
-// opened: what an error is to code that receives payloads, that must say in its payload type.
+// Errors: those of Send; an *[InvalidError] for a nil err, or for a hook that was not opened by a
+// step. A hook of workflow code expresses errors in its payload type.
 func (h Hook[T]) Fail(ctx context.Context, c *Client, token string, err error, opts ...SendOption) error {
 	h.declared()
 	if err := c.failHook(ctx, h.name, token, err, opts); err != nil {
@@ -39,7 +39,7 @@ func (h Hook[T]) Fail(ctx context.Context, c *Client, token string, err error, o
 	return nil
 }
 
-// FailHook is [Hook.Fail] for generic endpoints, which know only the token.
+// FailHook is like [Hook.Fail], for generic endpoints that have only the token.
 func (c *Client) FailHook(ctx context.Context, token string, err error, opts ...SendOption) error {
 	if err := c.failHook(ctx, "", token, err, opts); err != nil {
 		return fmt.Errorf("fail a hook: %w", err)
@@ -65,7 +65,7 @@ func (c *Client) failHook(ctx context.Context, name, token string, why error, op
 	return c.sendToHook(ctx, name, token, e, opts)
 }
 
-// finishStep lets e be the outcome of the attempt that has opened a hook.
+// finishStep makes e the outcome of the attempt that has opened a hook.
 func (c *Client) finishStep(ctx context.Context, run RunID, h *openHook, e *event.Event, opts []SendOption) error {
 	id := event.DerivedItemID(run, "finish:"+h.token)
 	e.Key = outcomeKey(h.token, e, opts)
@@ -74,7 +74,7 @@ func (c *Client) finishStep(ctx context.Context, run RunID, h *openHook, e *even
 		err := c.persist(ctx, "deliver", func() error {
 			err := c.deliverBy(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e, due)
 			if errors.Is(err, store.ErrStale) && !c.store.Clock().Now().Before(due) {
-				return nil // too late: perhaps it was accepted before
+				return nil // too late, unless it was accepted earlier
 			}
 			return err
 		})
@@ -99,8 +99,8 @@ func (c *Client) finishStep(ctx context.Context, run RunID, h *openHook, e *even
 	return fmt.Errorf("attempt %d of a step of run %s: %w: %w", h.state.Step.Attempt, run, ErrHookAnswered, ErrHookDisposed)
 }
 
-// outcomeKey says what an outcome is, so that it is known again: a digest of it, and the
-// idempotency key if there is one.
+// outcomeKey identifies an outcome: a digest of its content, and the idempotency key if there is
+// one.
 func outcomeKey(token string, e *event.Event, opts []SendOption) string {
 	sum := sha256.New()
 	payload := bytes.Buffer{}
@@ -120,15 +120,15 @@ func outcomeKey(token string, e *event.Event, opts []SendOption) string {
 	return key
 }
 
-// sameOutcome reports whether two outcomes are the same, or have the same idempotency key.
+// sameOutcome reports whether two outcomes have the same content or the same idempotency key.
 func sameOutcome(a, b string) bool {
 	digestA, keyA, _ := strings.Cut(a, " ")
 	digestB, keyB, _ := strings.Cut(b, " ")
 	return digestA == digestB || keyA != "" && keyA == keyB
 }
 
-// accepted returns what a run has accepted under the id of an item: as it lies in the inbox, or what the log
-// says of it; nil: nothing. It reads the log from its end, where the answer mostly is.
+// accepted returns the item with this ID that a run has accepted, read from the inbox or the log,
+// or nil if there is none. It reads the log backwards, because the item is usually near its end.
 func (c *Client) accepted(ctx context.Context, run RunID, id event.ItemID) (*event.Event, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run, Limit: -1, Inbox: true})
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Client) accepted(ctx context.Context, run RunID, id event.ItemID) (*eve
 			return event.DecodeItem(l.Inbox[i].Body)
 		}
 	}
-	for until, n := l.Record.N, uint64(4); until > 0; n *= 2 { // what has left the inbox is in these
+	for until, n := l.Record.N, uint64(4); until > 0; n *= 2 { // the log contains the items that have left the inbox
 		after := until - min(until, n, 256)
 		page, err := c.loadAgain(ctx, store.Load{Run: run, After: after, Limit: int(until - after)})
 		if err != nil {

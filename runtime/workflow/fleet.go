@@ -11,52 +11,57 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Fleet is the workers on a store, and what waits for them.
+// Fleet contains the workers on a store and the number of runs that wait for them.
 type Fleet struct {
-	At      time.Time    // by the clock of the store
-	Workers []WorkerInfo // by name, then by build
-	Queues  []QueueInfo  // by queue, then by workflow
+	At      time.Time    // by the store's clock
+	Workers []WorkerInfo // sorted by name, then build
+	Queues  []QueueInfo  // sorted by queue, then workflow
 }
 
-// WorkerInfo is a worker as the store knows it. A worker has a session in each partition of the store, and
-// those of one name and one build are shown as one.
+// WorkerInfo describes a worker as the store sees it. A worker has a session in each partition of
+// the store; the sessions with one name and one build are combined.
 type WorkerInfo struct {
 	Name  string // worker.Config.Name
 	Build string // fingerprint of the code that it executes
-	// Serves are the queues and workflows whose runs it takes.
+	// Serves contains the queues and workflows whose runs the worker takes.
 	Serves []store.Route
-	// Sessions is how many it has, Live how many of them have a lease that lasts. A worker of which none lives has
-	// ended, or cannot reach the store: its runs go to others.
+	// Sessions is the number of its sessions, Live the number of those whose lease is valid. A
+	// worker without a live session has ended or cannot reach the store; its runs go to other
+	// workers.
 	Sessions, Live int
-	Lease          time.Time // when the first of its leases ends, unless it is renewed
-	Running        int       // runs that it has
+	Lease          time.Time // end of the lease that expires first, unless it is renewed
+	Running        int       // number of runs that it has claimed
 }
 
-// QueueInfo is how many runs of a workflow on a queue there are that have not ended. Those that hold tokens or execute steps for other runs have
-// workflow names of the runtime's own: see [Filter].Internal.
+// QueueInfo contains the number of open runs of a workflow on a queue. Internal runs, which hold
+// permits or execute steps for other runs, have workflow names of the runtime: see
+// [Filter].Internal.
 type QueueInfo struct {
 	Queue    string
 	Workflow string
 
-	Ready   int // wait for a worker
-	Waiting int // wait for permits of limits, and for nothing else
-	Running int // workers have them
-	Parked  int // sleep, or wait for messages, answers or the run before them
-	Blocked int // wait for a worker whose code fits their logs
-	// Inexact says that the store has not looked at all runs: the numbers may be a little off, as store.RouteLoad says.
+	Ready   int // waiting for a worker
+	Waiting int // waiting only for permits of limits
+	Running int // claimed by workers
+	Parked  int // sleeping, or waiting for messages, answers or the previous run
+	Blocked int // waiting for a worker whose code fits their logs
+	// Inexact reports that the store did not visit all runs, so the numbers may be slightly wrong;
+	// see store.RouteLoad.
 	Inexact bool
-	// Oldest is since when, at the earliest, the run has been ready that has waited for longest, and OldestRun is that run; zero: none is ready. It is
-	// when the run was created, or when its last event was written, or when what it slept for was due: a message that has woken it, or a delay of its start, has
-	// no time of its own. Of runs of one queue, workflow and priority that have become ready the first is looked at, of the four
-	// highest priorities.
+	// Oldest is a lower bound for the time since which the longest-waiting ready run has been
+	// ready, and OldestRun is that run. Both are zero if no run is ready. The time is the latest of
+	// the run's creation, its last event and the due time of its timer; a wakeup by a message or a
+	// delayed start has no time of its own. Only the first ready run of each of the four highest
+	// priorities of a queue and workflow is examined.
 	Oldest    time.Time
 	OldestRun RunID
-	// Workers is how many workers that live serve it.
+	// Workers is the number of live workers that serve the queue and workflow.
 	Workers int
 }
 
-// Fleet returns the workers and the queues, whether a worker is at work or not. What it costs grows with their number, and not with that of runs.
-// [ErrNotSupported]: the store cannot tell.
+// Fleet returns the workers and queues, whether or not a worker is running. Its cost grows with
+// their number, not with the number of runs. The error matches [ErrNotSupported] if the store does
+// not provide the data.
 func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 	if err := c.check(); err != nil {
 		return Fleet{}, fmt.Errorf("ask for the fleet: %w", err)
@@ -92,8 +97,8 @@ func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 	return f, nil
 }
 
-// workersOf puts the sessions of each worker together. Those that serve nothing are of clients that end a run
-// by themselves, and are over in a moment.
+// workersOf combines the sessions of each worker. Sessions that serve nothing belong to clients
+// that end a run themselves, and last only a moment.
 func workersOf(told *store.Fleet) []WorkerInfo {
 	type id struct{ name, build string }
 	at := map[id]*WorkerInfo{}
@@ -127,7 +132,8 @@ func workersOf(told *store.Fleet) []WorkerInfo {
 	return all
 }
 
-// findOldest reads the runs that come first, in two requests: where their logs end, and what stands there.
+// findOldest reads the first ready runs in two requests: the lengths of their logs, then their last
+// frames.
 func (c *Client) findOldest(ctx context.Context, told *store.Fleet, queues []QueueInfo) error {
 	var loads []store.Load
 	var of []*QueueInfo
@@ -161,8 +167,8 @@ func (c *Client) findOldest(ctx context.Context, told *store.Fleet, queues []Que
 	return nil
 }
 
-// readySince returns since when a run may have been ready, of which the last frame was read unless it is the first one; false: it is
-// not ready any more, or cannot be read.
+// readySince returns the earliest time since which a run may have been ready. l contains its last
+// frame, unless that is the first one. It returns false if the run is not ready or cannot be read.
 func readySince(l *store.Loaded, now time.Time) (time.Time, bool) {
 	if l.Err != nil || l.Record.QueueState != store.StateReady {
 		return time.Time{}, false
@@ -173,7 +179,7 @@ func readySince(l *store.Loaded, now time.Time) (time.Time, bool) {
 	}
 	f, err := event.DecodeFrame(l.Frames[len(l.Frames)-1])
 	if err != nil {
-		return time.Time{}, false // whoever claims it says what is wrong
+		return time.Time{}, false // the worker that claims it reports the error
 	}
 	for i := range f.Events {
 		for _, at := range []time.Time{f.Events[i].Time, f.Events[i].Due} {

@@ -18,7 +18,7 @@ var (
 	invoices = store.Route{Queue: "slow", Workflow: "shop.invoice"}
 )
 
-// yard is a store of three partitions whose clock the test moves.
+// yard is a store with three partitions whose clock the test controls.
 type yard struct {
 	*testing.T
 	clock  *storetest.Clock
@@ -66,7 +66,7 @@ func (y *yard) start(partition uint16, c store.Route, change ...func(*store.Crea
 	return l
 }
 
-// claim gives the run that is ready in a partition to a session.
+// claim claims the ready run of a partition for a session.
 func (y *yard) claim(partition int, s store.SessionID, c store.Route) store.Fence {
 	y.Helper()
 	got, err := y.st.Claim(y.Context(), store.Claim{Partition: partition, Session: s, Token: event.NewToken(), Routes: []store.Route{c}, Max: 1})
@@ -85,7 +85,7 @@ func (y *yard) commit(l *storetest.Log, c store.Commit) {
 	l.Accept(c)
 }
 
-// queue returns what the fleet says of a route.
+// queue returns the QueueInfo of a route.
 func (y *yard) queue(c store.Route) workflow.QueueInfo {
 	y.Helper()
 	f, err := y.client.Fleet(y.Context())
@@ -105,8 +105,8 @@ func TestOPS1_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
 	for partition := range 3 {
 		y.session(partition, "web/1", "v1", packing, invoices)
 	}
-	y.session(0, "web/1", "v2", packing) // it was started again under the same name
-	y.session(1, "client", "")           // which ends a run by itself
+	y.session(0, "web/1", "v2", packing) // restarted under the same name
+	y.session(1, "client", "")           // a client that ends a run itself
 	y.clock.Advance(30 * time.Second)
 	y.session(1, "slow/7", "v1", invoices)
 	for partition := range uint16(3) {
@@ -125,7 +125,7 @@ func TestOPS1_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
 	if q := y.queue(invoices); q.Workers != 2 || q.Ready != 2 || q.Running != 1 {
 		t.Errorf("queue: %+v, want two workers, two runs that are ready, and one that runs", q)
 	}
-	y.clock.Advance(45 * time.Second) // the leases of the first ones are past
+	y.clock.Advance(45 * time.Second) // the first leases have expired
 	if q := y.queue(invoices); q.Workers != 1 {
 		t.Errorf("queue: %+v, want one worker: the others are silent", q)
 	}

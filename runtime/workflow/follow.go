@@ -15,36 +15,35 @@ type ReadOption func(*readOptions)
 
 type readOptions struct {
 	from    uint64
-	tail    bool // begin fromEnd before the end
+	tail    bool // begin fromEnd events before the end
 	fromEnd uint64
 	types   []event.Type
-	to      uint64 // the last event that is wanted, without waiting; 0: there is none
+	to      uint64 // last event to deliver, without waiting; 0: no limit
 }
 
-// From delivers the event, or chunk of a stream, number n and later ones; 0 means
-// from the start.
+// From delivers events, or chunks of a stream, from number n on. 0 means from the start.
 func From(n uint64) ReadOption { return func(o *readOptions) { o.from = n } }
 
-// FromEnd starts with the last n events, or chunks, that are there when the loop
-// begins; 0: with the next one.
+// FromEnd starts with the last n events or chunks that exist when the loop begins. 0 means with the
+// next one.
 func FromEnd(n int) ReadOption {
 	return func(o *readOptions) { o.tail, o.fromEnd = true, uint64(max(n, 0)) }
 }
 
-// Types delivers only events of these types; given twice, of all that were named.
-// Streams have no types: reading one with this option is an error.
+// Types delivers only events of these types. Several Types options add up. Streams have no types,
+// so reading a stream with this option is an error.
 func Types(types ...event.Type) ReadOption {
 	return func(o *readOptions) { o.types = append(o.types, types...) }
 }
 
-// pageFrames is how many frames are read at once.
+// pageFrames is the number of frames read at once.
 const pageFrames = 100
 
-// Events follows the run live: it delivers each event of its log once, in order,
-// and waits for more until the run has ended. The iterator ends silently after
-// the last event; an error is the last pair, with a zero Event. Breaking out of
-// the loop releases everything. A reader that comes late, or again with [From],
-// misses nothing, and an outage of the store is waited for.
+// Events follows the run: it delivers each event of its log once, in order, and waits for more
+// until the run has ended. The iterator ends after the last event; an error is delivered as the
+// last pair, with a zero Event. Breaking out of the loop releases all resources. A reader that
+// starts late, or resumes with [From], misses no event, and the iterator waits out an outage of the
+// store.
 func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event.Event, error] {
 	var o readOptions
 	for _, opt := range opts {
@@ -61,7 +60,7 @@ func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event
 	}
 }
 
-// follow delivers events until the run has ended or the reader has had enough.
+// follow delivers events until the run has ended or yield returns false.
 func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func(event.Event, error) bool) error {
 	read, err := h.seek(ctx, id, &o)
 	if err != nil {
@@ -113,8 +112,8 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 	}
 }
 
-// frames returns how many frames to read next when so many were read. Each has an event at least, so that what is
-// wanted ends in the frame of its number, or before it.
+// frames returns the number of frames to read next after the first read ones. Each frame has at
+// least one event, so the last wanted event is at or before the frame with its number.
 func (o *readOptions) frames(read uint64) uint64 {
 	if o.to > read {
 		return min(o.to-read, pageFrames)
@@ -122,15 +121,15 @@ func (o *readOptions) frames(read uint64) uint64 {
 	return pageFrames
 }
 
-// ReadEvents returns the events of the run from number from on that are there now, up to limit of them. Number 0 is the first one,
-// too; a limit that is not positive returns none. It reads no more of the log than these need, and does not
-// wait for more; an outage of the store is waited for.
+// ReadEvents returns up to limit existing events of the run, starting with number from. Numbers
+// start at 1; 0 is treated as 1. A limit below 1 returns none. It reads only the necessary part of
+// the log and does not wait for more events, but it waits out an outage of the store.
 func (h *Handle) ReadEvents(ctx context.Context, from uint64, limit int) ([]event.Event, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	from = max(from, 1)
-	to := max(from, from+uint64(limit)-1) // which may be beyond all numbers
+	to := max(from, from+uint64(limit)-1) // to may exceed the last number
 	var all []event.Event
 	id, err := h.find(ctx)
 	if err == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What Info says of retries stands in the log only, and a log may be long. The record says whether there is
-// anything to be found: a worker labels a run in the commit in which the first of its steps begins to fail, and takes the label away
-// in the one in which none does any more. So the logs of runs without a label are not read; those of the others are read
-// once, and then from where they were read to.
+// Info reads retries from the log only, and a log may be long. The record shows whether there is
+// anything to read: a worker labels a run in the commit in which the first of its steps begins to
+// fail, and removes the label in the commit after which none fails. Logs of runs without a label
+// are not read; other logs are read once, and then from the position reached.
 
-// isFollowed reports whether the log has something that Info tells and that the record does not.
+// isFollowed reports whether the log contains something for Info that is not in the record.
 func isFollowed(r *store.Record, spec *event.Spec) bool {
 	if r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Due.IsZero() {
 		return false // no attempt will follow
@@ -29,21 +29,22 @@ func isFollowed(r *store.Record, spec *event.Spec) bool {
 	return pending && spec != nil && spec.StartWithin > 0
 }
 
-// mostFollowed bounds what is kept of logs, in bytes or so.
+// mostFollowed bounds the approximate size in bytes of the cached logs.
 const mostFollowed = 4 << 20
 
-// followedLog is a log as far as it was read.
+// followedLog is the part of a log that was read.
 type followedLog struct {
-	mu     sync.Mutex // one reads, others wait for what it has read
-	read   uint64     // frames
+	mu     sync.Mutex // one caller reads, others wait for its result
+	read   uint64     // number of frames
 	last   event.CommitID
 	state  event.LogState
-	hooks  map[string]*event.Event // that opened those which are open, by token
-	broken bool                    // the frame after these cannot be read
+	hooks  map[string]*event.Event // opening events of the open hooks, by token
+	broken bool                    // the next frame cannot be read
 }
 
-// followed returns what the log of a run tells of its retries, and until when the run must have begun. A log that cannot be
-// read to its end tells as much as it does: its run is blocked, and says so.
+// followed returns the retries of a run from its log, and the time by which the run must have
+// begun. If the log cannot be read to its end, the result covers the readable part; such a run is
+// blocked and reports the reason.
 func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, time.Time, error) {
 	l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
 	l.mu.Lock()
@@ -57,15 +58,15 @@ func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, ti
 	return retries, by, nil
 }
 
-// Orders are what was asked of an open run, as far as its log has it.
+// Orders are the requests to an open run that its log contains.
 type Orders struct {
-	Paused       bool   // its code stands still until it is resumed: that of a run in debug mode also does between operations, without this
-	Canceling    bool   // it was asked to end, or must, and its code cleans up
+	Paused       bool   // its code is suspended until it is resumed; a run in debug mode also stops between operations without this
+	Canceling    bool   // it was asked to end, or must end, and its code cleans up
 	CancelReason string // of the first request
 }
 
-// Orders reads what has come into the log of the run since it was read last. What a log that cannot be read to its end has behind that is
-// left out.
+// Orders reads the part of the log that was added since the last read. If the log cannot be read to
+// its end, the result covers the readable part.
 func (h *Handle) Orders(ctx context.Context) (Orders, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -88,7 +89,7 @@ func (h *Handle) Orders(ctx context.Context) (Orders, error) {
 	return o, nil
 }
 
-// follow reads what has come into the log since.
+// follow reads the part of the log that was added since the last call.
 func (l *followedLog) follow(ctx context.Context, c *Client, r *store.Record) error {
 	same, err := l.isBeginningOf(ctx, c, r)
 	if err != nil {
@@ -109,8 +110,8 @@ func (l *followedLog) follow(ctx context.Context, c *Client, r *store.Record) er
 	return nil
 }
 
-// isBeginningOf reports whether what was read is the beginning of the log as it is now. A store that has lost writes
-// may have another log, and a run that was deleted may have been made again under its id.
+// isBeginningOf reports whether the frames read are a prefix of the current log. A store that has
+// lost writes may have another log, and a deleted run may have been created again with its ID.
 func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Record) (bool, error) {
 	switch {
 	case l.broken:
@@ -120,7 +121,7 @@ func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Rec
 	case l.read == r.N:
 		return l.last == r.Last, nil
 	}
-	got, err := c.load(ctx, store.Load{Run: r.Run, After: l.read - 1, Limit: 1}) // it may be longer than when r was read
+	got, err := c.load(ctx, store.Load{Run: r.Run, After: l.read - 1, Limit: 1}) // the log may have grown since r was read
 	if err != nil || len(got.Frames) == 0 {
 		return false, err
 	}
@@ -128,7 +129,7 @@ func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Rec
 	return err == nil && f.CommitID == l.last, nil
 }
 
-// take follows frames. It reports whether all could be.
+// take applies frames. It reports whether all could be applied.
 func (l *followedLog) take(frames [][]byte) bool {
 	for _, b := range frames {
 		f, err := event.DecodeFrame(b)
@@ -146,13 +147,13 @@ func (l *followedLog) forget() {
 }
 
 func (l *followedLog) startBy() time.Time {
-	if l.state.Spec == nil { // nothing could be read
+	if l.state.Spec == nil { // the log has no readable event
 		return time.Time{}
 	}
 	return l.state.StartBy()
 }
 
-// size returns about how many bytes are kept of the log.
+// size returns the approximate memory use in bytes.
 func (l *followedLog) size() int64 {
 	const log, open = 1 << 10, 512
 	n := log + int64(l.state.Seq)
@@ -163,7 +164,7 @@ func (l *followedLog) size() int64 {
 	return n
 }
 
-// apply follows events. It reports whether all could be.
+// apply applies events. It reports whether all could be applied.
 func (l *followedLog) apply(events []event.Event) bool {
 	for i := range events {
 		if l.state.Apply(&events[i]) != nil {
@@ -180,7 +181,7 @@ func retriesIn(f *event.LogState) []StepRetry {
 	var all []StepRetry
 	for _, o := range open {
 		r := StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code}
-		if o.State == event.StatePending { // else the attempt is under way, here or outside
+		if o.State == event.StatePending { // otherwise the attempt is running, here or in an external system
 			r.Next = o.Due
 		}
 		all = append(all, r)

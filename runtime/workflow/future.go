@@ -19,24 +19,23 @@ type Outcome[T any] struct {
 // Failed reports whether there is an error.
 func (o Outcome[T]) Failed() bool { return o.Err != nil }
 
-// failer resolves a promise: an Outcome, or the end of a child.
+// failer is the value of a resolved promise: an Outcome, or the end of a child.
 type failer interface{ Failed() bool }
 
-// Future is the result of a branch or a child that may not have ended yet.
+// Future is the result of a branch or child that may not have ended yet.
 type Future[T any] struct {
 	p    *replay.Promise
 	path string
-	// read turns the end of a child into its outcome; nil for a branch.
+	// read converts the end of a child into its outcome; nil for a branch.
 	read func(*replay.Op) Outcome[T]
 }
 
-// Go starts f in a branch of its own and returns its result to come. f gets the
-// context of that branch, and uses no other. The branches of a run take turns:
-// one runs until it waits for something durable.
+// Go starts f in a new branch and returns its future result. f gets the context of that branch and
+// must use no other. Only one branch of a run executes at a time: a branch runs until it waits for
+// something durable.
 //
-// A branch that is still open when the workflow returns is canceled, and not
-// waited for: what its steps still return is dropped. A panic in a branch fails
-// the run.
+// A branch that is still open when the workflow returns is canceled without waiting for it: later
+// results of its steps are dropped. A panic in a branch fails the run.
 func Go[T any](ctx Context, f func(Context) (T, error)) *Future[T] {
 	b := ctx.branch()
 	return open(ctx, b.Key("go"), replay.Here(1), f)
@@ -57,9 +56,9 @@ func GoErr(ctx Context, f func(Context) error) *Future[None] {
 	return Go(ctx, func(ctx Context) (None, error) { return None{}, f(ctx) })
 }
 
-// Get waits for the result. It may be called any number of times, from any
-// branch. If ctx ends first it returns the error of ctx; but a future that is
-// itself being canceled is waited for, so that its outcome decides.
+// Get waits for the result. It may be called any number of times, from any branch. If ctx ends
+// first, Get returns the error of ctx; but if the future is being canceled, Get waits for its
+// outcome.
 func (f *Future[T]) Get(ctx Context) (T, error) {
 	var zero T
 	if _, err := ctx.branch().Await(ctx.s, f.p, f.what()); err != nil {
@@ -69,7 +68,7 @@ func (f *Future[T]) Get(ctx Context) (T, error) {
 	return o.Value, o.Err
 }
 
-// Done reports whether the result is there.
+// Done reports whether the result is available.
 func (f *Future[T]) Done() bool { return f.p.Done() }
 
 func promises[T any](fs []*Future[T]) []*replay.Promise {
@@ -80,8 +79,8 @@ func promises[T any](fs []*Future[T]) []*replay.Promise {
 	return ps
 }
 
-// gather waits until all futures have ended, or until stop says that one is
-// enough; then its index is the result, -1 otherwise.
+// gather waits until all futures have ended, or until stop returns true for one. It returns the
+// index of that future, or -1.
 func gather[T any](ctx Context, fs []*Future[T], stop func(failed bool) bool) (int, error) {
 	g := replay.NewGather(promises(fs), func(_ int, v any) bool {
 		return stop != nil && stop(v.(failer).Failed())
@@ -107,9 +106,9 @@ func (f *Future[T]) what() string {
 	return "branch " + f.path
 }
 
-// All waits for all futures and returns their results in order. The first one
-// to fail, in the order of the log, ends the wait with its error; the others go
-// on: All cancels none of them.
+// All waits for all futures and returns their results in order. If a future fails, All returns its
+// error at once, the first one in the order of the log. The other futures continue: All cancels
+// none of them.
 func All[T any](ctx Context, fs ...*Future[T]) ([]T, error) {
 	i, err := gather(ctx, fs, func(failed bool) bool { return failed })
 	if err != nil {
@@ -125,9 +124,8 @@ func All[T any](ctx Context, fs ...*Future[T]) ([]T, error) {
 	return all, nil
 }
 
-// Settled waits until all futures have ended, well or badly, and returns their
-// outcomes in order. A future that had not ended when ctx did has the error of
-// ctx.
+// Settled waits until all futures have ended, with or without an error, and returns their outcomes
+// in order. If ctx ends first, the outcome of each open future is the error of ctx.
 func Settled[T any](ctx Context, fs ...*Future[T]) []Outcome[T] {
 	_, err := gather(ctx, fs, nil)
 	all := make([]Outcome[T], len(fs))
@@ -144,11 +142,11 @@ func Settled[T any](ctx Context, fs ...*Future[T]) []Outcome[T] {
 // errNoFutures is the error of a race without participants.
 var errNoFutures = errors.New("workflow: no futures were given")
 
-// First waits for the first future to end, well or badly, and returns its
-// outcome. The winner is the same in every replay. The others go on: a loser that
-// waits for a message or a payload takes the next one, and no caller gets it. To wait for
-// several topics, hooks and times at once use [Select], whose losers take nothing, or end
-// the losers by the CancelFunc of a [WithCancel]. Package workflowtest warns of such losers.
+// First waits for the first future to end, with or without an error, and returns its outcome. Every
+// replay returns the same one. The other futures continue: a losing branch that waits for a message
+// or payload takes the next one, and no caller gets it. To wait for several topics, hooks and times
+// at once use [Select], whose losing cases take nothing, or end the losers with the CancelFunc of
+// [WithCancel]. Package workflowtest reports such losers.
 func First[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	var zero T
 	if len(fs) == 0 {
@@ -162,8 +160,8 @@ func First[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	return o.Value, o.Err
 }
 
-// Any waits for the first future to succeed and returns its result. If all
-// fail, the error is all of theirs, joined in order.
+// Any waits for the first future to succeed and returns its result. If all fail, the error joins
+// theirs in order.
 func Any[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	var zero T
 	if len(fs) == 0 {

@@ -9,34 +9,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// A Graph is work that only its dependencies order: a node begins when the last node that it
-// depends on has ended, whatever the others do. Workflow code builds it with [AddNode] and
-// [AddEach], from data if need be, and executes it with Run. Its nodes are branches, as those of
-// [Go], and the keys of their steps contain the ids of the nodes. Nodes that can begin at the same
-// time begin in the order in which they were added, which must not change while runs are under
-// way: sort what a map holds.
+// A Graph is work that is ordered only by dependencies: a node begins when the last node that it
+// depends on has ended, independent of all others. Workflow code builds it with [AddNode] and
+// [AddEach], possibly from data, and executes it with Run. Its nodes are branches, like those of
+// [Go], and the keys of their steps contain the IDs of the nodes. Nodes that can begin at the same
+// time begin in the order in which they were added. This order must not change while runs are open,
+// so sort the elements of a map.
 //
-// A node is skipped if its condition says no ([Node.If]), if it has failed and may do so
-// ([Node.SkipOnFailure]), or if a node that it depends on was skipped, unless the dependency
-// is a Maybe.
+// A node is skipped if its condition returns false ([Node.If]), if it has failed and counts as
+// skipped then ([Node.SkipOnFailure]), or if a node that it depends on was skipped, unless the
+// dependency is a Maybe.
 //
 // The first failure, in the order of the log, cancels the other nodes; Run waits for them and
-// returns that failure. With [FinishOthers] the nodes that do not depend on it go on, and Run returns
-// all failures, joined in the order of the log. That the graph itself is canceled is one failure, however
-// many nodes it ends.
+// returns that failure. With [FinishOthers] the nodes that do not depend on the failed one
+// continue, and Run returns all failures, joined in the order of the log. The cancellation of the
+// graph itself counts as one failure, regardless of how many nodes it ends.
 type Graph struct {
 	nodes    []*node
 	byID     map[string]*node
 	finish   bool
 	begun    bool
 	failures []error
-	cut      bool // one of these is that the context has ended
+	cut      bool // one of the failures is the end of the context
 }
 
 // GraphOption changes how a graph is executed.
 type GraphOption func(*Graph)
 
-// FinishOthers lets a failure end only the nodes that depend on it.
+// FinishOthers makes a failure end only the nodes that depend on the failed one.
 func FinishOthers() GraphOption { return func(g *Graph) { g.finish = true } }
 
 // NewGraph returns a graph without nodes.
@@ -48,7 +48,7 @@ func NewGraph(opts ...GraphOption) *Graph {
 	return g
 }
 
-// node is a node of any type.
+// node is the part of a node that does not depend on its type.
 type node struct {
 	id      string
 	typ     reflect.Type
@@ -59,23 +59,23 @@ type node struct {
 	mayFail bool
 	needs   []dependency
 
-	next    []edge // to those that depend on it, for each of their dependencies
-	pending int    // dependencies that have not ended
-	skips   bool   // one of them was skipped that must not be
+	next    []edge // to the nodes that depend on it, one for each dependency
+	pending int    // number of dependencies that have not ended
+	skips   bool   // a dependency other than a Maybe was skipped
 	state   nodeState
 	err     error
 }
 
-// edge leads to a node that depends on another one.
+// edge leads to a node that depends on this one.
 type edge struct {
 	to    *node
 	maybe bool
 }
 
-// nodeState is how far a node is, in words that an error can use.
+// nodeState is the progress of a node, as text for errors.
 type nodeState string
 
-// The states of a node. One that does not begin since another one has failed, waits.
+// The states of a node. A node that never begins because another one has failed stays in nodeWaits.
 const (
 	nodeWaits   nodeState = "has not begun"
 	nodeRuns    nodeState = "has not ended"
@@ -88,12 +88,11 @@ const (
 type dependency struct {
 	g     *Graph
 	id    string
-	typ   reflect.Type // that its value must have
-	maybe bool         // it may be skipped
+	typ   reflect.Type // required type of the node's value
+	maybe bool         // the node may be skipped
 }
 
-// Dependency says that a node waits for another one: a *[Node] or a *[NodeRef] for its result,
-// or the Maybe of one.
+// Dependency makes a node wait for another one: a *[Node] or *[NodeRef], or the Maybe of one.
 type Dependency interface{ dependency() dependency }
 
 func (d dependency) dependency() dependency { return d }
@@ -111,10 +110,10 @@ type Node[T any] struct {
 	result T
 }
 
-// AddNode adds a node that calls run when all that it needs has ended. run gets the context of
-// the node's branch. The id is a part of the keys of the steps that run calls: it is made of letters,
-// digits and -_.: only, and whoever changes it while runs are under way changes the code of a workflow.
-// What is wrong with the graph is returned by Run, before any node begins.
+// AddNode adds a node that calls run when all its dependencies have ended. run gets the context of
+// the node's branch. The ID is part of the keys of the steps that run calls. It consists of
+// letters, digits and -_.: only; changing it while runs are open is an incompatible change of the
+// workflow. Run reports faults of the graph before any node begins.
 func AddNode[T any](g *Graph, id string, run func(Context) (T, error), needs ...Dependency) *Node[T] {
 	x := &Node[T]{g: g}
 	x.n = g.add(id, reflect.TypeFor[T](), replay.Here(1), needs)
@@ -126,8 +125,8 @@ func AddNode[T any](g *Graph, id string, run func(Context) (T, error), needs ...
 	return x
 }
 
-// AddEach adds a node that calls run for each element of the result of another node, each in a
-// branch of its own as [Map] does. Its result has theirs in the order of the elements.
+// AddEach adds a node that calls run for each element of another node's result, each in its own
+// branch as [Map] does. Its result contains the results in the order of the elements.
 func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(Context, A) (B, error), needs ...Dependency) *Node[[]B] {
 	x := &Node[[]B]{g: g}
 	x.n = g.add(id, reflect.TypeFor[[]B](), replay.Here(1), append([]Dependency{over}, needs...))
@@ -159,21 +158,22 @@ func (g *Graph) add(id string, typ reflect.Type, at *replay.Trace, needs []Depen
 
 func (x *Node[T]) dependency() dependency { return dependency{g: x.g, id: x.n.id, typ: x.n.typ} }
 
-// If gives the node a condition, which is asked when all that it needs has ended; if it says no, the node is skipped.
-// The condition looks at nothing but what the node needs and the input of the run.
+// If gives the node a condition, which is evaluated when all its dependencies have ended. If it
+// returns false, the node is skipped. The condition must depend only on the node's dependencies and
+// the input of the run.
 func (x *Node[T]) If(cond func() bool) *Node[T] {
 	x.n.cond = cond
 	return x
 }
 
-// SkipOnFailure lets the node count as skipped if it fails. Err has its error.
+// SkipOnFailure makes the node count as skipped if it fails. Err still returns its error.
 func (x *Node[T]) SkipOnFailure() *Node[T] {
 	x.n.mayFail = true
 	return x
 }
 
-// Value returns the result of the node. It panics if there is none: call it in a node that
-// needs this one, or after Run, and take what may be skipped by Pointer.
+// Value returns the result of the node. It panics if the node has no result: call it in a node that
+// depends on this one, or after Run, and use Pointer for a node that may be skipped.
 func (x *Node[T]) Value() T {
 	if x.n.state != nodeDone {
 		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: node %q %s and has no value: ask for it in a node that needs this one, or after Run, "+
@@ -182,8 +182,8 @@ func (x *Node[T]) Value() T {
 	return x.result
 }
 
-// Pointer returns a pointer to the result of the node, nil if the node was skipped. Otherwise
-// it is as Value.
+// Pointer returns a pointer to the result of the node, or nil if the node was skipped. Otherwise it
+// panics like Value if there is no result.
 func (x *Node[T]) Pointer() *T {
 	if x.n.state == nodeSkipped {
 		return nil
@@ -192,10 +192,10 @@ func (x *Node[T]) Pointer() *T {
 	return &v
 }
 
-// Err returns the error of a node that has failed, even if it counts as skipped.
+// Err returns the error of a node that has failed, even if the node counts as skipped.
 func (x *Node[T]) Err() error { return x.n.err }
 
-// Maybe returns a dependency on the node for one that begins even if this one was skipped.
+// Maybe returns a dependency that is also satisfied if this node was skipped.
 func (x *Node[T]) Maybe() Dependency {
 	d := x.dependency()
 	d.maybe = true
@@ -205,16 +205,16 @@ func (x *Node[T]) Maybe() Dependency {
 // NodeRef names a node of a graph by its id.
 type NodeRef[T any] struct{ d dependency }
 
-// NodeOf returns a reference to the node with an id, for graphs that come from data: the node may be
-// added later. Run returns a *[GraphError] if there is none, or if its result is not assignable
-// to T; NodeOf[any] is for whoever needs only its end.
+// NodeOf returns a reference to the node with the given ID, for graphs built from data: the node
+// may be added later. Run returns a *[GraphError] if the node does not exist, or if its result is
+// not assignable to T. Use NodeOf[any] if only the end of the node matters.
 func NodeOf[T any](g *Graph, id string) *NodeRef[T] {
 	return &NodeRef[T]{dependency{g: g, id: id, typ: reflect.TypeFor[T]()}}
 }
 
 func (x *NodeRef[T]) dependency() dependency { return x.d }
 
-// Value is [Node.Value].
+// Value is like [Node.Value].
 func (x *NodeRef[T]) Value() T {
 	n := x.d.g.byID[x.d.id]
 	if n == nil {
@@ -228,7 +228,7 @@ func (x *NodeRef[T]) Value() T {
 	return v
 }
 
-// Pointer is [Node.Pointer].
+// Pointer is like [Node.Pointer].
 func (x *NodeRef[T]) Pointer() *T {
 	if n := x.d.g.byID[x.d.id]; n != nil && n.state == nodeSkipped {
 		return nil
@@ -237,16 +237,16 @@ func (x *NodeRef[T]) Pointer() *T {
 	return &v
 }
 
-// Maybe is [Node.Maybe].
+// Maybe is like [Node.Maybe].
 func (x *NodeRef[T]) Maybe() Dependency {
 	d := x.d
 	d.maybe = true
 	return d
 }
 
-// Run executes the graph, once. It returns a *[GraphError] if something is wrong with the
-// graph, and nothing has begun; otherwise the failures of nodes. When it returns all nodes
-// have ended that have begun.
+// Run executes the graph, once. It returns a *[GraphError] if the graph has a fault, without
+// beginning any node, and otherwise the failures of nodes. When Run returns, all nodes that have
+// begun have ended.
 func (g *Graph) Run(ctx Context) error {
 	if g.begun {
 		panic(&replay.MisuseError{Text: "workflow: a graph is run twice: build another one"})
@@ -270,7 +270,7 @@ func (g *Graph) Run(ctx Context) error {
 			r.begin(ctx, n)
 		}
 	}
-	// The branches end by themselves once the context does: their outcome decides.
+	// The branches end when the context does, so the loop waits for their outcomes.
 	for i := 0; i < len(r.branches); i++ { //nolint:intrange // it grows while the loop waits
 		_, _ = r.branches[i].Get(ctx)
 	}
@@ -278,7 +278,7 @@ func (g *Graph) Run(ctx Context) error {
 		if slices.ContainsFunc(g.nodes, func(n *node) bool { return n.state == nodeWaits }) {
 			return ctx.Err()
 		}
-		return nil // the context has ended too late, or not at all
+		return nil // the context ended after all nodes, or not at all
 	}
 	if !g.finish {
 		return g.failures[0]
@@ -286,16 +286,16 @@ func (g *Graph) Run(ctx Context) error {
 	return errors.Join(g.failures...)
 }
 
-// graphRun is a graph that is executed.
+// graphRun is the execution of a graph.
 type graphRun struct {
 	g        *Graph
-	base     string // of the paths of branches
+	base     string // prefix of the paths of branches
 	cancel   CancelFunc
 	branches []*Future[None]
 }
 
-// begin opens the branch of a node, or skips it. When the branch ends it begins those that
-// have waited for it: so each node has a path, and keys, of its own, and begins at once.
+// begin opens the branch of a node, or skips the node. When the branch ends it begins the nodes
+// that waited for it. This gives each node its own path and keys, and begins it without delay.
 func (r *graphRun) begin(ctx Context, n *node) {
 	if n.skips || n.cond != nil && !n.cond() {
 		r.end(ctx, n, nodeSkipped)
@@ -315,7 +315,8 @@ func (r *graphRun) begin(ctx Context, n *node) {
 	}))
 }
 
-// end notes the end of a node that has not failed, and begins those that waited for it last.
+// end records the end of a node that has not failed, and begins the nodes for which it was the last
+// dependency.
 func (r *graphRun) end(ctx Context, n *node, state nodeState) {
 	n.state = state
 	for _, next := range n.next {
@@ -327,7 +328,8 @@ func (r *graphRun) end(ctx Context, n *node, state nodeState) {
 	}
 }
 
-// fail notes the failure of a node. Those of nodes that the end of the context has ended are one.
+// fail records the failure of a node. All nodes ended by the end of the context count as one
+// failure.
 func (r *graphRun) fail(ctx Context, n *node) {
 	n.state = nodeFailed
 	if ended := ctx.Err(); ended != nil && errors.Is(n.err, ended) {

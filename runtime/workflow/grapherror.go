@@ -7,31 +7,32 @@ import (
 	"unicode"
 )
 
-// GraphError says what is wrong with a graph: all of it, before anything begins.
+// GraphError reports all faults of a graph. It is returned before any node begins.
 type GraphError struct{ Faults []GraphFault }
 
 // GraphFault is one fault of a graph.
 type GraphFault struct {
 	Kind GraphFaultKind
-	Node string // its id
-	// Need is the id of a node that this one needs and that is unknown, is in another graph,
-	// or has a result of another type: Has, where this one wants Wants.
+	Node string // its ID
+	// Need is the ID of a dependency that is unknown, belongs to another graph, or has a result of
+	// another type: Has instead of Wants.
 	Need, Has, Wants string
-	// Cycle has the ids of nodes each of which needs the next one; the last is the first.
+	// Cycle lists the IDs of nodes each of which depends on the next one; the last ID equals the
+	// first.
 	Cycle []string
 }
 
 // GraphFaultKind is a kind of fault.
 type GraphFaultKind string
 
-// The kinds.
+// The kinds of faults.
 const (
-	GraphBadID     GraphFaultKind = "bad id"      // an id is empty, longer than 200 bytes, or has other characters than letters, digits and -_.:
-	GraphDuplicate GraphFaultKind = "duplicate"   // two nodes have one id
-	GraphUnknown   GraphFaultKind = "unknown"     // a node needs one that there is not
-	GraphForeign   GraphFaultKind = "other graph" // a node needs one of another graph
-	GraphType      GraphFaultKind = "type"        // a node takes a result as another type
-	GraphCycle     GraphFaultKind = "cycle"       // nodes need each other
+	GraphBadID     GraphFaultKind = "bad id"      // an ID is empty, longer than 200 bytes, or has characters other than letters, digits and -_.:
+	GraphDuplicate GraphFaultKind = "duplicate"   // two nodes have the same ID
+	GraphUnknown   GraphFaultKind = "unknown"     // a node depends on one that does not exist
+	GraphForeign   GraphFaultKind = "other graph" // a node depends on one of another graph
+	GraphType      GraphFaultKind = "type"        // a node uses a result as another type
+	GraphCycle     GraphFaultKind = "cycle"       // nodes depend on each other
 )
 
 // Error lists the faults.
@@ -43,7 +44,7 @@ func (e *GraphError) Error() string {
 	return "workflow: graph: " + strings.Join(all, "; ")
 }
 
-// String says what is wrong, and how to mend it.
+// String describes the fault and how to fix it.
 func (f *GraphFault) String() string {
 	switch f.Kind {
 	case GraphBadID:
@@ -90,14 +91,14 @@ func (g *Graph) check() error {
 	return &GraphError{faults}
 }
 
-// goodNodeID reports whether an id may be a part of keys.
+// goodNodeID reports whether an ID may be part of keys.
 func goodNodeID(id string) bool {
 	return id != "" && len(id) <= 200 && strings.IndexFunc(id, func(r rune) bool {
 		return r == unicode.ReplacementChar || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:", r)
 	}) < 0
 }
 
-// cycles returns a cycle of each group of nodes that need each other and were not seen before.
+// cycles returns one cycle for each group of nodes that depend on each other.
 func (g *Graph) cycles() (faults []GraphFault) {
 	const open, done = 1, 2
 	seen := map[*node]int{}

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Perform builds a graph from its input: see examples/guide/graphs. A plan that is no graph is an
-// error that has all that is wrong with it.
+// Perform builds a graph from its input: see examples/guide/graphs. For an invalid plan it returns
+// an error that lists all faults.
 func ExampleGraph() {
 	ctx, stop := context.WithCancel(context.Background())
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})

@@ -16,23 +16,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Handle addresses a run, by its id or by a workflow id.
+// Handle addresses a run by its ID or by a workflow ID.
 type Handle struct {
 	c          *Client
 	id         RunID
 	workflowID string
-	access     atomic.Int32 // an access
+	access     atomic.Int32 // an access value
 }
 
-// Target is a run that something is sent to: a *Handle or a *Run.
+// Target is the recipient of messages and other requests: a *Handle or a *Run.
 type Target interface{ target() *Handle }
 
 func (h *Handle) target() *Handle { return h }
 
-// ID returns the run id, or "" for a handle by workflow id.
+// ID returns the run ID, or "" for a handle by workflow ID.
 func (h *Handle) ID() RunID { return h.id }
 
-// resolve returns the id of the run that the handle means now.
+// resolve returns the ID of the run that the handle currently addresses.
 func (h *Handle) resolve(ctx context.Context) (RunID, error) {
 	if err := h.c.check(); err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func (h *Handle) resolve(ctx context.Context) (RunID, error) {
 	return h.id, nil
 }
 
-// find is resolve, and waits for an outage of the store to end.
+// find is like resolve, but waits out an outage of the store.
 func (h *Handle) find(ctx context.Context) (id RunID, err error) {
 	if h.workflowID == "" {
 		return h.resolve(ctx)
@@ -62,80 +62,90 @@ func (h *Handle) find(ctx context.Context) (id RunID, err error) {
 	return id, err
 }
 
-// RunInfo describes a run as it is now.
+// RunInfo describes the current state of a run.
 type RunInfo struct {
 	Identity
 	Status  Status
 	EndedAt time.Time // zero: it has not ended
-	Due     time.Time // when something in it is due next; zero: nothing, or it is being worked on
+	Due     time.Time // when the next of its timers is due; zero: no timer, or a worker is processing the run
 	Events  uint64    // length of its log
-	Group   string    // of the [Trouble] that it is in; empty: it is in none
-	// RetriedAs is the last run that was made of this one after it had failed or was cancelled, by [Handle.Retry] or as
-	// another rerun; empty: there is none. Such a run is in no Trouble any more. It may have been deleted since.
+	Group   string    // failure group of the run, see [Trouble]; empty: none
+	// RetriedAs is the last rerun that was made of this run after it failed or was canceled, by
+	// [Handle.Retry] or another kind of rerun; empty: none. A run with a rerun belongs to no
+	// failure group. The rerun may have been deleted since.
 	RetriedAs RunID
-	// Blocked says why the run is blocked, and what to do; only [Handle.Info]
-	// sets it, and only if the status is StatusBlocked.
+	// Blocked describes why the run is blocked and how to fix that. It is only set by
+	// [Handle.Info], and only for status StatusBlocked.
 	Blocked string
-	// Mismatch says what the log has and what the code asks for instead; only [Handle.Info] sets it. Nil: the run is not
-	// blocked because its code does not fit, or a worker of an older release has blocked it.
+	// Mismatch describes the difference between the log and the code. It is only set by
+	// [Handle.Info]. It is nil if the run is blocked for another reason, or was blocked by a worker
+	// of an older release.
 	Mismatch *Mismatch
-	// Retries are the steps of which the last attempt that ended has failed, and that have not ended, in order
-	// of their creation; only [Handle.Info] sets it, and only if the run has a Group. For it Info reads the log: what has
-	// come into that since it was asked last.
+	// Retries are the open steps whose last completed attempt has failed, in order of creation. It
+	// is only set by [Handle.Info], and only if the run has a Group. Info reads the part of the log
+	// that was added since the last call for it.
 	Retries []StepRetry
-	// Paused says that the code of the run stands still until it is resumed, whatever its Status is: a held or blocked run may be
-	// paused, too. Lists know it of runs whose status is StatusPaused only.
+	// Paused reports that the code of the run is suspended until it is resumed, independent of
+	// Status: held and blocked runs can be paused as well. Lists set it only for runs with status
+	// StatusPaused.
 	Paused bool
-	// Delayed says that the run is a rerun by the policy of its workflow, and its code goes on when it is Due, or resumed; only
-	// [Handle.Info] sets it.
+	// Delayed reports that the run is an automatic rerun by the policy of its workflow, which
+	// continues at Due or when it is resumed. It is only set by [Handle.Info].
 	Delayed bool
-	// Collects says that several starts share the run: it has no input before a worker has claimed it. Only [Handle.Info] sets it.
+	// Collects reports that several starts share the run: it has no input until a worker claims it.
+	// It is only set by [Handle.Info].
 	Collects bool
-	// RerunOf is the run of which this one was made, see [Handle.Retry]; only [Handle.Info] sets it.
+	// RerunOf is the run of which this one is a rerun, see [Handle.Retry]. It is only set by
+	// [Handle.Info].
 	RerunOf RunID
-	// Debug says that the run was started with [WithDebug]; only [Handle.Info] sets it.
+	// Debug reports that the run was started with [WithDebug]. It is only set by [Handle.Info].
 	Debug bool
-	// Recoveries is how often the run was taken from a worker that was lost, since it has last made progress: see [Handle.LastRecovery].
+	// Recoveries is how often the run was recovered from a lost worker since its last progress; see
+	// [Handle.LastRecovery].
 	Recoveries int
-	// Worker is the name of the worker that has the run, which executes it or keeps it for a moment; empty: none has. Only [Handle.Info] sets it.
+	// Worker is the name of the worker that has claimed the run; empty: none. It is only set by
+	// [Handle.Info].
 	Worker string
-	// Unserved says that the run waits for a worker, and that none that lives has its
-	// workflow registered and serves its queue: start one. Only [Handle.Info] sets it.
+	// Unserved reports that the run waits for a worker, and that no live worker has registered its
+	// workflow and serves its queue. It is only set by [Handle.Info].
 	Unserved bool
-	// Waits are the limits, as name or name/key, of which the run waits for permits.
+	// Waits lists the limits, as name or name/key, for whose permits the run waits.
 	Waits []string
-	// WaitsSince is since when there is no room for it in them; zero: there was room when it
-	// came, and it waits for a worker.
+	// WaitsSince is since when these limits have no free capacity for the run. It is zero if they
+	// had free capacity when the run arrived, so that it only waits for a worker.
 	WaitsSince time.Time
-	// WaitsFor are the limits at which the run waits, or steps of it that use limits, in the order of their creation: for each the
-	// one limit that lets it not begin now. Up to 20 are reported. Lists set it only if [Filter].Waits is set.
+	// WaitsFor lists the limits for which the run or steps of it wait, in order of creation: for
+	// each waiting run or step the limit that prevents it from beginning now. It has at most 20
+	// entries. Lists set it only with [Filter].Waits.
 	WaitsFor []LimitWait
-	// Holds are the permits that the run has: those for each attempt of a step are held by the run that executes it.
+	// Holds are the permits that the run holds. Permits for an attempt of a step are held by the
+	// run that executes the step.
 	Holds []LimitHold
-	// StartBy is when a run fails that has not begun by then, see [WithStartBy]; zero: never, or it
-	// has begun, or is still held. Only [Handle.Info] sets it.
+	// StartBy is the time at which the run fails if it has not begun, see [WithStartBy]; zero:
+	// there is no such time, or the run has begun or is still held. It is only set by
+	// [Handle.Info].
 	StartBy time.Time
 }
 
-// Mismatch is where the code of a blocked run does not fit its log.
+// Mismatch describes where the code of a blocked run does not fit its log.
 type Mismatch struct {
 	Event    uint64 // number of the event in the log
-	Recorded string // what the log has
-	Asked    string // what the code asks for; empty: nothing
-	Position string // of the call, as file:line; empty: there is none
-	Diff     string // between the two, if only their contents differ: lines with - are recorded, those with + asked for; up to 16 KiB
-	Build    string // of the code that has recorded it; empty: it is not known
-	Here     string // of the code that does not fit; empty: it is not known
+	Recorded string // the operation in the log
+	Asked    string // the operation that the code requests; empty: none
+	Position string // position of the call, as file:line; empty: unknown
+	Diff     string // difference if only the contents differ: lines with - are recorded, lines with + requested; up to 16 KiB
+	Build    string // build of the code that recorded the event; empty: unknown
+	Here     string // build of the code that does not fit; empty: unknown
 }
 
-// StepRetry is a step that is tried again.
+// StepRetry describes a step that is being retried.
 type StepRetry struct {
 	Step    string // stored name
 	Key     string // within the run
-	Attempt int    // the last one that was started
-	Failed  string // what the last attempt that failed returned
-	Code    string // that of a [StepError]
-	// Next is when the next attempt may begin; zero: it is under way.
+	Attempt int    // number of the last attempt that was started
+	Failed  string // error of the last failed attempt
+	Code    string // as in [StepError]
+	// Next is the earliest time of the next attempt; zero: an attempt is running.
 	Next time.Time
 }
 
@@ -155,8 +165,8 @@ func infoOf(r *store.Record) RunInfo {
 	}
 }
 
-// Info returns the state of the run in the store. If the run is blocked because its log is
-// damaged, Info returns what is known without the log, with the reason in Blocked.
+// Info returns the state of the run in the store. If the run is blocked because its log is damaged,
+// Info returns the data that is available without the log, with the reason in Blocked.
 func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -182,14 +192,14 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	f, err := event.DecodeFrame(l.Frames[0])
 	switch {
 	case err != nil && info.Blocked != "":
-		return info, nil // which says why: an operator must be able to read it
+		return info, nil // Blocked has the reason, which an operator must be able to read
 	case err != nil:
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
 	info.Delayed = delays(f, &l.Record)
 	spec := f.Events[0].Spec
 	if spec != nil {
-		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as lists have it
+		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as in lists
 		waits, err := h.c.waits(ctx, &l.Record, spec)
 		if err != nil {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
@@ -208,7 +218,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	return h.c.withSteps(ctx, info, &l.Record, spec)
 }
 
-// workerOf returns the name of the worker that has opened a session: its id begins with it.
+// workerOf returns the name of the worker that has opened a session; the session ID begins with it.
 func workerOf(s store.SessionID) string {
 	if at := strings.LastIndexByte(string(s), '/'); at >= 0 {
 		return string(s[:at])
@@ -216,15 +226,16 @@ func workerOf(s store.SessionID) string {
 	return string(s)
 }
 
-// Recovery is that a run was taken from a worker that was lost.
+// Recovery describes how a run was recovered from a lost worker.
 type Recovery struct {
 	Time   time.Time
-	Reason string // such as expired_claim, process_ended or session_closed
-	From   string // the worker that was lost
-	By     string // the worker that has noticed
+	Reason string // for example expired_claim, process_ended or session_closed
+	From   string // the lost worker
+	By     string // the worker that detected the loss
 }
 
-// LastRecovery returns the last recovery of the run, as far as the store remembers it; nil: there was none, or the store remembers none.
+// LastRecovery returns the last recovery of the run that the store has kept, or nil if there is
+// none.
 func (h *Handle) LastRecovery(ctx context.Context) (*Recovery, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -246,7 +257,7 @@ func (h *Handle) LastRecovery(ctx context.Context) (*Recovery, error) {
 	return nil, nil
 }
 
-// withSteps adds to the info of a run what its log, and the runs that execute its steps, report of them.
+// withSteps adds data from the log of a run, and from the runs that execute its steps, to its info.
 func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
 	var err error
 	if isFollowed(r, spec) {
@@ -270,19 +281,19 @@ func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, s
 	return one[0], nil
 }
 
-// MaxReason bounds the reason of a command, in bytes.
+// MaxReason is the maximum length of the reason of a command, in bytes.
 const MaxReason = 4 << 10
 
-// Cancel asks the run to end. When it returns nil the request is durable; the
-// run's context ends at its next suspension point, wherever it is, and the code decides
-// the outcome: code that swallows the cancel may still complete. Asking again does
-// nothing and returns nil, even once the run has ended: an answer may have been lost.
-// The reason of the first cancel is in the error of a run that ends canceled. A run that
-// has not begun ends before Cancel returns, even if no worker serves it; one that has
-// begun needs a worker that serves it, because only that has the code that cleans up, and
-// a blocked run is canceled once compatible code is back. The error matches ErrRunTerminal
-// if the run has ended and was never asked, and is an *[InvalidError] for a reason of more
-// than [MaxReason] bytes or one that is not UTF-8.
+// Cancel requests the cancellation of the run. When it returns nil the request is durable. The
+// run's context ends at its next suspension point, and the code decides the outcome: code that
+// ignores the cancellation may still complete. Canceling again does nothing and returns nil, even
+// after the run has ended, because the response to an earlier call may have been lost. The error of
+// a run that ends canceled contains the reason of the first cancel. A run that has not begun ends
+// before Cancel returns, even if no worker serves it. A run that has begun needs a worker that
+// serves it, because only the worker has the code that cleans up; a blocked run is canceled once
+// compatible code is available. The error matches ErrRunTerminal if the run has ended without a
+// cancel request, and is an *[InvalidError] for a reason that is longer than [MaxReason] bytes or
+// not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	run, err := h.commandable(ctx, "cancel")
 	if err != nil {
@@ -291,17 +302,17 @@ func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	return h.c.cancelMany(ctx, reason, []RunID{run}, make([]error, 1))[0]
 }
 
-// deliverWindow bounds how late a delivery may be executed after it was sent.
+// deliverWindow is the maximum time between sending and executing a delivery.
 const deliverWindow = time.Minute
 
-// deliver puts an item into the inbox of a run or of its chain, and sends it again while the run
-// is about to end. The item gets its body from e.
+// deliver puts an item into the inbox of a run or of its chain, and retries while the run is about
+// to end. e becomes the body of the item.
 func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
 	return c.deliverBy(ctx, run, item, e, time.Time{})
 }
 
-// deliverBy is deliver, but nothing is accepted after a moment; zero: at any time. Then the error
-// matches store.ErrStale.
+// deliverBy is like deliver, but the store accepts the item only until by; zero: at any time. After
+// that the error matches store.ErrStale.
 func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
 	e.By = behalf(ctx)
 	var err error
@@ -311,14 +322,15 @@ func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *e
 	return c.put(ctx, run, item, e.Type == event.CancelRequested, by)
 }
 
-// put is deliver for an item that has its body. A run that waits for permits goes without
-// them if it is urgent.
+// put is like deliverBy, for an item that has its body. If urgent is set, a run that waits for
+// permits continues without them.
 func (c *Client) put(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) error {
 	_, err := c.accept(ctx, run, item, urgent, by)
 	return err
 }
 
-// accept is put, and returns the run that has the item: the last one of the chain, perhaps.
+// accept is like put, and returns the run that has accepted the item, which may be a later run of
+// the chain.
 func (c *Client) accept(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) (RunID, error) {
 	d := store.Deliver{Run: run, Item: item, Urgent: urgent}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
@@ -341,13 +353,13 @@ func (c *Client) accept(ctx context.Context, run RunID, item store.Item, urgent 
 	}
 }
 
-// deliverAgain is deliver, and waits for an outage of the store to end: an item that
-// is there already is not put there again.
+// deliverAgain is like deliver, but waits out an outage of the store. Repeated delivery of an item
+// has no effect.
 func (c *Client) deliverAgain(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
 	return c.persist(ctx, "deliver", func() error { return c.deliver(ctx, run, item, e) })
 }
 
-// loadAgain is load, and waits for an outage of the store to end.
+// loadAgain is like load, but waits out an outage of the store.
 func (c *Client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded, err error) {
 	err = c.persist(ctx, "read log", func() error {
 		l, err = c.load(ctx, want)
@@ -356,36 +368,37 @@ func (c *Client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded
 	return l, err
 }
 
-// Run is a handle that knows the type of the result.
+// Run is a handle with the type of the run's result.
 type Run[T any] struct {
 	*Handle
 	def     *definition
 	created bool
 	same    bool
-	known   bool // the run is of the workflow def
+	known   bool // the run is known to belong to the workflow def
 }
 
-// Created reports whether the Start that returned this handle created the run;
-// false if the workflow id had an active run already, or for a handle from Get.
+// Created reports whether the Start that returned this handle created the run. It is false if the
+// workflow ID already had an active run, and for a handle from Get.
 func (r *Run[T]) Created() bool { return r.created }
 
-// SameInput reports whether the run has the input of the Start that returned this handle: that Start has created it, or it was
-// started with an equal input before. Of a run that continues others this is the input of the first run of its chain. Inputs are
-// equal if their JSON encodings are, except for white space, escapes in strings and the order of the members of objects. So 1 and
-// 1.0 differ, and so do values that are not encoded alike twice, such as encrypted ones, or that another version of the type
-// has encoded with other fields.
+// SameInput reports whether the run has the input passed to the Start that returned this handle:
+// either that Start created the run, or the run was started with an equal input. For a run that
+// continues others, the input of the first run of its chain counts. Inputs are equal if their JSON
+// encodings are equal except for white space, escapes in strings and the order of object members.
+// So 1 and 1.0 differ, as do values whose encodings are not reproducible, such as encrypted ones,
+// or that were encoded by another version of the type with other fields.
 //
-// It is false if the input is not known: the first run of the chain was deleted, or its log cannot be read; starts share the run,
-// which has its input only when it begins; or the handle comes from Get, GetByID or a rerun.
+// It is false if the input is unknown: the first run of the chain was deleted or its log cannot be
+// read; the run is shared by several starts and gets its input only when it begins; or the handle
+// comes from Get, GetByID or a rerun.
 func (r *Run[T]) SameInput() bool { return r.same }
 
-// Result waits until the run has ended and returns its result, or a *RunError.
-// It follows a run that continued as a new one to the end. A run that does not
-// exist is an error that matches ErrRunNotFound, one of another workflow one that matches
-// ErrWrongWorkflow, at once. A run that is blocked is waited for, and so is the end of an
-// outage of the store; if the deadline of ctx comes first, the error of a blocked run
-// matches ErrRunBlocked as well, and says why it is; that of a run that no worker serves
-// matches ErrRunUnserved.
+// Result waits until the run has ended and returns its result, or a *RunError. It follows a run
+// that continues as new to the last run. If the run does not exist, the error matches
+// ErrRunNotFound; if it belongs to another workflow, ErrWrongWorkflow. Both are returned at once.
+// Result waits for blocked runs and waits out an outage of the store. If the deadline of ctx passes
+// first, the error for a blocked run also matches ErrRunBlocked and contains the reason, and the
+// error for a run that no worker serves matches ErrRunUnserved.
 func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	var v T
 	id, err := r.resolve(ctx)
@@ -411,13 +424,13 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	}
 }
 
-// goesRound says that a run continues as itself, or as one before it.
+// goesRound returns the error for a run that continues as itself or as an earlier run.
 func goesRound(run RunID) error {
 	return &EventError{Run: run, Err: fmt.Errorf("it continues as a run before it: %w", event.ErrCorrupt)}
 }
 
-// stillBlocked returns err, and if that is the end of a time limit and the run is blocked, or
-// nobody serves it, says so and why: whoever waits for such a run would not learn that otherwise.
+// stillBlocked returns err. If a time limit has passed and the run is blocked or not served by any
+// worker, it adds that fact and the reason, which the caller could not see otherwise.
 func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
@@ -431,15 +444,15 @@ func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	if l.Record.Status != StatusBlocked {
 		return c.explainUnserved(ctx, id, err)
 	}
-	why, _, _ := c.whyBlocked(ctx, id) // that it is blocked is worth more than nothing
+	why, _, _ := c.whyBlocked(ctx, id) // report the blocked run even if the reason cannot be read
 	return fmt.Errorf("%w: %w: %s: %s", err, ErrRunBlocked, id, why)
 }
 
-// blockedPatience bounds how long stillBlocked takes beyond the time limit.
+// blockedPatience bounds how long stillBlocked runs after the time limit.
 const blockedPatience = time.Second
 
-// whyBlocked returns what the worker that has blocked the run has noted; empty if the store
-// keeps no step data.
+// whyBlocked returns the reason that the worker recorded when it blocked the run. It is empty if
+// the store keeps no step data.
 func (c *Client) whyBlocked(ctx context.Context, id RunID) (why string, differs *Mismatch, err error) {
 	n, ok := store.As[store.StepDataStore](c.store)
 	if !ok {
@@ -469,10 +482,11 @@ func result[T any](id RunID, end *handover.End) (T, error) {
 	return v, e
 }
 
-// awaitEnd waits until the run has ended. A worker of this process that works on the
-// run tells. Else the store does: when that has been waited for, the frames that came
-// meanwhile are read with the record: mostly the last one is among them. Of a run of another workflow it returns the name of that
-// at once; unless known is set it looks at the run before it waits for a worker.
+// awaitEnd waits until the run has ended. If a worker of this process executes the run, that worker
+// reports the end. Otherwise awaitEnd watches the store, and then reads the record with the latest
+// frames in one request, usually including the last one. For a run of another workflow it returns
+// the name of that workflow at once; unless known is set, it reads the run before it waits for a
+// worker.
 func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*handover.End, error) {
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
@@ -517,8 +531,8 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 	}
 }
 
-// endOf returns the last event of a run that has ended, whose frames behind after
-// were read, or some of them.
+// endOf returns the last event of a run that has ended. l contains frames after number after,
+// possibly including the last one.
 func (c *Client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
 	if n := len(l.Frames); n > 0 && after+uint64(n) == l.Record.N {
 		return lastOf(id, l.Frames[n-1], l.Record.N)

@@ -16,15 +16,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/shape"
 )
 
-// Hook is a name for the tokens by which a caller that knows nothing of runs, such as
-// a payment service that calls back, can send payloads of one type to a run. Declare
-// it once as a package variable and use it on both sides:
+// Hook is a name for tokens with which an external caller that has no reference to a run, such as a
+// payment service, can send payloads of one type to a run. Declare it once as a package variable
+// and use it on both sides:
 //
 //	var Paid = workflow.NewHook[Callback]("paid")
 type Hook[T any] struct{ name string }
 
-// NewHook returns the hook of that name. Names are kebab-case, unique in a module
-// and at most 200 bytes long; it panics if the name is empty or longer.
+// NewHook returns the hook with the given name. Names are kebab-case, unique in a module and at
+// most 200 bytes long. NewHook panics if the name is empty or longer.
 func NewHook[T any](name string) Hook[T] {
 	checkName("NewHook", name)
 	return Hook[T]{name: name}
@@ -41,43 +41,41 @@ func (h Hook[T]) declared() {
 	}
 }
 
-// HookOption changes one [Hook.Open].
+// HookOption is an option of [Hook.Open].
 type HookOption func(*hookOptions)
 
 type hookOptions struct {
 	token string
 	own   bool
 	meta  *HookMeta
-	// respond is how long a request waits for an answer; nil: it does not.
+	// respond is how long a request waits for a response; nil: it does not wait.
 	respond *time.Duration
-	keep    []string // headers
+	keep    []string // headers to keep
 }
 
-// Token opens a hook with a token of your choice instead of an unguessable one:
-// for callers that cannot be given a token, but know for example the number of an order.
-// It is unique in the whole store while its hook is open. Anyone who can guess it
-// can send to the run. It has at most 200 bytes, and does not begin like a run id.
+// Token opens a hook with the given token instead of an unguessable one, for callers that cannot
+// receive a token but know, for example, the number of an order. The token is unique in the whole
+// store while its hook is open. Anyone who can guess it can send to the run. It has at most 200
+// bytes and must not begin like a run ID.
 func Token(t string) HookOption { return func(o *hookOptions) { o.token, o.own = t, true } }
 
-// OpenHook is a token of a run, and receives its payloads. It belongs to the run, not to
-// the context it was opened under; it is closed by [OpenHook.Dispose] and by the end
-// of the run, even if the run continues as a new one.
+// OpenHook is an open hook of a run, and receives its payloads. It belongs to the run, not to the
+// context under which it was opened. [OpenHook.Dispose] and the end of the run close it, even if
+// the run continues as new.
 type OpenHook[T any] struct {
 	hook  Hook[T]
 	inner *replay.Hook
 }
 
-// Open opens a hook: from then on [Hook.Send] with its token delivers payloads to
-// this run. The token is made of the run's id and 128 random bits, and is recorded in
-// the log.
+// Open opens a hook: from then on [Hook.Send] with its token delivers payloads to this run. The
+// token consists of the run's ID and 128 random bits, and is recorded in the log.
 //
-// With a [Token] of the user's own it waits until the store has granted it; that is
-// done by a small run of workflow "flowgen.hook" and workflow id "hook:" + token,
-// which is a child of this one, but does not count for the limits of children, is shown
-// only if [Filter].Internal asks for it, and ends soon after the hook. Errors: a *[TokenConflictError] if
-// another open hook has the token, also one of this run; the error of ctx if that
-// ends first; an *[InvalidError] if the token cannot be one, or what [Describe] says
-// cannot be kept.
+// With the option [Token], Open waits until the store has granted the token. A small run of
+// workflow "flowgen.hook" with workflow ID "hook:" + token holds it. That run is a child of this
+// one, but does not count towards the limits of children, is listed only with [Filter].Internal,
+// and ends soon after the hook. Errors: a *[TokenConflictError] if another open hook, possibly of
+// this run, has the token; the error of ctx if that ends first; an *[InvalidError] if the token or
+// the data of [Describe] is not valid.
 func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	h.declared()
 	var o hookOptions
@@ -110,8 +108,8 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	return &OpenHook[T]{hook: h, inner: inner}, nil
 }
 
-// ofStep returns the hook as an attempt of a step opens it: with a token of the runtime's, for
-// each attempt has another one.
+// ofStep returns the hook for an attempt of a step. It has no user-defined token, because each
+// attempt gets its own token from the runtime.
 func (h Hook[T]) ofStep(opts []HookOption) (attempt.Hook, error) {
 	h.declared()
 	var o hookOptions
@@ -128,7 +126,7 @@ func (h Hook[T]) ofStep(opts []HookOption) (attempt.Hook, error) {
 	return attempt.Hook{Name: h.name, Shape: h.shape(), Meta: meta}, err
 }
 
-// meta returns the stored form of what the options say of the hook.
+// meta returns the stored form of the options that describe the hook.
 func (h Hook[T]) meta(o *hookOptions) ([]byte, error) {
 	web, err := o.web(h.name, reflect.TypeFor[T]() == reflect.TypeFor[HookRequest]())
 	if err != nil {
@@ -146,7 +144,7 @@ func (h Hook[T]) shape() []byte {
 	return shape.Of(t)
 }
 
-// openOwn opens a hook with a token of the user's own.
+// openOwn opens a hook with a user-defined token.
 func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, error) {
 	b := ctx.branch()
 	token := hook.Token
@@ -183,11 +181,10 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 	return nil, &TokenConflictError{Token: token, Holder: holder}
 }
 
-// holdKey is the key of the child that holds the token of the hook with a key.
+// holdKey returns the key of the child that holds the token of the hook with the given key.
 func holdKey(hook string) string { return hook + "/hold" }
 
-// holdToken is the code of a run that holds a token: it waits until it is told to
-// end.
+// holdToken is the code of a run that holds a token: it waits until it is canceled.
 func holdToken(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	_, err := b.Receive(s, event.HookRun, time.Time{})
 	if err == nil {
@@ -196,22 +193,22 @@ func holdToken(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	return ending(s, err)
 }
 
-// secret returns what makes a token unguessable.
+// secret returns the unguessable part of a token.
 func secret(RunID, string) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Token returns the token for [Hook.Send]. Anyone who has it can send to the run: treat it
-// as a secret.
+// Token returns the token for [Hook.Send]. Anyone who has it can send to the run, so treat it as a
+// secret.
 func (h *OpenHook[T]) Token() string { return h.inner.Token }
 
-// Receive takes the next payload. Payloads are kept in order, including those that came
-// before this call. Errors: ErrReceiveTimeout after a [Timeout], the error of ctx if it
-// ends first, one that matches ErrHookDisposed if the hook is closed, also meanwhile,
-// a *PayloadError if the payload is not a T, which happens only if the type has changed
-// since the payload came: see [Hook.Send].
+// Receive takes the next payload. Payloads are received in order, including those that arrived
+// before this call. Errors: ErrReceiveTimeout after a [Timeout]; the error of ctx if it ends first;
+// an error that matches ErrHookDisposed if the hook is closed before or during the call; a
+// *PayloadError if the payload is not a T, which happens only if the type has changed since the
+// payload arrived: see [Hook.Send].
 func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	due := receiveBy(ctx, opts)
 	var v T
@@ -226,33 +223,34 @@ func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	return v, err
 }
 
-// Case returns a case for [Select]. If the hook is closed it wins, and the error of
+// Case returns a case for [Select]. If the hook is closed, its case is selected, and the error of
 // Select matches ErrHookDisposed.
 func (h *OpenHook[T]) Case() *ReceiveCase[T] {
 	return &ReceiveCase[T]{what: h.hook.what(), from: replay.Case{Hook: h.inner}}
 }
 
-// Dispose closes the hook: later payloads are refused. It does not wait, works on a
-// context that has ended, and does nothing if the hook is closed. Payloads that were
-// accepted and not taken are listed as unread by the last event of the run.
+// Dispose closes the hook: later payloads are refused. It does not wait, works on a context that
+// has ended, and does nothing if the hook is closed. The last event of the run lists accepted
+// payloads that were not received as unread.
 func (h *OpenHook[T]) Dispose(ctx Context) {
 	b := ctx.branch()
 	b.Gate(ctx.s)
 	b.DisposeHook(h.inner)
 }
 
-// TokenConflictError says that a hook was not opened, because its token is in use.
+// TokenConflictError reports that a hook was not opened because its token is in use.
 type TokenConflictError struct {
 	Token  string `json:"token"`
-	Holder RunID  `json:"holder"` // the run whose hook has it
+	Holder RunID  `json:"holder"` // the run whose hook has the token
 }
 
-// Error names the run that holds the token, and not the token: who has that can send to the run.
+// Error returns a text with the run that holds the token. It omits the token, because anyone who
+// has it can send to the run.
 func (e *TokenConflictError) Error() string {
 	return fmt.Sprintf("open hook: its token is in use by a hook of run %s", e.Holder)
 }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *TokenConflictError) MarshalFailure() *event.Failure {
 	data, _ := json.Marshal(e) // strings always encode
 	return &event.Failure{Code: event.CodeRefused, Type: wireConflict, Message: e.Error(), Data: data}

@@ -15,12 +15,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// HookResponse is the answer to a request that came to a hook.
+// HookResponse is the response to a request that was sent to a hook.
 type HookResponse struct {
-	// Status is that of HTTP, from 200 to 599; 0: 200.
+	// Status is the HTTP status, from 200 to 599; 0 means 200.
 	Status int
-	// Header has what the response says beside its body: Content-Type, Content-Language, Location, Retry-After, and names that
-	// begin with X-. Without a Content-Type, JSON is application/json, and any other body application/octet-stream.
+	// Header has Content-Type, Content-Language, Location, Retry-After, and headers that begin with
+	// X-. Without a Content-Type, JSON is sent as application/json and any other body as
+	// application/octet-stream.
 	Header map[string]string
 	Body   []byte
 }
@@ -34,7 +35,7 @@ type storedResponse struct {
 	BodyBase64 []byte            `json:"bodyBase64,omitempty"`
 }
 
-// MarshalJSON returns the stored form.
+// MarshalJSON returns the stored form of r.
 func (r HookResponse) MarshalJSON() ([]byte, error) {
 	s := storedResponse{Status: r.Status, Header: r.Header}
 	if utf8.Valid(r.Body) {
@@ -64,7 +65,7 @@ func (r *HookResponse) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// kind returns the content type that the response says.
+// kind returns the content type of the response.
 func (r *HookResponse) kind() string {
 	for name, value := range r.Header {
 		if strings.EqualFold(name, contentType) {
@@ -80,7 +81,8 @@ func (r *HookResponse) say(name, value string) {
 	r.Header = all
 }
 
-// check refuses what is no response, or would change more than the answer to one request.
+// check returns an error for an invalid response, or one with headers that would affect more than
+// the response to one request.
 func (r *HookResponse) check(hook string) error {
 	bad := func(value, why string) error {
 		return &InvalidError{What: "answer of hook " + hook, Value: value, Reason: why}
@@ -107,16 +109,21 @@ func answerHeader(name string) bool {
 	return strings.HasPrefix(name, "x-")
 }
 
-// Answer answers the payload that this branch has received last from the hook, by Receive or by a [Select] that
-// its case has won; in a branch that has received none, the one that the branch which has opened it had received
-// then: so a branch for each payload answers its own. The hook was opened with [RespondWith], and may be closed by now.
+// Answer responds to the payload that this branch received last from the hook, by Receive or by a
+// [Select] that chose its case. In a branch that has received none, it responds to the payload that
+// the opening branch had received when it opened this one, so a branch per payload responds to its
+// own payload. The hook must have been opened with [RespondWith], and may be closed in the
+// meantime.
 //
-// response is a [HookResponse], or anything else: then the response has the status 200 and response as JSON.
+// response is a [HookResponse], or any other value: then the response has status 200 and the value
+// as JSON.
 //
-// It does not wait, and works on a context that has ended. The answer is recorded, and nobody is told of it before it is
-// durable. A request that has stopped waiting can be sent again with the same Idempotency-Key, and gets the answer
-// then; one without a key cannot. Errors, after which nothing was answered: one that matches ErrHookAnswered if this payload was answered before; a
-// *[PayloadError] if the response is too large or has no JSON form; an *[InvalidError] if it is no response.
+// Answer does not wait, and works on a context that has ended. The response is recorded, and sent
+// only when it is durable. If a request has stopped waiting, the caller can send it again with the
+// same Idempotency-Key and gets the response; without a key it cannot. After an error no response
+// was recorded: an error that matches ErrHookAnswered means that this payload was already answered;
+// a *[PayloadError], that the response is too large or has no JSON form; an *[InvalidError], that
+// the response is not valid.
 func (h *OpenHook[T]) Answer(ctx Context, response any) error {
 	b := ctx.branch()
 	b.Gate(ctx.s)
@@ -151,19 +158,20 @@ func (ctx Context) encodeResponse(hook, what string, response any) ([]byte, erro
 
 // HookCall is a request that a hook has accepted.
 type HookCall struct {
-	// Run is the run that has opened the hook.
+	// Run is the run that opened the hook.
 	Run RunID
-	// Respond is how long the answer is waited for; 0: there will be none.
+	// Respond is the maximum time to wait for a response; 0: there will be none.
 	Respond time.Duration
 
 	asking *asking
 	since  time.Time
 }
 
-// CallHook delivers a request to the hook with a token. When it returns nil the payload is durable; [HookCall.Answer] waits for the answer. It is
-// for public endpoints; package admin/hooks is one. Of a hook of [HookRequest] the payload is the request, of any other its
-// body; one without a body has null. With an [IdempotencyKey] the request arrives once, and each call with the key gets the same
-// answer, while the run is kept.
+// CallHook delivers a request to the hook with this token. When it returns nil the payload is
+// durable; [HookCall.Answer] waits for the response. It is meant for public endpoints such as those
+// of package admin/hooks. The payload of a hook of [HookRequest] is the request; the payload of any
+// other hook is the body, or null if there is none. With an [IdempotencyKey] the request arrives
+// once, and each call with the key gets the same response, as long as the run is kept.
 //
 // Errors are those of [Client.SendToHook].
 func (c *Client) CallHook(ctx context.Context, token string, r HookRequest, opts ...SendOption) (*HookCall, error) {
@@ -191,7 +199,7 @@ func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opt
 			return nil, err
 		}
 		if call.asking.found != nil {
-			return call, nil // it was accepted, and answered
+			return call, nil // the request was accepted and answered earlier
 		}
 	}
 	payload, err := record.payload(&c.limits, h.state.Name, r)
@@ -202,8 +210,9 @@ func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opt
 	return call, err
 }
 
-// Answer waits for the answer, but no longer than Respond after the request was accepted. false: there is none, not in time, or
-// because the run has ended. Errors: that of ctx; others say nothing of whether there is an answer, or will be.
+// Answer waits for the response until Respond has passed since the request was accepted. answered
+// is false if there is no response by then, or if the run has ended without one. The error is the
+// error of ctx, or another one, which does not determine whether there is or will be a response.
 func (h *HookCall) Answer(ctx context.Context) (r HookResponse, answered bool, err error) {
 	if h.asking == nil {
 		return r, false, nil

@@ -12,28 +12,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// HookMeta has what a hook says of itself to people and to programs that show it to them,
-// such as a page with a form. The runtime keeps it and reads nothing in it: who may answer is
-// for the endpoint to check that takes the answer.
+// HookMeta is a description of a hook for people and for programs that present it, such as a page
+// with a form. The runtime stores it without interpreting it: the endpoint that accepts payloads
+// must check who may answer.
 type HookMeta struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Form describes the payload, mostly as a JSON Schema. It is any JSON, and not checked
+	// Form describes the payload, usually as a JSON Schema. It is any JSON, and is not checked
 	// against the type of the hook.
 	Form json.RawMessage `json:"form,omitempty"`
-	// Answerers say who may answer: names of users or groups, as the program defines them.
+	// Answerers lists who may answer: names of users or groups, as defined by the program.
 	Answerers []string          `json:"answerers,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"` // anything else
+	Labels    map[string]string `json:"labels,omitempty"` // any other data
 }
 
-// MaxHookMeta bounds the stored form of a [HookMeta], in bytes; its title, each who may answer,
-// and each label have at most 1 KiB of them.
+// MaxHookMeta is the maximum size of the stored form of a [HookMeta], in bytes. Its title, each
+// answerer and each label have at most 1 KiB.
 const MaxHookMeta = 64 << 10
 
-// Describe opens a hook with a description for whoever has its token, see [Client.Hook], and for
-// operators, see [Handle.Hooks]. It is recorded when the hook is opened and stays as it was:
-// code that describes the hook otherwise finds its runs under way with the old description,
-// and fits their logs.
+// Describe opens a hook with a description for holders of its token, see [Client.Hook], and for
+// operators, see [Handle.Hooks]. The description is recorded when the hook is opened and does not
+// change: code with another description remains compatible with open runs, whose hooks keep the old
+// description.
 func Describe(m HookMeta) HookOption { return func(o *hookOptions) { o.meta = &m } }
 
 // hookRecord is the stored form of a description.
@@ -42,7 +42,8 @@ type hookRecord struct {
 	hookWeb
 }
 
-// encode returns the stored form; nil: there is nothing to say. The error is an *InvalidError.
+// encode returns the stored form, or nil if there is nothing to store. The error is an
+// *InvalidError.
 func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 	if m == nil {
 		if !web.says() {
@@ -78,32 +79,33 @@ func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 	return data, nil
 }
 
-// HookInfo describes a hook as it is now.
+// HookInfo describes the current state of a hook.
 type HookInfo struct {
-	Hook   string // the name with which it was declared
+	Hook   string // the declared name
 	Token  string
-	Run    RunID // that has opened it
-	Closed bool  // nothing is accepted any more
+	Run    RunID // the run that opened it
+	Closed bool  // it accepts no more payloads
 	Meta   HookMeta
-	// Respond is how long a request waits for an answer, see [RespondWith]; 0: it does not.
+	// Respond is how long a request waits for a response, see [RespondWith]; 0: it does not wait.
 	Respond time.Duration
-	// Request says that the hook takes requests as they are, see [HookRequest], and Headers which headers it keeps.
+	// Request reports that the hook accepts whole requests, see [HookRequest]. Headers lists the
+	// headers that it keeps.
 	Request bool
 	Headers []string
-	// Attempt is that of the step which has opened it, see step.Later, and Due when that times
-	// out; 0: the code of the workflow has opened it.
+	// Attempt is the number of the attempt that opened the hook, see step.Later, and Due is when
+	// that attempt times out. Attempt is 0 if workflow code opened the hook.
 	Attempt int
 	Due     time.Time
-	// ID, Key and OpenedAt are only set by [Handle.Hooks]: the id of the hook, or of the step that has
-	// opened it, the key of the operation that has opened it, and when that was.
+	// ID, Key and OpenedAt are set only by [Handle.Hooks]: the ID of the hook, or of the step that
+	// opened it; the key of the operation that opened it; and the time when it was opened.
 	ID       string
 	Key      string
 	OpenedAt time.Time
 }
 
-// Hook returns what a hook says of itself, to whoever has its token, until its run is deleted. Of
-// a hook that is closed it says so. Errors: one that matches ErrHookNotFound, as for [Hook.Send]. An
-// outage of the store is waited for; ctx limits how long.
+// Hook returns the description and state of the hook with this token, until its run is deleted. For
+// a closed hook, Closed is set. Errors: one that matches ErrHookNotFound, as for [Hook.Send]. Hook
+// waits out an outage of the store; ctx bounds the wait.
 func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
 	h, err := c.openHook(ctx, token, 2)
 	if err != nil {
@@ -119,7 +121,7 @@ func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
 	return info, nil
 }
 
-// describe takes in the stored form of a description.
+// describe sets the fields that come from the stored form of a description.
 func (i *HookInfo) describe(data []byte) error {
 	r, err := decodeRecord(data)
 	i.Meta, i.Respond, i.Request, i.Headers = r.HookMeta, r.respond(), r.Request, r.Keep
@@ -136,7 +138,7 @@ func decodeRecord(data []byte) (r hookRecord, err error) {
 	return r, nil
 }
 
-// readHook reads the last chunks that say how the hook of a run stands; there is at least one.
+// readHook reads the last chunks of the state of a run's hook. On success there is at least one.
 func (c *Client) readHook(ctx context.Context, run RunID, token string, chunks int) (store.StreamPage, error) {
 	r := &reader{c: c, run: run, what: "the state of a hook", stream: effects.HookStream(token)}
 	page, err := r.page(ctx, store.ReadStream{Tail: chunks})

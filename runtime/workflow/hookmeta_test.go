@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A hook with a token of its own is in the log before anybody knows whether the store grants
-// that: until then an operator must not hand the token out.
+// A hook with a user-defined token is in the log before the store has granted the token: until then
+// operators must not be able to distribute it.
 func TestFLOW18_AHookIsListedOnceItsTokenIsGranted(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000).UTC()
 	run := event.NewRunID(now, 1)

@@ -11,20 +11,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// HookRequest is an HTTP request that came to a hook by a public endpoint, such as that of package
-// admin/hooks. A hook of this type takes requests as they are, whatever their bodies hold:
+// HookRequest is an HTTP request that arrived at a hook through a public endpoint, such as that of
+// package admin/hooks. A hook of this type accepts requests with any body:
 //
 //	var Stripe = workflow.NewHook[workflow.HookRequest]("stripe")
 //
-// A hook of any other type takes the body alone, which must be JSON of that type. Operators, and
-// [Client.SendToHook], send it in its JSON form: {"query":…,"header":…,"body":"…"}, with "bodyBase64" for a body that is no text.
+// A hook of any other type accepts only the body, which must be JSON of that type. Operators and
+// [Client.SendToHook] send a HookRequest in its JSON form: {"query":…,"header":…,"body":"…"}, with
+// "bodyBase64" for a body that is not text.
 type HookRequest struct {
 	// Query has the parameters of the URL.
 	Query map[string][]string
-	// Header has Content-Type, if the request says it, and the headers that [KeepHeaders] lists, in the spelling
-	// of the list.
+	// Header has Content-Type, if the request has one, and the headers listed by [KeepHeaders],
+	// spelled as in the list.
 	Header map[string][]string
-	// Body is the body, byte by byte, so that its signature can be checked.
+	// Body is the unchanged body, so that its signature can be verified.
 	Body []byte
 }
 
@@ -36,7 +37,7 @@ type storedRequest struct {
 	BodyBase64 []byte              `json:"bodyBase64,omitempty"`
 }
 
-// MarshalJSON returns the stored form.
+// MarshalJSON returns the stored form of r.
 func (r HookRequest) MarshalJSON() ([]byte, error) {
 	s := storedRequest{Query: r.Query, Header: r.Header}
 	if utf8.Valid(r.Body) {
@@ -60,28 +61,29 @@ func (r *HookRequest) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MaxRespond bounds how long a request waits for an answer, see [RespondWith].
+// MaxRespond is the maximum duration for [RespondWith].
 const MaxRespond = 30 * time.Second
 
-// RespondWith opens a hook that answers with [OpenHook.Answer]: whoever sends a request to it waits for the answer,
-// but no longer than d after the payload was accepted; a request that was not answered by then is
-// told that it was accepted. d is more than 0 and at most MaxRespond, and counted in milliseconds.
-// Only hooks that the code of a workflow opens have it. It is recorded when the hook is opened, and not compared by a replay.
+// RespondWith opens a hook whose requests wait for a response by [OpenHook.Answer], for at most d
+// after the payload was accepted. A request without a response by then is reported as accepted. d
+// is more than 0 and at most MaxRespond, in whole milliseconds. Only hooks opened by workflow code
+// can have this option. It is recorded when the hook is opened, and not compared by a replay.
 func RespondWith(d time.Duration) HookOption { return func(o *hookOptions) { o.respond = &d } }
 
-// KeepHeaders opens a hook of [HookRequest] that takes these headers of requests, beside Content-Type. Values stay
-// in the log of the run: list what the code reads, such as the header with a signature. There are at most 32; Cookie cannot be one of them.
+// KeepHeaders opens a hook of [HookRequest] that keeps these headers of requests in addition to
+// Content-Type. The values are stored in the log of the run, so list only headers that the code
+// reads, such as a signature. At most 32 headers are allowed, and Cookie is not.
 func KeepHeaders(names ...string) HookOption {
 	return func(o *hookOptions) { o.keep = append(o.keep, names...) }
 }
 
-// contentType is the header that a hook always takes.
+// contentType is the header that every hook keeps.
 const contentType = "Content-Type"
 
-// maxHeaders bounds how many headers a hook takes.
+// maxHeaders is the maximum number of headers that a hook keeps.
 const maxHeaders = 32
 
-// hookWeb is how a hook takes requests, as it is stored with its description.
+// hookWeb describes how a hook accepts requests. It is stored with the hook's description.
 type hookWeb struct {
 	RespondMs int64    `json:"respondMs,omitempty"`
 	Request   bool     `json:"request,omitempty"`
@@ -93,7 +95,7 @@ func (w hookWeb) respond() time.Duration { return time.Duration(w.RespondMs) * t
 // says reports whether there is something to store.
 func (w hookWeb) says() bool { return w.RespondMs > 0 || w.Request }
 
-// web returns how the hook takes requests. The error is an *InvalidError.
+// web returns how the hook accepts requests. The error is an *InvalidError.
 func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
 	w := hookWeb{Request: request, Keep: o.keep}
 	if o.respond != nil {
@@ -115,14 +117,14 @@ func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
 	return w, nil
 }
 
-// headerName reports whether a text is the name of a header.
+// headerName reports whether name is a valid header name.
 func headerName(name string) bool {
 	return name != "" && len(name) <= store.MaxName && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	})
 }
 
-// payload returns what a hook takes of a request. The error is a *PayloadError.
+// payload returns the part of a request that the hook accepts. The error is a *PayloadError.
 func (w hookWeb) payload(l *limits, hook string, r *HookRequest) ([]byte, error) {
 	what := "payload of hook " + hook
 	if w.Request {
@@ -141,8 +143,8 @@ func (w hookWeb) payload(l *limits, hook string, r *HookRequest) ([]byte, error)
 	return body, nil
 }
 
-// kept returns the request with those headers only that the hook takes. What is no UTF-8 in parameters and headers
-// is replaced: JSON has no other text.
+// kept returns the request with only the headers that the hook keeps. It replaces invalid UTF-8 in
+// parameters and headers, because JSON cannot represent it.
 func (w hookWeb) kept(r *HookRequest) HookRequest {
 	k := HookRequest{Body: r.Body}
 	for name, values := range r.Query {

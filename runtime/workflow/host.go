@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// hosts are the workers on a client.
+// hosts contains the workers of a client.
 type hosts struct {
 	all atomic.Pointer[[]handover.Host]
 }
@@ -45,12 +45,13 @@ func (h *hosts) list() []handover.Host {
 	return nil
 }
 
-// take gives a start to the first worker that takes it.
+// take offers a start to the workers, and reports whether one accepted it.
 func (h *hosts) take(s *handover.Start) bool {
 	return slices.ContainsFunc(h.list(), func(host handover.Host) bool { return host.Take(s) })
 }
 
-// follow waits for the end of a run that a worker of this process works on.
+// follow waits for the end of a run that a worker of this process executes. It returns false if
+// there is no such worker.
 func (h *hosts) follow(ctx context.Context, run RunID) (*handover.End, bool) {
 	for _, host := range h.list() {
 		if end, ok := host.Follow(ctx, run); ok {
@@ -60,13 +61,12 @@ func (h *hosts) follow(ctx context.Context, run RunID) (*handover.End, bool) {
 	return nil, false
 }
 
-// patience is how long a client leaves a start to a worker that has not begun it. Code
-// of a run that does not return before its first wait must not hold up whoever has
-// started it.
+// patience is how long a client waits for a worker to begin a start before it withdraws the start.
+// Workflow code that runs long before its first wait must not delay the caller of Start.
 const patience = 100 * time.Millisecond
 
-// create stores runs: by workers of this process that can begin them at once, and by
-// itself what is left. Each start is stored once at most: see [handover.Start].
+// create stores runs: workers of this process store the starts that they can begin at once, and the
+// client stores the others. Each start is stored at most once: see [handover.Start].
 func (c *Client) create(ctx context.Context, starts []*handover.Start) ([]store.Created, error) {
 	answers := make([]store.Created, len(starts))
 	if err := ctx.Err(); err != nil {
@@ -103,8 +103,8 @@ func (c *Client) create(ctx context.Context, starts []*handover.Start) ([]store.
 	return answers, c.createAlone(ctx, starts, left, answers)
 }
 
-// awaitStart waits for the answer to a start that was handed over. Once late is closed
-// the start is withdrawn, unless it was begun.
+// awaitStart waits for the answer to a start that was handed over. When late is closed it withdraws
+// the start, unless the start was begun.
 func awaitStart(ctx context.Context, s *handover.Start, late <-chan struct{}) (handover.Answer, error) {
 	select {
 	case a := <-s.Answers:
@@ -123,7 +123,7 @@ func awaitStart(ctx context.Context, s *handover.Start, late <-chan struct{}) (h
 	}
 }
 
-// createAlone stores those of the starts that nobody else stores.
+// createAlone stores the starts with the indexes in which.
 func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, which []int, answers []store.Created) error {
 	if len(which) == 0 {
 		return nil
@@ -145,8 +145,9 @@ func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, whic
 	return nil
 }
 
-// request sends starts to the store. Those that share a run are sent again while it does not
-// answer: nobody else could, without joining twice. A store remembers for a Horizon that a start has joined.
+// request sends starts to the store. Starts that share a run are retried during an outage: the
+// caller could not retry them without joining twice. The store remembers for a Horizon that a start
+// has joined.
 func (c *Client) request(ctx context.Context, starts []store.Create) (created []store.Created, err error) {
 	if starts[0].Gather == nil {
 		return c.store.Create(ctx, starts)

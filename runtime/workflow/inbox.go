@@ -8,10 +8,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Inbox returns what was sent to the run and that it has not taken yet, in the order in which it will: messages, requests to cancel,
-// results of children. The run takes it with its next commit, so what stays there waits for something else: for a
-// worker that serves the run, for the end of a pause, for code that fits. The events have no numbers and no times yet. A run that has ended has
-// none. The error matches ErrRunNotFound if there is no such run, and is an *[EventError] if an item cannot be read.
+// Inbox returns the items that were sent to the run and not yet taken, in the order in which the
+// run will take them: messages, cancel requests, results of children. The run takes them with its
+// next commit, so items that remain wait for a worker that serves the run, for the end of a pause,
+// or for compatible code. The events have no numbers and times yet. The inbox of a run that has
+// ended is empty. The error matches ErrRunNotFound if the run does not exist, and is an
+// *[EventError] if an item cannot be read.
 func (h *Handle) Inbox(ctx context.Context) ([]event.Event, error) {
 	run, err := h.resolve(ctx)
 	if err != nil {

@@ -10,19 +10,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// RunID names a run. It is a type of its own, so that a workflow id in a
-// variable does not compile where a run id is wanted.
+// RunID identifies a run. It is a distinct type, so that a workflow ID in a variable cannot be used
+// as a run ID.
 type RunID = event.RunID
 
-// ParseRunID checks the form of a run id that came as text.
+// ParseRunID converts text to a run ID, and checks its form.
 func ParseRunID(s string) (RunID, error) { return event.ParseRunID(s) }
 
-// Status names the state of a run, for people and filters.
+// Status is the state of a run, for people and filters.
 type Status = event.Status
 
-// The statuses. A run is pending until a worker starts it, and ends as
-// completed, failed, cancelled or continued; the others are finer names for a
-// run that has not ended.
+// The statuses. A run is pending until a worker starts it, and ends as completed, failed, canceled
+// or continued. The other statuses describe runs that have not ended in more detail.
 const (
 	StatusPending   = event.StatusPending
 	StatusRunning   = event.StatusRunning
@@ -37,7 +36,7 @@ const (
 	StatusBlocked   = event.StatusBlocked
 )
 
-// Identity has the properties of a run that never change.
+// Identity contains the properties of a run that never change.
 type Identity struct {
 	ID         RunID
 	WorkflowID string // empty: none
@@ -47,12 +46,12 @@ type Identity struct {
 	Parent     RunID // empty: none
 	Root       RunID // the run itself if it has no parent
 	Depth      int   // 0: no parent
-	// CreatedAt is when the store created the run. To the code of the run it is the time
-	// of the first event of its log, which may be some milliseconds earlier.
+	// CreatedAt is when the store created the run. Code of the run gets the time of the first event
+	// of its log instead, which may be some milliseconds earlier.
 	CreatedAt time.Time
 }
 
-// Singleton reports whether the run is one of a workflow of which one run for each key is active.
+// Singleton reports whether the run belongs to a workflow that allows one active run per key.
 func (i *Identity) Singleton() bool { return strings.HasPrefix(i.WorkflowID, i.Workflow+":") }
 
 func identityOf(id RunID, spec *event.Spec, created time.Time) Identity {
@@ -66,20 +65,20 @@ func identityOf(id RunID, spec *event.Spec, created time.Time) Identity {
 	}
 }
 
-// Info returns the identity of the run that the code belongs to.
+// Info returns the identity of the run that executes the code.
 func Info(ctx Context) Identity {
 	r := ctx.branch().Run()
 	return identityOf(r.ID(), r.State().Spec, r.State().CreatedAt)
 }
 
-// LogLength returns how many events the log has so far. Every replay sees the
-// same number at the same place. Of those that were there before the code began, such as the messages that the run before this
-// one has not received, a thousand count at most: so that code which continues as new at some length gets somewhere, however many wait.
+// LogLength returns the current number of events in the log. Every replay gets the same number at
+// the same place. Of the events recorded before the code began, such as messages that the previous
+// run has not received, at most a thousand are counted, so that code which continues as new at a
+// certain length makes progress even if many messages wait.
 func LogLength(ctx Context) int { return ctx.branch().LogLength() }
 
-// Logger returns the logger of the client, with the run's id and workflow. It is
-// silent while the code replays the log, so that a line appears once;
-// a line may be lost if the worker dies, and may be repeated if it dies before
+// Logger returns the logger of the client, with the run's ID and workflow. It is silent during a
+// replay, so that each line appears once. A line may be lost or repeated if the worker dies before
 // its next commit.
 func Logger(ctx Context) *slog.Logger {
 	b := ctx.branch()
@@ -88,7 +87,7 @@ func Logger(ctx Context) *slog.Logger {
 		With("run", string(b.Run().ID()), "workflow", b.Spec().Workflow)
 }
 
-// replaySilent drops what is logged during a replay.
+// replaySilent drops records during a replay.
 type replaySilent struct {
 	slog.Handler
 	replaying func() bool

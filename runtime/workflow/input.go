@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// decodeInput reads what input gave. all is false if something that is stored has no
-// place in today's type.
+// decodeInput reads the result of encodeInput. all is false if the stored data has fields that the
+// current type does not have.
 func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
 	what := d.inputName()
 	if d.param == "" {
@@ -26,7 +26,7 @@ func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
 	}
 	value, ok := object[d.param]
 	for name := range object {
-		if !ok && strings.EqualFold(name, d.param) { // as the fields of an object of several parameters
+		if !ok && strings.EqualFold(name, d.param) { // matched like the fields of an object of several parameters
 			value, ok = object[name], true
 		}
 	}
@@ -34,13 +34,13 @@ func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
 	return all && (len(object) == 0 || ok && len(object) == 1), err
 }
 
-// decodeAll is decode, and reports whether all that is stored has a place in the type
-// of into. What a type reads by a method of its own has one.
+// decodeAll is like decode, and reports whether the type of into has a place for everything that is
+// stored. Types with their own decoding method are assumed to have one.
 func decodeAll(what string, data []byte, into any) (all bool, err error) {
 	v := reflect.ValueOf(into).Elem()
 	switch v.Kind() {
 	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
-		return true, decode(what, data, into) // nothing in them has a name
+		return true, decode(what, data, into) // these kinds contain no names
 	}
 	if len(data) == 0 || readAll(data, into) {
 		return true, nil
@@ -49,16 +49,16 @@ func decodeAll(what string, data []byte, into any) (all bool, err error) {
 	return false, decode(what, data, into)
 }
 
-// readAll reports whether data could be read, and every field of it has a place.
+// readAll reports whether data could be decoded and the type has a place for every field.
 func readAll(data []byte, into any) (ok bool) {
-	defer func() { _ = recover() }() // decode says what it was
+	defer func() { _ = recover() }() // decode reports the error
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode(into) == nil
 }
 
-// firsts returns the first runs of the chains of loaded runs, with their first frames. Runs that continue no other are their own;
-// the others are read in one request.
+// firsts returns the first runs of the chains of loaded runs, with their first frames. A run that
+// does not continue another one is its own first run. The others are read in one request.
 func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
 	firsts := slices.Clone(loaded)
 	var which []int
@@ -75,7 +75,8 @@ func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loa
 	return firsts, err
 }
 
-// startedWith reports whether a run, of which the first frame was loaded, was started with an input.
+// startedWith reports whether a run was started with this input. l contains the first frame of the
+// run.
 func startedWith(l *store.Loaded, input []byte) (bool, error) {
 	if l.Err != nil {
 		return false, l.Err
@@ -87,8 +88,8 @@ func startedWith(l *store.Loaded, input []byte) (bool, error) {
 	return equalJSON(f.Events[0].Payload, input), nil
 }
 
-// equalJSON compares two encoded values, each of which may be empty: white space, escapes and the order of members do not matter.
-// Numbers are compared as they are written.
+// equalJSON compares two encoded values, each of which may be empty. White space, escapes and the
+// order of members do not matter; numbers are compared as written.
 func equalJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -104,8 +105,8 @@ func equalJSON(a, b []byte) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// refuseRenamed blocks the run if a name of its input was changed: it does not return
-// then. in is the decoded input.
+// refuseRenamed blocks the run, and does not return, if a field name of its input was changed. in
+// is the decoded input.
 func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 	today, err := d.encodeInput(in)
 	if err != nil {
@@ -117,18 +118,18 @@ func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 	}
 }
 
-// decodeArgs is [engine.DecodeArgs].
+// decodeArgs implements [engine.DecodeArgs].
 func decodeArgs(run RunID, step string, args []byte, into any) error {
 	return decodeFitting(run, "input of step ", step, "//flow:step", args, into)
 }
 
-// decodeFields is [engine.DecodeFields].
+// decodeFields implements [engine.DecodeFields].
 func decodeFields(run RunID, what string, data []byte, into any) error {
 	return decodeFitting(run, what, "", "", data, into)
 }
 
-// decodeFitting reads a stored value. An error that a name was changed is a
-// *[replay.RenamedError].
+// decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field name was
+// changed.
 func decodeFitting(run RunID, kind, name, directive string, data []byte, into any) error {
 	all, err := decodeAll(kind, data, into)
 	if all || err != nil {

@@ -10,28 +10,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// InternalRunError says that a run is one of the runtime's own, which takes no commands, messages
-// or questions, and of which no new run is made: it executes a step or holds a token or permits
-// for another run, or is that of a schedule or a bulk action.
+// InternalRunError reports that a run is internal to the runtime, and accepts no commands,
+// messages, questions or reruns: it executes a step, holds a token or permits for another run, or
+// implements a schedule or a bulk action.
 type InternalRunError struct {
-	Verb     string // what was asked for
+	Verb     string // the requested operation
 	Run      RunID
-	Workflow string // its stored name
-	// Of is the run to address instead; empty: there is none, for it is a schedule or a bulk action.
+	Workflow string // stored name
+	// Of is the run to address instead; empty for a schedule or bulk action.
 	Of RunID
-	// Schedule is the name of the schedule, and Bulk the id of the bulk action, to address instead.
+	// Schedule is the name of the schedule, and Bulk the ID of the bulk action, to address instead.
 	Schedule, Bulk string
 }
 
-// Error names the run, what it is, and what to address instead.
+// Error returns a text with the run, its kind, and what to address instead.
 func (e *InternalRunError) Error() string {
 	return fmt.Sprintf("%s run %s: it is the runtime's own, of workflow %s: %s", e.Verb, e.Run, e.Workflow, e.Fix())
 }
 
-// Permanent returns true: the same request will be refused again.
+// Permanent returns true: a retry of the request is refused as well.
 func (e *InternalRunError) Permanent() bool { return true }
 
-// Fix names what to address instead.
+// Fix describes what to address instead.
 func (e *InternalRunError) Fix() string {
 	switch {
 	case e.Schedule != "":
@@ -44,7 +44,7 @@ func (e *InternalRunError) Fix() string {
 	return "address what has started it"
 }
 
-// refuseInternal returns an *InternalRunError if a run is one of the runtime's own.
+// refuseInternal returns an *InternalRunError if the run is internal to the runtime.
 func refuseInternal(verb string, r *store.Record) error {
 	name := r.Route.Workflow
 	if !event.Internal(name) {
@@ -62,20 +62,21 @@ func refuseInternal(verb string, r *store.Record) error {
 	return e
 }
 
-// access is what a handle knows of the right to command its run.
+// access caches whether a handle may command its run.
 type access int8
 
 const (
-	unknown access = iota // the run is looked at before the first command
-	allowed               // it is a user's run
-	inside                // the handle is that of the runtime's own code, by the definition of one of its workflows
+	unknown access = iota // the run must be read before the first command
+	allowed               // the run is not internal
+	inside                // the handle belongs to code of the runtime, which may command its own runs
 )
 
-// commandable returns the id of the run that a command is for, and an *InternalRunError if that
-// is one of the runtime's own. A run that is not there, or cannot be read, is left to the command.
+// commandable returns the ID of the run that a command is for, and an *InternalRunError if the run
+// is internal to the runtime. If the run does not exist or its log cannot be read, the command
+// itself reports that.
 //
-// The workflow of a run never changes, so a handle by a run id looks once; and a workflow id that
-// is not reserved is never that of a run of the runtime.
+// The workflow of a run never changes, so a handle by run ID checks once. A workflow ID that is not
+// reserved never belongs to an internal run.
 func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 	run, err := h.resolve(ctx)
 	if err != nil || h.access.Load() != int32(unknown) || h.workflowID != "" && !event.ReservedID(h.workflowID) {
@@ -83,7 +84,7 @@ func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 	}
 	l, err := h.c.load(ctx, store.Load{Run: run, Limit: -1})
 	switch _, damaged := errors.AsType[*store.DamagedError](err); {
-	case damaged || errors.Is(err, ErrRunNotFound): // of which more is known where the command is accepted
+	case damaged || errors.Is(err, ErrRunNotFound): // the command has more details and reports the error
 		return run, nil
 	case err != nil:
 		return run, fmt.Errorf("read run %s: %w", run, err)
@@ -97,7 +98,7 @@ func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 	return run, nil
 }
 
-// refuseInternals returns the error that the command has for each of the runs.
+// refuseInternals checks several runs for a command, and returns one error or nil for each.
 func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID) []error {
 	errs := make([]error, len(runs))
 	loaded, err := c.records(ctx, runs)
@@ -109,8 +110,8 @@ func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID)
 	return errs
 }
 
-// of notes that a handle is that of a run of a workflow, as its user says, or, if the run was
-// started for it, as is known.
+// of sets the access of a handle whose run belongs to workflow d. known reports that the run was
+// started as d; otherwise the caller only claims so.
 func (h *Handle) of(d *definition, known bool) *Handle {
 	switch {
 	case event.Internal(d.name):
@@ -121,7 +122,7 @@ func (h *Handle) of(d *definition, known bool) *Handle {
 	return h
 }
 
-// checkTopic returns an *InvalidError if a name is no topic that others send to.
+// checkTopic returns an *InvalidError for a topic that only the runtime may send to.
 func (h *Handle) checkTopic(name string) error {
 	if event.Reserved(name) && h.access.Load() != int32(inside) {
 		return reservedTopic(name)

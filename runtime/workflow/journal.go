@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Journal returns a page of the journal of what operators have asked for, the newest entry first. [ErrNotSupported]:
-// the store keeps none.
+// Journal returns a page of the journal of operator requests, newest entry first. The error matches
+// [ErrNotSupported] if the store keeps no journal.
 func (c *Client) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
 	j, ok := store.As[store.Journaler](c.store)
 	if !ok {
@@ -17,11 +17,13 @@ func (c *Client) Journal(ctx context.Context, q store.JournalQuery) (store.Journ
 	return j.Journal(ctx, q)
 }
 
-// Store returns the store of the client, for what looks at it as a whole, such as package fsck. It stays the caller's who opened it.
+// Store returns the store of the client, for packages such as fsck that read the store as a whole.
+// The caller must not close it; its owner does.
 func (c *Client) Store() store.Store { return c.store }
 
-// WriteJournal writes an entry of the journal, as [store.Journaler] has it, and returns its id: one without an id gets one, of
-// now by the clock of the store. [ErrNotSupported]: the store keeps none.
+// WriteJournal writes a journal entry, see [store.Journaler], and returns its ID. An entry without
+// an ID gets one made from the time of the store's clock. The error matches [ErrNotSupported] if
+// the store keeps no journal.
 func (c *Client) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) (id string, err error) {
 	j, ok := store.As[store.Journaler](c.store)
 	if !ok {

@@ -11,24 +11,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrLimitNotFound says that no worker has declared a limit of that name to the store. One that is each
-// worker's own is not declared to it.
+// ErrLimitNotFound means that no worker has declared a limit of that name to the store. Limits per
+// worker are not declared to the store.
 var ErrLimitNotFound = errors.New("workflow: limit not found")
 
-// NamedLimit is a part of a limit that is known by its name only, as to programs that do not link the
-// code which declares it.
+// NamedLimit is a part of a limit that is identified only by name, for programs that do not link
+// the code that declares the limit.
 type NamedLimit struct {
 	l    Limits
 	part limitPart
 }
 
-// Named returns a part of a limit by its name and key; an empty key: the limit as a whole, which holds for
-// all keys that have no configuration of their own. Where it is kept it learns from the store. Errors:
-// [ErrLimitNotFound], store.ErrNoLimits.
+// Named returns a part of a limit by name and key. An empty key addresses the limit as a whole,
+// which applies to all keys without their own configuration. Named reads from the store in which
+// partitions the limit is kept. Errors: [ErrLimitNotFound], store.ErrNoLimits.
 //
-// A limit that is spread by its keys is declared in every partition, any other in the one of all limits: see
-// limit.Config.Spread. A worker declares it in each partition when it begins to work there, so that before the first
-// worker has done so in a second one, a limit that is spread is taken for one that is not.
+// A limit that is spread by its keys is declared in every partition, any other limit in a single
+// one: see limit.Config.Spread. A worker declares a limit in each partition when it begins to serve
+// the partition. Until a spread limit is declared in a second partition, Named treats it as not
+// spread.
 func (l Limits) Named(ctx context.Context, name, key string) (NamedLimit, error) {
 	limiter, err := l.limiter()
 	if err != nil {
@@ -60,9 +61,9 @@ func (l Limits) Named(ctx context.Context, name, key string) (NamedLimit, error)
 	return n, nil
 }
 
-// declaredIn reports whether a partition has a configuration of a limit as a whole.
+// declaredIn reports whether a partition has a configuration for the limit as a whole.
 func declaredIn(ctx context.Context, limiter store.Limiter, partition int, name string) (bool, error) {
-	// The whole is the first part of a name: its key is the least.
+	// The limit as a whole has the smallest key, so it is the first entry of its name.
 	_, last := utf8.DecodeLastRuneInString(name)
 	page, err := limiter.Limits(ctx, partition, store.LimitID{Name: name[:len(name)-last]}, limitPage)
 	for err == nil && len(page) > 0 {
@@ -79,18 +80,18 @@ func declaredIn(ctx context.Context, limiter store.Limiter, partition int, name 
 	return false, err
 }
 
-// Set is as [Limits.Set].
+// Set is like [Limits.Set].
 func (n NamedLimit) Set(ctx context.Context, c limit.Config) error {
 	return n.l.set(ctx, n.part, settingTo(c))
 }
 
-// Reset is as [Limits.Reset].
+// Reset is like [Limits.Reset].
 func (n NamedLimit) Reset(ctx context.Context) error {
 	return n.l.set(ctx, n.part, resetting)
 }
 
-// Pause is as [Limits.Pause].
+// Pause is like [Limits.Pause].
 func (n NamedLimit) Pause(ctx context.Context) error { return n.l.set(ctx, n.part, pausing) }
 
-// Resume is as [Limits.Resume].
+// Resume is like [Limits.Resume].
 func (n NamedLimit) Resume(ctx context.Context) error { return n.l.set(ctx, n.part, resuming) }

@@ -14,37 +14,38 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Limits configures limits at run time, and shows how they stand. What is set goes before
-// what the code declares, for all workers at once: more room is used at once, and with less
-// room those who hold permits finish first.
+// Limits configures limits at run time and lists their state. A configuration set here takes
+// precedence over the declaration in code, for all workers at once: additional capacity is
+// available immediately; reduced capacity takes effect as runs release their permits.
 type Limits struct{ c *Client }
 
-// Limits returns what configures the limits of the store.
+// Limits returns the interface to the limits of the store.
 func (c *Client) Limits() Limits { return Limits{c} }
 
-// LimitInfo is a part of a limit as it stands.
+// LimitInfo describes the current state of one part of a limit.
 type LimitInfo struct {
 	Name   string
-	Key    string // empty: it has no keys, or this holds for those without a configuration
+	Key    string // empty: the limit has no keys, or this part applies to keys without a configuration
 	Config limit.Config
-	Set    bool // at run time; false: as declared, or not at all
+	Set    bool // set at run time; false: as declared, or not configured
 	Paused bool
-	Held   int // weights of what is under way
-	Waits  int // weights of what waits
-	// Next is when the rate lets something begin; zero: now, or there is no rate.
+	Held   int // total weight of the permits in use
+	Waits  int // total weight of the waiting requests
+	// Next is when the rate allows the next begin; zero: now, or there is no rate.
 	Next time.Time
 }
 
-// Set configures a limit, or one part of a limit with keys. If the rate is another one, what has begun counts as if it had begun by
-// that: the next one waits for an interval of the new rate at most, but for what step.HoldBack has closed. Config.Spread has no effect: it
-// stays as it is declared. A limit that is paused stays so. The error is an *store.InvalidError for a bad configuration, and for
-// a limit that each worker has of its own: its size is in worker.Config.Capacity; or it is
-// store.ErrNoLimits.
+// Set configures a limit, or one key of a limit. If the rate changes, past begins count as if the
+// new rate had applied to them: the next begin waits at most one interval of the new rate, unless
+// step.HoldBack has closed the limit. Config.Spread has no effect, it stays as declared. A paused
+// limit stays paused. The error is an *store.InvalidError for an invalid configuration, and for a
+// limit per worker, whose size is set in worker.Config.Capacity; or store.ErrNoLimits.
 func (l Limits) Set(ctx context.Context, which limit.Limit, c limit.Config) error {
 	return l.set(ctx, l.part(which), settingTo(c))
 }
 
-// settingTo is what Set changes; resetting, pausing and resuming are what the others change.
+// settingTo returns the change that Set makes. resetting, pausing and resuming are the changes of
+// the other methods.
 func settingTo(c limit.Config) store.SetLimit {
 	return store.SetLimit{
 		Config:    store.LimitConfig{AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting},
@@ -58,25 +59,27 @@ var (
 	resuming  = store.SetLimit{PauseOnly: true}
 )
 
-// Reset removes what was set: the limit is again as it is declared. Errors are as of Set, here
-// and in Pause and Resume.
+// Reset removes what was set: the limit has its declared configuration again. The errors of Reset,
+// Pause and Resume are those of Set.
 func (l Limits) Reset(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), resetting)
 }
 
-// Pause lets nothing begin that uses the limit, until Resume. What holds permits goes on. Nothing else ends the pause: neither Set nor
-// Reset, nor a deployment that declares the limit.
+// Pause prevents everything that uses the limit from beginning, until Resume. Holders of permits
+// continue. Only Resume ends the pause: neither Set nor Reset does, nor a deployment that declares
+// the limit.
 func (l Limits) Pause(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), pausing)
 }
 
-// Resume ends Pause: the limit is as what was set says, or as it is declared. A key is paused as long as it is, or the limit as a whole.
+// Resume ends a pause: the configuration set before, or the declared one, applies again. A key is
+// paused if it is paused itself or if the limit as a whole is.
 func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), resuming)
 }
 
-// List returns all parts of limits that are configured, of which something is held, or for
-// which something waits, by name and key.
+// List returns all parts of limits that are configured, in use or waited for, sorted by name and
+// key.
 func (l Limits) List(ctx context.Context) ([]LimitInfo, error) {
 	states, err := l.list(ctx, l.all())
 	if err != nil {
@@ -95,7 +98,8 @@ func (l Limits) List(ctx context.Context) ([]LimitInfo, error) {
 	return infos, nil
 }
 
-// list merges what partitions say: of a limit that is spread each has the configuration.
+// list merges the states of several partitions. A spread limit has its configuration in each of
+// them.
 func (l Limits) list(ctx context.Context, partitions []int) ([]store.LimitState, error) {
 	limiter, err := l.limiter()
 	if err != nil {
@@ -124,8 +128,8 @@ func (l Limits) list(ctx context.Context, partitions []int) ([]store.LimitState,
 	return sortedLimits(merged), nil
 }
 
-// limitPage is how many limits are asked for at a time. A store may read all of a partition for
-// each page.
+// limitPage is the number of limits read per request. A store may read all limits of a partition
+// for each page.
 const limitPage = 5000
 
 func sortedLimits(all map[store.LimitID]store.LimitState) []store.LimitState {
@@ -166,14 +170,14 @@ func (l Limits) set(ctx context.Context, which limitPart, s store.SetLimit) erro
 	return nil
 }
 
-// limitPart is a part of a limit, and where it is kept.
+// limitPart is a part of a limit and the partitions that keep it.
 type limitPart struct {
 	id         store.LimitID
 	local      bool
 	partitions []int
 }
 
-// part returns a part of a limit that this code declares.
+// part returns the part for a limit declared in this code.
 func (l Limits) part(which limit.Limit) limitPart {
 	u := which.Use(1)
 	part := limitPart{id: store.LimitID{Name: which.Name(), Key: which.Key()}, local: u.Local}
@@ -194,9 +198,11 @@ func (l Limits) all() []int {
 	return all
 }
 
-// overweight returns a [store.LimitError] if a run to start uses more of a limit than that has at once, where the store would not refuse it:
-// before a worker has declared the limit, and where another run takes the permits because the workflow id puts the run elsewhere. What the
-// code of this process declares decides whether to ask the store, which decides if it has a configuration.
+// overweight returns a [store.LimitError] if a run to start uses more of a limit than its AtOnce
+// and the store would not refuse it: before a worker has declared the limit, and if another run
+// takes the permits because the workflow ID places the run in another partition. It reads the store
+// only if the declaration in this process is exceeded; a configuration in the store takes
+// precedence.
 func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
 	for _, u := range permits.Stored(permits.Fleet(uses)) {
 		most := permits.Default(u.Name).AtOnce
@@ -210,7 +216,7 @@ func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, 
 		if err != nil {
 			return err
 		}
-		whole := true // what is known is about the limit as a whole
+		whole := true // most is the value of the limit as a whole
 		for _, s := range states {
 			switch known := s.Name == u.Name && (s.Set || s.Default); {
 			case known && s.Key == u.Key:

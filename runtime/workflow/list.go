@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrNotSupported says that the store does not have the ability.
+// ErrNotSupported means that the store does not have the capability.
 var ErrNotSupported = errors.New("workflow: the store does not support this")
 
-// Filter selects runs. The zero Filter selects all that users or their code have
-// started; all fields must match.
+// Filter selects runs that match all its fields. The zero Filter selects all runs started by users
+// or their code.
 type Filter struct {
 	Statuses   []Status // any of them
 	Workflow   string   // stored name
@@ -25,23 +25,24 @@ type Filter struct {
 	WorkflowID string
 	Tags       map[string]string // all of them
 	Parent     RunID
-	Root       RunID     // that run, if it has no parent, and all below it
+	Root       RunID     // the run with this ID, if it has no parent, and all runs below it
 	Roots      bool      // only runs without a parent
 	From, To   time.Time // created in [From, To)
-	Group      string    // of trouble: see [Trouble]
-	Troubled   bool      // only runs that are in trouble
-	Oldest     bool      // the oldest first
-	Cursor     string    // of a [RunPage] or a store.Page that was asked for in the same order; empty: from the first
-	// Budget is how many runs the store may look at for one page, or to count; 0: 20,000. See
-	// [RunPage] and [Counts].
+	Group      string    // failure group: see [Trouble]
+	Troubled   bool      // only runs in a failure group
+	Oldest     bool      // oldest first
+	Cursor     string    // Cursor of a [RunPage] or a store.Page in the same order; empty: the first page
+	// Budget is the maximum number of runs that the store examines for one page or count; 0 means
+	// 20,000. See [RunPage] and [Counts].
 	Budget int
-	// Internal selects the runs, too, by which other runs have a [Token] of their own
-	// or a step on another queue: children of theirs, of workflows "flowgen.hook" and
-	// "flowgen.step/" + step. A Workflow of these names asks for them as well. One that
-	// is blocked keeps its parent waiting.
+	// Internal also selects the internal runs that hold a [Token] or execute a step on another
+	// queue for other runs: their children of workflows "flowgen.hook" and "flowgen.step/" + step.
+	// Naming one of these in Workflow selects them as well. A blocked internal run keeps its parent
+	// waiting.
 	Internal bool
-	// Waits sets [RunInfo].WaitsFor. A run whose steps wait for limits is found by its log, of which a list reads at most 16 frames
-	// more than earlier lists have: of a long log it may report less than [Handle.Info].
+	// Waits sets [RunInfo].WaitsFor. Steps that wait for limits are found in the log of their run,
+	// of which each list reads at most 16 frames beyond those read before; for a long log it may
+	// report less than [Handle.Info].
 	Waits bool
 }
 
@@ -54,15 +55,15 @@ func (f Filter) query() store.Query {
 	}
 }
 
-// List delivers the runs that match, newest first, without a cap: it reads page by page as
-// the loop goes on, each within the budget, until it has looked at all that may match. With
-// few that do among millions that takes its time: ctx ends it, and [Client.Page] takes one page. It is sorted by the time at which the store created the runs, those
-// of one millisecond by their ids; so a child is listed by its own time of creation, although
-// its id has the time of its parent. Runs that start, end or are purged meanwhile make no
-// other run appear twice or not at all. A run of which something stored is damaged may be
-// left out, with a line in the log of the client. Blocked is not set; see [Handle.Info]. An
-// error is the last pair, with a zero RunInfo.
-// [ErrNotSupported]: the store cannot be searched.
+// List delivers all runs that match, newest first. It reads pages as the loop proceeds, each within
+// the budget, until all candidates were examined. This takes long if few of millions of runs match;
+// ctx ends it, and [Client.Page] reads a single page. Runs are sorted by the time at which the
+// store created them, and by ID within one millisecond; so a child is sorted by its own creation
+// time, although its ID contains the time of its parent. Runs that start, end or are purged
+// meanwhile do not make another run appear twice or not at all. A run with damaged data may be left
+// out; the client logs that. Blocked is not set; see [Handle.Info]. An error is delivered as the
+// last pair, with a zero RunInfo. The error matches [ErrNotSupported] if the store cannot be
+// searched.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	return func(yield func(RunInfo, error) bool) {
 		lister, err := c.lister()
@@ -89,20 +90,20 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	}
 }
 
-// RunPage is a part of a list.
+// RunPage is one page of a list.
 type RunPage struct {
 	Runs []RunInfo
 	// Cursor is the [Filter.Cursor] of the next page; empty: there is none.
 	Cursor string
-	// Partial says that the budget was spent before the page was full, or before it was known whether
-	// there are more: the next page, which may be empty, goes on right behind the last run that was looked at.
+	// Partial reports that the budget was used up before the page was full, or before the end was
+	// reached. The next page, which may be empty, continues after the last examined run.
 	Partial bool
-	// Looked is how many runs the store has looked at.
+	// Looked is the number of runs that the store has examined.
 	Looked int
 }
 
-// Page returns one page of what [Client.List] delivers, with up to limit runs; limit 0: 100. It
-// never takes the store longer than it takes to look at [Filter.Budget] runs.
+// Page returns one page of the result of [Client.List], with up to limit runs; limit 0 means 100.
+// The store examines at most [Filter.Budget] runs for it.
 func (c *Client) Page(ctx context.Context, f Filter, limit int) (RunPage, error) {
 	lister, err := c.lister()
 	if err != nil {
@@ -127,9 +128,9 @@ func (c *Client) page(ctx context.Context, lister store.Lister, q store.Query, w
 	return RunPage{Runs: infos, Cursor: page.Cursor, Partial: page.Partial, Looked: page.Looked}, err
 }
 
-// infos returns what a page of records says. How deep a run is stands in the first frame
-// of its log only, which is read for those that have a parent: all of them in one
-// request. One that was purged meanwhile, or whose frame cannot be read, has no depth.
+// infos converts a page of records. The depth of a run is only in the first frame of its log, which
+// is read for runs with a parent, all in one request. A run that was purged meanwhile, or whose
+// frame cannot be read, has depth 0.
 func (c *Client) infos(ctx context.Context, records []store.Record, waits bool) ([]RunInfo, error) {
 	infos := make([]RunInfo, len(records))
 	var children []int
@@ -168,17 +169,18 @@ func (c *Client) infos(ctx context.Context, records []store.Record, waits bool) 
 	return infos, nil
 }
 
-// Counts is how many runs match a filter, by status and route. ByStatus, ByWorkflow, ByQueue and Total
-// add them up. If it is not Exact, the budget was spent, and there are at least so many; runs that have not ended
-// and were not looked at then have an empty status.
+// Counts contains the number of runs that match a filter, by status and route. ByStatus,
+// ByWorkflow, ByQueue and Total add them up. If Exact is false, the budget was used up and the
+// numbers are lower bounds; open runs that were not examined have an empty status.
 type Counts = store.Counts
 
-// Counted says which runs are counted together.
+// Counted identifies runs that are counted together.
 type Counted = store.Counted
 
-// Count returns how many runs match; Cursor and Oldest are not looked at. Where the filter asks for statuses,
-// workflows, queues and Roots alone, SQLite and Redis need not look at runs that have ended, however many there
-// are; a run of which something stored is damaged is counted then. [ErrNotSupported]: the store cannot be searched.
+// Count returns how many runs match. Cursor and Oldest are ignored. If the filter has only
+// statuses, workflows, queues and Roots, SQLite and Redis do not examine runs that have ended,
+// regardless of their number; runs with damaged data are counted in that case. The error matches
+// [ErrNotSupported] if the store cannot be searched.
 func (c *Client) Count(ctx context.Context, f Filter) (Counts, error) {
 	lister, err := c.lister()
 	if err != nil {
@@ -192,7 +194,7 @@ func (c *Client) Count(ctx context.Context, f Filter) (Counts, error) {
 	return counts, nil
 }
 
-// tellDamage logs what the store has left out.
+// tellDamage logs the damaged data that the store has left out.
 func (c *Client) tellDamage() {
 	damage, _ := store.As[store.DamageTeller](c.store)
 	outage.LogDamage(c.logger, damage, slog.String("by", "client"))

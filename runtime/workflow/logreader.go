@@ -8,18 +8,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// logReader reads the frames of a log in their order, and notices if one is missing: a
-// store that has lost a part of a log answers with the rest of it.
+// logReader reads the frames of a log in order, and detects a missing frame: a store that has lost
+// a part of a log returns the rest of it.
 type logReader struct {
 	run  RunID
-	read uint64 // frames
+	read uint64 // number of frames
 	last event.CommitID
-	// by takes the place of last for a reader that does not begin at the first frame:
-	// an event that is in the first frame that it reads, or before it.
+	// by replaces last for a reader that does not begin at the first frame: it is the number of an
+	// event in or before the first frame that is read.
 	by uint64
 }
 
-// decode reads the next frame.
+// decode decodes the next frame.
 func (r *logReader) decode(b []byte) (*event.Frame, error) {
 	f, err := event.DecodeFrame(b)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *logReader) decode(b []byte) (*event.Frame, error) {
 	return f, nil
 }
 
-// complete returns an error unless the log, which has so many frames, was read to its end.
+// complete returns an error unless all frames of the log, given by their number, were read.
 func (r *logReader) complete(frames uint64) error {
 	if r.read < frames {
 		return r.missing()
@@ -70,9 +70,9 @@ func (r *logReader) events(frames [][]byte) ([]event.Event, error) {
 	return events, nil
 }
 
-// again looks once more where a frame was missing. A store that has lost writes, and whose
-// run went on since, has another log, which is a whole one: then the reader goes on with
-// that. It returns an error if there is a hole.
+// again reads once more at the place where a frame was missing. If the store has lost writes and
+// the run has continued since, the run has another, complete log; then the reader continues with
+// that. Otherwise again returns hole.
 func (r *logReader) again(ctx context.Context, c *Client, hole error) error {
 	if r.last == (event.CommitID{}) {
 		return hole

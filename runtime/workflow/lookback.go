@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// lookBack searches the logs of the chain for an answer that is not published any
-// more. A question that was delivered and left no trace was refused.
+// lookBack searches the logs of the chain for an answer that is not published any more. A question
+// that was delivered and left no trace was refused.
 func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 	known := false
 	run, err := a.first(ctx)
@@ -28,7 +28,7 @@ func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 		return err
 	}
 	if err := a.read(ctx); err != nil || a.found != nil {
-		return err // it was refused just now
+		return err // it was refused during the search
 	}
 	a.found = &effects.Answer{ID: a.id, Refused: true, Failure: &event.Failure{
 		Code: event.CodeRefused, Message: "the validation did, and why is not kept any more",
@@ -36,7 +36,7 @@ func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 	return nil
 }
 
-// first returns the first run of the chain that is still there.
+// first returns the oldest existing run of the chain.
 func (a *asking) first(ctx context.Context) (RunID, error) {
 	var chain event.Loop
 	for run := a.run; ; {
@@ -62,8 +62,8 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 	}
 }
 
-// search looks for the answer in the log of a run. known says that the question is
-// there, or waits for the run; next is the run as which it has continued.
+// search looks for the answer in the log of a run. known reports that the question is in the log or
+// inbox; next is the run as which the run has continued.
 func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool, err error) {
 	l, err := a.c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {

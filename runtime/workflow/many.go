@@ -10,12 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// atOnce is how many requests of one call are under way at a time, where the store takes them one by one.
+// atOnce is the number of concurrent requests of one call, if the store takes them one by one.
 const atOnce = 16
 
-// Infos returns what [Client.List] has of runs, in their order, with one question to the store: what only their logs say, as
-// the reasons of blocked runs, is not in it. The error of a run, such as [ErrRunNotFound], is in its place among the errors; if the
-// store does not answer it is that of all of them.
+// Infos returns the same data about runs as [Client.List], in the order of the arguments, with one
+// request to the store. Data that is only in logs, such as the reasons of blocked runs, is not
+// included. The error of a run, such as [ErrRunNotFound], has the index of the run; if the request
+// fails, all runs have its error.
 func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, errs []error) {
 	infos, errs = make([]RunInfo, len(runs)), make([]error, len(runs))
 	loaded, err := c.records(ctx, runs)
@@ -32,14 +33,14 @@ func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, err
 	return infos, errs
 }
 
-// CancelMany asks runs to end, as [Handle.Cancel] does, and takes fewer questions to the store for it: those that nobody
-// serves are looked for, and ended, together. The errors are those of Cancel, in the order of the runs; nil for each run
-// whose request is durable.
+// CancelMany requests the cancellation of several runs, like [Handle.Cancel] but with fewer
+// requests to the store: it finds and ends unserved runs together. The errors are those of Cancel,
+// in the order of the runs; nil for each run whose request is durable.
 func (c *Client) CancelMany(ctx context.Context, reason string, runs ...RunID) []error {
 	return c.cancelMany(ctx, reason, runs, c.refuseInternals(ctx, "cancel", runs))
 }
 
-// cancelMany cancels the runs for which there is no error yet.
+// cancelMany cancels the runs that have no error yet.
 func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, errs []error) []error {
 	wrong := store.CheckText("reason", reason, MaxReason)
 	var all sync.WaitGroup
@@ -54,7 +55,7 @@ func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			// One id for all cancels of a run: the first one is recorded.
+			// All cancels of a run have the same ID, so only the first one is recorded.
 			errs[i] = c.deliver(ctx, run, store.Item{ID: "cancel", Scope: store.ScopeChain}, &event.Event{Type: event.CancelRequested, Reason: reason})
 		})
 	}
@@ -68,8 +69,8 @@ func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 	return errs
 }
 
-// endCanceled ends those of the runs without an error that are not left to workers. A deleted run accepts again what it accepted
-// before its delete: its error is set here.
+// endCanceled ends the runs without an error that need no worker for that. A deleted run accepts
+// again the items that it accepted before, so its error is set here.
 func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
 	var asked []RunID
 	var at []int
@@ -87,7 +88,7 @@ func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
 	if err == nil {
 		_, err = c.endLoaded(ctx, loaded)
 	}
-	if err != nil { // the requests are durable all the same
+	if err != nil { // the requests are durable even if this fails
 		c.logger.Debug("canceled runs were left to their workers", "runs", len(asked), "error", err)
 	}
 }

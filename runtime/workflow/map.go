@@ -7,13 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// MapOption changes how Map and its relatives run.
+// MapOption is an option of Map, MapSettled and ForEach.
 type MapOption func(*mapOptions)
 
 type mapOptions struct{ limit int }
 
-// Limit bounds how many items are worked on at once; 0: no bound. It panics if
-// n is negative.
+// Limit bounds how many items are processed at once; 0: no bound. It panics if n is negative.
 func Limit(n int) MapOption {
 	if n < 0 {
 		panic(fmt.Sprintf("workflow: Limit(%d): the number must not be negative", n))
@@ -21,9 +20,9 @@ func Limit(n int) MapOption {
 	return func(o *mapOptions) { o.limit = n }
 }
 
-// Map calls f for each item, each in a branch of its own, and returns the
-// results in the order of the items. The first failure cancels the others,
-// waits for them and is returned. f may be a generated step function.
+// Map calls f for each item, each in its own branch, and returns the results in the order of the
+// items. The first failure cancels the other branches; Map waits for them and returns that failure.
+// f may be a generated step function.
 func Map[A, B any](ctx Context, items []A, f func(Context, A) (B, error), opts ...MapOption) ([]B, error) {
 	ctx, cancel := WithCancel(ctx)
 	defer cancel()
@@ -48,19 +47,19 @@ func Map[A, B any](ctx Context, items []A, f func(Context, A) (B, error), opts .
 	return all, nil
 }
 
-// MapSettled is [Map] without canceling: it returns the outcome of each item.
+// MapSettled is like [Map] but cancels nothing: it returns the outcome of each item.
 func MapSettled[A, B any](ctx Context, items []A, f func(Context, A) (B, error), opts ...MapOption) []Outcome[B] {
 	return fan(ctx, items, f, func(Outcome[B]) bool { return true }, opts)
 }
 
-// ForEach is [Map] for a function that returns only an error.
+// ForEach is like [Map], for a function that returns only an error.
 func ForEach[A any](ctx Context, items []A, f func(Context, A) error, opts ...MapOption) error {
 	_, err := Map(ctx, items, func(ctx Context, a A) (None, error) { return None{}, f(ctx, a) }, opts...)
 	return err
 }
 
-// fan runs f for each item and waits for all that were begun. After each item
-// it asks next whether to begin another one.
+// fan runs f for each item and waits for all branches that were begun. After each item it calls
+// next, which reports whether to begin another one.
 func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next func(Outcome[B]) bool, opts []MapOption) []Outcome[B] {
 	var o mapOptions
 	for _, opt := range opts {
@@ -73,8 +72,8 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 	results := make([]Outcome[B], len(items))
 	futures := make([]*Future[None], 0, len(items))
 	more, at := true, replay.Here(0)
-	// A lane works on one item; the item's branch opens the next one of its lane
-	// when it ends, so that each item has a path, and a key, of its own.
+	// A lane processes one item at a time; the branch of an item opens the next branch of its lane
+	// when it ends, so that each item has its own path and key.
 	var begin func(ctx Context)
 	begin = func(ctx Context) {
 		i := len(futures)
@@ -95,7 +94,7 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 	for range lanes {
 		begin(ctx)
 	}
-	// The branches end by themselves once the context does: their outcome decides.
+	// The branches end when the context does, so the loop waits for their outcomes.
 	for i := 0; i < len(futures); i++ { //nolint:intrange // futures grows while the loop waits
 		_, _ = futures[i].Get(ctx)
 	}

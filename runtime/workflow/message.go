@@ -11,24 +11,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// WithMessage starts the run with a message of the topic: it is there before the code
-// begins, as if it had been sent before everything else, and the run and the message are
-// created together, or neither is. Given several times, the messages are received in that
-// order.
+// WithMessage starts the run with a message of the topic. The message is available before the code
+// begins, ahead of everything sent later, and the run and the message are created atomically. If
+// the option is given several times, the messages are received in that order.
 //
-// If [WithID] finds an active run, and the policy uses it, the message is sent to that one,
-// as by [Topic.Send]; should the run end before it has accepted the message, a new run is
-// started with it. So when the start returns without an error, exactly one run has accepted
-// the message, and it is the one returned, or its continuation. Of several
-// messages each is accepted once, and those that a run did not accept before its end start
-// the next. With a policy that fails there is no message either.
+// If [WithID] finds an active run, and the policy uses it, the message is sent to that run, as by
+// [Topic.Send]. If the run ends before it has accepted the message, a new run is started with it.
+// So when the start returns without an error, exactly one run has accepted the message: the
+// returned run or its continuation. Each of several messages is accepted once; messages that a run
+// did not accept before its end start the next run. If the policy makes the start fail, no message
+// is sent.
 //
-// A run that is delayed, held, or queued after another one is not woken by the message.
-// With an [IdempotencyKey] the message arrives once at one run, even if Send sends it as
-// well. Another start with the key, after that run has ended, starts another run unless the
-// [IDPolicy] forbids it.
+// The message does not wake a run that is delayed, held, or queued behind another one. With an
+// [IdempotencyKey] the message arrives once at one run, even if Send sends it as well. Another
+// start with the key after the end of that run starts another run, unless the [IDPolicy] forbids
+// it.
 //
-// A value that is too large, or has no stored form, is a *PayloadError of the start.
+// If the value is too large or cannot be encoded, the start fails with a *PayloadError.
 func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 	t.declared()
 	return startOption(func(r *runOptions) {
@@ -41,8 +40,9 @@ func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 	})
 }
 
-// items returns what the run is created with, on behalf of whom. Two messages of one key are one message.
-// inside: it is one of the runtime's own, and takes messages of the topics of the runtime.
+// items returns the messages with which the run is created, on behalf of by. Messages with the same
+// key are sent once. inside reports that the run is internal to the runtime, and may get messages
+// of the runtime's topics.
 func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, error) {
 	var items []store.Item
 	for _, message := range o.messages {
@@ -57,19 +57,19 @@ func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, err
 	return items, nil
 }
 
-// sendAlong sends the messages of a start to the active run that was there instead of a
-// new one, and returns which run has them, and whether that has the input of the start; same reports that of the run there.
+// sendAlong sends the messages of a start to the active run that was found instead of creating one.
+// It returns the run that has the messages, and whether that run has the input of the start; same
+// reports that for the run found.
 //
-// A message goes to one run after the other, and to the next only after the one before has
-// refused it for good: a run that has ended accepts nothing that it did not accept
-// before, and confirms what it did. So no message is accepted twice, whichever answer
-// came late; and none is accepted by nobody, for the last run is asked until it accepts, or
-// is created with what is left. Each new run has an id of its own: under that of an earlier
-// request the store would answer for ever what it did then.
+// It sends a message to the next run only after the previous one has refused it permanently: a run
+// that has ended accepts nothing more, and confirms what it has accepted. So no message is accepted
+// twice, even if a response is late; and every message is accepted, because the last run either
+// accepts it or is created with the remaining ones. Each new run gets a new ID, because the store
+// answers a repeated ID with the result of the earlier request.
 func (d *definition) sendAlong(ctx context.Context, c *Client, s *handover.Start, there store.Created, same bool) (store.Created, bool) {
 	left := s.Create.Items
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
-		err := there.Err // that of a look at the run, if any
+		err := there.Err // from reading the run
 		for err == nil && len(left) > 0 {
 			if err = c.put(ctx, there.Run, left[0], false, time.Time{}); err == nil {
 				left = left[1:]

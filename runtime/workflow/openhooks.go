@@ -12,10 +12,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Hooks returns the open hooks of the run and of its steps, in the order of the operations that have opened
-// them, for operators: it reads what is new in the log since it was asked last, and in those of the runs that execute steps for this
-// one. Anyone who has a token can send to the run, so what it returns is as secret as they are. A hook with a [Token] of its own is
-// listed once the store has granted that. A run that has ended has none.
+// Hooks returns the open hooks of the run and of its steps, in the order of the operations that
+// opened them, for operators. It reads the new part of the run's log and of the logs of the runs
+// that execute its steps. Anyone who has a token can send to the run, so the result is a secret. A
+// hook with a user-defined [Token] is listed after the store has granted the token. A run that has
+// ended has no open hooks.
 func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 	run, err := h.find(ctx)
 	if err != nil {
@@ -27,7 +28,7 @@ func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 	}
 	for _, other := range remote {
 		more, err := h.c.Run(other).Hooks(ctx)
-		if err != nil && !errors.Is(err, ErrRunNotFound) { // it is not created yet, or was purged
+		if err != nil && !errors.Is(err, ErrRunNotFound) { // not created yet, or purged
 			return all, err
 		}
 		all = append(all, more...)
@@ -35,7 +36,8 @@ func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 	return all, nil
 }
 
-// hooksOf returns the hooks that are open where the log of a run ends, and the runs that execute steps for it.
+// hooksOf returns the hooks that are open at the end of a run's log, and the runs that execute
+// steps for the run.
 func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote []RunID, err error) {
 	head, err := c.loadAgain(ctx, store.Load{Run: run, Limit: -1})
 	if err != nil || head.Record.QueueState == store.StateEnded {
@@ -44,7 +46,7 @@ func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote
 	l := c.logs.Get(run, func() *followedLog { return new(followedLog) })
 	whole, size, bad := false, int64(0), error(nil)
 	err = c.persist(ctx, "list hooks", func() error {
-		l.mu.Lock() // not while an outage is waited for: others may want to know that there is one
+		l.mu.Lock() // unlocked during an outage, so that other callers can detect it
 		defer l.mu.Unlock()
 		if err := l.follow(ctx, c, &head.Record); err != nil {
 			return err
@@ -62,7 +64,8 @@ func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote
 	return all, remote, errors.Join(err, bad)
 }
 
-// hooksAgain reads a log as a whole, of which some could not be read, and says what is wrong with it.
+// hooksAgain reads the whole log of a run after a part of it could not be read, and returns the
+// cause.
 func (c *Client) hooksAgain(ctx context.Context, run RunID) ([]HookInfo, []RunID, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run})
 	if err == nil {
@@ -78,7 +81,8 @@ func (c *Client) hooksAgain(ctx context.Context, run RunID) ([]HookInfo, []RunID
 	return f.openHooks(run)
 }
 
-// noteHook keeps an event that opens a hook until that is closed, without what its frame has beside it.
+// noteHook keeps the event that opens a hook until the hook is closed, without data of its frame
+// that is not needed.
 func (l *followedLog) noteHook(e *event.Event) {
 	switch e.Type {
 	case event.HookCreated, event.StepHookCreated:
@@ -93,12 +97,13 @@ func (l *followedLog) noteHook(e *event.Event) {
 	}
 }
 
-// openHooks returns the hooks that are open where the log ends, and the runs that execute steps for it.
+// openHooks returns the hooks that are open at the end of the log, and the runs that execute steps
+// for the run.
 func (l *followedLog) openHooks(run RunID) (all []HookInfo, remote []RunID, err error) {
 	if l.state.Run.Terminal() {
 		return nil, nil, nil
 	}
-	asked := map[string]bool{} // the keys of runs that will hold a token, if it is granted
+	asked := map[string]bool{} // keys of the runs that will hold a token once it is granted
 	var open []*event.Open
 	l.state.Opens(func(o *event.Open) bool {
 		if o.Name == event.HookRun && o.State == event.StateWaiting {

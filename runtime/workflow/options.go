@@ -12,10 +12,10 @@ import (
 // RunOption configures a new run. It is a StartOption and a ChildOption.
 type RunOption func(*runOptions)
 
-// StartOption configures a run that is started from outside.
+// StartOption configures a run that is started by a client.
 type StartOption interface{ applyStart(*runOptions) }
 
-// ChildOption configures a run that another run starts.
+// ChildOption configures a run that is started by another run.
 type ChildOption interface{ applyChild(*runOptions) }
 
 func (o RunOption) applyStart(r *runOptions) { o(r) }
@@ -29,7 +29,7 @@ type runOptions struct {
 	at         time.Time
 	priority   int
 	ranked     bool          // WithPriority is given
-	begin      time.Duration // in which the run must have begun; 0: at any time
+	begin      time.Duration // time within which the run must begin; 0: unlimited
 	timeout    time.Duration
 	retention  time.Duration
 	tags       map[string]string
@@ -49,50 +49,49 @@ type childOption func(*runOptions)
 
 func (o childOption) applyChild(r *runOptions) { o(r) }
 
-// ParentClose decides whether a child ends when its parent ends, in whatever way,
-// or continues as a new run.
+// ParentClose determines what happens to a child when its parent ends in any way or continues as
+// new.
 type ParentClose = event.ParentClose
 
 // The policies for children.
 const (
-	ParentCloseCancel  = event.CloseCancel  // it is asked to end; the default
-	ParentCloseAbandon = event.CloseAbandon // it goes on by itself
-	ParentCloseWait    = event.CloseWait    // the parent's end waits for it
+	ParentCloseCancel  = event.CloseCancel  // the child is asked to cancel; the default
+	ParentCloseAbandon = event.CloseAbandon // the child continues independently
+	ParentCloseWait    = event.CloseWait    // the end of the parent waits for the child
 )
 
-// WithParentClose sets the policy for the child when its parent ends.
+// WithParentClose sets what happens to the child when its parent ends.
 func WithParentClose(p ParentClose) ChildOption {
 	return childOption(func(r *runOptions) { r.close = p })
 }
 
-// WithID gives the run a workflow id. At most one run of a workflow id is active
-// at any time in the whole store, of whatever workflow, however many try to start
-// one; see [IDPolicy].
+// WithID gives the run a workflow ID. At any time at most one run per workflow ID is active in the
+// whole store, across all workflows and concurrent starts; see [IDPolicy].
 func WithID(workflowID string) RunOption { return func(r *runOptions) { r.workflowID = workflowID } }
 
-// WithIDPolicy says what happens if the workflow id is in use.
+// WithIDPolicy sets the policy for a workflow ID that is in use.
 func WithIDPolicy(p IDPolicy) RunOption { return func(r *runOptions) { r.policy = p } }
 
-// IDPolicy says what happens to a start whose workflow id is in use. The zero
-// value returns the active run, and allows an id again once its run has ended.
+// IDPolicy determines what a start does if its workflow ID is in use. The zero value returns the
+// active run, and allows reuse of the ID after its run has ended.
 type IDPolicy struct {
 	Active   ActivePolicy
 	Finished FinishedPolicy
 }
 
-// ActivePolicy is for workflow ids with an active run.
+// ActivePolicy applies to workflow IDs with an active run.
 type ActivePolicy = store.ActivePolicy
 
-// FinishedPolicy is for workflow ids whose run has ended.
+// FinishedPolicy applies to workflow IDs whose run has ended.
 type FinishedPolicy = store.FinishedPolicy
 
 // The policies for active runs.
 const (
 	UseActive    = store.ActiveUse    // return the active run; Created() is false
 	FailActive   = store.ActiveFail   // *ActiveRunError
-	CancelActive = store.ActiveCancel // cancel it and those that wait for it, and start when they have ended
-	QueueActive  = store.ActiveQueue  // start when it and those that wait for it have ended
-	LatestActive = store.ActiveLatest // cancel those that wait for it, and start when it has ended
+	CancelActive = store.ActiveCancel // cancel it and the runs waiting for it, start after they have ended
+	QueueActive  = store.ActiveQueue  // start after it and the runs waiting for it have ended
+	LatestActive = store.ActiveLatest // cancel the runs waiting for it, start after it has ended
 )
 
 // The policies for finished runs.
@@ -102,16 +101,17 @@ const (
 	RejectFinished            = store.FinishedReject       // *FinishedRunError
 )
 
-// WithSameInput lets a start that would return the active run of its workflow id, or of its singleton, fail with an
-// *[InputDiffersError] if that run was not started with an equal input, as [Run.SameInput] compares them. Messages of such a
-// start are not sent. Other policies than [UseActive] return no other run, and are not affected.
+// WithSameInput makes a start that would return the active run of its workflow ID or singleton fail
+// with an *[InputDiffersError] if that run was not started with an equal input, as compared by
+// [Run.SameInput]. The messages of a failed start are not sent. Policies other than [UseActive]
+// never return an existing run, so the option does not affect them.
 func WithSameInput() StartOption { return startOption(func(r *runOptions) { r.same = true }) }
 
-// WithQueue sends the run to a queue other than that of its workflow.
+// WithQueue places the run on a queue other than the one of its workflow.
 func WithQueue(name string) RunOption { return func(r *runOptions) { r.queue = name } }
 
-// WithDelay starts the run that much later, by the clock of the store. A
-// negative delay is an error. If WithStartAt is given, too, the later one counts.
+// WithDelay delays the start of the run, measured by the store's clock. A negative delay is an
+// error. If WithStartAt is given as well, the later time applies.
 func WithDelay(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d < 0 {
@@ -121,25 +121,24 @@ func WithDelay(d time.Duration) RunOption {
 	}
 }
 
-// WithStartAt starts the run at t; a time that is past means now. If WithDelay
-// is given, too, the later one counts.
+// WithStartAt starts the run at t, or at once if t is in the past. If WithDelay is given as well,
+// the later time applies.
 func WithStartAt(t time.Time) RunOption { return func(r *runOptions) { r.at = t } }
 
-// WithPriority lets the run be claimed before runs of lower priority, instead of what
-// priority= in the directive of its workflow says. Without either, a child has the priority
-// of its parent, and any other run 0. The start fails with an *InvalidError if n does not
-// fit into 32 bits.
+// WithPriority makes workers claim the run before runs of lower priority. It overrides priority= in
+// the directive of the workflow. Without either, a child has the priority of its parent, and any
+// other run 0. The start fails with an *InvalidError if n does not fit 32 bits.
 func WithPriority(n int) RunOption {
 	return func(r *runOptions) { r.priority, r.ranked = n, true }
 }
 
-// WithStartBy lets the run fail, with a *[RunError] of the code "notstarted", if no worker has
-// begun it within d, instead of what startwithin= in the directive of its workflow says. The
-// time counts from its creation; if it is delayed, from when it may begin; if it is held,
-// from its release. Its code never begins after that, but a worker writes the end: if all
-// are busy, or the run waits for a limit or for a run before it, it ends when its turn
-// comes; until then [RunInfo.StartBy] is past. What the run continues as has begun. The time
-// must be positive.
+// WithStartBy makes the run fail, with a *[RunError] of code "notstarted", if no worker has begun
+// it within d. It overrides startwithin= in the directive of the workflow. The time starts with the
+// creation of the run; for a delayed run, when it may begin; for a held run, with its release. The
+// code never begins after that time, but a worker must record the end: if all workers are busy, or
+// the run waits for a limit or a previous run, it ends when it could begin, and until then
+// [RunInfo.StartBy] is in the past. A continuation of the run counts as begun. The time must be
+// positive.
 func WithStartBy(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
@@ -149,8 +148,8 @@ func WithStartBy(d time.Duration) RunOption {
 	}
 }
 
-// WithRunTimeout ends the run's context with ErrTimeout that long after its
-// creation, delays included. The time must be positive.
+// WithRunTimeout ends the run's context with ErrTimeout after d, counted from the creation of the
+// run and including delays. The time must be positive.
 func WithRunTimeout(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
@@ -160,10 +159,10 @@ func WithRunTimeout(d time.Duration) RunOption {
 	}
 }
 
-// WithRetention keeps the run for that long after its end, instead of as long as
-// its workflow says; the default is 7 days. Then nothing of it is left. Runs are
-// kept for two minutes at least. It holds for the children of the run as well, unless
-// they have an option or a directive of their own. The time must be positive.
+// WithRetention sets how long the run is kept after its end, instead of the retention of its
+// workflow; the default is 7 days. After that, all its data is deleted. Runs are kept for at least
+// two minutes. The option also applies to the children of the run, unless they have their own
+// option or directive. The time must be positive.
 func WithRetention(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
@@ -173,8 +172,8 @@ func WithRetention(d time.Duration) RunOption {
 	}
 }
 
-// WithTags adds tags, by which runs can be searched; of two tags of one name the
-// later one counts.
+// WithTags adds tags, which can be used to search for runs. If a tag is given twice, the later
+// value applies.
 func WithTags(tags map[string]string) RunOption {
 	return func(r *runOptions) {
 		if r.tags == nil {

@@ -15,16 +15,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Workflow code reads from other runs by a step of the runtime's own: what was read is the result of the
-// step, so that a replay sees the same. A wait for a value looks for it in this way, and if it is not there
-// asks the other run for a notice (see event.Notice) and looks again when that comes.
+// Workflow code reads from other runs with an internal step: the result of the step is recorded, so
+// a replay gets the same data. To wait for a value, the code reads it this way; if it is not set,
+// the run requests a notice from the other run (see event.Notice), and rechecks when the notice
+// arrives.
 
-// OtherRun is a run that workflow code reads from: a *[Child], or any run as [Other] names it.
+// OtherRun is a run from which workflow code reads: a *[Child], or a run identified by [Other].
 type OtherRun interface {
 	otherRun(ctx Context) (RunID, error)
 }
 
-// Other names a run that workflow code reads from. What the run continues as is read, too.
+// Other identifies a run from which workflow code reads. Reads include its continuations.
 func Other(run RunID) OtherRun { return otherID(run) }
 
 type otherID RunID
@@ -46,15 +47,15 @@ func (c *Child[T]) otherRun(ctx Context) (RunID, error) {
 type readCall struct {
 	Run    RunID  `json:"run"`
 	Value  string `json:"value,omitempty"`
-	Stream string `json:"stream,omitempty"` // neither: the status
+	Stream string `json:"stream,omitempty"` // if Value is empty as well, the status is read
 	From   uint64 `json:"from,omitempty"`
 	Tail   *int   `json:"tail,omitempty"`
 }
 
-// readResult is what it has found.
+// readResult is the result of that step.
 type readResult struct {
-	Missing bool            `json:"missing,omitempty"` // there is no such run
-	Ended   bool            `json:"ended,omitempty"`   // nothing more is published
+	Missing bool            `json:"missing,omitempty"` // the run does not exist
+	Ended   bool            `json:"ended,omitempty"`   // nothing more will be published
 	Status  Status          `json:"status,omitempty"`
 	Set     bool            `json:"set,omitempty"`
 	Value   json.RawMessage `json:"value,omitempty"`
@@ -63,7 +64,7 @@ type readResult struct {
 	Lag     *LagError       `json:"lag,omitempty"`
 }
 
-// readChunk is a Chunk in its stored form.
+// readChunk is the stored form of a Chunk.
 type readChunk struct {
 	Index   uint64          `json:"index"`
 	Value   json.RawMessage `json:"value"`
@@ -72,19 +73,19 @@ type readChunk struct {
 	Attempt int             `json:"attempt,omitempty"`
 }
 
-// readTimeout bounds how long an attempt to read waits for the end of an outage of the store.
+// readTimeout bounds how long one attempt to read waits out an outage of the store.
 const readTimeout = time.Minute
 
-// readSpec is the step. It is attempted until the store answers.
+// readSpec describes the step. It is retried until the store answers.
 var (
 	readSpec = &engine.StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: engine.Retry{Attempts: 1 << 30}}
 	readPlan = newPlan(readSpec)
 	reads    = &boundStep{spec: readSpec, code: "the step that reads from other runs", call: readOther}
 )
 
-// read calls the step. what says in errors what is read.
+// read calls the step. what names the data in errors.
 func (ctx Context) read(what string, call *readCall) (*readResult, error) {
-	ctx.steps = nil // the options are for the steps of the user
+	ctx.steps = nil // options apply only to the user's steps
 	got := &readResult{}
 	err := callStep(ctx, readPlan, "", false, call, got)
 	switch {
@@ -138,7 +139,7 @@ func (c *Client) readValue(ctx context.Context, call *readCall) (*readResult, er
 	return got, nil
 }
 
-// readBytes is about how many bytes of chunks are read at once.
+// readBytes is the approximate number of bytes of chunks read at once.
 const readBytes = 128 << 10
 
 func (c *Client) readChunks(ctx context.Context, call *readCall) (*readResult, error) {
@@ -170,9 +171,9 @@ func (c *Client) readChunks(ctx context.Context, call *readCall) (*readResult, e
 	return got, nil
 }
 
-// StatusOf returns the status of another run as it is now, from the code of a run. It is read
-// once, and a replay sees the same. Of a run that has continued as a new one it is StatusContinued. Errors: one
-// that matches ErrRunNotFound; that of ctx.
+// StatusOf returns the current status of another run, for workflow code. It is read once, and a
+// replay gets the same status. The status of a run that has continued as new is StatusContinued.
+// Errors: one that matches ErrRunNotFound; the error of ctx.
 func StatusOf(ctx Context, of OtherRun) (Status, error) {
 	run, err := of.otherRun(ctx)
 	if err != nil {
@@ -185,10 +186,11 @@ func StatusOf(ctx Context, of OtherRun) (Status, error) {
 	return got.Status, nil
 }
 
-// GetFrom returns the newest value of another run, which may have ended, and whether it was set
-// at all, from the code of a run. It is one that a commit of the other run has made durable; it is read once,
-// and a replay sees the same. Errors: one that matches ErrRunNotFound; a *[PayloadError] if the value is not a T;
-// that of ctx. For a [Child] it waits until that exists, and its error is that of Started.
+// GetFrom returns the newest value of another run, which may have ended, and whether it was set,
+// for workflow code. The value is durable in the other run; it is read once, and a replay gets the
+// same value. Errors: one that matches ErrRunNotFound; a *[PayloadError] if the value is not a T;
+// the error of ctx. For a [Child] it waits until the child exists, and returns the errors of
+// [Child.Started].
 func (v Value[T]) GetFrom(ctx Context, of OtherRun) (value T, ok bool, err error) {
 	v.declared()
 	run, err := of.otherRun(ctx)
@@ -203,14 +205,14 @@ func (v Value[T]) GetFrom(ctx Context, of OtherRun) (value T, ok bool, err error
 	return value, err == nil, err
 }
 
-// WaitFrom returns the newest value of another run, from the code of a run, and waits until there is one;
-// a [Timeout] limits how long, counted from the call. The wait holds nothing: the other run is asked to tell when it has set
-// the value, and the log of each gets a few events. A replay sees the same value. Errors: those of
-// GetFrom; one that matches [ErrRunTerminal] if the other run, or what it has continued as, has ended without
-// setting the value; [ErrReceiveTimeout].
+// WaitFrom returns the newest value of another run, for workflow code, and waits until one is set.
+// A [Timeout] bounds the wait, counted from the call. The wait occupies no worker: the other run
+// sends a notice when it has set the value, which adds a few events to each of the logs. A replay
+// gets the same value. Errors: those of GetFrom; one that matches [ErrRunTerminal] if the other
+// run, or its continuation, has ended without setting the value; [ErrReceiveTimeout].
 //
-// Runs that wait for values of one another wait for ever: that is no deadlock that is found, since each waits for
-// something from outside. Give such a wait a Timeout.
+// Runs that wait for each other's values wait forever: this is not detected as a deadlock, because
+// each of them waits for an external event. Use a Timeout.
 func (v Value[T]) WaitFrom(ctx Context, of OtherRun, opts ...ReceiveOption) (value T, err error) {
 	v.declared()
 	due := receiveBy(ctx, opts)
@@ -235,7 +237,8 @@ func (v Value[T]) WaitFrom(ctx Context, of OtherRun, opts ...ReceiveOption) (val
 	}
 }
 
-// awaitNotice waits until it is worth looking again for a value, and returns the mark of the run that said so.
+// awaitNotice waits until a value should be rechecked, and returns the mark of the run that sent
+// the notice.
 func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (string, error) {
 	b := ctx.branch()
 	key := b.Key("notice." + name)
@@ -252,7 +255,7 @@ func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (str
 	}
 	switch f := op.Failure; {
 	case f != nil && failure.Is(f, ErrRunTerminal):
-		return "", nil // what it has set is there
+		return "", nil // a value set before the end can be read
 	case f != nil:
 		return "", &refusedError{topic: event.NoticeTopic, run: run, failure: f}
 	}
@@ -263,16 +266,17 @@ func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (str
 // Part is a part of a stream.
 type Part[T any] struct {
 	Chunks []Chunk[T]
-	// Next is the chunk that comes after these, for From.
+	// Next is the number of the chunk after these, for From.
 	Next uint64
-	// Ended says that no chunk will come after these: the stream is closed, or the run has ended.
+	// Ended reports that no chunk will follow: the stream is closed, or the run has ended.
 	Ended bool
 }
 
-// ReadFrom returns chunks of a stream of another run, from the code of a run: those that are there now, from
-// the first one that is kept, or as [From] and [FromEnd] say, and of many only the first ones. It does not wait for
-// more: read on with From of the Next of the part. A replay sees the same part. Errors: *[LagError] if the first chunk that was asked for is not kept any more; a
-// *[PayloadError] if a chunk is not a T; one that matches ErrRunNotFound; that of ctx.
+// ReadFrom returns existing chunks of a stream of another run, for workflow code: from the first
+// kept chunk, or as set by [From] and [FromEnd]. If there are many, it returns only the first ones.
+// It does not wait for more: continue with From and the Next of the part. A replay gets the same
+// part. Errors: *[LagError] if the first requested chunk is not kept any more; a *[PayloadError] if
+// a chunk is not a T; one that matches ErrRunNotFound; the error of ctx.
 func (s Stream[T]) ReadFrom(ctx Context, of OtherRun, opts ...ReadOption) (Part[T], error) {
 	d := s.declared()
 	var part Part[T]

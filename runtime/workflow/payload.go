@@ -10,16 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// The limits of a payload: one argument list, result, message or recorded value
-// in its stored form, in bytes.
+// Default limits for the stored form of a payload, in bytes: an argument list, result, message or
+// recorded value.
 const (
-	DefaultMaxPayload  = 2 << 20   // larger ones are refused
-	DefaultWarnPayload = 256 << 10 // larger ones are logged
+	DefaultMaxPayload  = 2 << 20   // larger payloads are refused
+	DefaultWarnPayload = 256 << 10 // larger payloads are logged
 )
 
-// PayloadError says that a value cannot be stored or read back as it is: it is too
-// large, cannot be encoded or decoded, or has a string that is not UTF-8, and then Err
-// says where. Nothing was truncated, and nothing was written.
+// PayloadError reports that a value cannot be stored or read back unchanged: it is too large,
+// cannot be encoded or decoded, or contains a string that is not UTF-8, whose position is in Err.
+// Nothing was truncated, and nothing was written.
 type PayloadError struct {
 	What  string // for example "input of step orders.charge"
 	Size  int    // in bytes; 0 if the value could not be encoded
@@ -27,7 +27,7 @@ type PayloadError struct {
 	Err   error  // from encoding or decoding; nil if size is the reason
 }
 
-// Error names the payload, and the size and the limit if they are the reason.
+// Error returns a text with the payload, and the size and limit if they are the reason.
 func (e *PayloadError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %v", e.What, e.Err)
@@ -38,7 +38,7 @@ func (e *PayloadError) Error() string {
 // Unwrap returns the error of the encoder or decoder.
 func (e *PayloadError) Unwrap() error { return e.Err }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *PayloadError) MarshalFailure() *event.Failure {
 	data, _ := json.Marshal(storedPayloadError{e.What, e.Size, e.Limit}) // strings and numbers always encode
 	f := &event.Failure{Code: event.CodePayload, Type: wirePayloadError, Message: e.Error(), Data: data}
@@ -54,7 +54,7 @@ type storedPayloadError struct {
 	Limit int    `json:"limit"`
 }
 
-// UnmarshalFailure reads what MarshalFailure gave.
+// UnmarshalFailure restores e from the result of MarshalFailure.
 func (e *PayloadError) UnmarshalFailure(f *event.Failure) error {
 	var s storedPayloadError
 	if err := json.Unmarshal(f.Data, &s); err != nil {
@@ -81,8 +81,8 @@ func (l *limits) encode(what string, v any) ([]byte, error) {
 	return data, l.check(what, len(data), false)
 }
 
-// encode is that of the limits for what workflow code hands over: while the code
-// repeats what the log holds, it does not warn again.
+// encode returns the stored form of a value passed by workflow code. It logs no warning about its
+// size during a replay.
 func (ctx Context) encode(what string, v any) ([]byte, error) {
 	data, err := marshal(what, v)
 	if err != nil {
@@ -91,8 +91,8 @@ func (ctx Context) encode(what string, v any) ([]byte, error) {
 	return data, ctx.env.limits.check(what, len(data), ctx.branch().Replaying())
 }
 
-// marshal turns v into JSON. A panic of the user's MarshalJSON is an error, and so is a
-// string that is not UTF-8.
+// marshal encodes v as JSON. It returns an error if the user's MarshalJSON panics or if a string is
+// not UTF-8.
 func marshal(what string, v any) (data []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -108,19 +108,19 @@ func marshal(what string, v any) (data []byte, err error) {
 	return data, nil
 }
 
-// encodePayload is [engine.EncodePayload].
+// encodePayload implements [engine.EncodePayload].
 func encodePayload(kind, name string, v any) ([]byte, error) {
 	data, err := marshal(kind, v)
 	return data, about(err, name)
 }
 
-// decodePayload is [engine.DecodePayload].
+// decodePayload implements [engine.DecodePayload].
 func decodePayload(kind, name string, data []byte, into any) error {
 	return about(decode(kind, data, into), name)
 }
 
-// about adds the name to what an error is about, if there is one: it is not put
-// together for nothing.
+// about appends the name to the subject of an error, if there is one. Callers thereby avoid
+// building the full name when there is no error.
 func about(err error, name string) error {
 	if p, ok := errors.AsType[*PayloadError](err); ok {
 		p.What += name
@@ -138,8 +138,8 @@ func (l *limits) check(what string, size int, quiet bool) error {
 	return nil
 }
 
-// decode reads a stored value. A panic of the user's UnmarshalJSON is an error, and so is
-// text that no string can hold.
+// decode decodes a stored value. It returns an error if the user's UnmarshalJSON panics or if a
+// string cannot represent the stored text.
 func decode(what string, data []byte, into any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

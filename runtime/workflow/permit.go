@@ -12,22 +12,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A run takes its permits in the action that gives it to a worker. So it is in the partition
-// of its limits, unless a workflow id puts it into another one: then a run of workflow
-// event.PermitRun, its child in the partition of the limits, takes them for it, to its end.
+// A run takes its permits in the action that assigns it to a worker. Therefore it is in the
+// partition of its limits, unless a workflow ID places it in another one. In that case a child of
+// workflow event.PermitRun in the partition of the limits takes the permits for it and holds them
+// until the run ends.
 //
-// The code does not begin before the message of that run is in the log of this one, and no
-// such message is sent before that run has its permits: it is sent by a commit of its first
-// owner. Both go through outboxes, so that whatever crashes the run is created once, and tells
-// once. It is told to end by the end of the run that it belongs to, as any child is; if that
-// has ended before, it is told so by the refusal of its message, and ends. [L10, L11]
+// The code of the run does not begin before the message of that child is in the run's log, and the
+// child sends the message only when it holds its permits: the message is part of a commit of its
+// first owner. Both the creation of the child and the message go through outboxes, so each happens
+// exactly once regardless of crashes. The end of the run ends the child, as for any child; if the
+// run has ended earlier, the refusal of the child's message ends the child. [L10, L11]
 
-// grant is the id of the message that permits are there.
+// grant returns the ID of the message that reports that the permits are held.
 func grant(permits RunID) event.ItemID { return event.DerivedItemID(permits, event.PermitRun) }
 
-// awaitPermits waits until the permits are there that another run takes for this one, and
-// returns how this one ends if they will not be. One that is asked to end meanwhile does so
-// without its code, as one that is in line itself.
+// awaitPermits waits until the permits are available that another run takes for this one. If they
+// cannot be obtained it returns how this run ends. A run that is canceled meanwhile ends without
+// executing its code, like a run that waits for permits itself.
 func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
 	spec := b.Spec()
 	if spec.PermitSlot == 0 {
@@ -59,14 +60,14 @@ func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
 			return &replay.Ending{Type: event.RunFailed, Failure: &event.Failure{
 				Code: event.CodeNotStarted, Message: fmt.Sprintf("it did not get its permits within %v", spec.StartWithin),
 			}}
-		case message.Item == grant(op.Next): // and not what somebody else has sent
+		case message.Item == grant(op.Next): // not a message from another sender
 			return nil
 		}
 	}
 }
 
-// holdPermits is the code of a run that has permits for another one: it says that it has them,
-// and waits until it is told to end.
+// holdPermits is the code of a run that holds permits for another run: it reports that it has them,
+// and waits until it is canceled.
 func holdPermits(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	self := b.Run().ID()
 	refused := b.Send(s, event.PermitRun, event.PermitRun, b.Spec().Parent, grant(self), nil, func([]byte) string { return "" })
@@ -76,13 +77,14 @@ func holdPermits(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	return holdToken(b, s, nil)
 }
 
-// waits returns the run that takes the permits of a run, which is mostly that run itself.
+// waits returns the record of the run that takes the permits of a run, which usually is that run
+// itself.
 func (c *Client) waits(ctx context.Context, r *store.Record, spec *event.Spec) (*store.Record, error) {
 	if spec.PermitSlot == 0 || r.QueueState == store.StateEnded {
 		return r, nil
 	}
 	l, err := c.load(ctx, store.Load{Run: event.DerivedRunID(r.Run, event.PermitRun, uint16(spec.PermitSlot-1)), Limit: -1})
-	if errors.Is(err, ErrRunNotFound) { // it is not asked for yet
+	if errors.Is(err, ErrRunNotFound) { // not created yet
 		return &store.Record{}, nil
 	}
 	return &l.Record, err

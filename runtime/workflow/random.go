@@ -7,22 +7,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// Rand returns the random numbers of the branch. They are seeded from the run's
-// id and the branch, so that every replay sees the same; they are not for
-// secrets. Code that draws one number more gets others for all that follow in the
-// branch: a run under way is then not blocked, but may decide otherwise. Where a number
-// decides something, keep it with [Record].
+// Rand returns the random number generator of the branch. It is seeded from the run's ID and the
+// branch, so every replay gets the same numbers; they are not suitable for secrets. If changed code
+// draws an additional number, all later numbers of the branch change: open runs are not blocked by
+// that, but may decide differently. Use [Record] to keep a number on which a decision depends.
 func Rand(ctx Context) *rand.Rand { return ctx.branch().Rand() }
 
-// UUID returns a version 4 UUID that is the same in every replay. It depends on the
-// run, the branch and how many UUIDs the branch has asked for before, and not on what
-// was drawn from [Rand]; it is not for secrets.
+// UUID returns a version 4 UUID that is the same in every replay. It depends on the run, the branch
+// and the number of earlier UUIDs of the branch, but not on [Rand]. It is not suitable for secrets.
 func UUID(ctx Context) string { return ctx.branch().UUID() }
 
-// Record calls f once, inline, and keeps its result in the log; every
-// replay gets the recorded value, read back from its stored form, or the
-// recorded error. f must not block or call durable operations: anything that
-// can fail or takes time belongs in a step.
+// Record calls f once, inline, and records its result in the log. Every replay gets the recorded
+// value, decoded from its stored form, or the recorded error. f must not block or call durable
+// operations: anything that can fail or takes time belongs in a step.
 func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 	var zero T
 	b := ctx.branch()

@@ -17,10 +17,10 @@ type chunkReader struct {
 	c    *Client
 	run  RunID
 	name string
-	next uint64 // the chunk to deliver next, 0: the first that is kept
-	tail int    // begin with the last chunks, so many; negative: as next says
-	seen uint64 // everything up to this chunk was there
-	most int    // chunks of a page; 0: as the store likes
+	next uint64 // next chunk to deliver; 0: the first one kept
+	tail int    // number of last chunks to begin with; negative: begin at next
+	seen uint64 // all chunks up to this one have existed
+	most int    // maximum number of chunks per page; 0: chosen by the store
 }
 
 var errTypesOfStream = errors.New("Types selects events: the chunks of a stream have none")
@@ -47,7 +47,7 @@ func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*c
 	return r, err
 }
 
-// read delivers chunks until there will be no more or the reader has had enough.
+// read delivers chunks until no more can follow or yield returns false.
 func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage], error) bool) error {
 	for {
 		page, err := r.page(ctx)
@@ -68,7 +68,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 			}
 		}
 		switch {
-		case r.next <= page.Last && len(page.Chunks) > 0: // there is more
+		case r.next <= page.Last && len(page.Chunks) > 0: // more chunks exist
 		case page.Closed || page.Ended:
 			return nil
 		default:
@@ -96,7 +96,7 @@ func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
 	if err != nil {
 		return page, err
 	}
-	if r.tail >= 0 { // from now on it is known what comes next
+	if r.tail >= 0 { // the position is now known
 		r.tail, r.next = -1, page.Last+1
 		if len(page.Chunks) > 0 {
 			r.next = page.Chunks[0].Index
@@ -109,10 +109,10 @@ func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
 	return page, nil
 }
 
-// lag compares a page with what was to come.
+// lag returns a *LagError if a page does not continue at the expected chunk.
 func (r *chunkReader) lag(page store.StreamPage) error {
 	switch {
-	case page.Last < r.seen: // the chunks behind it are others from now on
+	case page.Last < r.seen: // later chunks with these numbers have other contents
 		return &LagError{Run: r.run, Stream: r.name, Wanted: r.next, Next: page.Last + 1}
 	case page.First > r.next:
 		return &LagError{Run: r.run, Stream: r.name, Wanted: r.next, Next: page.First}
@@ -120,9 +120,10 @@ func (r *chunkReader) lag(page store.StreamPage) error {
 	return nil
 }
 
-// persist repeats what the store is asked, and may be asked again, while it does not
-// answer. Only what asking again does not change is an error. However many wait for an
-// outage to end, the log has one line of it, then more and more rarely, and one at its end.
+// persist repeats a request while the store does not answer; the request must be repeatable. It
+// returns errors that a repetition would not change. During an outage the log gets one line, then
+// further lines at growing intervals, and one line at the end, regardless of the number of waiting
+// callers.
 func (c *Client) persist(ctx context.Context, what string, ask func() error) error {
 	for delay := persistFirst; ; delay = min(2*delay, persistMost) {
 		err := c.check()
@@ -137,7 +138,7 @@ func (c *Client) persist(ctx context.Context, what string, ask func() error) err
 			if errors.Is(err, ended) {
 				return err
 			}
-			return fmt.Errorf("%w: %w", ended, err) // a store may say instead that it timed out
+			return fmt.Errorf("%w: %w", ended, err) // a store may report a timeout of its own instead
 		}
 		c.outage.Note(ctx, what, err)
 		if waited := c.pause(ctx, delay); waited != nil {
@@ -151,7 +152,7 @@ const (
 	persistMost  = time.Second
 )
 
-// final reports whether asking again gives the same answer.
+// final reports whether a repeated request would get the same answer.
 func final(err error) bool {
 	var version *event.VersionError
 	for _, end := range []error{ErrRunNotFound, ErrRunTerminal, ErrClientClosed, store.ErrClosed, store.ErrForeign, event.ErrCorrupt, errors.ErrUnsupported} {

@@ -7,16 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// reader reads one stream of what a run publishes. It waits for an outage of the store
-// to end.
+// reader reads one stream published by a run. It waits out an outage of the store.
 type reader struct {
 	c      *Client
 	run    RunID
-	what   string // what is read, for errors
+	what   string // name of the data in errors
 	stream string
 }
 
-// read returns a reader of a stream of the run that the handle means now.
+// read returns a reader for a stream of the run that the handle currently addresses.
 func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error) {
 	run, err := h.find(ctx)
 	if err != nil {
@@ -25,8 +24,8 @@ func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error)
 	return &reader{c: h.c, run: run, what: what, stream: stream}, nil
 }
 
-// wrap says what was read. Stores that go over a network may notice the end of ctx as
-// something else.
+// wrap adds to an error what was read. Network stores may report the end of ctx as another error,
+// so wrap replaces it.
 func (r *reader) wrap(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		err = ended
@@ -52,14 +51,13 @@ func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamP
 	return page, nil
 }
 
-// hear waits until the stream has another chunk than the last one that is known, or
-// no chunk will follow.
+// hear waits until the stream has a chunk after last, or no chunk will follow.
 func (r *reader) hear(ctx context.Context, last uint64) error {
 	return r.c.persist(ctx, "wait for "+r.what, func() error { return r.c.store.AwaitStream(ctx, r.run, r.stream, last) })
 }
 
-// await returns the last chunk of the stream once that is another one than seen
-// (0: any); false if the run ends before.
+// await returns the last chunk of the stream once its index differs from seen (0: any chunk). It
+// returns false if the run ends first.
 func (r *reader) await(ctx context.Context, seen uint64) (store.Chunk, bool, error) {
 	for {
 		page, err := r.newest(ctx)

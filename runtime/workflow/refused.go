@@ -9,40 +9,41 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// RefusedError says that a run has not accepted a question, or has ended before it
-// has answered one. errors.Is and errors.As look through it at the error of the
-// validation; if the run has ended, it matches [ErrRunTerminal].
+// RefusedError reports that a run has refused a question, or has ended before answering it.
+// errors.Is and errors.As also match the error of the validation; if the run has ended, it matches
+// [ErrRunTerminal].
 type RefusedError struct {
 	Run    RunID
 	Ask    string
 	Reason string
-	// Ended says that the run has ended. It may have accepted the question before.
+	// Ended reports that the run has ended. It may have accepted the question before.
 	Ended bool
 
 	failure *event.Failure
 }
 
-// Error names the ask, the run and the reason.
+// Error returns a text with the ask, the run and the reason.
 func (e *RefusedError) Error() string {
 	return e.head() + e.Reason
 }
 
 func (e *RefusedError) head() string { return fmt.Sprintf("ask %s: run %s refused: ", e.Ask, e.Run) }
 
-// Is matches the error of the validation, and ErrRunTerminal if the run has ended.
+// Is reports whether the error of the validation matches target. ErrRunTerminal matches if the run
+// has ended.
 func (e *RefusedError) Is(target error) bool {
 	return e.Ended && target == ErrRunTerminal || failure.Is(e.failure, target)
 }
 
-// As matches the error of the validation.
+// As finds the error of the validation as the type of target.
 func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target) }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *RefusedError) MarshalFailure() *event.Failure {
 	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Ended: e.Ended}, e.failure)
 }
 
-// UnmarshalFailure reads what MarshalFailure gave.
+// UnmarshalFailure restores e from the result of MarshalFailure.
 func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
 	s, cause, err := storedIn(f)
 	*e = RefusedError{Run: s.Run, Ask: s.Ask, Ended: s.Ended, failure: cause}
@@ -50,36 +51,36 @@ func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
 	return err
 }
 
-// AnswerError says that a run has accepted a question and answered with an error.
-// errors.Is and errors.As look through it at that.
+// AnswerError reports that a run has accepted a question and answered with an error. errors.Is and
+// errors.As also match that error.
 type AnswerError struct {
 	Run    RunID
 	Ask    string
-	Code   string // of the error, as that of a [RunError]
+	Code   string // code of the error, as in [RunError]
 	Reason string
 
 	failure *event.Failure
 }
 
-// Error names the ask, the run and the reason.
+// Error returns a text with the ask, the run and the reason.
 func (e *AnswerError) Error() string {
 	return e.head() + e.Reason
 }
 
 func (e *AnswerError) head() string { return fmt.Sprintf("ask %s: run %s answered: ", e.Ask, e.Run) }
 
-// Is matches the error that the run has answered with.
+// Is reports whether the error in the answer matches target.
 func (e *AnswerError) Is(target error) bool { return failure.Is(e.failure, target) }
 
-// As matches the error that the run has answered with.
+// As finds the error in the answer as the type of target.
 func (e *AnswerError) As(target any) bool { return failure.As(e.failure, target) }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *AnswerError) MarshalFailure() *event.Failure {
 	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Code: e.Code}, e.failure)
 }
 
-// UnmarshalFailure reads what MarshalFailure gave.
+// UnmarshalFailure restores e from the result of MarshalFailure.
 func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
 	s, cause, err := storedIn(f)
 	*e = AnswerError{Run: s.Run, Ask: s.Ask, Code: s.Code, failure: cause}
@@ -87,7 +88,8 @@ func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
 	return err
 }
 
-// storedAnswer is the stored form of both; the reason is a part of the message.
+// storedAnswer is the stored form of RefusedError and AnswerError. The reason is part of the
+// message.
 type storedAnswer struct {
 	Run   RunID  `json:"run"`
 	Ask   string `json:"ask"`

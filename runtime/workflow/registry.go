@@ -21,26 +21,26 @@ import (
 // Registrar is the parameter of generated Register functions: a *worker.Worker.
 type Registrar interface{ Registry() *Registry }
 
-// Registry holds the workflows and steps that a worker knows. Generated code
-// fills it. The zero Registry is empty.
+// Registry contains the workflows and steps of a worker. Generated code fills it. The zero Registry
+// is empty.
 type Registry struct{ r registry }
 
-// registry is an [engine.Registry].
+// registry implements [engine.Registry].
 type registry struct {
 	mu        sync.RWMutex
 	sealed    bool
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
-	observer  engine.Observer // its functions are nil but in a test kit
+	observer  engine.Observer // set only by a test kit
 }
 
 type boundWorkflow struct {
 	def  *definition
-	code string // the function and where it stands
+	code string // name and position of the function
 	run  func(ctx Context, input []byte) (result []byte, err error)
 
-	graph   *store.CatalogGraph // that the code executes; nil: none that is known before it runs
-	standIn *engine.StepPlan    // what a test kit executes instead; nil: run
+	graph   *store.CatalogGraph // graph that the code executes; nil: not known in advance
+	standIn *engine.StepPlan    // plan that a test kit executes instead of run; nil: none
 }
 
 type boundStep struct {
@@ -54,8 +54,8 @@ type env struct {
 	limits     *limits
 	partitions int // of the store
 	logger     *slog.Logger
-	children   int                                // of one run at once
-	token      func(run RunID, key string) string // of a hook
+	children   int                                // maximum number of open children of a run
+	token      func(run RunID, key string) string // creates the token of a hook
 }
 
 // Seal ends registration.
@@ -65,8 +65,8 @@ func (r *registry) Seal() {
 	r.sealed = true
 }
 
-// describe names a function by its place, so that the same name registered
-// twice can be told apart from the same function.
+// describe returns the name and position of a function, so that registering two functions under one
+// name can be distinguished from registering one function twice.
 func describe(f any) string {
 	fn := runtime.FuncForPC(reflect.ValueOf(f).Pointer())
 	if fn == nil {
@@ -85,7 +85,7 @@ func (r *registry) admit(kind, name, code string, known func() (string, bool)) {
 	}
 }
 
-// BindStep makes the implementation of a step known.
+// BindStep registers the implementation of a step.
 func (r *registry) BindStep(spec *engine.StepSpec, impl any, call engine.StepFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,8 +102,7 @@ func (r *registry) BindStep(spec *engine.StepSpec, impl any, call engine.StepFun
 	r.steps[spec.Name] = &boundStep{spec: spec, code: code, call: call}
 }
 
-// bind makes the implementation of the workflow known to r: f is a
-// func(Context, In) (Out, error).
+// bind registers the implementation of the workflow in r. f is a func(Context, In) (Out, error).
 func (d Definition[In, Out]) bind(r *registry, f any) {
 	if all, ok := f.(func(Context, []In) (Out, error)); ok {
 		r.bindWorkflow(bound(d.def(), all, describe(f)))
@@ -134,7 +133,7 @@ func bound[In, Out any](def *definition, code func(Context, In) (Out, error), de
 	}}
 }
 
-// bindWorkflow makes the implementation of a workflow known, unless it has a stand-in.
+// bindWorkflow registers the implementation of a workflow, unless the workflow has a stand-in.
 func (r *registry) bindWorkflow(w *boundWorkflow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +157,7 @@ func (r *registry) put(w *boundWorkflow) {
 	r.workflows[w.def.name] = w
 }
 
-// DescribeGraph says which nodes a workflow has.
+// DescribeGraph sets the nodes of a workflow.
 func (r *registry) DescribeGraph(name string, nodes []store.CatalogNode) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,7 +166,8 @@ func (r *registry) DescribeGraph(name string, nodes []store.CatalogNode) {
 	}
 }
 
-// MissingReceiver tells a test kit, and reports false if there is none.
+// MissingReceiver reports a missing receiver to the test kit. It returns false if there is no test
+// kit.
 func (r *registry) MissingReceiver(what, step string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -178,8 +178,8 @@ func (r *registry) MissingReceiver(what, step string) bool {
 	return true
 }
 
-// WorkflowNames returns the names of the workflows, each with the queue that its
-// directive names, sorted.
+// WorkflowNames returns the names of the workflows with the queues of their directives, sorted by
+// name.
 func (r *registry) WorkflowNames() []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -191,7 +191,7 @@ func (r *registry) WorkflowNames() []store.Route {
 	return all
 }
 
-// Rerun says how often a failed run of a workflow is tried again.
+// Rerun returns the policy for automatic reruns of a workflow.
 func (r *registry) Rerun(name string) engine.Retry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -201,8 +201,9 @@ func (r *registry) Rerun(name string) engine.Retry {
 	return engine.Retry{}
 }
 
-// StepRuns returns the routes of the runs that execute a step for other runs, in
-// these queues; without any, one for each step that has a queue of its own. Sorted.
+// StepRuns returns the routes of the runs that execute steps for other runs, sorted by workflow.
+// They are on the given queues; if there are none, the result has one route for each step with its
+// own queue.
 func (r *registry) StepRuns(queues []string) []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -233,8 +234,8 @@ func (r *registry) LimitedSteps() []string {
 	return all
 }
 
-// Code returns a line for each workflow and step that says which function it is
-// bound to, sorted: part of the fingerprint of what a worker runs.
+// Code returns a line for each workflow and step with the function that implements it, sorted. The
+// lines are part of the worker's build fingerprint.
 func (r *registry) Code() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -319,7 +320,7 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 	}, short, true
 }
 
-// HookToken makes the token of a hook: the run's id, and what makes it unguessable.
+// HookToken returns the token of a hook: the run's ID and an unguessable part.
 func (r *registry) HookToken(run RunID, key string) string {
 	r.mu.RLock()
 	secretOf := r.observer.Secret
@@ -330,17 +331,17 @@ func (r *registry) HookToken(run RunID, key string) string {
 	return string(run) + tokenMark + secretOf(run, key)
 }
 
-// Observe lets a test kit stand between a worker and what is registered.
+// Observe places a test kit between a worker and the registered functions.
 func (r *registry) Observe(o engine.Observer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observer = o
 }
 
-// ending says how a run ends whose code returned err: as canceled only if the
-// run was told to end and the code says that this is why.
+// ending returns how a run ends whose code returned err. The run ends canceled only if its
+// cancellation was requested and err is caused by that.
 func ending(root *replay.Scope, err error) replay.Ending {
-	code := failure.CodeOf(err) // also of a step's error that the workflow has wrapped
+	code := failure.CodeOf(err) // includes the code of a step's error wrapped by the workflow
 	if code == "" {
 		code = event.CodeError
 	}

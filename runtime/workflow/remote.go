@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// remoteCall is the input of a run that executes one step of another run, on the
-// step's own queue or under the limits that the step uses.
+// remoteCall is the input of a run that executes one step of another run, on the step's own queue
+// or with the limits that the step uses.
 type remoteCall struct {
 	Args       json.RawMessage   `json:"args,omitempty"`
 	Retry      remoteRetry       `json:"retry"`
@@ -35,9 +35,8 @@ type remoteRetry struct {
 	Waits     int           `json:"waits,omitempty"`
 }
 
-// callRemote executes a step in a child on the step's queue, which has the permits that the
-// step uses while an attempt runs, and waits for it. What
-// the child fails with is the error of the step.
+// callRemote executes a step in a child on the step's queue and waits for it. The child holds the
+// permits of the step while an attempt runs. The failure of the child is the error of the step.
 func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
 	spec := b.Spec()
@@ -90,7 +89,7 @@ func stepProgram(spec *engine.StepSpec) replay.Program {
 		}
 		e := &StepError{Run: own.Parent, Step: spec.Name, Key: own.ParentKey, Attempts: op.Attempt, Code: op.Failure.Code, failure: op.Failure}
 		canceled, limit := op.Failure.Code == event.CodeCanceled && errors.Is(s.Err(), ErrCanceled), s.Limit()
-		if canceled && limit != nil { // nobody has: it cannot go on
+		if canceled && limit != nil { // not canceled by a request: the run exceeded a limit
 			e.Code, e.failure = limit.Code, &event.Failure{Code: limit.Code, Message: limit.Message, Causes: []*event.Failure{op.Failure}}
 		}
 		end := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(e, e.Code)}
@@ -101,8 +100,8 @@ func stepProgram(spec *engine.StepSpec) replay.Program {
 	}
 }
 
-// stepOfRun returns the step that runs of a workflow execute, nil if it is none of
-// these or not known here.
+// stepOfRun returns the step that runs of a workflow execute, or nil if the workflow is not of that
+// kind or its step is not registered.
 func (r *registry) stepOfRun(name string) *engine.StepSpec {
 	step, ok := event.StepOfRun(name)
 	if !ok {

@@ -15,17 +15,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// StatusError says that a run is not in a status in which it can be deleted, or in
-// which a new run can be made of it in this way.
+// StatusError reports that the status of a run does not allow a request, such as deleting or
+// rerunning it.
 type StatusError struct {
 	Run    RunID
-	Verb   string // what was asked for
+	Verb   string // the requested operation
 	Status Status
 	Fix    string
-	Undone []string // the compensations that have undone what would be taken over
+	Undone []string // compensations that have undone work which the rerun would take over
 }
 
-// Error names the run, its status and what to do instead.
+// Error returns a text with the run, its status and what to do instead.
 func (e *StatusError) Error() string {
 	undone := ""
 	if len(e.Undone) > 0 {
@@ -34,41 +34,41 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s run %s: it is %s%s: %s", e.Verb, e.Run, e.Status, undone, e.Fix)
 }
 
-// ErrStepNotFound says that the log of a run has no such step.
+// ErrStepNotFound means that the log of a run does not contain the step.
 var ErrStepNotFound = errors.New("workflow: step not found")
 
-// maxKept bounds what a new run takes over, in bytes.
+// maxKept is the maximum size of the data that a new run takes over, in bytes.
 const maxKept = 64 << 20
 
-// earlier is a run of which a new one is made.
+// earlier is a run of which a rerun is made.
 type earlier struct {
 	record store.Record
 	log    []event.Event
 	last   *event.Event
-	key    RunID // the id of the new run, by the idempotency key of the request; empty: there is none
+	key    RunID // ID of the new run, derived from the idempotency key of the request; empty: no key
 	asked  retryRequest
 	policy policyRequest
 }
 
-// retryRequest is what a call of Retry or RetryCanceled gives. The first event of the run that it makes has it.
+// retryRequest contains the options of Retry or RetryCanceled. The first event of the new run
+// records them.
 type retryRequest struct {
 	reason string
-	item   event.ItemID // the idempotency key, for one run; empty: there is none
+	item   event.ItemID // idempotency key, specific to the run; empty: none
 }
 
-// Restart makes a rerun, a new run, with the input of this one, which may still be
-// running. Nothing else is copied. The new run has the workflow id of this one if
-// that has ended, or else none.
+// Restart makes a rerun: a new run with the input of this one, which may still be running. Nothing
+// else is copied. The new run has the workflow ID of this one if this one has ended, and otherwise
+// none.
 //
-// This holds for all reruns, which [Handle.Fork], [Handle.Retry] and
-// [Handle.RetryCanceled] make, too: the old run stays as it is; the new run has the queue,
-// tags, priority, retention and time limit of the old one, the limit begins anew; it has
-// no parent. Errors: ErrRunNotFound; an *ActiveRunError if the workflow id is in use by
-// now.
+// The following applies to all reruns, including those of [Handle.Fork], [Handle.Retry] and
+// [Handle.RetryCanceled]: the old run does not change; the new run has the queue, tags, priority,
+// retention and timeout of the old one, and the timeout starts again; it has no parent. Errors:
+// ErrRunNotFound; an *ActiveRunError if the workflow ID is in use.
 //
-// Each call of Restart or Fork makes another run. With an [IdempotencyKey] calls for the same run with the same key
-// return the same new run, as long as that is kept, whoever makes them and whenever; if they ask for something else, the
-// error is a *[KeyConflictError].
+// Each call of Restart or Fork makes another run. With an [IdempotencyKey], all calls for the same
+// run with the same key return the same new run, as long as that is kept; if they request something
+// else, the error is a *[KeyConflictError].
 func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, error) {
 	const verb = "restart"
 	old, err := h.earlier(ctx, verb)
@@ -90,20 +90,18 @@ func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, erro
 	return h.rerun(ctx, verb, old, id, []event.Event{first}, 0)
 }
 
-// Fork makes a rerun that repeats this one from a step on, which is named by its id or
-// its key. The run may have ended or still be running; it does not change. The events
-// before the step are copied, messages included: steps that had completed are not
-// executed again. Steps that were under way begin again, even those that are not
-// idempotent. Children, sends and hooks belong to the old run: those that had ended are
-// copied with their outcomes, and if one had not, the copied prefix ends before it, so
-// that the new run asks for it again.
+// Fork makes a rerun that repeats this run from a step on. The step is given by its ID or key. The
+// run may have ended or still be running; it does not change. The events before the step are
+// copied, including messages: completed steps are not executed again. Steps that were running begin
+// again, even if they are not idempotent. Children, sends and hooks belong to the old run: those
+// that had ended are copied with their outcomes; at the first one that had not ended the copied
+// prefix ends, so that the new run requests it again.
 //
-// In the copied prefix the code must issue the same operations with the same keys in the
-// same order; arguments are not compared. Times are those of the old run: timers that
-// fell due meanwhile are due at once. After the prefix random numbers differ.
-// See [Handle.Restart] for the other properties of the new run; it is never in debug mode.
-// Errors: those of Restart; one that matches [ErrStepNotFound]; a *[PayloadError] if
-// there are more than 64 MiB to copy.
+// In the copied prefix the code must issue the same operations with the same keys in the same
+// order; arguments are not compared. Times are those of the old run: timers that became due in the
+// meantime are due at once. After the prefix, random numbers differ. See [Handle.Restart] for the
+// other properties of the new run; it is never in debug mode. Errors: those of Restart; one that
+// matches [ErrStepNotFound]; a *[PayloadError] if more than 64 MiB would be copied.
 func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*Handle, error) {
 	const verb = "fork"
 	old, err := h.earlier(ctx, verb)
@@ -125,21 +123,24 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 	return h.rerunFrom(ctx, verb, old, old.keyed(opts), replay.Kept{Cut: cut, Until: cut})
 }
 
-// Retry makes a rerun that continues where this one, which failed, has failed: completed
-// operations and messages are copied, and the step or child that the run failed with is
-// tried again, with all its attempts. Steps, children and sends that other branches began and
-// completed after the failure are not executed again, as long as the code asks for them with the same key and the same contents. If the run
-// failed by itself its code continues after everything that it had done: with the same code it will fail again. The rules of
-// [Handle.Fork] for the copied prefix hold here, but random numbers go on as those of the old run.
+// Retry makes a rerun of a failed run that continues where the run failed: completed operations and
+// messages are copied, and the step or child whose error made the run fail is retried with all its
+// attempts. Steps, children and sends that other branches began and completed after the failure are
+// not executed again, provided that the code requests them with the same key and contents. If the
+// run failed by itself, its code continues after everything that it had done, and will fail again
+// unless the code was changed. The rules of [Handle.Fork] for the copied prefix apply, but random
+// numbers continue as in the old run.
 //
-// A run that was retried leaves its group of [Trouble], and names the new run as [RunInfo].RetriedAs. Retrying it again
-// returns that run while it is open or if it has completed; if that has failed, it retries that one; if that was
-// deleted, it makes another one. With an [IdempotencyKey] calls for the same run with the key of one that has made a run
-// return that run as long as it is kept, even if it has failed meanwhile. A call that returns a run which is there already makes none, and its key names none. A [Reason] stands in
-// the first event of the new run.
+// A retried run leaves its failure group (see [Trouble]), and its [RunInfo].RetriedAs is the new
+// run. Retrying it again returns the new run if that is open or has completed, retries the new run
+// if that has failed, and makes another run if the new run was deleted. With an [IdempotencyKey],
+// calls for the same run with a key that has made a run return that run as long as it is kept, even
+// if it has failed meanwhile. A call that returns an existing run does not associate its key with
+// that run. A [Reason] is recorded in the first event of the new run.
 //
-// Errors: a *[StatusError] if the run, or the one that it was retried as, has not failed; one with
-// Undone if it has undone what it did; those of Fork; a *[KeyConflictError] if the key has made a run by Restart or Fork.
+// Errors: a *[StatusError] if the run, or its last rerun, has not failed; one with Undone if the
+// run has undone its work; those of Fork; a *[KeyConflictError] if the key has made a run by
+// Restart or Fork.
 func (h *Handle) Retry(ctx context.Context, opts ...CommandOption) (*Handle, error) {
 	const verb = "retry"
 	old, made, err := h.lastRerun(ctx, verb, event.RunFailed, opts)
@@ -152,20 +153,19 @@ func (h *Handle) Retry(ctx context.Context, opts ...CommandOption) (*Handle, err
 	return h.retry(ctx, verb, old)
 }
 
-// retry makes the run that goes on where one that has failed did.
+// retry makes the run that continues where a failed run has stopped.
 func (h *Handle) retry(ctx context.Context, verb string, old *earlier) (*Handle, error) {
 	cut, failed := old.failedAt()
 	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Failed: failed, Seed: replay.Seed(old.record.Run, old.log)})
 }
 
-// RetryCanceled makes a rerun that continues the work of this one, which was
-// cancelled and stays so: completed operations, even those that completed after the
-// cancel, and messages are copied, and operations that the cancel ended continue. A
-// second call follows what was made of it as that of [Handle.Retry] does, and takes the same options. The rules of Retry for what
-// is copied hold here, too.
+// RetryCanceled makes a rerun that continues the work of a canceled run, which stays canceled:
+// completed operations, including those that completed after the cancel, and messages are copied,
+// and operations that the cancel ended continue. A further call follows the reruns of the run as
+// [Handle.Retry] does, and takes the same options. The rules of Retry for the copied data apply.
 //
-// Errors: a *[StatusError] if the run was not cancelled; one with
-// Undone if it has undone what it did; those of Fork.
+// Errors: a *[StatusError] if the run was not canceled; one with Undone if the run has undone its
+// work; those of Fork.
 func (h *Handle) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Handle, error) {
 	const verb = "retry"
 	old, made, err := h.lastRerun(ctx, verb, event.RunCanceled, opts)
@@ -185,9 +185,10 @@ func (h *Handle) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Han
 	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Seed: replay.Seed(old.record.Run, old.log)})
 }
 
-// lastRerun returns the run that is to be tried again for this one: itself, or, if it was tried again and the last rerun has
-// ended badly, that one. Each of them must have ended with an event of type end. made is not nil if there is nothing to do: the
-// idempotency key has made it before, or the last rerun is open, or has completed.
+// lastRerun returns the run to retry: this run, or, if it was retried and the last rerun has failed
+// or was canceled, that rerun. Each of them must have ended with an event of type end. If made is
+// not nil there is nothing to do: the idempotency key has already made it, or the last rerun is
+// open or has completed.
 func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opts []CommandOption) (old *earlier, made *Handle, err error) {
 	o, err := commandOf(verb, opts)
 	if err != nil {
@@ -199,7 +200,7 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 		switch old, err = h.earlier(ctx, verb); {
 		case err != nil:
 			return nil, nil, err
-		case asked.item != "" && old.log[0].Item == asked.item: // the same request has made it since the key was looked for
+		case asked.item != "" && old.log[0].Item == asked.item: // the same request has made it since the key was checked
 			return nil, h.c.Run(old.record.Run), nil
 		case old.last.Type != end:
 			return nil, nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
@@ -230,8 +231,8 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 	}
 }
 
-// retryItem returns what the first event of a run has that a retry of an earlier run with an idempotency key has made; empty: there
-// is no key.
+// retryItem returns the item ID for the first event of the run that a retry of run with an
+// idempotency key makes, or "" if there is no key.
 func retryItem(run RunID, opts []SendOption) event.ItemID {
 	if item, keyed := itemOf("retry of "+string(run), opts); keyed {
 		return item
@@ -239,8 +240,8 @@ func retryItem(run RunID, opts []SendOption) event.ItemID {
 	return ""
 }
 
-// madeByKey returns the run that a retry with the same idempotency key has made before; nil: none. It refuses the key of another
-// request.
+// madeByKey returns the run that an earlier retry with the same idempotency key has made, or nil if
+// there is none. It returns an error for a key that was used by another kind of request.
 func (c *Client) madeByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
 	other := old.keyed(opts)
 	if other == "" {
@@ -255,7 +256,7 @@ func (c *Client) madeByKey(ctx context.Context, verb string, old *earlier, opts 
 	return c.retriedByKey(ctx, verb, old, opts)
 }
 
-// refuseRetryKey refuses the idempotency key of a retry for another request.
+// refuseRetryKey returns an error if the idempotency key was used by a retry.
 func (c *Client) refuseRetryKey(ctx context.Context, verb string, old *earlier, opts []SendOption) error {
 	made, err := c.retriedByKey(ctx, verb, old, opts)
 	if err == nil && made != nil {
@@ -264,9 +265,9 @@ func (c *Client) refuseRetryKey(ctx context.Context, verb string, old *earlier, 
 	return err
 }
 
-// retriedByKey returns the run that a retry with an idempotency key has made of a run, or of a rerun of that; nil: none. It looks at
-// the reruns that the runs name, and at those that their first retries have made: a run that was also restarted names the last rerun
-// only.
+// retriedByKey returns the run that a retry with an idempotency key has made of a run, or of a
+// rerun of it, or nil if there is none. It follows the reruns named in the records, and the IDs of
+// first retries: the record of a run that was also restarted names only its last rerun.
 func (c *Client) retriedByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
 	item := retryItem(old.record.Run, opts)
 	if item == "" || !old.tried() {
@@ -315,7 +316,8 @@ func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 	return old, nil
 }
 
-// workflowID is that of the new run: the old one's, if it has left it.
+// workflowID returns the workflow ID of the new run: the ID of the old run if that run has released
+// it.
 func (o *earlier) workflowID() string {
 	if o.record.QueueState != store.StateEnded || o.last.Type == event.RunContinued {
 		return ""
@@ -323,26 +325,27 @@ func (o *earlier) workflowID() string {
 	return o.log[0].Spec.WorkflowID
 }
 
-// fresh returns an id for one of many runs that may be made of this one.
+// fresh returns a random ID for a new run made of this one.
 func (o *earlier) fresh(now time.Time) RunID {
 	slot := event.RandomSlot()
 	switch id := o.workflowID(); {
 	case o.tried():
-		slot = o.record.Run.Slot() // where it names its last rerun
+		slot = o.record.Run.Slot() // the record of the old run names its last rerun
 
 	case id != "":
 		slot = event.SlotOf(id)
 	case len(o.log[0].Spec.Uses) > 0 && o.log[0].Spec.PermitSlot == 0:
-		slot = o.record.Run.Slot() // where its limits are
+		slot = o.record.Run.Slot() // the partition of its limits
 	}
 	return event.NewRunID(now, slot)
 }
 
-// keyed returns the id of the run that is made of this one under an idempotency key; empty: there is no key.
+// keyed returns the ID of the rerun for an idempotency key, or "" if there is no key.
 //
-// The id is the key of the creation: whoever asks again, also at the same time or after a crash, asks the store to
-// create a run that it has. So it is derived from the old run and the key alone, and from nothing that changes while the
-// old run goes on. It has the slot of the old run: that of its workflow id, and where its limits are.
+// The ID makes the creation idempotent: a repeated request, concurrent or after a crash, creates a
+// run that the store already has. So it is derived only from the old run and the key, and not from
+// anything that changes while the old run continues. It has the slot of the old run, which is the
+// slot of its workflow ID and its limits.
 func (o *earlier) keyed(opts []SendOption) RunID {
 	item, given := itemOf("rerun", opts)
 	if !given {
@@ -352,7 +355,8 @@ func (o *earlier) keyed(opts []SendOption) RunID {
 	return o.key
 }
 
-// next is the id of the one run that goes on where this one has ended. There is another one once that was deleted.
+// next returns the ID of the run that continues where this one has ended. If that run was deleted,
+// the next one has another ID.
 func (o *earlier) next() RunID {
 	if gone := o.record.Rerun; gone != "" {
 		return event.DerivedRunID(o.record.Run, "rerun instead of "+string(gone), o.record.Run.Slot())
@@ -360,15 +364,15 @@ func (o *earlier) next() RunID {
 	return o.following()
 }
 
-// following is the id of the first run that goes on where this one has ended.
+// following returns the ID of the first run that continues where this one has ended.
 func (o *earlier) following() RunID { return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time) }
 
-// tried reports whether a rerun of the run is that run, tried again.
+// tried reports whether a rerun of the run is a retry: the run has failed or was canceled.
 func (o *earlier) tried() bool {
 	return o.record.QueueState == store.StateEnded && (o.last.Type == event.RunFailed || o.last.Type == event.RunCanceled)
 }
 
-// guardSingleton refuses a rerun of an open run that must be the only active one of its key.
+// guardSingleton returns an error if the open run must be the only active one of its key.
 func (o *earlier) guardSingleton(verb string) error {
 	spec := identityOf(o.record.Run, o.log[0].Spec, o.record.CreatedAt)
 	if o.record.QueueState == store.StateEnded || !spec.Singleton() {
@@ -385,8 +389,9 @@ func (o *earlier) refuseUndone(verb string) error {
 	return nil
 }
 
-// failedAt returns the number of the first event that made the run fail: the end of
-// a step or child whose error it failed with, that its time was up, or its log too long; and the key of that step or child.
+// failedAt returns the number of the first event that made the run fail, and the key of the step or
+// child whose error made it fail. The event is the end of that step or child, the timeout of the
+// run, or the log limit.
 func (o *earlier) failedAt() (at uint64, key string) {
 	at = o.last.Seq
 	steps, children := map[string]bool{}, map[RunID]bool{}
@@ -406,7 +411,7 @@ func (o *earlier) failedAt() (at uint64, key string) {
 		case event.WaitCompleted:
 			guilty = o.timeLimit(by) && e.Outcome == event.OutcomeDue
 		case event.CancelRequested:
-			guilty = e.Failure != nil // the log was too long
+			guilty = e.Failure != nil // the log became too long
 		}
 		if guilty {
 			if at = e.Seq; created[e.Ref] != nil && e.Type != event.WaitCompleted {
@@ -418,20 +423,19 @@ func (o *earlier) failedAt() (at uint64, key string) {
 	return at, key
 }
 
-// isStep reports whether the event asks for a step, here or on a queue of its own.
+// isStep reports whether the event creates a step, executed by this run or by another one.
 func isStep(e *event.Event) bool {
 	_, remote := event.StepOfRun(e.Name)
 	return e.Type == event.StepCreated || e.Type == event.ChildCreated && remote
 }
 
-// timeLimit reports whether an event has created the limit of the whole run.
+// timeLimit reports whether an event has created the timer for the timeout of the whole run.
 func (o *earlier) timeLimit(e *event.Event) bool {
 	return o.log[0].Spec.Timeout > 0 && e.Type == event.WaitCreated && e.Wait == event.WaitDeadline &&
 		e.Key == replay.TimeLimitKey(lastName(o.record.Route.Workflow))
 }
 
-// causes gathers the steps of the run, by key, and the children that a failure is
-// about.
+// causes collects the steps of the run, by key, and the children that appear in a failure.
 func causes(run RunID, f *event.Failure, steps map[string]bool, children map[RunID]bool) {
 	if f == nil {
 		return
@@ -453,12 +457,14 @@ func causes(run RunID, f *event.Failure, steps map[string]bool, children map[Run
 	}
 }
 
-// rerunFrom makes a run that takes over a part of the log. An empty id asks for a new one, an empty seed for random numbers of
-// its own.
+// rerunFrom makes a run that takes over a part of the log. An empty ID requests a new one; an empty
+// seed requests new random numbers.
 func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id RunID, part replay.Kept) (*Handle, error) {
 	if old.log[0].Spec.PermitSlot != 0 {
-		// The run that held its permits belongs to it, so that nothing after its start is taken over as it was: the new run has its
-		// code begin once it has permits of its own, and gets the results of what was done. For that it needs the same random numbers.
+		// The child that held the permits belongs to the old run, so nothing after the start can be
+		// taken over unchanged: the code of the new run begins once the new run has its own
+		// permits, and gets the results of completed operations. For that it needs the same random
+		// numbers.
 		part.Seed = replay.Seed(old.record.Run, old.log)
 	}
 	now := h.c.store.Clock().Now()
@@ -490,7 +496,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	spec.Parent, spec.ParentKey, spec.Root, spec.Depth = "", "", "", 0
 	spec.StartAt, spec.Hold, spec.Debug = time.Time{}, 0, spec.Debug && kept > 0
 	if kept > 0 {
-		spec.Seed, spec.StartWithin = cmp.Or(spec.Seed, run), 0 // it had begun in time
+		spec.Seed, spec.StartWithin = cmp.Or(spec.Seed, run), 0 // the old run began in time
 	}
 	if kept == 0 {
 		spec.Gather = event.GatherNone
@@ -532,20 +538,21 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	return h.c.Run(created[0].Run), nil
 }
 
-// KeyConflictError says that an idempotency key was used for a request that asked for something else.
+// KeyConflictError reports that an idempotency key was used for a different request.
 type KeyConflictError struct {
-	Verb string // what was asked for now
-	Run  RunID  // of which
-	New  RunID  // that the key has made
+	Verb string // the requested operation
+	Run  RunID  // the run to rerun
+	New  RunID  // the run that the key has made
 }
 
-// Error names the runs, and the fix.
+// Error returns a text with the runs and the fix.
 func (e *KeyConflictError) Error() string {
 	return fmt.Sprintf("%s run %s: the idempotency key was used before for another request, which has made run %s: use another key", e.Verb, e.Run, e.New)
 }
 
-// sameRerun returns a *KeyConflictError if a run that the store has was made otherwise than by what is taken over of the old
-// one now. Two requests that take over the same are the same.
+// sameRerun returns a *KeyConflictError if the existing run with this ID was made by a different
+// request, as shown by the part taken over of the old run. Requests that take over the same part
+// are equal.
 func (h *Handle) sameRerun(ctx context.Context, verb string, old, made RunID, kept, events int) error {
 	l, err := h.c.loadAgain(ctx, store.Load{Run: made, Limit: 1})
 	if err != nil {
@@ -561,22 +568,22 @@ func (h *Handle) sameRerun(ctx context.Context, verb string, old, made RunID, ke
 	return nil
 }
 
-// Restart is that of the Handle.
+// Restart is like [Handle.Restart].
 func (r *Run[T]) Restart(ctx context.Context, opts ...SendOption) (*Run[T], error) {
 	return r.typed(r.Handle.Restart(ctx, opts...))
 }
 
-// Fork is that of the Handle.
+// Fork is like [Handle.Fork].
 func (r *Run[T]) Fork(ctx context.Context, stepID string, opts ...SendOption) (*Run[T], error) {
 	return r.typed(r.Handle.Fork(ctx, stepID, opts...))
 }
 
-// Retry is that of the Handle.
+// Retry is like [Handle.Retry].
 func (r *Run[T]) Retry(ctx context.Context, opts ...CommandOption) (*Run[T], error) {
 	return r.typed(r.Handle.Retry(ctx, opts...))
 }
 
-// RetryCanceled is that of the Handle.
+// RetryCanceled is like [Handle.RetryCanceled].
 func (r *Run[T]) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Run[T], error) {
 	return r.typed(r.Handle.RetryCanceled(ctx, opts...))
 }

@@ -9,18 +9,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// policyRequest is what the policy of a workflow asks for. The zero value: a caller has asked.
+// policyRequest contains the parameters of an automatic rerun. The zero value stands for a rerun
+// requested by a caller.
 type policyRequest struct {
-	reruns   int       // by policies, one of the other, up to the new run
-	due      time.Time // when its code goes on
-	deadline time.Time // by which it must be made
+	reruns   int       // number of consecutive automatic reruns, including the new run
+	due      time.Time // when its code continues
+	deadline time.Time // when it must be created at the latest
 }
 
-// rerunPolicy is on whose behalf a policy has a run tried again.
+// rerunPolicy is recorded as the actor of automatic reruns.
 const rerunPolicy = "rerun policy"
 
-// rerunByPolicy makes the rerun that the last event of a run announces, as Retry does, unless the run was deleted or has one: a
-// caller was faster. It may be called again. It returns why no rerun can be made.
+// rerunByPolicy makes the rerun announced by the last event of a run, as Retry does, unless the run
+// was deleted or already has a rerun. It may be called repeatedly. why is the reason if no rerun
+// can be made.
 func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
 	const verb = "rerun"
 	h := c.Run(run)
@@ -39,7 +41,7 @@ func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Tim
 	switch {
 	case err == nil:
 		return "", nil
-	case errors.As(err, new(*PayloadError)), errors.As(err, new(*store.TooLargeError)): // refused before the store was asked
+	case errors.As(err, new(*PayloadError)), errors.As(err, new(*store.TooLargeError)): // refused before the request was sent to the store
 		return err.Error(), nil
 	case store.Unknown(err), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrLater), errors.Is(err, store.ErrClosed):
 		return "", err
@@ -47,7 +49,7 @@ func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Tim
 	return err.Error(), nil
 }
 
-// delays reports whether a run with a first frame is a rerun that waits for its time.
+// delays reports whether a run with this first frame is a rerun that waits for its time.
 func delays(first *event.Frame, r *store.Record) bool {
 	last := &first.Events[len(first.Events)-1]
 	return last.Type == event.RunDelayed && r.Status == StatusSleeping && last.Due.Equal(r.Due)

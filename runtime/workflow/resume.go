@@ -14,13 +14,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// tokenMark stands between the run id and the secret of a token.
+// tokenMark separates the run ID from the secret in a token.
 const tokenMark = "."
 
-// secretSize is the length of the secret of a token.
+// secretSize is the length of the secret in a token.
 const secretSize = 22
 
-// checkToken says what is wrong with a token of the user's own.
+// checkToken returns an error if a user-defined token is not valid.
 func checkToken(token string) error {
 	switch {
 	case token == "" || len(token) > maxName:
@@ -31,12 +31,12 @@ func checkToken(token string) error {
 	return nil
 }
 
-// badToken shows as much of a token as one may have.
+// badToken returns an error that contains the token, truncated to the maximum length.
 func badToken(token, why string) error {
 	return &InvalidError{What: "token", Value: fmt.Sprintf("%.*s", maxName, token), Reason: why}
 }
 
-// runOf returns the run that a token names which the runtime has made.
+// runOf returns the run whose ID is part of a token made by the runtime.
 func runOf(token string) (run RunID, made bool, err error) {
 	if !strings.HasPrefix(token, event.PrefixRun+"_") {
 		return "", false, checkToken(token)
@@ -49,35 +49,35 @@ func runOf(token string) (run RunID, made bool, err error) {
 	return run, true, nil
 }
 
-// Send delivers a payload to the run that has the hook with this token. When it
-// returns nil the payload is durable; it is kept until the run takes it. With an
-// [IdempotencyKey] it arrives once, however often and from wherever it is sent, even
-// if the run, or its continuation, opens its own token again.
+// Send delivers a payload to the run that has the hook with this token. When it returns nil the
+// payload is durable, and is kept until the run takes it. With an [IdempotencyKey] it arrives once,
+// regardless of how often and from where it is sent, even if the run or its continuation opens its
+// user-defined token again.
 //
-// A payload that comes while the run closes the hook is refused if the store knows that
-// already; else it is accepted, and the run, which cannot take it any more, records
-// that (hook_missed) and lists it as unread in its last event: it is never lost
+// If the run closes the hook while a payload arrives, the payload is refused if the store already
+// has the closing event. Otherwise it is accepted, and the run, which cannot take it any more,
+// records a hook_missed event and lists it as unread in its last event: a payload is never lost
 // silently.
 //
-// A payload that does not fit the type with which the run has opened the hook is refused
-// with a *[PayloadError], and nothing was sent: that type is another one if the programs
-// are, or if the token is one of a hook of the same name in another program. What only a
-// method of the type can judge, such as an UnmarshalJSON, shows when the payload comes
-// to the run: there it is skipped, and recorded (hook_missed) and logged like one for a
-// closed hook. It never fails the run.
+// A payload that does not fit the type with which the run opened the hook is refused with a
+// *[PayloadError], and nothing is sent. The types differ if the programs differ, or if the token
+// belongs to a hook of the same name in another program. If only a method of the type can detect
+// the error, such as an UnmarshalJSON, it is detected when the payload arrives at the run: the
+// payload is skipped, recorded as hook_missed and logged, like one for a closed hook. It never
+// fails the run.
 //
-// A hook that a step has opened, see step.Later, takes one payload: the result of the attempt, which
-// completes the step. The first that is accepted counts, also against [Hook.Fail]. It sent again, or anything with the same IdempotencyKey, is answered with
-// nil; anything else gets an error that matches ErrHookAnswered, and ErrHookDisposed as well. An
-// attempt that is over, because its time was up, the step was canceled, or the code has ended it, has a closed hook. A
-// result that was accepted at that very moment may come too late: then it is recorded as for other hooks.
+// A hook opened by a step, see step.Later, accepts one payload: the result of the attempt, which
+// completes the step. The first accepted payload or failure counts, including [Hook.Fail].
+// Repeating it, or sending anything with the same IdempotencyKey, returns nil; anything else
+// returns an error that matches both ErrHookAnswered and ErrHookDisposed. The hook is closed when
+// its attempt is over, because it timed out, the step was canceled, or its code ended it. A result
+// that is accepted at that moment may be too late: then it is recorded as for other hooks.
 //
-// Errors: one that matches ErrHookNotFound if no hook of this name has or had that
-// token, or its run was deleted, or if it cannot be a token (then it is a
-// *[InvalidError], too); one that matches ErrHookDisposed if the hook is closed or its
-// run has ended; a *[PayloadError]. An outage of the store is waited for; ctx limits how
-// long. After any other error, such as that of ctx, it is not known whether the payload
-// arrived: send it again with the same key.
+// Errors: one that matches ErrHookNotFound if no hook of this name has or had that token, if its
+// run was deleted, or if the token is not valid (in that case it is also an *[InvalidError]); one
+// that matches ErrHookDisposed if the hook is closed or its run has ended; a *[PayloadError]. Send
+// waits out an outage of the store; ctx bounds the wait. After any other error, such as the error
+// of ctx, it is unknown whether the payload arrived: send it again with the same key.
 func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
 	h.declared()
 	payload, err := c.limits.encode(h.what(), v)
@@ -90,9 +90,8 @@ func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ..
 	return nil
 }
 
-// SendToHook is [Hook.Send] for generic endpoints, which know only the token: the
-// payload is JSON. It is refused with a *[PayloadError] if it does not fit the type of
-// the hook, as there.
+// SendToHook is like [Hook.Send], for generic endpoints that have only the token. The payload is
+// JSON; if it does not fit the type of the hook, the error is a *[PayloadError].
 func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
 	const what = "payload of a hook"
 	err := c.limits.check(what, len(payload), false)
@@ -110,17 +109,17 @@ func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawM
 	return nil
 }
 
-// openHook is a hook as a sender finds it.
+// openHook is the state of a hook as read by a sender.
 type openHook struct {
 	run    RunID
 	token  string
 	state  effects.HookState
-	meta   []byte // if it was asked for
+	meta   []byte // set if it was requested
 	closed bool
-	ended  bool // the run has
+	ended  bool // the run has ended
 }
 
-// openHook finds the hook of a token. With two chunks it reads what that says of itself, too.
+// openHook finds the hook with a token. With two chunks it also reads the description of the hook.
 func (c *Client) openHook(ctx context.Context, token string, chunks int) (*openHook, error) {
 	run, err := c.holder(ctx, token)
 	if err != nil {
@@ -141,7 +140,7 @@ func (c *Client) openHook(ctx context.Context, token string, chunks int) (*openH
 	return h, nil
 }
 
-// sendToHook delivers a payload, or a failure; an empty name stands for any hook.
+// sendToHook delivers a payload or a failure. An empty name matches any hook.
 func (c *Client) sendToHook(ctx context.Context, name, token string, e *event.Event, opts []SendOption) error {
 	h, err := c.openHook(ctx, token, 1)
 	if err != nil {
@@ -154,7 +153,7 @@ func (c *Client) sendToHook(ctx context.Context, name, token string, e *event.Ev
 	return c.deliverToHook(ctx, h, id, keyed, e, opts)
 }
 
-// deliverToHook delivers a payload, or a failure, to a hook that was found.
+// deliverToHook delivers a payload or a failure to a hook.
 func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID, keyed bool, e *event.Event, opts []SendOption) error {
 	run := h.run
 	e.Token = h.token
@@ -173,7 +172,7 @@ func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID
 	case !h.closed:
 	case !keyed:
 		return fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
-	case !h.ended: // else Deliver knows what was accepted
+	case !h.ended: // otherwise Deliver detects an item that was accepted before
 		there, err := c.received(ctx, run, id)
 		if !there && err == nil {
 			err = fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
@@ -190,7 +189,7 @@ func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID
 	return err
 }
 
-// holder returns the run whose hook has a token.
+// holder returns the run whose hook has the token.
 func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 	if err := c.check(); err != nil {
 		return "", err
@@ -215,8 +214,8 @@ func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 	return "", fmt.Errorf("find the hook of token %q: %w", token, err)
 }
 
-// received reports whether a run was given an item that it cannot be given any more:
-// whoever sends it again was told so, or was not told anything.
+// received reports whether a run has received an item that it cannot accept again. The original
+// sender got a success response or no response.
 func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {

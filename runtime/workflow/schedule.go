@@ -17,59 +17,58 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Schedule says when a workflow is started by the clock, and what becomes of a tick that
-// finds the run before it still at work. [Definition.Schedule] gives it a name and makes it
-// durable.
+// Schedule determines when the clock starts a workflow, and what happens to a tick if the run of an
+// earlier tick is still active. [Definition.Schedule] names the schedule and makes it durable.
 type Schedule struct {
-	// When is a cron expression with the name of a time zone, or an interval:
+	// When is a cron expression with an optional time zone, or an interval:
 	//
 	//	30 2 * * * Europe/Zurich
 	//	every 10m
 	//
-	// The five fields are minute, hour, day of the month, month and day of the week; if both
-	// days are restricted, one that fits is enough. Without a zone it is UTC. Where the
-	// clock of the zone is changed, a time that it leaves out is met at the moment of the change, and
-	// a time that comes twice the first time; where the hour is * or */n every hour that there is, is met.
-	// Intervals are counted from 1 January 1970, so that the ticks do not depend on
-	// when anything was started.
+	// The five fields are minute, hour, day of the month, month and day of the week; if both days
+	// are restricted, a match of one of them is enough. The default zone is UTC. When the clock of
+	// the zone changes, a skipped time fires at the moment of the change, and a repeated time fires
+	// the first time; if the hour is * or */n, every existing hour fires. Intervals are counted
+	// from 1 January 1970, so that the ticks do not depend on when anything was started.
 	When string `json:"when"`
-	// Overlap says what happens to a tick while a run of the schedule is active; empty:
+	// Overlap determines what happens to a tick while a run of the schedule is active; empty means
 	// OverlapSkip.
 	Overlap Overlap `json:"overlap,omitempty"`
-	// CatchUp is how late a tick may be started, jitter apart, after no worker was there at its time; 0: a
-	// year, which is also the most; at least 10 s. Of the ticks that were missed within it
-	// OverlapAllow and OverlapQueue start each, the others the newest only. Older ones are lost, and counted.
+	// CatchUp is how late a tick may start, excluding jitter, if no worker was running at its time;
+	// 0 means one year, which is also the maximum; the minimum is 10 s. Of the ticks missed within
+	// that time, OverlapAllow and OverlapQueue start all, the other policies only the newest. Older
+	// ticks are lost, and counted as missed.
 	CatchUp time.Duration `json:"catchUp,omitempty"`
-	// Jitter delays each tick by a time below it, which is always the same for one tick of one
-	// schedule. It spreads what many schedules start at the same minute. Ticks start in
-	// their order, so that one waits for those before it.
+	// Jitter is the exclusive upper bound of the delay of each tick. The delay is always the same
+	// for one tick of one schedule. It spreads the starts of schedules that fire at the same
+	// minute. Ticks start in order, so a tick waits for earlier ones.
 	Jitter time.Duration `json:"jitter,omitempty"`
 }
 
-// Overlap says what becomes of a tick while a run that the schedule has started is active.
+// Overlap determines what happens to a tick while a run started by the schedule is active.
 type Overlap string
 
-// The ways.
+// The overlap policies.
 const (
-	// OverlapSkip does not start it. It is the default.
+	// OverlapSkip skips the tick. It is the default.
 	OverlapSkip Overlap = "skip"
-	// OverlapReplace cancels the active run, and starts it when that has ended.
+	// OverlapReplace cancels the active run, and starts the new one when that has ended.
 	OverlapReplace Overlap = "replace"
-	// OverlapQueue starts it when those before it have ended.
+	// OverlapQueue starts the new run when the earlier ones have ended.
 	OverlapQueue Overlap = "queue"
-	// OverlapLatest starts it when the active one has ended, and cancels those that wait.
+	// OverlapLatest starts the new run when the active one has ended, and cancels those that wait.
 	OverlapLatest Overlap = "latest"
-	// OverlapAllow starts it beside the others.
+	// OverlapAllow starts the new run in parallel with the others.
 	OverlapAllow Overlap = "allow"
 )
 
-// overlaps are all of them, for messages.
+// overlaps contains all policies, for error texts.
 var overlaps = []Overlap{OverlapSkip, OverlapReplace, OverlapQueue, OverlapLatest, OverlapAllow}
 
-// each reports whether no tick stands for those before it.
+// each reports whether every due tick starts a run, rather than only the newest one.
 func (o Overlap) each() bool { return o == OverlapAllow || o == OverlapQueue }
 
-// policy is that of the workflow id, which the runs share unless they may overlap.
+// policy returns the policy for the workflow ID that the runs share unless they may overlap.
 func (o Overlap) policy() ActivePolicy {
 	switch o {
 	case OverlapReplace:
@@ -88,20 +87,20 @@ const (
 	MinCatchUp = 10 * time.Second
 )
 
-// ScheduleError says why there is no such schedule, and names the fix.
+// ScheduleError describes why a schedule is not valid, and how to fix it.
 type ScheduleError struct {
-	Name    string // of the schedule
+	Name    string // name of the schedule
 	Problem string
 }
 
-// Error names the schedule and the problem.
+// Error returns a text with the schedule and the problem.
 func (e *ScheduleError) Error() string { return fmt.Sprintf("schedule %q: %s", e.Name, e.Problem) }
 
-// ErrScheduleNotFound says that there is no schedule of that name, or that it was deleted.
+// ErrScheduleNotFound means that no schedule has this name, or that it was deleted.
 var ErrScheduleNotFound = errors.New("workflow: schedule not found")
 
-// Next returns the first tick after a time, in the zone of the schedule, without jitter. The
-// error is a *ScheduleError if the schedule is not valid.
+// Next returns the first tick after a time, in the zone of the schedule, without jitter. The error
+// is a *ScheduleError if the schedule is not valid.
 func (s Schedule) Next(after time.Time) (time.Time, error) {
 	if err := s.check(""); err != nil {
 		return time.Time{}, err
@@ -113,7 +112,7 @@ func (s Schedule) Next(after time.Time) (time.Time, error) {
 	return ticks.Next(after), nil
 }
 
-// check returns a *ScheduleError if something is not valid.
+// check returns a *ScheduleError if the schedule is not valid.
 func (s Schedule) check(name string) error {
 	_, err := cron.Parse(s.When)
 	if bad, ok := errors.AsType[*cron.Error](err); ok {
@@ -122,7 +121,8 @@ func (s Schedule) check(name string) error {
 	return s.checkWays(name)
 }
 
-// checkWays is check of what means the same on every machine: a time zone may be unknown on one of them.
+// checkWays checks the parts of a schedule that do not depend on the machine. A time zone may be
+// unknown on some machines.
 func (s Schedule) checkWays(name string) error {
 	problem := ""
 	switch {
@@ -139,7 +139,7 @@ func (s Schedule) checkWays(name string) error {
 	return &ScheduleError{Name: name, Problem: problem}
 }
 
-// checkSchedule returns a *ScheduleError if the name cannot be that of a schedule.
+// checkSchedule returns a *ScheduleError if name is not valid for a schedule.
 func checkSchedule(name string) error {
 	switch {
 	case name == "" || len(name) > maxName:
@@ -155,30 +155,32 @@ func checkSchedule(name string) error {
 // The tags of the runs that a schedule starts.
 const (
 	TagSchedule = "flowgen.schedule" // the name of the schedule
-	TagTick     = "flowgen.tick"     // the tick, as time.RFC3339, or what triggered it
+	TagTick     = "flowgen.tick"     // the tick in the format time.RFC3339, or the ID of the trigger
 )
 
-// Tick returns the tick for which a schedule has started the run: the time for which it
-// works, however late it is. false: no tick has, but a trigger or somebody else.
+// Tick returns the tick for which a schedule started the run: its nominal time, regardless of how
+// late the run is. It returns false if the run was started by a trigger or without a schedule.
 func Tick(ctx Context) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339Nano, ctx.branch().Spec().Tags[TagTick])
 	return t, err == nil
 }
 
-// Schedule makes the workflow start by the clock from now on, each time with this input. It
-// creates the schedule of that name, which may not end in "/run", or replaces what it was: then the ticks until now are
-// still those of the old one, and a pause stays. Called again with the same arguments it changes
-// nothing. See [Client.Schedules] for what else can be done with it.
+// Schedule makes the clock start the workflow from now on, each time with this input. It creates
+// the schedule with this name, which must not end in "/run", or replaces its definition: ticks
+// before the call follow the old definition, and a pause remains. A repeated call with the same
+// arguments changes nothing. [Client.Schedules] has the other operations on schedules.
 //
-// When it returns nil the schedule is durable. It is a run of the workflow "flowgen.schedule",
-// under the workflow id "schedule:" + name, on the queue of the workflow that it starts, and
-// any worker there works on it. If that queue becomes another one, the schedule follows as soon as a worker of the old one
-// has read so: until then one must be there. Each tick starts one run, however many workers there are and
-// whatever becomes of them; the id of that run follows from the name and the tick.
+// When it returns nil the schedule is durable. It is a run of the workflow "flowgen.schedule" with
+// the workflow ID "schedule:" + name, on the queue of the workflow that it starts, and any worker
+// of that queue executes it. If the queue changes, the schedule moves after a worker of the old
+// queue has processed the change, so such a worker must exist until then. Each tick starts one run,
+// regardless of the number of workers and of crashes; the ID of the run is derived from the name
+// and the tick.
 //
-// The options are those of the runs: a queue, tags, priority, WithStartBy, timeout and retention. Errors:
-// a *[ScheduleError]; a *[PayloadError]; an *[InvalidError] if no store would take the runs; one that matches
-// ErrWrongWorkflow if another workflow has the workflow id; after any other one call it again.
+// The options apply to the runs: queue, tags, priority, WithStartBy, timeout and retention. Errors:
+// a *[ScheduleError]; a *[PayloadError]; an *[InvalidError] if a store would not accept the runs;
+// one that matches ErrWrongWorkflow if another workflow has the workflow ID. After any other error,
+// repeat the call.
 func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s Schedule, in In, opts ...RunOption) error {
 	set, err := d.def().scheduled(c, name, s, in, opts)
 	if err != nil {
@@ -187,7 +189,7 @@ func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name strin
 	return c.Schedules().put(ctx, name, set)
 }
 
-// scheduled returns what a schedule does.
+// scheduled returns the stored definition of a schedule.
 func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts []RunOption) (*scheduled, error) {
 	if err := errors.Join(checkSchedule(name), s.check(name)); err != nil {
 		return nil, err
@@ -239,8 +241,8 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	return does, err
 }
 
-// check refuses what no store would start at a tick, such as tags that are too long, and what is the runtime's own: by then
-// nobody is there to be told.
+// check returns an error for runs that no store would accept at a tick, for example with tags that
+// are too long, and for workflows of the runtime. At the tick no caller could receive the error.
 func (s *scheduled) check(name string) error {
 	switch {
 	case event.Reserved(s.Workflow):
@@ -259,7 +261,7 @@ func (s *scheduled) check(name string) error {
 	return nil
 }
 
-// scheduled is a schedule and the run that it starts, as it is stored.
+// scheduled is the stored form of a schedule and of the run that it starts.
 type scheduled struct {
 	Schedule
 	Workflow    string            `json:"workflow"`
@@ -272,19 +274,19 @@ type scheduled struct {
 	Tags        map[string]string `json:"tags,omitempty"`
 	Fair        string            `json:"fair,omitempty"`
 	Share       int               `json:"share,omitempty"`
-	// Uses are the limits that a run uses, PermitSlot is that of event.Spec.
+	// Uses are the limits that a run uses. PermitSlot is as in event.Spec.
 	Uses       []event.Use `json:"uses,omitempty"`
 	PermitSlot int         `json:"permitSlot,omitempty"`
 }
 
-// same reports whether two schedules do the same.
+// same reports whether two schedules have the same definition.
 func (s *scheduled) same(other *scheduled) bool {
 	a, _ := json.Marshal(s)     //nolint:musttag // it is only compared; plain data always encodes
 	b, _ := json.Marshal(other) //nolint:musttag // as above
 	return bytes.Equal(a, b)
 }
 
-// spec returns that of the run for a tick.
+// spec returns the specification of the run for a tick.
 func (s *scheduled) spec(name, tick string, overlap Overlap) *event.Spec {
 	tags := map[string]string{}
 	maps.Copy(tags, s.Tags)

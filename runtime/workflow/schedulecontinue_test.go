@@ -15,14 +15,15 @@ import (
 type releases struct {
 	*flowtest.World
 
-	from    time.Time // what was backfilled until now
+	from    time.Time // end of the range backfilled so far
 	started int
 }
 
 var released = flowtest.Flow[string, string]("released")
 
-// work lets a worker of a release that wants so many starts for each run of a schedule start n more, and returns
-// the run that the schedule is then. It waits until that is another one, if it continues.
+// work runs a worker of a release that wants the given number of starts per run of a schedule,
+// starts n more ticks, and returns the current run of the schedule. If the schedule should continue
+// as new, it waits until it has done so.
 func (r *releases) work(wants, n int, continues bool) workflow.RunID {
 	r.T.Helper()
 	was := r.info().Run
@@ -60,7 +61,9 @@ func newReleases(t *testing.T) *releases {
 	return r
 }
 
-// A run that a release has let grow, which wanted more starts, goes on with one that wants fewer, and the other way round.
+// TestVER1_ReleasesThatContinueSchedulesSoonerOrLaterExecuteTheSameRun proves that a release that
+// continues schedules after fewer starts can execute the longer run of another release, and vice
+// versa.
 func TestVER1_ReleasesThatContinueSchedulesSoonerOrLaterExecuteTheSameRun(t *testing.T) {
 	r := newReleases(t)
 	first := r.info().Run

@@ -16,7 +16,7 @@ import (
 
 var hourly = shim.NewWorkflow[string, string]("test.hourly", "in", shim.WorkflowPolicy{})
 
-// notes is a test that remembers what it has logged.
+// notes is a testing.TB that records what is logged.
 type notes struct {
 	testing.TB
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func (n *notes) count(beginning string) (found int) {
 	return found
 }
 
-// setupSchedule asks a schedule for all that there is, at times at which no tick is.
+// setupSchedule sends every kind of order to a schedule, at times between the ticks.
 func setupSchedule(e *workflowtest.Env) {
 	shim.BindWorkflow(e, hourly, func(ctx workflow.Context, in string) (string, error) {
 		return in, workflow.Sleep(ctx, time.Minute)
@@ -65,7 +65,7 @@ func setupSchedule(e *workflowtest.Env) {
 	do(290*time.Minute, func(ctx context.Context) error { return s.Delete(ctx, "hourly") })
 }
 
-// ticksOf returns how many runs there are of each tick, and what became of them.
+// ticksOf returns the number of runs of each tick, and their outcomes.
 func ticksOf(e *workflowtest.Env) any {
 	found := map[string]int{}
 	for run, err := range e.Client().List(e.Context(), workflow.Filter{Workflow: hourly.Name()}) {
@@ -86,8 +86,8 @@ func TestPOOL6_AScheduleSurvivesEveryCrash(t *testing.T) {
 	r := workflowtest.CrashEverywhere(t, workflow.ScheduleRuns, in, setupSchedule,
 		workflowtest.StartWith(workflow.WithID("schedule:hourly")), workflowtest.State(ticksOf), workflowtest.Pairs(100),
 		workflowtest.Check(func(t testing.TB, e *workflowtest.Env, run workflowtest.Outcome) {
-			// 04:00 and 05:00; 06:00 is passed in the pause; four ticks from 01:00 to 04:00,
-			// of which the last one has a run; after the update 07:00, 07:30.
+			// 04:00 and 05:00; 06:00 is skipped during the pause; four ticks from 01:00 to 04:00,
+			// the last of which already has a run; after the update 07:00 and 07:30.
 			found := ticksOf(e).(map[string]int)
 			if len(found) != 2+3+2 || run.Status != workflow.StatusCanceled {
 				t.Errorf("the schedule is %s, and its runs are %v", run.Status, found)
@@ -127,7 +127,7 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 		}))
 }
 
-// The run of the schedule continues as new before it has started all ticks that come before the order.
+// The run of the schedule continues as new before it has started all ticks that precede the order.
 func TestPOOL6_AScheduleKeepsAnOrderForItsNextRunWhateverCrashes(t *testing.T) {
 	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}, "in")
@@ -167,7 +167,7 @@ func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T
 		t.Fatal(err)
 	}
 	s := e.Client().Schedules()
-	e.Advance(5 * time.Hour) // it looks again each hour
+	e.Advance(5 * time.Hour) // it rechecks every hour
 	if n := noted.count("WARN schedule knows no tick on this machine"); n != 1 {
 		t.Errorf("the log says so %d times, want one warning", n)
 	}

@@ -8,21 +8,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 )
 
-// declaration is a schedule that stands in the code of workers.
+// declaration is a schedule declared in the code of workers.
 type declaration struct {
 	Does *scheduled `json:"does"`
-	// Since is when the worker began that has said it last, by the clock of the store.
+	// Since is when the worker that made the declaration last started, by the store's clock.
 	Since time.Time `json:"since"`
 }
 
-// after reports whether a declaration, which may be nil, is of a worker that began after that of another one.
+// after reports whether d was made by a worker that started after the worker of other. d may be
+// nil.
 func (d *declaration) after(other *declaration) bool {
 	return d != nil && other.Since.Before(d.Since)
 }
 
-// ordered returns what an order makes the schedule do; nil: what it does. Of declarations that of the worker
-// that began last holds. What is declared again changes nothing, so that an update by hand lasts until the
-// code is changed.
+// ordered returns the new definition that an order gives the schedule, or nil for no change. Of
+// several declarations, the one of the worker that started last applies. A repeated declaration
+// changes nothing, so a manual update lasts until the code changes.
 func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
 	switch {
 	case o.Declare != nil:
@@ -40,7 +41,7 @@ func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
 	return nil
 }
 
-// Scheduled reports whether the directive of a workflow names a schedule.
+// Scheduled reports whether the directive of a workflow declares a schedule.
 func (r *registry) Scheduled() bool { return len(r.scheduled()) > 0 }
 
 func (r *registry) scheduled() []*definition {
@@ -55,7 +56,8 @@ func (r *registry) scheduled() []*definition {
 	return all
 }
 
-// Declare makes the schedules of directives what they say. Each has the name of its workflow.
+// Declare creates or updates the schedules declared by directives. Each has the name of its
+// workflow.
 func (e engineClient) Declare(ctx context.Context, r engine.Registry, began time.Time) error {
 	var failed error
 	for _, d := range r.(*registry).scheduled() {
@@ -64,7 +66,7 @@ func (e engineClient) Declare(ctx context.Context, r engine.Registry, began time
 	return failed
 }
 
-// declare creates the schedule of a workflow, or tells it what the code says.
+// declare creates the schedule of a workflow, or sends it the declaration.
 func (s *Schedules) declare(ctx context.Context, d *definition, began time.Time) error {
 	does, err := d.scheduled(s.c, d.name, Schedule{When: d.schedule}, None{}, nil)
 	if err != nil {

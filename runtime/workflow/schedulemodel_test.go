@@ -9,20 +9,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The model of schedules explores all ways in which a schedule S, the store that keeps its
-// log, P, and the run of each tick can take turns. S may be executed by any worker; its
-// commits are atomic. P may fail over and lose the end of what S has done, but not the runs
-// that this has started elsewhere. Plans and ids are those of the code.
+// The model explores all interleavings of a schedule S, the store P that keeps its log, and the run
+// of each tick. S may be executed by any worker; its commits are atomic. P may fail over and lose
+// the end of S's log, but not the runs that S has started in other partitions. Plans and IDs are
+// computed by the real code.
 
 const modelTicks = 3
 
-// modelLog is what P keeps of S.
+// modelLog is the part of S that P keeps.
 type modelLog struct {
-	next    uint8 // the first tick that was not decided about
-	pending uint8 // a tick that was taken and not sent, in the bug with two commits: from 1
+	next    uint8 // first tick without a decision
+	pending uint8 // tick that was taken and not sent, counted from 1; only in the bug with two commits
 	records [modelTicks]uint8
-	passed  [modelTicks]bool // recorded as passed over, or too late
-	life    uint8            // which of the runs that S continued as; never the same again
+	passed  [modelTicks]bool // recorded as skipped or too late
+	life    uint8            // which continuation of S; never reused
 }
 
 // The states of a record that starts a run. An answered one may be sent again.
@@ -36,28 +36,28 @@ const (
 type scheduleModel struct {
 	p, snap modelLog
 	snapped bool
-	now     uint8 // ticks that are due
+	now     uint8 // number of ticks that are due
 	started [modelTicks]uint8
-	by      [modelTicks]uint8 // life of S that has started it
-	refused [modelTicks]bool  // another run was active
-	active  uint8             // tick of the run that has not ended, from 1
-	two     bool              // two were active at once
-	fails   uint8             // failovers to come
+	by      [modelTicks]uint8 // life of S that started it
+	refused [modelTicks]bool  // refused because another run was active
+	active  uint8             // tick of the open run, counted from 1
+	two     bool              // two runs were active at once
+	fails   uint8             // failovers still to come
 	crashes uint8
 	lives   uint8
 }
 
-// modelBugs are mistakes that the rule L13 of the design excludes.
+// modelBugs are mistakes that rule L13 of the design excludes.
 type modelBugs struct {
-	idOfRun      bool // the id of a tick's run follows from the run of S
-	advanceFirst bool // the tick is taken in one commit and started in another
-	lookAtLog    bool // S decides about overlap by its own log
-	ownClock     bool // ticks are due by the clock of a worker, which is ahead
+	idOfRun      bool // the ID of a tick's run depends on the run of S
+	advanceFirst bool // the tick is taken in one commit and started in another one
+	lookAtLog    bool // S decides about overlap from its own log
+	ownClock     bool // ticks are due by the clock of a worker, which is fast
 }
 
 var modelBegin = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// modelLives are the runs that S continues as.
+// modelLives are the IDs of the continuations of S.
 var modelLives = func() (all [100]RunID) {
 	for i := range all {
 		all[i] = event.NewRunID(modelBegin, 0)
@@ -68,7 +68,7 @@ var modelLives = func() (all [100]RunID) {
 // modelTick returns when tick k is due.
 func modelTick(k uint8) time.Time { return modelBegin.Add(time.Duration(k+1) * time.Minute) }
 
-// modelID returns the id of the run that a life of S starts for a tick.
+// modelID returns the ID of the run that a life of S starts for a tick.
 func modelID(b modelBugs, k, life uint8) RunID {
 	if b.idOfRun {
 		return event.DerivedRunID(modelLives[life], fmt.Sprint(k), 0)
@@ -76,7 +76,7 @@ func modelID(b modelBugs, k, life uint8) RunID {
 	return event.TickRunID("s", tickID(modelTick(k)), modelTick(k))
 }
 
-// broken returns which promise does not hold.
+// broken returns the violated promise, or "" if there is none.
 func (s *scheduleModel) broken() string {
 	for k := range modelTicks {
 		decided := s.p.records[k] != unwritten || s.p.passed[k] || s.p.pending == uint8(k+1) || s.snapped
@@ -96,7 +96,7 @@ func (s *scheduleModel) broken() string {
 	return ""
 }
 
-// over reports whether everything is done.
+// over reports whether nothing is left to do.
 func (s *scheduleModel) over() bool {
 	for k := range modelTicks {
 		if s.started[k] == 0 && !s.refused[k] && !s.p.passed[k] || s.p.records[k] == fresh {
@@ -106,7 +106,7 @@ func (s *scheduleModel) over() bool {
 	return s.p.next == modelTicks && s.active == 0 && !s.snapped
 }
 
-// steps calls do for each step that is possible.
+// steps calls do for each possible step.
 func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fault bool, next scheduleModel)) {
 	try := func(label string, fault bool, f func(n *scheduleModel)) {
 		n := s
@@ -155,7 +155,7 @@ func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fau
 	}
 }
 
-// decide lets S do what its plan says.
+// decide applies the plan of S.
 func (s *scheduleModel) decide(c *Schedule, b modelBugs, try func(string, bool, func(*scheduleModel))) {
 	until := modelBegin.Add(time.Duration(s.now) * time.Minute)
 	if b.ownClock {
@@ -186,9 +186,8 @@ func (s *scheduleModel) decide(c *Schedule, b modelBugs, try func(string, bool, 
 	})
 }
 
-// exploreSchedules walks through all states, breadth first, and returns how many there are and the
-// shortest way to one that is broken, or from which the end cannot be reached without
-// faults.
+// exploreSchedules visits all states, breadth first. It returns their number and the shortest path
+// to a state that violates a promise, or from which the end cannot be reached without faults.
 func exploreSchedules(c *Schedule, b modelBugs) (states int, found string) {
 	type edge struct {
 		from  int
@@ -203,7 +202,7 @@ func exploreSchedules(c *Schedule, b modelBugs) (states int, found string) {
 		}
 		return strings.Join(labels, "; ")
 	}
-	before := [][]int{nil} // that lead to a state without a fault
+	before := [][]int{nil} // predecessors, without fault steps, of each state
 	for i := 0; i < len(all) && found == ""; i++ {
 		all[i].steps(c, b, func(label string, fault bool, next scheduleModel) {
 			id, known := ids[next]

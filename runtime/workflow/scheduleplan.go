@@ -8,28 +8,28 @@ import (
 	"github.com/flowgen/flowgen/internal/cron"
 )
 
-// tickPlan says what becomes of the ticks up to a time.
+// tickPlan is the decision about the ticks up to a time.
 type tickPlan struct {
 	Start  []time.Time `json:"start,omitempty"`
-	Late   int         `json:"late,omitempty"`   // were too late
-	Passed int         `json:"passed,omitempty"` // left out for a newer one
-	Next   time.Time   `json:"next"`             // the first of which it says nothing; zero: there is none
-	// Problem says why it knows of no tick.
+	Late   int         `json:"late,omitempty"`   // number of ticks that were too late
+	Passed int         `json:"passed,omitempty"` // number of ticks skipped for a newer one
+	Next   time.Time   `json:"next"`             // first tick without a decision; zero: there is none
+	// Problem is the reason why no tick is known.
 	Problem string `json:"problem,omitempty"`
 }
 
 const (
-	// ticksAtOnce is how many ticks one plan looks at.
+	// ticksAtOnce is the number of ticks that one plan examines.
 	ticksAtOnce = 10_000
-	// startsAtOnce is how many of them it starts.
+	// startsAtOnce is the number of ticks that one plan starts.
 	startsAtOnce = 50
 )
 
-// plan decides about the ticks from next on that are due until a time. It says less than
-// that if they are many; then it is asked again.
+// plan decides about the ticks from next on that are due until a time. If there are many, it covers
+// only the first of them, and the caller repeats the call.
 //
-// What comes of it is recorded: the rules of a time zone differ from one machine to another,
-// and from one release of them to the next, so that a replay must not compute ticks again.
+// The result is recorded: the rules of a time zone differ between machines and releases, so a
+// replay must not compute ticks again.
 func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 	ticks, err := cron.Parse(s.When)
 	if err != nil {
@@ -57,17 +57,18 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 	return p
 }
 
-// late returns a function that reports of one tick after the other whether it should have started before the oldest time.
-// A tick starts when it is due and all before it are, which jitter may have delayed for longer; those that are as old as the
-// jitter are due before any later tick is.
+// late returns a function that must be called for consecutive ticks, and reports whether a tick
+// should have started before oldest. A tick starts when it and all earlier ticks are due; an
+// earlier tick may have a longer jitter delay. Ticks older than the jitter are due before any later
+// tick.
 func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(tick time.Time) bool {
-	inTime := false // one of those before
-	looked := false // at those from before the first tick
+	inTime := false // one of the earlier ticks is in time
+	looked := false // the ticks before the first one were examined
 	return func(tick time.Time) bool {
 		inTime = inTime || !s.due(name, tick).Before(oldest)
 		if !inTime && !looked && tick.Add(s.Jitter).After(oldest) {
 			before := ticks.Next(tick.Add(-s.Jitter))
-			for !before.IsZero() && before.Before(tick) && !inTime { // none, where another machine knows other rules of the zone
+			for !before.IsZero() && before.Before(tick) && !inTime { // the loop may find none if another machine has other rules for the zone
 				inTime = !s.due(name, before).Before(oldest)
 				before = ticks.Next(before)
 			}
@@ -79,15 +80,15 @@ func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(t
 
 func (s *Schedule) catchUp() time.Duration { return cmp.Or(s.CatchUp, MaxCatchUp) }
 
-// due returns when a tick is started. It stands in the logs of schedules, as the time of a
-// timer: it must not change for a tick whose schedule waits for it.
+// due returns when a tick is started. The logs of schedules contain it as the due time of a timer,
+// so it must not change for a tick for which a schedule waits.
 func (s *Schedule) due(name string, tick time.Time) time.Time {
 	if s.Jitter <= 0 {
 		return tick
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(tickID(tick) + " " + name))
-	// The low bits of this hash are no better than those of its input.
+	// The low bits of this hash have no better distribution than those of its input.
 	return tick.Add(time.Duration((h.Sum64() * 0x9e3779b97f4a7c15 >> 1) % uint64(s.Jitter)).Truncate(time.Millisecond))
 }
 
@@ -103,7 +104,7 @@ func (s *Schedule) first(after time.Time) tickPlan {
 // dueAfter returns the first tick from next on that is due after a time.
 func (s *Schedule) dueAfter(name string, next, after time.Time) tickPlan {
 	if oldest := after.Add(-s.Jitter); next.IsZero() || !next.After(oldest) {
-		next = oldest // all up to there are due before
+		next = oldest // all ticks up to oldest are due earlier
 	} else {
 		next = next.Add(-time.Millisecond)
 	}
@@ -130,5 +131,5 @@ func (s *Schedule) backfill(from, to time.Time) tickPlan {
 	return p
 }
 
-// tickID names a tick, whatever the zone in which it is given.
+// tickID identifies a tick, independent of the time zone in which it is given.
 func tickID(tick time.Time) string { return tick.UTC().Format(time.RFC3339Nano) }

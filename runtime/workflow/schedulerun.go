@@ -12,35 +12,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A schedule is a run of this workflow. Every worker knows it.
+// A schedule is a run of this workflow. Every worker can execute it.
 var (
 	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, queue: DefaultQueue}}
-	// scheduleOrders has what others ask of it, and scheduleShown its answer to whoever looks.
+	// scheduleOrders carries the orders to a schedule, and scheduleShown its published state.
 	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)
 	scheduleShown  = NewValue[ScheduleInfo](event.ScheduleRun)
 
 	scheduleCode = bound(schedules.d, runSchedule, "the code of schedules")
 )
 
-// scheduleState goes from one run of a schedule to the next.
+// scheduleState is passed from one run of a schedule to its continuation.
 type scheduleState struct {
 	Name string     `json:"name"`
 	Does *scheduled `json:"does"`
-	// Next is the first tick that was not decided about; zero: none is known.
+	// Next is the first tick without a decision; zero: none is known.
 	Next      time.Time       `json:"next,omitzero"`
 	Begun     bool            `json:"begun,omitempty"`
 	Paused    bool            `json:"paused,omitempty"`
 	Note      string          `json:"note,omitempty"`
 	Problem   string          `json:"problem,omitempty"`
-	Backfills []Backfill      `json:"backfills,omitempty"` // what is left of them
+	Backfills []Backfill      `json:"backfills,omitempty"` // the parts still to be done
 	Started   int             `json:"started,omitempty"`
 	Skipped   int             `json:"skipped,omitempty"`
 	Missed    int             `json:"missed,omitempty"`
 	Recent    []ScheduleStart `json:"recent,omitempty"`
-	Declared  *declaration    `json:"declared,omitempty"` // the last one
+	Declared  *declaration    `json:"declared,omitempty"` // the last declaration
 }
 
-// info returns what it shows.
+// info returns the published state.
 func (s *scheduleState) info(run RunID) ScheduleInfo {
 	info := ScheduleInfo{
 		Name: s.Name, Schedule: s.Does.Schedule, Workflow: s.Does.Workflow, Queue: s.Does.Queue, Paused: s.Paused, Note: s.Note,
@@ -52,8 +52,8 @@ func (s *scheduleState) info(run RunID) ScheduleInfo {
 	return info
 }
 
-// scheduleOrder asks a schedule for something. It counts from the time at which it was
-// given, by the clock of the store: what was due before is done first.
+// scheduleOrder is a request to a schedule. It takes effect at the time when it was given, by the
+// store's clock: ticks due before that are processed first.
 type scheduleOrder struct {
 	At       time.Time    `json:"at"`
 	Set      *scheduled   `json:"set,omitempty"`
@@ -62,40 +62,41 @@ type scheduleOrder struct {
 	Pause    bool         `json:"pause,omitempty"`
 	Resume   bool         `json:"resume,omitempty"`
 	Note     string       `json:"note,omitempty"`
-	Trigger  string       `json:"trigger,omitempty"` // names what it starts
+	Trigger  string       `json:"trigger,omitempty"` // ID of the trigger
 	Backfill *Backfill    `json:"backfill,omitempty"`
 }
 
-// Logs of schedules are replayed with these: a change of one needs a [Version].
+// The logs of schedules are replayed with these constants: a change of one needs a [Version].
 const (
-	// startsPerRun is how many runs a run of a schedule starts before it continues as new,
-	// and eventsPerRun how long its log may be.
+	// startsPerRun is how many runs a run of a schedule starts before it continues as new, and
+	// eventsPerRun is the maximum length of its log.
 	startsPerRun, eventsPerRun = 100, 4_000
-	// startsOpen is how many of them may be without an answer at once.
+	// startsOpen is the maximum number of starts that wait for a response.
 	startsOpen = 100
-	// recentStarts is how many of the last ones a schedule remembers.
+	// recentStarts is how many of its last starts a schedule keeps.
 	recentStarts = 10
-	// lookAgainAfter is when a schedule of which this machine knows no tick is tried again,
-	// perhaps by another one.
+	// lookAgainAfter is the delay before a schedule is rechecked if this machine knows no tick for
+	// it; another machine may execute it then.
 	lookAgainAfter = time.Hour
 )
 
-// startsWanted is after how many starts a run of a schedule continues as new if it has nothing else to do: whichever worker claims
-// it for a tick replays its log. It may change: what a log says goes first.
+// startsWanted is the number of starts after which an idle run of a schedule continues as new,
+// because the worker that claims it for a tick replays its log. The value may change: a recorded
+// decision takes precedence.
 var startsWanted = 20
 
-// scheduling is the code of a run of a schedule.
+// scheduling is the state of a running schedule.
 type scheduling struct {
 	ctx     Context
 	state   scheduleState
 	open    []*startCase
 	starts  int
-	changed bool   // since it was shown
-	said    string // the problem that it had when it last looked again
+	changed bool   // since the state was published
+	said    string // problem at the last recheck
 }
 
-// runSchedule sleeps until the next tick, starts what is due, and does what it is asked for.
-// It is workflow code like that of users.
+// runSchedule sleeps until the next tick, starts the runs that are due, and processes orders. It is
+// workflow code like the users' code.
 func runSchedule(ctx Context, state scheduleState) (None, error) {
 	r := &scheduling{ctx: ctx, state: state, changed: true}
 	if !r.state.Begun {
@@ -124,13 +125,14 @@ func runSchedule(ctx Context, state scheduleState) (None, error) {
 	}
 }
 
-// moves reports whether the schedule is on another queue than what it starts. Without a queue to go to it stays.
+// moves reports whether the schedule must move to the queue of the workflow that it starts. It
+// stays if that queue is unknown.
 func (r *scheduling) moves() bool {
 	to := r.state.Does.Queue
 	return to != "" && to != r.ctx.branch().Spec().Queue
 }
 
-// goOn continues as new, on the queue of what it starts.
+// goOn continues as new, on the queue of the workflow that the schedule starts.
 func (r *scheduling) goOn() error {
 	err := schedules.ContinueAsNew(r.ctx, r.state)
 	if c, ok := errors.AsType[*continuation](err); ok && r.moves() {
@@ -139,8 +141,8 @@ func (r *scheduling) goOn() error {
 	return err
 }
 
-// turn does what can be done now. Orders come first: each of them lets the ticks before it
-// start, and none after it.
+// turn does what can be done now. Orders come first: an order lets the ticks before it start, and
+// no tick after it.
 func (r *scheduling) turn() error {
 	for !r.full() {
 		o, e, err := scheduleOrders.tryReceive(r.ctx)
@@ -161,8 +163,8 @@ func (r *scheduling) turn() error {
 	return r.fill()
 }
 
-// full reports whether it does nothing more before what it has begun is answered, or
-// it has continued as new.
+// full reports whether the run must wait for responses to its starts, or continue as new, before it
+// does anything else.
 func (r *scheduling) full() bool {
 	return len(r.open) >= startsOpen || r.starts >= startsPerRun || LogLength(r.ctx) >= eventsPerRun
 }
@@ -197,7 +199,7 @@ func (r *scheduling) wait() error {
 	return nil
 }
 
-// wake returns when the schedule acts by itself; zero: not before it is asked for something.
+// wake returns when the schedule acts without an order; zero: never.
 func (r *scheduling) wake() time.Time {
 	switch {
 	case r.fills():
@@ -223,10 +225,10 @@ func (r *scheduling) find(next func() tickPlan) error {
 	return err
 }
 
-// took keeps what a plan says, but for what it starts.
+// took applies a plan, except for its starts.
 func (r *scheduling) took(p *tickPlan) {
 	r.changed = true
-	news := p.Problem != r.state.Problem && p.Problem != r.said // it looks again each hour, and says the same once
+	news := p.Problem != r.state.Problem && p.Problem != r.said // it rechecks every hour, and logs the same problem once
 	r.state.Next, r.state.Problem = p.Next, p.Problem
 	r.state.Missed += p.Late
 	r.state.Skipped += p.Passed
@@ -242,7 +244,7 @@ func (r *scheduling) took(p *tickPlan) {
 	}
 }
 
-// ticks starts what is due until a time.
+// ticks starts the runs that are due until a time.
 func (r *scheduling) ticks(until time.Time) error {
 	if r.state.Problem != "" && !r.state.Paused {
 		if err := r.again(); err != nil {
@@ -268,8 +270,8 @@ func (r *scheduling) anyDue(until time.Time) bool {
 	return !r.state.Paused && r.state.Problem == "" && !r.state.Next.IsZero() && !r.state.Does.due(r.state.Name, r.state.Next).After(until)
 }
 
-// again looks for ticks that could not be found: from the first that was not decided about, if
-// that is known, so that none is passed over.
+// again searches for ticks that could not be found: from the first tick without a decision, if that
+// is known, so that none is skipped.
 func (r *scheduling) again() error {
 	if !r.state.Next.IsZero() {
 		r.said, r.state.Problem = r.state.Problem, ""
@@ -278,12 +280,12 @@ func (r *scheduling) again() error {
 	return r.aim(Now(r.ctx))
 }
 
-// fills reports whether it can start ticks of the past that somebody has asked for.
+// fills reports whether the schedule can start ticks of a backfill.
 func (r *scheduling) fills() bool {
 	return len(r.state.Backfills) > 0 && !r.full() && len(r.open) <= startsOpen/2
 }
 
-// fill starts some of them.
+// fill starts some ticks of the first backfill.
 func (r *scheduling) fill() error {
 	if !r.fills() {
 		return nil
@@ -306,7 +308,7 @@ func (r *scheduling) fill() error {
 	return nil
 }
 
-// check returns an error for what no client asks for.
+// check returns an error for an order that no client sends.
 func (o *scheduleOrder) check(name string) error {
 	for _, does := range []*scheduled{o.Set, o.Declare.does()} {
 		if does == nil {
@@ -337,8 +339,9 @@ func (d *declaration) does() *scheduled {
 	return d.Does
 }
 
-// obey does what it is asked for. If there are more ticks before it than this run may start, the next one is asked: in
-// the inbox the order is safe, while what is added to the state gets lost if a worker of another release goes on.
+// obey applies an order. If more ticks precede it than this run may start, it puts the order back
+// for the continuation: in the inbox the order is safe, whereas additions to the state are lost if
+// a worker of another release continues the schedule.
 func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 	if bad := o.check(r.state.Name); bad != nil {
 		Logger(r.ctx).Error("schedule refuses what it is asked for", "schedule", r.state.Name, "error", bad)
@@ -372,15 +375,15 @@ func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 		r.state.Paused, r.state.Note = false, ""
 		return r.find(func() tickPlan { return r.state.Does.dueAfter(r.state.Name, r.state.Next, at) })
 	case o.Trigger != "":
-		r.start(r.state.Does.Overlap, o.At, o.Trigger) // whoever asked knows the id that follows from it
+		r.start(r.state.Does.Overlap, o.At, o.Trigger) // the caller derives the run ID from it
 	case o.Backfill != nil:
 		r.state.Backfills = append(r.state.Backfills, *o.Backfill)
 	}
 	return nil
 }
 
-// become replaces what the schedule does. What stays the same changes nothing, not even the
-// next tick.
+// become replaces the definition of the schedule. It keeps the next tick if the times stay the
+// same.
 func (r *scheduling) become(does *scheduled, at time.Time) error {
 	when := r.state.Does.When
 	r.state.Does, r.changed = does, true
@@ -390,7 +393,7 @@ func (r *scheduling) become(does *scheduled, at time.Time) error {
 	return r.aim(at)
 }
 
-// start asks for the run of a tick. It does not wait: the answer comes to wait.
+// start requests the run of a tick. It does not wait; wait receives the response.
 func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
 	does, b := r.state.Does, r.ctx.branch()
 	if b.Gate(r.ctx.s); r.ctx.Err() != nil {
@@ -416,7 +419,7 @@ func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
 	r.changed = true
 }
 
-// answered takes note of what became of a start.
+// answered records the outcome of a start.
 func (r *scheduling) answered(c *startCase) {
 	for i, open := range r.open {
 		if open == c {
@@ -436,12 +439,12 @@ func (r *scheduling) answered(c *startCase) {
 		}
 	}
 	if failure.As(c.op.Failure, new(*store.ActiveError)) {
-		return // by the overlap policy
+		return // skipped by the overlap policy
 	}
 	Logger(r.ctx).Error("schedule could not start a run", "schedule", r.state.Name, "error", c.op.Failure.Message)
 }
 
-// startCase wins a Select when a run exists, or was refused.
+// startCase wins a Select when its run exists, or was refused.
 type startCase struct{ op *replay.Op }
 
 func (c *startCase) replayCase(time.Time) (replay.Case, error) {

@@ -12,55 +12,57 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Schedules reads and changes the schedules of a store; [Definition.Schedule] makes
-// them. Its calls are requests to the run of the schedule: when one returns nil the request
-// is durable, and a worker carries it out. A tick that is due after the call does as the
-// call says, even if no worker was there for long; one that is due just then may not.
+// Schedules reads and changes the schedules of a store; [Definition.Schedule] creates them. Its
+// methods send requests to the run of the schedule: when a method returns nil the request is
+// durable, and a worker executes it. A request applies to all ticks that are due after the call,
+// even if no worker was running for a long time; it may miss a tick that is due at that moment.
 //
-// Errors: ErrScheduleNotFound; a *[ScheduleError] if what is asked for makes no sense.
+// Errors: ErrScheduleNotFound; a *[ScheduleError] for an invalid request.
 type Schedules struct{ c *Client }
 
-// Schedules returns the schedules of the store.
+// Schedules returns the interface to the schedules of the store.
 func (c *Client) Schedules() *Schedules { return &Schedules{c} }
 
-// ScheduleInfo is a schedule as its run has shown it last.
+// ScheduleInfo is the state of a schedule as last published by its run.
 type ScheduleInfo struct {
 	Name string `json:"name"`
 	Schedule
-	Workflow string `json:"workflow"` // stored name of what it starts
-	Queue    string `json:"queue"`    // of the runs
+	Workflow string `json:"workflow"` // stored name of the workflow to start
+	Queue    string `json:"queue"`    // queue of the runs
 	Paused   bool   `json:"paused,omitempty"`
 	Note     string `json:"note,omitempty"` // why it was paused
-	// Next is the tick that comes next, without jitter; zero: it is paused, or there is none.
+	// Next is the next tick, without jitter; zero: the schedule is paused, or there is none.
 	Next time.Time `json:"next,omitzero"`
-	// Problem says why no tick is known, such as a time zone that the worker does not have.
+	// Problem describes why no tick is known, for example a time zone that the worker does not
+	// have.
 	Problem string `json:"problem,omitempty"`
 	// Backfills are those that are not finished.
 	Backfills []Backfill `json:"backfills,omitempty"`
-	Started   int        `json:"started,omitempty"` // runs
-	// Skipped counts the ticks that found another run active, or were passed over for a newer
-	// one, and Missed those that were later than CatchUp.
+	Started   int        `json:"started,omitempty"` // number of runs
+	// Skipped counts the ticks that found another run active, or were skipped for a newer tick.
+	// Missed counts the ticks that were later than CatchUp.
 	Skipped int             `json:"skipped,omitempty"`
 	Missed  int             `json:"missed,omitempty"`
 	Recent  []ScheduleStart `json:"recent,omitempty"` // the last ten, oldest first
-	Run     RunID           `json:"run"`              // of the workflow "flowgen.schedule"
-	// Unserved says that no worker that lives works on the schedule: see [RunInfo].
+	Run     RunID           `json:"run"`              // run of the workflow "flowgen.schedule"
+	// Unserved reports that no live worker executes the schedule: see [RunInfo].
 	Unserved bool `json:"-"`
 }
 
-// ScheduleStart is a run that a schedule has started, or wanted to.
+// ScheduleStart is a run that a schedule has started, or tried to start.
 type ScheduleStart struct {
 	Tick    time.Time `json:"tick"`
 	Run     RunID     `json:"run"`
 	Skipped string    `json:"skipped,omitempty"` // why it was not started
 }
 
-// Backfill is a range of ticks of the past that are started as if they were due now, oldest
-// first, by what the schedule says when it starts them. Those that have a run are not started again, as long as that run is kept.
+// Backfill is a range of past ticks that are started as if they were due now, oldest first, with
+// the definition that the schedule has when it starts them. A tick that already has a run is not
+// started again, as long as that run is kept.
 type Backfill struct {
-	From    time.Time `json:"from"`              // the first
-	To      time.Time `json:"to"`                // the first that is not meant
-	Overlap Overlap   `json:"overlap,omitempty"` // empty: that of the schedule
+	From    time.Time `json:"from"`              // the first tick
+	To      time.Time `json:"to"`                // exclusive end of the range
+	Overlap Overlap   `json:"overlap,omitempty"` // empty: the policy of the schedule
 }
 
 // find returns the run of a schedule.
@@ -68,7 +70,7 @@ func (s *Schedules) find(ctx context.Context, name string) (store.Record, error)
 	id, err := s.c.RunByID(event.ScheduleRunID(name)).resolve(ctx)
 	var l store.Loaded
 	var chain event.Loop
-	for next := id; err == nil && next != ""; next = l.Record.Next { // it may continue just now
+	for next := id; err == nil && next != ""; next = l.Record.Next { // it may be continuing as new
 		if chain.Closed(next) {
 			err = goesRound(next)
 			break
@@ -100,8 +102,8 @@ func (s *Schedules) Get(ctx context.Context, name string) (ScheduleInfo, error) 
 	return s.info(ctx, &r)
 }
 
-// info reads what the run of a schedule shows, or what it was created with if it has
-// shown nothing yet.
+// info reads the published state of a schedule, or its initial state if it has published nothing
+// yet.
 func (s *Schedules) info(ctx context.Context, r *store.Record) (ScheduleInfo, error) {
 	info, there, err := scheduleShown.Get(ctx, s.c.Run(r.Run))
 	if err != nil {
@@ -118,13 +120,13 @@ func (s *Schedules) info(ctx context.Context, r *store.Record) (ScheduleInfo, er
 		}
 		info = state.info(r.Run)
 	}
-	info.Run = r.Run // what it has not shown yet, the run before it has
+	info.Run = r.Run // the published state may be from the previous run
 	info.Unserved, err = s.c.unserved(ctx, r)
 	return info, err
 }
 
-// List delivers the schedules, in no particular order. An error is the last pair.
-// [ErrNotSupported]: the store cannot be searched.
+// List delivers the schedules, in no particular order. An error is the last pair. The error matches
+// [ErrNotSupported] if the store cannot be searched.
 func (s *Schedules) List(ctx context.Context) iter.Seq2[ScheduleInfo, error] {
 	return func(yield func(ScheduleInfo, error) bool) {
 		going := Filter{Workflow: event.ScheduleRun, Statuses: goingOn}
@@ -147,10 +149,11 @@ func (s *Schedules) List(ctx context.Context) iter.Seq2[ScheduleInfo, error] {
 	}
 }
 
-// goingOn are the statuses of runs that have not ended.
+// goingOn contains the statuses of runs that have not ended.
 var goingOn = []Status{StatusPending, StatusRunning, StatusHeld, StatusPaused, StatusSleeping, StatusWaiting, StatusBlocked}
 
-// put creates a schedule, or replaces what it does. It writes nothing if the schedule does that already.
+// put creates a schedule, or replaces its definition. It writes nothing if the schedule already has
+// this definition.
 func (s *Schedules) put(ctx context.Context, name string, does *scheduled) error {
 	if r, err := s.find(ctx, name); err == nil && r.Route.Queue == does.Queue {
 		if now, err := s.does(ctx, r.Run); err == nil && now.same(does) {
@@ -161,7 +164,7 @@ func (s *Schedules) put(ctx context.Context, name string, does *scheduled) error
 	return err
 }
 
-// does returns what a run of a schedule does once it has obeyed all orders that it has.
+// does returns the definition that a schedule will have after it has processed all its orders.
 func (s *Schedules) does(ctx context.Context, run RunID) (*scheduled, error) {
 	l, err := s.c.load(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
@@ -213,7 +216,7 @@ func (s *Schedules) does(ctx context.Context, run RunID) (*scheduled, error) {
 	return state.Does, nil
 }
 
-// begin creates the run of a schedule with an order, or sends the order to the one that exists.
+// begin creates the run of a schedule with an order, or sends the order to the existing run.
 func (s *Schedules) begin(ctx context.Context, state scheduleState, o scheduleOrder) (*Run[None], error) {
 	o.At = s.c.store.Clock().Now()
 	run, err := schedules.Start(ctx, s.c, state, WithID(event.ScheduleRunID(state.Name)), WithQueue(state.Does.Queue), WithMessage(scheduleOrders, o))
@@ -223,7 +226,7 @@ func (s *Schedules) begin(ctx context.Context, state scheduleState, o scheduleOr
 	return run, nil
 }
 
-// order sends something to the run of a schedule.
+// order sends an order to the run of a schedule.
 func (s *Schedules) order(ctx context.Context, name string, o scheduleOrder) error {
 	r, err := s.find(ctx, name)
 	if err != nil {
@@ -241,8 +244,8 @@ func (s *Schedules) order(ctx context.Context, name string, o scheduleOrder) err
 
 func (s *Schedules) now() time.Time { return s.c.store.Clock().Now() }
 
-// Update replaces when the schedule fires and how, and leaves what it starts: for that see
-// [Definition.Schedule].
+// Update replaces the times and policies of the schedule. It keeps the workflow and its input; to
+// change these see [Definition.Schedule].
 func (s *Schedules) Update(ctx context.Context, name string, to Schedule) error {
 	if err := to.check(name); err != nil {
 		return err
@@ -250,8 +253,8 @@ func (s *Schedules) Update(ctx context.Context, name string, to Schedule) error 
 	return s.order(ctx, name, scheduleOrder{At: s.now(), Change: &to})
 }
 
-// Pause lets the ticks from now on pass, and says why. Runs that were started go on. A
-// trigger and a backfill start runs nevertheless.
+// Pause makes the schedule skip all ticks from now on, and records the reason. Runs that were
+// started continue. Trigger and Backfill still start runs.
 func (s *Schedules) Pause(ctx context.Context, name, note string) error {
 	if err := store.CheckText("note", note, MaxReason); err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
@@ -259,15 +262,15 @@ func (s *Schedules) Pause(ctx context.Context, name, note string) error {
 	return s.order(ctx, name, scheduleOrder{At: s.now(), Pause: true, Note: note})
 }
 
-// Resume ends a pause. The ticks that were due meanwhile are not started; see
+// Resume ends a pause. Ticks that were due during the pause are not started; see
 // [Schedules.Backfill].
 func (s *Schedules) Resume(ctx context.Context, name string) error {
 	return s.order(ctx, name, scheduleOrder{At: s.now(), Resume: true})
 }
 
-// Trigger starts a run now, beside the ticks, and returns its id. When it returns the run exists,
-// unless another one is active and the schedule leaves it out, or no worker has obeyed within
-// five seconds: then the order waits for one.
+// Trigger starts a run now, in addition to the ticks, and returns its ID. When it returns the run
+// exists, unless another run is active and the overlap policy skips this one, or no worker has
+// processed the order within five seconds: then the order remains pending.
 func (s *Schedules) Trigger(ctx context.Context, name string) (RunID, error) {
 	o := scheduleOrder{At: event.Instant(s.now()), Trigger: "trigger " + string(event.NewItemID())}
 	if err := s.order(ctx, name, o); err != nil {
@@ -281,8 +284,8 @@ func (s *Schedules) Trigger(ctx context.Context, name string) (RunID, error) {
 // triggerPatience bounds how long Trigger waits for a worker.
 const triggerPatience = 5 * time.Second
 
-// awaitStart waits until the run of a trigger exists, or will not for now. The order is durable,
-// so that no error matters here.
+// awaitStart waits until the run of a trigger exists or was skipped. The order is durable, so
+// errors are ignored.
 func (s *Schedules) awaitStart(ctx context.Context, name string, run RunID) {
 	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
 	defer cancel()
@@ -298,7 +301,7 @@ func (s *Schedules) awaitStart(ctx context.Context, name string, run RunID) {
 		if err != nil || slices.ContainsFunc(info.Recent, func(t ScheduleStart) bool { return t.Run == run && t.Skipped != "" }) {
 			return
 		}
-		// The log of the schedule grows when it obeys, and once more when the run exists.
+		// The log of the schedule grows when it processes the order, and again when the run exists.
 		if s.c.store.Watch(ctx, r.Run, r.N) != nil {
 			return
 		}
@@ -326,8 +329,8 @@ func (s *Schedules) Backfill(ctx context.Context, name string, b Backfill) error
 	return s.order(ctx, name, scheduleOrder{At: now, Backfill: &b})
 }
 
-// Delete ends the schedule and waits until its run has ended; then the name is free. The
-// runs that it has started go on.
+// Delete ends the schedule and waits until its run has ended; then the name is free. Runs that it
+// has started continue.
 func (s *Schedules) Delete(ctx context.Context, name string) error {
 	r, err := s.find(ctx, name)
 	if err != nil {

@@ -7,11 +7,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// seek returns how many frames of a log come before the first event that a reader wants,
-// so that reading begins there and not with the first frame. The event is looked for by
-// halves, frame by frame, until what is left fits into one page. What the reader wants
-// of the end is turned into a number of an event. A frame that cannot be read ends the
-// search: the reader meets it, and says so.
+// seek returns the number of frames before the first event that a reader requests, so that reading
+// begins there and not at the first frame. It finds the event by binary search over frames until
+// the rest fits one page. It converts a position relative to the end to an event number. A frame
+// that cannot be read ends the search; the subsequent read reports the error.
 func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, error) {
 	if o.from <= 1 && !o.tail {
 		return 0, nil
@@ -36,10 +35,11 @@ func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, er
 	case o.from <= 1:
 		return 0, nil
 	case o.from > l.Record.Seq:
-		return l.Record.N, nil // it is still to come
+		return l.Record.N, nil // the event does not exist yet
 	}
-	// Frame low begins before or with the event, frame high, if there is one, after it: each frame has an event
-	// at least, those before the event as well as those after it.
+	// Frame low begins at or before the event, and frame high, if it exists, after it. Each frame
+	// has at least one event, which bounds low and high by the distances of the event to both ends
+	// of the log.
 	low, high := uint64(1), min(l.Record.N, o.from)+1
 	if after := l.Record.Seq - o.from; after < l.Record.N {
 		low = l.Record.N - after

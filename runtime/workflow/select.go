@@ -7,17 +7,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// Case is something that [Select] can wait for: a *Future, a *ReceiveCase or a
-// *TimerCase.
+// Case is something that [Select] can wait for: a *Future, a *ReceiveCase or a *TimerCase.
 type Case interface {
 	replayCase(now time.Time) (replay.Case, error)
 	won(ctx Context, message *event.Event) error
 }
 
-// Select waits until one of the cases has something and returns that case; a
-// switch compares it with the cases. If several have something at once, the
-// first in the list wins. Nothing is taken from the others. The error is that
-// of ctx if it ends first, or says that a received message cannot be decoded.
+// Select waits until one of the cases is ready and returns that case; compare it with the cases in
+// a switch. If several are ready at once, the first in the list wins. Nothing is taken from the
+// others. The error is the error of ctx if ctx ends first, or reports a received message that
+// cannot be decoded.
 func Select(ctx Context, cases ...Case) (Case, error) {
 	ctx.branch().Gate(ctx.s)
 	now := Now(ctx)
@@ -47,8 +46,8 @@ type TimerCase struct {
 	due time.Time
 }
 
-// After returns a case that wins d after the first Select that sees it. It keeps
-// its due time until it has won, and then starts over.
+// After returns a case that wins d after the first Select that uses it. It keeps its due time until
+// it has won, and then starts over.
 func After(d time.Duration) *TimerCase { return &TimerCase{d: d} }
 
 func (t *TimerCase) replayCase(now time.Time) (replay.Case, error) {

@@ -14,8 +14,8 @@ import (
 // standInTimeout is longer than any stand-in takes.
 const standInTimeout = 200 * 365 * 24 * time.Hour
 
-// standIn executes fake in place of the code of the workflow: fake is a
-// func(context.Context, In) (Out, error), or takes the inputs of several starts.
+// standIn makes fake replace the code of the workflow. fake is a func(context.Context, In) (Out,
+// error), or a function that takes the inputs of several starts.
 func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
 	if all, ok := fake.(func(context.Context, []In) (Out, error)); ok {
 		return standIn(r, d.def(), all)
@@ -23,7 +23,7 @@ func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
 	return standIn(r, d.def(), fake.(func(context.Context, In) (Out, error)))
 }
 
-// standIn is the same. In is the type of the stored input.
+// standIn registers the stand-in code. In is the type of the stored input.
 func standIn[In, Out any](r *registry, def *definition, code func(context.Context, In) (Out, error)) engine.StepFunc {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func standInPlan(name string) *engine.StepPlan {
 	spec := &engine.StepSpec{
 		Name: name, Timeout: standInTimeout,
 		Retry: engine.Retry{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
-		Fatal: func(error) bool { return true }, // a workflow that has failed is not tried again
+		Fatal: func(error) bool { return true }, // a failed workflow is not retried
 	}
 	return newPlan(spec)
 }

@@ -17,7 +17,7 @@ import (
 
 func isEnd(err, end error) bool { return errors.Is(err, end) }
 
-// plan returns the plan of a call. Calls without options share one.
+// plan returns the plan of a call. Calls without options share one plan.
 func (ctx Context) plan(shared *engine.StepPlan) *engine.StepPlan {
 	if ctx.steps == nil {
 		return shared
@@ -37,7 +37,7 @@ func (ctx Context) plan(shared *engine.StepPlan) *engine.StepPlan {
 	return &p
 }
 
-// newPlan is [engine.NewPlan].
+// newPlan implements [engine.NewPlan].
 func newPlan(spec *engine.StepSpec) *engine.StepPlan {
 	p := &engine.StepPlan{
 		Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout, Queue: spec.Queue,
@@ -49,12 +49,12 @@ func newPlan(spec *engine.StepSpec) *engine.StepPlan {
 	return p
 }
 
-// callStep is [engine.CallStep].
+// callStep implements [engine.CallStep].
 func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out any) error {
 	b := ctx.branch()
 	b.Gate(ctx.s)
 	if err := ctx.Err(); err != nil {
-		// Also when the log is replayed: whether the context has ended is in it.
+		// This also holds during a replay, because the log records the end of the context.
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
 			failure: replay.CancelFailure(err), cause: err}
 	}
@@ -87,7 +87,8 @@ func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out
 	return decode(p.Result, op.Payload, out)
 }
 
-// limited returns the plan with the limits that the step uses, and nobody above it holds.
+// limited returns the plan with the limits that the step uses, without those held by the run or the
+// runs above it.
 func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, error) {
 	if p.Spec.Uses == nil {
 		return p, nil
@@ -102,7 +103,7 @@ func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, er
 	return &with, nil
 }
 
-// await asks for a step, here or in a run of its own, and waits for it.
+// await requests a step, in this run or in a separate one, and waits for it.
 func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
 	if b.Apart(p.Spec.Name, p.Queue != "" || bounded(b.Run(), p.Uses)) {
@@ -117,17 +118,18 @@ func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func
 	return op, nil
 }
 
-// bounded reports whether limits may keep a step waiting: then a run of its own takes the permits, and waits for them in line. Keys may be
-// configured one by one, and each worker has its own limits: of these it is not known that nothing bounds them.
+// bounded reports whether limits may delay a step. In that case a separate run takes the permits,
+// and waits for them in the limiter queue. A limit with a key, whose keys may be configured
+// individually, and a limit per worker are always assumed to be bounded.
 func bounded(r *replay.Run, uses []event.Use) bool {
 	return slices.ContainsFunc(uses, func(u event.Use) bool {
 		return u.Local || u.Key != "" || r.Unbounded == nil || !r.Unbounded(u.Limit)
 	})
 }
 
-// differs compares the recorded arguments with those asked for, by value: the
-// record is read into today's type and written again, so that a field that was
-// added or removed since does not count. If a name was changed, b is told.
+// differs compares the recorded arguments with the requested ones, by value: it decodes the record
+// into the current type and encodes it again, so that added or removed fields do not count. It
+// reports a renamed field to b.
 func differs(b *replay.Branch, today reflect.Type, recorded, asked []byte) string {
 	if bytes.Equal(recorded, asked) {
 		return ""

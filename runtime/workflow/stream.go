@@ -13,30 +13,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Stream is a name under which a run and its steps write chunks of one type, beside
-// its log, for anyone to read. Declare it once as a package variable and use it on
-// both sides:
+// Stream is a name under which a run and its steps write chunks of one type, separate from its log,
+// for any reader. Declare it once as a package variable and use it on both sides:
 //
 //	var Tokens = workflow.NewStream[string]("tokens")
 //
-// A stream belongs to a chain of runs: after continuing as new, a run writes to the
-// same streams. It is kept as long as the first run of the chain. A rerun (see
-// [Handle.Restart]) begins with empty streams; the chunks of the older run stay with
-// that.
+// A stream belongs to a chain of runs: after continuing as new, a run writes to the same streams.
+// It is kept as long as the first run of the chain. A rerun (see [Handle.Restart]) begins with
+// empty streams; the chunks of the older run stay with that run.
 type Stream[T any] struct{ s *stream }
 
 type stream struct {
 	name string
-	keep int // how many chunks; 0: all
+	keep int // number of chunks to keep; 0: all
 }
 
-// StreamOption changes how a stream is kept.
+// StreamOption determines how a stream is kept.
 type StreamOption func(*streamOptions)
 
 type streamOptions struct{ keep int }
 
-// KeepLast keeps only the last n chunks: each write forgets those before them. It
-// panics if n is less than 1.
+// KeepLast keeps only the last n chunks: each write deletes older ones. It panics if n is less than
+// 1.
 func KeepLast(n int) StreamOption {
 	if n < 1 {
 		panic(fmt.Sprintf("workflow: KeepLast(%d): at least the last chunk is kept", n))
@@ -44,8 +42,8 @@ func KeepLast(n int) StreamOption {
 	return func(o *streamOptions) { o.keep = n }
 }
 
-// NewStream returns the stream of that name. Names are kebab-case, unique in a
-// module and at most 200 bytes long; it panics if the name is empty or longer.
+// NewStream returns the stream with the given name. Names are kebab-case, unique in a module and at
+// most 200 bytes long. NewStream panics if the name is empty or longer.
 func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
 	checkName("NewStream", name)
 	var o streamOptions
@@ -70,11 +68,11 @@ func (s Stream[T]) declared() *stream {
 	return s.s
 }
 
-// Write adds a chunk, from the code of a run. It does not wait: the chunk leaves with
-// the commit that records the write, and a replay writes nothing. It works on a
-// context that has ended, too. A value that cannot be encoded or is too large ends
-// the run with a *PayloadError. Write panics if the stream was closed, by this run,
-// by one of its steps, or by an earlier run of its chain.
+// Write adds a chunk, from workflow code. It does not wait: the chunk is published with the commit
+// that records the write, and a replay writes nothing. Write also works on a context that has
+// ended. A value that cannot be encoded or is too large ends the run with a *PayloadError. Write
+// panics if the stream was closed by this run, by one of its steps, or by an earlier run of its
+// chain.
 func (s Stream[T]) Write(ctx Context, v T) {
 	d := s.declared()
 	b := ctx.branch()
@@ -89,9 +87,9 @@ func (s Stream[T]) Write(ctx Context, v T) {
 	})
 }
 
-// Close ends the stream for this run and all its continuations: readers reach its end.
-// It works on a context that has ended, too. Closing a stream that is closed does
-// nothing. Streams that are never closed end with the last run of the chain.
+// Close ends the stream for this run and all its continuations: readers reach its end. It also
+// works on a context that has ended. Closing a closed stream does nothing. A stream that is never
+// closed ends with the last run of the chain.
 func (s Stream[T]) Close(ctx Context) {
 	d := s.declared()
 	b := ctx.branch()
@@ -103,25 +101,23 @@ func (s Stream[T]) Close(ctx Context) {
 type Chunk[T any] struct {
 	Index uint64 // counts from 1
 	Value T
-	// Run, Step and Attempt name the attempt of a step that has written it: the run
-	// that the step belongs to, the key of the step, which is that of
-	// [StepError.Key], and the number of the attempt. All are zero for chunks that the
-	// code of a run has written. Chunks of an attempt that failed stay: a greater
-	// number for the same step means that those before it belong to a failed attempt.
+	// Run, Step and Attempt identify the attempt that wrote the chunk: the run to which the step
+	// belongs, the key of the step as in [StepError.Key], and the number of the attempt. All are
+	// zero for chunks written by workflow code. Chunks of failed attempts remain: if a chunk of the
+	// same step has a higher attempt number, the earlier chunks belong to a failed attempt.
 	Run     RunID
 	Step    string
 	Attempt int
 }
 
-// Read delivers the chunks of a stream of the run, or of its chain, in order, and
-// waits for more until the stream is closed or the last run of the chain has ended.
-// Without options it begins with the first chunk that is kept; [From] and [FromEnd]
-// say otherwise. The iterator ends silently; an error is the last pair, with a zero
-// Chunk. Breaking out of the loop releases everything. A reader that comes late, or
-// again with From, misses nothing; an outage of the store is waited for.
+// Read delivers the chunks of a stream of the run, or of its chain, in order, and waits for more
+// until the stream is closed or the last run of the chain has ended. It begins with the first chunk
+// that is kept, unless [From] or [FromEnd] is given. The iterator ends silently; an error is the
+// last pair, with a zero Chunk. Breaking out of the loop releases all resources. A reader that
+// starts late, or resumes with From, misses nothing; Read waits out an outage of the store.
 //
-// Errors: *LagError if the next chunk is not kept any more ([KeepLast]); a
-// *PayloadError if a chunk is not a T: read on with From; ErrRunNotFound; that of ctx.
+// Errors: *LagError if the next chunk is not kept any more ([KeepLast]); a *PayloadError if a chunk
+// is not a T, after which From can continue; ErrRunNotFound; the error of ctx.
 func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter.Seq2[Chunk[T], error] {
 	name := s.declared().name
 	return func(yield func(Chunk[T], error) bool) {
@@ -141,8 +137,8 @@ func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter
 	}
 }
 
-// ReadStream is [Stream.Read] for tools that do not know the type of a stream: it
-// delivers values in their stored form.
+// ReadStream is like [Stream.Read], for tools without the type of the stream: it delivers values in
+// their stored form.
 func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption) iter.Seq2[Chunk[json.RawMessage], error] {
 	return func(yield func(Chunk[json.RawMessage], error) bool) {
 		r, err := h.chunks(ctx, name, opts)
@@ -155,20 +151,22 @@ func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption
 	}
 }
 
-// StreamPage is a part of a stream, and how far the stream goes.
+// StreamPage is a part of a stream, with the extent of the stream.
 type StreamPage struct {
 	Run    RunID
 	Chunks []Chunk[json.RawMessage] // in order, without gaps; values are in their stored form
-	// First is the index of the first chunk that is kept, 0: none is. Last is that of the last one that was written, even
-	// if it is not kept any more.
+	// First is the index of the first kept chunk; 0: none is kept. Last is the index of the last
+	// chunk written, even if it is not kept any more.
 	First, Last uint64
-	// Ended says that no chunk will follow: the stream was closed, or the last run of the chain has ended.
+	// Ended reports that no chunk will follow: the stream was closed, or the last run of the chain
+	// has ended.
 	Ended bool
 }
 
-// StreamPage returns up to limit chunks of a stream, from the first on that is kept and has at least the index from. It does not
-// wait for chunks, only for an outage of the store to end. limit must be positive; a page may have fewer chunks than there are, so that
-// it is not too large, but at least one. A stream that nobody has written to is empty.
+// StreamPage returns up to limit chunks of a stream, beginning with the first kept chunk whose
+// index is at least from. It does not wait for chunks, but waits out an outage of the store. limit
+// must be positive. To bound its size, a page may have fewer chunks than exist, but at least one. A
+// stream without writes is empty.
 func (h *Handle) StreamPage(ctx context.Context, name string, from uint64, limit int) (StreamPage, error) {
 	r, err := h.chunks(ctx, name, []ReadOption{From(from)})
 	var page store.StreamPage
@@ -190,18 +188,21 @@ func (h *Handle) StreamPage(ctx context.Context, name string, from uint64, limit
 	return got, nil
 }
 
-// StreamInfo describes a stream of a run, and of the runs of its chain, as it is now.
+// StreamInfo describes the current state of a stream of a run and its chain.
 type StreamInfo struct {
 	ID   string // strm_ and a ULID; the same for all runs of the chain
 	Name string
-	// First is the index of the first chunk that is kept, 0 if none is. Last is the greatest index that was written.
+	// First is the index of the first kept chunk; 0: none is kept. Last is the highest index
+	// written.
 	First, Last uint64
-	// Ended says that no chunk will follow: the stream was closed, or the last run of the chain has ended.
+	// Ended reports that no chunk will follow: the stream was closed, or the last run of the chain
+	// has ended.
 	Ended bool
 }
 
-// Streams delivers the streams that the run, and the runs of its chain, have written to, by name, from the first name on that is
-// greater than after. It waits for an outage of the store to end. [ErrNotSupported]: the store cannot list them.
+// Streams delivers the streams to which the runs of the chain have written, sorted by name,
+// beginning with the first name greater than after. It waits out an outage of the store. The error
+// matches [ErrNotSupported] if the store cannot list streams.
 func (h *Handle) Streams(ctx context.Context, after string) iter.Seq2[StreamInfo, error] {
 	return func(yield func(StreamInfo, error) bool) {
 		if err := h.streams(ctx, after, yield); err != nil {
@@ -251,7 +252,7 @@ func (h *Handle) streams(ctx context.Context, after string, yield func(StreamInf
 	return nil
 }
 
-// chunkOf returns a chunk as a store keeps it.
+// chunkOf decodes a stored chunk.
 func chunkOf(stored *store.Chunk) (Chunk[json.RawMessage], error) {
 	c, err := effects.DecodeChunk(stored.Body)
 	if err != nil {

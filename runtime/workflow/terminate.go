@@ -12,24 +12,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// terminateItem is the id of all requests to terminate a run: the first one is recorded.
+// terminateItem is the ID of all requests to terminate a run, so that only the first one is
+// recorded.
 const terminateItem event.ItemID = "terminate"
 
-// Terminate ends the run without its code: nothing of it is executed any more, so nothing is cleaned up or
-// undone. It is the way out for a run that cannot end by itself, because it is blocked, its log is
-// damaged or too large to be read, or nobody serves it; for any other one [Handle.Cancel] is better. The
-// run is then canceled, and the code of its error is "terminated". As at any other end its children are asked to
-// end and its parent is told, but for what a damaged log does not tell any more. An attempt of a step that is under
-// way is told to stop, and what it has done outside of the run remains.
+// Terminate ends the run without executing its code: nothing is cleaned up or undone. Use it for a
+// run that cannot end otherwise, because it is blocked, its log is damaged or too large, or no
+// worker serves it; for any other run use [Handle.Cancel]. The run ends as canceled, and the code
+// of its error is "terminated". As at any other end, its children are asked to cancel and its
+// parent is notified, as far as a damaged log contains them. An attempt of a step that is running
+// is asked to stop; its external effects remain.
 //
-// When it returns nil the run has ended. A worker that has it is told and ends it; if that does not within about a second, because
-// the code of the run keeps it from it or it has died, Terminate takes the run from it.
-// If ctx ends first the request is durable, and the next worker that takes the run carries it out;
-// calling Terminate again goes on. A second call does nothing and returns nil. Workers of a release that does not know Terminate
-// take it for Cancel.
+// When Terminate returns nil the run has ended. A worker that has claimed the run is notified and
+// ends it. If it does not do so within about a second, because the code of the run blocks it or it
+// has died, Terminate takes the run from the worker. If ctx ends first, the request is durable, and
+// the next worker that claims the run executes it; calling Terminate again continues. A second call
+// does nothing and returns nil. Workers of a release without Terminate treat the request as Cancel.
 //
-// Errors: one that matches ErrRunTerminal if the run has ended and was never terminated; ErrRunNotFound; an
-// *[InvalidError] for a reason of more than [MaxReason] bytes or one that is not UTF-8.
+// Errors: one that matches ErrRunTerminal if the run has ended without a request to terminate it;
+// ErrRunNotFound; an *[InvalidError] for a reason that is longer than [MaxReason] bytes or not
+// UTF-8.
 func (h *Handle) Terminate(ctx context.Context, reason string) error {
 	if err := store.CheckText("reason", reason, MaxReason); err != nil {
 		return fmt.Errorf("terminate: %w", err)
@@ -44,16 +46,18 @@ func (h *Handle) Terminate(ctx context.Context, reason string) error {
 	return nil
 }
 
-// obedience is for how long a worker that has a run may take to end it as the request in its inbox asks.
+// obedience is how long a worker that has claimed a run may take to end it as requested by the item
+// in its inbox.
 //
-// After that the client takes the run from the worker, in one action of the store: that changes the fence, as a recovery does, and
-// needs nothing of the worker, whatever the code of the run does with it. A commit of the worker that came before is in the log that the
-// client reads then, and one that comes after it writes nothing; so the run ends with what is in its log, once. The worker learns that it has
-// lost the run from its next commit, or from its session.
+// After that the client takes the run from the worker, in one action of the store. The action
+// changes the fence, as a recovery does, and does not depend on the worker or on the code of the
+// run. An earlier commit of the worker is in the log that the client reads afterwards, and a later
+// commit writes nothing; so the run ends with the contents of its log, once. The worker detects the
+// lost run by its next commit, or by its session.
 const obedience = time.Second
 
-// terminate puts the request into the inbox of the run before anything else: so whoever has the run, or claims it before
-// this client does, ends it, and so does another client if this one dies.
+// terminate first puts the request into the inbox of the run. Thus any worker that has the run, or
+// claims it before this client does, ends it, and so does another client if this one dies.
 func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event) error {
 	item := store.Item{ID: terminateItem, Scope: store.ScopeChain}
 	request.By = behalf(ctx)
@@ -66,7 +70,8 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 		if delay == obedience {
 			how = takeOwned
 		}
-		// Again each time: what the run has continued as has the item then, and the request is known.
+		// Repeated in each iteration: if the run has continued as new, the continuation gets the
+		// item, and the store recognizes a repeated item.
 		if run, err = c.accept(ctx, run, item, true, time.Time{}); err != nil {
 			return err
 		}
@@ -89,9 +94,9 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 	}
 }
 
-// terminating returns the commit that ends a run as the item in its inbox asks; nil: there is none. All that is needed of the
-// log is its length, which the record of the run has. What it says of children and of the parent is used as far as it
-// can be read.
+// terminating returns the commit that ends a run as requested by the item in its inbox, or nil if
+// there is no item. The only necessary property of the log is its length, which is in the record of
+// the run. References to children and to the parent are used as far as the log can be read.
 func (c *Client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	if _, damaged := errors.AsType[*store.DamagedError](l.Err); damaged {
 		record, err := c.load(ctx, store.Load{Run: claimed.Run, Limit: -1, Inbox: true})

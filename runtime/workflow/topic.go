@@ -16,16 +16,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Topic is a name under which messages of one type are sent to a run. Declare
-// it once as a package variable and use it on both sides:
+// Topic is a name under which messages of one type are sent to a run. Declare it once as a package
+// variable and use it on both sides:
 //
 //	var Approval = workflow.NewTopic[Decision]("approval")
 type Topic[T any] struct{ name string }
 
-// NewTopic returns the topic of that name. Names are kebab-case and unique in a
-// module, and are names as [InvalidError] says: whatever uses a topic of more than 1 KiB,
-// or of a name that is not UTF-8 or holds a zero byte, gets that error and does nothing. It
-// panics if the name is empty.
+// NewTopic returns the topic with the given name. Names are kebab-case and unique in a module. A
+// name longer than 1 KiB, not UTF-8 or with a zero byte makes every operation on the topic fail
+// with an [InvalidError]. NewTopic panics if the name is empty.
 func NewTopic[T any](name string) Topic[T] {
 	if name == "" {
 		panic("workflow: NewTopic: the name is empty")
@@ -44,11 +43,11 @@ func (t Topic[T]) declared() {
 	}
 }
 
-// check returns an *InvalidError if the name is none. The name is written into each message
+// check returns an *InvalidError if the name is not valid. The name is written into each message
 // and into the log of the run that receives it.
 func (t Topic[T]) check() error { return store.CheckName("topic", t.name) }
 
-// ReceiveOption changes one receive.
+// ReceiveOption is an option of a receive.
 type ReceiveOption func(*receiveOptions)
 
 type receiveOptions struct {
@@ -56,8 +55,8 @@ type receiveOptions struct {
 	limited bool
 }
 
-// ErrReceiveTimeout is the end of a receive after its own [Timeout]. It matches
-// ErrTimeout; the end of the context's time matches only that.
+// ErrReceiveTimeout is the error of a receive after its own [Timeout]. It matches ErrTimeout. A
+// timeout of the context matches only ErrTimeout.
 var ErrReceiveTimeout = replay.ErrNotInTime
 
 // Timeout ends the wait with ErrReceiveTimeout after d.
@@ -78,10 +77,9 @@ func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	return due
 }
 
-// Receive takes the next message. Messages are kept in order, including those that
-// came before this call. Errors: ErrReceiveTimeout after a [Timeout], the error of
-// ctx if it ends first, a *PayloadError if the message is not a T (the message is
-// taken nevertheless).
+// Receive takes the next message. Messages are received in order, including those that arrived
+// before this call. Errors: ErrReceiveTimeout after a [Timeout]; the error of ctx if it ends first;
+// a *PayloadError if the message is not a T (the message is still taken).
 func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	t.declared()
 	var v T
@@ -103,7 +101,7 @@ func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
 	return v, e != nil, err
 }
 
-// tryReceive returns the message as the log has it, too; nil: there was none.
+// tryReceive is like TryReceive, and also returns the recorded event, nil if there is no message.
 func (t Topic[T]) tryReceive(ctx Context) (v T, e *event.Event, err error) {
 	t.declared()
 	if err := t.check(); err != nil {
@@ -115,12 +113,12 @@ func (t Topic[T]) tryReceive(ctx Context) (v T, e *event.Event, err error) {
 	return v, e, err
 }
 
-// ReceiveCase wins a [Select] when there is a message of its topic, or a payload for
-// its hook. It may be used again.
+// ReceiveCase wins a [Select] when there is a message of its topic, or a payload for its hook. It
+// may be reused.
 type ReceiveCase[T any] struct {
 	what  string
 	from  replay.Case
-	err   error // of the topic
+	err   error // error of the topic's name
 	value T
 	taken *event.Event
 }
@@ -147,20 +145,19 @@ func (c *ReceiveCase[T]) won(_ Context, e *event.Event) error {
 	return err
 }
 
-// SendOption changes one send.
+// SendOption is an option of a send.
 type SendOption func(*sendOptions)
 
 type sendOptions struct{ key string }
 
-// IdempotencyKey makes sends, or commands, with the same key to the same run arrive once,
-// however often and by whomever they are made, for at least 24 hours.
+// IdempotencyKey makes sends or commands with the same key to the same run arrive once, regardless
+// of how often and by how many callers they are made, for at least 24 hours.
 func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key = k } }
 
-// Send puts a message into the run. When it returns nil the message is durable
-// and will be received in the order in which one sender sent; it is kept until
-// the run takes it, or ends. Errors: ErrRunNotFound, one that matches
-// ErrRunTerminal, a *PayloadError; after any other error it is not known whether
-// the message arrived: send it again with the same [IdempotencyKey].
+// Send sends a message to the run. When it returns nil the message is durable. Messages of one
+// sender are received in the order of sending; a message is kept until the run takes it or ends.
+// Errors: ErrRunNotFound, one that matches ErrRunTerminal, a *PayloadError. After any other error
+// it is unknown whether the message arrived: send it again with the same [IdempotencyKey].
 func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) error {
 	t.declared()
 	h := to.target()
@@ -181,7 +178,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	return nil
 }
 
-// item returns a message as it is put into an inbox, on behalf of whom.
+// item returns a message as an inbox item, sent on behalf of by.
 func (t Topic[T]) item(l *limits, v T, by string, opts []SendOption) (store.Item, error) {
 	if err := t.check(); err != nil {
 		return store.Item{}, err
@@ -195,12 +192,11 @@ func (t Topic[T]) item(l *limits, v T, by string, opts []SendOption) (store.Item
 	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }
 
-// SendFrom puts a message into another run, from the code of a run, and waits
-// until that has accepted it: then it is nil, and the message will be received, in
-// the order in which this run sent. The message leaves with the commit that records
-// it, and arrives once, whatever crashes. Errors: the error of ctx if it has ended
-// before the call, a *PayloadError, and if the run refused the message one that
-// matches ErrRunNotFound or ErrRunTerminal.
+// SendFrom sends a message to another run, from workflow code, and waits until that run has
+// accepted it. Then it returns nil, and the message will be received in the order in which this run
+// sent. The message is sent with the commit that records it, and arrives once, despite crashes.
+// Errors: the error of ctx if it has ended before the call; a *PayloadError; one that matches
+// ErrRunNotFound or ErrRunTerminal if the run refused the message.
 func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error {
 	t.declared()
 	if err := t.check(); err != nil {
@@ -233,10 +229,10 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	return nil
 }
 
-// itemOf returns the id of what is sent to name, and whether it was given an
-// idempotency key. The name is quoted, so that no two pairs are alike. A key may be
-// any bytes, of any length, and comes from anywhere; an id is text, for it is also written
-// as JSON, and is short, for it is kept for long.
+// itemOf returns the ID of an item that is sent to name, and whether an idempotency key was given.
+// The name is quoted, so that different pairs have different IDs. A key may have any bytes and any
+// length; an ID is text, because it is also written as JSON, and short, because it is kept for
+// long.
 func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 	var o sendOptions
 	for _, opt := range opts {
@@ -256,7 +252,7 @@ func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 	return event.ItemID(kind + strconv.Quote(name) + ":" + key), true
 }
 
-// refusedError says that another run has refused a message.
+// refusedError reports that another run has refused a message.
 type refusedError struct {
 	topic   string
 	run     RunID
@@ -270,7 +266,7 @@ func (e *refusedError) Error() string {
 func (e *refusedError) Is(target error) bool { return failure.Is(e.failure, target) }
 func (e *refusedError) As(target any) bool   { return failure.As(e.failure, target) }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *refusedError) MarshalFailure() *event.Failure {
 	return &event.Failure{Code: event.CodeRefused, Message: e.Error(), Causes: []*event.Failure{e.failure}}
 }

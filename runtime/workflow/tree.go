@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Tree is a run and the runs that it has started.
+// Tree is a run with the runs that it has started.
 type Tree struct {
 	RunInfo
-	Children []Tree // the oldest first
+	Children []Tree // oldest first
 }
 
-// Tree returns a run with its children, their children, and so on. Runs that have
-// been purged are missing, with all below them. The continuation of a run of the tree
-// is listed beside it. The runs that hold tokens of hooks, or execute steps on other
-// queues, are left out: [Client.List] by Root with Filter.Internal has them. Errors:
-// ErrRunNotFound; [ErrNotSupported] if the store cannot be searched.
+// Tree returns a run with its children, their children, and so on. Purged runs are missing, with
+// all runs below them. The continuation of a run of the tree is listed as its sibling. Internal
+// runs, which hold tokens of hooks or execute steps on other queues, are left out; [Client.List] by
+// Root with Filter.Internal returns them. Errors: ErrRunNotFound; [ErrNotSupported] if the store
+// cannot be searched.
 func (c *Client) Tree(ctx context.Context, id RunID) (Tree, error) {
 	top, err := c.Run(id).Info(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Client) Tree(ctx context.Context, id RunID) (Tree, error) {
 	return grow(top, children, map[RunID]bool{top.ID: true}), nil
 }
 
-// grow takes each run once: one that an import has brought may be its own parent.
+// grow visits each run once: a run created by an import may be its own parent.
 func grow(info RunInfo, children map[RunID][]RunInfo, seen map[RunID]bool) Tree {
 	t := Tree{RunInfo: info}
 	own := children[info.ID]

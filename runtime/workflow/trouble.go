@@ -7,35 +7,36 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Trouble is a group of runs to which the same has happened: they have failed, or a step of them
-// is being retried, or they are blocked, for the same reason as far as code, error types, step
-// and message tell; ids, numbers, times and quoted text in messages make no difference, and
-// neither do lines of code. [RunInfo].Group is the group of a run.
+// Trouble is a failure group: runs that have failed, have a step that is being retried, or are
+// blocked, for the same reason as far as code, error types, step and message show. IDs, numbers,
+// times and quoted text in messages are ignored, as are line numbers. [RunInfo].Group is the group
+// of a run.
 type Trouble = store.Trouble
 
-// TroubleKind says what kind of trouble a group is about.
+// TroubleKind is the kind of failure of a group.
 type TroubleKind = store.TroubleKind
 
-// The kinds of trouble.
+// The kinds of failure groups.
 const (
 	TroubleFailed   = store.TroubleFailed
 	TroubleRetrying = store.TroubleRetrying
 	TroubleBlocked  = store.TroubleBlocked
 )
 
-// TroubleGroup is a group with how many runs have come into it, and how many are in it now.
+// TroubleGroup is a failure group with the number of runs that have entered it, and the number of
+// runs in it.
 type TroubleGroup = store.TroubleGroup
 
-// TroubleFilter selects groups. The zero TroubleFilter selects all.
+// TroubleFilter selects failure groups. The zero TroubleFilter selects all.
 type TroubleFilter = store.TroubleQuery
 
-// TroublePage is a part of a list of groups.
+// TroublePage is one page of a list of failure groups.
 type TroublePage = store.TroublePage
 
-// Troubles returns a page of the groups of trouble, those first into which a run has come last. A
-// group is kept for 30 days after the last run has come into it, and for as long as there is one
-// in it: one that has failed is until it is purged or deleted. [ErrNotSupported]: the store keeps
-// no groups.
+// Troubles returns a page of the failure groups, the most recently entered ones first. A group is
+// kept for 30 days after the last run entered it, and as long as a run is in it; a failed run stays
+// in its group until it is purged or deleted. The error matches [ErrNotSupported] if the store
+// keeps no groups.
 func (c *Client) Troubles(ctx context.Context, f TroubleFilter) (TroublePage, error) {
 	lister, ok := store.As[store.TroubleLister](c.store)
 	if !ok {

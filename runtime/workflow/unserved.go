@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unserved reports whether a run waits for a worker of its route and there is none. A store
-// that cannot tell, or does not answer, says nothing.
+// unserved reports whether a run waits for a worker and no worker serves its route. It is false if
+// the store cannot determine that.
 func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
 	roster, ok := store.As[store.Roster](c.store)
 	if !ok || r.QueueState != store.StateReady {
@@ -24,14 +24,14 @@ func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
 	return err == nil && !served, err
 }
 
-// explainUnserved returns err, which matches ErrRunUnserved, too, if it is about a run that nobody
-// serves.
+// explainUnserved returns err. If no worker serves the run, it wraps err so that it also matches
+// ErrRunUnserved.
 func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) error {
 	l, failed := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if failed != nil {
 		return err
 	}
-	if unserved, _ := c.unserved(ctx, &l.Record); !unserved { // what cannot be found out is left out
+	if unserved, _ := c.unserved(ctx, &l.Record); !unserved { // an unknown state is not reported
 		return err
 	}
 	route := l.Record.Route
@@ -39,10 +39,11 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }
 
-// endUnserved ends those of the runs, all of which were asked to end, of which no code was executed, and that nobody
-// serves, or that are queued after others of their workflow ids. It returns which it has ended. It does what the first worker to come would have done:
-// a run that is asked to end before it begins ends without its code, so that nobody misses
-// anything that the code could have done. Whatever is not as simple as that is left to workers.
+// endUnserved ends those of the runs, all of which were asked to cancel, whose code has not begun
+// and that no worker serves or that are queued behind others with their workflow IDs. It returns
+// the runs that it has ended. It does what the first worker to claim the run would do: a run that
+// is asked to cancel before it begins ends without executing its code, so no effect of the code is
+// lost. All other cases are left to workers.
 func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
 	loaded, err := c.records(ctx, runs)
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []
 			continue
 		}
 		if r.QueueState == store.StateQueued && c.seizer() != nil {
-			asked, err := c.asked(ctx, r.Run) // else giving it back would make it ready before its turn
+			asked, err := c.asked(ctx, r.Run) // without a cancel request, the release would make the run ready ahead of its position
 			if err != nil {
 				return nil, err
 			}
@@ -99,7 +100,7 @@ func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []
 	return ended, nil
 }
 
-// asked reports whether the inbox of a run asks it to end.
+// asked reports whether the inbox of a run contains a cancel request.
 func (c *Client) asked(ctx context.Context, run RunID) (bool, error) {
 	l, err := c.load(ctx, store.Load{Run: run, Limit: -1, Inbox: true})
 	return asksToEnd(l.Inbox), err
@@ -112,16 +113,16 @@ func asksToEnd(inbox []store.Item) bool {
 	})
 }
 
-// taking says from what a run may be taken.
+// taking determines in which states a run may be taken.
 type taking int
 
 const (
-	takeFree  taking = iota // a worker could claim it now, or when it is woken
-	takeLined               // also one that waits in line, for permits or for its workflow id
-	takeOwned               // also one that a session owns: it loses that
+	takeFree  taking = iota // a run that a worker could claim now, or after it wakes up
+	takeLined               // also a run that waits in a queue, for permits or for its workflow ID
+	takeOwned               // also a run that a session owns; the session loses it
 )
 
-// take claims a run. A store that is no [store.Seizer] gives out those only that are takeFree.
+// take claims a run. A store that does not implement [store.Seizer] supports only takeFree.
 func (c *Client) take(ctx context.Context, partition int, session store.SessionID, run RunID, how taking) (store.ClaimedRun, error) {
 	if seizer := c.seizer(); how != takeFree && seizer != nil {
 		return seizer.Seize(ctx, partition, session, event.NewToken(), run, how == takeOwned)
@@ -129,7 +130,7 @@ func (c *Client) take(ctx context.Context, partition int, session store.SessionI
 	return c.store.ClaimRun(ctx, partition, session, event.NewToken(), run)
 }
 
-// seizer returns nil if the store is none.
+// seizer returns nil if the store does not implement store.Seizer.
 func (c *Client) seizer() store.Seizer {
 	seizer, _ := store.As[store.Seizer](c.store)
 	return seizer
@@ -137,11 +138,12 @@ func (c *Client) seizer() store.Seizer {
 
 func (c *Client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.Partitions() }
 
-// endAlone ends runs of a partition that nobody works on with the commits that ending makes of what is stored
-// of each; nil: the run is given back. It returns those that it has ended. It claims the runs with a session of its own, which
-// lives for this one request and serves nothing. So each of two clients, or a worker that
-// comes just then, either has a run or finds it owned or ended; and if the client dies in between its
-// session does, too, and the runs wait again, with the requests in their inboxes.
+// endAlone ends runs of a partition that no worker processes, with the commits that ending returns
+// for their stored data; for a nil commit it releases the run. It returns the runs that it has
+// ended. It claims the runs with its own session, which exists only for this request and serves
+// nothing. So of two concurrent clients, or a client and a worker, each either claims a run or
+// finds it owned or ended; and if the client dies, its session expires, and the runs wait again
+// with the requests in their inboxes.
 func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how taking, ending func(*store.ClaimedRun, *store.Loaded) (*store.Commit, error)) (ended []RunID, err error) {
 	session := store.SessionID("client/" + event.NewToken().String())
 	if err := c.store.OpenSession(ctx, store.Session{Partition: partition, ID: session, Worker: "client", TTL: endLease}); err != nil {
@@ -149,7 +151,7 @@ func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how 
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	defer func() { _ = c.store.CloseSession(closing, partition, session) }() // else its lease ends
+	defer func() { _ = c.store.CloseSession(closing, partition, session) }() // otherwise its lease expires
 	var claims []store.ClaimedRun
 	var loads []store.Load
 	for _, run := range runs {
@@ -191,16 +193,17 @@ func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how 
 }
 
 const (
-	// endLease is that of the session of endAlone: shorter than those of workers, so that
-	// it counts for little of the silence of others; see package store on dead sessions.
+	// endLease is the lease of endAlone's session. It is shorter than those of workers, so that an
+	// expired one has little effect on the detection of dead sessions; see package store.
 	endLease = 2 * time.Second
-	// endAtOnce bounds how many runs it takes, so that they are ended long before that.
+	// endAtOnce bounds how many runs are taken at once, so that they end long before the lease
+	// expires.
 	endAtOnce = 100
-	// endPatience bounds how long it takes to end that session.
+	// endPatience bounds how long closing that session takes.
 	endPatience = 5 * time.Second
 )
 
-// ignoreTaken returns nil if somebody else was faster.
+// ignoreTaken returns nil if err means that another process was faster.
 func ignoreTaken(err error) error {
 	if errors.Is(err, store.ErrOwned) || errors.Is(err, store.ErrNotClaimable) || errors.As(err, new(*store.TerminalError)) {
 		return nil
@@ -208,8 +211,8 @@ func ignoreTaken(err error) error {
 	return err
 }
 
-// ending returns the commit that ends a run of which only the creation is logged and that was
-// asked to end; nil: it is not that simple.
+// ending returns the commit that ends a run whose log has only its creation and that was asked to
+// cancel, or nil if a worker must end the run.
 func (c *Client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	if l.Err != nil || len(l.Frames) != 1 {
 		return nil, l.Err
@@ -238,8 +241,8 @@ func (c *Client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Comm
 	return endCommit(claimed, r.State(), events, l.Inbox)
 }
 
-// endCommit returns the commit that ends a run with events, of which the last says how, and
-// consumes what was read from its inbox. state has them.
+// endCommit returns the commit that ends a run with events, the last of which records the outcome,
+// and consumes the items read from its inbox. state includes the events.
 func endCommit(claimed *store.ClaimedRun, state *event.LogState, events []event.Event, inbox []store.Item) (*store.Commit, error) {
 	req, err := commitAlone(claimed, state, events, inbox, store.EffectFinish)
 	if req != nil {
@@ -248,7 +251,8 @@ func endCommit(claimed *store.ClaimedRun, state *event.LogState, events []event.
 	return req, err
 }
 
-// commitAlone returns the commit of events, of which only the last one may mean something for others.
+// commitAlone returns the commit of events, of which only the last one may have effects on other
+// runs.
 func commitAlone(claimed *store.ClaimedRun, state *event.LogState, events []event.Event, inbox []store.Item, effect store.Effect) (*store.Commit, error) {
 	last := &events[len(events)-1]
 	req := &store.Commit{
@@ -268,8 +272,8 @@ func commitAlone(claimed *store.ClaimedRun, state *event.LogState, events []even
 	return req, err
 }
 
-// applyUntilEnd applies what was sent to a run that has not begun until it ends, and returns
-// what came too late. Anything but messages, pauses and the request to end is for a worker.
+// applyUntilEnd applies the items sent to a run that has not begun until the run ends, and returns
+// the items after that. Items other than messages, pauses and cancel requests need a worker.
 func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.ItemID, err error) {
 	for _, item := range inbox {
 		if r.Ended() {
@@ -283,7 +287,7 @@ func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.
 		switch e.Type {
 		case event.CancelRequested, event.MessageReceived:
 		case event.RunPaused, event.RunResumed:
-			continue // it ends all the same, and they were accepted
+			continue // the run ends regardless; the items count as accepted
 		default:
 			return nil, nil
 		}

@@ -12,16 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// Package json writes a byte that is not UTF-8 as U+FFFD and says nothing, so that
-// strings change, and two keys of a map become one. A value with such a string is
-// refused where it is written, and stored text with such a byte where it is read.
+// Package json silently replaces a byte that is not UTF-8 with U+FFFD, which changes strings and
+// may merge two keys of a map. Therefore a value with such a string is refused when it is encoded,
+// and stored text with such a byte is refused when it is decoded.
 
-// notUTF8 is the mark of a changed byte: only where a string was not UTF-8 does package
-// json write it as an escape.
+// notUTF8 marks a replaced byte: package json writes it as an escape only if a string was not
+// UTF-8.
 var notUTF8 = []byte(`\ufffd`)
 
-// checkWritten refuses v if data, its stored form, does not say what v does. What a
-// MarshalJSON has written is taken as it is, as long as it is UTF-8.
+// checkWritten returns an error if data, the stored form of v, differs from v because of invalid
+// UTF-8. The output of a MarshalJSON method is accepted unchanged if it is UTF-8.
 func checkWritten(v any, data []byte) error {
 	changed := bytes.Contains(data, notUTF8)
 	if !changed && utf8.Valid(data) {
@@ -34,13 +34,13 @@ func checkWritten(v any, data []byte) error {
 	case found:
 		return fmt.Errorf("%s is not UTF-8 (%.60q): pass bytes as []byte", path, text)
 	case utf8.Valid(data):
-		return nil // somebody's own MarshalJSON or RawMessage has that escape
+		return nil // the escape comes from a user's MarshalJSON or RawMessage
 	}
 	return checkRead(data)
 }
 
-// checkRead refuses stored text that package json would change when it reads it: bytes
-// that are not UTF-8, and halves of surrogate pairs, which other languages can write.
+// checkRead returns an error for stored text that package json would change when decoding it: bytes
+// that are not UTF-8, and halves of surrogate pairs, which encoders in other languages can produce.
 func checkRead(data []byte) error {
 	if !utf8.Valid(data) {
 		at := 0
@@ -55,7 +55,8 @@ func checkRead(data []byte) error {
 	return nil
 }
 
-// loneSurrogate returns where JSON escapes half of a surrogate pair; -1: nowhere.
+// loneSurrogate returns the position of an escaped half of a surrogate pair in JSON, or -1 if there
+// is none.
 func loneSurrogate(data []byte) int {
 	for at := 0; ; {
 		i := bytes.IndexByte(data[at:], '\\')
@@ -79,7 +80,7 @@ func loneSurrogate(data []byte) int {
 	}
 }
 
-// escaped returns the number of an escape \uXXXX with which b begins; -1: of none.
+// escaped returns the code unit of the escape \uXXXX at the start of b, or -1 if there is none.
 func escaped(b []byte) int64 {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
@@ -91,8 +92,8 @@ func escaped(b []byte) int64 {
 	return int64(n)
 }
 
-// search finds the first string in v that is not UTF-8, as package json sees v, and
-// returns where it is. It is called for values that package json could write.
+// search finds the first string in v, as package json encodes v, that is not UTF-8, and returns its
+// path. It is called only for values that package json could encode.
 func search(v reflect.Value, path string) (where, text string, found bool) {
 	if !v.IsValid() {
 		return "", "", false
@@ -122,8 +123,8 @@ func search(v reflect.Value, path string) (where, text string, found bool) {
 	return "", "", false
 }
 
-// ownText returns what a value says of itself, and whether it does: package json does
-// not look into it then. What a MarshalJSON says is not looked at.
+// ownText returns the text that a value encodes itself to, and whether it encodes itself, so that
+// package json does not look into it. The output of MarshalJSON is not examined.
 func ownText(v reflect.Value) (text string, own bool) {
 	if !v.CanInterface() || v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "", false
@@ -191,7 +192,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// validJSON refuses what is not JSON, or would not be read as it is.
+// validJSON returns an error if data is not JSON, or would be changed by decoding.
 func validJSON(data []byte) error {
 	if !json.Valid(data) {
 		return errors.New("it is not JSON")

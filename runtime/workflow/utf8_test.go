@@ -45,7 +45,7 @@ func TestEncodePayload_RefusesStringsThatAreNotUTF8AndSaysWhere(t *testing.T) {
 		"Ptr.note":                     &outer{Ptr: &inner{bad}},
 		"note is":                      outer{inner: inner{bad}},
 		`["k"].note`:                   map[string]inner{"k": {bad}},
-		"a key is":                     map[string]int{bad: 1, "caf\xe8": 2}, // which would become one
+		"a key is":                     map[string]int{bad: 1, "caf\xe8": 2}, // both keys would become one
 		"a key of Any":                 outer{Any: map[string]int{bad: 1}},
 		"Any is":                       outer{Any: texts{bad}},
 		`it is not UTF-8 ("\"\xff\"")`: json.RawMessage(`"` + "\xff" + `"`),

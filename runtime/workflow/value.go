@@ -10,25 +10,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// Value is a name under which a run publishes its progress or state. Declare it
-// once as a package variable and use it on both sides:
+// Value is a name under which a run publishes its progress or state. Declare it once as a package
+// variable and use it on both sides:
 //
 //	var Progress = workflow.NewValue[Percent]("progress")
 //
-// Others read the newest value, not each one. It belongs to the run and to those
-// that it continues as: they start with the values of the run before. A new run
-// that is made by [Handle.Fork], Retry or RetryCanceled has the values that were set
-// in the copied prefix. Values can be read until the run is deleted.
+// Readers get the newest value, not every one. A value belongs to the run and its continuations,
+// which start with the values of the previous run. A rerun by [Handle.Fork], Retry or RetryCanceled
+// has the values that were set in the copied prefix. Values can be read until the run is deleted.
 type Value[T any] struct{ name string }
 
-// NewValue returns the value of that name. Names are kebab-case, unique in a module
-// and at most 200 bytes long; it panics if the name is empty or longer.
+// NewValue returns the value with the given name. Names are kebab-case, unique in a module and at
+// most 200 bytes long. NewValue panics if the name is empty or longer.
 func NewValue[T any](name string) Value[T] {
 	checkName("NewValue", name)
 	return Value[T]{name: name}
 }
 
-// maxName bounds the names of what a run publishes, in bytes.
+// maxName bounds the names of values, streams, asks, hooks and schedules, in bytes.
 const maxName = 200
 
 func checkName(what, name string) {
@@ -48,11 +47,11 @@ func (v Value[T]) declared() {
 	}
 }
 
-// Set publishes the value, from the code of the run: others see it once the commit
-// that records it is durable, and a replay does not set it again. It does not
-// wait, and works on a context that has ended. A value that cannot be encoded, or is
-// too large, ends the run with a *[PayloadError]: the call does not return; deferred
-// calls are made, but durable operations in them are not, and compensations are.
+// Set publishes the value, from workflow code: readers see it once the commit that records it is
+// durable, and a replay does not set it again. It does not wait, and works on a context that has
+// ended. A value that cannot be encoded or is too large ends the run with a *[PayloadError]: the
+// call does not return; deferred calls run, but durable operations in them do not; compensations
+// are executed.
 func (v Value[T]) Set(ctx Context, value T) {
 	v.declared()
 	b := ctx.branch()
@@ -65,9 +64,9 @@ func (v Value[T]) Set(ctx Context, value T) {
 	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs(b, reflect.TypeFor[T](), recorded, payload) })
 }
 
-// Get returns the newest value of a run, which may have ended, and whether it was
-// set at all. An outage of the store is waited for, here as in Wait and Watch. Errors:
-// ErrRunNotFound; a *[PayloadError] if the value is not a T; that of ctx.
+// Get returns the newest value of a run, which may have ended, and whether it was set. Get, Wait
+// and Watch wait out an outage of the store. Errors: ErrRunNotFound; a *[PayloadError] if the value
+// is not a T; the error of ctx.
 func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err error) {
 	r, err := v.open(ctx, of)
 	if err != nil {
@@ -81,9 +80,9 @@ func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err err
 	return value, err == nil, err
 }
 
-// Wait returns the newest value of a run, and waits until there is one; ctx limits
-// how long. Errors: those of Get; that of ctx; one that matches [ErrRunTerminal] if
-// the run has ended without setting the value.
+// Wait returns the newest value of a run, and waits until one is set; ctx bounds the wait. Errors:
+// those of Get; the error of ctx; one that matches [ErrRunTerminal] if the run has ended without
+// setting the value.
 func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 	r, err := v.open(ctx, of)
 	if err != nil {
@@ -100,9 +99,9 @@ func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 	return value, err
 }
 
-// Watch follows a value: it delivers the newest one if there is one, and then each
-// new one; of values that follow one another quickly only the last may be seen. The
-// iterator ends silently with the run; an error, as those of Get, is the last pair.
+// Watch follows a value: it delivers the newest one if there is one, and then each new one; of
+// values set in quick succession only the last may be delivered. The iterator ends silently with
+// the run; an error, as of Get, is the last pair.
 func (v Value[T]) Watch(ctx context.Context, of Target) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

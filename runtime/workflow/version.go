@@ -6,18 +6,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// VersionOption changes one call of [Version].
+// VersionOption is an option of [Version].
 type VersionOption func(*versionOptions)
 
 type versionOptions struct{ min int }
 
-// AtLeast says that the code no longer has the versions below n: a run that
-// follows one of them is blocked until a worker comes whose code has it. Without
-// it the code has all versions from 0.
+// AtLeast declares that the code does not contain the versions below n: a run that follows one of
+// them is blocked until a worker with such code claims it. Without this option the code contains
+// all versions from 0.
 func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n } }
 
-// Version lets runs that are under way finish the old way after the code was
-// changed. It returns which version of the change this run follows:
+// Version lets open runs finish with the old code after a change. It returns the version of the
+// change that this run follows:
 //
 //	if workflow.Version(ctx, "fraud-check", 1) >= 1 {
 //		… // the new way
@@ -25,17 +25,15 @@ func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n }
 //		… // the old way
 //	}
 //
-// A run whose log passed this place before the call existed follows version
-// 0, for ever, and that costs nothing. A run that gets here for the first time
-// follows latest: one event records it, in the commit of the next events. The
-// first call for a change decides for the whole run, including calls in loops and
-// in other branches; a later change of the same place increments latest.
+// A run whose log passed this place before the call existed always follows version 0, which costs
+// nothing. A run that gets here for the first time follows latest: one event records it, in the
+// commit of the next events. The first call for a change decides for the whole run, including calls
+// in loops and in other branches; a later change at the same place increments latest.
 //
-// Once no run of an old version is left, the old code may go: the call stays, with
-// [AtLeast], as long as there are runs that have recorded the version. A run that
-// follows a version which the code does not know, because it is too old or because
-// the code was rolled back, is blocked. Version panics if latest is less than 1, or
-// less than the argument of AtLeast.
+// When no run of an old version is left, the old code can be removed: the call stays, with
+// [AtLeast], as long as there are runs that have recorded the version. A run that follows a version
+// that the code does not contain, because it is too old or the code was rolled back, is blocked.
+// Version panics if latest is less than 1, or less than the argument of AtLeast.
 func Version(ctx Context, change string, latest int, opts ...VersionOption) int {
 	b := ctx.branch()
 	var o versionOptions

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// View is a name for a filter of runs, which all who look at the store have in common: see [store.View].
+// View is a named filter of runs, shared by all users of the store: see [store.View].
 type View = store.View
 
 // Errors of views.
@@ -16,7 +16,8 @@ var (
 	ErrViewsFull    = store.ErrViewsFull
 )
 
-// Views returns the views that the store keeps, by name. [ErrNotSupported]: it keeps none.
+// Views returns the views that the store keeps, sorted by name. The error matches [ErrNotSupported]
+// if it keeps none.
 func (c *Client) Views(ctx context.Context) ([]View, error) {
 	keeper, err := c.viewKeeper("read views")
 	if err != nil {
@@ -25,9 +26,9 @@ func (c *Client) Views(ctx context.Context) ([]View, error) {
 	return keeper.Views(ctx)
 }
 
-// SaveView keeps a filter under a name, or replaces what that name stands for, on behalf of whom [OnBehalfOf] says. When it returns nil the view is
-// durable. The filter is a line that the store does not read. [ErrNotSupported], [ErrViewsFull], or a *[store.InvalidError] for what
-// [store.View.Check] refuses.
+// SaveView creates or replaces the view with this name; [OnBehalfOf] sets its author. When it
+// returns nil the view is durable. The filter is a line that the store does not interpret. Errors:
+// [ErrNotSupported], [ErrViewsFull], or a *[store.InvalidError] from [store.View.Check].
 func (c *Client) SaveView(ctx context.Context, name, filter string) error {
 	keeper, err := c.viewKeeper("save view")
 	if err != nil {
@@ -36,7 +37,7 @@ func (c *Client) SaveView(ctx context.Context, name, filter string) error {
 	return keeper.SaveView(ctx, View{Name: name, Filter: filter, By: behalf(ctx)})
 }
 
-// DeleteView removes a view. [ErrNotSupported], or [ErrViewNotFound].
+// DeleteView removes a view. Errors: [ErrNotSupported] or [ErrViewNotFound].
 func (c *Client) DeleteView(ctx context.Context, name string) error {
 	keeper, err := c.viewKeeper("delete view")
 	if err != nil {

@@ -12,20 +12,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// LimitWait is a limit of which a run, or a step of it, waits for permits.
+// LimitWait is a limit for whose permits a run, or a step of it, waits.
 type LimitWait struct {
-	// Step is the stored name of the step that waits, and StepKey its key within the run; empty: the run itself waits.
+	// Step is the stored name of the waiting step, and StepKey its key within the run. Both are
+	// empty if the run itself waits.
 	Step, StepKey string
 	Limit         string // name of the limit
-	Key           string // of the part of the limit; empty: it has no keys
-	Paused        bool   // the part is paused: nothing begins until it is resumed
-	// Ahead is the run whose turn is next there, for example because it needs more weights than there is room for; empty: this
-	// one is next. If a step of a run is next, it is that run.
+	Key           string // key of the limit; empty: it has no keys
+	Paused        bool   // the key is paused: nothing begins until it is resumed
+	// Ahead is the run that is next in the limiter queue, for example because it needs more weight
+	// than there is free capacity; empty: this run is next. If a step is next, Ahead is the run of
+	// the step.
 	Ahead RunID
 	Since time.Time
 }
 
-// String returns the limit as name or name/key, with "(paused)" if it is.
+// String returns the limit as name or name/key, followed by "(paused)" if it is paused.
 func (w *LimitWait) String() string {
 	name := store.LimitID{Name: w.Limit, Key: w.Key}.String()
 	if w.Paused {
@@ -34,14 +36,14 @@ func (w *LimitWait) String() string {
 	return name
 }
 
-// LimitHold is a permit that a run has.
+// LimitHold is a permit held by a run.
 type LimitHold struct {
 	Limit  string
-	Key    string // of the part of the limit; empty: it has no keys
+	Key    string // key of the limit; empty: it has no keys
 	Weight int
 }
 
-// holdsOf returns the permits of a run that has them.
+// holdsOf returns the permits that a run holds.
 func holdsOf(r *store.Record) (all []LimitHold) {
 	if !r.Permits {
 		return nil
@@ -53,10 +55,11 @@ func holdsOf(r *store.Record) (all []LimitHold) {
 }
 
 const (
-	// mostWaits bounds how many limits Info and lists report of a run.
+	// mostWaits bounds how many limits Info and lists report for a run.
 	mostWaits = 20
-	// listedFrames bounds what a list reads of the log of a run that waits, for the steps that it waits for; the next list
-	// reads on. listedAtOnce bounds of how many runs it holds frames at a time.
+	// listedFrames bounds how many frames of the log of a waiting run a list reads to find its
+	// waiting steps; the next list continues there. listedAtOnce bounds for how many runs it holds
+	// frames at a time.
 	listedFrames, listedAtOnce = 16, 16
 )
 
@@ -67,7 +70,7 @@ type remoteStep struct {
 	key  string
 }
 
-// remoteSteps returns those of a log that have not ended, by their creation.
+// remoteSteps returns the open steps in a log that other runs execute, in order of creation.
 func (l *followedLog) remoteSteps() (all []remoteStep) {
 	var open []*event.Open
 	l.state.Opens(func(o *event.Open) bool {
@@ -84,8 +87,8 @@ func (l *followedLog) remoteSteps() (all []remoteStep) {
 	return all
 }
 
-// mayHaveSteps reports whether a run may wait for steps that other runs execute. One that works on something beside them is not
-// asked: its log may grow fast, and it goes on.
+// mayHaveSteps reports whether a run may wait for steps that other runs execute. A run that is also
+// doing other work is excluded: its log may grow fast, and it makes progress.
 func mayHaveSteps(r *store.Record) bool {
 	switch r.Status {
 	case StatusWaiting, StatusPaused, StatusBlocked:
@@ -94,7 +97,8 @@ func mayHaveSteps(r *store.Record) bool {
 	return false
 }
 
-// stepsOf reads the log of a run, and returns its steps that other runs execute, and whether it is paused.
+// stepsOf reads the log of a run, and returns its steps that other runs execute, and whether it is
+// paused.
 func (c *Client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteStep, paused bool, err error) {
 	if !mayHaveSteps(r) && r.Status != StatusHeld && r.Status != StatusBlocked {
 		return nil, false, nil
@@ -109,7 +113,8 @@ func (c *Client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteSt
 	return steps, paused, err
 }
 
-// listedSteps returns the steps of runs that other runs execute, as far as few frames of each log tell.
+// listedSteps returns the steps of runs that other runs execute, as far as a few frames of each log
+// show.
 func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[RunID][]remoteStep, error) {
 	steps := map[RunID][]remoteStep{}
 	waiting := make([]*store.Record, 0, len(records))
@@ -123,7 +128,7 @@ func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[
 		for i, r := range part {
 			l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
 			l.mu.Lock()
-			if l.broken || l.read > r.N || l.read == r.N && l.last != r.Last { // it is another log
+			if l.broken || l.read > r.N || l.read == r.N && l.last != r.Last { // the run has another log
 				l.forget()
 			}
 			logs[i], loads[i] = l, store.Load{Run: r.Run, After: l.read, Limit: listedFrames}
@@ -150,15 +155,15 @@ func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[
 	return steps, nil
 }
 
-// waiter is a run that waits for permits, and the run that is shown for it.
+// waiter is a run that waits for permits, with the run for which it is shown.
 type waiter struct {
 	record *store.Record
 	of     int // index of the run that is shown
 	step   remoteStep
 }
 
-// fillWaits sets WaitsFor of runs by the records of the runs that take their permits, and by the steps that other runs execute
-// for them.
+// fillWaits sets WaitsFor of runs from the records of the runs that take their permits, and from
+// the steps that other runs execute for them.
 func (c *Client) fillWaits(ctx context.Context, infos []RunInfo, records []*store.Record, remote map[RunID][]remoteStep) error {
 	reader, ok := store.As[store.TurnReader](c.store)
 	if !ok {
@@ -197,7 +202,7 @@ func (c *Client) fillWaits(ctx context.Context, infos []RunInfo, records []*stor
 	return c.placeWaits(ctx, reader, infos, waiters)
 }
 
-// placeWaits finds where the waiters wait.
+// placeWaits finds the limit at which each waiter waits.
 func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos []RunInfo, waiters []waiter) error {
 	turns := make([]map[store.LimitID]store.Turn, c.store.Partitions())
 	for _, w := range waiters {
@@ -218,7 +223,7 @@ func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 			continue
 		}
 		read, err := reader.Turns(ctx, p, ids)
-		if err != nil { // the rest of what is known is returned: a damaged limit hides no run
+		if err != nil { // the remaining data is still returned: a damaged limit must not hide runs
 			c.logger.Debug("limits could not be read", "partition", p, "error", err)
 			continue
 		}
@@ -228,7 +233,7 @@ func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 	}
 	ahead := map[RunID]RunID{}
 	for _, w := range waiters {
-		if w.record.WaitsSince.IsZero() { // there was room when it came: it waits for a worker
+		if w.record.WaitsSince.IsZero() { // there was free capacity on arrival: it waits for a worker
 			continue
 		}
 		at, ok := waitsAt(w.record, turns[c.partitionOf(w.record.Run)])
@@ -257,7 +262,7 @@ func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 	return nil
 }
 
-// waitsAt returns at which of its uses a run waits.
+// waitsAt returns the index of the use at which a run waits.
 func waitsAt(r *store.Record, turns map[store.LimitID]store.Turn) (int, bool) {
 	all := make([]store.Turn, len(r.Uses))
 	for i, u := range r.Uses {
@@ -266,8 +271,8 @@ func waitsAt(r *store.Record, turns map[store.LimitID]store.Turn) (int, bool) {
 	return store.WaitsAt(r.Run, r.Uses, all)
 }
 
-// shownFor sets for each run of a map the run that people are shown for it: of the runtime's own runs that execute steps, or take
-// permits, the parent.
+// shownFor sets, for each run of the map, the run to show for it: for an internal run that executes
+// a step or takes permits, its parent.
 func (c *Client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
 	loads := make([]store.Load, 0, len(runs))
 	for run := range runs {
@@ -288,7 +293,8 @@ func (c *Client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
 	return nil
 }
 
-// remoteRetries returns the retries of the steps of a run that other runs execute, as those of its own.
+// remoteRetries returns the retries of steps that other runs execute, as retries of the run's own
+// steps.
 func (c *Client) remoteRetries(ctx context.Context, steps []remoteStep) (all []StepRetry, err error) {
 	for _, s := range steps[:min(len(steps), mostWaits)] {
 		l, err := c.load(ctx, store.Load{Run: s.run, Limit: -1})
