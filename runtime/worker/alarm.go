@@ -2,7 +2,7 @@ package worker
 
 import "time"
 
-// alarm wakes a run loop when something is due.
+// alarm wakes a run loop when something in the run becomes due.
 type alarm struct {
 	*env
 	in   *inputs // of the run loop
@@ -10,15 +10,15 @@ type alarm struct {
 	stop func() bool
 }
 
-// overdue is how often a run loop looks again at what was due and could not be done.
+// overdue is how often a run loop retries due work that it could not do.
 const overdue = 20 * time.Millisecond
 
-// lookAgain bounds how long a run loop trusts an alarm: the clock may be set, or the
-// machine may sleep.
+// lookAgain bounds how long a run loop relies on an alarm before it rechecks, because the clock may
+// be set or the machine may sleep.
 const lookAgain = time.Minute
 
-// set wakes the run loop when something in it is due while it is kept busy by something
-// else; the zero time: never. The run loop has last looked at what is due at looked.
+// set schedules a wake of the run loop at due, while other work keeps the loop busy. The zero time
+// cancels the wake. The run loop last checked for due work at looked.
 func (a *alarm) set(due, looked time.Time) {
 	if due.Equal(a.at) {
 		return
@@ -27,12 +27,12 @@ func (a *alarm) set(due, looked time.Time) {
 	if due.IsZero() {
 		return
 	}
-	// What is due already waits for something else, such as a slot.
+	// Work that is already due waits for something else, such as a slot.
 	wait := min(max(due.Sub(a.clock.Now()), overdue), a.lookAgain)
 	a.at = due
 	a.stop = a.clock.AfterFunc(wait, func() { a.in.post(input{kind: inputTick}) })
 	if looked.Before(due) && !a.clock.Now().Before(due) {
-		a.in.post(input{kind: inputTick}) // it has become due in between
+		a.in.post(input{kind: inputTick}) // it has become due since the check at looked
 	}
 }
 

@@ -28,44 +28,44 @@ type attempt struct {
 	started  time.Time
 	deadline time.Time // the earliest of the attempt's own, the run's and those of WithTimeout
 
-	// What the run loop sets as it launches the attempt.
-	steps   *steps     // nil: not launched
+	// The run loop sets these when it launches the attempt.
+	steps   *steps     // nil if the attempt was not launched
 	by      attempting // the run
 	run     event.RunID
 	fence   store.Fence
-	lease   *lease.Lease // under which its run was claimed, with the id
+	lease   *lease.Lease // the lease and session under which the run was claimed
 	session store.SessionID
 	fn      engine.StepFunc
-	op      *replay.Op // for what of it never changes
+	op      *replay.Op // its immutable fields only
 	labels  *attemptLabels
-	info    at.Attempt // what its code may know; its goroutine adds the step data
+	info    at.Attempt // the part that step code can read; the attempt's goroutine adds the step data
 
 	// These belong to the executor that has the run.
-	launched bool // its goroutine frees the slot
-	finished bool // from outside: its outcome is in the log, though its code has not ended
+	launched bool // the goroutine of the attempt frees the slot
+	finished bool // finished from outside: the outcome is in the log, although the code has not returned
 
-	stopped bool // before there was a ctx; guarded by mu, and so are the next fields
+	stopped bool // stopped before ctx was created; this and the following fields are guarded by mu
 	ended   bool // its code has returned
 	done    bool // its outcome was posted
 	mu      sync.Mutex
-	ctx     context.Context // what ends its code; nil: nobody has asked for it yet
+	ctx     context.Context // canceled to end the code; nil until the code first uses it
 	cancel  context.CancelCauseFunc
-	cause   error         // why it was stopped before there was a ctx
-	stream  *streamWriter // nil: its code has written to no stream
-	hook    *opening      // by which it may be finished from outside; nil: its code has opened none
+	cause   error         // why the attempt was stopped before ctx was created
+	stream  *streamWriter // nil if the code has written to no stream
+	hook    *opening      // hook through which the attempt may be finished from outside; nil if the code has opened none
 
-	outcome outcome // set by whoever posts it
+	outcome outcome // set by the goroutine that posts it
 }
 
-// attempting is a run whose step is attempted.
+// attempting is a run that executes a step.
 type attempting interface {
-	// attempted takes the attempt back, with its outcome.
+	// attempted receives the attempt with its outcome.
 	attempted(a *attempt)
 	// opens creates the hook of an attempt.
 	opens(o *opening)
 }
 
-// steps execute attempts.
+// steps executes attempts.
 type steps struct {
 	*env
 	client engine.Client
@@ -73,7 +73,7 @@ type steps struct {
 
 	mu   sync.Mutex
 	all  map[*attempt]struct{}
-	none chan struct{} // closed when the last one has ended; nil: nobody waits
+	none chan struct{} // closed when the last attempt has ended; nil if nothing waits for that
 }
 
 // launch starts the goroutine of an attempt.
@@ -82,7 +82,7 @@ func (s *steps) launch(a *attempt) {
 	go a.execute()
 }
 
-// stop asks the code of the attempt to end.
+// stop cancels the context of the attempt's code.
 func (a *attempt) stop(cause error) {
 	if a.steps == nil {
 		return // not launched
@@ -104,10 +104,10 @@ func (e *attemptTimeoutError) Error() string {
 	return fmt.Sprintf("attempt took longer than its timeout of %v", e.after)
 }
 
-// around returns the failure of an attempt that took too long, whose code returned f: that
-// is mostly only the error of its context, which does not say which timeout it was.
+// around returns the failure of an attempt that timed out, given the failure f of its code. f is
+// usually only the context's error, which does not identify the timeout.
 func (e *attemptTimeoutError) around(f *event.Failure) *event.Failure {
-	if strings.Contains(f.Message, e.Error()) { // it has returned the cause
+	if strings.Contains(f.Message, e.Error()) { // the code returned the cause itself
 		f.Code = event.CodeTimeout
 		return f
 	}
@@ -116,8 +116,8 @@ func (e *attemptTimeoutError) around(f *event.Failure) *event.Failure {
 
 func (e *attemptTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// execute executes the attempt and posts its outcome. Code that does not end although
-// its time is up is left behind after the grace period.
+// execute executes the attempt and posts its outcome. Code that has not returned when the grace
+// period after its timeout ends is abandoned.
 func (a *attempt) execute() {
 	stack.Grow()
 	s := a.steps
@@ -129,7 +129,7 @@ func (a *attempt) execute() {
 	stopTimer := s.clock.AfterFunc(a.plan().Timeout, a.timeUp)
 	a.readStepData()
 	var out outcome
-	defer func() { // even if the code ends its goroutine
+	defer func() { // runs even if the code ends its goroutine
 		stopTimer()
 		if out.gone {
 			out = exited()
@@ -137,8 +137,8 @@ func (a *attempt) execute() {
 		out.closes = a.endStream()
 		a.conclude(out)
 	}()
-	// The process may have been stopped since launch has looked, or its data has
-	// taken their time: somebody else may have completed the step.
+	// The process may have been suspended since the check at launch, or reading the step data may
+	// have taken long. Another worker may have completed the step meanwhile.
 	if err := a.lease.AwaitAlive(a.context(), a.session); err != nil {
 		out = judge(err, nil)
 		return
@@ -146,7 +146,7 @@ func (a *attempt) execute() {
 	callStep(a.context(), a.fn, a.judge, a.op.Input, &out)
 }
 
-// judge reads the error of the code.
+// judge returns the outcome for the error of the code.
 func (a *attempt) judge(err error) outcome {
 	if a.leaves(err) {
 		return outcome{pending: true}
@@ -156,14 +156,14 @@ func (a *attempt) judge(err error) outcome {
 
 func (a *attempt) plan() *engine.StepPlan { return engine.PlanOf(a.op) }
 
-// timeUp asks the code of an attempt that takes too long to end.
+// timeUp cancels the code of an attempt that has timed out, and abandons it after the grace period.
 func (a *attempt) timeUp() {
 	s, cause := a.steps, &attemptTimeoutError{a.plan().Timeout}
 	a.stop(cause)
 	s.clock.AfterFunc(s.cfg.Grace, func() { a.abandon(cause) })
 }
 
-// readStepData lets the attempt read what the one before has left.
+// readStepData reads the data that the previous attempt recorded.
 func (a *attempt) readStepData() {
 	s := a.steps
 	if a.number == 1 {
@@ -180,9 +180,10 @@ func (a *attempt) readStepData() {
 	a.info.Last = data[a.info.Key]
 }
 
-// Beat records something for the next attempt. If it is something new, the run got further:
-// what dies again and again, but comes further each time, kills nobody. A step that notes
-// something new and dies all the same ends with its attempts.
+// Beat records details for the next attempt. New details count as progress of the run: a run whose
+// workers die repeatedly but which advances each time is not quarantined as a cause of their
+// deaths. A step that records new details and still kills its worker is bounded by its number of
+// attempts.
 func (a *attempt) Beat(ctx context.Context, details []byte) error {
 	keeper, ok := store.As[store.StepDataStore](a.steps.store)
 	if !ok {
@@ -196,8 +197,8 @@ func (a *attempt) Beat(ctx context.Context, details []byte) error {
 	return err
 }
 
-// conclude posts what came of an attempt. Failed after the worker told it to end, it has
-// not failed by itself: it is given back.
+// conclude posts the outcome of an attempt. A failure that follows a cancel by the stopping worker
+// is not the step's own, so the attempt is given back.
 func (a *attempt) conclude(out outcome) {
 	s, cause := a.steps, a.endCause()
 	switch f := out.failure; {
@@ -218,7 +219,7 @@ func (a *attempt) conclude(out outcome) {
 	a.stop(nil)
 }
 
-// finish calls f if the outcome was not posted yet.
+// finish calls f unless the outcome was already posted.
 func (a *attempt) finish(f func()) {
 	a.mu.Lock()
 	first := !a.done
@@ -229,7 +230,7 @@ func (a *attempt) finish(f func()) {
 	}
 }
 
-// abandon gives up on code that ignores its context.
+// abandon posts a timeout for code that ignores its context.
 func (a *attempt) abandon(cause *attemptTimeoutError) {
 	s := a.steps
 	a.finish(func() {
@@ -257,7 +258,7 @@ func (s *steps) remove(a *attempt) {
 	}
 }
 
-// ended returns a channel that is closed once no attempt runs. It is called once.
+// ended returns a channel that is closed once no attempt runs. It must be called at most once.
 func (s *steps) ended() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,7 +271,7 @@ func (s *steps) ended() <-chan struct{} {
 	return none
 }
 
-// running returns the attempts whose goroutines run.
+// running returns the attempts whose goroutines have not ended.
 func (s *steps) running() []*at.Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,8 +282,8 @@ func (s *steps) running() []*at.Attempt {
 	return all
 }
 
-// attemptContext is the context of the code of an attempt. What ends it is the
-// worker's clock, or the log when the time of the run or of a caller is up.
+// attemptContext is the context of an attempt's code. It ends by the worker's clock, or by the log
+// when the run or one of its callers times out.
 type attemptContext attempt
 
 func (a *attempt) context() context.Context { return (*attemptContext)(a) }
@@ -296,11 +297,11 @@ func (c *attemptContext) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
-// Done returns the channel that is closed when the code must end.
+// Done returns a channel that is closed when the code must end.
 func (c *attemptContext) Done() <-chan struct{} { return c.of().ending().Done() }
 
-// Value returns what package step wants to know of the attempt, and else what the
-// base context has.
+// Value returns the attempt's info for the key of package step, and otherwise the base context's
+// value.
 func (c *attemptContext) Value(key any) any {
 	if at.Is(key) {
 		return &c.info
@@ -308,8 +309,8 @@ func (c *attemptContext) Value(key any) any {
 	return c.of().ending().Value(key)
 }
 
-// Err returns context.DeadlineExceeded if the attempt took too long. A context
-// that is derived from this one says context.Canceled; its cause tells.
+// Err returns context.DeadlineExceeded if the attempt timed out. A context derived from this one
+// returns context.Canceled, with the timeout as its cause.
 func (c *attemptContext) Err() error {
 	ctx := c.of().ending()
 	err := ctx.Err()
@@ -322,14 +323,14 @@ func (c *attemptContext) Err() error {
 	return err
 }
 
-// ending returns what ends the code of the attempt. It is made for the first who
-// asks: the code of most steps returns without a look at it.
+// ending returns the context that ends the code of the attempt. It is created on first use, because
+// the code of most steps never uses its context.
 func (a *attempt) ending() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.ctx != nil:
-	case a.stopped: // perhaps the base has ended, too, but only after that
+	case a.stopped: // the base context may have ended as well, but only later
 		a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(a.steps.base))
 		a.cancel(a.cause)
 	default:
@@ -338,7 +339,7 @@ func (a *attempt) ending() context.Context {
 	return a.ctx
 }
 
-// endCause returns why the code must end; nil: it need not.
+// endCause returns why the code must end, or nil if it need not.
 func (a *attempt) endCause() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -358,8 +359,8 @@ type attemptLabels struct {
 	ctx  context.Context
 }
 
-// labelsOf returns the labels of an attempt. The run keeps them for the next one: most
-// runs call few steps, again and again.
+// labelsOf returns the labels of an attempt. It caches them in the run for the next attempt,
+// because most runs call few distinct steps repeatedly.
 func labelsOf(run *replay.Run, info *at.Attempt) *attemptLabels {
 	l, ok := run.Meta.(*attemptLabels)
 	if !ok || l.run != info.Run || l.step != info.Step {
@@ -370,8 +371,8 @@ func labelsOf(run *replay.Run, info *at.Attempt) *attemptLabels {
 	return l
 }
 
-// streams returns what the attempt writes to the streams of its run with. It is made when
-// it is asked for: most attempts write nothing.
+// streams returns the writer for the streams of the run. It is created on first use, because most
+// attempts write to no stream.
 func (a *attempt) streams() (*streamWriter, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -387,7 +388,7 @@ func (a *attempt) streams() (*streamWriter, error) {
 	return a.stream, nil
 }
 
-// Write adds a chunk to a stream. It writes for the code of the attempt.
+// Write adds a chunk to a stream on behalf of the attempt's code.
 func (a *attempt) Write(ctx context.Context, stream string, value []byte, keep int) error {
 	p, err := a.streams()
 	if err != nil {
@@ -396,7 +397,7 @@ func (a *attempt) Write(ctx context.Context, stream string, value []byte, keep i
 	return p.write(ctx, stream, value, keep)
 }
 
-// Close closes a stream with the completion of the attempt.
+// Close closes a stream as part of the attempt's completion.
 func (a *attempt) Close(stream string) error {
 	p, err := a.streams()
 	if err != nil {
@@ -405,8 +406,8 @@ func (a *attempt) Close(stream string) error {
 	return p.close(stream)
 }
 
-// endStream is called when the code of the attempt has returned: it writes no more. It
-// returns the streams that it has closed.
+// endStream ends the attempt's stream writes once its code has returned. It returns the streams
+// that the code closed.
 func (a *attempt) endStream() []string {
 	a.mu.Lock()
 	p := a.stream

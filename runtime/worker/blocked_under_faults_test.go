@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A branch of the run calls a step that the worker does not know while another
-// branch brings the run to its end: the end counts.
+// A branch of the run calls a step that the worker does not have, while another branch ends the
+// run: the run has ended, and is not blocked.
 func TestVER1_BlockedRunWhoseStepsEndItHasEnded(t *testing.T) {
 	unknown := flowtest.AStep[int, int]("attack.unknown", shim.Policy{})
 	w := flowtest.NewMemory(t)
@@ -51,7 +51,7 @@ func TestVER1_BlockedRunWhoseStepsEndItHasEnded(t *testing.T) {
 	w.Healthy()
 }
 
-// misnumbering says of every run that its log is longer than it is.
+// misnumbering is a store that reports every log to be longer than it is.
 type misnumbering struct{ flowtest.Between }
 
 func (s *misnumbering) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
@@ -62,8 +62,8 @@ func (s *misnumbering) Claim(ctx context.Context, c store.Claim) (store.Claimed,
 	return got, err
 }
 
-// A log that is not what the store says of it is a damage, and not a race that
-// could be won by trying again.
+// A log that does not match what the store reports about it is damaged. It is not a race that a
+// retry could win.
 func TestDecode_LogThatEndsElsewhereThanTheStoreSaysBlocksTheRun(t *testing.T) {
 	st := &misnumbering{flowtest.Between{Store: memstore.New()}}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -79,8 +79,8 @@ func TestDecode_LogThatEndsElsewhereThanTheStoreSaysBlocksTheRun(t *testing.T) {
 	w.Healthy()
 }
 
-// Runs that may have killed workers are executed one at a time, also when their
-// code is still in memory.
+// Runs that may have killed workers are executed one at a time, even if their code is still in
+// memory.
 func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	var inside, most atomic.Int64
@@ -92,12 +92,12 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 		}
 		most.Store(max(most.Load(), inside.Add(1)))
 		defer inside.Add(-1)
-		first.pass(context.Background()) // the end of the sleep is progress as soon as it is committed
+		first.pass(context.Background()) // the end of the sleep counts as progress as soon as it is committed
 		return 2 * n, nil
 	})
 	runs := w.Recovered(2)
-	// A turn lasts for as long as the budget, and the clock may be moved on by some
-	// minutes while a run is in its turn.
+	// A turn lasts for the run budget, and the clock may advance by some minutes while a run is in
+	// its turn.
 	w.Work(worker.Config{Recoveries: 2, RunBudget: 1000 * time.Hour}, code)
 	for _, run := range runs {
 		w.Reach(run, event.WaitCreated, 1)
@@ -110,7 +110,7 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 		}
 		return true
 	})
-	for began := false; !began; { // a wait that begins meanwhile may miss the first
+	for began := false; !began; { // a wait that begins meanwhile may miss the first advance
 		w.Clock.Advance(time.Minute)
 		select {
 		case <-first.arrived:
@@ -121,7 +121,7 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 			}
 		}
 	}
-	if err := pause(w.Ctx, 20*time.Millisecond); err != nil { // time for the second to go astray
+	if err := pause(w.Ctx, 20*time.Millisecond); err != nil { // time for a wrong execution of the second run
 		t.Fatal(err)
 	}
 	first.open()

@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Many runs are canceled together as each would be alone: what nobody serves and has not begun ends, the rest is asked to,
-// and each error is in its place.
+// Canceling many runs together has the same effect as canceling each alone: a run that no worker
+// serves and that has not begun ends, the others receive a cancel, and each error has the index of
+// its run.
 func TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		begun := make(chan int, 1)
@@ -30,7 +31,7 @@ func TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone(t *testing.T) {
 		flowtest.Order(t, ended.Terminate(w.Ctx, "enough"))
 		var runs []workflow.RunID
 		var fresh []*workflow.Run[int]
-		for i := range 250 { // more than are ended at a time
+		for i := range 250 { // more than one batch
 			var opts []workflow.StartOption
 			if i%2 == 0 {
 				opts = append(opts, workflow.WithHold())

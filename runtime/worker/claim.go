@@ -19,36 +19,37 @@ const (
 	claimBatch = 128
 	// dueBatch bounds how many due runs one call makes ready.
 	dueBatch = 1024
-	// inAHurry bounds how often a worker goes on with what has become due before it asks what else there is: many timers
-	// must not keep it from ready runs and messages, and to ask takes as many scripts as there are partitions.
+	// inAHurry bounds how many rounds in a row a worker goes on with due runs before it collects
+	// wakes. Many timers must not keep it from ready runs and messages, but to collect wakes takes
+	// one script per partition.
 	inAHurry = 4
-	// waitMost bounds how long a worker does not claim from a partition, however busy it
-	// is with others: the only cover for a worker that dies with a wake in its hand.
+	// waitMost bounds how long a busy worker leaves a partition unclaimed. This is the only
+	// protection against a worker that dies after it has taken a wake.
 	waitMost = 5 * time.Second
 )
 
-// claimer claims runs from all partitions, as long as there are places for them.
+// claimer claims runs from all partitions while the worker has free slots.
 type claimer struct {
 	*env
 	runs    *runs
 	loop    func(event.RunID) *inputs // makes a run loop
 	sources []*source                 // by partition
-	revived wait.Notifier             // a partition that was silent answers
+	revived wait.Notifier             // notified when a silent partition answers again
 	turn    atomic.Int64              // the partition to claim from first
-	passed  atomic.Bool               // a partition was passed over in this round
-	asker   *asker                    // without a claim; nil: there is none, or it has one
+	passed  atomic.Bool               // a partition was skipped in this round
+	asker   *asker                    // an idle asker; nil if there is none or it has a claim
 }
 
 // source is a partition that runs are claimed from.
 type source struct {
 	*lease.Lease
-	asking *asker      // of a claim that takes long; of the claim loop alone
-	silent atomic.Bool // there is one: the partition does not answer
-	asked  time.Time   // when the last claim was answered, for the claim loop alone
-	next   time.Time   // the next due time, as it said
+	asking *asker      // asker of a slow claim; used by the claim loop only
+	silent atomic.Bool // asking is set: the partition does not answer
+	asked  time.Time   // when the last claim was answered; used by the claim loop only
+	next   time.Time   // the next due time, as the partition last reported it
 }
 
-// due reports whether a claim is due although nobody has called for one.
+// due reports whether a claim is due without a wake.
 func (s *source) due(now time.Time, rest time.Duration) bool {
 	return !s.next.IsZero() && !s.next.After(now) || !s.asked.Add(rest).After(now)
 }
@@ -65,11 +66,11 @@ func newClaimer(e *env, r *runs, loop func(event.RunID) *inputs) *claimer {
 	return &claimer{env: e, runs: r, loop: loop, revived: wait.NewNotifier()}
 }
 
-// silent reports whether a partition does not answer at the moment.
+// silent reports whether a partition currently does not answer.
 func (c *claimer) silent(partition int) bool { return c.sources[partition].silent.Load() }
 
-// run claims runs until ctx ends. It returns an error only if the store
-// was closed under it. A partition that does not answer keeps it from no other one.
+// run claims runs until ctx ends. It returns an error only if the store was closed meanwhile. A
+// partition that does not answer does not delay claims from the others.
 func (c *claimer) run(ctx context.Context) error {
 	claim := make(map[int]cause)
 	for _, s := range c.sources {
@@ -139,22 +140,23 @@ func (c *claimer) run(ctx context.Context) error {
 	return nil
 }
 
-// cause is why to claim from a partition.
+// cause is the reason to claim from a partition.
 type cause uint8
 
 const (
 	hinted cause = iota + 1 // there was a wake, which another worker may have taken
-	sure                    // this worker must look
+	sure                    // this worker must claim
 )
 
-// due reports whether some run has become due in a partition that answers.
+// due reports whether a run has become due in a partition that answers.
 func (c *claimer) due() bool {
 	now := c.clock.Now()
 	return slices.ContainsFunc(c.sources, func(s *source) bool { return !s.silent.Load() && !s.next.IsZero() && !s.next.After(now) })
 }
 
-// rest returns how long a partition may go without a claim. When one has gone for waitMost,
-// those that have for half of that are asked, too, so that an idle worker wakes up once for all.
+// rest returns how long a partition may go without a claim. When one partition has reached
+// waitMost, partitions that have reached half of it are claimed from as well, so that an idle
+// worker wakes up once for all.
 func (c *claimer) rest(now time.Time) time.Duration {
 	for _, s := range c.sources {
 		if !s.asked.Add(c.waitMost).After(now) {
@@ -164,7 +166,7 @@ func (c *claimer) rest(now time.Time) time.Duration {
 	return c.waitMost
 }
 
-// wanting reports whether to claim from any partition that answers.
+// wanting reports whether claim names a partition that answers.
 func (c *claimer) wanting(claim map[int]cause) bool {
 	for _, s := range c.sources {
 		if claim[s.Partition] != 0 && !s.silent.Load() {
@@ -174,22 +176,22 @@ func (c *claimer) wanting(claim map[int]cause) bool {
 	return false
 }
 
-// claimPatience is how long the claim loop waits for one of several partitions. One that
-// takes longer, because its server is lost or slow, is asked aside from then on until it
-// answers, while the loop serves the others.
+// claimPatience is how long the claim loop waits for one of several partitions. If a partition
+// takes longer, because its server is lost or slow, an asker claims from it in a separate goroutine
+// until it answers, and the loop serves the others.
 const claimPatience = time.Second
 
 // claimAnswer is the outcome of a claim from a partition.
 type claimAnswer struct {
 	next time.Time
 	full bool
-	// hinted says that it was asked for because of a hint: that is no look at the partition.
+	// hinted reports that a hinted claim returned early, without an examination of the partition.
 	hinted bool
 	err    error // ctx has ended, or the store was closed
 }
 
-// claimSoon claims from a partition if there is a cause. It reports false if there is no
-// answer, yet or at all.
+// claimSoon claims from a partition if there is a cause. It reports false if there is no answer
+// yet, or none at all.
 func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAnswer, bool) {
 	if s.asking != nil {
 		select {
@@ -229,16 +231,16 @@ func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAns
 	s.silent.Store(true)
 	asker.slow.Store(true)
 	if len(asker.answer) > 0 {
-		c.revived.Notify() // it may have looked at slow before that was set
+		c.revived.Notify() // the asker may have checked slow before it was set
 	}
 	return claimAnswer{}, false
 }
 
-// asker claims in a goroutine of its own, whose stack has grown by the claims before.
+// asker claims in its own goroutine, which keeps its grown stack between claims.
 type asker struct {
 	claims chan func() claimAnswer
 	answer chan claimAnswer
-	slow   atomic.Bool // nobody waits for the answer
+	slow   atomic.Bool // the claim loop does not wait for the answer
 }
 
 func (c *claimer) newAsker() *asker {
@@ -253,7 +255,7 @@ func (c *claimer) newAsker() *asker {
 	return a
 }
 
-// dismiss ends the askers, those that have a claim after it.
+// dismiss ends the askers. An asker with a claim in flight ends after that claim.
 func (c *claimer) dismiss() {
 	if c.asker != nil {
 		close(c.asker.claims)
@@ -270,7 +272,7 @@ func (c *claimer) dismiss() {
 func (c *claimer) claimUntil(ctx context.Context, s *source, why cause) (a claimAnswer) {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		a = c.claimFrom(ctx, s, why)
-		why = sure // if it has failed it may have taken the wake
+		why = sure // a failed claim may have taken the wake
 		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, store.ErrClosed) {
 			return a
 		}
@@ -278,26 +280,26 @@ func (c *claimer) claimUntil(ctx context.Context, s *source, why cause) (a claim
 	}
 }
 
-// handOn gives back the wakes that were taken and not followed by a claim: a
-// claim of nothing announces again what is ready.
+// handOn gives back wakes that were taken but not followed by a claim: a claim of zero runs
+// announces again what is ready.
 func (c *claimer) handOn(claim map[int]cause) {
 	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
 	defer cancel()
 	for _, s := range c.sources {
 		if (claim[s.Partition] != 0 || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() {
-			// If it fails, others look again after waitMost.
+			// If it fails, other workers claim after waitMost at the latest.
 			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.routes})
 		}
 	}
 }
 
-// await waits until there may be something to claim. If the worker was full before
-// it had claimed what it was woken for, it takes no other wake, and waits for room.
+// await waits until there may be something to claim. If the worker filled up before it had claimed
+// what it was woken for, it takes no further wake and waits for free capacity.
 func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	req := store.Wait{Until: c.clock.Now().Add(c.waitMost), Hinted: true}
 	for _, s := range c.sources {
 		if s.silent.Load() {
-			continue // it would hold up the others
+			continue // it would delay the others
 		}
 		if until := s.until(c.waitMost); until.Before(req.Until) {
 			req.Until = until
@@ -306,15 +308,14 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	}
 	var from time.Time
 	if full && c.runs.capacity() > 0 {
-		c.runs.freed.Notify() // an earlier wait may have taken that
+		c.runs.freed.Notify() // an earlier wait may have consumed that notification
 	}
 	if !full && c.runs.capacity() > 0 {
 		if req.Routes, from = c.runs.awaited(c.routes); !from.IsZero() && from.Before(req.Until) {
 			req.Until = from
 		}
 	}
-	// Capacity that is freed meanwhile ends the wait, and so does a partition that answers
-	// again.
+	// Freed capacity ends the wait, and so does a partition that answers again.
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	freed := c.runs.freed
@@ -337,7 +338,7 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	if freedNow {
 		woken, err = store.Woken{}, nil
 	}
-	if freedNow || woken.Due && !from.IsZero() && !from.After(c.clock.Now()) { // there is capacity, for any of them
+	if freedNow || woken.Due && !from.IsZero() && !from.After(c.clock.Now()) { // there is capacity for any of them
 		for _, s := range c.sources {
 			woken.Claim = append(woken.Claim, s.Partition)
 		}
@@ -345,9 +346,9 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	return woken, err
 }
 
-// claimFrom claims until nothing is left, and returns the next due time of the
-// partition. If the worker is full before that, the wake that led here has to be
-// followed by a claim once it is not.
+// claimFrom claims until nothing is left, and returns the partition's next due time. If the worker
+// fills up before that, it must claim again once it has free capacity, because it has taken the
+// wake.
 func (c *claimer) claimFrom(ctx context.Context, s *source, why cause) (a claimAnswer) {
 	a.hinted = true
 	for _, routes := range c.shares() {
@@ -362,8 +363,8 @@ func (c *claimer) claimFrom(ctx context.Context, s *source, why cause) (a claimA
 	return a
 }
 
-// claimShare is claimFrom for some of the routes: all of one queue that has a bound, or those
-// that have none.
+// claimShare is claimFrom for some of the routes: either all routes of one queue with a bound, or
+// all routes without one.
 func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Route, why cause) (a claimAnswer) {
 	for renewed, filled, over := false, false, false; ; why = sure {
 		capacity := c.runs.capacity()
@@ -402,21 +403,21 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		done()
 		switch {
 		case errors.Is(err, store.ErrExpired) && !renewed:
-			// The wake that led here is taken: the new session claims.
+			// The wake was taken already, so the new session must claim.
 			if a.err = s.Renew(ctx, id); a.err != nil {
 				return a
 			}
 			renewed = true
 		case errors.Is(err, store.ErrExpired):
-			return a // not for ever
+			return a // do not renew repeatedly
 		case err != nil:
 			a.err = err
 			return a
 		case len(answer.Runs) == free:
-			// Runs may have ended meanwhile: those places are for the other partitions, which may
-			// have runs of a higher priority, and for this one in the next round.
+			// Runs may have ended meanwhile. Their slots go to the other partitions first, which
+			// may have runs of a higher priority, and to this one in the next round.
 			filled, over, a.next = true, free == capacity && len(c.sources) > 1, answer.Next
-		case most > 0 && len(answer.Runs) == most: // of this queue; it may be ready to do more
+		case most > 0 && len(answer.Runs) == most: // the limit of this queue; the queue may have more ready runs
 		default:
 			c.runs.setBehind(s.Partition, false)
 			a.next, a.hinted = answer.Next, why == hinted
@@ -425,16 +426,16 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 	}
 }
 
-// inTurn delivers the sessions in the order in which a worker claims from their
-// partitions in a round, with their places: it begins with the partition after the one
-// that has filled it. So a partition that always has something ready, such as a run that gives way
-// and is ready again at once, cannot keep a full worker for itself: the run waits until
-// the ready runs of the other partitions have had a turn, too.
+// inTurn iterates over the sources, with their partitions, in the order in which a worker claims
+// from them in a round. The round begins with the partition after the one that filled the worker.
+// So a partition that always has something ready, such as a run that yields and is ready again at
+// once, cannot monopolize a full worker: the run waits until the ready runs of the other partitions
+// were claimed.
 //
-// Within a partition the highest priority is claimed first. Over partitions it holds
-// within this bound: before a full worker claims a run that has the highest priority of
-// all, each of the other partitions fills it once at most, which is one run for each
-// place that gets free, and claimBatch of them at most.
+// Within a partition the highest priority is claimed first. Across partitions priority holds within
+// this bound: before a full worker claims the run with the highest priority of all, each of the
+// other partitions fills it at most once, with one run per slot that becomes free, and at most
+// claimBatch runs.
 func (c *claimer) inTurn() iter.Seq2[int, *source] {
 	c.passed.Store(false)
 	return func(yield func(int, *source) bool) {
@@ -448,10 +449,10 @@ func (c *claimer) inTurn() iter.Seq2[int, *source] {
 	}
 }
 
-// passes reports whether a partition is passed over in this round, because the worker has
-// no room, or had none for a partition before it: what gets free meanwhile is for that
-// one, which begins the next round. If the partition has filled the worker itself, the
-// one after it does.
+// passes reports whether the round skips a partition, because the worker has no free capacity, or
+// had none for an earlier partition of the round. Capacity that becomes free meanwhile is reserved
+// for that earlier partition, which begins the next round. If the partition filled the worker
+// itself, the next round begins with the partition after it.
 func (c *claimer) passes(s *source, free int, filled bool) bool {
 	if free > 0 && !c.passed.Load() {
 		return false
@@ -466,12 +467,12 @@ func (c *claimer) passes(s *source, free int, filled bool) bool {
 	return true
 }
 
-// adopt hands a claimed run to its run loop.
+// adopt passes a claimed run to its run loop.
 func (c *claimer) adopt(l *lease.Lease, id store.SessionID, run store.ClaimedRun) {
 	c.runs.adopt(&claimed{ClaimedRun: run, partition: l.Partition, session: id}, func() bool { return l.Holds(id) }, func() *inputs { return c.loop(run.Run) })
 }
 
-// claimByName claims a run, whatever its route.
+// claimByName claims one given run, whatever its route.
 func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 	s := c.sources[c.partitionOf(run)].Lease
 	id := s.Current()
@@ -486,7 +487,7 @@ func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 	switch {
 	case errors.Is(err, store.ErrOwned), errors.Is(err, store.ErrNotClaimable), errors.Is(err, store.ErrRunNotFound),
 		errors.Is(err, store.ErrExpired), errors.As(err, &ended):
-		return nil // somebody else was faster
+		return nil // another worker has claimed it
 	}
 	return err
 }

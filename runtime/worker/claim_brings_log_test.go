@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// handing is a store whose claims hand over everything.
+// handing is a store whose claims return the logs of the runs.
 type handing struct{ *flowtest.Between }
 
 func (s handing) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {

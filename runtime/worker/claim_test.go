@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// starting returns the first of the commits that starts an attempt.
+// starting returns the first of the commits that contains a step_started.
 func starting(op string, req any) *store.Commit {
 	commits, _ := req.([]store.Commit)
 	if op != "commit" {
@@ -34,8 +34,8 @@ func starting(op string, req any) *store.Commit {
 	return nil
 }
 
-// W2, F2: the worker hears that its step_started is durable only when another
-// worker has taken the run over. It may not begin the attempt any more.
+// W2, F2: the worker gets the answer that its step_started is durable only after another worker has
+// claimed the run. It must not begin the attempt any more.
 func TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut(t *testing.T) {
 	stalled := newBarrier()
 	defer stalled.open()
@@ -65,7 +65,7 @@ func TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut(t *testing.T) {
 	run := flowtest.Start(w, flowtest.AttackOnce, 1)
 	w.Await("the stall", stalled.arrived)
 	w.Work(cfg, code, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.As(flowtest.AttackSleep, func(_ workflow.Context, n int) (int, error) { return n, nil }))
-	for { // each start makes the other worker claim, and look for the dead
+	for { // each start makes the other worker claim, which recovers runs of dead sessions
 		flowtest.Result(w, flowtest.Start(w, flowtest.AttackSleep, 1))
 		info, err := run.Info(w.Ctx)
 		if err != nil {
@@ -92,8 +92,8 @@ func TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut(t *testing.T) {
 	w.Healthy()
 }
 
-// The answer of a commit comes when the run has been given back and claimed
-// again: what the commit explains belongs to the claim before.
+// The answer of a commit arrives when the run has been given back and claimed again: the effects of
+// the commit belong to the earlier claim.
 func TestF2_AttemptIsNotBegunUnderAClaimThatIsOver(t *testing.T) {
 	again := newBarrier()
 	defer again.open()
@@ -105,7 +105,7 @@ func TestF2_AttemptIsNotBegunUnderAClaimThatIsOver(t *testing.T) {
 		if c == nil || once.Swap(true) {
 			err := do()
 			if c, ok := req.(store.Claim); ok && c.Max > 0 && once.Load() && claims.Add(1) == 2 {
-				again.open() // the claim before has been taken in
+				again.open() // the earlier claim has been adopted
 			}
 			return err
 		}
@@ -144,7 +144,7 @@ func TestF2_AttemptIsNotBegunUnderAClaimThatIsOver(t *testing.T) {
 	w.Healthy()
 }
 
-// The grant of a claim arrives when the session that it was made under is over.
+// The answer of a claim arrives when the session of the claim is over.
 func TestHeartbeat_NothingOfAnExpiredSessionIsCommitted(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
@@ -205,9 +205,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Whoever is told to claim has taken the wake. If the claim fails because the
-// session is over, the new session claims: nobody else will be told. Time stands
-// still, so that looking again after a while does not help.
+// A worker that is woken has taken the wake. If its claim fails because the session is over, the
+// new session must claim, because no other worker is woken. Time stands still, so that a later
+// recheck does not help.
 func TestK2_WakeIsNotLostWithTheSession(t *testing.T) {
 	clock := storetest.NewClock()
 	st := &flowtest.Between{Store: memstore.NewWith(memstore.Config{Clock: clock})}
@@ -232,7 +232,7 @@ func TestK2_WakeIsNotLostWithTheSession(t *testing.T) {
 		t.Errorf("result: got %d, want 2", got)
 	}
 	expire.Store(true)
-	for st.Count("open") < 2 { // a claim that is under way may come before
+	for st.Count("open") < 2 { // a claim in flight may come before
 		if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2)); got != 4 {
 			t.Errorf("result: got %d, want 4", got)
 		}
@@ -242,8 +242,8 @@ func TestK2_WakeIsNotLostWithTheSession(t *testing.T) {
 	}
 }
 
-// The answer of a claim is lost: nobody works on what it granted until the worker
-// compares what it owns, and gives it back.
+// The answer of a claim is lost: no worker executes the granted run until the worker reconciles the
+// runs of its session and gives it back.
 func TestW2_RunThatWasGrantedWithoutAnAnswerIsGivenBack(t *testing.T) {
 	mem := memstore.NewWith(memstore.Config{Clock: &impatient{}})
 	st := &flowtest.Between{Store: mem}
@@ -271,7 +271,7 @@ func TestW2_RunThatWasGrantedWithoutAnAnswerIsGivenBack(t *testing.T) {
 	w.Healthy()
 }
 
-// A worker that is told to claim in the moment in which it stops hands that on.
+// A worker that is woken at the moment in which it stops passes the wake on.
 func TestK2_WakeIsNotLostWhenTheWorkerStops(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var halt atomic.Pointer[context.CancelFunc]

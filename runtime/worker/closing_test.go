@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// pushing delivers a message in front of every commit that would end a run, until
-// it is told to come later.
+// pushing is a store that delivers a message before every commit that would end a run, until the
+// delivery is refused.
 type pushing struct {
 	store.Store
 	mu       sync.Mutex

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// requested remembers what a worker has asked to be written.
+// requested records the commits that a worker has requested.
 type requested struct {
 	mu      sync.Mutex
 	commits []store.Commit
@@ -36,11 +36,11 @@ func (w *requested) all() []store.Commit {
 	return append([]store.Commit(nil), w.commits...)
 }
 
-// A commit that was refused because of unread items was not applied; what follows it is
-// another frame, and has another name.
+// A commit that was refused because of unread items was not applied. The commit that follows holds
+// another frame, and has another id.
 func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID(t *testing.T) {
 	mem := memstore.New()
-	st := &mute{flowtest.Between{Store: mem}} // only the refusal tells of them
+	st := &mute{flowtest.Between{Store: mem}} // only the refusal reveals the items
 	var asked requested
 	var mailed atomic.Bool
 	st.Around = func(ctx context.Context, op string, req any, do func() error) error {
@@ -82,8 +82,8 @@ func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID(t *testing.T) {
 	w.Healthy()
 }
 
-// Without an answer it is not known what has become of a commit: the same bytes are
-// sent again, and nothing else is, until there is one.
+// Without an answer the outcome of a commit is unknown: the same bytes are sent again, and nothing
+// else is, until there is an answer.
 func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var asked requested
@@ -133,7 +133,7 @@ func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
 	w.Healthy()
 }
 
-// What happens while a commit is in flight waits for its answer.
+// Events that happen while a commit is in flight wait for its answer.
 func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
@@ -159,7 +159,7 @@ func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
 		for st.Count("load") == reads && ctx.Err() == nil {
 			runtime.Gosched()
 		}
-		return errors.Join(pause(ctx, 50*time.Millisecond), do()) // the message was read: there is something to commit
+		return errors.Join(pause(ctx, 50*time.Millisecond), do()) // the message was read, so there is something to commit
 	}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 	w.Work(worker.Config{}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
@@ -173,7 +173,7 @@ func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
 	w.Healthy()
 }
 
-// An attempt may be what kills the worker: that it was started is no progress.
+// The start of an attempt is no progress, because the attempt may be what kills the worker.
 func TestREC4_AnAttemptThatWasStartedIsNoProgress(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var asked requested
@@ -205,7 +205,7 @@ func TestREC4_AnAttemptThatWasStartedIsNoProgress(t *testing.T) {
 	}
 }
 
-// Nothing is done before what explains it is in the log.
+// No effect happens before its cause is in the log.
 func TestEngine_NothingIsDoneBeforeItsCauseIsDurable(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var begun, early atomic.Int64
@@ -232,8 +232,8 @@ func TestEngine_NothingIsDoneBeforeItsCauseIsDurable(t *testing.T) {
 	}
 }
 
-// relabeling says at the second claim of a run that its log has another last frame,
-// as it has after a failover that another worker went on from.
+// relabeling is a store that reports, at the second claim of a run, another last frame of its log,
+// as after a failover from which another worker has continued.
 type relabeling struct {
 	flowtest.Between
 
@@ -250,8 +250,8 @@ func (s *relabeling) Claim(ctx context.Context, c store.Claim) (store.Claimed, e
 	return got, err
 }
 
-// F4: a run that is kept in memory is resumed only if its log is still the one that
-// it was parked with. A log of the same length is not enough.
+// F4: a run in memory is resumed only if its log still ends with the same commit. Equal length of
+// the log is not enough.
 func TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength(t *testing.T) {
 	st := &relabeling{Between: flowtest.Between{Store: memstore.New()}}
 	var logs atomic.Int64
@@ -279,7 +279,7 @@ func TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength(t *testing.T) {
 	}
 }
 
-// unchained returns logs whose second frame continues another one than the first.
+// unchained is a store that returns logs whose second frame does not continue the first.
 type unchained struct{ flowtest.Between }
 
 func (s *unchained) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
@@ -311,7 +311,7 @@ func TestDecode_LogWhoseFramesDoNotContinueOneAnotherBlocksTheRun(t *testing.T) 
 	first := w.Work(worker.Config{}, code)
 	run := flowtest.Start(w, flowtest.AttackSleep, 1)
 	w.Reach(run, event.WaitCreated, 1)
-	first.Stop() // the next one has nothing in memory
+	first.Stop() // the next worker has nothing in memory
 	w.WorkOn(&unchained{flowtest.Between{Store: mem}}, worker.Config{}, code)
 	w.Eventually("the run is blocked", func() bool {
 		info, err := run.Info(w.Ctx)

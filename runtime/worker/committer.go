@@ -20,54 +20,54 @@ const (
 	createBatch = 256
 )
 
-// The limits of one commit: a store does nothing else meanwhile, and no store takes a
-// frame of any length.
+// These limit one commit, because a store is busy while it writes it, and each store bounds the
+// length of a frame.
 const (
 	commitChunks = 1000
 	commitBytes  = 4 << 20
-	// endingBytes is how long a commit may be that ends a run together with what caused it.
+	// endingBytes bounds a commit that ends a run together with the cause of the end.
 	endingBytes = 64 << 20
 )
 
-// commit is one commit of a run on its way. A run has one at a time.
+// commit is one commit of a run in flight. A run has at most one.
 type commit struct {
 	run     committing
 	req     store.Commit
-	start   *localStart      // it creates the run; nil: it is there
+	start   *localStart      // the commit creates the run; nil if the run exists
 	why     string           // why the run is blocked
-	differs *engine.Mismatch // if its code does not fit
-	again   bool             // it publishes effects.again
-	told    int              // of effects.refusals
-	events  int              // of effects.unsaved
-	took    int              // of unread.taken
-	read    extent           // of unread.read
+	differs *engine.Mismatch // set if the code does not match the log
+	again   bool             // the commit publishes effects.again
+	told    int              // number of effects.refusals it publishes
+	events  int              // number of effects.unsaved it holds
+	took    int              // number of unread.taken it consumes
+	read    extent           // how much of unread.read it holds
 	answer  store.Committed
-	starts  []*attempt // to start when it is durable
-	cancels []uint64   // steps to cancel when it is durable
-	opened  []*opening // hooks to hand out when it is durable
+	starts  []*attempt // attempts to start once it is durable
+	cancels []uint64   // steps to cancel once it is durable
+	opened  []*opening // hooks to return to their callers once it is durable
 	next    nextClaim
 	made    time.Time
 }
 
-// localStart is a run that its client starts on this worker, which creates it under one of
-// its sessions.
+// localStart is a run that a client of this process starts on this worker. The worker creates it
+// under one of its sessions.
 type localStart struct {
 	*handover.Start
 	partition int
 	session   store.SessionID
-	request   store.Create // as the worker sends it
+	request   store.Create // the request as the worker sends it
 }
 
 // committing is a run that has a commit in flight.
 type committing interface {
-	// committed takes the commit back, with its answer.
+	// committed receives the commit with its answer.
 	committed(c *commit)
 }
 
-// extent is how much of an inbox.
+// extent is an amount of inbox content.
 type extent struct{ items, bytes int }
 
-// committer sends commits, and what creates runs, until they are answered.
+// committer sends commits, and requests that create runs, until they are answered.
 type committer struct {
 	*env
 	silent  func(partition int) bool
@@ -79,8 +79,8 @@ type committer struct {
 
 func newCommitter(e *env, silent func(partition int) bool, adopt func(nextClaim, store.Claimed)) *committer {
 	m := &committer{env: e, silent: silent, adopt: adopt, commits: make(chan *commit, 1024), creates: make(chan *commit, 1024)}
-	// After an error it is not known which commits were applied: the same bytes are sent again,
-	// and the store answers for each of them as it would have done the first time.
+	// After an error it is unknown which commits were applied. The same bytes are sent again, and
+	// the store answers each of them as it did or would have done the first time.
 	m.sender = request.NewSender(request.Params[*commit]{
 		Ask:       m.ask,
 		GiveUp:    func(c *commit, err error) { m.deliver(c, store.Committed{Err: err}) },
@@ -91,7 +91,7 @@ func newCommitter(e *env, silent func(partition int) bool, adopt func(nextClaim,
 	return m
 }
 
-// start starts the goroutines, which end with the worker.
+// start starts the goroutines. They end with the worker.
 func (m *committer) start() {
 	for range committers {
 		m.work.Go(m.commitLoop)
@@ -101,8 +101,8 @@ func (m *committer) start() {
 	}
 }
 
-// commit hands on a commit of a run that exists, or one that creates it. It
-// is not answered if the worker has stopped.
+// commit queues a commit, which may also create its run. It is never answered if the worker has
+// stopped.
 func (m *committer) commit(c *commit) {
 	to := m.commits
 	if c.start != nil {
@@ -115,8 +115,7 @@ func (m *committer) commit(c *commit) {
 	}
 }
 
-// commitLoop commits for many runs at once. While a batch is written, the next
-// one gathers.
+// commitLoop commits for many runs at once. The next batch collects while one is written.
 func (m *committer) commitLoop() {
 	var batch []*commit
 	for {
@@ -124,16 +123,16 @@ func (m *committer) commitLoop() {
 			return
 		}
 		for _, c := range batch {
-			if c.why != "" && !m.silent(m.partitionOf(c.req.Run)) { // it would hold up the others
+			if c.why != "" && !m.silent(m.partitionOf(c.req.Run)) { // it would delay the others
 				m.writeWhy(c)
 			}
 		}
 		m.sender.Send(batch)
-		clear(batch[:cap(batch)]) // the next ones come into the same buffer
+		clear(batch[:cap(batch)]) // the buffer is reused for the next batch
 	}
 }
 
-// bytes returns about how long the request is.
+// bytes returns the approximate size of the request.
 func (c *commit) bytes() int {
 	n := len(c.req.Frame)
 	for i := range c.req.Send {
@@ -148,8 +147,7 @@ func (c *commit) bytes() int {
 	return n
 }
 
-// deliver tells the run what was answered. The commit is the run's from then on, for
-// the next one.
+// deliver passes the answer to the run. The run owns the commit from then on and may reuse it.
 func (m *committer) deliver(c *commit, answer store.Committed) {
 	c.answer = answer
 	if c.next.lease != nil {
@@ -159,10 +157,10 @@ func (m *committer) deliver(c *commit, answer store.Committed) {
 	m.activity.End()
 }
 
-// commitBuffers keeps what requests are made in.
+// commitBuffers pools the slices in which requests are built.
 var commitBuffers = sync.Pool{New: func() any { return new([]store.Commit) }}
 
-// ask sends commits once, and returns those that were not answered.
+// ask sends commits once, and returns those without an answer.
 func (m *committer) ask(batch []*commit) (unknown []*commit, err error) {
 	buffer := commitBuffers.Get().(*[]store.Commit)
 	defer commitBuffers.Put(buffer)
@@ -193,7 +191,7 @@ func (m *committer) writeWhy(c *commit) {
 	if !ok {
 		return
 	}
-	// Only people read it, and the log of the worker has it, too.
+	// Only operators read it, and the worker's log contains it as well.
 	err := n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.BlockedKey, []byte(c.why), false)
 	if err == nil && c.differs != nil {
 		err = n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.MismatchKey, c.differs.Encode(c.why), false)
@@ -203,7 +201,7 @@ func (m *committer) writeWhy(c *commit) {
 	}
 }
 
-// createLoop creates runs, many at once.
+// createLoop creates runs in batches.
 func (m *committer) createLoop() {
 	var batch []*commit
 	var requests []store.Create
@@ -217,8 +215,8 @@ func (m *committer) createLoop() {
 	}
 }
 
-// create asks once. After an error it is not known which of the runs exist, and
-// whoever starts them is told so.
+// create sends the requests once. After an error it is unknown which of the runs exist, and their
+// clients get that as the answer.
 func (m *committer) create(batch []*commit, requests []store.Create) []store.Create {
 	sent := batch[:0]
 	for _, c := range batch {
@@ -250,14 +248,14 @@ func (m *committer) create(batch []*commit, requests []store.Create) []store.Cre
 	return requests
 }
 
-// The ways in which a run is not created here.
+// Reasons for which this worker does not create a run.
 var (
 	errWithdrawn  = errors.New("its client has created it")
 	errNotKnown   = errors.New("it is not known whether it was created")
 	errNotCreated = errors.New("it was not created, or is not ours")
 )
 
-// answerStart tells the client what came of a start, and returns the same as the answer to a
+// answerStart sends the client the outcome of a start, and returns the equivalent answer to a
 // commit.
 func answerStart(c *commit, a *store.Created) store.Committed {
 	if errors.Is(a.Err, store.ErrExpired) || errors.Is(a.Err, store.ErrNotClaimable) {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The compiler refuses each marked line of testdata/wrong, and no other: wrong
-// types at a start, durable operations from steps, I/O from workflow code.
+// The compiler rejects each marked line of testdata/wrong, and no other: wrong types at a start,
+// durable operations in steps, I/O in workflow code.
 func TestRUN1_STEP8_WrongTypesAndDurableCallsFromStepsDoNotCompile(t *testing.T) {
 	source, err := os.ReadFile("testdata/wrong/wrong.go")
 	if err != nil {

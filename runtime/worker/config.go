@@ -13,58 +13,57 @@ import (
 
 // Config configures a worker. The zero value is the default.
 type Config struct {
-	// Queues are the queues to serve; empty: the queue of each registered
-	// workflow and step, and "default". A queue that only workflow.Queue names must
-	// be one of them.
+	// Queues are the queues to serve. Empty means the queue of each registered workflow and step,
+	// and "default". A queue that is only named by workflow.Queue must be listed.
 	Queues []string
 	// Concurrency bounds how many steps run at once; 0: 256.
 	Concurrency int
-	// Grace is how long running steps may go on when the worker stops; 0: 10 s.
+	// Grace is how long running steps may continue when the worker stops; 0: 10 s.
 	Grace time.Duration
 	// Heartbeat is how often the worker renews its claims; 0: 5 s.
 	Heartbeat time.Duration
-	// ClaimExpiry is how long after its last heartbeat a worker is taken for
-	// dead; 0: 30 s. It must be at least twice Heartbeat.
+	// ClaimExpiry is how long after its last heartbeat a worker is considered dead; 0: 30 s. It
+	// must be at least twice Heartbeat.
 	ClaimExpiry time.Duration
-	// RunBudget is how long a run may keep its place on the worker while others
-	// wait for one; 0: 50 s.
+	// RunBudget is how long a run may keep its slot on the worker while other runs wait for one; 0:
+	// 50 s.
 	RunBudget time.Duration
-	// Recoveries is how often a run may take its worker with it before it is set
-	// aside as failed, with the code "poisoned"; 0: 5. With 1 the first death of a worker
-	// poisons whatever it had: at least 2 are needed to tell the guilty from the innocent.
+	// Recoveries is how many deaths of its worker a run may go through without progress before it
+	// fails with the code "poisoned"; 0: 5. With 1 the first death of a worker poisons every run
+	// that it owned. Telling the run that kills workers from the others takes at least 2.
 	Recoveries int
-	// Parked bounds how many branches of waiting runs are kept in memory, about
-	// 13 KB each; 0: 5,000. Beyond it runs are replayed when they wake.
+	// Parked bounds how many branches of waiting runs are kept in memory, about 13 KB each; 0:
+	// 5,000. Runs beyond the bound are replayed when they wake.
 	Parked int
-	// Runs bounds how many runs the worker works on at once, not those that wait;
-	// 0: Concurrency, but at least 16. More of them wait for one another's steps.
+	// Runs bounds how many runs the worker works on at once, not counting runs that wait; 0:
+	// Concurrency, but at least 16. A higher value makes more runs wait for each other's steps.
 	Runs int
-	// MaxLogEvents and MaxLogBytes bound the log of a run; 0: 50,000 events, 50 MB. One that
-	// gets longer ends as failed, with the code "loglimit": its context ends as after a cancel,
-	// and a fifth as much again is left for what cleans up and undoes. A run that goes on
-	// for long continues as new before that; see workflow.ContinueAsNew and LogLength.
+	// MaxLogEvents and MaxLogBytes bound the log of a run; 0: 50,000 events, 50 MB. A run whose log
+	// grows longer fails with the code "loglimit": its context ends as after a cancel, and it may
+	// use a fifth of the bound more for cleanup and compensation. A long-lived run should continue
+	// as new before that; see workflow.ContinueAsNew and LogLength.
 	MaxLogEvents int
 	MaxLogBytes  int
-	// Capacity is how much this worker has of local limits, by their names: see limit.NewLocal.
-	// What is not named does not bound it.
+	// Capacity is this worker's capacity of local limits, by limit name; see limit.NewLocal. A
+	// limit that is not named does not bound the worker.
 	Capacity map[string]int
-	// AtOnce bounds how many runs of a queue the worker works on at once, also those that
-	// execute a step there; a queue that is not named has no bound of its own. Between
-	// queues with bounds and others priorities do not hold.
+	// AtOnce bounds how many runs of a queue the worker works on at once, including runs that
+	// execute a step there. A queue that is not named has no bound of its own. Priorities do not
+	// hold between queues with bounds and other queues.
 	AtOnce map[string]int
-	// NoHandover lets runs that are started on the worker's own client wait for a
-	// claim by any worker. Else this worker begins them at once while it has room,
-	// which saves a claim, a commit and two round trips.
+	// NoHandover makes runs that are started on the worker's own client wait for a claim by any
+	// worker. By default this worker begins them at once while it has free capacity, which saves a
+	// claim, a commit and two round trips.
 	NoHandover bool
-	// BlockedAfter is how long code of a workflow may run between two durable
-	// operations before the worker reports it; 0: 5 s.
+	// BlockedAfter is how long workflow code may run between two durable operations before the
+	// worker reports it; 0: 5 s.
 	BlockedAfter time.Duration
-	// Logger is used by the worker; nil: that of the client.
+	// Logger is used by the worker; nil: the client's logger.
 	Logger *slog.Logger
-	// BaseContext returns the context that those of the steps are made from;
-	// nil: context.Background(). It is called once.
+	// BaseContext returns the parent of the steps' contexts; nil: context.Background(). It is
+	// called once.
 	BaseContext func() context.Context
-	// Name tells people which worker this is; empty: host name and process id.
+	// Name identifies the worker for operators; empty: host name and process id.
 	Name string
 }
 
@@ -100,11 +99,11 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 	return c
 }
 
-// ErrStopping is the cause of a step's context that ends because the worker does.
+// ErrStopping is the cause of a step's context that ends because the worker stops.
 var ErrStopping = errors.New("worker is stopping")
 
-// errEnded is the cause of a step's context whose run has ended without it.
+// errEnded is the cause of a step's context whose run ended before the step did.
 var errEnded = errors.New("the run has ended")
 
-// errLost is the cause of a step's context whose run was taken over.
+// errLost is the cause of a step's context whose run was claimed by another worker.
 var errLost = workflow.ErrClaimLost

@@ -31,7 +31,7 @@ func sleeper(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 	return workflow.None{}, workflow.Sleep(ctx, time.Hour)
 }
 
-// heap returns the bytes that are in use.
+// heap returns the number of bytes in use.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -40,7 +40,7 @@ func heap() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// Runs that wait are in the store, and in the worker's cache up to its limit.
+// Waiting runs are in the store, and in the worker's cache up to its limit.
 func TestFLOW13_ParkedRunCostsFewBytes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cached int // branches that may stay in memory
@@ -95,8 +95,9 @@ func TestFLOW13_ParkedRunCostsFewBytes(t *testing.T) {
 	}
 }
 
-// The cost of a step is counted in allocations. Heartbeats, and whatever else comes with time, allocate as well: on a busy machine more
-// for each step. So the cheapest thousand of five thousand late steps counts.
+// The cost of a step is measured in allocations. Heartbeats and other periodic work allocate as
+// well, and on a busy machine more per step. So the cheapest thousand of five thousand late steps
+// counts.
 func TestCost_OfStepNineThousandIsThatOfStepNine(t *testing.T) {
 	const steps, window = 10_000, 1_000
 	mallocs := make([]uint64, steps+1)
@@ -137,7 +138,8 @@ func TestCost_OfStepNineThousandIsThatOfStepNine(t *testing.T) {
 	if late > 1.2*early {
 		t.Errorf("a late step costs %.1f allocations, an early one %.1f", late, early)
 	}
-	// In memory, with its commit, a step costs 21.0. Under the race detector pools drop a part of what they are given, by chance.
+	// A step in memory, with its commit, costs 21.0. Under the race detector, pools drop a random
+	// part of what is put into them.
 	const most = 22
 	if late > most && !raced() {
 		t.Errorf("a sequential step in memory costs %.1f allocations, want at most %d", late, most)
@@ -148,7 +150,7 @@ func TestCost_OfStepNineThousandIsThatOfStepNine(t *testing.T) {
 	}
 }
 
-// raced reports whether the race detector watches the test.
+// raced reports whether the test runs under the race detector.
 func raced() bool {
 	info, _ := debug.ReadBuildInfo()
 	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})

@@ -25,8 +25,8 @@ var (
 	letterStep = flowtest.AStep[string, int]("letter", shim.Policy{Retry: flowtest.Quick})
 )
 
-// One page of the file is damaged. The runs that have something in it, or must write
-// beside it, are blocked by name and reason, and all others complete.
+// One page of the file is damaged. The runs that have data in it, or must write next to it, are
+// blocked with a reason that names them, and all others complete.
 func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 	const runs = 200
 	path := filepath.Join(t.TempDir(), "flows.db")
@@ -82,13 +82,13 @@ func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 			completed++
 		}
 	}
-	// SQLite cannot insert beside a damaged page either, where it would have to divide it.
+	// SQLite cannot insert next to a damaged page either if it would have to split it.
 	if completed < runs-5*len(damaged) {
 		t.Errorf("%d of %d runs completed, and %d are damaged", completed, runs, len(damaged))
 	}
 }
 
-// damagePage overwrites the page in which a text is for the first time.
+// damagePage overwrites the page that contains the first occurrence of a text.
 func damagePage(t *testing.T, path, text string) {
 	t.Helper()
 	const size = 4096

@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// declareAgain is how long a worker waits until it tries again to create the schedules of its
+// declareAgain is how long a worker waits before it retries the creation of schedules from
 // directives.
 const declareAgain = 5 * time.Second
 
-// declare makes the schedules that the directives of the worker's workflows name what they
-// say, until it has done so or ctx ends. Every worker does so when it begins: a declaration
-// has the time at which the worker began, and the latest holds.
+// declare creates or updates the schedules that the directives of the worker's workflows declare,
+// until that succeeds or ctx ends. Every worker calls it at its start. A declaration carries the
+// start time of its worker, and the latest declaration wins.
 func (w *Worker) declare(ctx context.Context, began time.Time) {
 	for {
 		err := w.loop.client.Declare(ctx, w.code, began)
@@ -24,7 +24,7 @@ func (w *Worker) declare(ctx context.Context, began time.Time) {
 		switch {
 		case err == nil, ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return
-		case refused: // by another release of the rules than those that the generator had
+		case refused: // the generator used another version of the rules
 			w.log.Error("a schedule of a directive is not valid", "worker", w.cfg.Name, "schedule", bad.Name, "error", err)
 			return
 		}

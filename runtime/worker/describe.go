@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// describe tells the store what the code says of each workflow, until it has done so or ctx ends. Nothing waits for it: runs
-// go on without a catalogue.
+// describe writes the catalogue entry of each workflow to the store, until that succeeds or ctx
+// ends. Nothing waits for it, because runs do not need a catalogue.
 func (w *Worker) describe(ctx context.Context) {
 	cataloger, ok := store.As[store.Cataloger](w.store)
 	if !ok {

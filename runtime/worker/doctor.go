@@ -9,12 +9,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// doctorPatience bounds how long a worker that begins has its store looked at.
+// doctorPatience bounds how long a starting worker's check of its store may take.
 const doctorPatience = 10 * time.Second
 
-// consult says in one line what the doctor of the store warns of, if it has one. The worker
-// does not wait for that, and it waits until some partition answers. What may not be looked at is no warning here: that is so at every
-// start.
+// consult logs the warnings of the store's doctor, if the store has one, in one line. The worker
+// does not wait for it. The check waits until a partition answers. A check that the worker lacks
+// the permission for is not logged, because that would repeat at every start.
 func (e *env) consult(ctx context.Context, answers func() bool) {
 	doctor, ok := store.As[store.Doctor](e.store)
 	if !ok {
@@ -23,14 +23,14 @@ func (e *env) consult(ctx context.Context, answers func() bool) {
 	e.work.Go(func() {
 		for !answers() {
 			if !wait.For(ctx, e.clock, time.Second) {
-				return // there was nothing to look at
+				return // the worker stops before any partition has answered
 			}
 		}
 		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 		defer cancel()
 		report, err := doctor.Examine(ctx)
 		if err != nil {
-			return // an outage is told elsewhere
+			return // outages are logged elsewhere
 		}
 		var warnings []string
 		for _, f := range report.Findings {

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// An item wakes a paused run. It is recorded, and a step whose worker has died stays
-// where it is.
+// An item wakes a paused run. It is recorded, and a step whose worker has died is not started
+// again.
 func TestRUN12_AnItemDoesNotLetAPausedRunBeginItsStepAgain(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	begun := make(chan int, 10)
@@ -42,7 +42,7 @@ func TestRUN12_AnItemDoesNotLetAPausedRunBeginItsStepAgain(t *testing.T) {
 	}
 }
 
-// A run may end while steps of it are under way: they are told, and their slots are
+// A run may end while steps of it are running: their contexts are canceled, and their slots are
 // free once they have ended.
 func TestEngine_AStepWhoseRunHasEndedIsToldSo(t *testing.T) {
 	w := flowtest.NewMemory(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A worker in a program that does nothing else: Run returns when a signal comes
-// and the runs have been given back.
+// A worker in a program that does nothing else. Run returns after a signal, once the runs have been
+// given back.
 func ExampleWorker_Run() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -32,8 +32,8 @@ func ExampleWorker_Run() {
 	// Output: <nil>
 }
 
-// A worker beside the rest of a program: wait for it before leaving main, so
-// that it can give its runs back.
+// A worker beside the rest of a program. The program must wait for it before main returns, so that
+// it can give its runs back.
 func ExampleNew() {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{})

@@ -13,32 +13,33 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// execution is a run in memory: its code, which has come as far as its log and perhaps
-// further. It belongs to the executor that has the run loop.
+// execution is a run in memory. Its code is at the end of its log, or ahead of it. It belongs to
+// the executor that has the run loop.
 type execution struct {
 	*env
 	in      *inputs     // of its run loop
-	run     *replay.Run // nil: the run is not in memory
+	run     *replay.Run // nil if the run is not in memory
 	exec    *executor
 	blocked error // why the run cannot go on here
 }
 
-// apply lets an event come into effect, now.
+// apply applies an event to the run, with the current time.
 func (x *execution) apply(e event.Event) {
 	e.Time = x.clock.Now()
-	x.exec.inUserCode(func() { _ = x.run.Apply(e) }) // Err is looked at in advance
+	x.exec.inUserCode(func() { _ = x.run.Apply(e) }) // the caller has checked Err
 }
 
-// end ends a run without its code. It signs for whoever has asked for that, or with the name of the worker.
+// end ends a run without its code. The event names the caller who requested the end, or else the
+// worker.
 func (x *execution) end(e event.Event) {
 	e.By = cmp.Or(e.By, x.cfg.Name)
 	x.apply(e)
 }
 
-// goesOn reports whether the code of the run may still do something here.
+// goesOn reports whether the code of the run may still make progress here.
 func (x *execution) goesOn() bool { return x.blocked == nil && !x.run.Ended() && x.run.Err() == nil }
 
-// close drops the code of the run.
+// close closes the code of the run.
 func (x *execution) close() {
 	x.blocked = nil
 	if run := x.run; run != nil {
@@ -47,9 +48,9 @@ func (x *execution) close() {
 	}
 }
 
-// begin lets the code of a run begin, unless it must not begin yet. What was accepted
-// for it before it was claimed is in the log by then; it does not wait for what came since,
-// or it would never begin while there is always more.
+// begin starts the code of a run, unless it must not begin yet. Items that were accepted before the
+// claim are in the log by then. Later items are not waited for, because a constant supply of them
+// would keep the run from ever beginning.
 func (x *execution) begin(taken bool) {
 	f := x.run.State()
 	if f.Run != event.StatePending || !taken {
@@ -67,12 +68,13 @@ func (x *execution) begin(taken bool) {
 	}
 }
 
-// earlyEvents is how many of the events from before the code began count for the length of a log. Code that continues as new at some
-// length hands on what it has not received: were all of that counted, it could never receive any, once more waits than that length.
+// earlyEvents bounds how many of the events from before the code began count toward the length of a
+// log. Code that continues as new at some length passes on what it has not received: if all of that
+// counted, such code could not receive anything once more events wait than that length.
 const earlyEvents = 1_000
 
-// uncounted returns the payload of a RunStarted, as the log says how it is counted: a run that a worker of an earlier release has
-// started goes on as it did.
+// uncounted returns the payload of a RunStarted, which records how many events are not counted. A
+// run started by a worker of an earlier release keeps the count of that release.
 func uncounted(events uint64) json.RawMessage {
 	if events <= earlyEvents {
 		return nil
@@ -84,9 +86,9 @@ func notReleased(f *event.LogState) *event.Failure {
 	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold)}
 }
 
-// tooLate reports whether a run must not begin any more. It is asked under the fence of the
-// worker that would begin the run, by the clock of the store, so that what has begun was not
-// too late for any worker.
+// tooLate reports whether the start deadline of a run has passed. The worker that would begin the
+// run evaluates it under its fence and by the store's clock, so a run that has begun was not late
+// for any worker.
 func tooLate(f *event.LogState, now time.Time) bool {
 	by := f.StartBy()
 	return !by.IsZero() && !now.Before(by)
@@ -96,7 +98,7 @@ func notStarted(f *event.LogState) *event.Failure {
 	return &event.Failure{Code: event.CodeNotStarted, Message: fmt.Sprintf("no worker began it within %v", f.Spec.StartWithin)}
 }
 
-// outOfTime returns why a run that has not begun fails now without its code; nil: it does not.
+// outOfTime returns the failure of a run that has not begun and fails now without its code, or nil.
 func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	switch {
 	case f.Held() && !now.Before(f.Due()):
@@ -109,7 +111,8 @@ func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	return nil
 }
 
-// fireDue lets a rerun go on whose time has come, and ends the waits whose time has come, in order of their due times.
+// fireDue resumes a delayed rerun that is due, and ends the waits that are due, in order of their
+// due times.
 func (x *execution) fireDue() {
 	now := x.clock.Now()
 	if f := x.run.State(); !f.Paused && !f.Delayed.IsZero() && !now.Before(f.Delayed) {
@@ -120,7 +123,7 @@ func (x *execution) fireDue() {
 	}
 	for _, o := range x.run.State().DueBy(now) {
 		if o.Entity != event.EntityWait || x.run.State().Open(o.Ref) != o {
-			continue // a step's next attempt, or ended by one that fired before it
+			continue // a step's next attempt, or a wait that an earlier one has ended
 		}
 		x.apply(event.Event{Type: event.WaitCompleted, Ref: o.Ref, Outcome: event.OutcomeDue})
 		if x.run.Ended() || x.run.Err() != nil {
@@ -129,9 +132,9 @@ func (x *execution) fireDue() {
 	}
 }
 
-// endCalledOff ends a run that was claimed without its permits, unless it was asked to end:
-// it uses more of a limit than that has, and would wait for ever. Code that has begun sees a
-// cancel, cleans up, and the run fails.
+// endCalledOff ends a run that was claimed without its permits, unless a cancel was requested. Such
+// a run uses more of a limit than the limit allows and would wait forever. Code that has begun sees
+// a cancel and cleans up, and then the run fails.
 func (x *execution) endCalledOff() {
 	f := x.run.State()
 	if f.CancelRequested || f.Limit != nil {
@@ -150,13 +153,13 @@ func (x *execution) endCalledOff() {
 	x.apply(event.Event{Type: event.CancelRequested, By: x.cfg.Name, Failure: failure})
 }
 
-// A log that only grows costs more with each replay, and fills the store in the end. So it
-// has a cap. A run that reaches it is asked to end, by an event of its log: its code sees
-// a cancel, cleans up and undoes what it did, and the run fails. Only a run that has not
-// ended a fifth of the cap later is ended without its code. Both are counted from that
-// event, so a run that was longer already, under an older configuration, has the same room.
+// A log that keeps growing makes each replay more expensive, and finally fills the store. So it has
+// a bound. A run that reaches it receives a cancel through an event of its log: its code sees the
+// cancel, cleans up and compensates, and the run fails. Only a run that has not ended after a fifth
+// of the bound more is ended without its code. That fifth is counted from the event, so a run that
+// was already longer, under an older configuration, has the same allowance.
 
-// limitLog ends a run whose log has become too long.
+// limitLog ends a run whose log is too long.
 func (x *execution) limitLog(size logSize) {
 	f := x.run.State()
 	events, bytes := x.cfg.MaxLogEvents, x.cfg.MaxLogBytes

@@ -11,9 +11,9 @@ import (
 
 // runnable is a run that has something to do.
 type runnable interface {
-	// execute handles what was posted to it until there is no more.
+	// execute handles posted inputs until there are none left.
 	execute(e *executor)
-	// shown returns the side of it that others see.
+	// shown returns the part of the run loop that other goroutines use.
 	shown() *inputs
 }
 
@@ -25,7 +25,7 @@ type executors struct {
 	all []*executor
 }
 
-// start starts another one.
+// start starts another executor.
 func (s *executors) start() {
 	e := &executor{ready: s.ready, done: make(chan struct{})}
 	s.mu.Lock()
@@ -40,7 +40,7 @@ func (s *executors) list() []*executor {
 	return slices.Clone(s.all)
 }
 
-// forgetReplaced forgets those that were replaced and have returned.
+// forgetReplaced drops replaced executors whose goroutines have ended.
 func (s *executors) forgetReplaced() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,17 +54,17 @@ func (s *executors) forgetReplaced() {
 	})
 }
 
-// executor is a goroutine that runs the code of runs, one at a time. The code
-// runs on coroutines that this goroutine drives: runtime.LockOSThread in the
-// users' code must not meet a goroutine of theirs.
+// executor is a goroutine that runs the code of runs, one at a time. The code runs on coroutines
+// that this goroutine resumes, so that runtime.LockOSThread in user code does not affect a
+// goroutine of the user.
 type executor struct {
 	ready    *queue[runnable]
 	pool     replay.Pool
 	done     chan struct{}
-	replaced atomic.Bool // another one has taken its place
-	reported bool        // that it does not come back; belongs to the watchdog
-	// busy is when the executor went into users' code, in nanoseconds since
-	// 1970; 0: it is not there.
+	replaced atomic.Bool // another executor has replaced it
+	reported bool        // the watchdog has reported that it does not return; used by the watchdog only
+	// busy is when the executor entered user code, in nanoseconds since 1970; 0 outside of user
+	// code.
 	busy atomic.Int64
 	run  atomic.Pointer[inputs]
 }
@@ -83,7 +83,7 @@ func (e *executor) loop() {
 	}
 }
 
-// inUserCode marks the time during which users' code may be running.
+// inUserCode calls f and marks the executor as busy in user code meanwhile.
 func (e *executor) inUserCode(f func()) {
 	e.busy.Store(time.Now().UnixNano())
 	defer e.busy.Store(0)

@@ -14,8 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run that keeps executing in any partition would hold the only place for ever: the
-// others, in whatever partition, end it, and get their turn only if it goes behind them.
+// A run that keeps executing would occupy the only slot forever. The other runs, in any partition,
+// end it when they are executed, and they get the slot only if the first run queues behind them
+// when it yields.
 func TestREC9_ARunThatGivesWayGoesBehindWhatWaitsInAllPartitions(t *testing.T) {
 	const partitions = 3
 	for at := range partitions {
@@ -63,13 +64,13 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// A full worker claims from the partitions in turn: before a run of the highest priority
-// each of the other partitions fills it once at most.
+// A full worker claims from the partitions in turn: before it claims a run of the highest priority,
+// each of the other partitions fills it at most once.
 func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 	const partitions, each = 4, 8
 	flowtest.OnPartitions(t, partitions, func(t *testing.T, w *flowtest.World) {
 		var mu sync.Mutex
-		var order []int // priorities as the runs are executed
+		var order []int // priorities in the order in which the runs are executed
 		gate, begun := make(chan struct{}), make(chan struct{}, 1)
 		ranked := flowtest.Flow[int, int]("ranked")
 		w.Work(worker.Config{Runs: 1, NoHandover: true}, flowtest.As(ranked, func(_ workflow.Context, n int) (int, error) {
@@ -82,7 +83,7 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 		}))
 		var all []*workflow.Run[int]
 		first := flowtest.Start(w, ranked, -1)
-		<-begun // it has the only place until everything else waits
+		<-begun // it has the only slot until all others wait
 		for p := range partitions {
 			for n := range each {
 				all = append(all, flowtest.Start(w, ranked, 0, w.In(p, fmt.Sprint("low ", p, " ", n))))
@@ -96,8 +97,8 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 		for _, run := range all {
 			_ = flowtest.Result(w, run)
 		}
-		// One of them comes first wherever the turn begins; the last one of them waits for
-		// its partition's turn.
+		// A run of priority 9 comes first, whichever partition begins. The last of them waits until
+		// it is the turn of its partition.
 		for n := range partitions {
 			if order[1+n] != 9 {
 				t.Errorf("executed by priority: %v, want those of 9 first", order)
@@ -110,8 +111,8 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 	})
 }
 
-// The bound is met, and it is not less: with one place, of each other partition one run of a lower
-// priority is executed before the one of the highest, when its partition has the last turn.
+// The bound is tight: with one slot, one run of a lower priority from each other partition is
+// executed before the run of the highest priority, if the partition of that run is served last.
 func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 	const partitions = 4
 	flowtest.OnPartitions(t, partitions, func(t *testing.T, w *flowtest.World) {
@@ -127,7 +128,7 @@ func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 				return n, nil
 			}))
 			first := flowtest.Start(w, ranked, -1, w.In(0, fmt.Sprint("first ", at)))
-			<-begun // it has the only place until everything else waits
+			<-begun // it has the only slot until all others wait
 			var all []*workflow.Run[int]
 			for p := range partitions {
 				for n := range 6 {
@@ -151,8 +152,8 @@ func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 	})
 }
 
-// Code that blocks keeps its executor. The others get new ones long before it is
-// reported: that takes an hour here.
+// Code that blocks keeps its executor. The other runs get new executors long before the code is
+// reported, which takes an hour here.
 func TestREC11_BlockedCodeHoldsUpNoOtherRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		free := make(chan struct{})

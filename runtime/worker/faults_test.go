@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// impatient is a clock of which those waits that the engine makes after a
-// failure, of a second or a few, are short, as is a minute, and which can be set.
+// impatient is a clock that can be set, and on which the engine's waits after a failure, which last
+// some seconds, and waits of a minute are short.
 type impatient struct{ ahead atomic.Int64 }
 
 func (c *impatient) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -38,10 +38,10 @@ var errNoAnswer = errors.New("the connection broke: nobody knows what has become
 
 var errNotYet = errors.New("not yet")
 
-// faults decides by chance what becomes of calls.
+// faults randomly decides what happens to calls.
 type faults struct {
 	mem  *memstore.Store
-	calm atomic.Bool // no faults any more
+	calm atomic.Bool // no more faults
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -64,7 +64,7 @@ func (f *faults) store() *flowtest.Between {
 	return &flowtest.Between{Store: f.mem, Around: f.around, Answers: f.refuse}
 }
 
-// around loses requests and answers, repeats and delays them, and ends sessions.
+// around drops, repeats and delays requests and answers, and ends sessions.
 func (f *faults) around(ctx context.Context, op string, req any, do func() error) error {
 	if f.calm.Load() || op == "wait" {
 		return do()
@@ -80,7 +80,7 @@ func (f *faults) around(ctx context.Context, op string, req any, do func() error
 	lost := 40
 	switch op {
 	case "create", "open":
-		lost = 0 // these have no second try of their own
+		lost = 0 // these calls are not retried
 	case "claim":
 		lost = 15
 	case "close":
@@ -97,7 +97,7 @@ func (f *faults) around(ctx context.Context, op string, req any, do func() error
 		return errNoAnswer
 	}
 	if f.chance(60) {
-		_ = pause(ctx, time.Duration(f.number(3000))*time.Microsecond) // other answers come earlier
+		_ = pause(ctx, time.Duration(f.number(3000))*time.Microsecond) // other answers overtake this one
 	}
 	return err
 }
@@ -114,8 +114,8 @@ func sessionOf(op string, req any) (store.SessionID, bool) {
 	return "", false
 }
 
-// refuse answers commits with errors after they were executed: the worker cannot
-// tell that they were.
+// refuse replaces the answers of executed commits by errors, so that the worker cannot know that
+// they were executed.
 func (f *faults) refuse(commits []store.Commit, results []store.Committed) {
 	if f.calm.Load() {
 		return
@@ -133,17 +133,17 @@ func (f *faults) refuse(commits []store.Commit, results []store.Committed) {
 	}
 }
 
-// witness watches over steps: what they may rely on when they begin.
+// witness checks the guarantees that hold when a step begins.
 type witness struct {
 	mem *memstore.Store
 
-	// late allows for attempts that begin late, when another worker has taken the run
-	// over and the step has completed there: sessions are ended here although their leases
-	// have not lapsed, which the engine cannot know before the next answer.
+	// late allows attempts that begin late, when another worker has claimed the run and the step
+	// has completed there. Sessions are ended here although their leases have not expired, which
+	// the engine cannot detect before the next answer.
 	late bool
 
 	mu    sync.Mutex
-	begun map[string]int // attempts by run, key and number
+	begun map[string]int // number of begun attempts by run, key and attempt number
 	wrong []string
 }
 
@@ -155,8 +155,7 @@ func (w *witness) complain(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// begin is called when the attempt of a step begins. It returns how often that
-// very attempt and the step began.
+// begin is called when the attempt of a step begins. It returns how often this step has begun.
 func (w *witness) begin(run event.RunID, key string, attempt int) (steps int) {
 	w.mu.Lock()
 	this := fmt.Sprintf("%s %s %d", run, key, attempt)
@@ -193,7 +192,7 @@ func (w *witness) begin(run event.RunID, key string, attempt int) (steps int) {
 	return steps
 }
 
-// logOf reads a log as it is now.
+// logOf returns the current log of a run.
 func logOf(st store.Store, run event.RunID) ([]event.Event, error) {
 	loaded, err := st.Load(context.Background(), []store.Load{{Run: run}})
 	if err == nil {

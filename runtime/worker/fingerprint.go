@@ -11,9 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 )
 
-// executableSum names the program that is running by its bytes. Where they
-// cannot be read, each process counts as another program: a blocked run is then
-// tried once by each.
+// executableSum identifies the running program by a hash of its executable. If the file cannot be
+// read, each process counts as another program: each then retries a blocked run once.
 var executableSum = sync.OnceValue(func() []byte {
 	h := sha256.New()
 	path, err := os.Executable()
@@ -31,8 +30,8 @@ var executableSum = sync.OnceValue(func() []byte {
 	return h.Sum(nil)
 })
 
-// fingerprint names the code that a worker runs. A run that a worker has blocked is
-// tried again by those with another fingerprint.
+// fingerprint identifies the code that a worker runs. A run that a worker has blocked is retried by
+// workers with another fingerprint.
 func fingerprint(r engine.Registry) string {
 	h := sha256.New()
 	h.Write(executableSum())

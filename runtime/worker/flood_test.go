@@ -17,13 +17,14 @@ import (
 
 var (
 	noteDown = flowtest.AStep[int, int]("note-down", shim.Policy{})
-	// drains receives until nothing is left, and then executes a step, so often.
+	// drains receives until no message is left, and then executes a step, as often as its input
+	// specifies.
 	drains = flowtest.Flow[int, int]("drains")
 	drain  = drainAnd(func(int) {})
 	noted  = noteDown.As(func(_ context.Context, n int) (int, error) { return n, nil })
 )
 
-// drainAnd tells how many messages were received so far, also in replay.
+// drainAnd calls tell with the number of messages received so far, also during replay.
 func drainAnd(tell func(taken int)) flowtest.Binding {
 	return flowtest.As(drains, func(ctx workflow.Context, times int) (taken int, err error) {
 		for range times {
@@ -87,11 +88,11 @@ func TestFLOW5_ACommitTakesABoundedPartOfTheInbox(t *testing.T) {
 	})
 }
 
-// A run whose inbox is never empty for as long as it lives begins, executes its steps and
-// ends, and what was accepted is in its log. Senders that are far ahead of it send less
-// often, so that the test does not depend on who is faster.
+// A run whose inbox is never empty during its life begins, executes its steps and ends, and its log
+// contains all accepted messages. Senders that are far ahead of the run send less often, so that
+// the test does not depend on relative speed.
 func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
-	const ahead = 2000 // twice what a commit takes: the inbox stays full
+	const ahead = 2000 // twice what a commit holds, so the inbox stays full
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		run := flowtest.Start(w, drains, 3)
 		var senders sync.WaitGroup
@@ -111,7 +112,7 @@ func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
 						begun <- struct{}{}
 					}
 					if accepted.Load()-received.Load() > ahead {
-						_ = pause(w.Ctx, 10*time.Millisecond) // if the context has ended the next one fails
+						_ = pause(w.Ctx, 10*time.Millisecond) // if the context has ended, the next send fails
 					}
 				}
 			})

@@ -8,11 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// execute handles what has been posted until there is no more.
+// execute handles posted inputs until there are none left.
 func (t *runLoop) execute(e *executor) {
 	t.exec = e
 	if t.run != nil {
-		t.run.SetPool(&e.pool) // another executor may have had it before
+		t.run.SetPool(&e.pool) // another executor may have had the run before
 	}
 	var in []input
 	for {
@@ -21,7 +21,7 @@ func (t *runLoop) execute(e *executor) {
 			return
 		}
 		if t.killed.Load() {
-			t.forget() // what was posted comes too late
+			t.forget() // the inputs come too late
 			continue
 		}
 		for i := range in {
@@ -36,8 +36,8 @@ func (t *runLoop) execute(e *executor) {
 	}
 }
 
-// takeNext takes the claim that came while a commit was in flight, once that has given the
-// run back. It reports whether there was one.
+// takeNext handles the claim that arrived while a commit was in flight, once that commit has given
+// the run back. It reports whether there was one.
 func (t *runLoop) takeNext() bool {
 	if t.next == nil || t.state != stateAway || t.inflight != nil {
 		return false
@@ -57,7 +57,7 @@ func (t *runLoop) handle(in *input) {
 	case inputLoaded:
 		t.onLoaded(in.loaded)
 	case inputUnread:
-		t.inbox.wanted = t.state != stateAway // also while the log is read: the read may have been before it
+		t.inbox.wanted = t.state != stateAway // also during a read of the log, which may have preceded the item
 	case inputStep:
 		t.onStep(in.attempt)
 	case inputHook:
@@ -90,7 +90,7 @@ func (t *runLoop) handle(in *input) {
 	}
 }
 
-// onStart runs the code of a run that does not exist yet to where it first waits.
+// onStart runs the code of a run that does not exist yet up to its first wait.
 func (t *runLoop) onStart(s *localStart) {
 	c := &s.Create
 	t.start = s
@@ -102,18 +102,18 @@ func (t *runLoop) onStart(s *localStart) {
 	t.goLive(t.draft.unsaved, nil)
 }
 
-// usualStart is how many events a run mostly begins with: it was created and has
-// started, its first step was asked for and begins.
+// usualStart is the usual number of first events of a run: it is created and started, and its first
+// step is created and started.
 const usualStart = 4
 
-// onClaimed begins the work on a run, from memory if its log has not moved.
+// onClaimed begins work on a run, from memory if its log has not changed.
 func (t *runLoop) onClaimed(c *claimed) {
 	if t.inflight != nil {
 		t.next = c
 		return
 	}
 	if !t.runs.own(&t.inputs) {
-		t.forget() // another claim of the same run was faster: this one is over
+		t.forget() // a later claim of the same run was handled first, so this one is over
 		return
 	}
 	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.draft.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
@@ -127,14 +127,14 @@ func (t *runLoop) onClaimed(c *claimed) {
 	t.setName(c.Route.Workflow)
 	if t.stopping.Load() || t.runs.closedTo(&t.inputs) && c.Recoveries < t.quarantineAfter() {
 		t.state = stateNew
-		t.lose(&t.fence) // the worker claims nothing more, or not now
+		t.lose(&t.fence) // the worker currently accepts no claims
 		return
 	}
 	if usable {
 		t.state = stateLive
 		t.wake(t.left, t.since)
-		// A read that was under way when the run left is not answered any more, and
-		// items may have been announced while this claim waited for that.
+		// A read that was in flight when the run left is no longer answered, and items may have
+		// been announced while this claim waited for the commit.
 		t.inbox.wanted, t.inbox.loading = t.inbox.wanted || c.Unread, false
 		return
 	}
@@ -157,9 +157,9 @@ func (t *runLoop) onLoaded(l *load) {
 		t.lose(nil) // the run is gone
 	case errors.Is(l.got.Err, store.ErrClosed), l.got.Err != nil && store.Unknown(l.got.Err):
 		t.lose(&t.fence)
-	case l.got.Err != nil: // it will not be readable later either
+	case l.got.Err != nil: // a later read would fail as well
 		t.forget()
-		t.state, t.inflight = stateLive, nil // a commit under way was for what was known before
+		t.state, t.inflight = stateLive, nil // a commit in flight belonged to the earlier state
 		t.block(l.got.Err)
 	case l.inbox:
 		t.inbox.loading = false
@@ -171,15 +171,14 @@ func (t *runLoop) onLoaded(l *load) {
 	}
 }
 
-// onStep records what came of an attempt, unless the run was lost.
+// onStep records the outcome of an attempt, unless the run was lost.
 func (t *runLoop) onStep(a *attempt) {
 	if t.state == stateLive {
 		t.block(t.stepping.record(a, &a.outcome))
 	}
 }
 
-// onStop makes a run that is not being executed leave at once; one that is ends
-// what it does first.
+// onStop makes a run that is not being executed leave at once. A live run ends its attempts first.
 func (t *runLoop) onStop() {
 	switch t.state {
 	case stateNew, stateLoading, stateWaiting:
@@ -189,16 +188,16 @@ func (t *runLoop) onStop() {
 	}
 }
 
-// onGiveWay gives the run back because it is the turn of a quarantined run: at once, unless something of it
-// is under way. Then it begins nothing more, and leaves with its next commit.
+// onGiveWay gives the run back for the turn of a quarantined run. If the run has work in flight, it
+// begins nothing more and leaves with its next commit.
 func (t *runLoop) onGiveWay() {
 	if t.runs.closedTo(&t.inputs) && (t.state == stateNew || t.state == stateLoading) && t.recoveries < t.cfg.Recoveries {
 		t.lose(&t.fence)
 	}
 }
 
-// advance does what can be done with the run now: timers fire, steps start, and
-// what has happened is committed.
+// advance does all work that is possible now: it fires timers, starts steps, and commits what has
+// happened.
 func (t *runLoop) advance() {
 	looked := t.clock.Now()
 	if t.state == stateWaiting {
@@ -210,8 +209,8 @@ func (t *runLoop) advance() {
 	if !t.leaving() {
 		t.proceed()
 	}
-	// Without a live lease nothing new is committed; but a run that must leave
-	// may: its fence tells whether it still can.
+	// Without a live lease nothing new is committed. A run that must leave may still commit,
+	// because the fence rejects the commit if the claim is gone.
 	if t.inflight == nil && (t.alive() || t.stopping.Load()) {
 		t.commitNext()
 	}
@@ -220,7 +219,7 @@ func (t *runLoop) advance() {
 	}
 }
 
-// takeTurn begins with the code of a quarantined run, once the store knows whether that counts.
+// takeTurn begins the code of a quarantined run once the store has recorded whether a death counts.
 func (t *runLoop) takeTurn() {
 	if t.inflight != nil || !t.alive() {
 		return
@@ -235,7 +234,7 @@ func (t *runLoop) takeTurn() {
 	}
 }
 
-// proceed does what needs no commit.
+// proceed does the work that needs no commit.
 func (t *runLoop) proceed() {
 	t.stepping.resume()
 	if len(t.inbox.pending) > 0 {
@@ -250,7 +249,7 @@ func (t *runLoop) proceed() {
 	}
 }
 
-// move lets timers fire and steps start, and collects what happened.
+// move fires timers, starts steps, and collects the resulting events.
 func (t *runLoop) move() {
 	if t.goesOn() {
 		t.limitLog(t.size)
@@ -264,11 +263,11 @@ func (t *runLoop) move() {
 		t.begin(taken)
 		t.fireDue()
 		t.timeOut()
-		if taken || !t.calledOff && t.inbox.lets() { // what was accepted before the claim may pause it, or ask it to end
+		if taken || !t.calledOff && t.inbox.lets() { // an item accepted before the claim may pause or cancel the run
 			t.block(t.stepping.start())
 		}
 	}
-	for cancels := t.run.Cancels(); len(cancels) > 0; cancels = t.run.Cancels() { // what ends may cancel more
+	for cancels := t.run.Cancels(); len(cancels) > 0; cancels = t.run.Cancels() { // a cancel may cause more cancels
 		for _, op := range cancels {
 			t.stepping.cancel(op)
 		}
@@ -281,12 +280,12 @@ func (t *runLoop) move() {
 	t.draft.add(t.run.Take())
 	t.inbox.keep()
 	if t.run.Ended() {
-		t.blocked = nil // what was under way has brought it to its end all the same
+		t.blocked = nil // the work in flight has ended the run
 	}
 }
 
-// timeOut ends attempts that are left to others and whose time is up. What was accepted before
-// that must count, so the inbox is read again first.
+// timeOut ends attempts that are left to outside callers and have timed out. Items accepted before
+// the timeout must count, so the inbox is read again first.
 func (t *runLoop) timeOut() {
 	due := t.stepping.overdue()
 	switch {
@@ -298,8 +297,8 @@ func (t *runLoop) timeOut() {
 	}
 }
 
-// noteWait puts into the log that the run has waited for limits. A run that has its permits to
-// its end has waited before it began.
+// noteWait records in the log that the run has waited for limits. A run that keeps its permits
+// until its end has waited before it began.
 func (t *runLoop) noteWait(taken bool) {
 	if t.waited.IsZero() || !taken {
 		return
@@ -310,8 +309,8 @@ func (t *runLoop) noteWait(taken bool) {
 	t.waited = time.Time{}
 }
 
-// commitNext commits what has happened, or creates the run with it, and gives the run back
-// if there is nothing to do for it here.
+// commitNext commits what has happened, or creates the run with it, and gives the run back if it
+// has nothing to do here.
 func (t *runLoop) commitNext() {
 	var c *commit
 	var err error
@@ -328,19 +327,20 @@ func (t *runLoop) commitNext() {
 		t.log.Error("encode first frame failed", "run", t.id, "error", err)
 		t.lose(nil)
 	default:
-		// What the engine itself has made cannot be written: a defect, not a
-		// state of the run. Nothing was written.
+		// An event that the engine itself made cannot be encoded: this is a defect of the engine,
+		// not a state of the run. Nothing was written.
 		t.log.Error("encode commit failed", "run", t.id, "error", err)
 		t.lose(&t.fence)
 	}
 }
 
-// setAlarm wakes the run loop when something in it is due that was not when it last looked.
+// setAlarm schedules a wake of the run loop for the next time at which something becomes due. The
+// loop last checked at looked.
 func (t *runLoop) setAlarm(looked time.Time) {
 	switch {
 	case t.run == nil:
 	case t.leaving():
-		t.alarm.clear() // it is the store that wakes it
+		t.alarm.clear() // the store wakes it
 	case t.run.Ended():
 		t.alarm.set(time.Time{}, looked)
 	default:

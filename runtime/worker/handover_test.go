@@ -19,14 +19,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// nearby makes a world whose workers begin what is started on its client, and a worker
-// that does.
+// nearby returns a world whose client and worker share a process, so that the worker begins the
+// runs that the client starts.
 func nearby(t *testing.T, st store.Store, cfg worker.Config, bindings ...flowtest.Binding) *flowtest.World {
 	t.Helper()
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 	w.Near = true
 	w.Work(cfg, append(bindings, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))...)
-	taken := map[int]bool{} // a worker has a session in each partition, and opens them one after the other
+	taken := map[int]bool{} // a worker opens its sessions one after the other, one per partition
 	w.Eventually("the worker to take what is started in every partition", func() bool {
 		if run := flowtest.Start(w, flowtest.AttackOnce, 1); w.HandedOver(run) {
 			taken[int(run.ID().Slot())%st.Partitions()] = true
@@ -36,15 +36,16 @@ func nearby(t *testing.T, st store.Store, cfg worker.Config, bindings ...flowtes
 	return w
 }
 
-// Two round trips from the start of a run of one step to its result: the creation, with
-// which the step begins, and the commit that ends the run. Nobody claims, reads or watches.
-// A client that gets no answer for 100 ms, as on a busy machine, creates the run itself: such a run is not counted.
+// A run of one step takes two round trips from its start to its result: the creation, with which
+// the step begins, and the commit that ends the run. There is no claim, read or watch. A client
+// that gets no answer for 100 ms, as on a busy machine, creates the run itself; such a run is not
+// counted.
 func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 	const patience = 100 * time.Millisecond
 	for name, open := range flowtest.Stores {
 		t.Run(name, func(t *testing.T) {
 			st := &flowtest.Between{Store: open(t)}
-			w := nearby(t, st, worker.Config{Heartbeat: time.Hour, ClaimExpiry: 24 * time.Hour}) // so that no heartbeat is counted
+			w := nearby(t, st, worker.Config{Heartbeat: time.Hour, ClaimExpiry: 24 * time.Hour}) // no heartbeat is counted
 			ops := []string{"create", "commit", "watch", "release", "reconcile"}
 			got, loads := map[string]int{}, 0
 			const runs = 20
@@ -69,7 +70,7 @@ func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 						got[op] += n
 					}
 				}
-				loads += st.Count("load") - loaded // by FirstFrame, and two by Result for what has ended by then
+				loads += st.Count("load") - loaded // by FirstFrame, and two by Result for runs that have ended by then
 				i++
 			}
 			if d := cmp.Diff(map[string]int{"create": runs, "commit": runs}, got); d != "" || loads > 3*runs {
@@ -80,8 +81,8 @@ func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 	}
 }
 
-// Code that does not return before it first waits does not hold up whoever starts it.
-// The client has created the run then, and the copy of it that has begun is dropped.
+// Code that does not return before its first wait does not delay the client that starts it. The
+// client then creates the run, and the copy that has begun on the worker is dropped.
 func TestRUN1_StartDoesNotWaitForCodeThatHangs(t *testing.T) {
 	gate := newBarrier()
 	defer gate.open()
@@ -106,8 +107,9 @@ func TestRUN1_StartDoesNotWaitForCodeThatHangs(t *testing.T) {
 	w.Healthy()
 }
 
-// The request is lost, or its answer is. Whoever starts the run does not know, and says
-// so; a run that is there is given back and comes to its end, one that is not is not.
+// The request is lost, or its answer. The client does not know whether the run exists, and its
+// error states that. A run that exists is given back and completes; one that does not exist is not
+// created later.
 func TestRUN1_StartOnAWorkerSaysThatItDoesNotKnow(t *testing.T) {
 	for name, arrives := range map[string]bool{"the request is lost": false, "the answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +143,8 @@ func TestRUN1_StartOnAWorkerSaysThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A run that cannot be created claimed is created like any other: the store has written nothing.
+// A run that cannot be created claimed is created like any other, because the store has written
+// nothing.
 func TestRUN1_StartFallsBackWhenTheSessionIsOver(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
@@ -164,8 +167,8 @@ func TestRUN1_StartFallsBackWhenTheSessionIsOver(t *testing.T) {
 	w.Healthy()
 }
 
-// A run that waits for a place is not overtaken by one that is started after it, also in
-// the moment in which a place is free and nobody has claimed yet.
+// A run that waits for a slot is not overtaken by one that is started later, even while a slot is
+// free and the waiting run was not claimed yet.
 func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	busy, claims := newBarrier(), newBarrier()
@@ -191,11 +194,11 @@ func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 		return n, nil
 	}))
 	first := flowtest.Start(w, queued, 1)
-	second := flowtest.Start(w, queued, 2) // there is no place for it
+	second := flowtest.Start(w, queued, 2) // there is no free slot for it
 	hold.Store(true)
 	busy.open()
 	flowtest.Result(w, first)
-	third := flowtest.Start(w, queued, 3) // there is a place, and one that waits for it
+	third := flowtest.Start(w, queued, 3) // a slot is free, and another run waits for it
 	if n := len(w.FirstFrame(third)); n != 1 {
 		t.Errorf("the first frame has %d events: it was handed over before its turn", n)
 	}
@@ -210,7 +213,7 @@ func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 	w.Healthy()
 }
 
-// A workflow id and its policies are the same for runs that are handed over.
+// Workflow ids and their policies hold for locally started runs as well.
 func TestRUN4_PoliciesHoldForRunsThatAreHandedOver(t *testing.T) {
 	gate := newBarrier()
 	defer gate.open()
@@ -248,8 +251,8 @@ func TestRUN4_PoliciesHoldForRunsThatAreHandedOver(t *testing.T) {
 	}
 }
 
-// Who waits for a result and gives up leaves nothing behind, and who waits for a run
-// that leaves its worker is told by the store.
+// A caller that stops waiting for a result leaves nothing behind, and a caller that waits for a run
+// that leaves its worker gets the result from the store.
 func TestRUN2_ResultIsToldByTheWorkerOrByTheStore(t *testing.T) {
 	sleeps := flowtest.Flow[int, int]("handover.sleeps")
 	w := nearby(t, memstore.New(), worker.Config{}, flowtest.As(sleeps, func(ctx workflow.Context, n int) (int, error) {

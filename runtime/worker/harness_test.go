@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// killerFlow is served by few workers.
+// killerFlow is a workflow that few workers serve.
 var killerFlow = flowtest.Flow[int, int]("killer")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

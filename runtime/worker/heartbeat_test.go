@@ -18,9 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Heartbeats fail for longer than the claim lasts, while everything else works:
-// the worker lets the step end that runs, and begins and commits nothing until
-// it has an answer.
+// Heartbeats fail for longer than the claim lasts, while everything else works: the running step
+// may end, but the worker begins and commits nothing until a heartbeat is answered.
 func TestHeartbeat_WithoutAnswerNothingNewIsBegunOrCommitted(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var down atomic.Bool
@@ -77,7 +76,7 @@ func TestHeartbeat_WithoutAnswerNothingNewIsBegunOrCommitted(t *testing.T) {
 	w.Healthy()
 }
 
-// slowStepData holds up who reads the step data of an attempt.
+// slowStepData is a store that delays reads of step data.
 type slowStepData struct {
 	flowtest.Between
 	gate *barrier
@@ -94,9 +93,8 @@ func (s *slowStepData) SetStepData(ctx context.Context, run event.RunID, fence s
 	return keeper.SetStepData(ctx, run, fence, key, body, progress)
 }
 
-// Between the worker's decision to start an attempt and the step's code lies a
-// round trip to the store. When it is over the lease may be, too, and another
-// worker may have completed the step.
+// Between the worker's decision to start an attempt and the step's code there is a round trip to
+// the store. The lease may expire meanwhile, and another worker may have completed the step.
 func TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease(t *testing.T) {
 	const expiry = 80 * time.Millisecond
 	st := &slowStepData{Between: flowtest.Between{Store: memstore.New()}, gate: newBarrier()}
@@ -141,8 +139,8 @@ func TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease(t *testing.T) {
 	w.Healthy()
 }
 
-// The lease counts from when the store has renewed it, which may be long before
-// the worker hears of it.
+// The lease counts from the time at which the store has renewed it, which may be long before the
+// answer arrives.
 func TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim(t *testing.T) {
 	const expiry = 80 * time.Millisecond
 	mem := memstore.New()
@@ -189,8 +187,8 @@ func TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim(t *testing.T) {
 	w.Healthy()
 }
 
-// A run that is set aside because it kills workers has messages in its inbox:
-// they were accepted, and its last event names them.
+// A run that is poisoned because it kills workers has accepted messages in its inbox. Its last
+// event lists them.
 func TestREC4_PoisonedRunListsTheMessagesThatWaited(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	run := flowtest.Start(w, flowtest.AttackOnce, 1)
@@ -233,8 +231,8 @@ func TestREC4_PoisonedRunListsTheMessagesThatWaited(t *testing.T) {
 	w.Healthy()
 }
 
-// A session ends again and again while commits are in flight and steps run, and
-// what was under way is told so.
+// A session ends repeatedly while commits are in flight and steps run. The steps in progress are
+// canceled with the reason.
 func TestHeartbeat_StepsOfAnExpiredSessionAreCanceled(t *testing.T) {
 	mem := memstore.New()
 	w := flowtest.NewWorld(t, mem, workflow.ClientConfig{})
@@ -285,8 +283,8 @@ func TestHeartbeat_StepsOfAnExpiredSessionAreCanceled(t *testing.T) {
 	w.Healthy()
 }
 
-// A run that tells of new progress before each death of its worker is not taken for the
-// one that kills them; its worker dies more often than a run may take it along.
+// A run that reports new progress before each death of its worker is not considered the cause. Its
+// worker dies more often than Recoveries allows.
 func TestREC4_HeartbeatsWithNewDetailsAreProgress(t *testing.T) {
 	long := flowtest.AStep[int, int]("long", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1000}})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {

@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// spoilt is a store that has damaged what one run sends: it cannot be read, or the store
-// cannot move it on.
+// spoilt is a store that damages the outbox records of one run: they cannot be read, or the store
+// cannot mark them.
 type spoilt struct {
 	store.Store
 	unreadable bool
@@ -25,7 +25,7 @@ type spoilt struct {
 	mu    sync.Mutex
 	run   event.RunID
 	reads atomic.Int64
-	calls atomic.Int64 // Marks that failed
+	calls atomic.Int64 // number of failed marks
 }
 
 func (s *spoilt) Unwrap() store.Store { return s.Store }
@@ -36,7 +36,8 @@ func (s *spoilt) bad(run event.RunID) bool {
 	return run == s.run
 }
 
-// Commit lets the relay read what is damaged, as that of another worker would.
+// Commit omits the sent records from its answers, so that the relay reads the damaged ones, as
+// another worker's relay would.
 func (s *spoilt) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	answers, err := s.Store.Commit(ctx, commits)
 	for i := range answers {
@@ -66,8 +67,8 @@ func (s *spoilt) Mark(ctx context.Context, partition int, marks []store.Mark) er
 	return s.Store.Mark(ctx, partition, marks)
 }
 
-// A record of an outbox is damaged: it waits by itself, is told of in a few lines, and keeps
-// the records of no other run.
+// A damaged outbox record is held alone, causes only a few log lines, and delays no record of
+// another run.
 func TestREC10_ADamagedRecordOfTheOutboxKeepsNoOther(t *testing.T) {
 	parents := flowtest.Flow[int, int]("parents")
 	for _, unreadable := range []bool{true, false} {

@@ -8,13 +8,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// host is the worker as clients of its process see it: a [handover.Host].
+// host implements [handover.Host], the interface of the worker for clients of its process.
 type host struct{ *Worker }
 
-// Take begins what a client starts, unless the run has to wait: for its time, for a
-// run before it, or because others wait for a place. A run that is created with messages
-// waits as well: its code must not begin before it has them, and a run that is created
-// claimed has none.
+// Take begins the run that a client starts. It declines a run that has to wait: for its start time,
+// for an earlier run, or for a slot that other runs wait for. It also declines a run that is
+// created with messages, because the code must not begin before it has them, and a run that is
+// created claimed has none.
 func (h host) Take(s *handover.Start) bool {
 	w, c := h.Worker, &s.Create
 	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active.Lines() || !w.serves[c.Route] || store.LocalOf(c.Uses) != nil {

@@ -11,57 +11,57 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// inbox takes the items in the inbox of a run into its log.
+// inbox moves the items in a run's inbox into its log.
 type inbox struct {
 	*execution
 	unread
-	steps    finisher            // of the run
-	refusals []store.Publication // of questions that were taken, to publish
+	steps    finisher            // the steps of the run
+	refusals []store.Publication // refusals of asks that were taken, to publish
 }
 
-// unread is the state of the inbox: the items that the run has not seen, and those that it
-// has taken.
+// unread is the state of the inbox: items that the run has not seen, and items that it has taken.
 type unread struct {
-	taken      []event.ItemID            // applied, not confirmed as removed from the inbox
-	drafted    drafted                   // of these: what became of them is in the draft
+	taken      []event.ItemID            // applied, but not confirmed as removed from the inbox
+	drafted    drafted                   // how many of these the draft already covers
 	recent     map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
-	pending    []store.Item              // read from the inbox, and not applied yet
-	looked     int                       // how many were pending when lets has looked at them
-	stops      bool                      // what it has found
-	read       extent                    // of taken: what events were made of
-	logged     map[event.ItemID]bool     // while the inbox of a run that was read is applied: what is in its log
-	late       []event.ItemID            // came when the code had ended
-	lateWrites []event.Event             // of these: what steps have done to streams
-	carried    []event.Event             // of these: what the run that it continues as is given
-	began      time.Time                 // when the last read of it began, other than at the claim
-	seen       time.Time                 // what it held by then was taken
-	caughtUp   bool                      // what the inbox held at the claim was taken
+	pending    []store.Item              // read from the inbox, but not applied yet
+	looked     int                       // how many were pending when lets computed stops
+	stops      bool                      // the result that lets caches
+	read       extent                    // how much of taken has produced events
+	logged     map[event.ItemID]bool     // items that are in the log, while the inbox of a freshly read run is applied
+	late       []event.ItemID            // items that came after the code had ended
+	lateWrites []event.Event             // stream operations of steps among late
+	carried    []event.Event             // events among late for the run that this one continues as
+	began      time.Time                 // when the last read of the inbox began, except for the read at the claim
+	seen       time.Time                 // all that the inbox held at this time was taken
+	caughtUp   bool                      // all that the inbox held at the claim was taken
 	wanted     bool                      // the inbox has something new
 	loading    bool
-	refused    int // times in a row that the inbox kept the run from leaving
-	rereads    int // of the inbox since the code ended, with no commit that could have ended the run
+	refused    int // how often in a row the inbox kept the run from leaving
+	rereads    int // reads of the inbox since the code ended, without a commit that could have ended the run
 }
 
-// drafted counts the first ones of the items that were taken, and of the questions that were
-// refused meanwhile.
+// drafted counts the items taken, and the asks refused, that the draft covers. These are the first
+// ones of their slices.
 type drafted struct{ items, refusals int }
 
-// finisher ends the attempts of steps whose outcome comes from outside.
+// finisher ends attempts of steps whose outcome comes from outside.
 type finisher interface {
-	// finish lets an item be the outcome of the attempt of the step that event ref created.
+	// finish makes e the outcome of the current attempt of the step that event ref created.
 	finish(ref uint64, e *event.Event)
 }
 
-// forget drops what was read, but not how often the inbox has kept the run here.
+// forget drops the read items, but keeps the count of how often the inbox kept the run here.
 func (b *inbox) forget() {
 	b.unread, b.refusals = unread{refused: b.refused, rereads: b.rereads}, nil
 }
 
-// keep records that the draft has what became of all that was taken.
+// keep records that the draft covers everything taken so far.
 func (b *inbox) keep() { b.drafted = drafted{len(b.taken), len(b.refusals)} }
 
-// giveBack leaves in the inbox what the run was taking when its code turned out not to fit: no
-// commit will have it, and a worker whose code fits takes it. It judges the questions among it anew.
+// giveBack leaves in the inbox the items that the run was taking when its code turned out not to
+// match the log. No commit will contain them. A worker with matching code takes them and judges the
+// asks among them anew.
 func (b *inbox) giveBack() {
 	b.taken, b.refusals = b.taken[:b.drafted.items], b.refusals[:b.drafted.refusals]
 }
@@ -76,8 +76,8 @@ func (b *inbox) saved(c *commit, more bool) {
 	b.wanted = b.wanted || more
 }
 
-// reread records that the inbox is read. One read at a time: recent then holds all items
-// that were applied but may still be in what is read.
+// reread records that a read of the inbox begins. There is one read at a time, so recent contains
+// all items that were applied and that the read may return again.
 func (b *inbox) reread() {
 	b.wanted, b.loading, b.began = false, true, b.clock.Now()
 	b.recent = make(map[event.ItemID]struct{}, len(b.taken))
@@ -86,16 +86,16 @@ func (b *inbox) reread() {
 	}
 }
 
-// The limits of what is taken from the inbox and is not confirmed as removed from it. What
-// comes faster than that is read, and waits until the next commit: else there would be no
-// commit that has all that happened, which alone starts steps and removes items.
+// These limit the items that were taken from the inbox but are not confirmed as removed from it.
+// Items beyond the limits are read, but wait until the next commit. Otherwise no commit could
+// contain all that happened, and only such a commit starts steps and removes items.
 const (
 	takenItems = 1000
 	takenBytes = commitBytes / 4
 )
 
-// applyNext moves the first item of those that were read into the log. It reports whether
-// the others are for this run, too.
+// applyNext moves the first pending item into the log. It reports whether the remaining items are
+// for this run as well.
 func (b *inbox) applyNext() (more bool, err error) {
 	item := b.pending[0]
 	if _, known := b.recent[item.ID]; known || b.blocked != nil {
@@ -109,7 +109,7 @@ func (b *inbox) applyNext() (more bool, err error) {
 	}
 	ended := b.run.Ended()
 	if ended && b.run.State().Run == event.StateContinued && !forThisRun(b.pending) {
-		return false, nil // what is left goes on to the next run by itself
+		return false, nil // the store moves the remaining items to the next run
 	}
 	b.pending = b.pending[1:]
 	e, err := event.DecodeItem(item.Body)
@@ -122,12 +122,13 @@ func (b *inbox) applyNext() (more bool, err error) {
 		e.Item = item.ID
 		b.applyItem(e)
 	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
-		b.lateWrites = append(b.lateWrites, *e) // it was accepted, and is for others to read
+		b.lateWrites = append(b.lateWrites, *e) // it was accepted, and other runs and clients may read it
 	case err == nil && answers(e):
-		// The code has ended without it: nobody's message is lost.
+		// The code has ended without taking it; late items are reported as unread, so no message is
+		// lost.
 	default:
 		b.late = append(b.late, item.ID)
-		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end answers a notice
+		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end of the run answers a notice
 			e.Item = item.ID
 			b.carried = append(b.carried, *e)
 		}
@@ -135,18 +136,19 @@ func (b *inbox) applyNext() (more bool, err error) {
 	return true, nil
 }
 
-// answers reports whether an item tells what became of something that the code asked for.
+// answers reports whether an item is the result of an operation that the code requested.
 func answers(e *event.Event) bool {
 	entity := e.Type.Entity()
 	return entity == event.EntityChild || entity == event.EntitySend || e.Type == event.ResourceWait
 }
 
-// forThisRun reports whether some of the items do not go on to the next run.
+// forThisRun reports whether any of the items is for this run only and not passed on to the next
+// run of the chain.
 func forThisRun(items []store.Item) bool {
 	return slices.ContainsFunc(items, func(i store.Item) bool { return i.Scope == store.ScopeRun })
 }
 
-// takeItems takes over what a read of the inbox has found, as far as there is room for it.
+// takeItems takes over the items of an inbox read, as far as the limits allow.
 func (b *inbox) takeItems(items []store.Item) error {
 	if b.run != nil && b.run.Ended() {
 		b.rereads++
@@ -155,9 +157,9 @@ func (b *inbox) takeItems(items []store.Item) error {
 	return b.applyPending()
 }
 
-// applyPending moves items that were read into the log, in order, as far as there is room.
-// What gives no event needs none, so that whatever waits here waits for a commit: and there is
-// one, as long as the code has not ended.
+// applyPending moves pending items into the log, in order, as far as the limits allow. Items that
+// produce no event are always applied, so whatever remains waits for a commit. That commit exists
+// as long as the code has not ended.
 func (b *inbox) applyPending() (err error) {
 	for len(b.pending) > 0 && (b.read.items < takenItems && b.read.bytes < takenBytes || b.givesNone(&b.pending[0])) {
 		var more bool
@@ -174,19 +176,20 @@ func (b *inbox) applyPending() (err error) {
 	return err
 }
 
-// givesNone reports whether an item gives no event: it has come into the log before, or comes too late for it.
+// givesNone reports whether an item produces no event, because it is in the log already or comes
+// too late for it.
 func (b *inbox) givesNone(i *store.Item) bool {
 	_, known := b.recent[i.ID]
 	return known || b.logged[i.ID] || b.blocked != nil || b.run.Ended()
 }
 
-// lets reports whether what waits for room in the log, of an inbox that was read, neither pauses the run nor asks it to end: then attempts
-// may begin, or they would have to wait for everything that anybody has sent.
+// lets reports whether none of the items that wait because of the limits pauses or cancels the run.
+// Then attempts may begin. Otherwise they would have to wait for all items that others have sent.
 func (b *inbox) lets() bool {
 	if b.wanted || b.loading || len(b.pending) == 0 {
 		return false
 	}
-	if b.looked != len(b.pending) { // it only gets shorter
+	if b.looked != len(b.pending) { // pending only gets shorter
 		b.stops = slices.ContainsFunc(b.pending, func(i store.Item) bool {
 			e, err := event.DecodeItem(i.Body)
 			return err == nil && (e.Type == event.RunPaused || e.Type == event.CancelRequested)
@@ -196,15 +199,14 @@ func (b *inbox) lets() bool {
 	return !b.stops
 }
 
-// hasUnread reports whether the inbox is known to hold something that the run has not seen,
-// or may do so.
+// hasUnread reports whether the inbox holds, or may hold, something that the run has not seen.
 func (b *inbox) hasUnread() bool {
 	return b.wanted || b.loading || len(b.pending) > 0
 }
 
-// applyItem lets what somebody has sent come into effect. An answer that nothing
-// waits for is not recorded: it was given before, or the log that asked was lost;
-// nor is a command that changes nothing.
+// applyItem applies a received event. An answer without a pending operation is not recorded: either
+// it was given before, or the log that requested it was lost. A command without an effect is not
+// recorded either.
 func (b *inbox) applyItem(e *event.Event) {
 	switch e.Type.Entity() {
 	case event.EntityChild, event.EntitySend:
@@ -235,7 +237,7 @@ func (b *inbox) applyItem(e *event.Event) {
 		}
 	case event.EntityNone:
 		if e.Type == event.CancelRequested && e.Name == event.Terminate {
-			b.end(effects.Termination(e)) // what is in the inbox after it comes too late
+			b.end(effects.Termination(e)) // the remaining inbox items come too late
 			return
 		}
 		if b.pointless(e) {
@@ -246,27 +248,27 @@ func (b *inbox) applyItem(e *event.Event) {
 	b.apply(*e)
 }
 
-// pointless reports whether a command changes nothing: it is not recorded.
+// pointless reports whether a command has no effect. Such a command is not recorded.
 func (b *inbox) pointless(e *event.Event) bool {
 	f := b.run.State()
 	switch e.Type {
 	case event.RunPaused:
-		return f.Paused || f.Ending() // a run that ends must clean up
+		return f.Paused || f.Ending() // a run that is ending must clean up
 	case event.RunResumed:
 		return !f.StandsStill() && !b.run.Stepping()
 	case event.RunReleased:
 		return !f.Held()
 	case event.RunStepped:
 		return !f.Spec.Debug
-	case event.ResourceWait: // it waits no more
+	case event.ResourceWait: // it no longer waits
 		return f.Open(b.run.Answered(event.ChildCreated, e.Key)) == nil
 	}
 	return false
 }
 
-// refuses reports whether the code does not accept a question. Then nothing of it is
-// recorded, but the next commit tells who has asked. One that is accepted is
-// recorded as that, and one that nobody can judge as it is.
+// refuses reports whether the code rejects an ask. A rejected ask is not recorded; the next commit
+// publishes the refusal to its sender. An accepted ask is recorded as accepted, and an ask without
+// a handler that could judge it is recorded as received.
 func (b *inbox) refuses(e *event.Event) bool {
 	var refusal *event.Failure
 	var handled bool
@@ -281,8 +283,8 @@ func (b *inbox) refuses(e *event.Event) bool {
 	return false
 }
 
-// unreadable says why the run's code cannot read a payload for its hook. Such a payload
-// must not fail the run: whoever has the token may have sent it.
+// unreadable returns why the run's code cannot read a payload for its hook, or nil. Such a payload
+// must not fail the run, because any holder of the token may have sent it.
 func (b *inbox) unreadable(e *event.Event) *event.Failure {
 	var err error
 	b.exec.inUserCode(func() { err = b.run.JudgePayload(e.Token, e.Payload) })

@@ -21,7 +21,7 @@ import (
 type frameCounter struct {
 	store.Store
 	frames atomic.Int64
-	// other has, by the run that is asked for, the one whose log is read.
+	// other maps a requested run to the run whose log is read instead.
 	other map[event.RunID]event.RunID
 }
 
@@ -43,7 +43,7 @@ func (s *frameCounter) Load(ctx context.Context, runs []store.Load) ([]store.Loa
 	return got, err
 }
 
-// count returns how many frames f has read.
+// count returns how many frames f reads.
 func (s *frameCounter) count(f func()) int {
 	before := s.frames.Load()
 	f()
@@ -55,7 +55,8 @@ var (
 	stumble  = flowtest.AStep[string, int]("stumble", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}})
 )
 
-// stumbling sleeps 150 times, which is more than a page of frames; then it waits for an hour, or fails when it may and is tried again.
+// stumbling sleeps 150 times, which takes more than a page of frames. Then it waits for an hour, or
+// fails when the test allows it and is rerun.
 func stumbling(ctx workflow.Context, how string) (int, error) {
 	for i := range 150 {
 		if err := workflow.Sleep(ctx, time.Duration(i)); err != nil {
@@ -68,7 +69,8 @@ func stumbling(ctx workflow.Context, how string) (int, error) {
 	return stumble.Call(ctx, how)
 }
 
-// stumbleWorker executes the runs of stumbles. Attempts take from what it returns when they may fail.
+// stumbleWorker executes the runs of stumbles. Attempts receive from the returned channels the
+// permission to fail.
 func stumbleWorker(w *flowtest.World) map[string]chan bool {
 	may := map[string]chan bool{}
 	for _, how := range []string{"work", "before", "after", "short"} {
@@ -90,7 +92,7 @@ func stumbleWorker(w *flowtest.World) map[string]chan bool {
 	return may
 }
 
-// counted returns a client of the store of w that counts.
+// counted returns a client of the store of w that counts the frames it reads.
 func counted(w *flowtest.World) (*workflow.Client, *frameCounter) {
 	s := &frameCounter{Store: w.Store}
 	return workflow.NewClient(s, workflow.ClientConfig{}), s
@@ -105,7 +107,7 @@ func TestOPS1_InfoReadsOnlyWhatIsNewInALog(t *testing.T) {
 		client, reads := counted(w)
 		defer client.Close()
 		h := client.Run(run.ID())
-		info := func(attempt int) func() { // that is under way, after others that have failed
+		info := func(attempt int) func() { // an attempt in progress, after failed ones
 			return func() {
 				i, err := h.Info(w.Ctx)
 				if err != nil || len(i.Retries) != 1 || i.Retries[0].Attempt != attempt || i.Retries[0].Failed != "busy with work" {
@@ -134,8 +136,8 @@ var (
 	showing = flowtest.Flow[string, int]("showing")
 )
 
-// show sleeps 150 times, which is more than a page of frames, and opens a hook with a name, which takes payloads until one is 0. Then
-// another one is open until a message comes.
+// show sleeps 150 times, which takes more than a page of frames, and opens a hook with the given
+// name, which accepts payloads until one is 0. Then another hook is open until a message arrives.
 func show(ctx workflow.Context, name string) (int, error) {
 	for i := range 150 {
 		if err := workflow.Sleep(ctx, time.Duration(i)); err != nil {
@@ -159,7 +161,7 @@ func show(ctx workflow.Context, name string) (int, error) {
 	return workflow.NewTopic[int]("close").Receive(ctx)
 }
 
-// titles returns those of the hooks of a run, as a client sees them.
+// titles returns the titles of a run's hooks, as a client reads them.
 func titles(w *flowtest.World, h *workflow.Handle) (all []string) {
 	w.T.Helper()
 	open, err := h.Hooks(w.Ctx)
@@ -214,7 +216,7 @@ func TestOPS1_HooksReadsOnlyWhatIsNewInALog(t *testing.T) {
 	})
 }
 
-// A store that has lost writes, and whose run went on since, has another log under the same id.
+// After a store has lost writes and the run has continued, the same run id has another log.
 func TestOPS1_HooksForgetsALogThatIsAnotherOneNow(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.As(showing, show))
@@ -251,7 +253,7 @@ func TestOPS1_InfoReadsNothingOfALogInWhichNothingFails(t *testing.T) {
 	})
 }
 
-// A store that has lost writes, and whose run went on since, has another log under the same id.
+// After a store has lost writes and the run has continued, the same run id has another log.
 func TestOPS1_InfoForgetsALogThatIsAnotherOneNow(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	may := stumbleWorker(w)
@@ -273,7 +275,7 @@ func TestOPS1_InfoForgetsALogThatIsAnotherOneNow(t *testing.T) {
 		return fmt.Sprint(i.Retries[0].Failed, " ", i.Retries[0].Attempt)
 	}
 	got := []string{look()}
-	for _, other := range []*workflow.Run[int]{short, after, short} { // as long, longer, shorter
+	for _, other := range []*workflow.Run[int]{short, after, short} { // of equal, greater and smaller length
 		reads.other[before.ID()] = other.ID()
 		got = append(got, look())
 	}

@@ -20,16 +20,16 @@ const (
 	inputStep                       // an attempt has ended
 	inputHook                       // an attempt opens a hook
 	inputCommitted                  // a commit was answered
-	inputTick                       // something is due, or a slot for a step may be free
+	inputTick                       // something is due, or a step slot may be free
 	inputLost                       // the claim is gone
-	inputOwned                      // what the store says this session owns
+	inputOwned                      // the runs that this session owns, as the store reports them
 	inputStop                       // the worker stops
-	inputEvict                      // the memory is needed
+	inputEvict                      // the memory is needed for other runs
 	inputGiveWay                    // it is the turn of a quarantined run; see turns
-	inputTurnOver                   // that of the run is over
+	inputTurnOver                   // the turn of this run is over
 )
 
-// input is one of them, with what belongs to its kind.
+// input is an input of a run loop, with the data of its kind.
 type input struct {
 	kind    inputKind
 	claimed *claimed
@@ -47,43 +47,43 @@ type claimed struct {
 	store.ClaimedRun
 	partition int
 	session   store.SessionID
-	seq       uint64 // number of the claim
+	seq       uint64 // sequence number of the claim
 }
 
-// ownedRuns are the runs that a session owns by the answer of the store, and the last
-// claim before the request.
+// ownedRuns are the runs that a session owns according to the store, and the sequence number of the
+// last claim before that request.
 type ownedRuns struct {
 	fences   map[event.RunID]store.Fence
 	claimSeq uint64
 }
 
-// inputs is the side of a run loop that others see: they post what it must handle.
+// inputs is the part of a run loop that other goroutines use to post inputs.
 type inputs struct {
 	id       event.RunID
 	activity *activity.Counter
 	ready    scheduler
 
-	// What the run takes of what the worker has of its own; under the lock of runs.
+	// The worker's own capacity that the run uses; guarded by the lock of runs.
 	uses  []store.Use
 	queue string
 
 	mu        sync.Mutex
 	posted    []input
 	scheduled bool
-	label     string               // the workflow's name
-	followers []chan *handover.End // told of the end; see Follow
+	label     string               // name of the workflow
+	followers []chan *handover.End // receive the end of the run; see Follow
 
-	// unbegun is the claim of a run that was only created; nil once it has got further, or
-	// its status has: see watchdog.tellBegun.
+	// unbegun is the claim of a run that has only been created. It is nil once the run or its
+	// status has progressed; see watchdog.tellBegun.
 	unbegun atomic.Pointer[claimed]
 }
 
-// scheduler lets an executor handle what was posted.
+// scheduler queues a run loop for an executor.
 type scheduler interface{ schedule() }
 
-// post gives the run loop something to do. Whoever posts next finds it in the
-// queue: what a worker that stops posts last must not wait for somebody who was
-// held up here, and comes when no executor is left.
+// post queues an input for the run loop. A later poster finds this input in the queue even if this
+// goroutine is suspended here: the last input that a stopping worker posts must not wait for a
+// suspended goroutine that schedules the loop after all executors have ended.
 func (i *inputs) post(in input) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -101,9 +101,8 @@ func (i *inputs) loaded(l *load)       { i.post(input{kind: inputLoaded, loaded:
 func (i *inputs) attempted(a *attempt) { i.post(input{kind: inputStep, attempt: a}) }
 func (i *inputs) opens(o *opening)     { i.post(input{kind: inputHook, opening: o}) }
 
-// take returns what was posted. When there is nothing the run loop is no
-// longer with the executor. What comes next is put where that is which was taken
-// before, and is handled; a run loop that is away keeps no buffer for it.
+// take returns the posted inputs. If there are none, the run loop leaves its executor. The buffer
+// of the handled inputs is reused for the next ones; a run loop that is away keeps no buffer.
 func (i *inputs) take(handled []input, away bool) []input {
 	clear(handled)
 	i.mu.Lock()
@@ -120,7 +119,7 @@ func (i *inputs) take(handled []input, away bool) []input {
 	return in
 }
 
-// claimedAgain reports whether a claim waits to be handled.
+// claimedAgain reports whether an unhandled claim is in the queue.
 func (i *inputs) claimedAgain() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -132,7 +131,7 @@ func (i *inputs) claimedAgain() bool {
 	return false
 }
 
-// name returns the workflow's name, for reports from other goroutines.
+// name returns the name of the workflow, for reports by other goroutines.
 func (i *inputs) name() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -145,8 +144,8 @@ func (i *inputs) setName(workflow string) {
 	i.label = workflow
 }
 
-// tellFollowers tells those who wait how the run has ended, or with nil that it is no longer
-// here. It was taken from those that are owned before: nobody comes after that.
+// tellFollowers sends the followers the end of the run, or nil if the run has left the worker. The
+// run was removed from the owned runs before, so no follower can be added afterwards.
 func (i *inputs) tellFollowers(end *handover.End) {
 	i.mu.Lock()
 	all := i.followers

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// A worker that stops posts to every run loop and then closes the queue. If one was
-// scheduled by somebody who has not put it into the queue yet, nobody would ever come
-// to it, and its coroutines would stay for ever.
+// A stopping worker posts to every run loop and then closes the queue. If post returned while
+// another goroutine had marked the run loop as scheduled but not queued it yet, no executor would
+// ever handle it, and its coroutines would leak.
 func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
 	q := newQueue[runnable]()
 	tk := newRunLoop(&env{}, &loopParts{ready: q}, "wrun_1")
-	q.mu.Lock() // the first who posts is held up
+	q.mu.Lock() // the first poster blocks here
 	first := make(chan struct{})
 	go func() {
 		tk.post(input{kind: inputTick})
@@ -19,7 +19,7 @@ func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
 	}()
 	for range 1_000_000 {
 		if !tk.mu.TryLock() {
-			break // whoever posts next has to wait, too
+			break // the second poster has to wait as well
 		}
 		scheduled := tk.scheduled
 		tk.mu.Unlock()

@@ -24,8 +24,8 @@ const requestTimeout = 300 * time.Millisecond
 
 var errSilent = errors.New("the partition does not answer")
 
-// broken is a store of which one partition does not answer while it is lost: it fails at
-// once, or only after a while.
+// broken is a store of which one partition does not answer while lost is set: calls fail at once,
+// or only after requestTimeout.
 type broken struct {
 	store.Store
 	partition int
@@ -50,7 +50,7 @@ func (s *broken) heal() {
 
 func (s *broken) of(run event.RunID) bool { return int(run.Slot())%3 == s.partition }
 
-// fail is the answer of the partition that is lost.
+// fail returns the error of a call to the lost partition.
 func (s *broken) fail(ctx context.Context, partition int) error {
 	if partition != s.partition || !s.lost.Load() {
 		return nil
@@ -98,8 +98,8 @@ func (s *broken) Create(ctx context.Context, runs []store.Create) ([]store.Creat
 	return divided(ctx, s, runs, func(c store.Create) event.RunID { return c.Run }, s.Store.Create, func(err error) store.Created { return store.Created{Err: err} })
 }
 
-// divided answers requests for the partitions that are there, and says of the others that
-// nothing is known.
+// divided executes the requests for the available partitions, and returns an unknown answer for the
+// others.
 func divided[Q, A any](ctx context.Context, s *broken, all []Q, run func(Q) event.RunID, ask func(context.Context, []Q) ([]A, error), unknown func(error) A) ([]A, error) {
 	var good []Q
 	var where []int
@@ -128,7 +128,7 @@ func divided[Q, A any](ctx context.Context, s *broken, all []Q, run func(Q) even
 	return answers, nil
 }
 
-// named returns n workflow ids whose runs are in the partition, or are not.
+// named returns n workflow ids whose runs are in the partition, or are outside of it.
 func (s *broken) named(n int, in bool) (names []string) {
 	for i := 0; len(names) < n; i++ {
 		name := fmt.Sprintf("run-%d", i)
@@ -139,7 +139,7 @@ func (s *broken) named(n int, in bool) (names []string) {
 	return names
 }
 
-// A partition that does not answer keeps its own runs, and no others.
+// A partition that does not answer delays its own runs, and no others.
 func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		for _, when := range []string{"while it works", "before it starts"} {
@@ -152,7 +152,7 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 					w.Work(worker.Config{}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 						if n < 0 {
 							select {
-							case <-begin: // under way when the partition is lost
+							case <-begin: // in progress when the partition is lost
 							case <-ctx.Done():
 							}
 						}
@@ -190,7 +190,7 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A batch that cannot pass gets smaller until it does.
+// A batch that cannot succeed gets smaller until it does.
 func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var refused atomic.Int64
@@ -225,7 +225,7 @@ func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
 	}
 }
 
-// A commit to which the store never says what became of it keeps no other run.
+// A commit that the store never answers delays no other run.
 func TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var lost atomic.Pointer[event.RunID]
@@ -254,8 +254,8 @@ func TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun(t *testing.T) {
 	}
 }
 
-// What a store can never take blocks the run that it is of, by name and reason, and
-// leaves its slots to others.
+// A commit that the store can never accept blocks its run, with a reason that names it, and leaves
+// its slots to other runs.
 func TestSTEP11_ACommitThatNoStoreTakesBlocksItsRunAlone(t *testing.T) {
 	const limit = 1 << 20
 	w := flowtest.NewWorld(t, &tooLarge{Store: memstore.New(), limit: limit}, workflow.ClientConfig{MaxPayload: 4 << 20})
@@ -289,7 +289,7 @@ var (
 	sized = flowtest.AStep[string, string]("sized", shim.Policy{Retry: flowtest.Quick})
 )
 
-// tooLarge is a store that takes no frame above a limit.
+// tooLarge is a store that rejects frames above a limit.
 type tooLarge struct {
 	store.Store
 	limit int
@@ -313,7 +313,8 @@ func (s *tooLarge) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	return answers, nil
 }
 
-// Code that asks for very much at once is committed in frames of a bounded size.
+// The events of code that requests very many operations at once are committed in frames of bounded
+// size.
 func TestSTEP11_AFanOfLargeStepsIsCommittedInParts(t *testing.T) {
 	const steps, arg = 100, 120 << 10 // 12 MB in all
 	for _, near := range []bool{false, true} {

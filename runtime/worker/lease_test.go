@@ -42,8 +42,8 @@ func TestW1_EverySessionHasAnIDOfItsOwn(t *testing.T) {
 	}
 }
 
-// Nothing is compared afterwards, and nothing committed: the end of the session alone
-// must end what runs under it.
+// No reconciliation follows, and no commit: the end of the session alone must end the runs under
+// it.
 func TestW1_AnExpiredSessionDropsItsRunsAtOnce(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var expire atomic.Bool
@@ -71,7 +71,7 @@ func TestW1_AnExpiredSessionDropsItsRunsAtOnce(t *testing.T) {
 	w.Await("the end of its context", canceled)
 }
 
-// W2: somebody has taken a run away, and nobody has told the worker.
+// W2: another session has taken a run away, and the worker gets no notification.
 func TestW2_RunThatIsOwnedNoMoreIsDropped(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
@@ -106,7 +106,7 @@ func TestW2_RunThatIsOwnedNoMoreIsDropped(t *testing.T) {
 	if err := mem.Release(w.Ctx, run.ID(), <-fences); err != nil {
 		t.Fatal(err)
 	}
-	// The worker may notice at once, and have it again, or have ended it.
+	// The worker may notice at once and have claimed it again, or have ended it.
 	_, err := mem.ClaimRun(w.Ctx, 0, thief.ID, event.NewToken(), run.ID())
 	var ended *store.TerminalError
 	if err != nil && !errors.Is(err, store.ErrOwned) && !errors.As(err, &ended) {
@@ -126,7 +126,7 @@ func TestW2_RunThatIsOwnedNoMoreIsDropped(t *testing.T) {
 	w.Healthy()
 }
 
-// mute tells nobody of items but in heartbeats.
+// mute is a store that reports items only with heartbeats.
 type mute struct{ flowtest.Between }
 
 func (s *mute) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
@@ -163,7 +163,7 @@ func TestW2_ItemsThatNobodyWasToldOfAreReadAfterAHeartbeat(t *testing.T) {
 	}
 }
 
-// K3: a worker without room makes due runs ready for others.
+// K3: a worker without free capacity makes due runs ready for other workers.
 func TestK3_ABusyWorkerCallsDueForOthers(t *testing.T) {
 	clock := storetest.NewClock()
 	mem := memstore.NewWith(memstore.Config{Clock: clock})

@@ -15,7 +15,7 @@ import (
 
 func twice(_ context.Context, n int) (int, error) { return 2 * n, nil }
 
-// parking reports whether the first of the commits gives a run back to wait.
+// parking reports whether the first of the commits parks its run, and returns the run.
 func parking(op string, req any) (event.RunID, bool) {
 	commits, ok := req.([]store.Commit)
 	if op != "commit" || !ok {
@@ -29,8 +29,8 @@ func parking(op string, req any) (event.RunID, bool) {
 	return "", false
 }
 
-// A sleep that ends while the answer of the commit that parks its run is on the
-// way: the run is not this worker's any more, and may hold no slot.
+// A sleep ends while the answer of the commit that parks its run is in flight. The run no longer
+// belongs to this worker, and must hold no slot.
 func TestSlots_ComeBackFromARunThatFallsDueWhileItsParkIsAnswered(t *testing.T) {
 	late := newBarrier()
 	defer late.open()
@@ -41,7 +41,7 @@ func TestSlots_ComeBackFromARunThatFallsDueWhileItsParkIsAnswered(t *testing.T) 
 			if err := do(); err != nil {
 				return err
 			}
-			// Another worker takes it, and keeps it.
+			// Another worker claims it, and keeps it.
 			taken = store.Session{ID: "thief", TTL: time.Hour}
 			if err := st.Store.OpenSession(ctx, taken); err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// grows waits for messages for ever, and starts a child and registers a compensation first.
+// grows waits for messages forever, after it has started a child and registered a compensation.
 var (
 	grows    = flowtest.Flow[string, int]("grows")
 	growing  = flowtest.Flow[int, int]("growing")
@@ -63,7 +63,7 @@ func TestLogLimit_FailsARunAfterItHasUndoneWhatItDid(t *testing.T) {
 		w.Eventually("the child is cancelled", func() bool {
 			info, err := child.Info(w.Ctx)
 			if errors.Is(err, workflow.ErrRunNotFound) {
-				return false // its creation is on the way: the log of the parent names it before it is there
+				return false // its creation is in flight: the log of the parent names it before it exists
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -104,8 +104,8 @@ func TestLogLimit_CountsBytes(t *testing.T) {
 	}
 }
 
-// A run that was longer before the limit was lowered has the same room, and its code
-// decides how it ends.
+// A run that was longer before the limit was lowered has the same allowance, and its code decides
+// how it ends.
 func TestLogLimit_LeavesRoomToARunThatIsAboveItAlready(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		first := w.Work(worker.Config{}, growUndo)
@@ -123,7 +123,7 @@ func TestLogLimit_LeavesRoomToARunThatIsAboveItAlready(t *testing.T) {
 	})
 }
 
-// What is cancelled by its limit is tried again with what it had done.
+// A run that was canceled by its log limit can be rerun with what it had done.
 func TestLogLimit_RetryGoesOnUnderAHigherLimit(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	first := w.Work(worker.Config{MaxLogEvents: 60}, growUndo)

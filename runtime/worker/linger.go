@@ -6,35 +6,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A run that waits is given back, and claimed by whoever has a place for it when something
-// has come for it. A worker on which it was not last reads and replays all of its log then: in
-// a fleet the caller of a thousand steps on other workers would be replayed for nearly each
-// of their results, and all of them together would take time by the square of their number.
-// So a run that was woken soon after it was given back stays for a while when it waits again.
-// What comes for it meanwhile is told to this worker, which reads the inbox and goes on from
-// memory.
+// A waiting run is normally given back, and claimed by any worker with a free slot when an item
+// arrives for it. A worker that did not execute it last must then read and replay its whole log. In
+// a fleet, a run that calls a thousand steps on other workers would be replayed for nearly each
+// result, and the total time would grow with the square of the number of steps. So the release of a
+// run is delayed when the run waits again and was woken soon after its last release. Notifications
+// for it then reach this worker, which reads the inbox and continues from memory.
 //
-// Nothing else is different. The run is owned, as while it is worked on: what it has done is
-// committed at once, its timers fire, and it is recovered with all that the worker has. It
-// leaves at once when the worker stops or has to do a quarantined run, and does not stay if
-// it has what others may need: permits, room of the worker's own limits, places that are few.
+// Nothing else differs. The run stays owned as during execution: its events are committed at once,
+// its timers fire, and it is recovered with all runs of the worker. It leaves at once when the
+// worker stops or has to execute a quarantined run. A run is not delayed if it holds what other
+// runs may need: permits, capacity of the worker's local limits, or scarce slots.
 
-// lingerTime is how soon is soon, and how long a run stays that nothing comes for.
+// lingerTime bounds both the time between a release and a wake that counts as soon, and the time
+// for which an idle run stays.
 const lingerTime = 250 * time.Millisecond
 
-// lingering is what decides whether a run stays that waits.
+// lingering is the state that decides whether the release of a waiting run is delayed.
 type lingering struct {
-	soon  bool      // it was woken soon after it was given back
-	moved time.Time // when it was woken, or its last commit with events was made
-	until time.Time // when it leaves that stays now; zero: it does not
+	soon  bool      // the run was woken soon after its release
+	moved time.Time // when the run was woken, or when its last commit with events was made
+	until time.Time // when the delayed release takes place; zero if the release is not delayed
 }
 
-// wake notes that the run, which was given back at left, is claimed.
+// wake records the claim of a run that was given back at left.
 func (l *lingering) wake(left, now time.Time) {
 	l.soon, l.moved = now.Sub(left) < lingerTime, now
 }
 
-// stays decides whether a run stays that is to be given back with an effect.
+// stays decides whether the run stays although it would be given back with effect.
 func (d *draft) stays(effect store.Effect) bool {
 	d.until = time.Time{}
 	until := d.moved.Add(lingerTime)
@@ -48,7 +48,7 @@ func (d *draft) stays(effect store.Effect) bool {
 	return true
 }
 
-// roomy reports whether a run that waits may keep its place.
+// roomy reports whether a waiting run may keep its slot.
 func (r *runs) roomy(in *inputs, partition int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// tell sends numbers to a run, the next one when the one before is in its log.
+// tell sends numbers to a run, each once the previous one is in its log.
 func tell(w *flowtest.World, run *workflow.Run[[]int], from, to int) {
 	w.T.Helper()
 	for n := from; n < to; n++ {
@@ -25,8 +25,8 @@ func tell(w *flowtest.World, run *workflow.Run[[]int], from, to int) {
 	}
 }
 
-// Of two workers one keeps a run that is woken again and again. It was begun by a claim, and
-// given back; the second claim is that of the first message.
+// With two workers, one keeps a run that is woken repeatedly. The run was begun by a claim and
+// given back; the second claim follows the first message.
 func TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		const messages = 40
@@ -44,7 +44,7 @@ func TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs(t *testing.T) {
 	})
 }
 
-// It waits, and says so; and nobody keeps it that nothing comes for.
+// The status of the run is waiting, and the run is given back if nothing arrives for it.
 func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
@@ -58,7 +58,7 @@ func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 		w.Clock.Advance(time.Second)
 		w.Eventually("it was given back", func() bool { return w.Parked(run) })
 		w.Clock.Advance(time.Hour)
-		tell(w, run, 2, 3) // not soon after that
+		tell(w, run, 2, 3) // not soon after the previous message
 		w.Eventually("it was given back at once", func() bool { return w.Parked(run) })
 		tell(w, run, 3, 4)
 		if got := flowtest.Result(w, run); len(got) != 4 {
@@ -68,7 +68,7 @@ func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 	})
 }
 
-// It does not keep what others may need.
+// A run with capacity that other runs may need is given back at once.
 func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	held := limit.New("held", limit.Config{AtOnce: 1})
 	takes := flowtest.LimitedFlow[int, []int]("takes", func(int) []limit.Use { return []limit.Use{held.Use(1)} })
@@ -87,7 +87,7 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cfg    worker.Config
 		flow   workflow.Definition[int, []int]
-		others int // that are worked on
+		others int // other runs that the worker executes
 	}{
 		"the only place of the worker": {worker.Config{Runs: 1, NoHandover: true}, flowtest.Collects, 0},
 		"the second of three places":   {worker.Config{Runs: 3, NoHandover: true}, flowtest.Collects, 1},
@@ -113,7 +113,7 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	}
 }
 
-// A worker that stops waits for no time to pass.
+// A stopping worker does not wait for the delayed release.
 func TestLinger_ARunIsGivenBackWhenTheWorkerStops(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		r := w.Work(worker.Config{NoHandover: true}, flowtest.Collect)

@@ -11,24 +11,24 @@ const (
 	loadBatch = 128
 )
 
-// load is a read of a run: all of it, or only its inbox.
+// load is a read of a run: its log and inbox, or only its inbox.
 type load struct {
 	by    loading
 	run   event.RunID
-	fence store.Fence // of the claim that wants it
+	fence store.Fence // fence of the claim that requests the read
 	inbox bool        // only the inbox
 	got   store.Loaded
 
 	partition, bytes int // of the run
 }
 
-// loading wants a read.
+// loading is a run loop that requests a read.
 type loading interface {
-	// loaded takes it, with the answer.
+	// loaded receives the load with its answer.
 	loaded(l *load)
 }
 
-// loader reads runs until there is an answer.
+// loader reads runs and retries until the store answers.
 type loader struct {
 	*env
 	sender *request.Sender[*load]
@@ -47,15 +47,14 @@ func newLoader(e *env) *loader {
 	return r
 }
 
-// start starts the goroutines, which end with the worker.
+// start starts the goroutines. They end with the worker.
 func (r *loader) start() {
 	for range loaders {
 		r.work.Go(r.loadLoop)
 	}
 }
 
-// load hands on a read. It is not answered if the worker has
-// stopped.
+// load queues a read. It is never answered if the worker has stopped.
 func (r *loader) load(l *load) {
 	r.activity.Begin()
 	select {
@@ -76,7 +75,7 @@ func (r *loader) loadLoop() {
 	}
 }
 
-// ask asks once, and returns what was not answered.
+// ask sends the reads once, and returns those without an answer.
 func (r *loader) ask(batch []*load) (unknown []*load, err error) {
 	requests := make([]store.Load, len(batch))
 	for i, l := range batch {
@@ -101,7 +100,7 @@ func (r *loader) ask(batch []*load) (unknown []*load, err error) {
 	return unknown, err
 }
 
-// deliver tells who wants it what was read.
+// deliver passes the result to the run loop that requested the read.
 func (r *loader) deliver(l *load, got store.Loaded) {
 	l.got = got
 	l.by.loaded(l)

@@ -21,14 +21,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The code of a run comes before the run exists, but no step does.
+// The code of a locally started run executes before the run exists, but no step does.
 func TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var early, begun atomic.Int64
 	st.Around = func(_ context.Context, op string, req any, do func() error) error {
 		if c, ok := req.([]store.Create); ok && op == "create" && c[0].Owner != nil {
 			for range 1000 {
-				runtime.Gosched() // a step that was launched begins
+				runtime.Gosched() // gives a launched step the chance to begin
 			}
 			early.Add(begun.Load())
 		}
@@ -49,8 +49,8 @@ func TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable(t *testing.T) {
 	}
 }
 
-// Whatever a run does first, it does the same in the store, in a replay, and when it is
-// claimed.
+// The first operations of a locally started run have the same effects, in the store and in replay,
+// as those of a claimed run.
 func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 	child := flowtest.Flow[int, int]("handover.child")
 	topic := workflow.NewTopic[int]("handover")
@@ -96,7 +96,7 @@ func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 			for first, def := range flows {
 				handed := flowtest.Start(w, def, 3)
 				got, err := handed.Result(w.Ctx)
-				claimed := flowtest.Start(w, def, 3, workflow.WithDelay(time.Millisecond)) // what is for later is claimed
+				claimed := flowtest.Start(w, def, 3, workflow.WithDelay(time.Millisecond)) // a run with a delay is claimed
 				want, wantErr := claimed.Result(w.Ctx)
 				if got != want || (err == nil) != (wantErr == nil) {
 					t.Errorf("%s: handed over: %d, %v; claimed: %d, %v", first, got, err, want, wantErr)
@@ -127,7 +127,7 @@ func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 	}
 }
 
-// Code gets the same answers before its run exists as in every replay.
+// Code gets the same values before its run exists as in every replay.
 func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	type told struct {
 		Now  time.Time
@@ -151,13 +151,13 @@ func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	opts := []workflow.StartOption{workflow.WithTags(tags), workflow.WithID("told"), workflow.WithPriority(3)}
 	runs := []*workflow.Run[int]{flowtest.Start(w, asks, 1, opts...)}
 	tags["a"] = "changed"
-	for range 5 { // they take the only place among the parked ones from each other
+	for range 5 { // they displace each other from the only slot for parked runs
 		runs = append(runs, flowtest.Start(w, asks, 1))
 	}
 	received := 0
 	w.Eventually("one of them to be replayed", func() bool {
 		received++
-		for _, run := range runs { // while one is asked, the others can be parked
+		for _, run := range runs { // while one executes, the others can be parked
 			flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "go on"))
 			w.Reach(run, event.WaitCreated, 1+received)
 		}
@@ -184,7 +184,7 @@ func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	}
 }
 
-// What comes before the worker knows that the run exists is received.
+// A message that arrives before the worker knows that the run exists is received.
 func TestFLOW5_MessageForARunThatWasJustCreatedIsReceived(t *testing.T) {
 	topic := workflow.NewTopic[int]("early")
 	takes := flowtest.Flow[int, int]("handover.takes")
@@ -220,8 +220,8 @@ func TestFLOW5_MessageForARunThatWasJustCreatedIsReceived(t *testing.T) {
 	}
 }
 
-// Workers stop and others come while runs are started on them. Every start that returns
-// a run has created one, which comes to its end; every step of it is executed once.
+// Workers stop and others start while runs are started on them. Every start that returns a run has
+// created one, which completes; every step of it is executed once.
 func TestREC7_StartsOutliveTheWorkersThatTheyAreHandedTo(t *testing.T) {
 	for name, open := range flowtest.Stores {
 		t.Run(name, func(t *testing.T) {

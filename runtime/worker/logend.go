@@ -6,19 +6,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// logEnd is the log's end as far as it is known to be durable.
+// logEnd is the end of the durable part of the log, as far as the worker has confirmed it.
 type logEnd struct {
-	n     uint64 // frames
+	n     uint64 // number of frames
 	seq   uint64
 	last  event.CommitID
 	size  logSize
-	bytes int // of the log when it was claimed, if the store knows
+	bytes int // size of the log at the claim, if the store reports it
 }
 
 // logSize is the size of a log in bytes.
 type logSize struct {
 	bytes   int
-	limited int // when it was found to be too long; 0: it was not
+	limited int // the size at which the log was found to be too long; 0 if it was not
 }
 
 // add counts a frame.
@@ -31,7 +31,7 @@ func (s *logSize) add(frame int, events []event.Event) {
 	}
 }
 
-// decode reads the frames of a log and checks that they are those of the claim.
+// decode decodes the frames of a log and checks that they match the claim.
 func (l *logEnd) decode(run event.RunID, frames [][]byte) ([]event.Event, error) {
 	var events []event.Event
 	var prev event.CommitID
@@ -54,9 +54,9 @@ func (l *logEnd) decode(run event.RunID, frames [][]byte) ([]event.Event, error)
 	return events, nil
 }
 
-// itemsIn returns the items that are in a log. Of what one worker took over at once and could
-// not write with one commit, only the last commit consumes the items: who goes on with such
-// a log finds them in the inbox, too, and must not apply them again.
+// itemsIn returns the items that are in a log. If a worker applied items that one commit could not
+// hold, only its last commit consumes them. A worker that continues such a log finds them in the
+// inbox as well and must not apply them again.
 func itemsIn(events []event.Event) map[event.ItemID]bool {
 	known := map[event.ItemID]bool{}
 	for i := range events {

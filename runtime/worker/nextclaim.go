@@ -9,33 +9,36 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 )
 
-// A commit that gives a run back, and its permits with it, claims those who waited for these in the same action: they begin a
-// round trip and a hint earlier, and the other workers hear nothing of it.
+// A commit that gives back a run and its permits also claims runs that waited for these permits, in
+// the same action. They begin one round trip and one wake earlier, and the other workers are not
+// notified.
 //
-// That takes nothing from other partitions: a worker does so only while it has places to spare, and claims
-// whatever it is woken for. When it is full it waits for its turn with all of them, see [claimer.inTurn]. Nor does one worker do
-// what many could: it keeps a permit so only while it executes fewer steps than it has processors, and while they succeed. A worker
-// that is broken must not have each attempt of all who wait for a limit.
+// This takes nothing from other partitions, because a worker does it only while it has spare slots,
+// and it still claims whatever it is woken for. A full worker serves the partitions in turn; see
+// [claimer.inTurn]. Nor does one worker keep work from many: it claims this way only while it
+// executes fewer steps than it has processors, and while its steps succeed. A broken worker must
+// not get every attempt of all the runs that wait for a limit.
 //
-// What a worker has of its own (Config.Capacity) is offered to one claim at a time, as two would both be given what is left: such
-// a worker makes no claims by commits.
+// Local capacity (Config.Capacity) is offered to one claim at a time, because two concurrent claims
+// would both be given what is left. So a worker with local capacity makes no claims by commits.
 
-// nextMost is for how many runs such a commit asks: one comes to the place of the run that is given back, for the other one a
-// place is reserved. So the store finds out whether a second one may begin, and need not wake anybody to learn that it may not.
+// nextMost is how many runs such a commit requests. One takes the slot of the run that is given
+// back, and a slot is reserved for the other. With two, the store finds out whether a second run
+// may begin and need not wake a worker that would find none.
 const nextMost = 2
 
-// nextClaim is the claim of a commit that is under way.
+// nextClaim is the claim that a commit in flight makes.
 type nextClaim struct {
-	lease    *lease.Lease // nil: it makes none
+	lease    *lease.Lease // nil if the commit makes no claim
 	session  store.SessionID
-	answered func() // what it was given was adopted
+	answered func() // called once the claimed runs were adopted
 }
 
-// claimNext lets a commit that gives back permits claim.
+// claimNext adds a claim to a commit that gives back permits.
 func (t *runLoop) claimNext(c *commit) {
 	switch c.req.Effect {
 	case store.EffectPark, store.EffectFinish, store.EffectContinue:
-	default: // who gives way does so for others
+	default: // a run that yields does so for other runs
 		return
 	}
 	if !t.givesPermits(c.req.Effect) || !t.alive() || len(t.cfg.Capacity) > 0 ||
@@ -53,7 +56,7 @@ func (t *runLoop) claimNext(c *commit) {
 	c.next = nextClaim{t.lease, t.session, t.lease.Claiming()}
 }
 
-// givesPermits reports whether the run gives permits back with an effect.
+// givesPermits reports whether the run gives back permits with effect.
 func (t *runLoop) givesPermits(effect store.Effect) bool {
 	if t.run == nil || t.calledOff {
 		return false
@@ -65,7 +68,7 @@ func (t *runLoop) givesPermits(effect store.Effect) bool {
 	return slices.ContainsFunc(spec.Uses, func(u event.Use) bool { return !u.Local })
 }
 
-// adoptNext hands what a commit has claimed to its run loops.
+// adoptNext passes the runs that a commit has claimed to their run loops.
 func (c *claimer) adoptNext(next nextClaim, claimed store.Claimed) {
 	c.runs.passOver(claimed.Passed)
 	for _, run := range claimed.Runs {
@@ -75,9 +78,9 @@ func (c *claimer) adoptNext(next nextClaim, claimed store.Claimed) {
 	c.runs.unreserve()
 }
 
-// reserve keeps a place for a run that a commit claims, and returns the routes to claim from: those of which this worker has met
-// runs with permits, of queues without a bound. It returns nil if there is no place to spare, or the run that is given back is of a
-// queue with one.
+// reserve reserves a slot for a run that a commit claims, and returns the routes to claim from: the
+// routes, of queues without a bound, of which this worker has seen runs with permits. It returns
+// nil if no slot is free, or if the run that is given back belongs to a queue with a bound.
 func (r *runs) reserve(route store.Route) []store.Route {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +94,7 @@ func (r *runs) reserve(route store.Route) []store.Route {
 	return r.limited
 }
 
-// unreserve gives that place up.
+// unreserve releases the reserved slot.
 func (r *runs) unreserve() {
 	r.mu.Lock()
 	r.reserved--

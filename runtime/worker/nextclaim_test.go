@@ -20,11 +20,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// nexts notes what commits claim, and what they are given.
+// nexts records what commits claim, and what they are given.
 type nexts struct {
 	store.Store
-	lost atomic.Int64  // answers to lose, with what was handed on
-	beat chan struct{} // gets a value with each heartbeat; not nil: answers with what was handed on come after some
+	lost atomic.Int64  // number of answers with claimed runs to lose
+	beat chan struct{} // receives a value with each heartbeat; if not nil, answers with claimed runs are delayed by some heartbeats
 
 	mu     sync.Mutex
 	asked  int
@@ -69,14 +69,15 @@ func (s *nexts) tally() (asked int, handed []event.RunID) {
 	return s.asked, slices.Clone(s.handed)
 }
 
-// inTurn are runs that use a limit, the first all of it and the others 1, and stay in a step until the gate is opened.
+// inTurn are runs that use a limit and stay in a step until the gate is opened. The first run uses
+// all of the limit, the others use 1.
 type inTurn struct {
 	limit.Limit
 	flow     workflow.Definition[int, int]
 	bindings []flowtest.Binding
 	gate     chan struct{}
-	fails    bool         // those that are in their step when it is opened, and all after them
-	most     atomic.Int64 // of them at once
+	fails    bool         // the steps that run when the gate is opened fail, and all later ones
+	most     atomic.Int64 // maximum number of steps at the same time
 	now      atomic.Int64
 }
 
@@ -107,8 +108,8 @@ func newInTurn(name string, atOnce int) *inTurn {
 	return f
 }
 
-// line starts n runs, waits until all but the first wait for the permit, and have asked for it in vain if the worker has
-// a place for them, and opens the gate.
+// line starts n runs and waits until all but the first wait for the permit. If the worker has slots
+// for them, it also waits until they have been refused the permit. Then it opens the gate.
 func (f *inTurn) line(w *flowtest.World, n int, places bool) (runs []*workflow.Run[int]) {
 	w.T.Helper()
 	for i := range n {
@@ -147,7 +148,8 @@ func TestREC5_APermitIsHandedOnByTheCommitThatGivesItBack(t *testing.T) {
 	})
 }
 
-// What a worker has of its own is counted by what it was given: two claims at once would both be given what is left.
+// Local capacity is counted by the runs that the worker was given: two concurrent claims would both
+// be given what is left.
 func TestREC11_AWorkerWithLimitsOfItsOwnMakesOneClaimAfterTheOther(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		f, st := newInTurn("alone", 1), &nexts{Store: w.Store}
@@ -163,7 +165,8 @@ func TestREC11_AWorkerWithLimitsOfItsOwnMakesOneClaimAfterTheOther(t *testing.T)
 	})
 }
 
-// The answer of a commit may be lost with what it has handed on: that is the session's, which gives it back.
+// The answer of a commit may be lost together with the runs that it has claimed. They belong to the
+// session, which gives them back.
 func TestREC5_WhatIsHandedOnWithoutAnAnswerIsGivenBack(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		f, st := newInTurn("lost", 1), &nexts{Store: w.Store}
@@ -200,7 +203,8 @@ func TestREC5_WhatIsHandedOnIsNotGivenBackBeforeTheAnswerComes(t *testing.T) {
 	}
 }
 
-// A worker that is full has its turns with all partitions, and one with a bound counts its places: their commits claim nothing.
+// A full worker serves all partitions in turn, and a queue with a bound counts its slots: the
+// commits of such workers claim nothing.
 func TestREC11_AFullWorkerClaimsByItsTurnsOnly(t *testing.T) {
 	for name, cfg := range map[string]worker.Config{"one place": {Runs: 1}, "a bound for its queue": {AtOnce: map[string]int{"default": 3}}} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +226,7 @@ func TestREC11_AFullWorkerClaimsByItsTurnsOnly(t *testing.T) {
 
 var errBroken = errors.New("this machine is broken")
 
-// One worker does not do alone what many could do, or what it only fails at.
+// A worker does not keep work that many workers could do, or work at which it fails.
 func TestREC11_AWorkerLeavesPermitsToOthers(t *testing.T) {
 	for name, is := range map[string]struct{ busy, fails bool }{"that has much to do": {busy: true}, "that fails": {fails: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +261,8 @@ func TestREC11_AWorkerLeavesPermitsToOthers(t *testing.T) {
 	}
 }
 
-// A run of a workflow has its permits to its end: while it waits it has nothing to hand on, and asks for nothing.
+// A run of a workflow with a limit keeps its permits until its end: while it waits, its commits
+// give back no permits and claim nothing.
 func TestREC5_ARunThatKeepsItsPermitsClaimsNothing(t *testing.T) {
 	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
 	f, st := newInTurn("kept", 1), &nexts{Store: w.Store}

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// draft makes the next commit of a run, of what has happened and is in no confirmed commit.
+// draft builds the next commit of a run from what has happened and is not in a confirmed commit.
 type draft struct {
 	*execution
 	*tenure
@@ -24,11 +24,11 @@ type draft struct {
 	inbox    *inbox
 	stepping *stepping
 	unsaved  []event.Event
-	again    []store.Publication // of what was taken over from another run, to publish
-	spare    *commit             // answered, for the next one
+	again    []store.Publication // publications for values that were taken over from another run
+	spare    *commit             // an answered commit, to be reused
 }
 
-// add adds what the run has done.
+// add appends events of the run.
 func (d *draft) add(events []event.Event) {
 	if len(d.unsaved) == 0 {
 		d.unsaved = events
@@ -37,8 +37,8 @@ func (d *draft) add(events []event.Event) {
 	}
 }
 
-// keepValues lets a run that has not committed anything publish what it has taken
-// over of an older one.
+// keepValues makes a run that has not committed anything publish the values that it has taken over
+// from an earlier run.
 func (d *draft) keepValues(events []event.Event) {
 	if d.n > 1 || d.run.State().Spec.Kept == 0 {
 		return
@@ -49,8 +49,8 @@ func (d *draft) keepValues(events []event.Event) {
 	}
 }
 
-// next returns the next commit: of what has happened, and one that gives the run back if
-// there is nothing to do for it here. It is nil if there is nothing to commit.
+// next returns the next commit, with what has happened. The commit also gives the run back if the
+// run has nothing to do here. next returns nil if there is nothing to commit.
 func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	effect, due := d.effect()
 	status := d.status(effect)
@@ -59,12 +59,12 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	}
 	events := d.unsaved[:portion(d.unsaved)]
 	switch {
-	case len(events) < len(d.unsaved): // the rest follows, and then the run may leave
+	case len(events) < len(d.unsaved): // the run may leave only after the rest
 		effect, due = store.EffectNone, time.Time{}
 		status = d.status(effect)
 	case effect == store.EffectNone && d.blocked == nil && d.run.Ended():
-		// The last event leaves together with the run, and names what was accepted
-		// and never taken: the inbox is read first.
+		// The terminal event is committed together with the release of the run, and lists the items
+		// that were accepted but never taken. So the inbox is read first.
 		d.inbox.refused = max(d.inbox.refused, d.inbox.rereads)
 		if d.inbox.refused >= inboxPatience {
 			return d.closing(), nil
@@ -107,25 +107,26 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	return c, nil
 }
 
-// label returns the label that a commit gives the run; nil: the one that it has, or what the store
-// makes of that at its end.
+// label returns the label that a commit gives the run. Nil keeps the current label, or leaves the
+// label at the end of the run to the store.
 func (d *draft) label(effect store.Effect) *store.Trouble {
 	t := d.trouble(effect)
 	if t.Group == d.group || t.Group == "" && (effect == store.EffectFinish || effect == store.EffectContinue) {
 		return nil
 	}
-	label := t // only what changes a label is worth an allocation
+	label := t // allocate only if the label changes
 	return &label
 }
 
-// trouble returns the trouble that the run is in after a commit; none: in none. Of several steps that are being retried the
-// one that began first counts: so the label does not change each time that one of them fails.
+// trouble returns the failure group of the run after a commit; the zero value means none. If
+// several steps are being retried, the first one that began counts, so the label does not change
+// with each of their failures.
 func (d *draft) trouble(effect store.Effect) store.Trouble {
 	if effect == store.EffectBlock {
 		return trouble.Blocked(d.route.Workflow, whatBlocks(d.blocked))
 	}
 	if d.run == nil {
-		return store.Trouble{Group: d.group} // the log could not be read: nothing is known that would change it
+		return store.Trouble{Group: d.group} // the log could not be read, so there is no reason to change the label
 	}
 	state := d.run.State()
 	if effect == store.EffectFinish && state.Run == event.StateFailed {
@@ -137,8 +138,8 @@ func (d *draft) trouble(effect store.Effect) store.Trouble {
 	return store.Trouble{}
 }
 
-// whatBlocks says why a run is blocked without what is about that run: if the code does not fit, the operation of the log
-// and that of the code.
+// whatBlocks returns why a run is blocked, without details of that run. For code that does not
+// match the log it returns the operations of the log and of the code.
 func whatBlocks(err error) string {
 	if mismatch, ok := errors.AsType[*replay.MismatchError](err); ok {
 		return mismatch.Operations()
@@ -146,15 +147,14 @@ func whatBlocks(err error) string {
 	return err.Error()
 }
 
-// What a client on this process starts is created by the worker if that can begin it at
-// once. The code of the run comes first: it has no effects before it waits for the
-// first time, only events. Then one request stores the run, owned by this worker, with
-// all of them in its first frame; and only when that was answered, what they explain is
-// done. That saves a claim and a commit, and changes no rule: create, claim and
-// commit happen in one action.
+// The worker creates a run that a client of its process starts, if it can begin the run at once.
+// The code of the run executes first: up to its first wait it has only events, no effects. Then one
+// request stores the run, owned by this worker, with all these events in its first frame. Only
+// after the answer are the effects of the events carried out. This saves a claim and a commit, and
+// keeps every rule: create, claim and commit happen in one atomic action.
 //
-// If the answer is lost the run may be there, owned, and nobody works on it: that is a
-// claim whose answer was lost, which the next reconciliation gives back.
+// If the answer is lost, the run may exist and be owned although no worker executes it. That is the
+// same as a claim whose answer was lost: the next reconciliation gives it back.
 
 // creation returns the commit that creates the run.
 func (d *draft) creation(start *localStart) (*commit, error) {
@@ -171,13 +171,14 @@ func (d *draft) creation(start *localStart) (*commit, error) {
 	*r = start.Create
 	r.Frame, r.CommitID, r.Seq, r.Status = c.req.Frame, c.req.CommitID, c.req.Last, event.StatusRunning
 	if effect, _ := d.effect(); effect == store.EffectPark && n == len(d.unsaved) {
-		r.Status = d.status(effect) // it waits from the beginning
+		r.Status = d.status(effect) // the run waits from the beginning
 	}
 	r.Owner = &store.Owner{Session: d.session, Token: d.fence.Token}
 	return c, nil
 }
 
-// newCommit returns a commit of so many events, under the claim and at the end of the log.
+// newCommit returns a commit of the given number of events, under the current claim and at the end
+// of the log.
 func (d *draft) newCommit(events int) *commit {
 	c := d.spare
 	if c == nil {
@@ -189,7 +190,7 @@ func (d *draft) newCommit(events int) *commit {
 	return c
 }
 
-// saved forgets what a commit holds that is durable.
+// saved drops what a durable commit contains.
 func (d *draft) saved(c *commit) {
 	saved := d.unsaved
 	if d.unsaved = saved[c.events:]; len(d.unsaved) == 0 && d.run != nil {
@@ -204,7 +205,7 @@ func (d *draft) saved(c *commit) {
 	}
 }
 
-// recycle keeps a commit that was answered, and that nobody else has, for the next one.
+// recycle keeps an answered commit for reuse. Nothing else may refer to it.
 func (d *draft) recycle(c *commit) {
 	*c = commit{}
 	d.spare = c
@@ -213,9 +214,8 @@ func (d *draft) recycle(c *commit) {
 // forget drops what was not committed.
 func (d *draft) forget() { d.unsaved, d.again = nil, nil }
 
-// nothingToLose reports whether what is not saved need not be yet: the run waits for
-// a slot for its next step, and has only asked for it. The commit that starts the
-// step says so, too.
+// nothingToLose reports whether the unsaved events need no commit yet: the run waits for a slot for
+// its next step, which it has only created. The commit that starts the step will contain them.
 func (d *draft) nothingToLose() bool {
 	if d.blocked != nil || len(d.stepping.attempts)+len(d.inbox.taken)+len(d.stepping.cancels) > 0 || !d.stepping.wanted() {
 		return false
@@ -225,13 +225,13 @@ func (d *draft) nothingToLose() bool {
 	})
 }
 
-// inboxPatience is how often in a row the inbox may keep a run from ending before
-// senders are told to come later: by a commit that is refused, or because it must be
-// read again before there can be one.
+// inboxPatience is how often in a row the inbox may keep a run from ending before the store refuses
+// new items: because a commit is refused, or because the inbox must be read again before the next
+// commit.
 const inboxPatience = 3
 
-// closing returns the commit that lets the store refuse what is sent from now on: the run
-// could not end while items kept coming.
+// closing returns the commit that makes the store refuse further items, because the run could not
+// end while items kept coming.
 func (d *draft) closing() *commit {
 	d.inbox.rereads = 0
 	c := d.newCommit(0)
@@ -239,8 +239,8 @@ func (d *draft) closing() *commit {
 	return c
 }
 
-// fill writes events that are not saved into a commit: the frame, and what follows
-// from it for other runs and for readers.
+// fill puts unsaved events into a commit: the frame, and its effects for other runs and for
+// readers.
 func (d *draft) fill(req *store.Commit, events []event.Event) error {
 	if err := d.frame(req, events); err != nil {
 		return err
@@ -278,7 +278,7 @@ func (d *draft) frame(req *store.Commit, events []event.Event) error {
 	return err
 }
 
-// untaken returns the messages that are in the log, but that the code never took.
+// untaken returns the messages in the log that the code never received.
 func (d *draft) untaken() []event.ItemID {
 	var ids []event.ItemID
 	var found []*event.Event
@@ -293,7 +293,7 @@ func (d *draft) untaken() []event.ItemID {
 	return ids
 }
 
-// effect decides what becomes of the run with the next commit.
+// effect returns what the next commit does to the run.
 func (d *draft) effect() (store.Effect, time.Time) {
 	busy := len(d.stepping.attempts) > 0
 	switch {
@@ -319,13 +319,14 @@ func (d *draft) effect() (store.Effect, time.Time) {
 		}
 		return store.EffectNone, time.Time{}
 	case d.run.State().RunningSteps() > 0:
-		return store.EffectYield, time.Time{} // of attempts that were left behind: the next worker decides
+		return store.EffectYield, time.Time{} // abandoned attempts remain: the next worker decides
 	}
 	return store.EffectPark, d.run.State().Due()
 }
 
-// unused returns what becomes of permits with which nothing was begun: a run whose code has not begun holds none and takes up no
-// rate, whatever has woken it, nor does one that executes a step and has begun no attempt. One that is paused keeps its place.
+// unused returns what to do with permits that the run did not use: a run whose code has not begun
+// holds no permits and consumes no rate, whatever has woken it. The same holds for a run that
+// executes a step and has begun no attempt. A paused run keeps its position in the limiter queue.
 func (d *draft) unused(effect store.Effect) store.Unused {
 	if effect != store.EffectPark || d.calledOff {
 		return store.UnusedNone
@@ -350,16 +351,15 @@ func (d *draft) status(effect store.Effect) event.Status {
 		}
 	case store.EffectPark, store.EffectFinish, store.EffectContinue:
 		if effect == store.EffectPark && d.run.AtGate() {
-			return event.StatusPaused // until it is stepped
+			return event.StatusPaused // until its next step is requested
 		}
 		return d.run.State().Status()
 	}
 	return event.StatusRunning
 }
 
-// progress reports whether events say that the run got further. That an attempt
-// was started does not: the attempt may be what kills the worker. That it was given back
-// does not either: it came no further.
+// progress reports whether events count as progress of the run. The start of an attempt does not,
+// because the attempt may be what kills the worker. An attempt that was given back does not either.
 func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
@@ -375,11 +375,11 @@ func progress(events []event.Event) bool {
 	})
 }
 
-// publications returns what is done to streams by the commit that holds these
-// events, in the log of a run of that workflow.
+// publications returns the stream operations of a commit with these events, in the log of a run of
+// that workflow.
 func publications(workflow string, events []event.Event) ([]store.Publication, error) {
 	if _, remote := event.StepOfRun(workflow); remote {
-		return nil, nil // it writes to the streams of the run that it executes a step for
+		return nil, nil // it writes to the streams of the run for which it executes a step
 	}
 	var all []store.Publication
 	for i := range events {
@@ -399,7 +399,7 @@ func publications(workflow string, events []event.Event) ([]store.Publication, e
 	return all, nil
 }
 
-// logged returns events as they stand in the log: without what is published with
+// logged returns events as they are stored in the log: without the payloads that are published with
 // them.
 func logged(events []event.Event) []event.Event {
 	published := func(e event.Event) bool { return e.Type == event.StreamWritten }
@@ -415,8 +415,8 @@ func logged(events []event.Event) []event.Event {
 	return events
 }
 
-// sends returns the records for the outbox that follow from events: they are written
-// by the commit that holds their cause.
+// sends returns the outbox records that follow from events. The commit that holds their cause
+// writes them.
 func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for i := range events {
@@ -429,8 +429,8 @@ func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 	return all, nil
 }
 
-// continuation returns the run that this one continues as. Its first frame holds
-// what this run was given and its code has not taken.
+// continuation returns the run that this one continues as. Its first frame holds what this run
+// received and its code did not take.
 func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	state := d.run.State()
 	spec := *state.Spec
@@ -443,7 +443,7 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	if spec.Debug && !d.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
 	}
-	for _, name := range d.run.ClosedStreams() { // they are those of the chain
+	for _, name := range d.run.ClosedStreams() { // streams belong to the chain of runs
 		events = append(events, event.Event{Type: event.StreamClosed, Name: name})
 	}
 	d.run.Unread(func(e *event.Event) bool {
@@ -457,8 +457,8 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 		events = append(events, event.CarriedNotice(item, value, d.in.id))
 		return true
 	})
-	// A run that is asked to end before it has started ends at once: that comes last,
-	// and counts once.
+	// A run that receives a cancel before it has started ends at once. So the cancel comes last,
+	// and only one is kept.
 	var cancel []event.Event
 	if state.CancelRequested {
 		cancel = append(cancel, event.Event{Type: event.CancelRequested, Reason: state.CancelReason, Item: state.CancelItem})
@@ -484,10 +484,10 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	return c, err
 }
 
-// tell adds what a commit lets others read: what its events say, and with the first
-// frame of a run what that has taken over.
+// tell adds what a commit publishes: the publications of its events, and with the first frame of a
+// run also those of the values that it has taken over.
 func (d *draft) tell(c *commit) {
-	if c.took == len(d.inbox.taken) { // else the questions stay in the inbox, and the next worker would judge them again
+	if c.took == len(d.inbox.taken) { // otherwise the asks stay in the inbox, and the next worker would judge them again
 		c.told = len(d.inbox.refusals)
 		c.req.Publish = append(c.req.Publish, d.inbox.refusals...)
 	}

@@ -28,8 +28,8 @@ func (t *runLoop) onCommitted(c *commit) {
 	case answer.Err == nil:
 		t.onDurable(c, answer)
 	case errors.Is(answer.Err, store.ErrUnread):
-		// The run may not leave before it has seen what was accepted for it. The
-		// next commit has a new CommitID: this one was not applied.
+		// The run may not leave before it has seen all accepted items. The next commit has a new
+		// CommitID, because this one was not applied.
 		t.inbox.refused++
 		t.inbox.wanted = true
 		t.stepping.starts, t.stepping.cancels = append(c.starts, t.stepping.starts...), append(c.cancels, t.stepping.cancels...)
@@ -48,9 +48,9 @@ func (t *runLoop) onCommitted(c *commit) {
 	}
 }
 
-// unwritable ends the work on a run of which the store will never take the commit: what is
-// in memory of it can go nowhere. The run is blocked, with the reason; if not even that can
-// be written it is set aside. Either way others are not kept by it.
+// unwritable ends the work on a run whose commit the store will never accept, so its state in
+// memory cannot be stored. The run is blocked, with the reason. If even that cannot be written, the
+// run is set aside. In both cases the worker goes on with other runs.
 func (t *runLoop) unwritable(c *commit, err error) {
 	if c.req.Effect == store.EffectBlock && c.req.Frame == nil {
 		t.runs.setAside(t.id, t.route.Workflow, err)
@@ -64,7 +64,7 @@ func (t *runLoop) unwritable(c *commit, err error) {
 	t.block(err)
 }
 
-// largest says which of the events is the largest.
+// largest describes the largest of the events.
 func largest(events []event.Event) string {
 	var found *event.Event
 	for i := range events {
@@ -78,7 +78,7 @@ func largest(events []event.Event) string {
 	return fmt.Sprintf("the largest of %d events is %s %s%s with %d bytes", len(events), found.Type, found.Name, found.Key, found.Size())
 }
 
-// onDurable releases what the commit explains.
+// onDurable carries out the effects of a durable commit.
 func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 	saved := t.draft.unsaved
 	if c.req.Frame != nil {
@@ -113,7 +113,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 	switch c.req.Effect {
 	case store.EffectNone:
 		if t.next != nil {
-			t.lose(nil) // the claim that this commit was made under is over
+			t.lose(nil) // the claim under which this commit was made is over
 			return
 		}
 		t.stepping.saved(c)
@@ -127,12 +127,12 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 	}
 }
 
-// onCreated goes on with a run that exists now, and drops one that does not.
+// onCreated continues with a run that exists now, and drops one that does not.
 func (t *runLoop) onCreated(c *commit) {
 	t.start = nil
 	switch {
 	case c.answer.Err == nil:
-		t.claimSeq = t.runs.claimSeq.Add(1) // whoever asked before for what is owned was not told of it
+		t.claimSeq = t.runs.claimSeq.Add(1) // an earlier request for the owned runs did not contain this one
 		t.onDurable(c, &c.answer)
 	case errors.Is(c.answer.Err, errNotKnown):
 		t.lose(&t.fence)

@@ -20,11 +20,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// severed is a store that does not answer while it is cut off.
+// severed is a store that does not answer while cut is set.
 type severed struct {
 	store.Store
 	cut   atomic.Bool
-	tries atomic.Int64 // while it was
+	tries atomic.Int64 // calls while cut was set
 }
 
 func (s *severed) Unwrap() store.Store { return s.Store }
@@ -100,7 +100,8 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 	}
 }
 
-// The worker of this test has a client of its own: what is asked here is not its doing.
+// The worker of this test has a client of its own, so requests by the test are not counted as its
+// own.
 func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	server := redistest.Start(t)
 	admin, err := redisstore.Open(server.URL())
@@ -126,7 +127,7 @@ func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	do("ACL", "SETUSER", "worker", "resetpass", ">other")
 	do("CLIENT", "KILL", "USER", "worker")
 	tries := func() int { return len(w.Lines("store fails: trying again")) }
-	w.Eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 of one cause
+	w.Eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 with the same cause
 	do("ACL", "SETUSER", "worker", "resetpass", ">secret")
 	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2))
 	w.OneOutage(4, 1<<14)

@@ -73,7 +73,7 @@ func TestFLOW16_WhoAsksWaitsForAnOutageToEndAndAsksOnce(t *testing.T) {
 }
 
 func TestFLOW6_WhoResumesWaitsForAnOutageToEndAndDeliversOnce(t *testing.T) {
-	for i := range 8 { // another answer is lost first each time
+	for i := range 8 { // a different answer is lost first each time
 		plain := flowtest.NewMemory(t)
 		plain.Work(worker.Config{}, flowtest.Hold)
 		run := flowtest.Start(plain, flowtest.Holds, "order-7")
@@ -94,8 +94,8 @@ func TestFLOW6_WhoResumesWaitsForAnOutageToEndAndDeliversOnce(t *testing.T) {
 	}
 }
 
-// A server that is killed and restarted while somebody waits for a value, a reader
-// watches it, and a question is asked.
+// A server is killed and restarted while one caller waits for a value, another watches it, and an
+// ask is in progress.
 func TestFLOW16_AskAndWatchReconnectWhenTheServerIsBack(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	st, err := redisstore.Open(server.URL())
@@ -137,7 +137,7 @@ func TestFLOW16_AskAndWatchReconnectWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// withholding has lost the answers of a run, once they were looked at.
+// withholding is a store that has lost the answers of a run after they were read.
 type withholding struct {
 	store.Store
 	reads atomic.Int64
@@ -148,13 +148,12 @@ func (s *withholding) Unwrap() store.Store { return s.Store }
 func (s *withholding) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.Store.ReadStream(ctx, r)
 	if s.reads.Add(1) == 1 {
-		page.Last += 2 // what will be lost was there
+		page.Last += 2 // the lost answers had these positions
 	}
 	return page, err
 }
 
-// After a failover that has lost writes the next answers have numbers that others had
-// before.
+// After a failover that has lost writes, the next answers have positions that others had before.
 func TestFLOW16_AnAnswerIsFoundAlthoughTheStoreHasLostThoseBefore(t *testing.T) {
 	plain := flowtest.NewMemory(t)
 	plain.Work(worker.Config{}, flowtest.Account, flowtest.Slowly)

@@ -20,12 +20,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// losing loses the first commit that sends something, as a failover does.
+// losing is a store that loses the first commit with outbox records, as a failover does.
 type losing struct {
 	flowtest.Between
 
 	mu   sync.Mutex
-	sent [][]store.Send // of the commits of a run
+	sent [][]store.Send // outbox records of the commits of a run
 }
 
 func (s *losing) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
@@ -48,7 +48,7 @@ func (s *losing) Commit(ctx context.Context, commits []store.Commit) ([]store.Co
 	return lost, nil
 }
 
-// What code asks for again after its commit was lost meets what it has made before.
+// Code that repeats requests after the loss of its commit produces the same ids as before.
 func TestO1_WhatIsAskedForAgainHasTheSameIDs(t *testing.T) {
 	st := &losing{Between: flowtest.Between{Store: memstore.New()}}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -79,7 +79,7 @@ func TestO1_WhatIsAskedForAgainHasTheSameIDs(t *testing.T) {
 	}
 }
 
-// A record that does not get through holds back what its pair sends after it.
+// A record that is not delivered holds back the later records of its pair.
 func TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair(t *testing.T) {
 	for name, failure := range map[string]error{"later": store.ErrLater, "no answer": errNoAnswer} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair(t *testing.T) {
 	}
 }
 
-// forgetting loses the first child that is created.
+// forgetting is a store that loses the first child that is created.
 type forgetting struct {
 	flowtest.Between
 
@@ -159,7 +159,7 @@ func TestO1_WhatCreatedAnUnknownReceiverIsSentAgain(t *testing.T) {
 	}
 }
 
-// carrying counts deliveries by record.
+// carrying is a store that counts deliveries by record.
 type carrying struct {
 	flowtest.Between
 
@@ -252,8 +252,8 @@ func TestEngine_TheEndOfAChildIsConsumedOnce(t *testing.T) {
 	}
 }
 
-// A run that continues must read what is for it alone; a message that came before
-// that is taken from the inbox with it, and goes on in the log of the next run.
+// A run that continues as new must read the items that are for it alone. A message that precedes
+// them is taken from the inbox as well, and is carried over to the log of the next run.
 func TestFLOW10_WhatComesBesideAnItemForTheOldRunAloneIsCarriedOver(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}

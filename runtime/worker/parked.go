@@ -6,10 +6,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// parkedRuns keeps the memory of runs that wait, those that left last the
-// longest. It is guarded by runs.mu.
+// parkedRuns keeps waiting runs in memory and evicts the least recently parked ones. It is guarded
+// by runs.mu.
 type parkedRuns struct {
-	limit    int // branches
+	limit    int // in branches
 	branches int
 	byID     map[event.RunID]*list.Element
 	order    *list.List // of parkedRun, newest first
@@ -24,7 +24,7 @@ func newParkedRuns(limit int) *parkedRuns {
 	return &parkedRuns{limit: limit, byID: map[event.RunID]*list.Element{}, order: list.New()}
 }
 
-// put keeps a run with so many branches, and returns those that have to go for it.
+// put keeps a run with n branches, and returns the runs that are evicted for it.
 func (p *parkedRuns) put(in *inputs, n int) []*inputs {
 	p.byID[in.id] = p.order.PushFront(parkedRun{in, n})
 	p.branches += n
@@ -42,7 +42,7 @@ func (p *parkedRuns) drop(e *list.Element) *inputs {
 	return r.in
 }
 
-// take returns a run and no longer keeps it; nil if it was not kept.
+// take removes and returns a run; nil if it was not kept.
 func (p *parkedRuns) take(id event.RunID) *inputs {
 	e := p.byID[id]
 	if e == nil {
@@ -57,7 +57,7 @@ func (p *parkedRuns) remove(in *inputs) {
 	}
 }
 
-// all returns every run and keeps none.
+// all removes and returns every run.
 func (p *parkedRuns) all() []*inputs {
 	var all []*inputs
 	for p.order.Len() > 0 {

@@ -61,8 +61,8 @@ func spin(stop *atomic.Bool) {
 	}
 }
 
-// The blocked code is reported by the name of the user's function, and the other
-// runs go on. When it comes free, its run goes on, too.
+// Blocking code is reported by the name of the user's function, and the other runs continue. When
+// it returns, its run continues as well.
 func TestFLOW14_BlockedCodeIsReportedAndDoesNotStallOtherRuns(t *testing.T) {
 	for name, block := range map[string]func() (wait, free func()){
 		"blockOnChannel": func() (wait, free func()) {

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// A part that could reach the worker could reach every other part. The worker knows its
-// parts; none of them, and no function but those that make, host or instrument a worker,
-// names it.
+// A part that could reach the worker could reach every other part. The worker refers to its parts.
+// No part refers to the worker, and no function does except those that make, host or instrument
+// one.
 func TestParts_KnowNothingOfTheWorker(t *testing.T) {
-	testPartsDoNotName(t, "Worker", "host") // host is the worker as clients see it
+	testPartsDoNotName(t, "Worker", "host") // host is the interface of the worker for clients
 }
 
 // The same holds for the parts of a run loop: they return what only the loop can decide.

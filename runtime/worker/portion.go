@@ -5,8 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 )
 
-// portionOfStart returns how many of the first events a creation can hold: it does
-// nothing for others, and ends nothing.
+// portionOfStart returns how many of the first events a creation can hold. A creation has no
+// effects on others and ends nothing.
 func (d *draft) portionOfStart() int {
 	n := fitting(d.unsaved)
 	for i := range d.unsaved[:n] {
@@ -22,10 +22,10 @@ func (d *draft) portionOfStart() int {
 	return n
 }
 
-// portion returns how many of the events, which are not saved, go into one commit: all, but
-// for code that asks for very much, or writes very much to streams, without waiting for
-// anything. Every beginning of a log is a log, so that they may be cut anywhere; but what
-// ends a run stays together with what caused it.
+// portion returns how many of the unsaved events go into one commit. This is all of them, unless
+// code requests very many operations, or writes very much to streams, without waiting. Every prefix
+// of a log is a valid log, so events may be cut anywhere, except that the end of a run stays
+// together with its cause.
 func portion(events []event.Event) int {
 	n := fitting(events)
 	if n == len(events) || !events[len(events)-1].Type.Terminal() {
@@ -41,7 +41,7 @@ func portion(events []event.Event) int {
 	switch {
 	case n <= cause, cause < 0:
 		return n
-	case chunks > commitChunks || bytes+events[cause].Size() > endingBytes: // that goes into no commit
+	case chunks > commitChunks || bytes+events[cause].Size() > endingBytes: // no commit can hold that
 		return n
 	case cause == 0:
 		return len(events)
@@ -49,7 +49,7 @@ func portion(events []event.Event) int {
 	return cause
 }
 
-// fitting returns how many events fit.
+// fitting returns how many events fit into one commit.
 func fitting(events []event.Event) int {
 	chunks, bytes := 0, 0
 	for i := range events {
@@ -59,7 +59,7 @@ func fitting(events []event.Event) int {
 		}
 		bytes += e.Size()
 		if e.Type.Entity() == event.EntityChild || e.Type.Entity() == event.EntitySend {
-			bytes += len(e.Payload) // goes into the outbox, too
+			bytes += len(e.Payload) // it goes into the outbox as well
 		}
 		if i > 0 && (chunks > commitChunks || bytes > commitBytes) {
 			return i
@@ -68,8 +68,8 @@ func fitting(events []event.Event) int {
 	return len(events)
 }
 
-// causes reports whether an event comes from outside of the code of a run, which may end
-// because of it.
+// causes reports whether an event comes from outside of the run's code and may cause the run to
+// end.
 func causes(t event.Type) bool {
 	switch t {
 	case event.StepCompleted, event.StepFailed, event.WaitCompleted,

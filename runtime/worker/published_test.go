@@ -72,7 +72,7 @@ func TestFLOW7_AForkPublishesWhatItHasTakenOverOnce(t *testing.T) {
 	fork, err := run.Fork(w.Ctx, "forked-once/test.note[here]")
 	flowtest.Order(t, err)
 	w.Reach(fork, event.WaitCreated, 1)
-	w.Send(fork, 1) // a commit of a run that is in memory
+	w.Send(fork, 1) // leads to a commit of a run that is in memory
 	w.Reach(fork, event.WaitCreated, 2)
 	if n := w.Published(fork, effects.ValueStream("level")); n != 1 {
 		t.Errorf("after a commit: %d values were published, want the one that was taken over", n)
@@ -95,7 +95,7 @@ func TestFLOW16_ARefusalIsToldOnce(t *testing.T) {
 	begun, release := make(chan struct{}, 3), make(chan struct{}, 3)
 	w.Work(worker.Config{}, flowtest.As(busy, func(ctx workflow.Context, n int) (int, error) {
 		flowtest.Add.Handle(ctx, func(int) error { return &flowtest.LimitError{Limit: n} }, func(_ workflow.Context, n int) (int, error) { return n, nil })
-		for range 3 { // each is a commit
+		for range 3 { // each sends in a commit of its own
 			if _, err := flowtest.Slow.Call(ctx, n); err != nil {
 				return 0, err
 			}
@@ -151,9 +151,9 @@ func TestFLOW16_AQuestionIsValidatedOnce(t *testing.T) {
 	}
 }
 
-// forgetful delivers what it is told to, and loses every other answer. It counts those
-// alone: if readers counted, too, they could take turns with a sender that tries again,
-// so that all of its answers were lost.
+// forgetful is a store that executes every delivery and loses every other answer. It counts
+// deliveries only: if reads counted as well, they could alternate with a retrying sender so that
+// all of its answers were lost.
 type forgetful struct {
 	store.Store
 	calls atomic.Int64
@@ -219,7 +219,7 @@ func TestSTEP10_WhatAStepHasPostedIsPublishedAlsoByTheEndOfItsCaller(t *testing.
 	w.Reach(run, event.WaitCreated, 1)
 	first.Stop()
 	w.Send(run, 7) // ends the run
-	close(write)   // the chunk comes after that
+	close(write)   // the chunk is written after that
 	flowtest.Order(t, <-posted)
 	w.Work(worker.Config{Queues: []string{workflow.DefaultQueue}}, code, none)
 	if got := flowtest.Result(w, run); got != 7 {

@@ -11,24 +11,23 @@ import (
 )
 
 const (
-	// purgeEvery is about how often a worker looks for runs whose retention is
-	// over. It looks earlier if it knows of one.
+	// purgeEvery is the approximate interval between searches for runs whose retention is over. A
+	// worker that knows of an earlier one searches earlier.
 	purgeEvery = time.Minute
-	// purgePause is how long it lets the store alone at least.
+	// purgePause is the minimum pause between two searches.
 	purgePause = 10 * time.Second
-	// purgeBatch bounds one call, which holds up others that use the partition.
+	// purgeBatch bounds one call, because it delays other users of the partition.
 	purgeBatch = 100
 )
 
-// purger forgets what the store must not keep any longer.
+// purger removes runs whose retention is over.
 type purger struct {
 	*env
 	outage *outage.Log
 }
 
-// run forgets runs whose retention is over until ctx ends. Every worker
-// does so for all runs of the store, whatever it serves: several at once are
-// harmless, each run is removed once.
+// run removes runs whose retention is over until ctx ends. Every worker does so for all runs of the
+// store, whatever it serves. Concurrent purgers are harmless, because each run is removed once.
 func (p *purger) run(ctx context.Context) {
 	from, ok := store.As[store.Purger](p.store)
 	if !ok {
@@ -40,7 +39,7 @@ func (p *purger) run(ctx context.Context) {
 		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return
 		case err != nil:
-			// The next round tries again.
+			// The next round retries.
 		}
 		if !wait.For(ctx, p.clock, purgeDelay(p.clock.Now(), next, p.chance())) {
 			return
@@ -48,9 +47,8 @@ func (p *purger) run(ctx context.Context) {
 	}
 }
 
-// purge removes what is over in every partition, batch by batch, and returns when
-// the next run is due; zero: there is none. A partition that fails does not
-// keep it from the others.
+// purge removes expired runs in every partition, batch by batch, and returns when the next run
+// expires; zero if there is none. A partition that fails does not keep it from the others.
 func (p *purger) purge(ctx context.Context, from store.Purger) (next time.Time, failed error) {
 	for partition := range p.store.Partitions() {
 		for ctx.Err() == nil {
@@ -72,8 +70,8 @@ func (p *purger) purge(ctx context.Context, from store.Purger) (next time.Time, 
 	return next, failed
 }
 
-// purgeDelay returns how long to wait if the next run is due at that time; zero:
-// there is none. Chance, in [0, 1), keeps the workers of a fleet apart.
+// purgeDelay returns how long to wait if the next run expires at next, where zero means that there
+// is none. chance, in [0, 1), spreads the workers of a fleet over time.
 func purgeDelay(now, next time.Time, chance float64) time.Duration {
 	d := time.Duration((0.8 + 0.4*chance) * float64(purgeEvery))
 	if until := next.Sub(now); !next.IsZero() && until < d {

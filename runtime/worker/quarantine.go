@@ -8,82 +8,83 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A run that ends the process of its worker takes along whatever that process owns, and
-// nobody is left to say which of them it was. The store counts for each owned run that its
-// worker has died (its recoveries, forgotten with its next progress). Below quarantineAfter that
-// proves nothing, and such runs are executed together with all others. From there on a run is
-// quarantined, and from Recoveries on it is poisoned: it is failed without executing its code.
+// A run that ends the process of its worker takes down every run that the process owns, and nothing
+// records which of them caused it. For each owned run the store counts the deaths of its workers
+// (its recoveries), and resets the count at the run's next progress. Below quarantineAfter the
+// count proves nothing, and such runs are executed together with all others. From quarantineAfter
+// on a run is quarantined, and from Recoveries on it is poisoned: it fails without executing its
+// code.
 //
-// An innocent run must never get that far, whoever dies beside it. So quarantined runs are claimed
-// exempt: the store does not count the death of their worker. They wait, and are executed one
-// at a time, each in a turn of its own: the worker begins nothing else, claims nothing, gives
-// back what is not executing, and waits until that has been answered and what was under way has
-// ended. Only then it commits that the exemption is over, and then the code begins: from here on a
-// death counts, and whose else could it be? A turn ends once the run has made progress, which
-// forgets what it was quarantined for, or has left the worker; or after turnTime, for others
-// must not wait for a step that takes hours.
+// An innocent run must never get that far, whichever runs share its worker. So quarantined runs are
+// claimed exempt: the store does not count the death of their worker. They wait and are executed
+// one at a time, each in its own turn. For a turn the worker begins nothing else, claims nothing,
+// gives back runs that are not executing, and waits until those releases were answered and running
+// work has ended. Only then does it commit that the exemption is over, and then the code begins:
+// from here on a death counts, because no other run can have caused it. A turn ends once the run
+// has made progress, which resets its recoveries, or has left the worker; or after turnTime,
+// because other runs must not wait for a step that takes hours.
 //
-// The last recovery, which poisons, is counted only for a death in a turn, alone. One before it
-// is counted as well for a quarantined run whose turn is over, or that could not be alone because
-// others' steps did not end: so that a run which kills its worker late gets to its last turn,
-// which lasts longer. There its exemption is restored when the turn is over. Hence
-//   - a run is poisoned only if its worker has died while it executed nothing else: an innocent
-//     one only if somebody kills that process from outside, in its turns and without progress;
-//   - a run that kills within the last turn has Recoveries deaths, no more; one that takes longer
-//     is not told from others, and ends with the attempts of its step;
-//   - quarantined runs that wait have no deaths counted, and fresh workers begin with quarantined runs, because
-//     a turn begins as soon as one was claimed.
+// The last recovery, which poisons, is counted only for a death in a turn during which the run was
+// alone. An earlier one is also counted for a quarantined run whose turn is over, or that could not
+// be alone because other runs' steps did not end. So a run that kills its worker late gets to its
+// last turn, which lasts longer. The exemption is restored at the end of the last turn. Hence
+//   - a run is poisoned only if its worker has died while it executed nothing else: an innocent run
+//     only if something outside kills that process, in the run's turns and without progress;
+//   - a run that kills its worker within the last turn has at most Recoveries deaths; one that
+//     takes longer cannot be told from others, and ends with the attempts of its step;
+//   - for quarantined runs that wait no deaths are counted, and fresh workers begin with
+//     quarantined runs, because a turn begins as soon as one was claimed.
 //
-// Turns follow one another for turnTime at most, then the worker does other work for as long,
-// if there is any: a run that is not quarantined waits for about two turns. All that costs
-// nothing as long as there are no quarantined runs, and one commit for each turn else.
+// Turns follow one another for at most turnTime. Then the worker does other work for as long, if
+// there is any, so a run that is not quarantined waits for about two turns. All this costs nothing
+// while there are no quarantined runs, and otherwise one commit per turn.
 
-// turnTime is how long a quarantined run may keep others waiting, and how long it waits itself for
-// what is under way. The last turn before a run is poisoned is as long as RunBudget.
+// turnTime is how long a quarantined run may keep other runs waiting, and how long it waits itself
+// for work in flight. The last turn before a run is poisoned is as long as RunBudget.
 const turnTime = 5 * time.Second
 
-// turns decides whether runs of the worker may be executed, and which. It is guarded by
-// runs.mu.
+// turns decides which runs of the worker may be executed. It is guarded by runs.mu.
 type turns struct {
-	waiting   []quarantined          // owned and exempt, of which nothing was executed
-	now       atomic.Pointer[inputs] // whose turn it is, set with the lock held; nil: everybody's but of those that wait
-	alone     bool                   // nothing else is under way
-	begun     bool                   // its code may begin
-	number    int                    // of the turn: what was set for an earlier one is over
-	since     time.Time              // when the first turn in a row was prepared
-	openUntil time.Time              // others have their time until then
-	armed     bool                   // there is a timer for that
+	waiting   []quarantined          // owned and exempt runs that have not begun their turn
+	now       atomic.Pointer[inputs] // the run whose turn it is, set with the lock held; nil if all runs but the waiting ones may execute
+	alone     bool                   // no other run has work in flight
+	begun     bool                   // the code of the run may begin
+	number    int                    // number of the turn, by which timers of earlier turns are recognized
+	since     time.Time              // when the first of consecutive turns was prepared
+	openUntil time.Time              // until when other runs are executed before the next turn
+	armed     bool                   // a timer for openUntil is set
 }
 
-// quarantined is a run that waits for its turn, which may take so long.
+// quarantined is a run that waits for its turn, with the maximum duration of that turn.
 type quarantined struct {
 	run  *inputs
 	most time.Duration
 }
 
-// quarantineAfter is how many recoveries make a run quarantined.
+// quarantineAfter returns how many recoveries make a run quarantined.
 func (e *env) quarantineAfter() int { return max(e.cfg.Recoveries-2, 1) }
 
-// exemptAfter is how many recoveries make a run exempt when it is claimed; 0: none do.
+// exemptAfter returns how many recoveries make a run exempt when it is claimed; 0 means that no
+// number does.
 func (e *env) exemptAfter() int {
 	if n := e.quarantineAfter(); n < e.cfg.Recoveries {
 		return n
 	}
-	return 0 // the first death is the last: nobody can tell whose fault it was
+	return 0 // the first death is the last, so the cause cannot be determined
 }
 
-// quarantined reports whether a run with so many recoveries is.
+// quarantined reports whether a run with that many recoveries is quarantined.
 func (e *env) quarantined(recoveries int) bool {
 	return recoveries >= e.quarantineAfter() && recoveries < e.cfg.Recoveries
 }
 
-// closedTo reports whether the run may begin nothing, because it is the turn of another.
+// closedTo reports whether the run may begin nothing, because it is the turn of another run.
 func (r *runs) closedTo(in *inputs) bool {
 	now := r.turns.now.Load()
 	return now != nil && now != in
 }
 
-// lineUp lets a quarantined run wait for its turn.
+// lineUp makes a quarantined run wait for its turn.
 func (r *runs) lineUp(in *inputs, most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,8 +94,8 @@ func (r *runs) lineUp(in *inputs, most time.Duration) {
 	r.nextTurn()
 }
 
-// nextTurn prepares the turn of a quarantined run, if it is time for one: whatever else is here is
-// told to give way. It is called with the lock held.
+// nextTurn prepares the turn of a quarantined run, if it is time for one, and makes all other runs
+// give way. It must be called with the lock held.
 func (r *runs) nextTurn() {
 	s, now := &r.turns, r.clock.Now()
 	if s.now.Load() != nil {
@@ -112,7 +113,7 @@ func (r *runs) nextTurn() {
 		r.openFor(wait)
 		return
 	}
-	if !s.since.IsZero() && now.Sub(s.since) >= turnTime { // others have waited for long enough
+	if !s.since.IsZero() && now.Sub(s.since) >= turnTime { // the other runs have waited long enough
 		s.openUntil, s.since = now.Add(min(now.Sub(s.since), r.cfg.RunBudget)), time.Time{}
 		r.freed.Notify()
 		r.nextTurn()
@@ -124,7 +125,7 @@ func (r *runs) nextTurn() {
 	r.prepareTurn()
 }
 
-// prepareTurn tells whatever else is here to give way. It is called with the lock held.
+// prepareTurn makes all other runs give way. It must be called with the lock held.
 func (r *runs) prepareTurn() {
 	s := &r.turns
 	next := s.waiting[0]
@@ -141,14 +142,14 @@ func (r *runs) prepareTurn() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if s.number == number && s.now.Load() != nil && !s.begun {
-			r.beginTurn() // beside what does not end
+			r.beginTurn() // even if running steps have not ended
 		}
 	})
 	r.checkAlone()
 }
 
-// openFor lets others have their time, and then goes on with quarantined runs. It is called with the lock
-// held.
+// openFor lets other runs execute for d, and then continues with quarantined runs. It must be
+// called with the lock held.
 func (r *runs) openFor(d time.Duration) {
 	if r.turns.armed {
 		return
@@ -162,7 +163,7 @@ func (r *runs) openFor(d time.Duration) {
 	})
 }
 
-// quiet goes on with quarantined runs before the time of others is over: nothing else is ready.
+// quiet continues with quarantined runs before openUntil, because nothing else is ready.
 func (r *runs) quiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,8 +173,8 @@ func (r *runs) quiet() {
 	}
 }
 
-// checkAlone begins the turn that was prepared once nothing else is under way, and all that was
-// given back is known to be. It is called with the lock held.
+// checkAlone begins the prepared turn once no other run has work in flight and all releases were
+// confirmed. It must be called with the lock held.
 func (r *runs) checkAlone() {
 	if s := &r.turns; s.now.Load() != nil && !s.begun && r.occupied() == 1 && r.releasing == 0 {
 		s.alone = true
@@ -181,13 +182,14 @@ func (r *runs) checkAlone() {
 	}
 }
 
-// beginTurn is called with the lock held.
+// beginTurn must be called with the lock held.
 func (r *runs) beginTurn() {
 	r.turns.begun = true
 	r.turns.now.Load().post(input{kind: inputTick})
 }
 
-// turnOf returns the turn of a run, if it has begun, and whether nothing else is under way.
+// turnOf returns the number of the current turn, whether no other run has work in flight, and
+// whether this turn is of run in and has begun.
 func (r *runs) turnOf(in *inputs) (number int, alone, begun bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +197,7 @@ func (r *runs) turnOf(in *inputs) (number int, alone, begun bool) {
 	return s.number, s.alone, s.now.Load() == in && s.begun
 }
 
-// finishTurn lets others begin, unless they have already.
+// finishTurn ends the turn with that number, unless it has ended already.
 func (r *runs) finishTurn(number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +207,7 @@ func (r *runs) finishTurn(number int) {
 	}
 }
 
-// dismiss forgets a run that has left. It is called with the lock held.
+// dismiss drops a run that has left. It must be called with the lock held.
 func (r *runs) dismiss(in *inputs) {
 	s := &r.turns
 	s.waiting = slices.DeleteFunc(s.waiting, func(other quarantined) bool { return other.run == in })
@@ -217,17 +219,17 @@ func (r *runs) dismiss(in *inputs) {
 	}
 }
 
-// suspicion is about a run that may be to blame for the death of workers.
+// suspicion is the quarantine state of a run that may have caused the death of workers.
 type suspicion struct {
 	*execution
 	*tenure
 	runs   *runs
-	turn   int          // its turn in quarantine, 0: none; see turns
+	turn   int          // number of its turn in quarantine, 0 for none; see turns
 	blamed bool         // its exemption has ended
-	exempt store.Exempt // what the next commit does to that
+	exempt store.Exempt // how the next commit changes the exemption
 }
 
-// reset forgets what an earlier claim of the run has said.
+// reset drops the state of an earlier claim of the run.
 func (s *suspicion) reset() { s.turn, s.blamed, s.exempt = 0, false, store.ExemptUnchanged }
 
 // lastTurn reports whether the run is poisoned if its worker dies once more.
@@ -240,8 +242,8 @@ func (s *suspicion) turnTime() time.Duration {
 	return turnTime
 }
 
-// takeTurn reports whether it is the run's turn, and whether its code may begin: the store
-// must know before that whether a death counts.
+// takeTurn reports whether it is the run's turn, and whether its code may begin. The store must
+// have recorded before that whether a death counts.
 func (s *suspicion) takeTurn() (mine, begins bool) {
 	number, alone, mine := s.runs.turnOf(s.in)
 	if !mine {
@@ -254,13 +256,13 @@ func (s *suspicion) takeTurn() (mine, begins bool) {
 	}
 	most := s.turnTime()
 	s.clock.AfterFunc(most, func() { s.in.post(input{kind: inputTurnOver, turn: number}) })
-	s.clock.AfterFunc(most+turnTime, func() { s.runs.finishTurn(number) }) // its code does not even let it hear of that
+	s.clock.AfterFunc(most+turnTime, func() { s.runs.finishTurn(number) }) // for code that blocks the loop even from ending the turn
 	return true, true
 }
 
-// over lets others begin, although the run has made no progress. In its last turn it
-// is made exempt again before that, which takes a commit; if its code keeps even
-// that from being made, others go on all the same.
+// over lets other runs begin although the run has made no progress. In its last turn the run is
+// made exempt again first, which takes a commit. If its code prevents even that commit, a timer
+// lets the other runs begin.
 func (s *suspicion) over(number int) {
 	switch {
 	case s.turn != number:
@@ -271,7 +273,7 @@ func (s *suspicion) over(number int) {
 	}
 }
 
-// onExempt goes on when the store knows what becomes of a death.
+// onExempt continues once the store has recorded whether a death counts.
 func (s *suspicion) onExempt(e store.Exempt) {
 	switch e {
 	case store.ExemptOff:
@@ -282,7 +284,7 @@ func (s *suspicion) onExempt(e store.Exempt) {
 	}
 }
 
-// endTurn is called when the turn of a quarantined run is over.
+// endTurn ends the turn of a quarantined run, if it has one.
 func (s *suspicion) endTurn() {
 	number := s.turn
 	s.turn = 0
@@ -292,7 +294,7 @@ func (s *suspicion) endTurn() {
 	s.runs.finishTurn(number)
 }
 
-// acquit records that what a run was quarantined for is forgotten: it has made progress.
+// acquit ends the quarantine of a run that has made progress.
 func (s *suspicion) acquit() {
 	s.recoveries, s.exempt = 0, store.ExemptUnchanged
 	s.endTurn()

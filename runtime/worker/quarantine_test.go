@@ -40,9 +40,9 @@ var (
 	crowdFlow  = flowtest.Flow[int, int]("crowd")
 )
 
-// A run ends each process that executes it, as soon as its code or its step begins. Others
-// have been started before; their steps take longer than the process lives. They complete, and
-// it is poisoned after no more than Recoveries deaths.
+// A run ends each process that executes it, as soon as its code or its step begins. Other runs were
+// started before, with steps that take longer than a process lives. They complete, and the killer
+// is poisoned after at most Recoveries deaths.
 func TestREC4_ARunThatKillsItsWorkersTakesNobodyWithIt(t *testing.T) {
 	for _, test := range []struct {
 		innocents, workers int

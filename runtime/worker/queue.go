@@ -2,11 +2,11 @@ package worker
 
 import "sync"
 
-// queue holds what has something to do, each at most once.
+// queue contains items that have something to do, each at most once.
 type queue[T any] struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
-	items  []T // from head on
+	items  []T // the items from head on
 	head   int
 	closed bool
 }
@@ -19,7 +19,7 @@ func newQueue[T any]() *queue[T] {
 
 func (q *queue[T]) push(v T) {
 	q.mu.Lock()
-	if len(q.items) == cap(q.items) && 2*q.head > len(q.items) { // there is space in front
+	if len(q.items) == cap(q.items) && 2*q.head > len(q.items) { // there is free space at the front
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0
@@ -29,7 +29,7 @@ func (q *queue[T]) push(v T) {
 	q.cond.Signal()
 }
 
-// pop waits for something; false means that the queue was closed.
+// pop waits for an item. It reports false if the queue was closed.
 func (q *queue[T]) pop() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,7 +47,7 @@ func (q *queue[T]) pop() (v T, ok bool) {
 	return v, true
 }
 
-// waiting reports whether something waits for an executor.
+// waiting reports whether an item waits for an executor.
 func (q *queue[T]) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,8 +2,8 @@ package worker
 
 import "testing"
 
-// Items leave in the order in which they came, however the space for them is used
-// again, and that does not grow with how many came.
+// Items leave in the order in which they were added, however their space is reused, and the space
+// does not grow with the number of items added over time.
 func TestQueue_KeepsTheOrderAndItsSpace(t *testing.T) {
 	q := newQueue[*int]()
 	items := make([]int, 10_000)

@@ -32,8 +32,8 @@ type plan struct {
 	Steps    int
 	Parallel int
 	Messages int
-	Once     bool // a step that is not idempotent
-	Fails    int  // attempts that fail first
+	Once     bool // includes a step that is not idempotent
+	Fails    int  // number of attempts that fail first
 	SleepMS  int
 }
 
@@ -116,13 +116,13 @@ type attack struct {
 	seed    uint64
 	faults  *faults
 	witness *witness
-	inside  atomic.Int64 // attempts of randomFull
+	inside  atomic.Int64 // running attempts of randomFull
 	full    chan struct{}
 
-	homes      []*workflow.Client // of workers, on which runs are started; none: elsewhere
-	recoveries int                // after which a run is poisoned
+	homes      []*workflow.Client // clients of workers, on which runs are started; none for clients elsewhere
+	recoveries int                // number of recoveries after which a run is poisoned
 	expiry     time.Duration      // of claims
-	extra      int                // for more runs than mostly
+	extra      int                // slots for more runs than by default
 }
 
 func newAttack(t *testing.T, seed uint64) *attack {
@@ -160,7 +160,7 @@ func (a *attack) bindings() []flowtest.Binding {
 			if a.begin(ctx) <= n/100 {
 				return 0, errNotYet
 			}
-			return n % 100, pause(ctx, time.Duration(a.faults.number(5000))*time.Microsecond) // may time out, also exactly then
+			return n % 100, pause(ctx, time.Duration(a.faults.number(5000))*time.Microsecond) // may time out, also exactly at that moment
 		}),
 		randomWait.As(func(ctx context.Context, n int) (int, error) {
 			a.begin(ctx)
@@ -192,7 +192,7 @@ func (a *attack) worker() *flowtest.Running {
 	}, a.bindings()...)
 }
 
-// usable checks that all slots of the last worker have come back.
+// usable checks that all slots of the last worker are free again.
 func (a *attack) usable(r *flowtest.Running) {
 	a.faults.calm.Store(true)
 	run, err := fullFlow.Start(a.Ctx, a.Client, attackSlots)
@@ -209,7 +209,7 @@ func (a *attack) usable(r *flowtest.Running) {
 	}
 }
 
-// eachSeed runs a random attack several times.
+// eachSeed runs a random attack with several seeds.
 func eachSeed(t *testing.T, f func(a *attack)) {
 	first := *attackSeed
 	if first == 0 {
@@ -221,8 +221,8 @@ func eachSeed(t *testing.T, f func(a *attack)) {
 	}
 }
 
-// Whatever the store does to requests and answers, every run comes to its right
-// end, and no step is executed that should not be.
+// Whatever happens to requests and answers, every run ends correctly, and no step is executed that
+// should not be.
 func TestREC1_RunsEndRightAlthoughRequestsAndAnswersAreLost(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		workers := []*flowtest.Running{a.worker(), a.worker(), a.worker()}
@@ -236,18 +236,18 @@ func TestREC1_RunsEndRightAlthoughRequestsAndAnswersAreLost(t *testing.T) {
 	})
 }
 
-// What is started on a worker is begun by it in the action that creates it, and what
-// becomes of requests and answers, of sessions and of the worker is as it is for claims.
+// A run that is started on a worker begins in the action that creates it. Lost requests and
+// answers, ended sessions and stopped workers have the same consequences as for claimed runs.
 func TestREC1_RunsThatWorkersStartLocallyEndRight(t *testing.T) {
 	eachSeed(t, func(a *attack) {
-		a.Near, a.extra, a.witness.late = true, 100, true // with so many runs answers are late
+		a.Near, a.extra, a.witness.late = true, 100, true // with so many runs, answers are late
 		stay := a.worker()
 		var all []*sent
 		for range 4 {
 			r := a.worker()
 			a.homes = []*workflow.Client{r.Client, stay.Client}
 			for _, s := range a.startRuns(2, rand.New(rand.NewPCG(a.seed, 1))) {
-				a.verify(s) // the worker works by then
+				a.verify(s) // the worker has begun its work by then
 			}
 			all = append(all, a.startRuns(10, rand.New(rand.NewPCG(a.seed, uint64(len(all)))))...)
 			r.Stop()
@@ -281,8 +281,8 @@ func (a *attack) created(all []*sent) (n int) {
 	return n
 }
 
-// Where the store loses nothing no commit is refused for its fence or position:
-// what is in memory is resumed only if the log has not moved.
+// While the store loses nothing, no commit is refused for its fence or position: a run in memory is
+// resumed only if its log has not changed.
 func TestF4_RunsThatMoveBetweenWorkersMeetNoConflict(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		a.faults.calm.Store(true)
@@ -308,8 +308,8 @@ func TestF4_RunsThatMoveBetweenWorkersMeetNoConflict(t *testing.T) {
 	})
 }
 
-// Sessions end so often that runs become quarantined, wait in line for each other,
-// are taken away there, and are set aside.
+// Sessions end so often that runs are quarantined, wait for each other's turns, are taken away
+// meanwhile, and are set aside.
 func TestREC4_QuarantinedRunsEndRightAlthoughTheyAreTakenAway(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		a.recoveries = 3
@@ -322,7 +322,7 @@ func TestREC4_QuarantinedRunsEndRightAlthoughTheyAreTakenAway(t *testing.T) {
 	})
 }
 
-// Workers come and go at random moments; the last one finishes everything.
+// Workers start and stop at random moments; the last one finishes all runs.
 func TestREC7_RunsEndRightAlthoughWorkersComeAndGo(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		var all []*sent
@@ -351,7 +351,7 @@ func TestREC7_RunsEndRightAlthoughWorkersComeAndGo(t *testing.T) {
 func TestREC6_RunsEndRightAlthoughTheClockIsSet(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		clock := a.Store.Clock().(*impatient)
-		a.expiry = time.Hour // a claim that ends because the clock is set ends unnoticed
+		a.expiry = time.Hour // the engine does not notice a claim that expires because the clock is set
 		workers := []*flowtest.Running{a.worker(), a.worker()}
 		stop := make(chan struct{})
 		var jumping sync.WaitGroup

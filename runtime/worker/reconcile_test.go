@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// overcounting is a store whose heartbeats make the worker compare what it owns.
+// overcounting is a store whose heartbeats make the worker reconcile the runs that it owns.
 type overcounting struct{ *flowtest.Between }
 
 func (s overcounting) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
@@ -22,8 +22,8 @@ func (s overcounting) Heartbeat(ctx context.Context, partition int, id store.Ses
 	return answer, err
 }
 
-// An answer that is late names a run that has ended since. That is no run whose claim
-// was not answered, and there is nothing to be given back.
+// A late answer names a run that has ended since. This is not a run whose claim was unanswered, and
+// nothing must be given back.
 func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
 	began, listed, ended, again := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -38,7 +38,7 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 		late := false
 		first.Do(func() { late = true })
 		if !late {
-			second.Do(func() { close(again) }) // the first answer was dealt with
+			second.Do(func() { close(again) }) // the first answer was handled
 			return err
 		}
 		close(listed)
@@ -55,7 +55,7 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 	if got := flowtest.Result(w, run); got != 8 {
 		t.Errorf("result: got %d, want 8", got)
 	}
-	for st.Count("commit") < 2 && w.Ctx.Err() == nil { // the worker has its answer, too
+	for st.Count("commit") < 2 && w.Ctx.Err() == nil { // until the worker has the answer to the last commit as well
 		w.Healthy()
 	}
 	close(ended)
@@ -83,7 +83,7 @@ func TestReconcile_ARunThatIsCreatedBeforeTheAnswerIsKept(t *testing.T) {
 		late := false
 		first.Do(func() { late = true })
 		if !late {
-			second.Do(func() { close(again) }) // the first answer was dealt with
+			second.Do(func() { close(again) }) // the first answer was handled
 			return err
 		}
 		close(listed)

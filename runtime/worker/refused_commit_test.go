@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// refusing answers the first commits that carry a frame with an error of its
-// own, without executing them.
+// refusing is a store that answers the first commits with a frame by an error, without executing
+// them.
 type refusing struct {
 	store.Store
 	left atomic.Int64
@@ -31,8 +31,8 @@ func (s *refusing) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	return s.Store.Commit(ctx, commits)
 }
 
-// The worker drops a run whose commit was refused, with the slots that its steps
-// were about to use; it finds the run again by comparing what it owns.
+// The worker drops a run whose commit was refused, with the slots that its steps were about to use.
+// It finds the run again when it reconciles the runs that it owns.
 func TestREC1_RefusedCommitsLoseNeitherTheRunNorTheSlots(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"fenced":   store.ErrFenced,

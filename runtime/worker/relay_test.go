@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Branches send to a run that never was. None must wait for another one: they would
-// be sent for ever, one after the other.
+// Branches send to a run that never existed. No message may cause another one to be sent again, or
+// they would be sent forever, one after the other.
 func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
 	const messages, many = 20, 10_000
 	for name, open := range flowtest.Stores {
@@ -57,7 +57,7 @@ func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
 	}
 }
 
-// outboxReads counts what a relay asks the store for.
+// outboxReads counts the requests of a relay to the store.
 type outboxReads struct {
 	store.Store
 	reads, deliveries atomic.Int64
@@ -75,8 +75,8 @@ func (s *outboxReads) Deliver(ctx context.Context, d store.Deliver) (event.RunID
 	return s.Store.Deliver(ctx, d)
 }
 
-// A run starts children one after the other, and each tells it of its end: what the commits answer is delivered, and nobody reads
-// it back.
+// A run starts children one after the other, and each notifies it of its end: the records in the
+// answers to commits are delivered without a read of the outbox.
 func TestREC5_WhatRunsSendIsDeliveredWithoutReadingTheOutbox(t *testing.T) {
 	const children = 30
 	parents := flowtest.Flow[int, int]("delivers")
@@ -92,7 +92,7 @@ func TestREC5_WhatRunsSendIsDeliveredWithoutReadingTheOutbox(t *testing.T) {
 			}
 			return sum, nil
 		}))
-		for _, n := range []int{1, children} { // before the second it has begun, and looked at what others have left
+		for _, n := range []int{1, children} { // before the second run the relay has begun, and read the records of others
 			st.reads.Store(0)
 			st.deliveries.Store(0)
 			if got := flowtest.Result(w, flowtest.Start(w, parents, n)); got != 2*n {

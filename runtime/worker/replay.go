@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// replay brings the code of the run to where its log ends.
+// replay replays the code of the run to the end of its log.
 func (t *runLoop) replay(got *store.Loaded) {
 	events, err := t.logEnd.decode(t.id, got.Frames)
 	if err != nil {
@@ -20,12 +20,12 @@ func (t *runLoop) replay(got *store.Loaded) {
 		return
 	}
 	t.goLive(events, got.Inbox)
-	if t.run != nil && t.fence.Epoch > 1 { // it has been given back before: a new run may hold the log of another one
+	if t.run != nil && t.fence.Epoch > 1 { // it has been given back before; for the first claim, the log may be a copy from another run
 		t.wake(events[len(events)-1].Time, t.since)
 	}
 }
 
-// goLive makes a run live: its log holds these events, its inbox these items.
+// goLive makes a run live, with the given log events and inbox items.
 func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 	t.state, t.inbox.recent = stateLive, nil
 	if !t.serves[t.route] {
@@ -57,8 +57,8 @@ func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 	t.block(t.inbox.takeItems(inbox))
 }
 
-// onStray is told on a goroutine of the user's that it has called a durable operation.
-// A run that waits is told, or it would be blocked by its next event only.
+// onStray handles a durable operation that user code called on a goroutine of its own. It wakes a
+// waiting run, which would otherwise be blocked only at its next event.
 func (t *runLoop) onStray(e *replay.StrayError) {
 	t.log.Error("durable operation called on a goroutine of its own: the goroutine was ended", "run", t.id, "workflow", t.route.Workflow, "error", e)
 	if !t.stopping.Load() {
@@ -86,7 +86,7 @@ func (t *runLoop) executeUnserved(events []event.Event, inbox []store.Item) {
 		return
 	}
 	t.inbox.pending = inbox
-	for more := true; more && len(t.inbox.pending) > 0; { // all at once: no code runs, and what ends the run may be the last
+	for more := true; more && len(t.inbox.pending) > 0; { // all at once: no code runs, and the item that ends the run may be the last
 		more, err = t.inbox.applyNext()
 	}
 	t.block(err)
@@ -108,8 +108,7 @@ func (t *runLoop) executeUnserved(events []event.Event, inbox []store.Item) {
 	}
 }
 
-// poison ends a run that has taken too many workers with it, without running
-// any of its code.
+// poison ends a run that has killed too many workers, without running its code.
 func (t *runLoop) poison(events []event.Event, inbox []store.Item) {
 	if err := t.run.Skip(events); err != nil {
 		t.block(err)
@@ -124,7 +123,7 @@ func (t *runLoop) poison(events []event.Event, inbox []store.Item) {
 	}
 }
 
-// poisonFailure tells everything that is known about a run that kills workers.
+// poisonFailure returns a failure with all known facts about a run that kills workers.
 func poisonFailure(f *event.LogState, recoveries int) *event.Failure {
 	var b strings.Builder
 	fmt.Fprintf(&b, "its workers died %d times without any progress in between; its log ends at event %d (%s)", recoveries, f.Seq, f.Last)

@@ -63,7 +63,7 @@ func TestFLOW3_AnElapsedSleepCompletesAtOnce(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	first := w.Work(worker.Config{}, code)
 	run := flowtest.Start(w, naps, workflow.None{})
-	w.Reach(run, event.WaitCreated, 1) // the others needed none
+	w.Reach(run, event.WaitCreated, 1) // the others needed no replay
 	first.Stop()
 	w.Clock.Advance(50 * time.Hour)
 	w.Work(worker.Config{}, code)
@@ -111,7 +111,7 @@ func TestFLOW4_ValuesAreTheSameInEveryReplay(t *testing.T) {
 			first := w.Work(worker.Config{Parked: 1}, code...)
 			run := flowtest.Start(w, valued, workflow.None{})
 			w.Reach(run, event.WaitCreated, 2)
-			for range 3 { // push it out of the memory
+			for range 3 { // evicts it from memory
 				w.Reach(flowtest.Start(w, flowtest.Parker, "x"), event.WaitCreated, 1)
 			}
 			first.Stop()
@@ -141,7 +141,7 @@ func TestFLOW4_ValuesAreTheSameInEveryReplay(t *testing.T) {
 
 var valued = flowtest.Flow[workflow.None, values]("valued")
 
-// look asks for everything that could differ between two executions.
+// look reads everything that could differ between two executions.
 func look(ctx workflow.Context, recorded *int) values {
 	v := values{Now: workflow.Now(ctx).String(), ID: workflow.UUID(ctx)}
 	for range 5 {
@@ -157,7 +157,7 @@ func look(ctx workflow.Context, recorded *int) values {
 	return v
 }
 
-// zoned is a clock whose times are in a time zone, as those of the machine are.
+// zoned is a clock whose times are in a time zone, as the times of a machine's clock are.
 type zoned struct{ store.Clock }
 
 func (z zoned) Now() time.Time { return z.Clock.Now().In(time.FixedZone("X", 3*3600)) }
@@ -184,8 +184,8 @@ func TestFLOW4_RandomNumbersDifferBetweenRunsAndBranches(t *testing.T) {
 	}
 }
 
-// Code that asks for one more of the ones does not change the others in runs under way:
-// neither the numbers, nor the UUIDs, nor those of other branches.
+// Code that draws one more UUID, or one more random number, changes no other value in existing
+// runs: neither the other kind, nor the values of other branches.
 func TestFLOW4_UUIDsAndRandomNumbersAreSeparate(t *testing.T) {
 	drawn := flowtest.Flow[int, int]("drawn")
 	type draws struct{ first, number, uuid, branch string }
@@ -216,7 +216,7 @@ func TestFLOW4_UUIDsAndRandomNumbersAreSeparate(t *testing.T) {
 			if i == 0 {
 				run = flowtest.Start(w, drawn, 0)
 			} else {
-				w.Send(run, i) // so that it is taken up by this worker
+				w.Send(run, i) // so that this worker claims it
 			}
 			w.Reach(run, event.WaitCreated, i+1)
 			worker.Stop()
@@ -265,8 +265,8 @@ func TestFLOW12_EachReplaySeesTheOriginalInput(t *testing.T) {
 	}
 }
 
-// A line is written once: not again by a replay, and not by code that is only
-// being unwound because its run has to leave the memory.
+// A line is logged once: not again by a replay, and not by code that is only unwound because its
+// run leaves the memory.
 func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
 	chatty := flowtest.Flow[workflow.None, int]("chatty")
 	w := flowtest.NewMemory(t)

@@ -12,14 +12,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What goes wrong with runs is logged here, and only once the commit that holds it
-// was confirmed: a commit that is lost is made again by the next worker, which then logs
-// it, and a replay commits nothing. So a line stands in the log of one worker, unless
-// that dies between the answer and the line.
+// A reporter logs failures of runs, and only once the commit that holds them was confirmed: a
+// commit that is lost is made again by the next worker, which then logs it, and a replay commits
+// nothing. So one worker logs each line, unless it dies between the answer and the line.
 
-// report is a line about an event that is not in a confirmed commit yet.
+// report is a log line about an event that is not in a confirmed commit yet.
 type report struct {
-	seq   uint64 // of the event
+	seq   uint64 // sequence number of the event
 	level slog.Level
 	text  string
 	attrs []slog.Attr
@@ -41,16 +40,16 @@ func (r *report) to(log *slog.Logger) {
 	log.LogAttrs(context.Background(), r.level, r.text, r.attrs...)
 }
 
-// reporter logs what goes wrong with one run.
+// reporter logs the failures of one run.
 type reporter struct {
 	*execution
 	*tenure
-	waiting []report // for the commits of their events
+	waiting []report // reports whose events are not committed yet
 }
 
-// step prepares the line about the end of an attempt, which is the event after
-// those that the run has now; the time of a retry is that from which its backoff counts.
-// What was canceled is none: the code wanted that.
+// step prepares the line about the end of an attempt. Its event will be the next one of the run,
+// and the time of a retry is the start of its backoff. A canceled attempt is not reported, because
+// the code requested the cancel.
 func (r *reporter) step(op *replay.Op, e *event.Event) {
 	if e.Failure.Code == event.CodeCanceled {
 		return
@@ -70,8 +69,8 @@ func (r *reporter) step(op *replay.Op, e *event.Event) {
 	r.waiting = append(r.waiting, line)
 }
 
-// commit logs what a confirmed commit holds. last is its last event, if it ended
-// the run.
+// commit logs the reports of a confirmed commit. last is the commit's last event, if it ended the
+// run.
 func (r *reporter) commit(c *commit, last *event.Event) {
 	n := 0
 	for n < len(r.waiting) && r.waiting[n].seq <= c.req.Last && c.req.Frame != nil {
@@ -86,7 +85,7 @@ func (r *reporter) commit(c *commit, last *event.Event) {
 		r.ofRun("run is blocked", slog.String("error", c.why))
 	case last == nil || last.Type != event.RunFailed:
 	case r.remote() && last.Failure.Code != event.CodePoisoned:
-		// Its step has failed, which was logged.
+		// The failure of its step was logged already.
 	default:
 		line := report{}
 		line.addFailure(last.Failure)
@@ -94,7 +93,7 @@ func (r *reporter) commit(c *commit, last *event.Event) {
 	}
 }
 
-// remote reports whether the run only executes a step for another one.
+// remote reports whether the run only executes a step for another run.
 func (r *reporter) remote() bool {
 	_, remote := event.StepOfRun(r.route.Workflow)
 	return remote
@@ -107,10 +106,10 @@ func (r *reporter) ofRun(text string, attrs ...slog.Attr) {
 	line.to(r.log)
 }
 
-// longLog is the length, in events, of which a log warns first.
+// longLog is the length, in events, at which the first warning about a long log is written.
 const longLog = 10_000
 
-// length says that a log has got long, once at that length and at each doubling.
+// length warns of a long log when its length passes longLog, and at each doubling of it.
 func (r *reporter) length(before, after uint64, bytes int) {
 	reached := uint64(0)
 	for n := uint64(longLog); n <= after; n *= 2 {

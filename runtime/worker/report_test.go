@@ -22,12 +22,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ails is a step that fails twice, and panics if it is to.
+// ails is a step that fails twice, and panics if its input requests it.
 var (
 	ails     = flowtest.AStep[string, int]("ails", shim.Policy{Retry: flowtest.Quick})
 	ailing   = flowtest.Flow[string, int]("ailing")
 	ailments atomic.Int64
-	ailsAt   string // where it panics
+	ailsAt   string // position of the panic
 )
 
 func ail(_ context.Context, how string) (int, error) {
@@ -108,7 +108,7 @@ func TestLog_APanicSaysTheUsersLine(t *testing.T) {
 		t.Errorf("want 3 attempts at %s, got:\n%s", ailsAt, strings.Join(lines, ""))
 	}
 	flowtest.Failure(w, flowtest.Start(w, blows, 1))
-	// The lines of two runs come in any order.
+	// The lines of two runs may come in any order.
 	w.Eventually("the run's panic is logged", func() bool {
 		return slices.ContainsFunc(w.Lines("run failed"), func(line string) bool {
 			return strings.Contains(line, "workflow=test.blows") && strings.Contains(line, "at="+at)

@@ -9,8 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// rerun records in the event that ends a run whether the policy of its workflow has the run tried again, and when. Every commit
-// that ends a run comes by here, so that the policy is that of the worker that ends it.
+// rerun records in the terminal event whether the retry policy of the workflow reruns the run, and
+// when. Every commit that ends a run calls it, so the policy of the worker that ends the run
+// applies.
 func (d *draft) rerun(end *event.Event) {
 	f := d.run.State()
 	policy := workflow.RetryPolicy(d.stepping.code.Rerun(d.route.Workflow))
@@ -22,26 +23,27 @@ func (d *draft) rerun(end *event.Event) {
 	end.Reason = fmt.Sprintf("rerun %d of %d by the policy of its workflow", n, policy.Attempts-1)
 }
 
-// worthRerun reports whether another run may do better than one that has failed.
+// worthRerun reports whether a rerun of a failed run may succeed.
 func worthRerun(f *event.LogState) bool {
 	switch {
 	case f.Spec.Parent != "": // its parent decides
 		return false
-	case f.Spec.Debug: // it is led by hand
+	case f.Spec.Debug: // an operator steps through it
 		return false
 	case f.StartedAt.IsZero() || !f.Delayed.IsZero(): // its code has not begun
 		return false
-	case f.Ending(): // it was asked to end, or is longer or waits for more than any run may
+	case f.Ending(): // it was canceled, or has reached a limit of its log or of its waits
 		return false
-	case f.Unsure: // an effect that must happen once might happen again
+	case f.Unsure: // a rerun might repeat an effect that must happen once
 		return false
-	case len(f.Failure.Undone)+len(f.Failure.NotUndone) > 0: // what it did is missing
+	case len(f.Failure.Undone)+len(f.Failure.NotUndone) > 0: // its effects were, at least partly, undone
 		return false
 	}
 	return !hopeless(f.Failure)
 }
 
-// hopeless reports whether a failure, or one of its causes, is one that another run would not avoid, or must not risk.
+// hopeless reports whether a failure, or one of its causes, would recur in a rerun or must not be
+// risked again.
 func hopeless(f *event.Failure) bool {
 	switch f.Code {
 	case event.CodeFatal, event.CodePoisoned, event.CodeTransitions:
@@ -50,7 +52,8 @@ func hopeless(f *event.Failure) bool {
 	return slices.ContainsFunc(f.Causes, hopeless)
 }
 
-// leavesUnsure reports whether the run leaves an attempt of a step behind that is not idempotent.
+// leavesUnsure reports whether the run leaves an unfinished attempt of a step that is not
+// idempotent.
 func (d *draft) leavesUnsure() bool {
 	for o := range d.run.State().Opens {
 		if op := d.run.Op(o.Ref); op != nil && engine.PlanOf(op) != nil && engine.PlanOf(op).Spec.NonIdempotent && o.State != event.StatePending {

@@ -27,7 +27,7 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 		w.Work(worker.Config{}, flowtest.Parks)
 		run := flowtest.Start(w, flowtest.Parker, "x", workflow.WithID("order-1"), workflow.WithTags(map[string]string{"customer": "7"}))
 		w.Reach(run, event.WaitCreated, 1)
-		w.Clock.Advance(30 * 24 * time.Hour) // it lives for longer than it will be kept
+		w.Clock.Advance(30 * 24 * time.Hour) // the run lives for longer than its retention
 		w.Look(p)
 		if err := flowtest.Wake.Send(w.Ctx, run, "up"); err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 		w.Clock.Advance(flowtest.LookAtMost)
 		w.Look(p)
 		left := w.Snapshot()
-		want := &store.Snapshot{Now: left.Now, Leases: left.Leases, Wakes: left.Wakes, Limits: left.Limits, Catalog: left.Catalog} // those that the program declares stay
+		want := &store.Snapshot{Now: left.Now, Leases: left.Leases, Wakes: left.Wakes, Limits: left.Limits, Catalog: left.Catalog} // the limits that the program declares stay
 		if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("left behind (-want +got)\n%s", diff)
 		}
@@ -168,7 +168,7 @@ func TestRUN13_AWorkerThatCannotPurgeSaysSoAndTriesAgain(t *testing.T) {
 	})
 }
 
-// forgetless is a store that keeps everything.
+// forgetless is a store that cannot purge.
 type forgetless struct{ store.Store }
 
 func TestRUN13_AStoreThatCannotPurgeKeepsEverything(t *testing.T) {

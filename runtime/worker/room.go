@@ -8,11 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What a worker has of its own, its capacity of local limits and its places for the runs of a
-// queue, it counts itself, by the runs that it owns: a claim says what is left. So nothing of
-// it is held when the worker has died.
+// A worker counts the usage of its own capacity, its local limits and its slots for the runs of a
+// queue, by the runs that it owns, and passes what is left with each claim. So no capacity remains
+// taken when the worker dies.
 
-// room returns what is left of the local limits.
+// room returns the free capacity of the local limits.
 func (r *runs) room() []store.Room {
 	if len(r.cfg.Capacity) == 0 {
 		return nil
@@ -34,8 +34,8 @@ func (r *runs) room() []store.Room {
 	return all
 }
 
-// promise returns for how many more runs of a queue, up to most, a claim may ask. If the queue has a bound those places are kept
-// for it until it has been answered, and done is called.
+// promise returns how many more runs of a queue, up to most, a claim may request. If the queue has
+// a bound, these slots are reserved for the claim until done is called after its answer.
 func (r *runs) promise(queue string, most int) (places int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,10 +51,11 @@ func (r *runs) promise(queue string, most int) (places int, done func()) {
 	}
 }
 
-// openIn is leftIn without the places for which claims are under way.
+// openIn is leftIn without the slots reserved for claims in flight.
 func (r *runs) openIn(queue string) int { return max(r.leftIn(queue)-r.promised[queue], 0) }
 
-// leftIn returns for how many more runs of a queue there is a place. The lock is held.
+// leftIn returns the number of free slots for runs of a queue. It must be called with the lock
+// held.
 func (r *runs) leftIn(queue string) int {
 	most := r.cfg.AtOnce[queue]
 	if most == 0 {
@@ -68,13 +69,13 @@ func (r *runs) leftIn(queue string) int {
 	return max(most, 0)
 }
 
-// passedPause is how long a worker leaves a route to others of which a claim has passed over a
-// run, unless it has more room before: what comes after that, and would fit, waits so long at
-// most.
+// passedPause is how long a worker leaves a route to other workers after a claim has skipped a run
+// of it, unless capacity is freed earlier. It bounds how long later runs of the route, which would
+// fit, wait.
 const passedPause = time.Second
 
-// passOver notes what a claim has passed over, and says once for each route that this worker
-// never has room for a run that has waited for long: perhaps none has.
+// passOver records the runs that a claim has skipped. It warns once per route if a run has waited
+// for long that this worker can never have the capacity for, because perhaps no worker has.
 func (r *runs) passOver(passed []store.PassedRun) {
 	if len(passed) == 0 {
 		return
@@ -104,8 +105,8 @@ func (r *runs) passOver(passed []store.PassedRun) {
 	}
 }
 
-// awaited returns those of the routes of which this worker could take a run. Of the others it
-// could when it has more room; or from a time on, if that is not zero: see passedPause.
+// awaited returns the routes for which this worker has free capacity. The others are claimed from
+// once capacity is freed, or at the time from, if it is not zero; see passedPause.
 func (r *runs) awaited(routes []store.Route) (wanted []store.Route, from time.Time) {
 	if len(r.cfg.Capacity)+len(r.cfg.AtOnce) == 0 {
 		return routes, from
@@ -128,8 +129,8 @@ func (r *runs) awaited(routes []store.Route) (wanted []store.Route, from time.Ti
 	return wanted, from
 }
 
-// shares returns the routes in parts of which each is claimed by itself: those of a queue
-// that has a bound, and the others.
+// shares partitions the routes into groups that are claimed separately: one group per queue with a
+// bound, and one for all other queues.
 func (c *claimer) shares() [][]store.Route {
 	if len(c.cfg.AtOnce) == 0 {
 		return [][]store.Route{c.routes}

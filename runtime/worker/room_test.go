@@ -9,13 +9,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unscheduled lets nobody handle what is posted.
+// unscheduled is a scheduler that never handles what is posted.
 type unscheduled struct{}
 
 func (unscheduled) schedule() {}
 
-// A claim is under way for the last places of a queue with a bound: what is started in the worker's own process waits for
-// its turn in the store, and another claim asks for what is left only.
+// A claim is in flight for the last slots of a queue with a bound: runs that are started on the
+// worker itself wait in the store, and another claim requests only the remaining slots.
 func TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse(t *testing.T) {
 	st := memstore.New()
 	defer st.Close()

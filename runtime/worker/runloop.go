@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 )
 
-// loopParts are the parts that a run loop uses, beside its environment.
+// loopParts are the parts of the worker that a run loop uses, besides its environment.
 type loopParts struct {
 	client    engine.Client
 	code      engine.Registry
@@ -23,27 +23,26 @@ type loopParts struct {
 	loader    *loader
 	steps     *steps
 	ready     *queue[runnable]
-	// outbox tells that there is something new in the outbox of a partition.
+	// outbox notifies the relay of a partition about new outbox records of sender.
 	outbox func(partition int, sender event.RunID, sent []store.Outgoing, all bool)
 }
 
-// runLoop is the work on a run on this worker. It is driven by inputs: others post them, an
-// executor handles them. All but the inputs belongs to the executor
-// that has it.
+// runLoop is the work on one run on this worker. It is driven by inputs: other goroutines post
+// them, and an executor handles them. Everything but the inputs belongs to the executor that has
+// the run loop.
 //
-// It is new, loading (it was claimed, its log is being read), live (its code
-// is in memory and matches its log, or its run must be created with what the code has
-// done), waiting (a quarantined run that must wait for
-// another one) or away: given back, with its code perhaps still in memory for
-// the next claim.
+// A run loop is new; loading: the run was claimed and its log is being read; live: its code is in
+// memory and matches its log, or the run must still be created with the events of its code;
+// waiting: a quarantined run that must wait for another one; or away: given back, with its code
+// perhaps kept in memory for the next claim.
 type runLoop struct {
 	inputs
 	execution
 	*loopParts
 
 	state     loopState
-	tenure    // of the run
-	logEnd    // of the run
+	tenure    // claim of the run
+	logEnd    // end of the log of the run
 	inbox     inbox
 	stepping  stepping
 	draft     draft
@@ -51,11 +50,11 @@ type runLoop struct {
 	suspicion suspicion
 	alarm     alarm
 
-	left     time.Time   // when the commit was made that gave it back
-	start    *localStart // how the run will be created; nil: it exists
+	left     time.Time   // when the commit that gave the run back was made
+	start    *localStart // how the run will be created; nil if it exists
 	inflight *commit
-	next     *claimed      // a claim that came while a commit was in flight
-	ended    *handover.End // how the run has ended, as it leaves
+	next     *claimed      // a claim that arrived while a commit was in flight
+	ended    *handover.End // the end of the run, set as the run leaves
 }
 
 type loopState uint8
@@ -87,18 +86,18 @@ func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
 func (t *runLoop) schedule()      { t.loopParts.ready.push(t) }
 func (t *runLoop) shown() *inputs { return &t.inputs }
 
-// leaving reports whether a commit that gives the run back is in flight. Nothing
-// is begun meanwhile: the run may belong to somebody else already.
+// leaving reports whether a commit that gives the run back is in flight. Meanwhile nothing is
+// begun, because another worker may own the run already.
 func (t *runLoop) leaving() bool {
 	return t.inflight != nil && t.inflight.req.Effect != store.EffectNone
 }
 
-// block stops the work on a run that this worker's code does not fit, or whose log
-// is damaged. It is given back as blocked once the steps that are under way have ended.
-// The store records that this session could not replay it, and gives it to sessions with
-// other code, at once if they live; to one with the same code only when this session is
-// over. So a run that fits nobody, and a damaged log, which no code fits, are read and
-// reported once per build and incarnation of a worker. Nil does nothing.
+// block stops the work on a run that this worker's code does not match, or whose log is damaged.
+// The run is given back as blocked once its running steps have ended. The store records that this
+// session could not replay it. It gives the run to sessions with other code, at once if they are
+// alive, and to a session with the same code only when this session is over. So a run that no code
+// matches, such as one with a damaged log, is read and reported once per build and incarnation of a
+// worker. A nil error does nothing.
 func (t *runLoop) block(err error) {
 	if err == nil || t.blocked != nil {
 		return
@@ -108,13 +107,12 @@ func (t *runLoop) block(err error) {
 	}
 	t.blocked = err
 	t.stepping.interrupted = nil
-	if len(t.stepping.attempts) > 0 { // their end may be the run's
+	if len(t.stepping.attempts) > 0 { // their outcome may end the run
 		t.log.Warn("run cannot go on here: it will be blocked when its steps have ended", "run", t.id, "workflow", t.route.Workflow, "error", err)
 	}
 }
 
-// forget drops what is in memory of the run. Nothing of it was visible outside
-// that is not in the log.
+// forget drops the run's state in memory. Everything of it that was visible outside is in the log.
 func (t *runLoop) forget() {
 	if t.start != nil {
 		t.start.Decline()
@@ -129,8 +127,8 @@ func (t *runLoop) forget() {
 	t.reporter.waiting, t.size = nil, logSize{}
 }
 
-// lose drops the run because it belongs to somebody else now, or because what is
-// known of it is wrong; then give says to give it back.
+// lose drops the run, because another worker owns it now or because its state in memory is wrong.
+// If give is not nil, the run is given back under that fence.
 func (t *runLoop) lose(give *store.Fence) {
 	if t.state == stateAway {
 		return
@@ -143,8 +141,7 @@ func (t *runLoop) lose(give *store.Fence) {
 	t.leave(false)
 }
 
-// leave ends the ownership. A run that keeps its memory waits for its next claim
-// among the parked ones.
+// leave ends the ownership. A run whose memory is kept is parked until its next claim.
 func (t *runLoop) leave(keep bool) {
 	t.state = stateAway
 	t.alarm.clear()
@@ -166,8 +163,7 @@ func (t *runLoop) leave(keep bool) {
 	t.tellFollowers(end)
 }
 
-// read asks for the log and the inbox of a run that was claimed, unless the claim has
-// brought them.
+// read requests the log and the inbox of a claimed run, unless got contains them already.
 func (t *runLoop) read(got *store.Loaded) {
 	t.state = stateLoading
 	if got != nil {
@@ -177,7 +173,7 @@ func (t *runLoop) read(got *store.Loaded) {
 	t.loader.load(&load{by: &t.inputs, run: t.id, fence: t.fence, partition: t.partition, bytes: t.bytes})
 }
 
-// send hands on the commit of the run.
+// send sends the commit of the run.
 func (t *runLoop) send(c *commit) {
 	t.inflight = c
 	t.claimNext(c)

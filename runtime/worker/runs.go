@@ -14,11 +14,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// runs knows the runs that a worker owns, and those that it has in memory. It decides
-// whether there is a place for another one.
+// runs is the table of the runs that a worker owns and of those that it keeps in memory. It decides
+// whether there is free capacity for another run.
 type runs struct {
 	*env
-	// freed tells whoever claims runs that capacity was freed, or a due time learnt.
+	// freed is notified when capacity was freed or a new due time is known.
 	freed wait.Notifier
 	// idle is closed when the worker stops and no run is left.
 	idle     chan struct{}
@@ -27,15 +27,15 @@ type runs struct {
 	mu        sync.Mutex
 	owned     map[event.RunID]*inputs
 	parked    *parkedRuns
-	behind    []bool         // by partition: runs may wait in it for a place here
-	turns     turns          // of quarantined runs
-	promised  map[string]int // places of queues with a bound, for which claims are under way
+	behind    []bool         // by partition: runs may wait in it for a slot of this worker
+	turns     turns          // turns of quarantined runs
+	promised  map[string]int // slots, by queue with a bound, reserved for claims in flight
 	releasing int            // runs that are being given back outside of a commit
-	reserved  int            // places for runs that commits claim
-	limited   []store.Route  // of runs with permits that have ended here, or waited
+	reserved  int            // slots reserved for runs that commits claim
+	limited   []store.Route  // routes of runs with permits that have ended or waited here
 	aside     map[event.RunID]*asideRun
-	// Routes of which a claim has passed over a run, and when; and of which this worker never
-	// has room for one, and since when: see passOver.
+	// passed has the routes of which a claim has skipped a run, and when. never has the routes with
+	// a run that this worker can never have the capacity for, and since when; see passOver.
 	passed, never map[store.Route]time.Time
 }
 
@@ -50,9 +50,9 @@ func newRuns(e *env) *runs {
 	return r
 }
 
-// admit enters a run that is started here, unless it must wait for its turn among those
-// that are ready: because others wait for a place, or because there is none. The start is
-// posted under the lock, so that nothing is handled before it.
+// admit adds a run that is started on this worker, unless the run must wait among the ready runs:
+// because others wait for a slot, or because no slot is free. The start is posted under the lock,
+// so that no other input precedes it.
 func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	case r.openIn(start.Create.Route.Queue) == 0:
 		return false
 	case r.occupied() >= r.cfg.Runs:
-		r.behind[start.partition] = true // this one waits among those that are ready, and comes before the next one
+		r.behind[start.partition] = true // this one waits among the ready runs, and precedes the next one
 		return false
 	}
 	in := loop()
@@ -72,21 +72,21 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	return true
 }
 
-// setBehind records whether runs may wait in a partition for a place on this worker: then
-// those that are started here wait after them.
+// setBehind records whether runs may wait in a partition for a slot of this worker. If so, runs
+// that are started on this worker wait after them.
 func (r *runs) setBehind(partition int, behind bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.behind[partition] = behind
 }
 
-// adopt enters a claimed run, whose claim is handled by its run loop: the one that is in
-// memory, or one that is made for it. It does nothing if the claim is over.
+// adopt adds a claimed run and posts the claim to its run loop, which is the one in memory or a new
+// one. It does nothing if the claim is over.
 func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !holds() || r.stopping.Load() {
-		return // the session is over, or will be soon: the run is recovered with all that it owned
+		return // the session is over, or soon will be, and the run is recovered with all that it owned
 	}
 	in := r.owned[c.Run]
 	if in == nil {
@@ -96,9 +96,9 @@ func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 		r.owned[c.Run] = in
 	}
 	in.uses, in.queue = c.Uses, c.Route.Queue
-	// A run loop that is there already waits for the answer of its last commit,
-	// which has given the run back: it takes the new claim after that. It is told
-	// under the lock, so that it cannot leave in between.
+	// An existing run loop waits for the answer of its last commit, which has given the run back,
+	// and handles the new claim after that. The claim is posted under the lock, so that the run
+	// loop cannot leave in between.
 	c.seq = r.claimSeq.Add(1)
 	if c.N == 1 {
 		in.unbegun.Store(c)
@@ -106,8 +106,8 @@ func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 	in.post(input{kind: inputClaimed, claimed: c})
 }
 
-// own enters a run among those that are owned, where it may be already. It
-// reports false if another run loop has it.
+// own adds a run to the owned runs, unless it is there already. It reports false if another run
+// loop has the run.
 func (r *runs) own(in *inputs) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,9 +119,9 @@ func (r *runs) own(in *inputs) bool {
 	return true
 }
 
-// disown takes a run from those that are owned, unless it has been claimed
-// again meanwhile, and keeps its memory if there is space: branches, or 0 if it must not be
-// kept. It reports whether the memory is kept.
+// disown removes a run from the owned runs, unless it was claimed again meanwhile. It keeps the
+// run's memory, of the given number of branches, if there is space; 0 branches means that it must
+// not be kept. It reports whether the memory is kept.
 func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
 	r.mu.Lock()
 	keep := branches > 0
@@ -130,10 +130,10 @@ func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
 	case r.owned[in.id] != in:
 		keep = false // another run loop has the run
 	case claimedAgain || in.claimedAgain():
-		keep = true // the claim that waits decides
+		keep = true // the pending claim decides
 	default:
 		delete(r.owned, in.id)
-		clear(r.passed) // there may be room now
+		clear(r.passed) // there may be enough capacity now
 		if keep {
 			evicted = r.parked.put(in, branches)
 		}
@@ -148,11 +148,11 @@ func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
 	return keep
 }
 
-// release gives a run back outside of a commit, in the background: if it fails,
-// the next reconciliation finds the run.
+// release gives a run back outside of a commit, in the background. If it fails, the next
+// reconciliation finds the run.
 func (r *runs) release(run event.RunID, fence store.Fence) {
 	if r.hard.Load() {
-		return // closing the session gives back what is left
+		return // closing the session gives back the remaining runs
 	}
 	r.mu.Lock()
 	r.releasing++
@@ -163,7 +163,7 @@ func (r *runs) release(run event.RunID, fence store.Fence) {
 		defer r.released()
 		ctx, cancel := context.WithTimeout(r.io, 5*time.Second)
 		defer cancel()
-		_ = r.store.Release(ctx, run, fence) // fenced: it is somebody else's already
+		_ = r.store.Release(ctx, run, fence) // if fenced, another worker owns the run already
 	})
 }
 
@@ -176,8 +176,7 @@ func (r *runs) released() {
 	r.checkIdle()
 }
 
-// checkIdle tells whoever waits for it that no run is left. It is called with the
-// lock held.
+// checkIdle closes idle if no run is left. It must be called with the lock held.
 func (r *runs) checkIdle() {
 	if !r.stopping.Load() || len(r.owned) > 0 || r.releasing > 0 {
 		return
@@ -189,18 +188,18 @@ func (r *runs) checkIdle() {
 	}
 }
 
-// occupied returns how many runs the worker works on: quarantined runs that wait are not among
-// them. It is called with the lock held.
+// occupied returns the number of runs that the worker works on, without the waiting quarantined
+// runs. It must be called with the lock held.
 func (r *runs) occupied() int { return len(r.owned) + r.reserved - len(r.turns.waiting) }
 
-// full reports whether there is no place for another run.
+// full reports whether there is no free slot for a run.
 func (r *runs) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.occupied() >= r.cfg.Runs
 }
 
-// capacity returns for how many more runs there is a place.
+// capacity returns the number of free slots for runs.
 func (r *runs) capacity() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,14 +209,14 @@ func (r *runs) capacity() int {
 	return r.cfg.Runs - r.occupied()
 }
 
-// all returns the runs that are owned and those that are parked, which are no longer kept.
+// all returns the owned runs, and the parked runs, which it removes.
 func (r *runs) all() (owned, parked []*inputs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.owned)), r.parked.all()
 }
 
-// stop tells all runs to leave, and returns what is closed once they have.
+// stop makes all runs leave, and returns a channel that is closed once they have.
 func (r *runs) stop() <-chan struct{} {
 	r.mu.Lock()
 	r.checkIdle()
@@ -247,7 +246,7 @@ func (r *runs) postTo(partition int, what input) {
 	}
 }
 
-// The remaining methods are those that a lease calls.
+// A lease calls the remaining methods.
 
 func (r *runs) Owned(partition int) []event.RunID {
 	var all []event.RunID
@@ -284,8 +283,8 @@ func (r *runs) OnOpened() { r.freed.Notify() }
 
 func (r *runs) OnLate(partition int) { r.postTo(partition, input{kind: inputTick}) }
 
-// follow waits for the end of a run that is owned. The end that it returns is
-// durable: the commit that ends the run was answered.
+// follow waits for the end of an owned run. The end that it returns is durable: the commit that
+// ends the run was answered.
 func (r *runs) follow(ctx context.Context, run event.RunID) (*handover.End, bool) {
 	told := make(chan *handover.End, 1)
 	r.mu.Lock()
@@ -310,12 +309,12 @@ func (r *runs) follow(ctx context.Context, run event.RunID) (*handover.End, bool
 	return nil, false
 }
 
-// A run that is damaged so that the store cannot even write that it is blocked stays owned
-// by the session of the worker, which does nothing for it: it has no place and no slots
-// here. It is given back after a while, and claimed again, in case that it was mended, and
-// then more and more rarely. Who stops gives back all runs of the session.
+// A run that is so damaged that the store cannot even record it as blocked stays owned by the
+// session of the worker. The worker sets it aside and does nothing for it, so it takes no slots
+// here. After a while it is given back and claimed again, in case that it was repaired, at growing
+// intervals. A worker that stops gives back all runs of its sessions.
 
-// asideRun is such a run.
+// asideRun is a run that is set aside.
 type asideRun struct {
 	delay time.Duration
 	until time.Time
@@ -343,7 +342,7 @@ func (r *runs) setAside(run event.RunID, workflow string, why error) {
 	r.log.Error("run is set aside: not even that it is blocked can be written", "run", run, "workflow", workflow, "again", a.delay, "error", why)
 }
 
-// isAside reports whether a run must be left alone for now. It is called with the lock held.
+// isAside reports whether a run is currently set aside. It must be called with the lock held.
 func (r *runs) isAside(run event.RunID) bool {
 	a := r.aside[run]
 	return a != nil && r.clock.Now().Before(a.until)

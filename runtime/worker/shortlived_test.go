@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Each worker lives for less than the expiry, so that none of them sees a whole one.
+// Each worker lives for less than the expiry, so that none of them observes a whole one.
 func TestREC2_WorkersThatLiveForLessThanTheExpiryTakeOverADeadOnesRuns(t *testing.T) {
 	const expiry = time.Second
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// slots bound how many steps run at once. Run loops that want one wait in line.
+// slots bounds how many steps run at once. Run loops that need a slot wait in a queue.
 type slots struct {
 	most int
 	free atomic.Int64
 
 	mu   sync.Mutex
 	line []*inputs
-	in   map[*inputs]bool // the line
+	in   map[*inputs]bool // the run loops in line, which is the queue
 }
 
 func newSlots(n int) *slots {
@@ -21,7 +21,7 @@ func newSlots(n int) *slots {
 	return s
 }
 
-// acquire takes a slot for a step, or puts the run loop in line for one.
+// acquire takes a slot for a step, or puts the run loop into the queue for one.
 func (s *slots) acquire(run *inputs) bool {
 	if s.free.Add(-1) >= 0 {
 		return true
@@ -40,7 +40,7 @@ func (s *slots) acquire(run *inputs) bool {
 	return false
 }
 
-// offer tells the first in line that there are slots.
+// offer notifies the first run loop in the queue that there are slots.
 func (s *slots) offer() {
 	if s.free.Load() <= 0 {
 		return

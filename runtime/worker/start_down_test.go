@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A store that cannot be reached is waited for, and nothing else has to be started again.
+// A worker waits for a store that cannot be reached, and nothing has to be restarted afterwards.
 func TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere(t *testing.T) {
 	for _, parameters := range []string{"", "?partitions=1"} {
 		t.Run(parameters, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere(t *tes
 	}
 }
 
-// What waiting does not change is an error at once.
+// Errors that waiting does not change are returned at once.
 func TestREC10_AWorkerThatTheStoreRefusesDoesNotStart(t *testing.T) {
 	server := redistest.Start(t)
 	root := server.Client(t)
@@ -77,7 +77,7 @@ func TestREC10_AWorkerThatTheStoreRefusesDoesNotStart(t *testing.T) {
 	}
 }
 
-// However many wait for runs, a client tells of an outage as a worker does.
+// A client logs an outage as a worker does, however many callers wait for runs.
 func TestLog_AnOutageIsALineAtPowersOfTwoForAllWhoWait(t *testing.T) {
 	const waiters = 50
 	st := &severed{Store: memstore.New()}

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run whose code hangs before its first commit looks like one that runs, not like one
-// that waits for a worker.
+// A run whose code hangs before its first commit has the status of a running run, not of one that
+// waits for a worker.
 func TestStatus_OfARunWhoseCodeHangsIsRunning(t *testing.T) {
 	for name, handover := range map[string]bool{"claimed": false, "handed over": true} {
 		t.Run(name, func(t *testing.T) {

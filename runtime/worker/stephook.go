@@ -18,26 +18,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// An attempt may be finished from outside, by whoever has the token of a hook that its code has
-// opened. The log says so twice: step_hook_created, durable before the code gets the token, so that
-// there is no moment at which a token is known outside and not in the store; and step_pending when the code has returned.
-// From the first on what comes with the token is the outcome of the attempt: even if the code
-// still runs, and even if its worker has died, until the next attempt begins. That closes the
-// hook, in the commit which records it, as every outcome does.
+// An attempt may be finished from outside, by any holder of the token of a hook that its code has
+// opened. Two events record this: step_hook_created, durable before the code gets the token, so
+// that a token that is known outside is always known to the store; and step_pending when the code
+// has returned. From the first event on, what is sent with the token is the outcome of the attempt,
+// even if the code still runs or its worker has died, until the next attempt begins. The commit
+// that records an outcome, of either kind, closes the hook.
 //
-// A step that is pending is nothing but an entry of the log with a due time: its run is parked, and
-// wakes when the outcome or the time has come.
+// A pending step is only a log entry with a due time: its run is parked, and wakes when the outcome
+// arrives or the time has come.
 
-// opening is the hook that an attempt opens.
+// opening is a hook that an attempt opens.
 type opening struct {
 	attempt *attempt
 	hook    at.Hook
-	done    chan struct{} // closed when the hook is durable, or will not be
+	done    chan struct{} // closed when the hook is durable, or will never be
 	token   string
 	err     error
 }
 
-// end says what came of it.
+// end ends the opening with its result.
 func (o *opening) end(err error) {
 	o.err = err
 	close(o.done)
@@ -45,7 +45,7 @@ func (o *opening) end(err error) {
 
 var errFinished = errors.New("the attempt was finished from outside")
 
-// OpenHook opens the hook of the attempt. It is called by the code.
+// OpenHook opens the hook of the attempt. The attempt's code calls it.
 func (a *attempt) OpenHook(ctx context.Context, h at.Hook) (string, error) {
 	o, err := a.openingOf(h)
 	if err != nil {
@@ -56,12 +56,12 @@ func (a *attempt) OpenHook(ctx context.Context, h at.Hook) (string, error) {
 		return o.token, o.err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case <-a.ending().Done(): // which ctx may not know of
+	case <-a.ending().Done(): // ctx need not be derived from this context
 		return "", a.endCause()
 	}
 }
 
-// openingOf returns the hook of the attempt, and asks the run loop for it if that is new.
+// openingOf returns the hook of the attempt, and requests it from the run loop if it is new.
 func (a *attempt) openingOf(h at.Hook) (*opening, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,7 @@ func (a *attempt) openingOf(h at.Hook) (*opening, error) {
 	return a.hook, nil
 }
 
-// leaves reports whether an error of the code leaves the outcome to whoever has the token.
+// leaves reports whether an error of the code leaves the outcome to the holder of the token.
 func (a *attempt) leaves(err error) bool {
 	p, ok := errors.AsType[*at.PendingError](err)
 	a.mu.Lock()
@@ -85,7 +85,7 @@ func (a *attempt) leaves(err error) bool {
 	return ok && a.hook != nil && p.Token != "" && p.Token == a.hook.token
 }
 
-// closedStreams returns the streams that the code of an attempt which still runs has closed.
+// closedStreams returns the streams that the code of a running attempt has closed.
 func (a *attempt) closedStreams() []string {
 	a.mu.Lock()
 	p := a.stream
@@ -98,7 +98,7 @@ func (a *attempt) closedStreams() []string {
 	return slices.Clone(p.closed)
 }
 
-// open records the hook that an attempt opens. Its code is told once that is durable.
+// open records the hook that an attempt opens. The code gets its token once that is durable.
 func (s *stepping) open(o *opening) {
 	a := o.attempt
 	if s.attempts[a.ref] != a || a.finished {
@@ -119,7 +119,8 @@ func (s *stepping) open(o *opening) {
 	s.opened = append(s.opened, o)
 }
 
-// leave records that the code of an attempt has returned, and has left the outcome to others.
+// leave records that the code of an attempt has returned and left the outcome to the token's
+// holder.
 func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
 	if op.CancelWanted() {
 		s.cancelStep(op, a.number)
@@ -133,9 +134,9 @@ func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
 	op.Closes = closes
 }
 
-// outcomeMayWait reports whether an attempt whose code was too slow may have an outcome from
-// outside in the inbox, which was accepted before the time was up. It is left to others then, as
-// one that is pending: the inbox is read before it times out.
+// outcomeMayWait reports whether an attempt that timed out may have an outcome from outside in the
+// inbox, accepted before the timeout. Such an attempt is treated as pending: the inbox is read
+// before it times out.
 func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool {
 	a.mu.Lock()
 	opened := a.hook != nil && a.hook.token != ""
@@ -144,13 +145,13 @@ func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool 
 		!s.clock.Now().Before(a.started.Add(engine.PlanOf(op).Timeout))
 }
 
-// cancelStep ends a step that no code of this worker executes.
+// cancelStep ends a step that no code of this worker is executing.
 func (s *stepping) cancelStep(op *replay.Op, attempt int) {
 	s.fail(op, event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: replay.CancelFailure(op.CancelCause())})
 }
 
-// cancel ends the attempt of a step whose scope has ended: one that runs is asked to end once
-// the reason is durable, one that is left to others ends at once.
+// cancel ends the attempt of a step whose scope has ended. A running attempt is canceled once the
+// reason is durable; a pending one ends at once.
 func (s *stepping) cancel(op *replay.Op) {
 	if o := s.run.State().Open(op.Ref); o != nil && o.State == event.StateWaiting {
 		s.cancelStep(op, o.Attempt)
@@ -159,12 +160,12 @@ func (s *stepping) cancel(op *replay.Op) {
 	s.cancels = append(s.cancels, op.Ref)
 }
 
-// finish lets what came with the token of a hook be the outcome of an attempt of a step. Code of it
-// that still runs is asked to end, and the next attempt does not begin before it has.
+// finish makes what was sent with a hook's token the outcome of the step's attempt. Code of the
+// attempt that still runs is canceled, and the next attempt does not begin before it has ended.
 func (s *stepping) finish(ref uint64, e *event.Event) {
 	op, o := s.run.Op(ref), s.run.State().Open(ref)
 	if op == nil {
-		return // its outcome is in the log, and comes into effect when the run is resumed
+		return // its outcome is in the log, and takes effect when the run is resumed
 	}
 	closes := op.Closes
 	if a := s.attempts[ref]; a != nil {
@@ -177,8 +178,8 @@ func (s *stepping) finish(ref uint64, e *event.Event) {
 	s.settle(op, o.Attempt, &out)
 }
 
-// sentOutcome returns the outcome that was sent. What the step's result cannot be read from is a failed
-// attempt: its sender knows only the shape of it.
+// sentOutcome returns the outcome that was sent. A payload that does not decode as the step's
+// result is a failed attempt, because its sender knows only the shape of the result.
 func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
 	spec := engine.PlanOf(op).Spec
 	var out outcome
@@ -200,11 +201,11 @@ func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
 	return out
 }
 
-// sentError returns the error that somebody has failed an attempt with.
+// sentError returns the error with which a sender has failed an attempt.
 func sentError(e *event.Event) error {
 	var err error = &failure.StoredError{F: e.Failure}
 	var hint effects.RetryHint
-	_ = json.Unmarshal(e.Payload, &hint) // of a later release: the policy decides
+	_ = json.Unmarshal(e.Payload, &hint) // written by a later release: the policy decides
 	if hint.After != nil {
 		err = &at.RetryAfterError{Err: err, Delay: max(*hint.After, 0), Hold: hint.Hold}
 	}
@@ -214,12 +215,12 @@ func sentError(e *event.Event) error {
 	return err
 }
 
-// checkResult says why the result of a step cannot be read from what was sent; nil: it can.
+// checkResult returns why a sent payload cannot be decoded as the result of a step, or nil.
 func checkResult(spec *engine.StepSpec, payload []byte) (err error) {
 	if spec.Result == nil {
 		return nil
 	}
-	defer func() { // of a method of the user's
+	defer func() { // a method of the user's type may panic
 		if r := recover(); r != nil {
 			err = fmt.Errorf("decoding panicked: %v", r)
 		}
@@ -227,7 +228,8 @@ func checkResult(spec *engine.StepSpec, payload []byte) (err error) {
 	return engine.DecodePayload("result of step ", spec.Name, payload, reflect.New(spec.Result).Interface())
 }
 
-// overdue returns since when an attempt is overdue that is left to others; zero: none is.
+// overdue returns the latest due time of a pending attempt that has timed out, or zero if there is
+// none.
 func (s *stepping) overdue() (since time.Time) {
 	for _, o := range s.run.State().DueBy(s.clock.Now()) {
 		if o.Entity == event.EntityStep && o.State == event.StateWaiting && o.Due.After(since) {
@@ -237,8 +239,8 @@ func (s *stepping) overdue() (since time.Time) {
 	return since
 }
 
-// timeOut ends the attempts whose time was up at a moment, and that are left to others. What was
-// accepted before that moment was taken.
+// timeOut ends the pending attempts that had timed out at the given time. All items accepted before
+// that time were taken.
 func (s *stepping) timeOut(at time.Time) {
 	for _, o := range s.run.State().DueBy(at) {
 		if o.Entity != event.EntityStep || o.State != event.StateWaiting || s.run.State().Open(o.Ref) != o {

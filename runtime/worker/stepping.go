@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// stepping begins the attempts of the steps of a run, and records what comes of them.
+// stepping begins the attempts of the steps of a run, and records their outcomes.
 type stepping struct {
 	*execution
 	*tenure
@@ -26,28 +26,28 @@ type stepping struct {
 	reporter *reporter
 }
 
-// underWay holds the attempts and steps of a run that are under way.
+// underWay holds the attempts and steps of a run that are in progress.
 type underWay struct {
 	attempts    map[uint64]*attempt // by step; from step_started on
 	starts      []*attempt          // to start once their step_started is durable
-	held        []*attempt          // durable, to start once the lease is live again
-	gaveWay     bool                // a step was not started because others wait for a place
+	held        []*attempt          // durable, to start once the lease is alive again
+	gaveWay     bool                // a step was not started because other runs wait for a slot
 	cancels     []uint64            // steps to cancel once the reason is durable
-	opened      []*opening          // hooks to hand out once they are durable
+	opened      []*opening          // hooks to return to the code once they are durable
 	interrupted []uint64            // steps whose attempt died with another worker
-	holdBack    holdBack            // of the rates of the run, for the commit of its event
+	holdBack    holdBack            // closes rates of the run, with the commit of its event
 }
 
-// holdBack says that the commit of an event closes rates.
+// holdBack makes the commit of an event close rates.
 type holdBack struct {
-	seq uint64 // of the event; the last one, if there are several
+	seq uint64 // sequence number of the event; the last one, if there are several
 	d   time.Duration
 }
 
-// forget drops what is under way.
+// forget drops the state of the attempts in progress.
 func (s *stepping) forget() { s.underWay = underWay{gaveWay: s.gaveWay} }
 
-// drop ends what is under way and frees the slots of what never began.
+// drop cancels the running attempts and frees the slots of those that never began.
 func (s *stepping) drop(cause error) {
 	for _, a := range s.attempts {
 		if a.launched {
@@ -59,8 +59,7 @@ func (s *stepping) drop(cause error) {
 	s.attempts, s.starts, s.held = nil, nil, nil
 }
 
-// unknownStepError says that a workflow called a step that the worker does not
-// know.
+// unknownStepError is the error of a workflow that calls a step that the worker does not have.
 type unknownStepError struct {
 	Run            event.RunID
 	Workflow, Step string
@@ -72,9 +71,8 @@ func (e *unknownStepError) Error() string {
 		"the run is blocked until a worker comes that knows it", e.Run, e.Workflow, e.Step)
 }
 
-// start begins attempts while there are slots for them: those that were
-// interrupted, those whose backoff is over, and new ones. It returns why the run cannot go on
-// here; nil: it can.
+// start begins attempts while there are slots for them: of interrupted steps, of steps whose
+// backoff is over, and of new steps. It returns an error if the run cannot go on here.
 func (s *stepping) start() error {
 	s.gaveWay = false
 	if s.stopping.Load() || !s.alive() || s.run.State().StandsStill() {
@@ -119,8 +117,8 @@ func (s *stepping) start() error {
 	return nil
 }
 
-// nextStep returns the step to start next. On the way it ends interrupted steps
-// that may not be started again.
+// nextStep returns the step to start next. On the way it ends interrupted steps that may not be
+// started again.
 func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
 	for len(s.interrupted) > 0 {
 		ref := s.interrupted[0]
@@ -134,10 +132,10 @@ func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
 	}
 	for len(*retries) > 0 {
 		ref := (*retries)[0]
-		if s.run.State().StateOf(ref) == event.StatePending && s.attempts[ref] == nil { // else the code of the attempt before runs
+		if s.run.State().StateOf(ref) == event.StatePending && s.attempts[ref] == nil { // otherwise the code of the previous attempt still runs
 			return ref, true
 		}
-		*retries = (*retries)[1:] // started
+		*retries = (*retries)[1:] // started already
 	}
 	if op := s.run.Startable(); op != nil {
 		return op.Ref, true
@@ -154,12 +152,12 @@ func (s *stepping) wanted() bool {
 	return !due.IsZero() && !due.After(s.clock.Now())
 }
 
-// overBudget reports whether the run has had its time while others wait.
+// overBudget reports whether the run has used up its budget while other runs wait.
 func (s *stepping) overBudget() bool {
 	return s.clock.Now().Sub(s.since) >= s.cfg.RunBudget && s.runs.full()
 }
 
-// saved does what a commit explains that is durable: it starts attempts, and cancels others.
+// saved carries out the effects of a durable commit: it starts attempts, and cancels others.
 func (s *stepping) saved(c *commit) {
 	for _, a := range c.starts {
 		s.launch(a)
@@ -174,7 +172,7 @@ func (s *stepping) saved(c *commit) {
 	}
 }
 
-// resume starts what was held because the lease was not alive.
+// resume starts the attempts that were held because the lease was not alive.
 func (s *stepping) resume() {
 	if len(s.held) == 0 || !s.alive() {
 		return
@@ -196,18 +194,18 @@ func (s *stepping) launch(a *attempt) {
 		s.giveBack(a)
 		return
 	}
-	if !s.alive() { // somebody else may have taken the run, with this attempt
+	if !s.alive() { // another worker may have claimed the run, with this attempt
 		s.held = append(s.held, a)
 		return
 	}
 	a.launched, a.lease, a.session = true, s.lease, s.session
-	if op.CancelWanted() { // before it could begin
+	if op.CancelWanted() { // canceled before it could begin
 		s.steps.slots.release()
 		a.outcome = failed(op.CancelCause(), event.CodeCanceled)
-		_ = s.record(a, &a.outcome) // nil: its code was not called
+		_ = s.record(a, &a.outcome) // returns nil, because the step's code was not called
 		return
 	}
-	fn, _ := s.code.Step(op.Name) // startSteps has looked
+	fn, _ := s.code.Step(op.Name) // startSteps has checked that it exists
 	plan := engine.PlanOf(op)
 	spec := s.run.State().Spec
 	a.info = at.Attempt{Run: s.in.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: s.in.id, LogKey: op.Key}
@@ -224,11 +222,10 @@ func (s *stepping) launch(a *attempt) {
 	s.steps.launch(a)
 }
 
-// record lets what came of an attempt come into effect. It returns why the run cannot go on
-// here; nil: it can.
+// record applies the outcome of an attempt. It returns an error if the run cannot go on here.
 func (s *stepping) record(a *attempt, out *outcome) error {
 	if s.attempts[a.ref] != a {
-		return nil // the run was lost, or ended without it
+		return nil // the run was lost, or ended before the attempt
 	}
 	if out.stopped && !a.finished {
 		s.giveBack(a)
@@ -239,7 +236,7 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 	if op == nil || a.finished || s.run.Ended() || s.run.Err() != nil {
 		return nil //nolint:nilerr // the run ends with that error
 	}
-	if out.unfit != nil { // the step's code was not called: the attempt does not count
+	if out.unfit != nil { // the step's code was not called, so the attempt does not count
 		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: s.clock.Now()})
 		return out.unfit
 	}
@@ -251,7 +248,7 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 	return nil
 }
 
-// settle records the outcome of an attempt, and what follows from it for the step.
+// settle records the outcome of an attempt, and its consequence for the step.
 func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 	if out.failure == nil {
 		for _, name := range out.closes {
@@ -269,7 +266,8 @@ func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 	s.fail(op, e)
 }
 
-// fail records that an attempt of a step has failed, and whether it may have had an effect that must not be repeated.
+// fail records that an attempt of a step has failed, and whether it may have had an effect that
+// must not be repeated.
 func (s *stepping) fail(op *replay.Op, e event.Event) {
 	if e.Type == event.StepFailed && engine.PlanOf(op).Spec.NonIdempotent {
 		switch e.Failure.Code {
@@ -280,14 +278,14 @@ func (s *stepping) fail(op *replay.Op, e event.Event) {
 	s.apply(e)
 }
 
-// verdict decides what follows from a failed attempt.
+// verdict returns the event that follows a failed attempt.
 func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event {
 	plan := engine.PlanOf(op)
 	retry := workflow.RetryPolicy(plan.Retry)
 	f, o := out.failure, s.run.State().Open(op.Ref)
 	failed := event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: f}
-	// A service that is busy says nothing about the step: waiting for it uses up no attempt,
-	// but only so often. The log says which attempts did, so that every worker counts the same.
+	// A busy service is no evidence against the step: waiting for it does not count as an attempt,
+	// up to a limit. The log records which attempts count, so every worker counts the same.
 	waits := out.after != nil && f.Code == event.CodeError && o.Waited < retry.MaxWaits()
 	switch {
 	case op.CancelWanted():
@@ -299,7 +297,7 @@ func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event
 		f.Code = event.CodeFatal
 		return failed
 	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
-		return failed // its effect may have happened, or may still
+		return failed // its effect may have happened, or may still happen
 	case !waits && o.Counted() >= retry.MaxAttempts():
 		return failed
 	}
@@ -319,9 +317,9 @@ func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event
 	return event.Event{Type: event.StepRetrying, Time: now, Ref: op.Ref, Attempt: attempt, Failure: f, Due: due}
 }
 
-// outOfTotal returns the failure of a step that has no time for another attempt, whose
-// last one has failed with f. It has the code and the stack of f, which is its cause: so
-// errors.Is and errors.As find what the step returned.
+// outOfTotal returns the failure of a step that has no time for another attempt and whose last
+// attempt has failed with f. It has the code and the stack of f, and f as its cause, so errors.Is
+// and errors.As find what the step returned.
 func outOfTotal(total time.Duration, f *event.Failure) *event.Failure {
 	cause := *f
 	cause.Stack = ""
@@ -331,23 +329,25 @@ func outOfTotal(total time.Duration, f *event.Failure) *event.Failure {
 	}
 }
 
-// How a worker left an attempt, and why a step that is not idempotent has no other.
+// Texts for how a worker left an attempt, and for why a step that is not idempotent gets no other
+// one.
 const (
 	died      = "the worker died, or lost the run, during"
 	stopped   = "the worker stopped during"
 	oneEffect = "and the step is not idempotent: it may or may not have had its effect"
 )
 
-// giveBack ends an attempt because the worker stops, as it was asked to. That is nobody's
-// fault: the attempt does not count. A death cannot be recorded by who dies, and counts: a step that ends the process
-// must come to an end itself. What is not idempotent is not begun again once it has begun.
+// giveBack ends an attempt because the worker stops. The attempt does not count, because the step
+// did not cause it. The death of a worker cannot be recorded in advance, and does count: a step
+// that kills its process must run out of attempts. A step that is not idempotent is not started
+// again once an attempt was launched.
 func (s *stepping) giveBack(a *attempt) {
 	delete(s.attempts, a.ref)
 	if a.finished {
 		return
 	}
 	if a.launched {
-		a.stop(ErrStopping) // it may still be running: then it is left behind
+		a.stop(ErrStopping) // it may still be running; then it is abandoned
 	} else {
 		s.steps.slots.release()
 	}
@@ -370,8 +370,8 @@ func (s *stepping) giveBack(a *attempt) {
 	}
 }
 
-// endInterrupted ends a step whose attempt died with its worker, if it may not
-// be started again, and reports whether it did.
+// endInterrupted ends a step whose attempt died with its worker, if it may not be started again,
+// and reports whether it did.
 func (s *stepping) endInterrupted(ref uint64) bool {
 	o := s.run.State().Open(ref)
 	op := s.run.Op(ref)
@@ -396,8 +396,8 @@ func (s *stepping) endInterrupted(ref uint64) bool {
 	return true
 }
 
-// end ends the attempts of the run once the grace period is over: first they are
-// asked to end, and what they answer counts; in the end they are left behind.
+// end ends the attempts of the run once the grace period is over. First they are canceled, and
+// their outcomes count; after the hard stop they are given back and abandoned.
 func (s *stepping) end() {
 	if !s.ending.Load() {
 		return

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// stop gives all runs back. Steps that are under way may end within the grace
-// period, and what they did is committed; then their contexts are canceled, and
-// what they answer within hardStop is committed, too: a result is a result, and an
-// error gives the attempt back. Those that still do not end are left behind, given
-// back with a line that says where they hang.
+// stop gives all runs back. Running steps may end within the grace period, and their outcomes are
+// committed. Then their contexts are canceled. Outcomes within hardStop after that are committed as
+// well: a result counts, and an error gives the attempt back. Steps that still do not end are given
+// back and abandoned, and a log line shows where they hang.
 func (w *Worker) stop() {
 	w.stopping.Store(true)
 	switch {
@@ -27,7 +26,7 @@ func (w *Worker) stop() {
 	}
 	w.awaitAttempts()
 	w.endLeases()
-	w.hard.Store(true) // no retries any more
+	w.hard.Store(true) // no more retries
 	w.cutOff()
 	w.forgetAll()
 	w.watchdog.stop()
@@ -36,7 +35,7 @@ func (w *Worker) stop() {
 	w.work.Wait()
 }
 
-// endLeases ends the heartbeats, delivers the last records, and closes the sessions.
+// endLeases stops the heartbeats, delivers the last outbox records, and closes the sessions.
 func (w *Worker) endLeases() {
 	var all sync.WaitGroup
 	for _, relay := range w.outboxes {
@@ -50,8 +49,8 @@ func (w *Worker) endLeases() {
 	w.leases.Close(context.Background(), w.log)
 }
 
-// forgetAll unwinds the code of the runs that are still in memory: those that
-// wait, and those that could not be given back because the store does not answer.
+// forgetAll unwinds the code of the runs that are still in memory: runs that wait, and runs that
+// could not be given back because the store does not answer.
 func (w *Worker) forgetAll() {
 	owned, parked := w.runs.all()
 	for _, t := range parked {
@@ -59,11 +58,11 @@ func (w *Worker) forgetAll() {
 	}
 	for _, t := range owned {
 		t.post(input{kind: inputLost})
-		t.post(input{kind: inputEvict}) // it may leave before it hears of that
+		t.post(input{kind: inputEvict}) // it may leave before it handles the first input
 	}
 }
 
-// leaveAll tells all runs to leave and waits until they have, at most for d.
+// leaveAll makes all runs leave and waits until they have, for at most d.
 func (w *Worker) leaveAll(d time.Duration) bool {
 	idle := w.runs.stop()
 	expired := make(chan struct{})
@@ -77,7 +76,7 @@ func (w *Worker) leaveAll(d time.Duration) bool {
 	}
 }
 
-// reportAttempts logs which steps ignore that they must end, and where they are.
+// reportAttempts logs the steps that ignore their canceled context, with their stacks.
 func (w *Worker) reportAttempts() {
 	for _, info := range w.steps.running() {
 		w.log.Error("grace period is over: a step is still running", "run", info.Run, "step", info.Step, "key", info.Key,
@@ -85,9 +84,9 @@ func (w *Worker) reportAttempts() {
 	}
 }
 
-// hardStop returns a channel that is closed when the worker has waited for long
-// enough for what should end at once; never if it was killed: then who has killed
-// it wants every goroutine to end, and looks at the time itself.
+// hardStop returns a channel that is closed when the worker has waited long enough for work that
+// should end at once. If the worker was killed, the channel is never closed, because the caller of
+// Kill waits for every goroutine and bounds the time itself.
 func (w *Worker) hardStop() (expired chan struct{}, stop func() bool) {
 	expired = make(chan struct{})
 	if w.killed.Load() {
@@ -96,7 +95,7 @@ func (w *Worker) hardStop() (expired chan struct{}, stop func() bool) {
 	return expired, w.clock.AfterFunc(w.obeys, func() { close(expired) })
 }
 
-// awaitAttempts waits for the goroutines of steps, which were told to end.
+// awaitAttempts waits for the goroutines of canceled steps.
 func (w *Worker) awaitAttempts() {
 	expired, stop := w.hardStop()
 	defer stop()
@@ -106,8 +105,7 @@ func (w *Worker) awaitAttempts() {
 	}
 }
 
-// awaitExecutors waits for the executors, but not for ever for those that are
-// stuck in users' code.
+// awaitExecutors waits for the executors, but not forever for those that are stuck in user code.
 func (w *Worker) awaitExecutors() {
 	expired, stop := w.hardStop()
 	defer stop()
@@ -118,7 +116,7 @@ func (w *Worker) awaitExecutors() {
 		case <-expired:
 		}
 		select {
-		case <-e.done: // both at once
+		case <-e.done: // both channels were ready
 		default:
 			w.watchdog.reportStuck(e, "left behind: a run's code does not return")
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Code that blocks outside of the durable operations is left behind when the
-// worker stops. When it gets free later, nothing may come of it.
+// Code that blocks outside of the durable operations is abandoned when the worker stops. If it
+// returns later, it must have no effect.
 func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	stuck, unwound := newBarrier(), make(chan struct{})
@@ -40,7 +40,7 @@ func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 	w.Healthy()
 }
 
-// A worker whose session is over and who cannot open another one can be stopped.
+// A worker whose session is over and that cannot open another one can be stopped.
 func TestStop_WorkerThatCannotOpenASessionStops(t *testing.T) {
 	for name, failure := range map[string]error{"unreachable": errors.New("no route to the store"), "closed": store.ErrClosed} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestStop_ContextThatEndsAtTheStartIsNoError(t *testing.T) {
 	}
 }
 
-// When the store is closed under it, the worker says so and ends.
+// If the store is closed while the worker runs, Run returns an error.
 func TestStop_StoreThatIsClosedEndsTheWorker(t *testing.T) {
 	st := memstore.New()
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})

@@ -16,59 +16,58 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The limits of what is published in one go.
+// These limit one publication.
 const (
 	pageChunks = 256
 	pageBytes  = 1 << 20
 )
 
-// streamWriter writes to streams for one attempt. What its goroutines write while one call is
-// under way is gathered for the next one; a call is repeated until it is answered.
+// streamWriter writes to streams for one attempt. Chunks that goroutines write while one call is in
+// flight are collected for the next call. A call is repeated until it is answered.
 type streamWriter struct {
 	*env
 	client  engine.Client
 	attempt stopper
-	name    string        // of the writer
-	by      effects.Chunk // whose chunks they are; without a value
-	run     event.RunID   // that the worker owns
+	name    string        // name of the writer, by which the store recognizes repeats
+	by      effects.Chunk // origin of the chunks; without a value
+	run     event.RunID   // the run that the worker owns
 	fence   store.Fence
-	caller  *engine.Caller  // for whose streams that run executes a step; nil: its own
-	ctx     context.Context // of the attempt
+	caller  *engine.Caller  // the run to whose streams the chunks go, if the owned run executes a step for it; nil for the run's own streams
+	ctx     context.Context // context of the attempt
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 
 	mu      sync.Mutex
 	pending []*line
-	busy    bool // a goroutine publishes
+	busy    bool // a goroutine is publishing
 	ended   bool
-	pages   map[string]uint64 // chunks written so far, by stream
-	closed  []string          // streams, in the order in which they were closed
+	pages   map[string]uint64 // number of chunks written so far, by stream
+	closed  []string          // closed streams, in the order in which they were closed
 }
 
-// stopper is an attempt, which ends when its claim is lost.
+// stopper is an attempt, which the writer stops when its claim is lost.
 type stopper interface{ stop(cause error) }
 
-// line is one chunk on its way.
+// line is one chunk that is being written.
 type line struct {
 	stream string
 	body   []byte
 	keep   int
-	done   chan error // gets what came of it
+	done   chan error // receives the result
 }
 
-// page is a unit of publication: chunks of one stream, all or none.
+// page is a unit of publication: chunks of one stream, of which all or none are written.
 type page struct {
 	stream string
 	keep   int
 	lines  []*line
-	first  uint64 // number of the first line among those of the attempt
+	first  uint64 // number of the first line among the chunks of the attempt
 }
 
-// errAttemptEnded is the error of what is written after the step has returned.
+// errAttemptEnded is the error of a write after the step has returned.
 var errAttemptEnded = errors.New("the attempt has ended")
 
-// write adds a chunk, and returns once it is durable, refused, or not wanted any
-// more.
+// write adds a chunk, and returns once it is durable or refused, or once ctx has ended.
 func (p *streamWriter) write(ctx context.Context, stream string, value []byte, keep int) error {
 	if err := p.client.CheckPayload("chunk of stream ", stream, len(value)); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (p *streamWriter) write(ctx context.Context, stream string, value []byte, k
 	case <-ctx.Done():
 	}
 	select {
-	case err := <-l.done: // both at once
+	case err := <-l.done: // both channels were ready
 		return err
 	default:
 		return context.Cause(ctx)
@@ -101,7 +100,7 @@ func (p *streamWriter) add(l *line) error {
 	case slices.Contains(p.closed, l.stream):
 		return fmt.Errorf("%w by this attempt", workflow.ErrStreamClosed)
 	}
-	if p.cancel == nil { // most attempts write nothing
+	if p.cancel == nil { // created on first use, because most attempts write nothing
 		p.ctx, p.cancel = context.WithCancel(p.ctx)
 		p.pages = map[string]uint64{}
 	}
@@ -113,7 +112,7 @@ func (p *streamWriter) add(l *line) error {
 	return nil
 }
 
-// close keeps in mind that the attempt has closed a stream.
+// close records that the attempt closes a stream.
 func (p *streamWriter) close(stream string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +139,7 @@ func (p *streamWriter) drain() {
 	}
 }
 
-// next takes the chunks for the stream that has waited longest.
+// next takes the chunks of the stream that has waited longest.
 func (p *streamWriter) next() *page {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +168,7 @@ func (p *streamWriter) next() *page {
 	return next
 }
 
-// deliver publishes until there is an answer. Whoever waits is told why the attempt
-// is over if it is.
+// deliver publishes until there is an answer. If the attempt is over, it returns the reason.
 func (p *streamWriter) deliver(next *page) error {
 	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		if p.ctx.Err() != nil {
@@ -200,8 +198,8 @@ func (p *streamWriter) over() error {
 	return context.Cause(p.ctx)
 }
 
-// end is called when the code of the attempt has returned. It waits for what is
-// under way, and returns the streams that the attempt has closed.
+// end is called when the code of the attempt has returned. It waits for the call in flight, and
+// returns the streams that the attempt has closed.
 func (p *streamWriter) end() []string {
 	p.mu.Lock()
 	p.ended = true
@@ -214,8 +212,7 @@ func (p *streamWriter) end() []string {
 	return p.closed
 }
 
-// publish publishes a page, and repeats that with the same chunks if it is called
-// again.
+// publish publishes a page. A repeated call with the same page writes no chunk twice.
 func (p *streamWriter) publish(ctx context.Context, next *page) error {
 	if p.caller != nil {
 		return p.post(ctx, next)
@@ -232,8 +229,8 @@ func (p *streamWriter) publish(ctx context.Context, next *page) error {
 	return err
 }
 
-// post lets another run publish a page, for which a run of this worker executes the
-// step: the chunks go into the inbox of that run, under an id of their own.
+// post sends a page to another run, for which a run of this worker executes the step: the chunks go
+// into the inbox of that run, under an id of their own.
 func (p *streamWriter) post(ctx context.Context, next *page) error {
 	to := p.caller.Run
 	state, err := p.store.ReadStream(ctx, store.ReadStream{Run: to, Stream: effects.UserStream(next.stream), Limit: -1})
@@ -263,7 +260,8 @@ func (p *streamWriter) post(ctx context.Context, next *page) error {
 // postWindow bounds how late chunks for another run may arrive.
 const postWindow = time.Minute
 
-// calledOff tells a refusal for good: the run does not wait for the step any more.
+// calledOff turns a permanent refusal into ErrClaimLost, because the other run no longer waits for
+// the step.
 func calledOff(err error) error {
 	var ended *store.TerminalError
 	if errors.As(err, &ended) || errors.Is(err, store.ErrRunNotFound) {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// press keeps what is published, and does not answer before it is told to.
+// press is a store that records publications, and answers each only when the test allows it.
 type press struct {
 	store.Store
 	begun   chan struct{}
@@ -42,7 +42,7 @@ func (s *press) Publish(_ context.Context, _ event.RunID, _ store.Fence, chunks 
 	return nil
 }
 
-// What goroutines write while a call is under way leaves with the next one.
+// Chunks that goroutines write while a call is in flight are sent with the next call.
 func TestStreamWriter_GathersWhatIsWrittenMeanwhile(t *testing.T) {
 	st := &press{Store: memstore.New(), begun: make(chan struct{}, 100), hears: make(chan struct{})}
 	w := New(workflow.NewClient(st, workflow.ClientConfig{WarnPayload: 1 << 20}), Config{})

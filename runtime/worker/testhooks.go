@@ -17,9 +17,9 @@ func init() {
 	engine.Kill = func(w any) { w.(*Worker).killed.Store(true) }
 }
 
-// instrument is [engine.Instrument].
+// instrument implements [engine.Instrument].
 func (w *Worker) instrument(h engine.TestHooks) {
 	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
 	w.loop.code, w.lookAgain = h.Registry, math.MaxInt64
-	w.declares = false // a test that waits for everything would wait for the clock
+	w.declares = false // a test that waits for all activity to end would wait for the clock
 }

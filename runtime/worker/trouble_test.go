@@ -24,7 +24,7 @@ var (
 	forEver = workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Millisecond, Max: time.Millisecond}
 )
 
-// flaky is the code of a step that fails with a text as long as there is one.
+// flaky is the code of a step that fails with a text while the text is set.
 type flaky struct{ text atomic.Pointer[string] }
 
 func (f *flaky) fails(text string) *flaky { f.text.Store(&text); return f }
@@ -36,7 +36,8 @@ func (f *flaky) do(_ context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// inGroup waits until a run is in a group that says so, of a kind; "" for none.
+// inGroup waits until a run is in a failure group of the given kind, step and text; an empty kind
+// means in none.
 func inGroup(w *flowtest.World, run flowtest.Follows, kind workflow.TroubleKind, step, text string) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("the run is in trouble: %s %s %q", kind, step, text), func() bool {
@@ -108,7 +109,7 @@ func TestOPS1_OfTwoStepsThatAreRetriedTheFirstLabelsTheRun(t *testing.T) {
 	inGroup(w, run, workflow.TroubleRetrying, "test.shipping.ship", "first §")
 	w.Reach(run, event.StepRetrying, 100)
 	for _, g := range troubles(w, workflow.TroubleFilter{}) {
-		if g.Total > 2 { // the second may have failed before the first, once
+		if g.Total > 2 { // the second may, once, have failed before the first
 			t.Errorf("the run came %d times into group %+v: it went to and fro", g.Total, g)
 		}
 	}
@@ -211,7 +212,7 @@ func TestOPS1_ARunLeavesItsGroupWhileAnotherStepIsUnderWay(t *testing.T) {
 	})
 }
 
-// What another worker has labeled, the next one takes back.
+// A worker clears a label that another worker has set.
 func TestOPS1_AnotherWorkerKnowsTheLabelOfARun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		busy := new(flaky).fails("busy")

@@ -12,30 +12,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A run of which no code was executed needs none to end: if somebody has canceled it, or its
-// time is over, any worker can say so, whatever it serves. So can it for a run that executes a
-// step for another one, even if its attempt was begun: the code of a step does not clean up
-// after a worker that died, and its caller has given up. The store names such runs that
-// nobody serves with the heartbeats; the worker reads the beginning of each, and claims by name
-// those that must end. The fence decides if their own worker comes just then, and nothing is lost if
-// nobody serves a queue for a moment only: what these runs end with, their own worker would have
-// written as well. A run of the user's code that has begun is left to its own workers:
+// A run whose code was never executed needs no code to end: if it was canceled or has timed out,
+// any worker can end it, whatever it serves. The same holds for a run that executes a step for
+// another one, even if its attempt was begun: step code does not clean up after a dead worker, and
+// its caller has given up. The answers to heartbeats name such runs that no live session serves.
+// The worker reads the beginning of each, and claims by name those that must end. The fence decides
+// if a worker that serves the run claims it at the same time. A queue that is unserved only for a
+// moment causes no harm, because these runs end with the same event that their own worker would
+// have written. A run of user code that has begun is left to the workers that serve it, because
 // only they have the code that cleans up and compensates.
 
-// unserved looks at runs of a partition that nobody serves.
+// unserved ends runs of a partition that no live session serves.
 type unserved struct {
 	*env
 	outage    *outage.Log
 	partition int
 	claim     func(ctx context.Context, run event.RunID) error
-	told      *sync.Map // routes of which it has said that nobody serves them
+	told      *sync.Map // routes for which a warning was written
 
 	looking atomic.Bool
 	looks   sync.WaitGroup
 }
 
-// look ends those of the runs that must end. It does not delay the heartbeats, and
-// leaves the work to a later one if it is still busy.
+// look ends those of the runs that must end. It does not delay the heartbeats, and returns at once
+// if an earlier call is still busy.
 func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	if len(runs) == 0 || u.stopping.Load() || !u.looking.CompareAndSwap(false, true) {
 		return
@@ -59,7 +59,7 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	for i := range loaded {
 		got := &loaded[i]
 		if got.Err != nil || got.Record.QueueState != store.StateReady || u.serves[got.Record.Route] {
-			continue // it is gone, or its own worker says what is wrong
+			continue // it was removed, or its own worker reports the error
 		}
 		u.tellUnserved(&got.Record)
 		if u.over(got) {
@@ -71,11 +71,11 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	return nil
 }
 
-// unservedAfter is how long a run waits for its first worker before others say so.
+// unservedAfter is how long a run waits for its first worker before other workers warn about it.
 const unservedAfter = time.Minute
 
-// tellUnserved warns, once for each route, of a run that has waited for long and that nobody
-// serves: mostly a Register is forgotten, or a queue has another name.
+// tellUnserved warns, once per route, of a run that has waited for long and that no worker serves.
+// Usually a call of Register is missing, or a queue has another name.
 func (u *unserved) tellUnserved(r *store.Record) {
 	waited := u.clock.Now().Sub(r.CreatedAt)
 	if waited < unservedAfter {
@@ -88,7 +88,7 @@ func (u *unserved) tellUnserved(r *store.Record) {
 		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
 }
 
-// over reports whether a run that nobody serves must end.
+// over reports whether an unserved run must end.
 func (u *unserved) over(got *store.Loaded) bool {
 	asked := slices.ContainsFunc(got.Inbox, func(i store.Item) bool {
 		e, err := event.DecodeItem(i.Body)
@@ -103,7 +103,7 @@ func (u *unserved) over(got *store.Loaded) bool {
 	}
 	f, err := event.DecodeFrame(got.Frames[0])
 	if err != nil || len(f.Events) != 1 {
-		return false // it has begun, or its own worker says what is wrong
+		return false // it has begun, or its own worker reports the error
 	}
 	var state event.LogState
 	if state.Apply(&f.Events[0]) != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// often lets a worker look for runs that nobody serves about twice a second.
+// often is the configuration of a worker that checks for unserved runs about twice a second.
 var often = worker.Config{Queues: []string{workflow.DefaultQueue}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: 2 * time.Second}
 
-// askToEnd delivers a request to end as it would come from somebody who leaves the rest to workers.
+// askToEnd delivers a cancel as a client does that leaves the rest to workers.
 func askToEnd(w *flowtest.World, run event.RunID) {
 	w.T.Helper()
 	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: "enough"})
@@ -26,7 +26,7 @@ func askToEnd(w *flowtest.World, run event.RunID) {
 	flowtest.Order(w.T, err)
 }
 
-// What nobody serves, and of which nothing was executed, ends by any worker.
+// Any worker ends a canceled run that no worker serves and that was never executed.
 func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		other := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"))
@@ -41,22 +41,22 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing
 			}
 			flowtest.Order(t, r.Delete(w.Ctx))
 		}
-		w.Status(other, workflow.StatusPending) // nobody has asked it to end
+		w.Status(other, workflow.StatusPending) // it was not canceled
 		if info, err := other.Info(w.Ctx); err != nil || len(w.Log(other)) != 1 {
 			t.Errorf("it was touched: %v, %v", info, err)
 		}
 	})
 }
 
-// Without any worker the client itself ends what has not begun, and says of the rest what is
-// missing.
+// Without any worker the client itself ends canceled runs that have not begun, and its error names
+// what is missing for the others.
 func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByTheClientAlone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		other := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"))
 		run := flowtest.Start(w, killerFlow, 1)
 		late := flowtest.Start(w, killerFlow, 2, workflow.WithDelay(time.Hour))
 		asked := flowtest.Start(w, killerFlow, 3)
-		askToEnd(w, asked.ID()) // nobody was there to hear it
+		askToEnd(w, asked.ID()) // no worker could handle it
 		flowtest.Order(t, run.Cancel(w.Ctx, "enough"))
 		flowtest.Order(t, run.Cancel(w.Ctx, "again"))
 		flowtest.Order(t, late.Cancel(w.Ctx, "enough"))
@@ -91,7 +91,8 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByTheClientAlone(t *te
 	})
 }
 
-// The client leaves to a worker what that serves: code that has begun cleans up.
+// The client leaves runs that have begun to a worker that serves them, because their code cleans
+// up.
 func TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		begun := make(chan int, 1)
@@ -111,7 +112,7 @@ func TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers(t *testing.T) {
 		w.Work(often, flowtest.As(flowtest.Flow[int, int]("other"), func(workflow.Context, int) (int, error) { return 0, nil }))
 		gone := flowtest.Start(w, killerFlow, 1)
 		askToEnd(w, gone.ID())
-		flowtest.Failure(w, gone) // the other worker has looked
+		flowtest.Failure(w, gone) // the other worker has checked
 		if info, err := run.Info(w.Ctx); err != nil || info.Status.Terminal() {
 			t.Errorf("somebody has ended it without its code: got %+v, %v", info, err)
 		}
@@ -148,7 +149,7 @@ func TestRUN8_ACancelReachesAStepWhoseWorkersAreGone(t *testing.T) {
 	})
 }
 
-// Its time ends also where nobody serves it, and so does the time of who waits for it.
+// Unserved runs time out as well, and so do the runs that wait for them.
 func TestRUN9_TimeoutsHoldForWhatNobodyServes(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	waits := flowtest.Flow[int, string]("waits")

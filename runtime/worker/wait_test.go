@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run whose attempt was interrupted waits for a slot like any other: it is not
-// given back and claimed again and again meanwhile.
+// A run whose attempt was interrupted waits for a slot like any other: it is not repeatedly given
+// back and claimed meanwhile.
 func TestSlots_InterruptedStepWaitsForOneWithoutTouchingTheStore(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -42,7 +42,7 @@ func TestSlots_InterruptedStepWaitsForOneWithoutTouchingTheStore(t *testing.T) {
 	w.Healthy()
 }
 
-// An idle worker asks for nothing but what keeps it alive.
+// An idle worker sends no requests but those that keep its sessions alive.
 func TestREC5_IdleWorkerDoesNotPoll(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -77,8 +77,8 @@ func TestREC5_IdleWorkerDoesNotPoll(t *testing.T) {
 	}
 }
 
-// The clock is set forward, or the machine slept, while a step runs: a timer that
-// is due by the clock does not wait for as long as it was meant to.
+// The clock is set forward, or the machine slept, while a step runs: a timer that is due by the
+// clock fires without waiting for its full duration.
 func TestREC6_TimerOfABusyRunFollowsAClockThatWasSet(t *testing.T) {
 	clock := &impatient{}
 	w := flowtest.NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{})
@@ -105,7 +105,7 @@ func TestREC6_TimerOfABusyRunFollowsAClockThatWasSet(t *testing.T) {
 	w.Healthy()
 }
 
-// alwaysDue is a store in which some run has always become due.
+// alwaysDue is a store in which a run has always become due.
 type alwaysDue struct {
 	store.Store
 
@@ -126,7 +126,8 @@ func (s *alwaysDue) Wait(ctx context.Context, w store.Wait) (store.Woken, error)
 	return s.Store.Wait(ctx, w)
 }
 
-// To ask takes as much as several claims, but what is ready, and messages, may not have to wait until nothing is due.
+// Collecting wakes costs as much as several claims, but ready runs and messages must not wait until
+// no run is due.
 func TestREC5_AWorkerForWhichRunsAreAlwaysDueAsksNowAndThenWhatElseThereIs(t *testing.T) {
 	s := &alwaysDue{Store: memstore.New()}
 	w := flowtest.NewWorld(t, s.Store, workflow.ClientConfig{})

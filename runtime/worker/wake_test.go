@@ -20,8 +20,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// forgotten reports whether a run is ready and its wake is taken: nobody will be
-// told of it.
+// forgotten reports whether a run is ready and its wake is taken, so that no worker will be woken
+// for it.
 func forgotten(ctx context.Context, st store.Store) bool {
 	inspector, _ := store.As[store.Inspector](st)
 	snap, err := inspector.Inspect(ctx)
@@ -36,9 +36,9 @@ func forgotten(ctx context.Context, st store.Store) bool {
 	return false
 }
 
-// The worker has room for one run. It is woken for two partitions, is full after
-// the first, and has room again before it waits: it must not wait for wakes while
-// it has one in its hand.
+// The worker has capacity for one run. It is woken for two partitions, is full after the first, and
+// has free capacity again before it waits: it must not wait for wakes while it has taken one that
+// no claim has followed.
 func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.NewWith(memstore.Config{Partitions: 2})}
 	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
@@ -55,7 +55,7 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 				t.Error("the worker waits for a wake, and a run is ready whose wake it has taken")
 			}
 		case "due":
-			if partitions.Add(1) == 2 { // the second is not claimed from: no room
+			if partitions.Add(1) == 2 { // the second partition is not claimed from, for lack of capacity
 				step.open()
 				for ctx.Err() == nil && r.Capacity() == 0 {
 					runtime.Gosched()
@@ -93,7 +93,7 @@ func startIn(w *flowtest.World, partition, n int) *workflow.Run[int] {
 // deaf is a store whose wakes of partition 1 go to workers that die before they claim.
 type deaf struct{ store.Store }
 
-// Unwrap returns the store, for its optional abilities.
+// Unwrap returns the store, for its optional interfaces.
 func (l deaf) Unwrap() store.Store { return l.Store }
 
 func (l deaf) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
@@ -102,7 +102,7 @@ func (l deaf) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return woken, err
 }
 
-// Something else is ready all the time, so that no wait of the worker ends by its time.
+// Other runs are ready all the time, so that no wait of the worker ends by its timeout.
 func TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost(t *testing.T) {
 	w := flowtest.NewWorld(t, deaf{memstore.NewWith(memstore.Config{Partitions: 2})}, workflow.ClientConfig{})
 	flow := flowtest.Flow[int, int]("busy")
@@ -125,27 +125,27 @@ func TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost(t *testing.T) 
 	}
 }
 
-// hinting is a store that takes no wake in a Wait that is hinted: the claim does.
+// hinting is a store whose hinted Wait takes no wake; the claim does.
 type hinting struct {
 	store.Store
 
 	t      *testing.T
 	clock  *storetest.Clock
 	each   bool // the wakes of the store are lost, but there is one each second
-	others bool // which another worker takes
+	others bool // another worker takes these
 
 	mu    sync.Mutex
-	wake  bool // nobody has taken it
-	lose  int  // so many hinted claims take the wake, and fail
+	wake  bool // no worker has taken it
+	lose  int  // number of hinted claims that take the wake and fail
 	lost  bool // the last claim has failed
-	hints int  // hinted claims
-	inRow int  // the most of them without another claim between
+	hints int  // number of hinted claims
+	inRow int  // longest sequence of hinted claims
 	row   int
 }
 
 var errLostClaim = errors.New("the answer was lost")
 
-// Unwrap returns the store itself.
+// Unwrap returns the wrapped store.
 func (s *hinting) Unwrap() store.Store { return s.Store }
 
 func (s *hinting) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
@@ -196,8 +196,8 @@ func (s *hinting) get(n *int) int {
 	return *n
 }
 
-// A hinted claim that fails may have taken the wake: no other one will be told of the run. So the worker claims again, whether there is a
-// wake or not.
+// A hinted claim that fails may have taken the wake, and no other worker is woken for the run. So
+// the worker claims again, whether there is a wake or not.
 func TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother(t *testing.T) {
 	st := &hinting{Store: memstore.New(), t: t, lose: 1}
 	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
@@ -219,7 +219,8 @@ func TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother(t *testing.T) {
 	}
 }
 
-// A claim for a hint is no look at a partition, whether it has found something or not: the worker looks there in time, however many hints there are.
+// A hinted claim does not count as a claim of its partition, whether it has found something or not:
+// the worker claims in time, however many hints there are.
 func TestREC5_AWorkerThatIsHintedAllTheTimeLooksInTime(t *testing.T) {
 	for name, others := range map[string]bool{"in vain": true, "at runs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +239,7 @@ func TestREC5_AWorkerThatIsHintedAllTheTimeLooksInTime(t *testing.T) {
 					return st.get(&st.hints) > before
 				})
 			}
-			if n := st.get(&st.inRow); n > 10 { // it looks each 5 s
+			if n := st.get(&st.inRow); n > 10 { // it claims every 5 s
 				t.Errorf("the worker has followed %d hints, one each second, and not looked once", n)
 			}
 		})

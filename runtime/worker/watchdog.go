@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// watchdog looks for executors that do not come back from users' code.
+// watchdog detects executors that do not return from user code.
 type watchdog struct {
 	*env
 	executors *executors
@@ -27,8 +27,7 @@ func newWatchdog(e *env, all *executors, s *slots) *watchdog {
 
 func (w *watchdog) run() {
 	defer close(w.done)
-	// The machine's clock: what is measured is real time, also in tests that
-	// bring a clock of their own.
+	// The machine's clock, because real time is measured even in tests with a clock of their own.
 	tick := time.NewTicker(min(w.cfg.BlockedAfter, spareAfter*2) / 4)
 	defer tick.Stop()
 	for {
@@ -37,7 +36,7 @@ func (w *watchdog) run() {
 			return
 		case <-tick.C:
 			w.check()
-			w.slots.offer() // even if the offer went to a run that is stuck
+			w.slots.offer() // in case an earlier offer went to a stuck run
 		}
 	}
 }
@@ -48,23 +47,22 @@ func (w *watchdog) stop() {
 }
 
 const (
-	// spareAfter is how long code may keep an executor that another run waits for before
-	// there is one more of them.
+	// spareAfter is how long user code may occupy an executor that another run waits for before the
+	// watchdog adds an executor.
 	spareAfter = 50 * time.Millisecond
-	// mostSpare bounds how many executors are in code that has kept them for longer, and
-	// are not reported yet.
+	// mostSpare bounds how many executors are occupied for longer than that and not reported yet.
 	mostSpare = 256
 )
 
-// check replaces each executor that has been in users' code for too long. The
-// code cannot be stopped: it keeps its run and its goroutine, and goes on where it is if
-// it ever gets free; the other runs go on without it.
+// check replaces each executor that has been in user code for too long. The code cannot be stopped:
+// it keeps its run and its goroutine, and continues if it ever returns. The other runs continue
+// without it.
 //
-// Where runs wait for an executor that is after spareAfter. So n runs whose code blocks,
-// on a worker with p executors, delay another one by about n/p times spareAfter, and
-// half as much for the looks at them; past mostSpare of them it is BlockedAfter that
-// counts. Code that only computes for longer than that is taken for code that blocks: it
-// shares the processors with one more goroutine, which ends when it returns.
+// While runs wait for an executor, the threshold is spareAfter. So n runs with blocking code, on a
+// worker with p executors, delay another run by about n/p times spareAfter, plus half as much for
+// the interval of the checks. Beyond mostSpare executors the threshold is BlockedAfter. Code that
+// only computes for longer than the threshold is treated as blocking: it shares the processors with
+// one more goroutine, which ends when the code returns.
 func (w *watchdog) check() {
 	all := w.executors.list()
 	spare := 0
@@ -96,10 +94,10 @@ func (w *watchdog) check() {
 	w.executors.forgetReplaced()
 }
 
-// tellBegun lets the status of a run say that it runs, whose code does not come to its first
-// commit: else it would look like one that waits for a worker. The commit has no frame. It
-// names the claim and the frame of the creation, so it does nothing once the run has got
-// further, or has another owner.
+// tellBegun sets the status of a run to running if its code has not reached its first commit.
+// Otherwise the run would look like one that waits for a worker. The commit has no frame. It names
+// the claim and the frame of the creation, so it does nothing once the run has progressed or has
+// another owner.
 func (w *watchdog) tellBegun(t *inputs) {
 	if t == nil {
 		return
@@ -113,7 +111,7 @@ func (w *watchdog) tellBegun(t *inputs) {
 		defer cancel()
 		_, err := w.store.Commit(ctx, []store.Commit{{Run: c.Run, WorkflowID: c.WorkflowID, Fence: c.Fence, Prev: c.Last, Status: event.StatusRunning}})
 		if err != nil {
-			t.unbegun.CompareAndSwap(nil, c) // for the next look
+			t.unbegun.CompareAndSwap(nil, c) // retried by the next check
 		}
 	})
 }
@@ -121,14 +119,14 @@ func (w *watchdog) tellBegun(t *inputs) {
 func (w *watchdog) reportStuck(e *executor, text string) {
 	t := e.run.Load()
 	if t == nil {
-		return // it has come back meanwhile
+		return // it has returned meanwhile
 	}
 	w.log.Error(text, "run", t.id, "workflow", t.name(), "fix", "wait with workflow.Sleep, Receive or a Future instead of channels, locks and loops",
 		"stack", stackInWorkflow())
 }
 
-// stackInWorkflow returns the stacks of workflow code that is running or blocked
-// on its own, which are the coroutines that are not suspended.
+// stackInWorkflow returns the stacks of workflow code that is running, or blocked outside of
+// durable operations. These are the coroutines that are not suspended.
 func stackInWorkflow() string {
 	return stacks(func(s string) bool {
 		return strings.Contains(s, "internal/replay.(*coroutine).run") && !strings.Contains(s, "internal/replay.(*coroutine).suspend")
@@ -141,8 +139,8 @@ func stackOf(label, value string) string {
 	return stacks(func(s string) bool { return strings.Contains(s, want) })
 }
 
-// stacks returns those stacks of the goroutine profile that match. The profile
-// gathers equal stacks, and stops the world only briefly.
+// stacks returns the matching stacks of the goroutine profile. The profile merges equal stacks, and
+// stops the world only briefly.
 func stacks(match func(string) bool) string {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {

@@ -22,15 +22,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Worker executes runs. Make one with [New], register workflows and steps, and
-// call [Worker.Run].
+// Worker executes runs. Create one with [New], register workflows and steps, and call [Worker.Run].
 type Worker struct {
 	*env
 	loop      *loopParts
 	outage    *outage.Log
 	registry  *workflow.Registry
-	code      engine.Registry // that of registry, but in a test kit
-	queues    []string        // served beside those of the configuration
+	code      engine.Registry // the code of registry, except in a test kit
+	queues    []string        // served in addition to the configured queues
 	runs      *runs
 	leases    lease.Set
 	outboxes  []*outbox.Relay // by partition
@@ -40,7 +39,7 @@ type Worker struct {
 	steps     *steps
 	executors *executors
 	unserved  []*unserved // by partition
-	declares  bool        // the schedules of directives, and what the code says of workflows
+	declares  bool        // creates the schedules of directives and writes the catalogue
 	watchdog  *watchdog
 	ran       atomic.Bool
 }
@@ -87,20 +86,18 @@ func New(c *workflow.Client, cfg Config) *Worker {
 // newLoop returns the inputs of a new run loop.
 func (w *Worker) newLoop(run event.RunID) *inputs { return &newRunLoop(w.env, w.loop, run).inputs }
 
-// Registry returns where generated Register functions put workflows and steps.
+// Registry returns the registry in which generated Register functions register workflows and steps.
 func (w *Worker) Registry() *workflow.Registry { return w.registry }
 
-// Run creates the schedules that directives declare, if they do not say already what the
-// directives do, and works until ctx ends. Then it claims no more runs, lets running steps go
-// on for the grace period, gives its runs back and returns nil. A store that
-// cannot be reached is waited for, also at the start: the log says so once, then
-// more and more rarely, and when it is over. Run returns an error if nothing is
-// registered, if the store refuses the worker at the start (see
-// [store.ErrRefused]), is another kind of thing or of another release, or if it
-// is closed. A worker runs once.
+// Run creates or updates the schedules that directives declare, and works until ctx ends. Then it
+// claims no more runs, lets running steps continue for the grace period, gives its runs back and
+// returns nil. Run waits for a store that cannot be reached, also at the start. It logs an outage
+// once, then at growing intervals, and at its end. Run returns an error if nothing is registered,
+// if the store refuses the worker at the start (see [store.ErrRefused]), if the store has another
+// format or is of another release, or if it is closed. Run must be called at most once.
 func (w *Worker) Run(ctx context.Context) error {
 	err := w.run(ctx)
-	if err != nil { // it is easily dropped, as by a go statement
+	if err != nil { // the caller may drop it, as a go statement does
 		w.log.Error("worker does not run", "worker", w.cfg.Name, "error", err)
 	}
 	return err
@@ -132,7 +129,7 @@ func (w *Worker) run(ctx context.Context) error {
 		return fmt.Errorf("worker: open session: %w", err)
 	}
 	for p, l := range w.leases {
-		if l.Current() != "" { // it answers
+		if l.Current() != "" { // the partition answers
 			w.loop.unbounded.look(ctx, p)
 		}
 	}
@@ -151,7 +148,7 @@ func (w *Worker) run(ctx context.Context) error {
 	return failed
 }
 
-// partition makes the parts that there is one of for each partition.
+// partition creates the parts that exist once per partition.
 func (w *Worker) partition() {
 	told := &sync.Map{}
 	for p := range w.store.Partitions() {
@@ -186,7 +183,7 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	for p, l := range w.leases {
 		go l.Run()
 		go w.outboxes[p].Run()
-		w.outboxes[p].Notify() // what a worker before has left
+		w.outboxes[p].Notify() // records of earlier workers
 	}
 	w.work.Go(func() { (&purger{w.env, w.outage}).run(purging) })
 	if w.declares && w.code.Scheduled() {
@@ -217,7 +214,7 @@ func (w *Worker) servedRoutes() []store.Route {
 			add(store.Route{Queue: q, Workflow: c.Workflow})
 		}
 	}
-	for _, c := range slices.Clone(all) { // what holds a token or permits, or starts runs by the clock, has the queue of those runs
+	for _, c := range slices.Clone(all) { // runs that hold a token or permits, or that start runs by the clock, use the queue of those runs
 		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.PermitRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.ScheduleRun})

@@ -1,6 +1,6 @@
-// Package lease holds a worker's sessions on the partitions of a store: it renews them by
-// heartbeats, compares what the store says they own with what the worker has, and opens a
-// new one after one that has expired.
+// Package lease manages a worker's sessions on the partitions of a store: it renews them by
+// heartbeats, compares the runs that they own according to the store with the runs that the worker
+// has, and opens a new session after one has expired.
 package lease
 
 import (
@@ -15,23 +15,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// Owner has the runs that are owned under a lease.
+// Owner is the table of the runs that are owned under a lease.
 type Owner interface {
-	// Owned returns the runs of a partition that it has.
+	// Owned returns the runs of a partition that the owner has.
 	Owned(partition int) []event.RunID
-	// Knows reports whether it has a run, or has put it aside.
+	// Knows reports whether the owner has a run, or has set it aside.
 	Knows(run event.RunID) bool
-	// Claims returns the number of the last claim.
+	// Claims returns the sequence number of the last claim.
 	Claims() uint64
-	// OnOwned is told what the store says is owned, since that claim at least.
+	// OnOwned receives the runs that the session owns according to the store. The answer includes
+	// at least the claims up to number claims.
 	OnOwned(partition int, fences map[event.RunID]store.Fence, claims uint64)
-	// OnUnread is told of a run whose inbox has unread items.
+	// OnUnread is called with a run whose inbox has unread items.
 	OnUnread(run event.RunID)
-	// OnLost is told that all that is owned in a partition is lost.
+	// OnLost is called when everything owned in a partition is lost.
 	OnLost(partition int)
-	// OnOpened is told that a new session follows one that was lost.
+	// OnOpened is called when a new session follows one that was lost.
 	OnOpened()
-	// OnLate is told that a lease is alive again that was not renewed in time.
+	// OnLate is called when a lease is alive again that was not renewed in time.
 	OnLate(partition int)
 }
 
@@ -41,20 +42,21 @@ type Params struct {
 	Clock     store.Clock
 	Log       *slog.Logger
 	Partition int
-	Worker    string        // its name
+	Worker    string        // name of the worker
 	Expiry    time.Duration // of a session without heartbeats
 	Heartbeat time.Duration
-	// Routes and Fingerprint say what the worker can execute.
+	// Routes and Fingerprint describe what the worker can execute.
 	Routes      []store.Route
 	Fingerprint string
-	// Limits are those that the code declares, of which permits are in the partition.
+	// Limits are the limits declared by the code whose permits are in the partition.
 	Limits []store.SetLimit
 	Owner  Owner
-	// OnHeartbeat is told what heartbeats are answered. The context ends with Stop.
+	// OnHeartbeat is called with the answers to heartbeats. Its context ends with Stop.
 	OnHeartbeat func(ctx context.Context, answer store.Heartbeat)
 }
 
-// Lease is the worker's session on one partition. Its owner calls Open, Run and Stop, each once.
+// Lease is the worker's session on one partition. Its owner must call Open, Run and Stop, each
+// once.
 type Lease struct {
 	Params
 	stopped chan struct{}
@@ -62,24 +64,24 @@ type Lease struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	renewing chan struct{} // holds a value while a new session is opened
+	renewing chan struct{} // holds a value while a new session is being opened
 
 	mu       sync.Mutex
 	id       store.SessionID
-	over     bool      // the id has expired and there is no new one yet
-	renewed  time.Time // when the last request that succeeded was sent; by the clock of the process, which is monotonic
-	claiming int       // claim calls in flight: what they get is not known yet
+	over     bool      // the session has expired and there is no new one yet
+	renewed  time.Time // when the last successful request was sent, by the monotonic clock of the process
+	claiming int       // number of claim calls in flight, whose runs are not known yet
 }
 
-// New returns a lease that was not opened.
+// New returns a lease without a session.
 func New(p Params) *Lease {
 	l := &Lease{Params: p, over: true, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// Open begins a new session. Its id is never used again. Limits are configured before it, so
-// that nothing is claimed without them: also again after a failover that has lost them.
+// Open begins a new session. Its id is never reused. Limits are configured first, so that nothing
+// is claimed without them, which also restores limits that a failover has lost.
 func (l *Lease) Open(ctx context.Context) error {
 	if limiter, ok := store.As[store.Limiter](l.Store); ok && len(l.Limits) > 0 {
 		if err := limiter.SetLimits(ctx, l.Partition, l.Limits); err != nil {
@@ -101,34 +103,33 @@ func (l *Lease) Open(ctx context.Context) error {
 	return nil
 }
 
-// Current returns the id of the session; empty: none was opened yet.
+// Current returns the id of the session, or "" if none was opened yet.
 func (l *Lease) Current() store.SessionID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id
 }
 
-// Holds reports whether what was claimed under the id is this worker's.
+// Holds reports whether the worker still owns what was claimed under the id.
 func (l *Lease) Holds(id store.SessionID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id == id && !l.over
 }
 
-// Alive reports whether what was claimed under the id is certainly still this
-// worker's: one that has not reached the store for a whole expiry starts nothing.
+// Alive reports whether the worker certainly still owns what was claimed under the id. A worker
+// that has not reached the store for a whole expiry starts nothing.
 func (l *Lease) Alive(id store.SessionID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id == id && !l.over && time.Since(l.renewed) < l.Expiry
 }
 
-// lookAgain is how often whoever waits for a live lease looks at it.
+// lookAgain is the interval at which AwaitAlive rechecks the lease.
 const lookAgain = 20 * time.Millisecond
 
-// AwaitAlive waits until what was claimed under the id is certainly this
-// worker's, or until ctx ends, which it does once the claim is known to be lost:
-// then it returns the cause.
+// AwaitAlive waits until the worker certainly owns what was claimed under the id, or until ctx
+// ends. ctx ends once the claim is known to be lost; AwaitAlive then returns the cause.
 func (l *Lease) AwaitAlive(ctx context.Context, id store.SessionID) error {
 	for !l.Alive(id) {
 		if !wait.For(ctx, l.Clock, lookAgain) {
@@ -164,12 +165,12 @@ func (l *Lease) beat() {
 		_ = l.Renew(l.ctx, id)
 		return
 	}
-	sent := time.Now() // the lease lasts from some time after that
+	sent := time.Now() // the lease begins after this time
 	answer, err := l.Store.Heartbeat(l.ctx, l.Partition, id)
 	switch {
 	case errors.Is(err, store.ErrExpired):
-		_ = l.Renew(l.ctx, id) // logged; the next heartbeat tries again
-	case err != nil: // the next one tries again
+		_ = l.Renew(l.ctx, id) // logged; the next heartbeat retries
+	case err != nil: // the next heartbeat retries
 	default:
 		l.mu.Lock()
 		gap := time.Since(l.renewed) >= l.Expiry
@@ -188,8 +189,8 @@ func (l *Lease) beat() {
 	}
 }
 
-// Renew drops what the expired session owned and opens a new one. It tries until
-// ctx ends or the store is closed.
+// Renew drops what the expired session owned and opens a new session. It retries until ctx ends or
+// the store is closed.
 func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 	select {
 	case l.renewing <- struct{}{}:
@@ -198,13 +199,13 @@ func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 		return ctx.Err()
 	}
 	if l.Current() != expired {
-		return nil // done already
+		return nil // renewed already
 	}
 	if expired != "" {
 		l.Log.Warn("worker session expired: its runs may belong to others", "session", expired)
 	}
 	l.mu.Lock()
-	l.over = true // what a claim under it still brings is not taken in
+	l.over = true // runs that a claim under the expired session still returns are not adopted
 	l.mu.Unlock()
 	l.Owner.OnLost(l.Partition)
 	for {
@@ -219,11 +220,11 @@ func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 	}
 }
 
-// reconcile compares what the store says is owned with what the worker works
-// on: an answer of a claim may have been lost, or a run may have been taken.
+// reconcile compares the runs that the session owns according to the store with the runs of the
+// worker. The answer of a claim may have been lost, or a run may have been taken away.
 func (l *Lease) reconcile(id store.SessionID) {
 	asked := l.Owner.Claims()
-	// A run that is here now may end before the answer comes, which then still names it.
+	// A run that is here now may end before the answer arrives, which then still names it.
 	here := map[event.RunID]bool{}
 	for _, run := range l.Owner.Owned(l.Partition) {
 		here[run] = true
@@ -231,7 +232,7 @@ func (l *Lease) reconcile(id store.SessionID) {
 	owned, err := l.Store.Reconcile(l.ctx, l.Partition, id)
 	if err != nil {
 		if errors.Is(err, store.ErrExpired) {
-			_ = l.Renew(l.ctx, id) // logged; the next heartbeat tries again
+			_ = l.Renew(l.ctx, id) // logged; the next heartbeat retries
 		}
 		return
 	}
@@ -239,14 +240,14 @@ func (l *Lease) reconcile(id store.SessionID) {
 	busy := l.claiming > 0
 	l.mu.Unlock()
 	if busy || l.Current() != id {
-		return // the answer of a claim is on its way: look again at the next heartbeat
+		return // the answer of a claim is in flight: recheck at the next heartbeat
 	}
 	known := map[event.RunID]store.Fence{}
 	for _, o := range owned {
 		known[o.Run] = o.Fence
 		if !here[o.Run] && !l.Owner.Knows(o.Run) {
 			l.Log.Warn("giving back a run that was claimed without an answer", "run", o.Run)
-			_ = l.Store.Release(l.ctx, o.Run, o.Fence) // fenced: it is somebody else's already
+			_ = l.Store.Release(l.ctx, o.Run, o.Fence) // if fenced, another worker owns the run already
 		}
 	}
 	l.Owner.OnOwned(l.Partition, known, asked)
@@ -259,7 +260,7 @@ func (l *Lease) Stop() {
 	<-l.done
 }
 
-// Close gives back what is still owned: the store recovers it at once.
+// Close closes the session. The store recovers at once what it still owns.
 func (l *Lease) Close(ctx context.Context) error {
 	id := l.Current()
 	if id == "" {
@@ -272,15 +273,16 @@ func (l *Lease) Close(ctx context.Context) error {
 	return err
 }
 
-// Claim calls f, which claims runs under the session and hands them to the owner. Meanwhile
-// it is not known what is owned.
+// Claim calls f, which claims runs under the session and passes them to the owner. Until f returns,
+// the set of owned runs is uncertain.
 func (l *Lease) Claim(f func()) {
 	answered := l.Claiming()
 	f()
 	answered()
 }
 
-// Claiming says that runs are claimed under the session, until answered is called, after they were handed to the owner.
+// Claiming records that a claim under the session begins. The caller must call answered after the
+// claimed runs were passed to the owner.
 func (l *Lease) Claiming() (answered func()) {
 	l.claims(1)
 	return func() { l.claims(-1) }

@@ -11,16 +11,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Set has the leases of a worker, by partition.
+// Set contains the leases of a worker, by partition.
 type Set []*Lease
 
 // openingMost bounds how many sessions are opened at the same time.
 const openingMost = 16
 
-// Open begins a session on each partition, on many at the same time. Those that do
-// not answer, be it all of them, are begun later, as after an outage: the worker starts all
-// the same. It does not if the store refuses it, be it for good or until somebody changes
-// its permissions.
+// Open begins a session on each partition, on many at the same time. Partitions that do not answer,
+// even if none does, are opened later, as after an outage, so the worker starts nevertheless. Open
+// returns an error if the store refuses the worker, permanently or until its permissions change.
 func (s Set) Open(ctx context.Context) error {
 	failed := make([]error, len(s))
 	var opening sync.WaitGroup
@@ -45,13 +44,13 @@ func (s Set) Open(ctx context.Context) error {
 	return nil
 }
 
-// Answer reports whether some partition has answered.
+// Answer reports whether a partition has answered.
 func (s Set) Answer() bool {
 	return slices.ContainsFunc(s, func(l *Lease) bool { return l.Current() != "" })
 }
 
-// Stop ends the heartbeats of all leases at once, so that a store that does not answer is
-// waited for only once.
+// Stop ends the heartbeats of all leases at once, so that the wait for an unresponsive store
+// happens only once.
 func (s Set) Stop() {
 	var all sync.WaitGroup
 	for _, l := range s {
@@ -60,7 +59,7 @@ func (s Set) Stop() {
 	all.Wait()
 }
 
-// closePatience bounds how long the worker waits for the store to end its sessions.
+// closePatience bounds how long the worker waits for the store to close its sessions.
 const closePatience = 5 * time.Second
 
 // Close closes the sessions that were opened. The store recovers at once what they

@@ -7,16 +7,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// recordKey names a record of an outbox.
+// recordKey identifies a record of an outbox.
 type recordKey struct {
 	from event.RunID
 	id   event.ItemID
 }
 
-// holds are the records that could not be delivered. Each waits by itself, longer with
-// each failure, and is logged once, and then more and more rarely: one that is damaged, or
-// whose receiver is in a partition that does not answer, delays no other one. What comes
-// after it in its pair waits with it, for the order.
+// holds contains the records that could not be delivered. Each waits by itself, for longer with
+// each failure, and is logged once and then at growing intervals. A record that is damaged, or
+// whose receiver is in a partition that does not answer, delays no other pair. The later records of
+// its pair wait with it, to keep their order.
 type holds struct {
 	clock store.Clock
 	held  map[recordKey]*hold
@@ -25,22 +25,22 @@ type holds struct {
 type hold struct {
 	failures int
 	until    time.Time
-	seen     bool // it was in the outbox when that was read for the last time
+	seen     bool // it was in the outbox at the last read
 }
 
 const (
 	holdFirst   = 100 * time.Millisecond
 	holdMost    = 5 * time.Second
-	damagedMost = 10 * time.Minute // of a record that cannot be read: somebody else may know it
+	damagedMost = 10 * time.Minute // for an unreadable record, which another release may be able to read
 )
 
-// waits reports whether a record is not to be tried yet.
+// waits reports whether it is too early to retry a record.
 func (h *holds) waits(o *store.Outgoing) bool {
 	k := h.held[recordKey{o.From, o.ID}]
 	return k != nil && h.clock.Now().Before(k.until)
 }
 
-// fail lets a record wait, and reports whether to log that.
+// fail makes a record wait, and reports whether to log that.
 func (h *holds) fail(o *store.Outgoing, most time.Duration) bool {
 	if h.held == nil {
 		h.held = map[recordKey]*hold{}
@@ -56,7 +56,8 @@ func (h *holds) fail(o *store.Outgoing, most time.Duration) bool {
 	return k.failures&(k.failures-1) == 0
 }
 
-// sweep forgets what is no longer in the outbox, given all that it holds, or a part.
+// sweep drops records that are no longer in the outbox, given all of its records, or a part of
+// them.
 func (h *holds) sweep(records []store.Outgoing, all bool) {
 	if len(h.held) == 0 {
 		return
@@ -76,8 +77,7 @@ func (h *holds) sweep(records []store.Outgoing, all bool) {
 	}
 }
 
-// next returns when a record has waited for long enough that was in the outbox; zero: none
-// waits.
+// next returns when the wait of the first record in the outbox ends; zero if none waits.
 func (h *holds) next() time.Time {
 	var next time.Time
 	for _, k := range h.held {

@@ -2,12 +2,13 @@ package outbox
 
 import "github.com/flowgen/flowgen/runtime/store"
 
-// recordOf names a record in refused.
+// recordOf returns the key of a record in refused.
 func recordOf(o *store.Outgoing) string { return string(o.From) + " " + string(o.ID) }
 
-// toTheEnd returns marks that move a record on, and remove it, after the one that has its refusal. A record is sent once more after a
-// Horizon because a failover may have lost what the receiver accepted. Of a start that was refused there is nothing to lose, and if
-// it was sent once more, and its workflow id was free by then, there would be a run of which the sender knows that there is none.
+// toTheEnd returns marks that move a record past the phase that recorded its refusal, and remove
+// it. A record is normally sent again after a Horizon, because a failover may have lost what the
+// receiver accepted. A refused start has nothing to lose. If it were sent again when its workflow
+// id is free, a run would exist that the sender believes not to exist.
 func toTheEnd(o *store.Outgoing) (marks []store.Mark) {
 	for phase := o.Phase + 1; phase <= store.PhaseSettled; phase++ {
 		marks = append(marks, store.Mark{From: o.From, ID: o.ID, Phase: phase})

@@ -1,4 +1,4 @@
-// Package outbox delivers the messages that runs send to others.
+// Package outbox delivers the messages that runs send to other runs.
 package outbox
 
 import (
@@ -23,7 +23,7 @@ import (
 const (
 	// relayBatch bounds one read of an outbox.
 	relayBatch = 512
-	// relayCalls bounds how many deliveries of one pass are under way at once.
+	// relayCalls bounds how many deliveries of one pass run at once.
 	relayCalls = 16
 )
 
@@ -32,52 +32,55 @@ type Params struct {
 	Store     store.Store
 	Clock     store.Clock
 	Log       *slog.Logger
-	Activity  *activity.Counter // nil: nobody wants to know
+	Activity  *activity.Counter // nil if activity is not counted
 	Partition int
-	// Name and Heartbeat are those of the worker.
+	// Name and Heartbeat are the worker's name and heartbeat interval.
 	Name      string
 	Heartbeat time.Duration
-	// Silent reports whether a partition does not answer at the moment.
+	// Silent reports whether a partition currently does not answer.
 	Silent func(partition int) bool
-	// Paused is told of the receiver of a pause, once that is in its inbox; nil: nobody is.
+	// Paused is called with the receiver of a pause, once the pause is in its inbox. It may be nil.
 	Paused func(ctx context.Context, run event.RunID)
-	// Rerun makes the rerun of a run that has failed, at the latest by deadline. It returns why none can be made.
+	// Rerun creates the rerun of a failed run, at the latest by deadline. If none can be made, it
+	// returns the reason.
 	Rerun func(ctx context.Context, run event.RunID, deadline time.Time) (why string, err error)
 }
 
 // stopPatience bounds how long Stop waits for a store that does not answer.
 const stopPatience = 2 * time.Second
 
-// Relay delivers the messages of the runs of a partition to others. Any worker of the
-// partition may do so at any time, because everything it does may be done twice;
-// so it holds no lock, and remembers nothing that matters.
+// Relay delivers the messages of the runs of a partition to others. Any worker of the partition may
+// do so at any time, because each of its actions is idempotent. So it holds no lock, and keeps no
+// state that correctness depends on.
 //
-// Who has written records delivers them at once, and no others: of several workers each would deliver those of
-// all. The answer to a commit has most of them, which need not be read. Others look when they begin, and later only after what
-// is overdue, which heartbeats tell: that is how the records of a worker that died are found.
+// The worker that has written records delivers them at once, and no others; otherwise each of
+// several workers would deliver the records of all. Most records are in the answer to their commit
+// and need not be read. A worker delivers the records of others when it starts, and later only
+// overdue ones, which the answers to heartbeats indicate. That is how the records of a dead worker
+// are found.
 type Relay struct {
 	Params
 	wake    wait.Notifier
 	alarm   func() bool
-	due     time.Time // when it looks without being asked, as far as it knows
+	due     time.Time // when it next reads the outbox without a notification, as far as it knows
 	stopped chan struct{}
 	done    chan struct{}
-	late    bool               // at the last heartbeat something was to be done
+	late    bool               // a record was due at the last heartbeat
 	lost    map[pair]time.Time // receivers that were unknown, and when; see mayBeLost
 	refused map[string]bool    // records of this pass whose receivers were not created, by sender and id
-	ctx     context.Context    // of all that it asks the store
+	ctx     context.Context    // of all its store calls
 	cutOff  context.CancelFunc
 
-	mu    sync.Mutex // of holds, while records of a round are under way
+	mu    sync.Mutex // guards holds while the records of a round are being delivered
 	holds holds
 
 	asked   sync.Mutex
-	sent    []store.Outgoing     // what the next look delivers without reading it
-	senders map[event.RunID]bool // those of which the next look reads and delivers the records
-	all     bool                 // it delivers those of everybody: Notify was called
+	sent    []store.Outgoing     // records that the next pass delivers without reading them
+	senders map[event.RunID]bool // senders whose records the next pass reads and delivers
+	all     bool                 // deliver the records of all senders, because Notify was called
 }
 
-// New returns a relay. Its owner calls Run and Stop, both once.
+// New returns a relay. Its owner must call Run and Stop, each once.
 func New(p Params) *Relay {
 	r := &Relay{
 		Params: p, wake: wait.NewNotifier(), stopped: make(chan struct{}), done: make(chan struct{}), lost: map[pair]time.Time{},
@@ -88,7 +91,7 @@ func New(p Params) *Relay {
 	return r
 }
 
-// Notify makes the relay look at the outbox, and deliver whatever is due.
+// Notify makes the relay read the outbox and deliver all records that are due.
 func (r *Relay) Notify() {
 	r.asked.Lock()
 	r.all = true
@@ -96,8 +99,9 @@ func (r *Relay) Notify() {
 	r.notify()
 }
 
-// Sent makes it deliver the records that a commit of a run has written: those that the store has returned as they are, and
-// unless these are all it reads what is due of the run.
+// Sent makes the relay deliver the records that a commit of a run has written. It delivers the
+// records that the store has returned without reading them. Unless these are all, it also reads the
+// due records of the run.
 func (r *Relay) Sent(run event.RunID, sent []store.Outgoing, all bool) {
 	r.asked.Lock()
 	r.sent = append(r.sent, sent...)
@@ -111,11 +115,11 @@ func (r *Relay) Sent(run event.RunID, sent []store.Outgoing, all bool) {
 func (r *Relay) notify() {
 	r.Activity.Begin()
 	if !r.wake.Notify() {
-		r.Activity.End() // it will look
+		r.Activity.End() // the relay is notified already
 	}
 }
 
-// Heard takes the due time of the outbox from a heartbeat. A record that is due at
+// Heard takes the due time of the outbox from the answer to a heartbeat. A record that is due at
 // two heartbeats in a row is overdue: its writer has died, or is slow.
 func (r *Relay) Heard(due time.Time) {
 	waits := !due.IsZero() && !due.After(r.Clock.Now())
@@ -125,7 +129,7 @@ func (r *Relay) Heard(due time.Time) {
 	r.late = waits
 }
 
-// Run delivers records until Stop, and then those that were written last.
+// Run delivers records until Stop, and finally those that were written last.
 func (r *Relay) Run() {
 	defer close(r.done)
 	defer r.cutOff()
@@ -135,7 +139,7 @@ func (r *Relay) Run() {
 		case <-r.stopped:
 			select {
 			case <-r.wake:
-				r.look() // what is left is overdue for others soon
+				r.look() // the remaining records are overdue soon, for other workers
 			default:
 			}
 			return
@@ -157,17 +161,15 @@ func (r *Relay) look() {
 	}
 }
 
-// Stop ends Run; a store that does not answer is not waited for
-// long.
+// Stop ends Run. It waits for an unresponsive store for stopPatience.
 func (r *Relay) Stop() {
 	close(r.stopped)
 	defer time.AfterFunc(stopPatience, r.cutOff).Stop()
 	<-r.done
 }
 
-// setAlarm wakes the relay at t. What is due only later may be done by several
-// workers that know of it: each waits a little longer than the next one, so that
-// most find nothing left to do.
+// setAlarm wakes the relay at t. Several workers may know of the same later due time. Each adds a
+// different delay, so that most of them find nothing left to do.
 func (r *Relay) setAlarm(t time.Time) {
 	if r.alarm != nil {
 		r.alarm()
@@ -186,8 +188,8 @@ func (r *Relay) setAlarm(t time.Time) {
 	r.alarm = r.Clock.AfterFunc(max(wait, time.Millisecond), r.Notify)
 }
 
-// pass delivers the due records that it was asked for, and returns when to look again. After an error that is
-// for those of everybody.
+// pass delivers the due records that were requested, and returns the time of the next pass. A retry
+// after an error delivers the records of all senders.
 func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 	r.asked.Lock()
 	sent, senders, all := r.sent, r.senders, r.all
@@ -200,14 +202,14 @@ func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 		}
 	}
 	for {
-		limit := relayBatch + len(r.holds.held) // those that wait must not take the places of others
+		limit := relayBatch + len(r.holds.held) // records that are held must not displace others
 		records, next, err := r.Store.Outbox(ctx, r.Partition, limit)
 		if err != nil {
 			return time.Time{}, err
 		}
 		whole := len(records) < limit
 		r.holds.sweep(records, whole)
-		if !all && whole { // else those that it was asked for may come later: it helps with what is before them
+		if !all && whole { // otherwise the requested records may come later, and the records before them are delivered as well
 			records = slices.DeleteFunc(records, func(o store.Outgoing) bool { return !senders[o.From] })
 		}
 		marks, later := r.carry(ctx, records)
@@ -221,19 +223,20 @@ func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 		case later:
 			return now.Add(relayRetry), nil
 		case len(marks) > 0 && (!whole || slices.ContainsFunc(marks, func(m store.Mark) bool { return m.Unknown })):
-			// There may be more, or what created the receiver is fresh again.
+			// There may be more records, or the record that created the receiver is fresh again.
 		case !held.IsZero():
 			return held, nil
 		case len(marks) > 0 && (next.IsZero() || next.After(now.Add(store.Horizon))):
-			return now.Add(store.Horizon), nil // what was marked is due then
+			return now.Add(store.Horizon), nil // marked records are due then
 		default:
 			return next, nil
 		}
 	}
 }
 
-// passOn delivers what has just been sent, and returns when to look for the first time: no later than was known before. The
-// store has said that nothing comes before it. What does not get through is read again like all else that is due.
+// passOn delivers records that were just sent, and returns the time of the next pass, which is no
+// later than already scheduled. The store has reported that no records precede them. Records that
+// are not delivered are read again like all due records.
 func (r *Relay) passOn(ctx context.Context, sent []store.Outgoing) (time.Time, error) {
 	again := false
 	for some := range slices.Chunk(sent, relayBatch) {
@@ -247,7 +250,7 @@ func (r *Relay) passOn(ctx context.Context, sent []store.Outgoing) (time.Time, e
 		again = again || later || slices.ContainsFunc(marks, func(m store.Mark) bool { return m.Unknown })
 	}
 	now := r.Clock.Now()
-	next := now.Add(store.Horizon) // what was marked is due then
+	next := now.Add(store.Horizon) // marked records are due then
 	if again {
 		next = now.Add(relayRetry)
 	}
@@ -259,8 +262,8 @@ func (r *Relay) passOn(ctx context.Context, sent []store.Outgoing) (time.Time, e
 	return next, nil
 }
 
-// mark moves records on. If the store refuses that for some of them, the others are moved
-// on all the same, and those wait.
+// mark moves records to their next phase. If the store refuses some of them, the others are moved
+// nevertheless, and the refused ones are held.
 func (r *Relay) mark(ctx context.Context, marks []store.Mark) error {
 	if len(marks) == 0 {
 		return nil
@@ -278,7 +281,7 @@ func (r *Relay) mark(ctx context.Context, marks []store.Mark) error {
 			continue
 		}
 		if stuck = append(stuck, m); moved == 0 && tries == markTries {
-			return failed // it is not about single records
+			return failed // the failure does not concern single records
 		}
 	}
 	most := damagedMost
@@ -294,18 +297,18 @@ func (r *Relay) mark(ctx context.Context, marks []store.Mark) error {
 	return nil
 }
 
-// markTries is how many records in a row may fail to be moved on before the store is
-// taken for lost.
+// markTries is how many records in a row may fail to be moved before the failure is treated as an
+// outage of the store.
 const markTries = 3
 
-// relayRetry is when a receiver is asked again that wanted to be asked later.
+// relayRetry is the delay after which a receiver that has answered "later" is tried again.
 const relayRetry = 20 * time.Millisecond
 
 // pair is a sender and a receiver, whose records are delivered in order.
 type pair struct{ from, to event.RunID }
 
-// carry does for each record what its phase asks for. later says that some could
-// not be delivered for now.
+// carry processes each record according to its phase. later reports that some records could not be
+// delivered yet.
 func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
 	r.refused = map[string]bool{}
 	queues := map[pair][]*store.Outgoing{}
@@ -318,8 +321,8 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 		}
 		queues[p] = append(queues[p], o)
 	}
-	// The first record of each pair goes first, then the second ones, and so on: a
-	// pair whose record did not get through goes no further.
+	// Deliver the first record of each pair, then the second, and so on. A pair whose record was
+	// not delivered stops there.
 	for len(order) > 0 {
 		heads, ready := make([]*store.Outgoing, 0, len(order)), order[:0]
 		for _, p := range order {
@@ -341,7 +344,7 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 				marks = append(marks, toTheEnd(heads[i])...)
 			}
 			if round[i].Unknown {
-				continue // what created the receiver goes first again
+				continue // the record that created the receiver is delivered first
 			}
 			if queues[p] = queues[p][1:]; len(queues[p]) > 0 {
 				rest = append(rest, p)
@@ -357,24 +360,24 @@ func (r *Relay) waits(o *store.Outgoing) bool {
 	if r.holds.waits(o) {
 		return true
 	}
-	if to := int(o.To.Slot()) % r.Store.Partitions(); to != r.Partition && r.Silent(to) { // it would hold up the others
+	if to := int(o.To.Slot()) % r.Store.Partitions(); to != r.Partition && r.Silent(to) { // it would delay the others
 		r.fail(o, holdMost)
 		return true
 	}
 	return false
 }
 
-// fail lets a record wait, and reports whether to log that.
+// fail makes a record wait, and reports whether to log that.
 func (r *Relay) fail(o *store.Outgoing, most time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.holds.fail(o, most)
 }
 
-// mayBeLost reports whether an unknown receiver may be one that a failover
-// has lost, so that the record which created it must be sent again. That is tried once in a
-// while: a receiver that never was stays unknown, and the records of a pair must
-// not send one another for ever.
+// mayBeLost reports whether a failover may have lost an unknown receiver, so that the record which
+// created it must be sent again. It reports true at most once per pair and Horizon: a receiver that
+// never existed stays unknown, and the records of a pair must not cause each other to be sent
+// forever.
 func (r *Relay) mayBeLost(p pair) bool {
 	now := r.Clock.Now()
 	for other, at := range r.lost {
@@ -389,8 +392,8 @@ func (r *Relay) mayBeLost(p pair) bool {
 	return true
 }
 
-// round delivers records of different pairs, and returns a mark for each; nil
-// for one that must be tried again.
+// round delivers records of different pairs, and returns a mark for each; nil for a record that
+// must be retried.
 func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.Mark {
 	marks := make([]*store.Mark, len(records))
 	var starts []int
@@ -407,7 +410,7 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 			}
 		}
 		if o.Phase != store.PhaseSettled && err != nil {
-			// It was damaged, or is of a newer release: somebody else may know it.
+			// It is damaged, or of a newer release, whose workers can read it.
 			if r.fail(o, damagedMost) {
 				r.Log.Error("a record of the outbox cannot be read: it is set aside", "from", o.From, "to", o.To, "record", o.ID, "error", err)
 			}
@@ -440,7 +443,7 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 	return marks
 }
 
-// confirm lets the receiver forget that it has seen the record.
+// confirm makes the receiver forget that it has seen the record.
 func (r *Relay) confirm(ctx context.Context, o *store.Outgoing) *store.Mark {
 	if err := r.Store.Confirm(ctx, o.To, o.ID); err != nil {
 		r.failed(ctx, o, err)
@@ -453,9 +456,8 @@ func mark(o *store.Outgoing) *store.Mark {
 	return &store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Deadline: o.Deadline}
 }
 
-// failed lets a record wait that could not be delivered. A closed store ends the
-// worker. A failure of many records is reported as an outage; damage of a single receiver is
-// logged here.
+// failed makes a record wait that could not be delivered. A closed store ends the worker. A failure
+// of many records is reported as an outage; damage of a single receiver is logged here.
 func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 	damaged, ok := errors.AsType[*store.DamagedError](err)
 	switch {
@@ -469,7 +471,7 @@ func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 	}
 }
 
-// create starts runs.
+// create creates the runs that the records at the indexes starts request.
 func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []int, requests []store.Create, marks []*store.Mark) {
 	answers, err := r.Store.Create(ctx, requests)
 	if err != nil {
@@ -531,8 +533,8 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Outbo
 	return m
 }
 
-// answer returns the item that the sender gets; nil if it need not know. The id is
-// derived: however often the record is delivered, the sender gets one.
+// answer returns the item that answers the sender, or nil if the sender needs no answer. Its id is
+// derived from the record, so the sender gets one answer however often the record is delivered.
 func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal error) *store.Item {
 	if p.Answer == effects.Nothing || p.Answer == effects.OnRefusal && refusal == nil {
 		return nil
@@ -558,8 +560,8 @@ func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal erro
 	return r.item(o, mark, &e)
 }
 
-// refusalCode returns the code of a refusal. What uses more of a limit than that has at once fails with
-// the same code whether the limit was lowered before its run was created or while that waited.
+// refusalCode returns the code of a refusal. A run that uses more of a limit than its bound fails
+// with the same code whether the limit was lowered before the run was created or while it waited.
 func refusalCode(p *effects.OutboxMessage, refusal error) string {
 	if p.Start != nil && errors.As(refusal, new(*store.LimitError)) {
 		return event.CodeOverLimit
@@ -567,8 +569,8 @@ func refusalCode(p *effects.OutboxMessage, refusal error) string {
 	return event.CodeRefused
 }
 
-// tellWait returns the item that tells a run that what it has created waits for limits: it
-// executes a step of it, or takes permits for it.
+// tellWait returns the item that notifies a run that the run which it has created, to execute a
+// step or to take permits, waits for limits.
 func (r *Relay) tellWait(o *store.Outgoing, p *effects.OutboxMessage, c *store.Create, since time.Time) *store.Item {
 	e := event.Event{Type: event.ResourceWait, Key: p.Key, Next: o.To, From: since}
 	for _, u := range c.Uses {

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// office is a store with runs that send to one run, and a relay of it.
+// office is a store with runs that send to one run, and a relay of this store.
 type office struct {
 	*testing.T
 	store.Store
@@ -29,12 +29,12 @@ type office struct {
 	route    store.Route
 	receiver event.RunID
 	reads    int
-	sent     []store.Outgoing // what the last commit has answered
+	sent     []store.Outgoing // records in the answer to the last commit
 
 	mu      sync.Mutex
-	failing error // of Deliver
+	failing error // error of Deliver
 	carried map[event.ItemID]int
-	created []int // how many runs each request creates
+	created []int // number of runs in each Create request
 }
 
 func newOffice(t *testing.T) *office {
@@ -68,7 +68,7 @@ func (o *office) start() *storetest.Log {
 	return l
 }
 
-// send lets a new run write a record.
+// send writes a record from a new run.
 func (o *office) send() (sender event.RunID, record event.ItemID) {
 	o.Helper()
 	l := o.start()
@@ -110,7 +110,7 @@ func (o *office) Create(ctx context.Context, runs []store.Create) ([]store.Creat
 	return o.Store.Create(ctx, runs)
 }
 
-// pass looks at the outbox, and checks that it was read that often.
+// pass runs one pass of the relay, and checks how often it reads the outbox.
 func (o *office) pass(reads int) (next time.Time) {
 	o.Helper()
 	o.reads = 0
@@ -128,8 +128,8 @@ func (o *office) want(record event.ItemID, times int) {
 	}
 }
 
-// Each worker delivers what its own runs have sent: of several workers all would deliver the same. What another one has
-// left behind is found by whoever looks for everything.
+// A worker delivers only what its own runs have sent, because otherwise several workers would
+// deliver the same records. A pass over all senders finds what another worker has left.
 func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
 	o := newOffice(t)
 	own, first := o.send()
@@ -147,7 +147,8 @@ func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
 	o.want(others, 1)
 }
 
-// What was sent does not wait for what others have left, however much that is.
+// Records of the worker's own runs do not wait behind the records that other workers have left,
+// however many there are.
 func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
 	o := newOffice(t)
 	var left []event.ItemID
@@ -164,7 +165,7 @@ func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
 	}
 }
 
-// Without a mark there is nothing new: the time of another record is that at which it looks again.
+// A pass that marks nothing keeps the due time of another record as the time of the next pass.
 func TestRelay_KeepsTheTimeOfWhatIsDueLater(t *testing.T) {
 	o := newOffice(t)
 	own, record := o.send()
@@ -185,8 +186,8 @@ func TestRelay_KeepsTheTimeOfWhatIsDueLater(t *testing.T) {
 	o.want(record, 1)
 }
 
-// What the answer to a commit brings is delivered as it is; it is settled in its time, and looked for no earlier than what
-// was known before.
+// Records in the answer to a commit are delivered without a read. They are settled when due, and
+// the outbox is read no later than already scheduled.
 func TestRelay_DeliversWhatACommitAnswersWithoutReadingIt(t *testing.T) {
 	o := newOffice(t)
 	own, first := o.send()
@@ -211,7 +212,7 @@ func TestRelay_DeliversWhatACommitAnswersWithoutReadingIt(t *testing.T) {
 	o.want(second, 1)
 }
 
-// A commit answers a part of what it has sent: the rest is read.
+// If the answer to a commit contains only a part of its records, the rest is read.
 func TestRelay_ReadsWhatACommitDoesNotAnswer(t *testing.T) {
 	o := newOffice(t)
 	own, record := o.send()
@@ -223,7 +224,7 @@ func TestRelay_ReadsWhatACommitDoesNotAnswer(t *testing.T) {
 	o.want(record, 1)
 }
 
-// What does not get through is in the outbox all the same, and is read like all that is due.
+// A record that was not delivered stays in the outbox, and is read like all due records.
 func TestRelay_ReadsAgainWhatDidNotGetThrough(t *testing.T) {
 	for name, failure := range map[string]error{"the receiver wants to be asked later": store.ErrLater, "the store fails": errors.New("no connection")} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +249,8 @@ func TestRelay_ReadsAgainWhatDidNotGetThrough(t *testing.T) {
 	}
 }
 
-// A run may start any number of others at once.
+// A run may start any number of other runs at once; the relay creates at most relayBatch per
+// request.
 func TestRelay_CreatesNoMoreRunsAtOnceThanItReads(t *testing.T) {
 	o := newOffice(t)
 	l := o.start()
@@ -272,7 +274,8 @@ func TestRelay_CreatesNoMoreRunsAtOnceThanItReads(t *testing.T) {
 	}
 }
 
-// A sender is told once that a start was refused. Nothing is sent again later, when the workflow id is free.
+// The sender of a refused start gets one refusal. The start is not sent again when the workflow id
+// is free.
 func TestRelay_SendsARefusedStartOnlyOnce(t *testing.T) {
 	o := newOffice(t)
 	named := event.Spec{Workflow: o.route.Workflow, Queue: o.route.Queue, WorkflowID: "order"}

@@ -8,8 +8,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// rerun has the sender of a record tried again. The two runs are in one partition, which loses neither the rerun without the mark
-// that follows it nor the failure without both: so that is done once, and what has stood in its way is not tried again.
+// rerun starts the rerun of a record's sender. Both runs are in one partition, which loses neither
+// the rerun without the mark that follows it nor the failure without both. So it is done once, and
+// a reason against it is not rechecked.
 func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
 	if o.Phase != store.PhaseFresh {
 		return mark(o)
@@ -19,7 +20,7 @@ func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
 	case errors.Is(err, store.ErrLater), errors.Is(err, store.ErrStale):
 		return nil
 	case errors.Is(err, event.ErrCorrupt), errors.As(err, new(*event.VersionError)):
-		// It was damaged, or is of a newer release, which can read it.
+		// The log is damaged, or of a newer release that can read it.
 		if r.fail(o, damagedMost) {
 			r.Log.Error("run has failed, and is not tried again as its workflow wants: its log cannot be read", "run", o.From, "error", err)
 		}
@@ -28,7 +29,7 @@ func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
 		r.failed(ctx, o, err)
 		return nil
 	case why != "":
-		r.fail(o, holdMost) // what was read may come once more, from its writer, and is not to be given up again
+		r.fail(o, holdMost) // what the writer may send once more must not be given up again
 		r.Log.Warn("run has failed, and is not tried again as its workflow wants", "run", o.From, "why", why, "fix", "retry it by hand")
 	}
 	return mark(o)

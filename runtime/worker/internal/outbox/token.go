@@ -9,9 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// released reports whether a token that was refused is about to be free: its hook is
-// closed, only the run that held it has not ended yet. Else the answer names the run
-// whose hook has the token, and not the one that holds it for that.
+// released reports whether a refused token is about to become free: its hook is closed, but the run
+// that held it has not ended yet. Otherwise the answer names the run whose hook has the token, not
+// the run that holds it on behalf of the hook.
 func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Created) bool {
 	var active *store.ActiveError
 	if c.Route.Workflow != event.HookRun || !errors.As(answer.Err, &active) {
@@ -20,11 +20,11 @@ func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Cre
 	st := r.Store
 	loaded, err := st.Load(ctx, []store.Load{{Run: active.Run, Limit: -1}})
 	if err != nil || loaded[0].Err != nil {
-		return true // it is gone, or is asked again
+		return true // the run is gone, or is being created again
 	}
 	holder := &loaded[0].Record
 	if holder.Route.Workflow != event.HookRun {
-		return false // somebody has taken the workflow id for something else
+		return false // the workflow id belongs to another kind of run
 	}
 	page, err := st.ReadStream(ctx, store.ReadStream{
 		Run: holder.Parent, Stream: effects.HookStream(event.TokenOfRun(c.WorkflowID)), Limit: -1,

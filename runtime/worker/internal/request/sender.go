@@ -1,4 +1,4 @@
-// Package request sends requests to a store, many at once, until they are answered.
+// Package request sends requests to a store in batches until they are answered.
 package request
 
 import (
@@ -12,30 +12,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// Params say what a [Sender] sends.
+// Params configure a [Sender].
 type Params[T any] struct {
-	// Ask sends requests, deals with those that were answered, and returns the others, in
-	// the same buffer, with an error of one of them.
+	// Ask sends requests, handles the answered ones, and returns the others, in the same buffer,
+	// with the error of one of them.
 	Ask func(batch []T) (unknown []T, err error)
-	// GiveUp deals with a request that will not be answered.
+	// GiveUp handles a request that will never be answered.
 	GiveUp func(v T, err error)
-	// Partition returns where the store keeps what a request is about.
+	// Partition returns the partition of a request.
 	Partition func(v T) int
-	// Bytes returns about how long a request or its answer is.
+	// Bytes returns the approximate size of a request or of its answer.
 	Bytes func(v T) int
 
 	Clock store.Clock
-	// Context ends the pauses between two tries.
+	// Context ends the pauses between retries.
 	Context context.Context
-	// Last reports whether nothing is tried again any more.
+	// Last reports whether retries have ended.
 	Last func() bool
-	// Work counts the goroutines that try again.
+	// Work counts the goroutines that retry.
 	Work *sync.WaitGroup
 }
 
-// Sender sends requests about runs to a store until they are answered. What the store
-// does not answer waits in the lane of its partition, apart from all others: a partition
-// that does not answer must not keep those that do.
+// Sender sends requests about runs to a store until they are answered. Unanswered requests wait in
+// the lane of their partition, apart from all others, so that a partition that does not answer does
+// not delay the others.
 type Sender[T any] struct {
 	Params[T]
 
@@ -47,11 +47,11 @@ type Sender[T any] struct {
 // NewSender returns a sender.
 func NewSender[T any](p Params[T]) *Sender[T] { return &Sender[T]{Params: p} }
 
-// sendBytes bounds how much is sent, or read, at once: what takes longer than the store
-// is waited for would never pass, however often it is sent. One request may be longer.
+// sendBytes bounds how much is sent, or read, at once: a request that takes longer than the store's
+// timeout would never succeed, however often it is sent. A single request may be longer.
 const sendBytes = 4 << 20
 
-// Send sends a batch once. The batch is the sender's until it returns.
+// Send sends a batch once. The sender owns the batch until Send returns.
 func (s *Sender[T]) Send(batch []T) {
 	for batch = s.divert(batch, nil); len(batch) > 0; batch = s.divert(batch, nil) {
 		n := s.fit(batch)
@@ -72,8 +72,8 @@ func (s *Sender[T]) fit(batch []T) int {
 	return len(batch)
 }
 
-// divert puts requests into the lanes of their partitions, and returns those for which there
-// is none. With an error there is one for all of them: they were not answered.
+// divert moves requests into the lanes of their partitions, and returns those without a lane. With
+// an error, the requests were not answered, and each of them gets a lane.
 func (s *Sender[T]) divert(batch []T, failed error) []T {
 	if failed == nil && !s.some.Load() {
 		return batch
@@ -103,25 +103,25 @@ func (s *Sender[T]) divert(batch []T, failed error) []T {
 	return left
 }
 
-// lane is where the requests of one partition wait that were not answered, and all that
-// come after them. How many are sent at once is halved with each failure, and doubled with
-// each answer, so that a batch that cannot pass gets smaller. One that fails by itself
-// while others are answered is sent by itself from then on, more and more rarely.
+// lane contains the unanswered requests of one partition, and all that follow them. The number of
+// requests sent at once is halved with each failure and doubled with each answer, so that a batch
+// that cannot succeed gets smaller. A request that fails alone while others are answered is sent
+// alone from then on, at growing intervals.
 type lane[T any] struct {
 	s         *Sender[T]
 	partition int
 	waiting   []*waiting[T] // guarded by Sender.mu
 	limit     int
-	answers   int           // how many were answered
-	arrived   wait.Notifier // something may be in waiting that was not looked at
+	answers   int           // number of answered requests
+	arrived   wait.Notifier // waiting may contain a request that run has not seen
 	failed    error
 }
 
 // waiting is a request in a lane.
 type waiting[T any] struct {
 	v       T
-	alone   bool // it has failed by itself
-	answers int  // of the lane, when it did
+	alone   bool // the request has failed alone
+	answers int  // answers of the lane when the request failed
 	delay   time.Duration
 	until   time.Time
 }
@@ -132,10 +132,10 @@ const mostAtOnce = 256
 const (
 	retryFirst = 10 * time.Millisecond
 	retryMost  = time.Second
-	aloneMost  = 30 * time.Second // of what fails while others do not
+	aloneMost  = 30 * time.Second // of a request that fails while others succeed
 )
 
-// run sends what waits until nothing is left.
+// run sends the waiting requests until none is left.
 func (l *lane[T]) run() {
 	failures := 1
 	pause := retryFirst
@@ -149,7 +149,7 @@ func (l *lane[T]) run() {
 		}
 		batch, rest := l.take()
 		switch {
-		case rest > 0: // what comes meanwhile need not wait for what rests
+		case rest > 0: // requests that arrive meanwhile need not wait for those that rest
 			pause = 0
 			l.rest(min(rest, retryMost))
 			continue
@@ -187,8 +187,8 @@ func (l *lane[T]) rest(d time.Duration) {
 	wait.For(ctx, l.s.Clock, d)
 }
 
-// take returns the requests to send now; if all must wait longer, how long.
-// It ends the lane if nothing is left.
+// take returns the requests to send now, or how long to wait if all must wait. It ends the lane if
+// nothing is left.
 func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
 	s := l.s
 	s.mu.Lock()
@@ -226,7 +226,7 @@ func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
 	return batch, wait
 }
 
-// settle puts those of a batch that were not answered behind the others.
+// settle moves the unanswered requests of a batch behind the others.
 func (l *lane[T]) settle(batch []*waiting[T], unknown []T) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -256,7 +256,7 @@ func (l *lane[T]) settle(batch []*waiting[T], unknown []T) {
 	}
 }
 
-// abandon ends the lane: there will be no answers.
+// abandon ends the lane, because there will be no answers.
 func (l *lane[T]) abandon() {
 	l.s.mu.Lock()
 	left := l.waiting
@@ -268,8 +268,8 @@ func (l *lane[T]) abandon() {
 	}
 }
 
-// Gather waits for something and takes what else is there, at most limit, into buffer.
-// It returns nothing once ctx has ended.
+// Gather waits for a value and collects it and the further available ones, at most limit, in
+// buffer. It returns an empty slice once ctx has ended.
 func Gather[T any](ctx context.Context, from <-chan T, buffer []T, limit int) []T {
 	batch := buffer[:0]
 	select {

@@ -1,5 +1,5 @@
-// Package wait has the two ways in which the parts of a worker wait: for a while, and to be
-// notified.
+// Package wait contains the two ways in which the parts of a worker wait: for a duration, and for a
+// notification.
 package wait
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// For waits for d by a clock and reports whether ctx still lives.
+// For waits for d by the clock and reports whether ctx has not ended.
 func For(ctx context.Context, clock store.Clock, d time.Duration) bool {
 	done := make(chan struct{})
 	stop := clock.AfterFunc(d, func() { close(done) })
@@ -22,15 +22,14 @@ func For(ctx context.Context, clock store.Clock, d time.Duration) bool {
 	}
 }
 
-// Notifier wakes a goroutine that receives from it. Notifications that it has not
-// received yet count as one.
+// Notifier wakes a goroutine that receives from it. Several notifications before it receives count
+// as one.
 type Notifier chan struct{}
 
-// NewNotifier returns a Notifier that nobody has notified.
+// NewNotifier returns a Notifier without a pending notification.
 func NewNotifier() Notifier { return make(Notifier, 1) }
 
-// Notify never blocks. It reports false if there is a notification already that was not
-// received.
+// Notify never blocks. It reports false if a notification is already pending.
 func (n Notifier) Notify() bool {
 	select {
 	case n <- struct{}{}:
