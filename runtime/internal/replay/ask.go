@@ -8,30 +8,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// Handler answers what others ask under one name.
+// Handler answers asks of one name.
 type Handler struct {
-	// Validate says why a question is refused; nil: it is not. It is called once for
-	// each question, when that comes, and must not change anything.
+	// Validate returns why an ask is refused, or nil. It is called once for each ask, when the ask
+	// arrives, and must not change anything.
 	Validate func(payload []byte) *event.Failure
-	// Answer is the code that answers, in a branch of its own for each question.
+	// Answer is the code that answers. It runs in a branch of its own for each ask.
 	Answer func(b *Branch, payload []byte) ([]byte, *event.Failure)
 
 	path   string
 	opened *Trace
-	n      int // answers that were begun
+	n      int // number of answers that were begun
 }
 
-// asks are the questions of a run.
+// asks are the asks that a run has received.
 type asks struct {
 	handlers map[string]*Handler
-	waiting  []*event.Event // nothing can answer them yet, in order
-	open     int            // being answered
-	closed   bool           // nothing is accepted
-	answered notifier       // tells that none is open
+	waiting  []*event.Event // asks without a handler, in order
+	open     int            // number of asks that are being answered
+	closed   bool           // new asks wait
+	answered notifier       // notified when no ask is being answered
 }
 
-// Handle answers what is asked under the name from now on, also what is waiting
-// already. A second call replaces the handler.
+// Handle answers asks of the name from now on, including those that wait already. A second call
+// replaces the handler.
 func (b *Branch) Handle(name string, h *Handler) {
 	b.enter()
 	r := b.run
@@ -52,7 +52,7 @@ func (b *Branch) Handle(name string, h *Handler) {
 	}
 }
 
-// handler returns who answers under a name, nil if nobody does.
+// handler returns the handler for a name, or nil if there is none.
 func (r *Run) handler(name string) *Handler {
 	if r.asks.closed || r.windup.begun || r.ended || r.dying || r.err != nil {
 		return nil
@@ -60,8 +60,8 @@ func (r *Run) handler(name string) *Handler {
 	return r.asks.handlers[name]
 }
 
-// Judge validates a question that has come and is not recorded yet. handled is false
-// if nobody can: then it waits in the log.
+// Judge validates an ask that has arrived and is not recorded yet. handled is false if there is no
+// handler; the ask then waits in the log.
 func (r *Run) Judge(name string, payload []byte) (refusal *event.Failure, handled bool) {
 	h := r.handler(name)
 	if h == nil {
@@ -70,7 +70,7 @@ func (r *Run) Judge(name string, payload []byte) (refusal *event.Failure, handle
 	return r.validate(h, name, payload), true
 }
 
-// validate calls the users' function that judges a question.
+// validate calls the user's function that validates an ask.
 func (r *Run) validate(h *Handler, name string, payload []byte) (refusal *event.Failure) {
 	what := "the validation of ask " + name
 	if c := r.aside(what, func() { refusal = h.Validate(slices.Clone(payload)) }); c != nil {
@@ -79,9 +79,9 @@ func (r *Run) validate(h *Handler, name string, payload []byte) (refusal *event.
 	return refusal
 }
 
-// aside calls a function of the users' on a coroutine of its own, and returns how it
-// ended if it did not return: whatever it does, it ends neither the driver nor a branch.
-// It may not wait; what names it in the error.
+// aside calls a user function on a coroutine of its own, and returns how it ended if it did not
+// return. Whatever the function does, it ends neither the driver nor a branch. It must not wait.
+// what names it in errors.
 func (r *Run) aside(what string, f func()) *crash {
 	was := r.pure
 	r.pure = what
@@ -97,7 +97,7 @@ func (r *Run) aside(what string, f func()) *crash {
 	return c
 }
 
-// question takes a question that is in the log.
+// question handles an ask that is in the log.
 func (r *Run) question(e *event.Event) {
 	h := r.handler(e.Name)
 	switch {
@@ -108,8 +108,8 @@ func (r *Run) question(e *event.Event) {
 	}
 }
 
-// refuse validates a question that had to wait, and reports whether it was refused.
-// In a replay the log says so.
+// refuse validates an ask that had to wait, and reports whether it was refused. In a replay the log
+// determines the result.
 func (r *Run) refuse(h *Handler, e *event.Event) bool {
 	r.halt()
 	asked := event.Event{Type: event.AskRefused, Ref: e.Seq, Key: string(e.Item)}
@@ -124,7 +124,7 @@ func (r *Run) refuse(h *Handler, e *event.Event) bool {
 	return true
 }
 
-// answer opens the branch that answers a question.
+// answer opens the branch that answers an ask.
 func (r *Run) answer(h *Handler, e *event.Event) {
 	h.n++
 	r.asks.open++
@@ -148,8 +148,8 @@ func (r *Run) answer(h *Handler, e *event.Event) {
 
 const waitsForAnswers = "the answers to what was asked"
 
-// CloseAsks lets what is asked from now on wait for a [Branch.Handle], or for the run
-// that this one continues as, and blocks until what was accepted is answered.
+// CloseAsks makes later asks wait for a [Branch.Handle], or for the run that this one continues as,
+// and blocks until all accepted asks are answered.
 func (b *Branch) CloseAsks() {
 	b.enter()
 	if b.answers {

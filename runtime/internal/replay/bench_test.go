@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// applyAll lets events come into effect and takes what comes of them.
+// applyAll applies events and takes the resulting ones.
 func applyAll(b *testing.B, r *Run, events ...event.Event) {
 	for i := range events {
 		if err := r.Apply(events[i]); err != nil {

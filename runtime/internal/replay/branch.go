@@ -10,39 +10,38 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Branch is one coroutine of a run. Its methods are called from the code that
-// it runs, and from nowhere else.
+// Branch is one coroutine of a run. Its methods must be called only from the code that it runs.
 type Branch struct {
 	run      *Run
 	path     string
 	code     func(*Branch)
 	co       *coroutine // nil before the code begins and after it has ended
-	opened   *Trace     // where the code was handed over
+	opened   *Trace     // position in the code that opened the branch
 	ordinals ordinals
 	rng      *rand.Rand
-	chacha   *rand.ChaCha8 // the numbers of rng
-	uuids    int           // asked for
-	ignored  int           // operations under scopes that have ended, since it has last waited
+	chacha   *rand.ChaCha8 // source of rng
+	uuids    int           // number of generated UUIDs
+	ignored  int           // number of operations under ended scopes since it has last waited
 	waiter   waiter
-	// waitsFor and waitsForKey say what blocks it; empty: nothing.
+	// waitsFor and waitsForKey describe what blocks the branch; empty if it is not blocked.
 	waitsFor, waitsForKey string
 	awaits                awaits
 
-	makes   *Promise         // what it resolves; nil: nothing
-	answers bool             // a question
-	taken   map[*Hook]*taken // what it has received last, from hooks that answer; nil: nothing
-	failed  *event.Failure   // of an operation that returns no error: it ends the run
+	makes   *Promise         // the promise that it resolves; nil if none
+	answers bool             // it answers an ask
+	taken   map[*Hook]*taken // the last payload from each hook with answers; nil if none
+	failed  *event.Failure   // failure of an operation that returns no error: it ends the run
 
-	place    node[Branch] // among the open branches
-	runnable node[Branch] // among those that can go on
+	place    node[Branch] // node in the list of open branches
+	runnable node[Branch] // node in the list of runnable branches
 	finished bool
 }
 
-// MisuseError is the value of the panic that stops code which uses what belongs
-// to another branch, or waits where it may not.
+// MisuseError is the panic value that stops code which uses another branch's objects, or waits
+// where it must not.
 type MisuseError struct{ Text string }
 
-// Error says what was wrong and what to do.
+// Error returns what was wrong and what to do.
 func (e *MisuseError) Error() string { return e.Text }
 
 // Path returns the scope path of the branch, for example "fulfil/go#1".
@@ -51,8 +50,8 @@ func (b *Branch) Path() string { return b.path }
 // Run returns the run of the branch.
 func (b *Branch) Run() *Run { return b.run }
 
-// enter is the first thing that every durable operation does: it ends code that
-// is being unwound, and refuses calls from the wrong place.
+// enter is the first call of every durable operation: it ends code that is being unwound, and
+// rejects calls from the wrong place.
 func (b *Branch) enter() {
 	r := b.run
 	if !onCoroutine() {
@@ -86,19 +85,19 @@ func (b *Branch) refuse() {
 	}
 }
 
-// Fail ends the run, because an operation that returns no error has failed. It does
-// not return: deferred calls run, and no recover stops it.
+// Fail ends the run because an operation that returns no error has failed. It does not return:
+// deferred calls run, and recover cannot stop it.
 func (b *Branch) Fail(f *event.Failure) {
 	b.enter()
 	b.failed = f
 	b.co.exit()
 }
 
-// suspend gives control back to the driver until the branch is resumed.
+// suspend returns control to the driver until the branch is resumed.
 func (b *Branch) suspend() {
 	b.ignored = 0
 	b.co.suspend()
-	for b.run.asking { // only where it is
+	for b.run.asking { // resumed only to report its position
 		b.run.position = b.position()
 		b.co.suspend()
 	}
@@ -107,15 +106,15 @@ func (b *Branch) suspend() {
 	}
 }
 
-// Key returns the key of the next operation of this name: it depends on nothing
-// but the branch and what the branch did before.
+// Key returns the key of the next operation of this name. The key depends only on the branch and on
+// its earlier operations.
 func (b *Branch) Key(name string) string {
 	b.enter()
 	return b.path + "/" + name + "#" + strconv.Itoa(b.ordinal(name))
 }
 
-// DeclaredKey returns the key of an operation that the user gave a key of its
-// own. A repeated key gets an ordinal behind it.
+// DeclaredKey returns the key of an operation with a key chosen by the user. A repeated key gets an
+// ordinal as a suffix.
 func (b *Branch) DeclaredKey(name, key string) string {
 	b.enter()
 	name += "[" + key + "]"
@@ -127,8 +126,7 @@ func (b *Branch) DeclaredKey(name, key string) string {
 
 func (b *Branch) ordinal(name string) int { return b.ordinals.next(name) }
 
-// ordinals counts how often a branch has used each name. The zero value is ready for
-// use.
+// ordinals counts how often a branch has used each name. The zero value is ready for use.
 type ordinals struct {
 	few  []ordinal      // the first names: most branches use no others
 	more map[string]int // all other names
@@ -139,7 +137,7 @@ type ordinal struct {
 	n    int
 }
 
-// fewNames is how many names are found faster in a list.
+// fewNames is the number of names up to which a search in a slice is faster.
 const fewNames = 8
 
 // next counts a use of the name.
@@ -161,8 +159,8 @@ func (o *ordinals) next(name string) int {
 	return o.more[name]
 }
 
-// Open starts a branch that runs f, under a path that [Branch.Key] has made. Branches that
-// are opened in one place share the trace of it.
+// Open starts a branch that runs f, under a path from [Branch.Key]. Branches that are opened at the
+// same place share its trace.
 func (b *Branch) Open(path string, at *Trace, f func(*Branch)) {
 	b.enter()
 	nb := b.run.open(path, f)
@@ -175,20 +173,22 @@ func (b *Branch) Now() time.Time {
 	return b.run.now
 }
 
-// Until returns when it is d later than the event that the code reacts to. That was up
-// to a millisecond later than Now says: who waits must not be woken so much early. It is
-// not the same in a replay, which takes the recorded time. Code that sees the times of an older run waits from now on.
+// Until returns the time d after the event that the code reacts to. The exact time of that event
+// may be up to a millisecond later than Now returns, and a wait must not end that much too early.
+// The result differs in a replay, which uses the recorded time. Code that sees the times of an
+// older run waits from the current time on.
 func (b *Branch) Until(d time.Duration) time.Time {
 	b.enter()
 	t := b.run.present()
-	// What is due already must be so in a replay, too.
+	// A time that is due already must be due in a replay as well.
 	if x := b.run.exact; d > 0 && x.After(t) && x.Sub(t) < time.Millisecond {
 		t = x
 	}
 	return t.Add(d)
 }
 
-// present is when the code goes on, also while it sees the times of an older run.
+// present returns the time at which the code continues, even while it sees the times of an older
+// run.
 func (r *Run) present() time.Time {
 	if r.control.past {
 		return r.latest
@@ -196,15 +196,16 @@ func (r *Run) present() time.Time {
 	return r.now
 }
 
-// Replaying reports whether the code does nothing new: it repeats what the log
-// holds already, also behind the last event that was fed, or it is being unwound.
+// Replaying reports whether the code does nothing new: it repeats recorded operations, even after
+// the last event that was fed, or it is being unwound.
 func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }
 
-// LogLength returns how long the log is at this place, as code wants to know it.
+// LogLength returns the length of the log at this place, without the events that do not count for
+// the code.
 func (b *Branch) LogLength() int {
 	b.enter()
 	return int(b.run.state.Seq - b.run.state.Uncounted)
 }
 
-// Spec returns what the run was created with.
+// Spec returns the spec with which the run was created.
 func (b *Branch) Spec() *event.Spec { return b.run.state.Spec }

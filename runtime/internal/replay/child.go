@@ -5,11 +5,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 )
 
-// Child asks for a run of its own, described by the event: Name, Key, Spec,
-// Payload, Due, Close, Ack, Active and Finished. Its id is derived from this run
-// and the key: the same call, executed again after lost writes, asks for the same
-// run. If it uses limits it is in their slot. same compares the recorded input with the one
-// asked for.
+// Child requests a child run, described by the event: Name, Key, Spec, Payload, Due, Close, Ack,
+// Active and Finished. Its id is derived from this run and the key, so the same call, repeated
+// after lost writes, requests the same run. If it uses limits, it is in their slot. same compares
+// the recorded input with the requested one.
 func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
@@ -24,7 +23,7 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 	spec.Parent, spec.ParentKey = r.id, asked.Key
 	spec.Root, spec.Depth = r.state.Spec.Root, r.state.Spec.Depth+1
 	spec.Held = permits.Held(r.state.Spec)
-	if spec.Fair == "" { // it works for the same one
+	if spec.Fair == "" { // it has the fairness key of its parent
 		spec.Fair, spec.Share = r.state.Spec.Fair, r.state.Spec.Share
 	}
 	if spec.Root == "" {
@@ -39,16 +38,16 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 	return op
 }
 
-// Start asks for a run that is no child of this one: it has no parent, nothing that becomes
-// of this run concerns it, and the operation ends when it exists, or was refused. The event
-// describes it as for Child, and Next is its id: the same run, whichever run asks for it.
+// Start requests a run that is not a child of this one: it has no parent, is not affected by the
+// end of this run, and the operation ends when the run exists or was refused. The event describes
+// it as for Child, and Next is its id, which is the same whichever run requests it.
 func (b *Branch) Start(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
 	b.enter()
 	asked.Close = event.CloseAbandon
 	return b.begin(s, asked, same)
 }
 
-// begin puts the start of a run into the log.
+// begin records the start of a run in the log.
 func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
 	asked.Type = event.ChildCreated
 	op, e, over := b.run.operation(s, &asked, func(rec *event.Event) string { return same(rec.Payload) })
@@ -57,7 +56,7 @@ func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) s
 	return op
 }
 
-// HasChild reports whether the child that the code is about to ask for by a key is in the log, so
+// HasChild reports whether the child that the code is about to request with a key is in the log, so
 // that it was admitted.
 func (b *Branch) HasChild(key string) bool {
 	b.enter()
@@ -65,12 +64,12 @@ func (b *Branch) HasChild(key string) bool {
 	return b.run.carried[key] != nil || len(b.run.feed) > 0 && b.run.feed[0].Type == event.ChildCreated && b.run.feed[0].Key == key
 }
 
-// Children returns how many children are open, and how many there were in all.
+// Children returns the number of open children, and the number of all children.
 func (b *Branch) Children() (open, all int) { return b.run.state.Children() }
 
-// AwaitChild blocks until the child has ended, even if its scope has: then it was
-// asked to end, and its outcome decides. Only a child that is left alone is not
-// waited for after that: then the error is that of its scope.
+// AwaitChild blocks until the child has ended, even if its scope has: the child was canceled then,
+// and its outcome decides. Only a child that is abandoned at the end of its scope is not waited for
+// after that; AwaitChild then returns the error of the scope.
 func (b *Branch) AwaitChild(op *Op) error {
 	b.enter()
 	switch {
@@ -87,11 +86,11 @@ func (b *Branch) AwaitChild(op *Op) error {
 	return nil
 }
 
-// Started returns the promise that is resolved once the child exists or cannot be
-// started. It is kept for children that were asked for with Ack.
+// Started returns the promise that is resolved once the child exists or cannot be started. It is
+// kept for children that were requested with Ack.
 func (op *Op) Started() *Promise { return op.started }
 
-// CancelChild asks a child to end.
+// CancelChild requests a cancel of a child.
 func (b *Branch) CancelChild(op *Op, reason string) {
 	b.enter()
 	if !op.done && !op.told && b.run.state.Open(op.Ref) != nil {
@@ -99,14 +98,14 @@ func (b *Branch) CancelChild(op *Op, reason string) {
 	}
 }
 
-// cancelChild records that the child was asked to end, once.
+// cancelChild records the cancel of a child. It must be called at most once.
 func (op *Op) cancelChild(reason string) {
 	op.told = true
 	op.run.command(&event.Event{Type: event.ChildCancelRequested, Ref: op.Ref, Next: op.Next, Reason: reason}, nil)
 }
 
-// awaitClosing blocks the main branch, whose code has returned, until those
-// children have ended that the run's end waits for.
+// awaitClosing blocks the main branch, whose code has returned, until the children with CloseWait
+// have ended.
 func (b *Branch) awaitClosing() {
 	for {
 		var last *Op
@@ -119,12 +118,12 @@ func (b *Branch) awaitClosing() {
 		if last == nil {
 			return
 		}
-		_ = b.AwaitChild(last) // it is not left alone
+		_ = b.AwaitChild(last) // it is not CloseAbandon
 	}
 }
 
-// Send asks for a message to another run, which is named by to, and blocks until
-// that has accepted or refused it. It returns the refusal.
+// Send requests a message to another run, and blocks until that run has accepted or refused it. It
+// returns the refusal.
 func (b *Branch) Send(s *Scope, topic, key string, to event.RunID, item event.ItemID, payload []byte, same func(recorded []byte) string) *event.Failure {
 	b.enter()
 	asked := event.Event{Type: event.MessageSent, Name: topic, Key: key, Next: to, Item: item, Payload: payload}
@@ -140,8 +139,8 @@ func (b *Branch) Send(s *Scope, topic, key string, to event.RunID, item event.It
 	return op.Failure
 }
 
-// Answered returns the open operation that an answer from another run is about,
-// by its key; 0 if there is none: nobody waits for the answer.
+// Answered returns the open operation that an answer from another run belongs to, by its key, or 0
+// if no operation waits for the answer.
 func (r *Run) Answered(typ event.Type, key string) uint64 {
 	ref := r.awaiting[key]
 	op := r.ops[ref]

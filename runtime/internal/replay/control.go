@@ -6,22 +6,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// control is how far the code of a run may go by itself.
+// control determines how far the code of a run may go by itself.
 type control struct {
 	paused bool
-	late   []event.Event // what happened while the run is paused, in order
+	late   []event.Event // events that happened while the run is paused, in order
 
 	gated   bool     // each operation needs a RunStepped
-	allowed int      // operations that may be done
-	gate    notifier // tells the branches that want to do one
+	allowed int      // number of operations that are allowed now
+	gate    notifier // notifies the branches that wait to begin an operation
 
-	halted *Branch     // asked for something where the kept part of its log ends
-	keeps  event.RunID // between the pause behind the kept part of a log and its end: the run that has taken it over; else empty
-	past   bool        // the code sees, or will see once it goes on, the times of an older run, whose random numbers it goes on with
+	halted *Branch     // branch that has requested an operation beyond the kept part of the log
+	keeps  event.RunID // the run that has taken over an older log, between the pause after the kept part and its end; otherwise empty
+	past   bool        // the code sees, or will see once it continues, the times of an older run, whose random numbers it continues with
 }
 
-// steer takes an event that says how far the code may go, and reports whether the
-// event is one of these and nothing more.
+// steer handles an event that controls how far the code may go. It reports whether the event is of
+// this kind and has no other effect.
 func (r *Run) steer(e *event.Event) bool {
 	c := &r.control
 	switch e.Type {
@@ -30,14 +30,14 @@ func (r *Run) steer(e *event.Event) bool {
 	case event.RunDelayed, event.RunResumed:
 		r.ownWork(e)
 		if c.keeps = ""; r.state.StandsStill() {
-			break // its time has not come, also if a pause is over
+			break // it is not due yet, even if a pause has ended
 		}
 		c.gated = false
 		r.proceed()
 	case event.RunStepped:
 		c.gated, c.allowed = true, c.allowed+1
 		r.proceed()
-	case event.CancelRequested: // a run that ends must clean up
+	case event.CancelRequested: // a run that is ending must clean up
 		if c.paused {
 			r.proceed()
 		}
@@ -49,21 +49,21 @@ func (r *Run) steer(e *event.Event) bool {
 	return true
 }
 
-// ownWork takes the event that ends what the run has taken over of an older one.
+// ownWork handles the event that ends the part taken over from an older run.
 func (r *Run) ownWork(e *event.Event) {
 	if e.Next == "" {
 		return
 	}
-	// A run that goes on with the random numbers of the older one sees the times of that. A fork has
-	// numbers of its own.
+	// A run that continues with the random numbers of the older run sees its times. A fork has its
+	// own numbers.
 	c := &r.control
 	if c.past = c.keeps != "" && e.Next != c.keeps; !c.past {
 		r.reseed(e.Next)
 	}
 }
 
-// proceed lets come into effect, in order, what happened while the run was paused,
-// and lets those pass that wait at the gate.
+// proceed applies, in order, the events that happened while the run was paused, and releases the
+// branches that wait at the gate.
 func (r *Run) proceed() {
 	c := &r.control
 	c.paused, c.keeps = false, ""
@@ -90,8 +90,8 @@ func (r *Run) proceed() {
 	c.past = false
 }
 
-// keepForLater keeps an event for when the run is resumed. That a run was ended
-// from outside is not kept.
+// keepForLater keeps an event until the run is resumed. A terminal event, which ends the run from
+// outside, is not kept.
 func (r *Run) keepForLater(e *event.Event) bool {
 	if !r.control.paused || e.Type.Terminal() {
 		return false
@@ -100,7 +100,7 @@ func (r *Run) keepForLater(e *event.Event) bool {
 	return true
 }
 
-// consume lets an event come into effect for the code.
+// consume applies an event to the code.
 func (r *Run) consume(e *event.Event) {
 	if !r.control.past {
 		r.now = r.latest
@@ -111,9 +111,9 @@ func (r *Run) consume(e *event.Event) {
 	r.drain()
 }
 
-// Gate is the first thing that a durable operation of the code under a scope does which counts
-// as one: in debug mode it waits there for a RunStepped, which lets one operation
-// pass. What is true before it may not be true after it.
+// Gate is the first call of each durable operation under a scope that counts as a step in debug
+// mode. In debug mode it waits for a RunStepped, which admits one operation. Conditions that held
+// before it may no longer hold after it.
 func (b *Branch) Gate(s *Scope) {
 	b.enter()
 	b.heed(s)
@@ -129,10 +129,10 @@ func (b *Branch) Gate(s *Scope) {
 // Stepping reports whether the code needs a RunStepped for each operation.
 func (r *Run) Stepping() bool { return r.control.gated }
 
-// AtGate reports whether some of the code waits for a RunStepped.
+// AtGate reports whether a branch waits for a RunStepped.
 func (r *Run) AtGate() bool { return r.control.gate.subs.list.n > 0 }
 
-// notifier wakes all its subscribers, in the order in which they came.
+// notifier wakes all its subscribers, in the order in which they subscribed.
 type notifier struct{ subs subscribers }
 
 func (l *notifier) subscribe(s *subscription) { l.subs.subscribe(s) }

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// While the run is paused a message comes, upon which the code cancels a step, and
-// after that the step completes: what is in the log has happened.
+// While the run is paused, a message arrives upon which the code cancels a step, and then the step
+// completes: the recorded completion counts.
 func TestPause_AnOutcomeThatIsInTheLogStandsAgainstACancelAtTheResume(t *testing.T) {
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
 		sub := b.NewScope(s)

@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
-// coroutine runs functions one after the other on a stack of its own. The
-// driver resumes it, the function yields; only one of the two runs at a time.
-// A resume and a yield cost about 60 ns and no allocation.
+// coroutine runs functions one after the other on its own stack. The driver resumes it and the
+// function yields; only one of the two runs at a time. A resume and a yield cost about 60 ns and no
+// allocation.
 type coroutine struct {
 	next  func() (struct{}, bool)
 	stop  func()
@@ -21,20 +21,20 @@ type coroutine struct {
 	job    func()
 	idle   bool   // the last job has ended
 	dying  bool   // the job is being unwound by exit
-	crash  *crash // how the last job ended, if it did not return
+	crash  *crash // set if the last job did not return
 	exited bool   // the last job called runtime.Goexit: the coroutine is gone
 }
 
-// crash says how a job ended that did not return.
+// crash describes how a job ended that did not return.
 type crash struct {
 	value any
 	text  string
 	stack []byte
 }
 
-// killed travels from the root of a coroutine that exited to resume. It has to
-// be a panic: iter.Pull hands a Goexit on to the caller of next, and would end
-// the driver's goroutine.
+// killed is the panic value that passes from the root of an exited coroutine to resume. It must be
+// a panic: iter.Pull passes a Goexit on to the caller of next, which would end the driver's
+// goroutine.
 type killed struct{}
 
 func newCoroutine() *coroutine {
@@ -54,8 +54,8 @@ func newCoroutine() *coroutine {
 	return c
 }
 
-// run executes the job. Its panic ends here; a Goexit cannot be stopped, and
-// ends the coroutine, whatever deferred calls did on the way.
+// run executes the job. A panic of the job ends here. A Goexit cannot be stopped and ends the
+// coroutine, whatever the deferred calls did.
 func (c *coroutine) run() {
 	ended := false
 	defer func() {
@@ -67,8 +67,8 @@ func (c *coroutine) run() {
 	ended = true
 }
 
-// call executes the job and keeps how it ended. If it comes to its end by
-// Goexit, recovering the panic of a deferred call does not stop that.
+// call executes the job and records how it ended. If the job ends by Goexit, recovering the panic
+// of a deferred call does not stop that.
 func (c *coroutine) call() {
 	returned := false
 	defer func() {
@@ -77,12 +77,12 @@ func (c *coroutine) call() {
 		}
 		r := recover()
 		if c.dying {
-			return // a deferred call may have panicked: nobody is left to care
+			return // a panic of a deferred call has no effect any more
 		}
-		// The stack is that of the panic or Goexit: nothing of it is unwound yet.
+		// This is the stack of the panic or Goexit: nothing of it is unwound yet.
 		c.crash = &crash{value: r, text: "runtime.Goexit was called", stack: debug.Stack()}
 		if r != nil {
-			c.crash.text = fmt.Sprint(r) // may call code of the user's, which belongs here
+			c.crash.text = fmt.Sprint(r) // may call user code, which belongs on the coroutine
 		}
 	}()
 	c.job()
@@ -106,26 +106,27 @@ func (c *coroutine) resume() (ended bool) {
 	return c.idle
 }
 
-// suspend gives control back to the driver. It is called on the coroutine.
+// suspend returns control to the driver. It must be called on the coroutine.
 func (c *coroutine) suspend() { c.yield(struct{}{}) }
 
-// exit unwinds the coroutine from within: defers run, recover returns nil, and
-// nothing can swallow it. A sentinel panic would be recovered by the user's
-// code, which would then go on in a wrong state.
+// exit unwinds the coroutine from within: deferred calls run, recover returns nil, and user code
+// cannot stop it. User code could recover a sentinel panic and would then continue in a wrong
+// state.
 func (c *coroutine) exit() {
 	c.dying = true
 	runtime.Goexit()
 }
 
-// Pool keeps finished coroutines for the next run, because making one costs
-// more than running a short job, and the room for new events. It belongs to one
-// executor goroutine. The zero Pool is ready for use; a nil Pool keeps nothing.
+// Pool keeps finished coroutines, and buffers for new events, for the next run, because creating a
+// coroutine costs more than running a short job. It belongs to one executor goroutine. The zero
+// Pool is ready for use; a nil Pool keeps nothing.
 type Pool struct {
 	free    []*coroutine
-	buffers [][]event.Event // without events
+	buffers [][]event.Event // empty
 }
 
-// poolSize bounds what a Pool keeps: about 5 KB each, and 1 KB for events.
+// poolSize bounds the coroutines, of about 5 KB each, and the event buffers, of 1 KB each, that a
+// Pool keeps.
 const poolSize = 256
 
 func (p *Pool) get() *coroutine {
@@ -142,7 +143,7 @@ func (p *Pool) get() *coroutine {
 func (p *Pool) put(c *coroutine) {
 	c.crash = nil
 	if c.exited {
-		return // there is nothing left of it
+		return // its goroutine has ended
 	}
 	if p == nil || len(p.free) >= poolSize {
 		c.stop()
@@ -151,7 +152,7 @@ func (p *Pool) put(c *coroutine) {
 	p.free = append(p.free, c)
 }
 
-// buffer returns a buffer for the new events of a run.
+// buffer returns an empty buffer for the new events of a run.
 func (p *Pool) buffer() []event.Event {
 	if p == nil || len(p.buffers) == 0 {
 		return make([]event.Event, 0, usualEvents)
@@ -162,15 +163,14 @@ func (p *Pool) buffer() []event.Event {
 	return b
 }
 
-// keepBuffer takes back a buffer in which there are no events.
+// keepBuffer takes back an empty buffer.
 func (p *Pool) keepBuffer(b []event.Event) {
 	if p != nil && cap(b) == usualEvents && len(p.buffers) < poolSize {
 		p.buffers = append(p.buffers, b)
 	}
 }
 
-// Close ends the coroutines of the pool. A coroutine that is left alone stays
-// for ever.
+// Close ends the coroutines of the pool. A coroutine that is not ended leaks.
 func (p *Pool) Close() {
 	for _, c := range p.free {
 		c.stop()

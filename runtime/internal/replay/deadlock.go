@@ -10,23 +10,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// A run is deadlocked when every open branch waits, and none of them for anything that could
-// come from outside: the end of a step, timer, child or message to another run, a message, a payload,
-// a question. Then each of them waits for others, or for nothing.
+// A run is deadlocked when every open branch waits, and none of them for anything that could come
+// from outside: the end of a step, timer, child or message to another run, a message, a payload, an
+// ask. Then each of them waits for other branches, or for nothing.
 //
 // That a run can always be canceled does not count, or no run would ever be deadlocked. A branch
-// that waits for nothing but the end of its context, in a Select without cases, waits for
-// a cancel, and that is no deadlock.
+// that waits only for the end of its context, in a Select without cases, waits for a cancel, and is
+// not deadlocked.
 //
 // The first deadlock of a run is broken: its root scope is canceled, and the waits that form a
-// knot, in which nobody waits for anybody else, return with [ErrDeadlock]. So the code
-// cleans up as after a cancel, what it has done is undone, and the run fails whatever the code
-// returns. If the code comes to wait in this way again, its branches are unwound.
+// knot, in which all waits are for each other, return with [ErrDeadlock]. So the code cleans up as
+// after a cancel, its effects are undone, and the run fails whatever the code returns. If the code
+// waits in this way again, its branches are unwound.
 
 // TypeDeadlock is the wire name of a [*DeadlockError].
 const TypeDeadlock = "flowgen.DeadlockError"
 
-// ErrDeadlock ends the scopes of a run that is deadlocked. It is an ErrCanceled.
+// ErrDeadlock ends the scopes of a deadlocked run. It is an ErrCanceled.
 var ErrDeadlock error = deadlockEnd{}
 
 type deadlockEnd struct{} //nolint:errname // a DeadlockError is another one
@@ -36,31 +36,32 @@ func (deadlockEnd) Error() string {
 }
 func (deadlockEnd) Unwrap() error { return ErrCanceled }
 
-// LocalIs is that of ErrCanceled.
+// LocalIs has the meaning of LocalIs of ErrCanceled.
 func (deadlockEnd) LocalIs() {}
 
-// DeadlockError is why a run failed with the code "deadlock": each of its branches waited for
+// DeadlockError is the failure of a run with the code "deadlock": each of its branches waited for
 // another one, and nothing from outside could have changed that.
 type DeadlockError struct {
-	// Waits has an entry for each branch, at most 100. Those that wait for one another come first.
+	// Waits has an entry for each branch, at most 100. Branches that wait for each other come
+	// first.
 	Waits []BranchWait `json:"waits"`
-	// More is how many other branches there were.
+	// More is the number of further branches.
 	More int `json:"more,omitempty"`
 }
 
-// BranchWait says what one branch of a run has waited for.
+// BranchWait describes what one branch of a run has waited for.
 type BranchWait struct {
 	Branch   string   `json:"branch"`             // its path, such as fulfil/go#1
-	For      string   `json:"for"`                // what it waited for, in words
-	Branches []string `json:"branches,omitempty"` // the paths of those that it waited for
+	For      string   `json:"for"`                // description of the wait
+	Branches []string `json:"branches,omitempty"` // paths of the branches that it waited for
 	Position string   `json:"position,omitempty"` // file:line of the call that waited
-	Knot     bool     `json:"knot,omitempty"`     // it waited for those that, in the end, waited for it, or for nobody
+	Knot     bool     `json:"knot,omitempty"`     // all branches that it waited for, directly or indirectly, waited for it; also true if there were none
 }
 
-// maxWaits bounds what the error of a deadlock lists, toldWaits what its text does.
+// maxWaits bounds the list in the error of a deadlock, toldWaits the list in its text.
 const maxWaits, toldWaits = 100, 10
 
-// Error says of each branch for whom it waits, and where.
+// Error lists for each branch what it waits for, and where.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString("the run can never go on: each of its branches waits for another one")
@@ -86,15 +87,15 @@ func (e *DeadlockError) MarshalFailure() *event.Failure {
 	return &event.Failure{Code: event.CodeDeadlock, Type: TypeDeadlock, Message: failure.Cut(e.Error(), failure.MaxText), Data: data}
 }
 
-// awaits says for what a blocked branch waits, if nothing of it comes from outside.
+// awaits describes what a blocked branch waits for, if none of it comes from outside.
 type awaits struct {
-	scope   *Scope   // whose end ends the wait, too; nil: none
+	scope   *Scope   // its end also ends the wait; nil if none
 	promise *Promise // nil: none
-	cases   []Case   // of a Select
+	cases   []Case   // cases of a Select
 	selects bool
 }
 
-// outside reports whether what a source has comes from outside of the code.
+// outside reports whether the value of a source comes from outside of the code.
 func outside(r *Run, s source) bool {
 	switch s := s.(type) {
 	case *Op, *topic:
@@ -112,13 +113,13 @@ func (p *Promise) outside() bool {
 	switch {
 	case p.gather == nil:
 		return p.op != nil
-	case p.gather.stop == nil: // all of them are needed
+	case p.gather.stop == nil: // all parts are needed
 		return !slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && !part.outside() })
 	}
 	return slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && part.outside() })
 }
 
-// leaf calls f with each promise that is needed for this one and is not resolved.
+// leaf calls f with each unresolved promise that this one needs.
 func (p *Promise) leaf(f func(*Promise)) {
 	switch {
 	case p.done:
@@ -131,7 +132,7 @@ func (p *Promise) leaf(f func(*Promise)) {
 	}
 }
 
-// endsUnder reports whether p is told to stop when a scope ends.
+// endsUnder reports whether the work that resolves p is canceled when a scope ends.
 func (p *Promise) endsUnder(s *Scope) bool {
 	all := true
 	p.leaf(func(p *Promise) {
@@ -144,13 +145,13 @@ func (p *Promise) endsUnder(s *Scope) bool {
 	return all
 }
 
-// rescued reports whether the wait ends without anything that a branch does.
+// rescued reports whether the wait can end without any action of a branch.
 func (w *awaits) rescued(r *Run) bool {
 	if w.scope == nil || w.scope.err != nil {
 		return false
 	}
 	for s := w.scope; s != nil; s = s.within {
-		// What is canceled itself when the scope ends is waited for all the same.
+		// A promise whose work is itself canceled when the scope ends is awaited nevertheless.
 		if !s.due.IsZero() && (w.promise == nil || !w.promise.endsUnder(s)) {
 			return true
 		}
@@ -161,7 +162,7 @@ func (w *awaits) rescued(r *Run) bool {
 	return false
 }
 
-// deadlocked reports whether no branch can go on any more. It costs nothing as long as one waits
+// deadlocked reports whether no branch can continue. The check costs nothing while a branch waits
 // for something from outside.
 func (r *Run) deadlocked() bool {
 	c, a := &r.control, &r.asks
@@ -171,7 +172,7 @@ func (r *Run) deadlocked() bool {
 	case c.paused, c.halted != nil, len(c.late) > 0:
 		return false
 	case len(a.handlers) > 0 && !a.closed && !r.windup.begun:
-		return false // somebody may ask, and the answer may cancel
+		return false // an ask may arrive, and its answer may cancel
 	}
 	for n := r.branches.first; n != nil; n = n.next {
 		if n.item.awaits.rescued(r) {
@@ -179,13 +180,13 @@ func (r *Run) deadlocked() bool {
 		}
 	}
 	if len(r.feed) > 0 && (!r.isCommand(&r.feed[0]) || r.breaks() && r.feed[0].Type != event.CancelRequested) {
-		r.overlooked = true // by other code
+		r.overlooked = true // by other code, which wrote the log
 		return false
 	}
 	return true
 }
 
-// breakDeadlock lets the run come to its end if it is deadlocked.
+// breakDeadlock makes the run end if it is deadlocked.
 func (r *Run) breakDeadlock() {
 	for r.deadlocked() {
 		if r.breaks() {
@@ -197,7 +198,7 @@ func (r *Run) breakDeadlock() {
 	}
 }
 
-// breaks reports whether a deadlock is the first one, and is broken.
+// breaks reports whether a deadlock is the first one, which is broken.
 func (r *Run) breaks() bool { return r.deadlock == nil && !r.windup.begun }
 
 // release records the deadlock, and ends the waits that no other branch can end.
@@ -218,7 +219,8 @@ func (r *Run) release() {
 	r.root.cancel(ErrDeadlock)
 }
 
-// fallen returns how a run ends that was deadlocked and whose code says that it ends so.
+// fallen returns the ending of a run whose code returned how, which is a failure if the run was
+// deadlocked.
 func (r *Run) fallen(how Ending) Ending {
 	if r.deadlock == nil || how.Failure == r.deadlock {
 		return how
@@ -230,7 +232,7 @@ func (r *Run) fallen(how Ending) Ending {
 	return Ending{Type: event.RunFailed, Failure: &f}
 }
 
-// deadlockFailure is the stored form of the error of a deadlock.
+// deadlockFailure returns the stored form of the error of a deadlock.
 func (r *Run) deadlockFailure(knots []*Branch) *event.Failure {
 	if r.deadlock != nil {
 		return r.deadlock
@@ -261,7 +263,7 @@ func (r *Run) deadlockFailure(knots []*Branch) *event.Failure {
 	return e.MarshalFailure()
 }
 
-// describe says what a branch waits for.
+// describe returns a description of what a branch waits for.
 func (w *awaits) describe(what string, branches []string) string {
 	switch n := len(branches); {
 	case n == 1:
@@ -301,8 +303,8 @@ func (b *Branch) waitsOn() (all []*Branch) {
 	return all
 }
 
-// knots returns the branches of which each waits, perhaps through others, only for branches
-// that wait for it in the same way; oldest first. A branch that waits for nobody is one, too.
+// knots returns, oldest first, the branches of the knots: sets of branches whose waits, direct and
+// indirect, are only for each other. A branch that waits for no other branch is a knot by itself.
 func (r *Run) knots() []*Branch {
 	t := tarjan{at: map[*Branch]*visit{}}
 	for n := r.branches.first; n != nil; n = n.next {
@@ -319,11 +321,11 @@ func (r *Run) knots() []*Branch {
 	return all
 }
 
-// tarjan finds the strongly connected parts of the graph of who waits for whom.
+// tarjan finds the strongly connected components of the graph of the branches' waits.
 type tarjan struct {
 	at     map[*Branch]*visit
 	stack  []*Branch
-	leaves []int // of each part, how many of its waits are for somebody outside of it
+	leaves []int // for each component, the number of its waits for branches outside of it
 }
 
 type visit struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// futures spawns branches, of which each waits for those that it is given by number, and waits for all.
+// futures spawns branches, each of which waits for the branches with the given numbers, and waits
+// for all of them.
 func futures(waits ...[]int) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		ps := make([]*Promise, len(waits))
@@ -51,7 +52,7 @@ func ran(t *testing.T, code Program) *Run {
 	return r
 }
 
-// cyclic reports whether somebody in a graph waits for himself, in the end.
+// cyclic reports whether a graph of waits contains a cycle.
 func cyclic(waits [][]int) bool {
 	const open, closed = 1, 2
 	state := make([]int, len(waits))
@@ -97,7 +98,7 @@ func TestDeadlock_IsFoundIfAndOnlyIfTheWaitsHaveARing(t *testing.T) {
 }
 
 func TestDeadlock_OfALogThatGoesOnIsFoundAtItsEnd(t *testing.T) {
-	// What a release has left that did not look for deadlocks.
+	// A log that a release without deadlock detection has left.
 	old := []event.Event{
 		{Seq: 1, Type: event.RunCreated, Time: t0, Spec: &event.Spec{Workflow: "p.flow"}},
 		{Seq: 2, Type: event.RunStarted, Time: t0},

@@ -6,22 +6,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// isCommand reports whether a recorded event came from the code. Some types come
-// from either side, and what they are about tells which: a wait that was due and a
-// step that failed while an attempt was under way come from outside, and so does
-// what steps have done to streams.
+// isCommand reports whether a recorded event came from the code. Some types come from either side,
+// and their fields decide: a wait that was due and a step that failed during an attempt come from
+// outside, and so do stream operations of steps.
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated:
-		return r.control.keeps == "" // else an earlier run did it
+		return r.control.keeps == "" // otherwise an earlier run did it
 	case event.VersionRecorded, event.RunCompleted, event.RunContinued,
 		event.ChildCancelRequested, event.ValueSet,
 		event.HookCreated, event.HookDisposed, event.HookConflict, event.HookAnswered, event.AskAnswered, event.AskRefused:
 		return true
 	case event.StreamWritten, event.StreamClosed:
-		return e.Key != "" && e.Attempt == 0 // else a step or an earlier run did it
+		return e.Key != "" && e.Attempt == 0 // otherwise a step or an earlier run did it
 	case event.RunFailed, event.RunCanceled:
-		return e.By == "" // a worker that ends a run without its code signs
+		return e.By == "" // a worker that ends a run without its code sets By
 	case event.CancelRequested:
 		return e.Failure != nil && (e.Failure.Code == event.CodeDeadlock || e.Failure.Code == event.CodeEndIgnored)
 	case event.WaitCompleted:
@@ -32,10 +31,9 @@ func (r *Run) isCommand(e *event.Event) bool {
 	return false
 }
 
-// command records what the code asks for. If the log has an event at this place
-// it must be the same, and is returned instead. On a mismatch it does not
-// return to code: the branch is unwound; outside of code it returns nil. The
-// result is valid until the next command.
+// command records a request of the code. If the log has an event at this place, it must match, and
+// command returns it. On a mismatch command does not return to code: the branch is unwound; outside
+// of code it returns nil. The result is valid until the next command.
 func (r *Run) command(asked *event.Event, same func(rec *event.Event) string) *event.Event {
 	rec := r.expect(asked, same)
 	if rec == nil && r.err == nil {
@@ -45,8 +43,8 @@ func (r *Run) command(asked *event.Event, same func(rec *event.Event) string) *e
 	return rec
 }
 
-// expect returns the recorded event at this place, nil if the log ends here. If
-// it is another one than asked for, r.err says so.
+// expect returns the recorded event at this place, or nil if the log ends here. If it does not
+// match the request, expect sets r.err.
 func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *event.Event {
 	r.halt()
 	if len(r.feed) == 0 {
@@ -58,7 +56,7 @@ func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *ev
 		return nil
 	}
 	if rec.Seq <= uint64(r.kept()) {
-		same = nil // it may say the id of the run that it was asked by
+		same = nil // it may contain the id of the older run
 	}
 	if diff := compare(rec, same); diff != "" {
 		r.err = r.mismatch(rec, asked, diff)
@@ -76,8 +74,8 @@ func sameOperation(rec, asked *event.Event) bool {
 		(rec.Ref == asked.Ref || asked.Type.Creates() && rec.Ref == rec.Seq)
 }
 
-// compare calls same, which may call code of the user's. Its panic must not be
-// taken for one of the workflow's code: then the run would fail.
+// compare calls same, which may call user code. A panic there must not be treated as a panic of the
+// workflow's code, which would fail the run.
 func compare(rec *event.Event, same func(rec *event.Event) string) (diff string) {
 	if same == nil {
 		return ""
@@ -90,8 +88,8 @@ func compare(rec *event.Event, same func(rec *event.Event) string) (diff string)
 	return same(rec)
 }
 
-// met takes in the next recorded event, which has been consumed, and reports
-// whether that could be done.
+// met applies the next recorded event to the state, after it was consumed, and reports whether that
+// succeeded.
 func (r *Run) met() bool {
 	e := &r.feed[0]
 	if err := r.note(e); err != nil {
@@ -102,7 +100,7 @@ func (r *Run) met() bool {
 	return true
 }
 
-// emit puts a new event at the end of the log.
+// emit appends a new event to the log.
 func (r *Run) emit(asked *event.Event) *event.Event {
 	e := *asked
 	e.Time = r.now
@@ -115,7 +113,7 @@ func (r *Run) emit(asked *event.Event) *event.Event {
 	return &r.out[len(r.out)-1]
 }
 
-// abortOnError unwinds the branch that is running if the run cannot go on.
+// abortOnError unwinds the running branch if the run cannot continue.
 func (r *Run) abortOnError() {
 	if r.err != nil && r.current != nil {
 		r.current.co.exit()

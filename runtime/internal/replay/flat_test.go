@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// use does once what long-lived code does over and over. It takes two steps.
+// use runs one round of what long-lived code repeats. It takes two steps.
 func use(b *Branch, s *Scope, long *Promise) {
 	sub := b.NewDeadline(s, b.Now().Add(time.Hour))
 	defer sub.Cancel()
@@ -34,7 +34,7 @@ func TestRun_KeepsNothingOfWhatHasEnded(t *testing.T) {
 			use(b, s, long)
 		}
 	})
-	// size tells how much of everything the run holds at the same place of a round.
+	// size returns how much of everything the run holds at the same place of a round.
 	size := func() []int {
 		r := h.run
 		return []int{r.branches.n, r.queue.n, len(r.ops), r.unstarted.n, len(r.cancels), root.children.n, root.ops.n,
@@ -54,7 +54,7 @@ func TestRun_KeepsNothingOfWhatHasEnded(t *testing.T) {
 	}
 }
 
-// sequence is a run of n steps, one after the other.
+// sequence returns a run of n sequential steps.
 func sequence(n int) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		for range n {
@@ -132,9 +132,8 @@ func TestReplay_OfTenThousandStepsAllocatesLittle(t *testing.T) {
 	}
 }
 
-// Ten thousand branches under one scope: whatever walked over all of them for
-// each of them would take hundreds of millions of steps here, and minutes under
-// the race detector.
+// Ten thousand branches under one scope: an operation that walked over all of them for each of them
+// would take hundreds of millions of steps here, and minutes under the race detector.
 func TestBranches_TenThousandAtOnceEndInAnyOrder(t *testing.T) {
 	const n = 10_000
 	for name, pick := range map[string]func(i int) int{

@@ -14,8 +14,8 @@ var (
 	firstToWin  = func(_ int, v any) bool { return v.(string) == "good" }
 )
 
-// race lets three branches end with what their steps give and returns the
-// program; the result is that of the gather.
+// race returns a program in which three branches end with the results of their steps; its result is
+// the result of the gather.
 func race(stop func(int, any) bool) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		var ps []*Promise

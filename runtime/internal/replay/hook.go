@@ -9,44 +9,46 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Hook is a token by which others reach the run, and what came for it.
+// Hook is a token through which others reach the run, and the payloads received for it.
 type Hook struct {
 	topic
 	HookSpec
-	Token string // that of the spec, or what was made
+	Token string // the token of the spec, or a generated one
 	ref   uint64
-	holds *Op // the child that holds a token of the user's own; nil: there is none
+	holds *Op // the child that holds a token chosen by the user; nil if there is none
 	run   *Run
 }
 
-// hooks are those of a run.
+// hooks are the hooks of a run.
 type hooks struct {
-	open  map[string]*Hook // by token
-	byRef map[uint64]*Hook // the same
+	open  map[string]*Hook // open hooks by token
+	byRef map[uint64]*Hook // open hooks by the number of their creating event
 	holds map[string]*Op   // the last child that holds a token
 }
 
-// HookSpec says what a hook is.
+// HookSpec describes a hook.
 type HookSpec struct {
 	Name  string
-	Token string // empty: one that nobody can guess
-	Shape []byte // of its payloads; nil: any
-	Meta  []byte // what it says of itself; a replay does not compare it
-	// Check says why a payload cannot be read as what the code wants; nil: any can.
+	Token string // empty: generate an unguessable one
+	Shape []byte // shape of its payloads; nil: any
+	Meta  []byte // description of the hook; a replay does not compare it
+	// Check returns why a payload cannot be decoded as the type that the code expects. A nil Check
+	// accepts all payloads.
 	Check func(payload []byte) error
-	// Answers lets branches know what they have received last, for [Branch.AnswerHook].
+	// Answers makes branches remember the payload that they have received last, for
+	// [Branch.AnswerHook].
 	Answers bool
 }
 
-// taken is a payload that a branch has received. The branches that it opens after that share it.
+// taken is a payload that a branch has received. Branches that it opens afterwards share it.
 type taken struct {
 	item     event.ItemID
 	answered bool
 }
 
-// NewHook opens a hook. For an empty token secret makes one, once; the log keeps it.
-// The log also keeps the shape of payloads, by which others refuse what does not fit:
-// it is that of the code which has opened the hook, and so is what the hook says of itself.
+// NewHook opens a hook. For an empty token it calls secret once, and the log keeps the result. The
+// log also keeps the shape of payloads, by which others reject payloads that do not match, and the
+// description of the hook. Both are those of the code that has opened the hook.
 func (b *Branch) NewHook(key string, spec HookSpec, secret func() string) *Hook {
 	b.enter()
 	r := b.run
@@ -77,16 +79,16 @@ func (b *Branch) NewHook(key string, spec HookSpec, secret func() string) *Hook 
 // Holds reports whether an open hook of the run has the token.
 func (b *Branch) Holds(token string) bool { return b.run.hooks.open[token] != nil }
 
-// AwaitRelease blocks until the child has ended by which the run has held a token
-// before, if there was one.
+// AwaitRelease blocks until the child has ended by which the run has held a token before, if there
+// was one.
 func (b *Branch) AwaitRelease(token string) {
 	b.enter()
 	if op := b.run.hooks.holds[token]; op != nil {
-		_ = b.AwaitChild(op) // it is not left alone
+		_ = b.AwaitChild(op) // it is never CloseAbandon
 	}
 }
 
-// HoldBy says which child holds the token of a hook.
+// HoldBy records which child holds the token of a hook.
 func (b *Branch) HoldBy(h *Hook, op *Op) {
 	b.enter()
 	h.holds, b.run.hooks.holds[h.Token] = op, op
@@ -100,8 +102,8 @@ func (b *Branch) ConflictHook(h *Hook, holder event.RunID) event.RunID {
 	return rec.Next
 }
 
-// DisposeHook closes a hook, even if the scope of the caller has ended. Branches that
-// wait for a payload are notified. Doing it again does nothing.
+// DisposeHook closes a hook, even if the scope of the caller has ended. Branches that wait for a
+// payload are notified. Further calls do nothing.
 func (b *Branch) DisposeHook(h *Hook) {
 	b.enter()
 	if h.closed {
@@ -114,7 +116,7 @@ func (b *Branch) DisposeHook(h *Hook) {
 	}
 }
 
-// shut forgets the hook. What came for it and was not taken is missed.
+// shut removes the hook. Payloads that were not taken are missed.
 func (h *Hook) shut() {
 	r := h.run
 	delete(r.hooks.open, h.Token)
@@ -126,8 +128,8 @@ func (h *Hook) shut() {
 	h.close()
 }
 
-// ReceiveHook takes the next payload of a hook. due and errors are as in Receive, and
-// ErrClosed.
+// ReceiveHook takes the next payload of a hook. due and errors are as in Receive; in addition it
+// returns ErrClosed.
 func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, error) {
 	b.enter()
 	e, err := b.receive(s, &h.topic, event.WaitHook, h.Name, due)
@@ -135,7 +137,7 @@ func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, er
 	return e, err
 }
 
-// took takes note of a payload that the branch has received; nil: of none.
+// took records the payload that the branch has received, if any.
 func (b *Branch) took(h *Hook, e *event.Event) {
 	if e == nil || h == nil || !h.Answers {
 		return
@@ -146,11 +148,12 @@ func (b *Branch) took(h *Hook, e *event.Event) {
 	b.taken[h] = &taken{item: e.Item}
 }
 
-// ErrAnswered is the end of an answer to a payload that was answered before.
+// ErrAnswered is the error of a second answer to a payload.
 var ErrAnswered = errors.New("the payload was answered before")
 
-// AnswerHook answers the payload that the branch has received last from a hook, also one that is closed by now, or
-// else the one that the branch which has opened this one had received then. A payload is answered once.
+// AnswerHook answers the payload that the branch has received last from a hook, even if the hook is
+// closed now. If the branch has received none, this is the payload that the branch which has opened
+// it had received at that time. A payload is answered once.
 func (b *Branch) AnswerHook(h *Hook, answer []byte) error {
 	b.enter()
 	t := b.taken[h]
@@ -168,8 +171,8 @@ func (b *Branch) AnswerHook(h *Hook, answer []byte) error {
 	return nil
 }
 
-// hookReceived gives a payload to its hook. While the run was paused the hook may
-// have been closed by what came before.
+// hookReceived passes a payload to its hook. If the run was paused, an earlier event may have
+// closed the hook.
 func (r *Run) hookReceived(e *event.Event) {
 	if h := r.hooks.byRef[e.Ref]; h != nil {
 		h.push(e)
@@ -178,8 +181,8 @@ func (r *Run) hookReceived(e *event.Event) {
 	r.miss(e)
 }
 
-// JudgePayload says why the code of the open hook with a token cannot read a payload
-// that has come and is not recorded yet; nil if it can, or if there is no such hook.
+// JudgePayload returns why the code of the open hook with a token cannot decode a payload that was
+// received and is not recorded yet. It returns nil if the code can, or if there is no such hook.
 func (r *Run) JudgePayload(token string, payload []byte) error {
 	h := r.hooks.open[token]
 	if h == nil || h.Check == nil {
@@ -192,13 +195,13 @@ func (r *Run) JudgePayload(token string, payload []byte) error {
 	return err
 }
 
-// endsAttempt reports whether an event of a step ends the attempt before it, and closes the hook
-// that this may have opened.
+// endsAttempt reports whether an event of a step ends the step's previous attempt, and closes the
+// hook that this attempt may have opened.
 func endsAttempt(t event.Type) bool {
 	return t == event.StepStarted || t == event.StepRetrying || t == event.StepCompleted || t == event.StepFailed
 }
 
-// noteStepHook keeps which step a token belongs to while that can be finished with it.
+// noteStepHook records which step a token belongs to while the step can be finished with it.
 func (r *Run) noteStepHook(e *event.Event) {
 	switch {
 	case e.Token == "":
@@ -212,12 +215,11 @@ func (r *Run) noteStepHook(e *event.Event) {
 	}
 	if op := r.ops[e.Ref]; op != nil && e.Type == event.StepPending {
 		op.Closes = nil
-		_ = json.Unmarshal(e.Payload, &op.Closes) // nothing: it closes none
+		_ = json.Unmarshal(e.Payload, &op.Closes) // if it is empty, no stream is closed
 	}
 }
 
-// StepHook returns the event that has created the step which can be finished with a token, 0 if
-// there is none.
+// StepHook returns the event that has created the step which can be finished with a token, or 0.
 func (r *Run) StepHook(token string) uint64 {
 	ref := r.stepHooks[token]
 	if o := r.state.Open(ref); o == nil || o.Token != token {
@@ -226,13 +228,12 @@ func (r *Run) StepHook(token string) uint64 {
 	return ref
 }
 
-// miss keeps that something was received which nobody takes.
+// miss records a received payload or message that no branch can take.
 func (r *Run) miss(e *event.Event) {
 	r.missed = append(r.missed, &event.Event{Seq: e.Seq, Type: e.Type, Item: e.Item})
 }
 
-// Hook returns the event that has created the open hook with a token, 0 if there is
-// none.
+// Hook returns the event that has created the open hook with a token, or 0.
 func (r *Run) Hook(token string) uint64 {
 	if h := r.hooks.open[token]; h != nil {
 		return h.ref

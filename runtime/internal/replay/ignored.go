@@ -6,15 +6,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// mostIgnored is how many operations a branch may begin under scopes that have ended without once waiting for
-// something. Each of them returns the error of its scope at once, so code that does not heed it would never give its
-// goroutine back: nothing else of the run could come into effect, not even a request to terminate it.
+// mostIgnored is how many operations a branch may begin under ended scopes without waiting in
+// between. Each of them returns the error of its scope at once, so code that ignores the error
+// would never return control: no other event could take effect, not even a termination.
 const mostIgnored = 100_000
 
-// heed counts an operation under a scope, and ends the run if the code goes on and on although the scope has ended.
+// heed counts an operation under an ended scope, and fails the run if the code ignores the end of
+// the scope for too long.
 //
-// The log records that, so that a replay ends at the same operation. Where the log goes on, code of
-// another build began fewer, and so does this.
+// The log records that, so that a replay ends at the same operation. If the log continues there,
+// the code of another build began fewer operations, and this code continues as well.
 func (b *Branch) heed(s *Scope) {
 	if s == nil || s.err == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// heedless sleeps again and again, whatever comes of it, until it has done so n times; 0: for ever. Then it does a step.
+// heedless sleeps n times, or forever if n is 0, and ignores all errors. Then it calls a step.
 func heedless(n int) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		for i := 0; n == 0 || i < n; i++ {
@@ -29,7 +29,7 @@ func TestIgnored_CodeThatGoesOnAndOnAfterACancelFailsTheRunNowAndInAReplay(t *te
 	h.replay(heedless(0))
 }
 
-// A log of code that began few operations goes on where code of today has begun too many.
+// A log continues after code that began few operations, where the current code has begun too many.
 func TestIgnored_ALogThatGoesOnIsFollowed(t *testing.T) {
 	h := begin(t, heedless(mostIgnored/2))
 	h.cancel()

@@ -9,38 +9,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Kept says which part of a log a new run takes over.
+// Kept describes which part of a log a new run takes over.
 type Kept struct {
-	Cut   uint64 // the events before this one are taken over as they are
-	Until uint64 // what came of operations before this event is taken over
-	// Failed is the key of the operation with which the run has failed; empty: it is not known, or the run did not fail.
+	Cut   uint64 // events with smaller numbers are taken over unchanged
+	Until uint64 // outcomes of operations with smaller numbers are taken over
+	// Failed is the key of the operation with which the run has failed; empty if it is unknown or
+	// the run did not fail.
 	Failed string
 	Next   event.RunID // the new run
-	// Seed is that of the random numbers of the new run behind the part that is taken over as it is: Next for numbers of its
-	// own, [Seed] of the log for those of the old run.
+	// Seed is the seed of the new run's random numbers after the part that is taken over unchanged:
+	// Next for its own numbers, or [Seed] of the log for the numbers of the old run.
 	Seed event.RunID
 	Now  time.Time
-	// Due is when the code of the new run goes on; zero: at once.
+	// Due is when the code of the new run continues; zero: at once.
 	Due time.Time
 }
 
-// Keep returns the part of a log that a new run takes over, numbered anew, and how
-// many of its events are as they were. That are those before the event number Cut;
-// what has come of their operations until the event number Until, and the messages
-// of that time, come after them, between a pause and the end of that, now. The
-// code of the new run then sees them when it has come to where the kept part ends.
+// Keep returns the part of a log that a new run takes over, renumbered, and how many of its events
+// are unchanged. These are the events before number Cut. The outcomes of their operations before
+// number Until, and the messages received until then, follow between a RunPaused event and the
+// event that ends the pause at Now. So the code of the new run sees them when it has reached the
+// end of the kept part.
 //
-// Between the two are also the steps, children and sends that were asked for from Cut on and completed before Until,
-// by branches that a failure elsewhere did not stop, or in front of which something stands that only the old run can have.
-// They are not executed again: the code of the new run that asks for the same, with the same key, name and
-// contents, gets their results (see [Run.takeOver]). The same holds for recorded values and for sleeps that were over before Cut,
-// and for recorded values of branches that the failure had no part in. So that such a branch asks for the same, it sees the times and, by Seed, the random numbers of the old run.
+// Between the two events are also the steps, children and sends that were requested from Cut on and
+// completed before Until, by branches that a failure elsewhere did not stop, or that follow an
+// operation which only the old run can have. They are not executed again: if the code of the new
+// run requests an operation with the same key, name and contents, it gets their results (see
+// [Run.takeOver]). The same holds for recorded values and for sleeps that ended before Cut, and for
+// recorded values of branches that had no part in the failure. So that such a branch requests the
+// same operations, it sees the times and, by Seed, the random numbers of the old run.
 //
-// Attempts of steps of which no outcome is kept do not count: such a step begins
-// again, also one that is left to whoever has the token of its hook, which is the old run's. So do children, sends and hooks: the old run's belong to that, so the part
-// that is kept as it was ends in front of the first of them that has not ended. What was
-// written to streams stays with the old run: those of the new one begin empty, but
-// what the old code has closed is closed for the code of the new run, too.
+// Attempts of steps without a kept outcome do not count: such a step begins again, even if its
+// attempt is pending for the holder of a hook token, because the token belongs to the old run. The
+// children, sends and hooks of the old run belong to it as well, so the part that is kept unchanged
+// ends before the first of them that has not ended. Stream contents stay with the old run: the
+// streams of the new run begin empty, but a stream that the old code has closed is closed for the
+// new run.
 func Keep(log []event.Event, part Kept) (events []event.Event, kept int) {
 	k := keeper{cut: part.Cut, until: max(part.Cut, part.Until), ends: map[uint64]*event.Event{}, keys: map[string]uint64{}, over: map[uint64]bool{}}
 	var states event.LogState

@@ -14,8 +14,7 @@ import (
 
 const newRun = event.RunID("wrun_01JGFJJZ00000000000000000B")
 
-// drawCut returns a place where a log may be cut: in front of a step or of
-// something that came from outside.
+// drawCut returns a place at which a log may be cut: before a step or an outside event.
 func drawCut(rt *rapid.T, log []event.Event) uint64 {
 	is := commands(log)
 	var cuts []uint64
@@ -69,7 +68,7 @@ func TestKeep_WhatIsTakenOverFitsTheCodeThatHasWrittenIt(t *testing.T) {
 	})
 }
 
-// results returns the results that steps have until an event.
+// results returns the results of steps before an event.
 func results(log []event.Event, until uint64) (all []string) {
 	for i := range log {
 		if log[i].Type == event.StepCompleted && log[i].Seq < until {
@@ -137,7 +136,7 @@ func TestKeep_EndsInFrontOfWhatHasNotEndedAndOthersKnow(t *testing.T) {
 			log[i].Seq = uint64(i + 1)
 		}
 		got, kept := Keep(log, Kept{Cut: 8, Until: 8, Next: newRun, Seed: newRun, Now: t0})
-		// Without the event behind it, the failure of the first one is not kept, either.
+		// Without the event behind it, the failure of the first one is not kept either.
 		if kept != 2 || len(got) != 5 || got[3].Type != event.MessageReceived {
 			t.Errorf("%s: kept %d of %v", typ, kept, got)
 		}

@@ -1,14 +1,13 @@
 package replay
 
-// list is a doubly linked list whose nodes are parts of its items: adding and
-// removing cost the same however long it is, and allocate nothing. The zero
-// list is empty.
+// list is a doubly linked list whose nodes are parts of its items, so adding and removing take
+// constant time and allocate nothing. The zero list is empty.
 type list[T any] struct {
 	first, last *node[T]
 	n           int
 }
 
-// node is an item's place in a list. The zero node is in none.
+// node is an item's node in a list. The zero node is in no list.
 type node[T any] struct {
 	item       *T
 	in         *list[T]
@@ -27,7 +26,7 @@ func (l *list[T]) push(n *node[T], item *T) {
 	l.n++
 }
 
-// pop removes the first item and returns it, nil if there is none.
+// pop removes and returns the first item, or returns nil if the list is empty.
 func (l *list[T]) pop() *T {
 	if l.first == nil {
 		return nil
@@ -37,7 +36,7 @@ func (l *list[T]) pop() *T {
 	return item
 }
 
-// remove takes the item out of its list, if it is in one.
+// remove removes the item from its list, if it is in one.
 func (n *node[T]) remove() {
 	if n.in == nil {
 		return

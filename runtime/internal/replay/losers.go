@@ -2,8 +2,9 @@ package replay
 
 import "slices"
 
-// losers lists the messages that branches took which had lost a race. Code that calls First in
-// a loop and opens a new receive each time loses messages so, and sees only an endless wait.
+// losers lists the messages that were taken by branches that had lost a race. Code that calls First
+// in a loop and opens a new receive each time loses messages this way, and observes only an endless
+// wait.
 type losers struct{ all []loser }
 
 type loser struct {
@@ -11,16 +12,16 @@ type loser struct {
 	text  string
 }
 
-// WatchLosers has the run record what losers of races take. It costs a look at the stack each
-// time: it is for tests.
+// WatchLosers makes the run record what losers of races take. It reads the stack each time, so it
+// is for tests.
 func (r *Run) WatchLosers() {
 	if r.losers == nil {
 		r.losers = &losers{}
 	}
 }
 
-// Losers says what was taken by branches that had lost a race, and of whose results nobody
-// has asked since: each text once.
+// Losers describes what was taken by branches that had lost a race and whose results were not
+// awaited since. It contains each text once.
 func (r *Run) Losers() []string {
 	if r.losers == nil {
 		return nil
@@ -34,7 +35,7 @@ func (r *Run) Losers() []string {
 	return all
 }
 
-// Makes says that the branch resolves a promise.
+// Makes records that the branch resolves a promise.
 func (b *Branch) Makes(p *Promise) { b.makes, p.maker = p, b }
 
 // takes records that the branch has taken something.

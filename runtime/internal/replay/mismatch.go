@@ -11,25 +11,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// MismatchError says that the code does not do what the log says it did. The
-// run is blocked, not failed: it goes on by itself on a worker whose code fits.
+// MismatchError is the error of code that does not match its log. The run is blocked, not failed:
+// it continues on a worker whose code matches.
 type MismatchError struct {
 	Run      event.RunID
-	Seq      uint64       // the recorded event
-	Recorded event.Event  // what the log holds
-	Asked    *event.Event // what the code asked for; nil: nothing more
+	Seq      uint64       // sequence number of the recorded event
+	Recorded event.Event  // the event in the log
+	Asked    *event.Event // the operation that the code requested; nil if it requested none
 	Position string       // file:line of the user's call; empty if there is none
 	Diff     string       // between the two, if only their contents differ
-	Blocked  []string     // what the branches wait for and where, if nothing was asked
-	Build    string       // of the code that recorded it; empty: it is not known
-	Here     string       // of the code that does not fit, as Build; empty: it is not known
-	Renamed  *Renaming    // why they differ, if a name of an argument was changed
+	Blocked  []string     // what the branches wait for and where, if nothing was requested
+	Build    string       // build that recorded the event; empty if unknown
+	Here     string       // build of the code that does not match; empty if unknown
+	Renamed  *Renaming    // set if a renamed argument explains the difference
 }
 
 // maxBlocked bounds the branches that an error lists.
 const maxBlocked = 10
 
-// Error is written for people: what differs, where, and what to do.
+// Error describes the difference, its position and the remedy.
 func (e *MismatchError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run %s does not fit this code: event %d of its log is %s, but the code ", e.Run, e.Seq, describe(&e.Recorded))
@@ -62,7 +62,7 @@ func (e *MismatchError) Error() string {
 	return b.String()
 }
 
-// why says what may be behind it, the likelier first, and what to do.
+// why describes the possible causes, the likelier first, and the remedy.
 func (e *MismatchError) why() string {
 	const (
 		changed = "Put the old order of operations back, for such runs only by asking workflow.Version, or start a new workflow name for the new code"
@@ -80,7 +80,7 @@ func (e *MismatchError) why() string {
 		". If it was not changed, it decides by something that a replay does not repeat, such as " + unsound
 }
 
-// directive returns the directive of what was asked for.
+// directive returns the directive of the requested operation's function.
 func (e *MismatchError) directive() string {
 	if _, step := event.StepOfRun(e.Recorded.Name); e.Recorded.Type == event.ChildCreated && !step {
 		return "//flow:workflow"
@@ -110,8 +110,8 @@ func describe(e *event.Event) string {
 	return s
 }
 
-// Operations names the recorded operation and the one that was asked for, without what differs
-// between runs of the same log and code: keys, ordinals and data.
+// Operations names the recorded operation and the requested one, without data that differs between
+// runs with the same log and code: keys, ordinals and payloads.
 func (e *MismatchError) Operations() string {
 	asked := "nothing"
 	switch {
@@ -124,7 +124,8 @@ func (e *MismatchError) Operations() string {
 	return "log: " + operation(&e.Recorded) + ", code: " + asked
 }
 
-// Sides describes the recorded operation and the one that was asked for, with their keys; asked is empty if there is none.
+// Sides describes the recorded operation and the requested one, with their keys; asked is empty if
+// nothing was requested.
 func (e *MismatchError) Sides() (recorded, asked string) {
 	if e.Asked != nil {
 		asked = describe(e.Asked)
@@ -148,13 +149,13 @@ func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
 	}
 	a := *asked
 	e.Asked = &a
-	if r.current != nil { // else it is the consequence of an event, and nobody's call
+	if r.current != nil { // otherwise it is the consequence of an event, without a call in user code
 		e.Position = r.current.position()
 	}
 	return e
 }
 
-// sameJSON returns the difference of two JSON values, empty if they mean the same.
+// sameJSON returns the difference of two JSON values, or "" if they are equivalent.
 func sameJSON(recorded, asked []byte) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
@@ -163,15 +164,14 @@ func sameJSON(recorded, asked []byte) string {
 	if unmarshal(recorded, &a) != nil || unmarshal(asked, &b) != nil {
 		return fmt.Sprintf("- %s\n+ %s", recorded, asked)
 	}
-	// cmp puts non-breaking spaces into its output, to keep programs from reading it.
+	// cmp puts non-breaking spaces into its output so that programs do not parse it.
 	return strings.ReplaceAll(cmp.Diff(readable(a), readable(b)), "\u00a0", " ")
 }
 
-// decimal is a number that is no int64, in its exact form.
+// decimal is a number that does not fit int64, in its exact form.
 type decimal string
 
-// readable replaces the numbers in a decoded JSON value by what prints well and
-// loses nothing.
+// readable replaces the numbers in a decoded JSON value by values that print without loss.
 func readable(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -191,7 +191,7 @@ func readable(v any) any {
 	return v
 }
 
-// DiffJSON describes how two JSON values differ; empty if they mean the same.
+// DiffJSON describes how two JSON values differ, or returns "" if they are equivalent.
 func DiffJSON(recorded, asked []byte) string { return sameJSON(recorded, asked) }
 
 func unmarshal(b []byte, v any) error {

@@ -16,7 +16,7 @@ func next() string {
 	return fmt.Sprintf("%s:%d", file, line+1)
 }
 
-// recorded is the log of a run that charged, slept and waits for a message.
+// recorded returns the log of a run that has called a step and slept, and waits for a message.
 func recorded(t *testing.T) *host {
 	t.Helper()
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
@@ -84,7 +84,7 @@ func TestMismatch_NamesRecordedAskedPositionSeqAndFix(t *testing.T) {
 			}
 			wantText(t, m.Error(), append(tt.want, theFix)...)
 			if name == "more" {
-				at = m.Position // of doStep in the branch
+				at = m.Position // position of doStep in the branch
 				wantText(t, at, "run_test.go:")
 			}
 			if m.Position != at {

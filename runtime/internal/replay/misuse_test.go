@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// misuse returns the text of the MisuseError that f panics with.
+// misuse returns the text of the MisuseError with which f panics.
 func misuse(t *testing.T, f func()) (text string) {
 	t.Helper()
 	defer func() {
@@ -27,7 +27,8 @@ func misuse(t *testing.T, f func()) (text string) {
 	return ""
 }
 
-// onGoroutine returns what a run is told of a call on a goroutine that is not its own.
+// onGoroutine calls f on a goroutine that does not belong to the run, and returns the text of the
+// error passed to Stray.
 func onGoroutine(t *testing.T, r *Run, f func()) (text string) {
 	t.Helper()
 	told, ended := make(chan string, 1), make(chan struct{})
@@ -125,13 +126,13 @@ func TestRecord_RefusesWhatAReplayWouldNotRepeat(t *testing.T) {
 		return done("1")
 	}
 	h := begin(t, code)
-	// The refused calls took no ordinals, which no replay would take.
+	// The rejected calls took no ordinals, which a replay would not take.
 	h.want("value_recorded (key flow/record#1) 1", "step_created p.s (key flow/p.s#1) 54")
 	h.replay(code)
 }
 
-// Each call on a goroutine of the code's own is found, whatever the run does meanwhile,
-// and nothing comes of it but that the run goes no further.
+// Each durable call on a goroutine of the code's own is detected, whatever the run does meanwhile,
+// and has no effect except that the run is blocked.
 func TestStray_CallsBlockTheirRunWheneverTheyAreMade(t *testing.T) {
 	for name, use := range map[string]func(b *Branch, s *Scope, undo *Undo){
 		"Now":      func(b *Branch, _ *Scope, _ *Undo) { b.Now() },
@@ -180,7 +181,7 @@ func TestStray_CallsBlockTheirRunWheneverTheyAreMade(t *testing.T) {
 	}
 }
 
-// A run that is parked learns of the call when it is asked.
+// A parked run reports the call when it is used next.
 func TestStray_CallWhileTheRunWaitsBlocksIt(t *testing.T) {
 	calls, made := make(chan struct{}), make(chan struct{})
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {

@@ -6,9 +6,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// AskNotice asks another run, under a scope that has not ended, to tell when it is worth looking again
-// for a value of it: see [event.Notice]. The operation ends with that notice, or with a failure if the run
-// cannot be asked.
+// AskNotice asks another run, under a scope that has not ended, for a notice that a value of it
+// should be read again; see [event.Notice]. The operation ends with that notice, or with a failure
+// if the run cannot be asked.
 func (b *Branch) AskNotice(s *Scope, key string, to event.RunID, payload []byte) *Op {
 	b.enter()
 	asked := event.Event{
@@ -17,8 +17,8 @@ func (b *Branch) AskNotice(s *Scope, key string, to event.RunID, payload []byte)
 	return b.run.newOp(s, b.run.command(&asked, func(rec *event.Event) string { return sameJSON(rec.Payload, payload) }))
 }
 
-// AwaitNotice blocks until the operation has ended, or returns the error of the scope if that
-// ends first, or ErrNotInTime when due is reached; a zero due: never.
+// AwaitNotice blocks until the operation has ended. It returns the error of the scope if the scope
+// ends first, or ErrNotInTime when due is reached. A zero due means no limit.
 func (b *Branch) AwaitNotice(s *Scope, op *Op, what string, due time.Time) error {
 	b.enter()
 	switch {

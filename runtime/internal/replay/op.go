@@ -7,47 +7,46 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Op is a durable operation of the code: a step, a wait, a child or a message to
-// another run. Its promise is resolved with nil, that of a child with the Op; the
-// fields say what came of it.
+// Op is a durable operation of the code: a step, a wait, a child or a message to another run. Its
+// promise is resolved with nil, or for a child with the Op. The fields contain the outcome.
 type Op struct {
 	Promise
-	Ref   uint64 // seq of the creating event
+	Ref   uint64 // sequence number of the creating event
 	Name  string
 	Key   string
 	Input []byte
-	Meta  any // what the layer above keeps with a step; nil for waits
-	// Closes are the streams that are closed if the attempt of a step completes that is left to
-	// others.
+	Meta  any // data that the layer above keeps with a step; nil for waits
+	// Closes are the streams that are closed if the step's pending attempt, whose outcome comes
+	// from outside, completes.
 	Closes []string
 
-	// Payload and Failure are the outcome of a step, Outcome that of a wait.
+	// Payload and Failure are the outcome of a step, Outcome is the outcome of a wait.
 	Payload []byte
 	Failure *event.Failure
 	Attempt int
 	Outcome event.Outcome
 	Kind    event.Entity
-	Next    event.RunID // the child
-	// Canceled is the reason if the operation ended because its scope did.
+	Next    event.RunID // the child run
+	// Canceled is the error of the scope if the operation ended because its scope did.
 	Canceled error
 
 	run       *Run
-	answerTo  string   // what answers of other runs call it
-	started   *Promise // of a child; nil for all else
+	answerTo  string   // key of the operation in answers from other runs
+	started   *Promise // promise of a child's start; nil for other operations
 	close     event.ParentClose
-	told      bool       // a child was asked to end
-	ended     event.Type // how
-	limits    *Scope     // ends when the wait is due
-	scoped    node[Op]   // its place among what the scope does
-	unstarted node[Op]   // its place among the steps that were never started
+	told      bool       // a cancel of the child was requested
+	ended     event.Type // type of the event that ended a child
+	limits    *Scope     // scope that ends when the wait is due
+	scoped    node[Op]   // node in the list of the scope's operations
+	unstarted node[Op]   // node in the list of the steps that were never started
 }
 
-// CancelWanted reports whether the scope of the operation has ended: a step
-// that fails from now on is canceled, and is not tried again.
+// CancelWanted reports whether the scope of the operation has ended. A step that fails after that
+// is canceled and not retried.
 func (op *Op) CancelWanted() bool { return op.scope.err != nil }
 
-// Deadline returns when the scope of the operation will end by itself; the zero
-// time if it will not.
+// Deadline returns when the scope of the operation will end by itself, or the zero time if it will
+// not.
 func (op *Op) Deadline() time.Time {
 	var first time.Time
 	for s := op.scope; s != nil; s = s.within {
@@ -58,7 +57,7 @@ func (op *Op) Deadline() time.Time {
 	return first
 }
 
-// CancelCause returns why the scope of the operation has ended; nil if it has not.
+// CancelCause returns why the scope of the operation has ended, or nil.
 func (op *Op) CancelCause() error { return op.scope.err }
 
 // newOp registers the operation that e has created.
@@ -79,10 +78,10 @@ func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 	return op
 }
 
-// Failed reports whether a child that has ended did not complete.
+// Failed reports whether a child has ended without completing.
 func (op *Op) Failed() bool { return op.Failure != nil }
 
-// WasCanceled reports whether a child ended because it was asked to.
+// WasCanceled reports whether a child ended because it was canceled.
 func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
 
 // settle ends the operation.
@@ -101,13 +100,12 @@ func (op *Op) settle() {
 	op.resolve(op)
 }
 
-// cancel ends the operation because its scope has ended. An attempt that is
-// under way, here or outside, is left to the driver, a child is asked to end, and what was sent is
-// sent: their outcomes decide.
+// cancel ends the operation because its scope has ended. A running or pending attempt is left to
+// the driver, a child receives a cancel, and a sent message stays sent: their outcomes decide.
 func (op *Op) cancel() {
 	r := op.run
 	if r.state.Open(op.Ref) == nil {
-		return // its outcome is in the log, and comes into effect when the run is resumed
+		return // its outcome is in the log, and takes effect when the run is resumed
 	}
 	switch op.Kind {
 	case event.EntitySend:
@@ -134,14 +132,13 @@ func (op *Op) cancel() {
 	op.settle()
 }
 
-// CancelFailure is the failure of a step whose scope has ended with err.
+// CancelFailure returns the failure of a step whose scope has ended with err.
 func CancelFailure(err error) *event.Failure {
 	return &event.Failure{Code: event.CodeCanceled, Message: err.Error()}
 }
 
-// Step asks for a step under a scope that has not ended. same compares the
-// recorded input with the one asked for, and returns a description of the
-// difference.
+// Step requests a step under a scope that has not ended. same compares the recorded input with the
+// requested one, and returns a description of the difference.
 func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
@@ -158,7 +155,7 @@ func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same f
 	return op
 }
 
-// AwaitStep blocks until the step has ended, well or badly.
+// AwaitStep blocks until the step has completed or failed.
 func (b *Branch) AwaitStep(op *Op) {
 	b.enter()
 	if !op.done {
@@ -166,7 +163,7 @@ func (b *Branch) AwaitStep(op *Op) {
 	}
 }
 
-// newWait asks for a wait. Its due time is the recorded one.
+// newWait creates a wait. Its due time is the recorded one.
 func (b *Branch) newWait(s *Scope, kind event.WaitKind, key, topic string, due time.Time) *Op {
 	asked := event.Event{Type: event.WaitCreated, Wait: kind, Key: key, Name: topic, Due: due}
 	return b.run.newOp(s, b.run.command(&asked, nil))
@@ -182,7 +179,7 @@ func (b *Branch) endWait(op *Op, outcome event.Outcome) {
 	op.settle()
 }
 
-// Sleep blocks until due. It returns the error of the scope if that ends first.
+// Sleep blocks until due. It returns the error of the scope if the scope ends first.
 func (b *Branch) Sleep(s *Scope, due time.Time) error {
 	b.enter()
 	if s.err != nil {

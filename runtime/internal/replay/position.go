@@ -8,18 +8,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
-// Trace is the upper end of a stack, cheap to take and read only for reports.
+// Trace is the upper end of a stack, cheap to record and resolved only for reports.
 type Trace [12]uintptr
 
-// Here returns the trace of its caller, without so many functions between that and the
-// users' code.
+// Here returns the trace of its caller, without skip functions between the caller and the user
+// code.
 func Here(skip int) *Trace {
 	t := &Trace{}
 	runtime.Callers(2+skip, t[:])
 	return t
 }
 
-// position returns the users' code in the trace, as file:line.
+// position returns the position of the user code in the trace, as file:line.
 func (t *Trace) position() string {
 	if t == nil {
 		return ""
@@ -31,14 +31,14 @@ func (t *Trace) position() string {
 	return positionIn(t[:n])
 }
 
-// here returns the position of the users' code that is running.
+// here returns the position of the user code that is running.
 func here() string {
 	var pcs [64]uintptr
 	return positionIn(pcs[:runtime.Callers(2, pcs[:])])
 }
 
-// position returns the position of the users' code that runs in the branch. There is none
-// where a generated step is the function of the branch: then it is that which has opened it.
+// position returns the position of the user code that runs in the branch. If there is none, because
+// a generated step is the function of the branch, it returns the position that opened the branch.
 func (b *Branch) position() string { return cmp.Or(here(), b.opened.position()) }
 
 func positionIn(pcs []uintptr) string {

@@ -36,7 +36,7 @@ func drawBody(t *rapid.T, depth, least, most int) []stmt {
 	return body
 }
 
-// interpreter executes a random program and keeps what its code observed.
+// interpreter executes a random program and records what its code observed.
 type interpreter struct {
 	trace   []string
 	scopes  []*Scope
@@ -45,12 +45,12 @@ type interpreter struct {
 	undos   int
 }
 
-// program returns the code and what it will have observed.
+// program returns the code and the interpreter that will record its observations.
 func program(body []stmt) (Program, *interpreter) {
 	x := &interpreter{}
 	return func(b *Branch, s *Scope, input []byte) Ending {
 		for i := range input {
-			input[i] = 'x' // must change nothing for anybody
+			input[i] = 'x' // must change no other copy
 		}
 		x.run(b, s, body)
 		result, _ := json.Marshal(x.trace)

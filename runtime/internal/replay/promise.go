@@ -1,30 +1,30 @@
 package replay
 
-// Promise is a result that is not there yet. It is resolved once.
+// Promise is a result that is resolved once, possibly later.
 type Promise struct {
 	done   bool
 	value  any
-	scope  *Scope  // under which it is being made
-	gather *Gather // whose promise it is; nil: nobody's
-	maker  *Branch // that resolves it; nil: none does
-	op     *Op     // whose end or start resolves it; nil: none
+	scope  *Scope  // scope under which it is being computed
+	gather *Gather // the Gather that contains it; nil if none
+	maker  *Branch // the branch that resolves it; nil if none
+	op     *Op     // the operation whose end or start resolves it; nil if none
 	subs   subscribers
-	// lost says that a Gather it was a part of was over before it was resolved, and that
-	// nobody has asked for it since.
+	// lost reports that a Gather of which it is a part was over before it was resolved, and that it
+	// was not awaited since.
 	lost bool
 }
 
 // NewPromise returns a promise that code under the scope will resolve.
 func NewPromise(s *Scope) *Promise { return &Promise{scope: s} }
 
-// Resolve sets the value and makes those who wait for it runnable, in the order
-// in which they came.
+// Resolve sets the value and makes the waiting branches runnable, in the order in which they began
+// to wait.
 func (p *Promise) Resolve(value any) { p.resolve(value) }
 
 // Done reports whether the promise is resolved.
 func (p *Promise) Done() bool { return p.done }
 
-// Value returns what it was resolved with, nil before.
+// Value returns the value with which it was resolved, or nil before.
 func (p *Promise) Value() any { return p.value }
 
 func (p *Promise) resolve(value any) {
@@ -36,15 +36,15 @@ func (p *Promise) resolve(value any) {
 
 func (p *Promise) subscribe(s *subscription) { p.subs.subscribe(s) }
 
-// Await blocks until p is resolved and returns its value; or until the scope
-// ends, but only if p is not itself under a scope that has ended: what is being
-// canceled is waited for, so that its outcome decides.
+// Await blocks until p is resolved and returns its value. It also returns when the scope ends,
+// unless p itself is under a scope that has ended: work that is being canceled is awaited, so that
+// its outcome decides.
 func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	b.enter()
 	b.heed(s)
 	p.lost = false
-	// It is asked again after each wait: what made the branch runnable may be the
-	// end of the scope, and other branches run before this one.
+	// The conditions are rechecked after each wait: the end of the scope may have made the branch
+	// runnable, and other branches run before this one.
 	for !p.done {
 		b.awaits = awaits{scope: s, promise: p}
 		var won int
@@ -65,7 +65,7 @@ func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	return p.value, nil
 }
 
-// canceling reports whether what makes the promise has been told to stop.
+// canceling reports whether the work that resolves the promise was canceled.
 func (p *Promise) canceling() bool {
 	if p.gather == nil {
 		return p.scope != nil && p.scope.err != nil
@@ -78,15 +78,15 @@ func (p *Promise) canceling() bool {
 	return true
 }
 
-// abandon frees what the promise is made from of a Gather that nobody awaits.
+// abandon releases the parts of a Gather that is not awaited any more.
 func (p *Promise) abandon() {
 	if p.gather != nil {
 		p.gather.detach()
 	}
 }
 
-// Gather resolves a promise of its own from the ends of others. It is awaited
-// at most once: a Gather whose Await ended with the scope is never resolved.
+// Gather is a promise that is resolved from other promises. It may be awaited at most once: a
+// Gather whose Await ended with the scope is never resolved.
 type Gather struct {
 	Promise
 	parts []*Promise
@@ -95,9 +95,9 @@ type Gather struct {
 	stop  func(index int, value any) bool
 }
 
-// NewGather returns a promise that is resolved once all of ps are (with the
-// value -1), or as soon as stop says so of one of them (with its index). Those
-// that are resolved already are asked first, in the order of the list.
+// NewGather returns a promise that is resolved once all of ps are (with the value -1), or as soon
+// as stop returns true for one of them (with its index). Promises that are resolved already are
+// checked first, in the order of the list.
 func NewGather(ps []*Promise, stop func(index int, value any) bool) *Gather {
 	g := &Gather{parts: ps, left: len(ps), stop: stop}
 	g.gather = g
@@ -144,8 +144,8 @@ func (g *Gather) finish(value int) {
 	g.resolve(value)
 }
 
-// detach ends the subscriptions: promises that go on for long must not gather
-// those who have lost interest in them.
+// detach ends the subscriptions, so that long-lived promises do not accumulate subscribers that no
+// longer wait.
 func (g *Gather) detach() {
 	for i := range g.subs {
 		g.subs[i].node.remove()

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drive lets chance decide what happens to a run, until it ends, nothing can
-// happen any more, or the log is long enough.
+// drive applies random events to a run until it ends, no event is possible, or the log is long
+// enough.
 func (h *host) drive(rng *rand.Rand) {
 	for tries := 0; tries < 400 && len(h.log) < 80 && !h.run.Ended(); tries++ {
 		h.now = h.now.Add(time.Duration(rng.IntN(3)) * time.Millisecond)
@@ -47,7 +47,7 @@ func (h *host) drive(rng *rand.Rand) {
 	}
 }
 
-// payload sends something to a hook, or to one that was closed.
+// payload sends a payload to a hook, which may be closed.
 func (h *host) payload(rng *rand.Rand) {
 	var open []*event.Open
 	h.run.State().Opens(func(o *event.Open) bool {
@@ -64,7 +64,7 @@ func (h *host) payload(rng *rand.Rand) {
 	h.apply(event.Event{Type: event.HookReceived, Ref: open[rng.IntN(len(open))].Ref, Payload: []byte(fmt.Sprint(len(h.log)))})
 }
 
-// ask asks the run something, as a worker does.
+// ask sends an ask to the run, as a worker does.
 func (h *host) ask(name, payload string) {
 	e := event.Event{Type: event.AskReceived, Name: name, Item: event.ItemID(fmt.Sprint("ask-", len(h.log))), Payload: []byte(payload)}
 	switch refusal, handled := h.run.Judge(name, e.Payload); {
@@ -76,7 +76,7 @@ func (h *host) ask(name, payload string) {
 	h.apply(e)
 }
 
-// open returns the steps and waits that are under way, oldest first.
+// open returns the open steps and waits, oldest first.
 func (h *host) open() []*event.Open {
 	var all []*event.Open
 	h.run.State().Opens(func(o *event.Open) bool {
@@ -135,7 +135,7 @@ func drawLogOf(t *testing.T, rt *rapid.T, body []stmt) ([]stmt, []string, []even
 	return body, slices.Clone(seen.trace), h.log
 }
 
-// commands tells for each event of a log whether it came from the code.
+// commands reports for each event of a log whether it came from the code.
 func commands(log []event.Event) []bool {
 	r := New(testRun, "flow", nil, nil)
 	is := make([]bool, len(log))
@@ -222,8 +222,8 @@ func TestReplay_EveryPrefixOfALogLeadsToTheSameLog(t *testing.T) {
 	})
 }
 
-// live executes code anew under the outside events of a log and returns the
-// log that this gives: what a replay must agree with, found another way.
+// live executes code anew with the outside events of a log and returns the resulting log. A replay
+// must agree with it, although it is computed in another way.
 func live(t *testing.T, code Program, log []event.Event) ([]event.Event, error) {
 	h := load(t, code)
 	defer h.run.Close()
@@ -240,8 +240,8 @@ func live(t *testing.T, code Program, log []event.Event) ([]event.Event, error) 
 	return h.log, nil
 }
 
-// checkVerdict compares the verdict of a replay with an execution. It returns
-// whether the log was accepted.
+// checkVerdict compares the result of a replay with an execution. It reports whether the log was
+// accepted.
 func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) bool {
 	code, seen := program(body)
 	h := load(t, code)
@@ -252,7 +252,7 @@ func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) boo
 		}
 		return false
 	}
-	if h.run.overlooked { // what other code has written
+	if h.run.overlooked { // the log of other code
 		return true
 	}
 	other, seenLive := program(body)
@@ -272,8 +272,8 @@ func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) boo
 
 var limits = regexp.MustCompile(`its context had [0-9a-zµ.]+`)
 
-// untimed returns a trace without the lengths of time limits: those are of the log, and a
-// mutation moves its events in time.
+// untimed returns a trace without the durations of time limits: these are the durations in the log,
+// and a mutation changes the times of its events.
 func untimed(trace []string) []string {
 	all := slices.Clone(trace)
 	for i := range all {
@@ -287,10 +287,10 @@ func shape(log []event.Event) []string {
 	for i := range log {
 		e := log[i]
 		if e.Type == event.StreamWritten {
-			e.Payload = nil // is in no log
+			e.Payload = nil // it is in no log
 		}
 		if e.Failure != nil && e.Failure.Code == event.CodeDeadlock {
-			e.Failure = &event.Failure{Code: event.CodeDeadlock} // what it says of branches is not compared
+			e.Failure = &event.Failure{Code: event.CodeDeadlock} // its description of branches is not compared
 		}
 		all[i] = fmt.Sprintf("%s %s %s", describe(&e), e.Outcome, e.Payload)
 	}
@@ -299,7 +299,7 @@ func shape(log []event.Event) []string {
 
 func TestReplay_MutatedLogIsRefusedOrIsWhatTheCodeWrites(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		// A log without its record of a version is that of an older program.
+		// A log without the record of a version belongs to an older program.
 		body, _, log := drawLogOf(t, rt, without("version", drawBody(rt, 2, 5, 10)))
 		for range 5 {
 			checkVerdict(t, rt, body, mutateLog(rt, slices.Clone(log)))
@@ -329,7 +329,7 @@ func mutateLog(rt *rapid.T, log []event.Event) []event.Event {
 	case 7:
 		log[i].Ref = uint64(j + 1)
 	case 8:
-		switch log[i].Type { // others have none, or have the one that counts
+		switch log[i].Type { // others have no due time, or have the one that counts
 		case event.StepCreated, event.StepCompleted, event.MessageReceived, event.RunCompleted:
 			log[i].Payload = []byte("77")
 		}
@@ -351,8 +351,9 @@ func mutateLog(rt *rapid.T, log []event.Event) []event.Event {
 func TestReplay_MutatedProgramIsRefusedOrWritesTheLog(t *testing.T) {
 	refused := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		// The answer of Version depends on where the log ends: that is its purpose. So does whether a question that waited for its handler is refused: a
-		// replay does not ask the handler again, it reads what the log says.
+		// The result of Version depends on where the log ends, which is its purpose. So does the
+		// refusal of an ask that waited for its handler: a replay does not call the handler again,
+		// but uses the log.
 		fixed := func(body []stmt) []stmt { return without("handle", without("version", body)) }
 		body, _, log := drawLogOf(t, rt, fixed(drawBody(rt, 2, 5, 10)))
 		for range 3 {
@@ -366,7 +367,7 @@ func TestReplay_MutatedProgramIsRefusedOrWritesTheLog(t *testing.T) {
 	}
 }
 
-// without returns the program with something harmless in place of a statement.
+// without returns the program with a harmless statement in place of the statements of one kind.
 func without(kind string, body []stmt) []stmt {
 	body = slices.Clone(body)
 	for i := range body {

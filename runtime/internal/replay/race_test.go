@@ -116,7 +116,7 @@ func TestSelect_MessageThatWonIsKeptWhenTheScopeEndsFirst(t *testing.T) {
 	}
 }
 
-// A branch in the same activation, before the one that won, ends its scope.
+// A branch that runs in the same activation, before the winner, ends the winner's scope.
 func TestSelect_PromiseThatWonIsKeptWhenTheScopeEndsInTheSameActivation(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		sub, p := b.NewScope(s), NewPromise(s)
@@ -174,8 +174,8 @@ func TestUnread_IsInTheOrderOfTheLog(t *testing.T) {
 	}
 }
 
-// The time that code is told is cut to the millisecond: what waits from there on would
-// wake too early.
+// The time that code sees is truncated to the millisecond: a wait computed from it would end too
+// early.
 func TestUntil_IsNeverSoonerThanAsked(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		return done(fmt.Sprint(b.Sleep(s, b.Until(5*time.Millisecond))))

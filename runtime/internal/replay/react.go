@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// react is the one way by which an event that is no command comes into effect,
-// recorded or new. The state of the log has it already.
+// react is the only path by which an event that is not a command takes effect, recorded or new. The
+// state of the log contains it already.
 func (r *Run) react(e *event.Event) {
 	r.noteStepHook(e)
 	switch e.Type {
@@ -19,7 +19,7 @@ func (r *Run) react(e *event.Event) {
 		return
 	case event.StepRetrying, event.StepHookCreated, event.StepPending, event.ValuesKept, event.ResourceWait:
 		return
-	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated: // no command: see isCommand
+	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated: // not a command here: see isCommand
 		r.carry(e)
 		return
 	}
@@ -29,8 +29,8 @@ func (r *Run) react(e *event.Event) {
 	r.breakDeadlock()
 }
 
-// dispatch makes those branches runnable that wait for the event. It reports
-// false if nothing consumes it.
+// dispatch makes the branches runnable that wait for the event. It reports false if nothing
+// consumes it.
 func (r *Run) dispatch(e *event.Event) bool {
 	switch e.Type {
 	case event.RunCreated:
@@ -56,10 +56,10 @@ func (r *Run) dispatch(e *event.Event) bool {
 		r.settle(op, e)
 	case event.MessageReceived:
 		if e.Name == event.NoticeTopic {
-			break // it is answered by effects of the log
+			break // the package effects answers it from the log
 		}
 		kept := *e
-		kept.Payload = slices.Clone(e.Payload) // the code may do with it what it likes
+		kept.Payload = slices.Clone(e.Payload) // the code may modify it
 		r.topic(e.Name).push(&kept)
 	case event.StreamWritten:
 	case event.StreamClosed:
@@ -85,7 +85,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 	return true
 }
 
-// settle ends an operation as the event says.
+// settle ends an operation with the outcome in the event.
 func (r *Run) settle(op *Op, e *event.Event) {
 	op.Payload, op.Failure, op.Attempt, op.Outcome = slices.Clone(e.Payload), e.Failure, e.Attempt, e.Outcome
 	op.ended = e.Type
@@ -121,7 +121,7 @@ func cancelText(reason string) string {
 
 // start opens the main branch.
 func (r *Run) start() {
-	// Each replay sees the original input, whatever the code does with it.
+	// Each replay sees the original input, even if the code modifies it.
 	input := slices.Clone(r.input)
 	r.input = nil
 	r.open(r.name, func(b *Branch) {
@@ -139,7 +139,7 @@ func (r *Run) start() {
 	})
 }
 
-// end puts the last event into the log.
+// end appends the terminal event to the log.
 func (r *Run) end(how Ending) {
 	r.strayed()
 	r.abortOnError()

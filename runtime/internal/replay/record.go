@@ -9,18 +9,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// typeRecordPanic marks the failure of a recorded value whose function panicked.
+// typeRecordPanic is the failure type of a recorded value whose function panicked.
 const typeRecordPanic = "flowgen.RecordPanic"
 
-// recordPanicError is the value of the panic of Record after its function panicked: the same
-// in the first execution and in every replay, read from its stored form.
+// recordPanicError is the panic value of Record after its function panicked. It is read from its
+// stored form, and so is the same in the first execution and in every replay.
 type recordPanicError struct{ failure *event.Failure }
 
 func (p *recordPanicError) Error() string { return p.failure.Message }
 
-// Record returns a value that was computed once. f gives its stored form, or a
-// failure; it may not ask for anything durable. If f panics, that is recorded,
-// too, and Record panics now and in every replay: f is never called again.
+// Record returns a value that is computed once. f returns its stored form, or a failure; it must
+// not call durable operations. If f panics, the panic is recorded, and Record panics now and in
+// every replay: f is never called again.
 func (b *Branch) Record(f func() ([]byte, *event.Failure)) ([]byte, *event.Failure) {
 	b.enter()
 	r := b.run
@@ -44,14 +44,14 @@ func replayed(rec *event.Event) ([]byte, *event.Failure) {
 	return slices.Clone(rec.Payload), rec.Failure
 }
 
-// compute calls f and puts what came of it into the log, however it ended.
+// compute calls f and records its result, however it ended.
 func (b *Branch) compute(e *event.Event, f func() ([]byte, *event.Failure)) (rec *event.Event) {
 	r := b.run
 	r.pure = "workflow.Record (" + e.Key + ")"
 	returned := false
 	defer func() {
 		if !returned {
-			text := "runtime.Goexit was called" // which goes on after this
+			text := "runtime.Goexit was called" // the Goexit continues after this
 			if v := recover(); v != nil {
 				text = fmt.Sprint(v)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// A limit that is computed from what is no part of the log may come out differently
-// in a replay: the one that is recorded counts.
+// A deadline that is computed from data outside of the log may differ in a replay: the recorded one
+// counts.
 func TestDeadline_IsTheOneOfTheLog(t *testing.T) {
 	after := time.Minute
 	var told time.Time
@@ -33,9 +33,9 @@ func TestDeadline_IsTheOneOfTheLog(t *testing.T) {
 	}
 }
 
-// Between the milliseconds of the log a limit is recorded up to two of them longer than was
-// asked for; its error says what was asked for. What the log has counts, also for the text,
-// if the code has changed.
+// Because the log has milliseconds, a recorded timeout is up to two milliseconds longer than the
+// requested one. Its error states the requested duration. If the code has changed, the duration in
+// the log counts, also for the text.
 func TestTimeout_ItsErrorSaysTheTimeThatWasAskedFor(t *testing.T) {
 	var said error
 	asks := 90*time.Minute + 200*time.Microsecond
@@ -63,7 +63,8 @@ func TestTimeout_ItsErrorSaysTheTimeThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Somebody may have changed a log by hand: the time that a context had is never less than none.
+// In a modified log a deadline may precede the beginning of its scope: the duration is never
+// negative.
 func TestTimeout_ThatTheLogEndsBeforeItBeganSaysThatItHadNone(t *testing.T) {
 	var said error
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
@@ -82,7 +83,7 @@ func TestTimeout_ThatTheLogEndsBeforeItBeganSaysThatItHadNone(t *testing.T) {
 	}
 }
 
-// A worker may come to a run when its time is over, and code may be given no time.
+// A run may be claimed after its timeout, and code may request a timeout of zero.
 func TestTimeout_ThatIsOverWhenItBeginsSaysHowLongItWas(t *testing.T) {
 	var ofRun, ofNone, past error
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
@@ -124,7 +125,7 @@ func TestMismatch_OfTheReceiverOfAMessageIsNoticed(t *testing.T) {
 	}
 }
 
-// What happened during a pause comes into effect at its end, in the order of the log.
+// Events that happened during a pause take effect at its end, in the order of the log.
 func TestPause_WhatHappenedMeanwhileComesIntoEffectInItsOrder(t *testing.T) {
 	var seen []string
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
@@ -157,7 +158,7 @@ func TestPause_WhatHappenedMeanwhileComesIntoEffectInItsOrder(t *testing.T) {
 	}
 }
 
-// An attempt of the old run is not the new run's: the step begins again.
+// An attempt of the old run does not belong to the new run: the step begins again.
 func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		spawn(b, s, func(b *Branch) any { return doStep(b, s, "p.slow", "1") })
@@ -168,7 +169,7 @@ func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	h := begin(t, code)
 	running := h.start()
 	h.send("go", "")
-	cut := uint64(len(h.log)) // in front of the step that follows the message
+	cut := uint64(len(h.log)) // before the step that follows the message
 	if last := h.log[cut-1]; last.Type != event.StepCreated {
 		t.Fatalf("the log ends with %s, want the next step", last.Type)
 	}
@@ -184,7 +185,7 @@ func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	}
 }
 
-// The first event decides a race, even if more come before its code goes on.
+// The first event decides a race, even if more arrive before its code continues.
 func TestSelect_TheFirstOfTwoInOneActivationWins(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		first, second := NewPromise(s), NewPromise(s)

@@ -9,19 +9,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Renaming says that an object which the log holds has names that today's type
-// lacks, while it lacks names of today's: most likely a parameter or a field was
-// renamed, and what is stored under the old name would be lost without a word.
-// Names that were only added or only removed are no renaming.
+// Renaming describes a stored object that has names which the current type lacks, and lacks names
+// of the current type. Most likely a parameter or a field was renamed, and the data stored under
+// the old name would be lost silently. Names that were only added or only removed are no renaming.
 type Renaming struct {
-	Path    string   // of the object within the value; empty: the value itself
+	Path    string   // path of the object within the value; empty: the value itself
 	Unknown []string // stored names that the type lacks, sorted
 	Missing []string // names of the type that were not stored, sorted
 }
 
-// FindRenaming compares a stored value with the same value as today's type writes
-// it, and returns the first object in which names were renamed, nil if there is none.
-// A name that today's type leaves out when it is empty is not missing.
+// FindRenaming compares a stored value with the same value as the current type encodes it, and
+// returns the first object in which names were renamed, or nil. A name that the current type omits
+// when empty is not missing.
 func FindRenaming(stored, today []byte) *Renaming {
 	var a, b any
 	if unmarshal(stored, &a) != nil || unmarshal(today, &b) != nil {
@@ -72,8 +71,8 @@ func renamingOfObject(path string, stored, today map[string]any) *Renaming {
 	return nil
 }
 
-// nameIn returns the name of an object that fits another one: as encoding/json sees
-// it, which looks past upper and lower case.
+// nameIn returns the name in an object that matches another name case-insensitively, as
+// encoding/json does.
 func nameIn(object map[string]any, name string) (string, bool) {
 	if _, ok := object[name]; ok {
 		return name, true
@@ -95,7 +94,7 @@ func sortedNames(object map[string]any) []string {
 	return names
 }
 
-// String says which stored names are unknown and which names of today are missing.
+// String describes which stored names are unknown and which names of the current type are missing.
 func (r *Renaming) String() string {
 	where := ""
 	if r.Path != "" {
@@ -105,8 +104,8 @@ func (r *Renaming) String() string {
 		quoted(r.Unknown), where, quoted(r.Missing))
 }
 
-// Fix says how to keep an old name. directive is that of the function whose parameters
-// these are; empty: they are fields.
+// Fix describes how to keep an old name. directive is the directive of the function whose
+// parameters these are; empty if they are fields.
 func (r *Renaming) Fix(directive string) string {
 	was, is := r.Unknown[0], r.Missing[0]
 	keep := fmt.Sprintf("tag the field with `json:%q`", was)
@@ -126,13 +125,12 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// RenamedError says that a stored value cannot be read without losing what is stored
-// under a name that is gone. The run is blocked, not failed, as after a
-// [MismatchError].
+// RenamedError is the error of a stored value that cannot be decoded without losing data stored
+// under a removed name. The run is blocked, not failed, as after a [MismatchError].
 type RenamedError struct {
 	Run       event.RunID
-	What      string // whose value it is, for example "input of workflow bank.order"
-	Directive string // of the function that takes it; empty: it is a struct
+	What      string // describes the value, for example "input of workflow bank.order"
+	Directive string // directive of the function that takes it; empty for a struct
 	Renaming
 }
 
@@ -143,14 +141,14 @@ func (e *RenamedError) Error() string {
 		e.Run, e.What, &e.Renaming, e.Fix(e.Directive))
 }
 
-// Block says that the code cannot go on with the run. It does not return: deferred
-// calls run, and no recover stops it.
+// Block ends the branch and blocks the run with err. It does not return: deferred calls run, and
+// recover cannot stop it.
 func (b *Branch) Block(err error) {
 	b.enter()
 	b.run.err = err
 	b.run.abortOnError()
 }
 
-// Renamed says, from within a function that compares what is asked for with what is
-// recorded, that they differ because a name was changed.
+// Renamed is called by a function that compares a request with the recorded event. It records that
+// they differ because a name was changed.
 func (b *Branch) Renamed(r *Renaming) { b.run.renamed = r }

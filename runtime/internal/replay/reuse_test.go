@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// What was taken belongs to the caller until it gives it back: only then may new events be
-// written over it.
+// The caller owns the taken events until it gives them back: only then may new events overwrite
+// them.
 func TestTake_WhatWasTakenStaysAsItIsUntilItIsReused(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		for {

@@ -27,7 +27,7 @@ type host struct {
 	now time.Time
 }
 
-// load returns a host whose run has not seen any event.
+// load returns a host whose run has no events.
 func load(t testing.TB, code Program) *host {
 	t.Helper()
 	pool := &Pool{}
@@ -42,7 +42,7 @@ func load(t testing.TB, code Program) *host {
 	return h
 }
 
-// begin returns a host whose run has been started.
+// begin returns a host whose run has started.
 func begin(t testing.TB, code Program) *host {
 	t.Helper()
 	h := load(t, code)
@@ -51,7 +51,7 @@ func begin(t testing.TB, code Program) *host {
 	return h
 }
 
-// apply lets an event come into effect at the host's time.
+// apply applies an event at the host's time.
 func (h *host) apply(e event.Event) {
 	h.t.Helper()
 	if e.Time.IsZero() {
@@ -63,7 +63,7 @@ func (h *host) apply(e event.Event) {
 	h.log = append(h.log, h.run.Take()...)
 }
 
-// start starts the oldest step that was not started.
+// start starts the oldest step that was never started.
 func (h *host) start() uint64 {
 	h.t.Helper()
 	op := h.run.Startable()
@@ -84,7 +84,7 @@ func (h *host) send(topic, payload string) {
 	h.apply(event.Event{Type: event.MessageReceived, Name: topic, Item: event.ItemID(fmt.Sprint("item-", len(h.log))), Payload: []byte(payload)})
 }
 
-// fire lets the time of a wait come.
+// fire makes a wait due.
 func (h *host) fire(ref uint64) {
 	h.t.Helper()
 	if o := h.run.State().Open(ref); o != nil && o.Due.After(h.now) {
@@ -130,7 +130,7 @@ func (h *host) replay(code Program) *host {
 	return again
 }
 
-// mismatch replays the host's log with code that does not fit it.
+// mismatch replays the host's log with code that does not match it.
 func (h *host) mismatch(code Program) *MismatchError {
 	h.t.Helper()
 	err := load(h.t, code).run.Replay(h.log)
@@ -148,14 +148,14 @@ func sameEvents(t testing.TB, want, got []event.Event) {
 	}
 }
 
-// doStep does the same as a generated step function.
+// doStep does what a generated step function does.
 func doStep(b *Branch, s *Scope, name, input string) *Op {
 	op := b.Step(s, name, b.Key(name), []byte(input), nil, func(recorded []byte) string { return DiffJSON(recorded, []byte(input)) })
 	b.AwaitStep(op)
 	return op
 }
 
-// spawn does the same as workflow.Go.
+// spawn does what workflow.Go does.
 func spawn(b *Branch, s *Scope, f func(*Branch) any) *Promise {
 	p := NewPromise(s)
 	b.Open(b.Key("go"), Here(0), func(b *Branch) {

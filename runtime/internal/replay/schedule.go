@@ -9,13 +9,13 @@ import (
 
 // Panic is the value with which the code of a branch panicked.
 type Panic struct {
-	Branch string // path
-	Opened string // where its code was handed over, as file:line; empty for the main branch
+	Branch string // path of the branch
+	Opened string // position that opened it, as file:line; empty for the main branch
 	Value  any
 	Stack  []byte
 }
 
-// open adds a branch. Its code begins when the driver comes to it.
+// open adds a branch. Its code begins when the driver resumes it.
 func (r *Run) open(path string, f func(*Branch)) *Branch {
 	b := &Branch{run: r, path: path, code: f}
 	r.branches.push(&b.place, b)
@@ -29,8 +29,7 @@ func (r *Run) wake(b *Branch) {
 	}
 }
 
-// drain resumes runnable branches, first in first out, until all are blocked or
-// the run has ended.
+// drain resumes runnable branches, first in first out, until all are blocked or the run has ended.
 func (r *Run) drain() {
 	for r.err == nil && !r.ended && r.control.halted == nil {
 		b := r.queue.pop()
@@ -69,7 +68,7 @@ func (r *Run) resume(b *Branch) {
 	}
 }
 
-// crashUnknown is the end of a branch whose panic could not even be described.
+// crashUnknown describes the end of a branch whose panic value could not be printed.
 var crashUnknown = crash{text: "its value calls runtime.Goexit when it is printed"}
 
 func panicEnding(c *crash, p *Panic) Ending {
@@ -108,7 +107,7 @@ func (r *Run) unwind() {
 	}
 }
 
-// unwindBut ends all branches but one, newest first, while the run goes on.
+// unwindBut ends all branches but one, newest first, while the run continues.
 func (r *Run) unwindBut(keep *Branch) {
 	r.dying = true
 	for n := r.branches.last; n != nil; {
@@ -125,7 +124,7 @@ func (r *Run) unwindBut(keep *Branch) {
 	r.dying = false
 }
 
-// Branches returns the number of branches that are open.
+// Branches returns the number of open branches.
 func (r *Run) Branches() int { return r.branches.n }
 
 // Blocked returns what each open branch waits for and where, oldest first.
@@ -145,7 +144,7 @@ func (r *Run) Blocked() []string {
 	return all
 }
 
-// where asks a blocked branch for the position of the call that blocks it.
+// where returns the position of the call that blocks a branch. It resumes the branch for that.
 func (r *Run) where(b *Branch) string {
 	if r.current != nil || r.dying {
 		return ""

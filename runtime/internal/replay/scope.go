@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// ErrNotInTime ends a wait for a message or a payload that was given a time of its own.
-// It is an ErrTimeout, but not that of a scope.
+// ErrNotInTime ends a wait for a message or a payload that had its own timeout. It is an
+// ErrTimeout, but not the ErrTimeout of a scope.
 var ErrNotInTime error = notInTimeError{}
 
 type notInTimeError struct{}
@@ -27,17 +27,17 @@ type scopeError struct {
 func (e *scopeError) Error() string        { return e.text }
 func (e *scopeError) Is(target error) bool { return target == e.is }
 
-// LocalIs says that a run which returns the error does not match context.Canceled or
-// context.DeadlineExceeded in others: there that would be their own end.
+// LocalIs makes the error of a run that returns it not match context.Canceled or
+// context.DeadlineExceeded in other runs, where these would mean the end of their own scope.
 func (e *scopeError) LocalIs() {}
 
-// The ways in which a scope ends.
+// The reasons for the end of a scope.
 var (
 	ErrCanceled error = &scopeError{"workflow: canceled", context.Canceled}
 	ErrTimeout  error = &scopeError{"workflow: timed out", context.DeadlineExceeded}
 )
 
-// timeoutError is the ErrTimeout of a scope: it says which time is over.
+// timeoutError is the ErrTimeout of a scope. Its text states which timeout expired.
 type timeoutError struct {
 	ofRun bool
 	after time.Duration
@@ -52,29 +52,28 @@ func (e *timeoutError) Error() string {
 
 func (e *timeoutError) Unwrap() error { return ErrTimeout }
 
-// LocalIs is that of ErrTimeout.
+// LocalIs has the meaning of LocalIs of ErrTimeout.
 func (e *timeoutError) LocalIs() {}
 
-// Scope is a set of operations, and the scopes below it, that are canceled together.
-// A scope that has ended is no longer known to its parent.
+// Scope is a set of operations, and of the scopes below it, that are canceled together. The parent
+// drops a scope that has ended.
 type Scope struct {
 	run      *Run
-	parent   node[Scope] // its place among the parent's children
+	parent   node[Scope] // node in the parent's list of children
 	children list[Scope]
-	within   *Scope        // the parent, also after it has ended
-	due      time.Time     // its own end; zero: it has none
-	after    time.Duration // how much time that was
+	within   *Scope        // the parent, even after the scope has ended
+	due      time.Time     // its own end; zero if it has none
+	after    time.Duration // duration until due
 	err      error
 	ended    Promise
-	ops      list[Op] // that are not resolved, in order of creation
+	ops      list[Op] // unresolved operations, in order of creation
 }
 
-// CancelReason returns why somebody has asked the run to end; empty: nobody has, or has
-// said why.
+// CancelReason returns the reason of the cancel that the run has received, or "" if there is none.
 func (s *Scope) CancelReason() string { return s.run.state.CancelReason }
 
-// Err returns nil, ErrCanceled or ErrTimeout: these very values. The errors of what the
-// scope has ended also say which time was over.
+// Err returns nil, ErrCanceled or ErrTimeout: exactly these values. The errors of operations that
+// the scope has ended also state which timeout expired.
 func (s *Scope) Err() error {
 	switch s.err.(type) { //nolint:errorlint // it is never wrapped
 	case *timeoutError:
@@ -85,8 +84,8 @@ func (s *Scope) Err() error {
 	return s.err
 }
 
-// Limit returns the failure of a run that was asked to end because its log has become too long;
-// nil if the run does not end for such a reason.
+// Limit returns the failure of a run that received a cancel because it has reached a limit, such as
+// the limit of its log; nil if the run does not end for such a reason.
 func (s *Scope) Limit() *event.Failure {
 	if s.run.state.CancelRequested || s.run.deadlock != nil {
 		return nil
@@ -94,8 +93,8 @@ func (s *Scope) Limit() *event.Failure {
 	return s.run.state.Limit
 }
 
-// NewScope returns a scope that ends when parent does; a nil parent means
-// never. It counts for the run of b.
+// NewScope returns a scope that ends when parent does; with a nil parent it never ends. It belongs
+// to the run of b.
 func (b *Branch) NewScope(parent *Scope) *Scope {
 	b.enter()
 	s := &Scope{run: b.run, within: parent}
@@ -109,8 +108,8 @@ func (b *Branch) NewScope(parent *Scope) *Scope {
 	return s
 }
 
-// NewDeadline is NewScope with an end of its own: at due the scope ends with
-// ErrTimeout. It costs one wait in the log.
+// NewDeadline is NewScope with an end of its own: at due the scope ends with ErrTimeout. It costs
+// one wait in the log.
 func (b *Branch) NewDeadline(parent *Scope, due time.Time) *Scope {
 	s := b.NewScope(parent)
 	if s.err == nil {
@@ -119,7 +118,7 @@ func (b *Branch) NewDeadline(parent *Scope, due time.Time) *Scope {
 	return s
 }
 
-// NewTimeout is NewDeadline with the time from now until the end.
+// NewTimeout is NewDeadline with a duration from the current time.
 func (b *Branch) NewTimeout(parent *Scope, after time.Duration) *Scope {
 	due := b.Until(after)
 	s := b.NewScope(parent)
@@ -129,8 +128,8 @@ func (b *Branch) NewTimeout(parent *Scope, after time.Duration) *Scope {
 	return s
 }
 
-// limit ends the scope at due with ErrTimeout, whose text says that it had the time that
-// was asked for; 0: as much as the log says.
+// limit ends the scope at due with ErrTimeout. Its text states the requested duration asked; if
+// that is 0, the recorded duration.
 func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	s.after = max(asked, 0)
 	if !due.After(b.run.now) {
@@ -139,21 +138,21 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	}
 	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
 	op.limits, s.due = s, b.run.state.Open(op.Ref).Due // as it is recorded
-	// Recorded are whole milliseconds, from a now without fractions: less than two more than
-	// was asked for (see Until). Another time is that of code that was changed since, and
-	// the one in the log counts: the text stays as it was.
+	// Recorded times are whole milliseconds, and the current time has no fractions, so the recorded
+	// duration is less than two milliseconds longer than the requested one (see Until). Another
+	// duration comes from code that was changed since, and the recorded one counts, so the text
+	// does not change.
 	recorded := s.due.Sub(b.run.present())
 	if more := recorded - asked; s != &b.run.root && (asked <= 0 || more < 0 || more >= 2*time.Millisecond) {
-		s.after = max(recorded, 0) // a log that somebody has changed may say that it was over before it began
+		s.after = max(recorded, 0) // in a modified log the end may precede the beginning
 	}
 }
 
-// timedOut ends the scope because its own time is over.
+// timedOut ends the scope because its own timeout expired.
 func (s *Scope) timedOut() { s.cancel(&timeoutError{s == &s.run.root, s.after}) }
 
-// Cancel ends the scope with ErrCanceled. It may be called from any branch of
-// the run, and more than once; once the run has ended or is being unwound it
-// does nothing.
+// Cancel ends the scope with ErrCanceled. It may be called from any branch of the run, and more
+// than once. After the end of the run, or while it is being unwound, it does nothing.
 func (s *Scope) Cancel() {
 	r := s.run
 	if !onCoroutine() {
@@ -171,9 +170,9 @@ func (s *Scope) Cancel() {
 	s.cancel(ErrCanceled)
 }
 
-// cancel ends the scope and those below it, parents first, and then what they
-// were doing, in order of creation. Running steps are only told: their recorded
-// outcome decides. No code of the user's runs meanwhile.
+// cancel ends the scope and those below it, parents first, and then their operations, in order of
+// creation. Running steps are only requested to stop: their recorded outcome decides. No user code
+// runs meanwhile.
 func (s *Scope) cancel(err error) {
 	if s.err != nil {
 		return

@@ -9,16 +9,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// StrayError says that a durable operation was called on a goroutine that the code has
-// started itself. When that happens, and in which order, is nobody's to repeat: the run
-// is blocked before anything comes of the call.
+// StrayError is the error of a durable operation that was called on a goroutine started by the
+// code. No replay could repeat when such calls happen, and in which order, so the run is blocked
+// before the call has any effect.
 type StrayError struct {
 	Run      event.RunID
-	Branch   string // whose context was used
-	Position string // file:line of the call; empty if it is not known
+	Branch   string // branch whose context was used
+	Position string // file:line of the call; empty if unknown
 }
 
-// Error says where the call is, and what to use instead.
+// Error contains the position of the call, and what to use instead.
 func (e *StrayError) Error() string {
 	at := ""
 	if e.Position != "" {
@@ -29,17 +29,17 @@ func (e *StrayError) Error() string {
 		e.Run, e.Branch, at)
 }
 
-// A goroutine has no name that code may ask for, but one bit that belongs to it alone,
-// that it does not pass on to those it starts, and that costs 2 ns to ask: whether a
-// fault at an unexpected address is a panic on it. It is set on coroutines, which are
-// the only goroutines on which the code of runs is executed (but for those of its own
-// that iter.Pull makes, which take turns with it), and there it is right in
-// itself: such a fault fails the run, like other panics, and not the process.
+// Code cannot query the identity of a goroutine, but it can query one bit that belongs to the
+// goroutine alone, is not inherited, and costs 2 ns: whether a fault at an unexpected address
+// panics on it. The bit is set on coroutines, which are the only goroutines that execute the code
+// of runs, except for goroutines that iter.Pull makes for that code, which take turns with it. The
+// bit is also right in itself on coroutines: such a fault fails the run, like other panics, and not
+// the process.
 
-// markCoroutine marks the goroutine as one on which code of runs is executed.
+// markCoroutine marks the goroutine as one that executes the code of runs.
 func markCoroutine() { debug.SetPanicOnFault(true) }
 
-// onCoroutine reports whether the goroutine is one on which code of runs is executed.
+// onCoroutine reports whether the goroutine executes the code of runs.
 func onCoroutine() bool {
 	if debug.SetPanicOnFault(true) || pulled() {
 		return true
@@ -48,8 +48,9 @@ func onCoroutine() bool {
 	return false
 }
 
-// pulled reports whether the goroutine is one of iter.Pull: then it runs while the code
-// that has called next waits for it, and belongs to that. It is asked once for each.
+// pulled reports whether the goroutine is one of iter.Pull. Such a goroutine runs while the code
+// that has called next waits for it, and belongs to that code. onCoroutine calls it once per
+// goroutine.
 func pulled() bool {
 	pcs := make([]uintptr, 64)
 	n := runtime.Callers(0, pcs)
@@ -57,7 +58,7 @@ func pulled() bool {
 		pcs = make([]uintptr, 2*n)
 		n = runtime.Callers(0, pcs)
 	}
-	frames := runtime.CallersFrames(pcs[max(n-8, 0):n]) // the function that a goroutine begins with is the last but those of the runtime
+	frames := runtime.CallersFrames(pcs[max(n-8, 0):n]) // a goroutine's first function is last, apart from the runtime's own
 	for {
 		f, more := frames.Next()
 		if strings.HasPrefix(f.Function, "iter.Pull") {
@@ -69,11 +70,11 @@ func pulled() bool {
 	}
 }
 
-// stop ends a goroutine that is not the run's own, and that has called a durable
-// operation; deferred calls are made. It is ended, and does not panic: nobody could
-// recover that, and it would end the process, with the runs of everybody else. Nothing
-// of the run is touched but what is made for that. The run learns of it at its next
-// operation, or from who is told by Stray.
+// stop ends a goroutine that does not belong to the run and has called a durable operation.
+// Deferred calls run. The goroutine exits instead of panicking, because its panic could not be
+// recovered and would end the process, with all other runs. It changes nothing of the run but
+// stray, which is safe for concurrent use. The run detects it at its next operation; the receiver
+// of Stray is notified at once.
 func (r *Run) stop(branch string) {
 	e := &StrayError{Run: r.id, Branch: branch, Position: here()}
 	r.stray.CompareAndSwap(nil, e)
@@ -83,8 +84,8 @@ func (r *Run) stop(branch string) {
 	runtime.Goexit()
 }
 
-// strayed ends the work on a run of which an operation was called on another goroutine.
-// What has happened since the last commit is not kept.
+// strayed ends the work on a run if an operation was called on another goroutine. Events since the
+// last commit are dropped.
 func (r *Run) strayed() bool {
 	if e := r.stray.Load(); e != nil && r.err == nil && !r.ended {
 		r.err = e

@@ -6,10 +6,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// WriteStream records that the code writes to a stream. encode gives the payload of
-// the event, which holds the chunks to publish with it and does not stay in the
-// log; or a failure, which ends the run. It is called only if the log does not hold
-// the write yet.
+// WriteStream records that the code writes to a stream. encode returns the payload of the event,
+// which contains the chunks to publish and is not kept in the log, or a failure, which ends the
+// run. It is called only if the log does not contain the write yet.
 func (b *Branch) WriteStream(name string, encode func() ([]byte, *event.Failure)) {
 	b.enter()
 	r := b.run
@@ -28,8 +27,7 @@ func (b *Branch) WriteStream(name string, encode func() ([]byte, *event.Failure)
 	r.command(&asked, nil)
 }
 
-// CloseStream records that nothing more is written to a stream. Closing it again
-// does nothing.
+// CloseStream records the close of a stream. Further calls do nothing.
 func (b *Branch) CloseStream(name string) {
 	b.enter()
 	r := b.run
@@ -47,8 +45,7 @@ func (r *Run) closeStream(name string) {
 	r.closed[name] = true
 }
 
-// ClosedStreams returns the names of the streams that nothing more is written to,
-// in order.
+// ClosedStreams returns the names of the closed streams, sorted.
 func (r *Run) ClosedStreams() []string {
 	var all []string
 	for name := range r.closed {
@@ -58,7 +55,7 @@ func (r *Run) ClosedStreams() []string {
 	return all
 }
 
-// holds reports whether the operation that is asked for is the next one in the log.
+// holds reports whether the requested operation is the next one in the log.
 func (r *Run) holds(asked *event.Event) bool {
 	r.halt()
 	return len(r.feed) > 0 && r.isCommand(&r.feed[0]) && sameOperation(&r.feed[0], asked)

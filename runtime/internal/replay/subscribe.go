@@ -2,15 +2,16 @@ package replay
 
 import "slices"
 
-// subscription says who wants to know, and as which of the things he waits for.
+// subscription is the interest of a subscriber in one of the sources for which it waits, with the
+// index of that source.
 type subscription struct {
 	node  node[subscription]
 	to    subscriber
 	index int
 }
 
-// subscriber is told when something it subscribed to is there. taken is false
-// if it no longer cares: then somebody else may have it.
+// subscriber is notified when a source to which it subscribed has a value. taken is false if it no
+// longer needs one; the value then goes to another subscriber.
 type subscriber interface {
 	notify(index int, value any) (taken bool)
 }
@@ -20,13 +21,13 @@ type source interface {
 	subscribe(s *subscription)
 }
 
-// subscribers are told in the order in which they came.
+// subscribers are notified in the order in which they subscribed.
 type subscribers struct{ list list[subscription] }
 
 func (l *subscribers) subscribe(s *subscription) { l.list.push(&s.node, s) }
 
-// tell ends the subscription that is the oldest and tells it; it reports false
-// when there is none left. Whoever is told may end others.
+// tell ends the oldest subscription and notifies its subscriber. told is false if there is none.
+// The notified subscriber may end other subscriptions.
 func (l *subscribers) tell(value any) (taken, told bool) {
 	s := l.list.pop()
 	if s == nil {
@@ -35,28 +36,29 @@ func (l *subscribers) tell(value any) (taken, told bool) {
 	return s.to.notify(s.index, value), true
 }
 
-// waiter is the blocked call of a branch. The first of its sources that has
-// something wins; the others then have nothing to give to it.
+// waiter is the blocked call of a branch. The first of its sources with a value wins; it takes
+// nothing from the others.
 type waiter struct {
 	b     *Branch
-	won   int // index of the source, or one of those below
+	won   int // index of the winning source, or one of the constants below
 	value any
-	few   [2]subscription // enough for most
-	// outside says that one of the sources has something from outside of the code: the
-	// run counts how many branches wait so.
+	few   [2]subscription // enough for most waits
+	// outside reports that one of the sources gets its value from outside of the code. The run
+	// counts the branches with such waits.
 	outside bool
 }
 
-// No source has won yet; the wait is over all the same, because it is part of a deadlock.
+// wonNone means that no source has won yet, wonReleased that the wait ended because it is part of a
+// deadlock.
 const wonNone, wonReleased = -1, -2
 
-// release ends the wait without anything.
+// release ends the wait without a value.
 func (w *waiter) release() {
 	w.won = wonReleased
 	w.b.run.wake(w.b)
 }
 
-// over ends the wait for the count of the run.
+// over removes the wait from the count of the run.
 func (w *waiter) over() {
 	if w.outside {
 		w.outside = false
@@ -73,9 +75,9 @@ func (w *waiter) notify(index int, value any) bool {
 	return true
 }
 
-// wait blocks the branch until one of the sources, none of which has anything
-// yet, has something, and returns its index and value; wonReleased if it is part of a deadlock.
-// what and which are for reports.
+// wait blocks the branch until one of the sources has a value, and returns the source's index and
+// the value. None of them may have a value at the call. The index is wonReleased if the wait is
+// part of a deadlock. what and which describe the wait in reports.
 func (b *Branch) wait(what, which string, sources ...source) (int, any) {
 	w := &b.waiter
 	w.b, w.won = b, wonNone

@@ -9,15 +9,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// topic holds the messages of one name that the code has not taken yet, or the
-// branches that wait for one.
+// topic contains the messages of one name that the code has not taken yet, or the branches that
+// wait for one.
 type topic struct {
 	unread []*event.Event
 	subs   subscribers
-	closed bool // nothing comes any more
+	closed bool // no more messages will arrive
 }
 
-// close lets those go who wait.
+// close ends all waits.
 func (t *topic) close() {
 	t.closed = true
 	for told := true; told; {
@@ -27,7 +27,7 @@ func (t *topic) close() {
 
 func (t *topic) subscribe(s *subscription) { t.subs.subscribe(s) }
 
-// push gives the message to whoever has waited longest, or keeps it.
+// push passes the message to the branch that has waited longest, or keeps it.
 func (t *topic) push(e *event.Event) {
 	for told := true; told; {
 		var taken bool
@@ -59,8 +59,8 @@ func (r *Run) topic(name string) *topic {
 	return t
 }
 
-// Unread calls yield for each message, payload and question that the code has not
-// taken, in the order of the log.
+// Unread calls yield for each message, payload and ask that the code has not taken, in the order of
+// the log.
 func (r *Run) Unread(yield func(*event.Event) bool) {
 	all := append(slices.Clone(r.missed), r.asks.waiting...)
 	for _, t := range r.topics {
@@ -83,7 +83,7 @@ func (r *Run) Unread(yield func(*event.Event) bool) {
 	}
 }
 
-// TryReceive takes a message that is there already, or returns nil.
+// TryReceive takes a message that has arrived already, or returns nil.
 func (b *Branch) TryReceive(name string) *event.Event {
 	b.enter()
 	if t := b.run.topic(name); len(t.unread) > 0 {
@@ -92,26 +92,26 @@ func (b *Branch) TryReceive(name string) *event.Event {
 	return nil
 }
 
-// PutBack gives back a message of a topic that the code has taken, as the next one: that run receives it that this one
-// continues as, if the code does not take it again.
+// PutBack puts back a message of a topic that the code has taken, as the next one. If the code does
+// not take it again, the run that this one continues as receives it.
 func (b *Branch) PutBack(name string, e *event.Event) {
 	b.enter()
 	t := b.run.topic(name)
 	t.unread = slices.Insert(t.unread, 0, e)
 }
 
-// Receive takes the next message of a topic. A zero due waits without limit;
-// otherwise the error is ErrNotInTime when it is reached. It returns the error of
-// the scope if that ends first.
+// Receive takes the next message of a topic. With a zero due it waits without limit; otherwise it
+// returns ErrNotInTime when due is reached. It returns the error of the scope if the scope ends
+// first.
 func (b *Branch) Receive(s *Scope, name string, due time.Time) (*event.Event, error) {
 	b.enter()
 	return b.receive(s, b.run.topic(name), event.WaitMessage, name, due)
 }
 
-// ErrClosed is the end of a receive from a hook that is closed.
+// ErrClosed is the error of a receive from a closed hook.
 var ErrClosed = errors.New("the hook is closed")
 
-// receive takes what comes first into a topic.
+// receive takes the next message of a topic.
 func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, due time.Time) (*event.Event, error) {
 	what := "a message of topic "
 	if kind == event.WaitHook {
@@ -144,7 +144,7 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 	return nil, ErrNotInTime
 }
 
-// outcomeOf is the outcome of a wait that was given e; nil: its topic was closed.
+// outcomeOf returns the outcome of a wait that received e; nil means that its topic was closed.
 func outcomeOf(e *event.Event) event.Outcome {
 	if e == nil {
 		return event.OutcomeCanceled

@@ -9,14 +9,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// Undo is a compensation: what undoes something that the code has done, if the
-// run fails or is canceled.
+// Undo is a compensation: it undoes something that the code has done, if the run fails or is
+// canceled.
 type Undo struct {
 	run    *Run
 	key    string
 	code   func(b *Branch, s *Scope) *event.Failure
-	place  node[Undo] // among those that are registered
-	steps  []string   // that it has called
+	place  node[Undo] // node in the list of registered undos
+	steps  []string   // steps that it has called
 	failed *event.Failure
 	over   Promise
 }
@@ -24,9 +24,9 @@ type Undo struct {
 // windingUp is the part of a run's end in which compensations are executed.
 type windingUp struct {
 	begun bool
-	by    *Branch  // that executes them
-	undo  *Undo    // that is being executed
-	alone notifier // tells by when no other branch is left
+	by    *Branch  // the branch that executes them
+	undo  *Undo    // the undo that is being executed
+	alone notifier // notified when no other branch is left
 }
 
 // Compensate registers an undo, which is executed at most once.
@@ -40,7 +40,7 @@ func (b *Branch) Compensate(code func(b *Branch, s *Scope) *event.Failure) *Undo
 	return u
 }
 
-// Withdraw takes the undo back, unless it has begun.
+// Withdraw removes the undo, unless it has begun.
 func (u *Undo) Withdraw() {
 	r := u.run
 	if !onCoroutine() {
@@ -57,10 +57,9 @@ func (u *Undo) Withdraw() {
 	u.place.remove()
 }
 
-// compensate executes the registered functions, newest first, if the run will end
-// badly. Before that everything under the run's scope is canceled, and the
-// branches that are open come to their end: what they still do can be undone, too.
-// It returns the ending with what came of the undos.
+// compensate executes the registered undos, newest first, if the run fails or is canceled. Before
+// that it cancels everything under the run's scope and waits for the open branches, whose last
+// operations can be undone as well. It returns the ending with the results of the undos.
 func (b *Branch) compensate(how Ending) Ending {
 	r := b.run
 	if r.undos.n == 0 || how.Type != event.RunFailed && how.Type != event.RunCanceled {
@@ -88,7 +87,7 @@ func (b *Branch) compensate(how Ending) Ending {
 	return how
 }
 
-// undo executes one undo in a branch and under a scope of its own.
+// undo executes one undo in a branch and scope of its own.
 func (b *Branch) undo(u *Undo) {
 	r := b.run
 	r.windup.undo = u
@@ -104,15 +103,15 @@ func (u *Undo) finish(failed *event.Failure) {
 	}
 }
 
-// mostTold bounds what the end of a run says of each of its compensations, in bytes.
+// mostTold bounds the description of each compensation in the terminal event, in bytes.
 const mostTold = 1 << 10
 
-// mostToldInAll bounds what it says of all that were executed, and of all that failed. A
-// run may register any number, and all of its failure is one event, in one commit.
+// mostToldInAll bounds the descriptions of all executed compensations, and of all failed ones. A
+// run may register any number of them, and its failure is one event, in one commit.
 const mostToldInAll = failure.MaxText
 
-// told summarizes compensations for the end of a run: the first ones in words,
-// and the number of the others.
+// told summarizes compensations for the terminal event: the descriptions of the first ones, and the
+// number of the others.
 type told struct {
 	first       []string
 	bytes, more int
@@ -140,7 +139,7 @@ func (t *told) list() []string {
 	return append(t.first, fmt.Sprintf("… and %d more", t.more))
 }
 
-// describe says what the undo is about: its key, and the steps that it called.
+// describe returns the key of the undo, and the steps that it called.
 func (u *Undo) describe() string {
 	if len(u.steps) == 0 {
 		return u.key
@@ -148,9 +147,9 @@ func (u *Undo) describe() string {
 	return failure.Cut(u.key+": "+strings.Join(slices.Compact(u.steps), ", "), mostTold)
 }
 
-// crashed ends the run because a branch has panicked. What is registered is undone
-// all the same: for that the other branches are unwound, since they may wait for
-// what will not come any more.
+// crashed ends the run because a branch has panicked. The registered undos are executed
+// nevertheless. For that the other branches are unwound, since they may wait for events that will
+// never happen.
 func (r *Run) crashed(how Ending) {
 	switch {
 	case r.windup.undo != nil:

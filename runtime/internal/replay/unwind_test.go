@@ -32,8 +32,8 @@ func TestClose_UnwindsNewestBranchFirst(t *testing.T) {
 	}
 }
 
-// Whatever deferred calls do while a run is put aside, the code does not go on,
-// and the driver does not notice.
+// Whatever deferred calls do while a run is closed, the code does not continue, and the driver is
+// not affected.
 func TestClose_NothingThatDeferredCallsDoStopsTheUnwinding(t *testing.T) {
 	tests := map[string]func(b *Branch, s, sub *Scope){
 		"recover":          func(*Branch, *Scope, *Scope) { _ = recover() },
@@ -113,7 +113,7 @@ func TestReplaying_IsTrueWhileTheLogIsRepeatedAndWhileUnwinding(t *testing.T) {
 	}
 	seen = nil
 	h.replay(code).run.Close()
-	if diff := cmp.Diff([]bool{true, true, true}, seen); diff != "" { // the last one is of the deferred call
+	if diff := cmp.Diff([]bool{true, true, true}, seen); diff != "" { // the last one is by the deferred call
 		t.Errorf("replayed and closed (-want +got):\n%s", diff)
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// VersionError says that the run follows a version of a change that the code does
-// not know. The run is blocked, not failed, as after a [MismatchError].
+// VersionError is the error of a run that follows a version of a change which the code does not
+// support. The run is blocked, not failed, as after a [MismatchError].
 type VersionError struct {
 	Run      event.RunID
 	Change   string
-	Recorded int // 0: the run was there before the change
-	Min, Max int // what the code knows
+	Recorded int // 0: the run is older than the change
+	Min, Max int // versions that the code supports
 }
 
 // Error names the change, the versions and the fix.
@@ -23,9 +23,9 @@ func (e *VersionError) Error() string {
 		e.Run, e.Recorded, e.Change, e.Min, e.Max)
 }
 
-// Version returns which version of a change the run follows: what its log says;
-// latest if the log ends here, and then that is recorded; 0 if the code was here
-// before without asking. The first call decides for the run.
+// Version returns which version of a change the run follows: the recorded one; latest if the log
+// ends here, which is then recorded; or 0 if earlier code passed this place without calling
+// Version. The first call decides for the run.
 func (b *Branch) Version(change string, oldest, latest int) int {
 	b.enter()
 	r := b.run
@@ -59,8 +59,9 @@ func (r *Run) decideVersion(change string, latest int) int {
 	return v
 }
 
-// Continues reports whether code that may continue as new here does so: if it has before, as the log says, and else if that is
-// wanted now. So code may want it earlier or later than it did, also while workers of both kinds execute the same run.
+// Continues reports whether code that may continue as new here does so: if the log continues here,
+// whether it did so before, and otherwise wanted. So code may decide it earlier or later than
+// before, even while workers with both kinds of code execute the same run.
 func (b *Branch) Continues(wanted bool) bool {
 	b.enter()
 	b.run.halt()
@@ -70,9 +71,10 @@ func (b *Branch) Continues(wanted bool) bool {
 	return wanted
 }
 
-// Apart reports whether a call of a step is executed in a run of its own. A call that is in the log keeps the form that it has there; a
-// new one has the wanted form. So code that adds or removes the queue or the limits of a step fits the logs of running runs, and a limit
-// that no worker bounds needs no run per step, although workers may learn of its first configuration at different heartbeats.
+// Apart reports whether a call of a step is executed in a run of its own. A call that is in the log
+// keeps its recorded form; a new one has the wanted form. So code that adds or removes the queue or
+// the limits of a step matches the logs of existing runs. A limit that no worker bounds needs no
+// run per step, although workers may read its first configuration at different heartbeats.
 func (b *Branch) Apart(step string, wanted bool) bool {
 	b.enter()
 	b.run.halt()
