@@ -1,31 +1,31 @@
-// Package limit declares what may be under way at once, or begin in a time, over all workers
-// of a store.
+// Package limit declares how much may run at once, or begin per time, across all workers of a
+// store.
 //
-// A limit is a variable, which directives name:
+// A limit is a variable that directives name:
 //
 //	var GPU = limit.New("gpu", limit.Config{AtOnce: 4})
 //
 //	//flow:step uses=GPU:2
 //	func render(ctx context.Context, scene Scene) (Image, error)
 //
-// At most two attempts of render are under way then, on however many workers: each takes two
-// of the four weights. What must wait waits in the store, in order: it holds no worker, and
-// is pushed to one when its turn has come. When a worker dies its runs go to others once its
-// lease has ended, and what they hold with them.
+// At most two attempts of render run at the same time, on any number of workers: each takes a
+// weight of two out of four. Waiting runs are queued in the store, in order: they occupy no worker,
+// and are assigned to one when they are admitted. When a worker dies, its runs move to other
+// workers after its lease has expired, together with the permits that they hold.
 //
-// A limit with keys has a part for each of them. Here each customer has one run at a time:
+// A limit with keys has a separate part for each key. Here each customer has one run at a time:
 //
 //	var PerCustomer = limit.NewKeyed[string]("customer", limit.Config{AtOnce: 1})
 //
 //	//flow:workflow uses=PerCustomer(order.Customer)
 //	func Fulfil(ctx workflow.Context, order Order) (Receipt, error)
 //
-// A step holds its permits while an attempt of it runs, not while it waits for the next one.
-// A workflow holds them from its first claim to its end, with all that it continues as.
+// A step holds its permits while an attempt of it runs, not while it waits for the next attempt. A
+// workflow holds them from its first claim to its end, including its continuations.
 //
-// What a limit does not promise: code that ignores its context goes on after its worker has
-// lost the run, beside the one that has it now. A request that is on its way cannot be called
-// back either.
+// A limit does not stop code that ignores its context: such code continues after its worker has
+// lost the run, concurrently with the new owner. Nor can a limit recall a request that was already
+// sent.
 package limit
 
 import (
@@ -37,26 +37,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Config bounds a limit. Zero bounds nothing. What is set at run time, with
-// workflow.Client.Limits, goes before what is declared.
+// Config bounds a limit. Zero values bound nothing. A configuration set at run time, with
+// workflow.Client.Limits, takes precedence over the declared one.
 type Config struct {
-	// AtOnce is how many weights may be held at once.
+	// AtOnce is the total weight that may be held at once.
 	AtOnce int
-	// Rate is how many weights may begin in each Per, evenly. In any span of Per at most
-	// Rate+Burst-1 begin.
+	// Rate is the total weight that may begin per Per, spread evenly. In any interval of length Per
+	// at most Rate+Burst-1 begins.
 	Rate int
-	// Burst is how many weights may begin at once by the rate; 0: what 50 ms of the rate
-	// are, at least 1. Too small a burst loses some of the rate.
+	// Burst is the weight that the rate allows to begin at once; 0 means the weight of 50 ms of the
+	// rate, but at least 1. If the burst is too small, the actual rate is lower.
 	Burst int
-	// Per is the time of Rate; 0: a second.
+	// Per is the unit of Rate; 0 means a second.
 	Per time.Duration
-	// Refuse says that a start is refused that would have to wait, with a *StartRefusedError.
+	// Refuse makes starts that would have to wait fail with a *StartRefusedError.
 	Refuse bool
-	// Waiting is how many weights may wait: starts beyond are refused, with a
-	// *StartRefusedError; 0: any number.
+	// Waiting is the total weight that may wait; further starts fail with a *StartRefusedError. 0
+	// means no bound.
 	Waiting int
-	// Spread lets each key be kept in a partition of its own, so that one limit can be as
-	// fast as the whole store. What uses such a part cannot use another limit.
+	// Spread keeps each key in its own partition, so that the throughput of one limit can reach
+	// that of the whole store. A user of such a key cannot use another limit.
 	Spread bool
 }
 
@@ -64,21 +64,20 @@ func (c Config) stored() store.LimitConfig {
 	return store.LimitConfig{AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting}
 }
 
-// LimitError says that something can never have its permits, because it uses more of a limit
-// than that has at once.
-type LimitError = store.LimitError //nolint:revive // errors.As of it reads as in package store
+// LimitError reports that permits can never be granted because the requested weight exceeds AtOnce.
+type LimitError = store.LimitError //nolint:revive // for errors.As it has the same name as in package store
 
-// StartRefusedError says that a limit refuses a start that would have to wait.
+// StartRefusedError reports that a limit refuses a start that would have to wait.
 type StartRefusedError = store.StartRefusedError
 
-// Limit is a limit, or one part of a limit with keys.
+// Limit is a limit, or one key of a limit.
 type Limit struct {
 	d   *permits.Declared
 	key string
 }
 
-// New declares a limit. It panics if the name is not a good one, if a number is negative, or
-// if another limit has the name.
+// New declares a limit. It panics if the name is not valid, if a number is negative, or if another
+// limit has the name.
 func New(name string, c Config) Limit {
 	if c.Spread {
 		panic(fmt.Sprintf("limit: %q is spread, and has no keys: use NewKeyed", name))
@@ -86,10 +85,11 @@ func New(name string, c Config) Limit {
 	return Limit{d: permits.Declare(permits.Declared{Name: name, Config: c.stored()})}
 }
 
-// NewLocal declares a limit that is each worker's own, such as its memory: a worker has as much of
-// it as worker.Config.Capacity says, and is not bounded by it if that does not name it. A run is
-// given to a worker only where there is room for it. A workflow that uses it
-// holds it while a worker works on it, and not while it sleeps or waits. It panics as New does.
+// NewLocal declares a limit that applies to each worker separately, such as memory.
+// worker.Config.Capacity sets the size for a worker; without an entry there, the limit does not
+// bound the worker. A run is assigned only to a worker with enough free capacity. A workflow holds
+// the permits while a worker processes it, but not while it sleeps or waits. NewLocal panics like
+// New.
 func NewLocal(name string) Limit {
 	return Limit{d: permits.Declare(permits.Declared{Name: name, Local: true})}
 }
@@ -97,7 +97,7 @@ func NewLocal(name string) Limit {
 // Name returns the name of the limit.
 func (l Limit) Name() string { return l.declared().Name }
 
-// Key returns the key of the part; it is empty if the limit has no keys.
+// Key returns the key; it is empty if the limit has no keys.
 func (l Limit) Key() string { return l.key }
 
 // String returns name, or name/key.
@@ -110,27 +110,26 @@ func (l Limit) declared() *permits.Declared {
 	return l.d
 }
 
-// Use is so much of a limit.
+// Use is a weight used of a limit.
 type Use = permits.Use
 
-// Use returns a use of the limit with this weight, which is at least 1. Generated code calls
-// it for uses= of a directive.
+// Use returns a use of the limit with this weight, which is at least 1. Generated code calls it for
+// uses= of a directive.
 func (l Limit) Use(weight int) Use {
 	d := l.declared()
 	return Use{Use: event.Use{Limit: d.Name, Key: l.key, Weight: weight, Local: d.Local}, Slot: d.Slot(l.key), Spread: d.Spread}
 }
 
-// Keyed is a limit that has a part for each key.
+// Keyed is a limit with a separate part for each key.
 type Keyed[K ~string | ~int | ~int64] struct{ d *permits.Declared }
 
-// NewKeyed is New for a limit that has a part for each key.
+// NewKeyed is like New, for a limit with a separate part for each key.
 func NewKeyed[K ~string | ~int | ~int64](name string, c Config) Keyed[K] {
 	return Keyed[K]{permits.Declare(permits.Declared{Name: name, Config: c.stored(), Spread: c.Spread, Keyed: true})}
 }
 
-// For returns the part of a key.
+// For returns the limit for a key.
 func (k Keyed[K]) For(key K) Limit { return Limit{d: k.d, key: fmt.Sprint(key)} }
 
-// All returns what stands for all parts: a configuration of it holds for those that have none
-// of their own.
+// All returns the limit as a whole: its configuration applies to all keys without their own.
 func (k Keyed[K]) All() Limit { return Limit{d: k.d} }

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 )
 
-// panics returns what f panics with.
+// panics returns the panic value of f.
 func panics(f func()) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -22,7 +22,7 @@ func panics(f func()) (text string) {
 
 func TestDeclarations_PanicWithWhatIsWrong(t *testing.T) {
 	limit.New("test.twice", limit.Config{AtOnce: 1})
-	limit.New("test.twice", limit.Config{AtOnce: 1}) // the same, as a package that is loaded twice has it
+	limit.New("test.twice", limit.Config{AtOnce: 1}) // declared twice in the same way, as by a package that is loaded twice
 	var zero limit.Limit
 	for want, f := range map[string]func(){
 		"has no name":           func() { limit.New("", limit.Config{}) },

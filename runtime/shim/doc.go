@@ -1,7 +1,6 @@
-// Package shim is everything that generated code calls, and nothing else. It is
-// not for people: annotate functions, and let flowgen write the calls.
+// Package shim contains the functions that generated code calls. It is not meant for direct use:
+// annotate functions, and flowgen generates the calls.
 //
-// Generated code refers to [V1]. A release that can no longer serve the code of
-// an older generator drops that constant, and the code does not compile until
-// it is generated again.
+// Generated code refers to [V1]. A release that cannot serve the code of an older generator removes
+// that constant, so that the code does not compile until it is generated again.
 package shim

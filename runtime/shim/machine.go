@@ -17,27 +17,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// MachineArgs are the stored arguments of a step of a machine: its scratchpad, which are the
-// exported fields of M as they were committed last, and the arguments of the step itself.
+// MachineArgs are the stored arguments of a machine's step: its scratchpad, which consists of the
+// exported fields of M as last committed, and the arguments of the step itself.
 type MachineArgs[M, A any] struct {
 	State *M `json:"state"`
 	Args  A  `json:"args"`
 }
 
-// machineResult is the stored result of a step of a machine.
+// machineResult is the stored result of a machine's step.
 type machineResult struct {
-	State json.RawMessage `json:"state,omitempty"` // absent: the one that the step was given
+	State json.RawMessage `json:"state,omitempty"` // absent: unchanged
 	Next  machine.Next    `json:"next"`
 }
 
-// Goto leads to a step.
+// Goto returns a transition to a step.
 func Goto[M, R, F, A any](s Step[F], args A) step.Next[M, R] {
 	data, err := engine.EncodePayload("input of step ", s.Name(), args)
 	return next[M, R](machine.Next{Step: s.Name(), Args: data}, err)
 }
 
-// Await leads to a step once a message of a topic comes, which is its argument of the name
-// param. args are the others.
+// Await returns a transition to a step once a message of a topic arrives. The message is the step's
+// argument named param; args are the other arguments.
 func Await[M, R, F, A, T any](s Step[F], args A, param string, topic workflow.Topic[T]) step.Next[M, R] {
 	if topic.Name() == "" {
 		return next[M, R](machine.Next{}, fmt.Errorf("wait for step %s: zero Topic: declare it with workflow.NewTopic", s.Name()))
@@ -58,8 +58,8 @@ func next[M, R any](to machine.Next, err error) (n step.Next[M, R]) {
 	return n
 }
 
-// HandleMachine adapts a method of a machine. f gets a machine that has the scratchpad, and
-// nothing in its other fields.
+// HandleMachine adapts a method of a machine. f gets a machine with the scratchpad; its other
+// fields are zero.
 func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R], error)) Handler {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var in MachineArgs[M, A]
@@ -82,7 +82,7 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 		}
 		var out machineResult
 		if out.Next, err = engine.NextOf(to); err != nil {
-			return nil, step.Fatal(fmt.Errorf("next of step %s: %w", stepName(ctx), err)) // another attempt runs the same code
+			return nil, step.Fatal(fmt.Errorf("next of step %s: %w", stepName(ctx), err)) // permanent: another attempt would run the same code
 		}
 		after, err := engine.EncodePayload("scratchpad after step ", stepName(ctx), in.State)
 		if err != nil {
@@ -95,25 +95,26 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 	}
 }
 
-// noHooks opens no hook in a step of a machine: what finishes an attempt from outside is the
-// result of a step, and does not say which step comes next.
+// noHooks refuses to open hooks in a machine's step: an outcome sent from outside is the result of
+// the step, and does not determine the next step.
 type noHooks struct{}
 
-// OpenHook refuses to, for good: another attempt runs the same code.
+// OpenHook returns a fatal error, because another attempt would run the same code.
 func (noHooks) OpenHook(_ context.Context, h attempt.Hook) (string, error) {
 	return "", step.Fatal(&workflow.InvalidError{What: "hook", Value: h.Name, Reason: "would finish a step of a machine from outside, and say nothing of the next step: " +
 		"return what an await… method of the machine returns, and let others send to its topic"})
 }
 
-// MachineStep is a step as its machine, an M with a result of type R, begins it.
+// MachineStep is a step of a machine of type M with a result of type R.
 type MachineStep[M, R any] struct {
 	name  string
 	catch func(step.Failure) step.Next[M, R]
 	begin func(ctx workflow.Context, state *M, args json.RawMessage, out *machineResult) error
 }
 
-// NewMachineStep declares a step of a machine, with arguments of type A. key returns its declared
-// key, nil: it has none; catch says where its failure leads, nil: nowhere.
+// NewMachineStep declares a step of a machine, with arguments of type A. key returns the declared
+// key of the step; nil: it has none. catch returns the transition for a failure; nil: the machine
+// fails.
 func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(step.Failure) step.Next[M, R]) MachineStep[M, R] {
 	begin := func(ctx workflow.Context, state *M, args json.RawMessage, out *machineResult) error {
 		in := MachineArgs[M, A]{State: state}
@@ -128,8 +129,8 @@ func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(st
 	return MachineStep[M, R]{name: s.Name(), catch: catch, begin: begin}
 }
 
-// BindMachine makes a machine known to r. start says where it begins, and limit how many
-// steps may begin, 0: any number.
+// BindMachine registers a machine in r. start returns its first transition, and limit is the
+// maximum number of steps, 0 for no maximum.
 func BindMachine[M, In, R any](r workflow.Registrar, d workflow.Definition[In, R], limit int, start func(In) step.Next[M, R], steps ...MachineStep[M, R]) {
 	byName := make(map[string]MachineStep[M, R], len(steps))
 	for _, s := range steps {
@@ -142,19 +143,19 @@ func BindMachine[M, In, R any](r workflow.Registrar, d workflow.Definition[In, R
 	})
 }
 
-// running is a machine in one execution of its run.
+// running is the state of a machine while its run executes.
 type running[M, R any] struct {
 	machine.Machine
 	name  string
 	steps map[string]MachineStep[M, R]
 
-	state *M     // as it was committed
-	begun int    // steps
-	last  string // of these; empty: none
-	err   error  // of that
+	state *M     // as last committed
+	begun int    // number of steps begun
+	last  string // last step begun; empty: none
+	err   error  // its error
 }
 
-// run does what the decisions say until one of them is the last.
+// run executes the machine's decisions up to the last one.
 func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result R, err error) {
 	to, err := engine.NextOf(start)
 	if err != nil {
@@ -182,8 +183,8 @@ func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result
 	}
 }
 
-// start begins a step and waits for it. The error is that of ctx if that has ended: nothing
-// catches it.
+// start begins a step and waits for it. If ctx has ended it returns the error of ctx, which is not
+// caught.
 func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.Event, error) {
 	m.begun++
 	m.last = a.Step
@@ -207,7 +208,7 @@ func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.E
 	return machine.Event{Kind: machine.Failed, Next: &to}, err
 }
 
-// await waits as n says.
+// await waits for a message or the time limit of n.
 func await(ctx workflow.Context, n *machine.Next) (machine.Event, error) {
 	var cases []workflow.Case
 	for _, w := range n.Waits {
@@ -239,7 +240,7 @@ func (m *running[M, R]) failure(a machine.Action) error {
 	return fmt.Errorf("next of step %s: %w", m.last, machine.ErrNowhere)
 }
 
-// caught is an error of a step as the step that catches it gets it. It holds nothing
+// caught converts the error of a step for the step that catches it. The result contains nothing
 // that differs between executions: no number of attempts, no stack.
 func caught(name string, err error) step.Failure {
 	f := failure.Encode(err, event.CodeError)
@@ -251,7 +252,7 @@ func caught(name string, err error) step.Failure {
 	return step.Failure{Step: name, Code: f.Code, Cause: f}
 }
 
-// fitting blocks the run if err says that the code does not fit what is stored.
+// fitting blocks the run if err reports that the code does not fit the stored data.
 func fitting(ctx workflow.Context, err error) error {
 	if _, ok := errors.AsType[*replay.RenamedError](err); ok {
 		block(ctx, err)

@@ -18,20 +18,20 @@ import (
 // V1 is the version of the contract between generated code and this package.
 const V1 = 1
 
-// Policy has the values of the directive of a step.
+// Policy contains the values of a step's directive.
 type Policy struct {
 	Retry         workflow.RetryPolicy
 	Timeout       time.Duration // per attempt; 0: the default
 	NonIdempotent bool
-	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
-	Queue         string           // whose workers execute it; empty: that of the run
+	Fatal         func(error) bool // reports permanent errors; may be nil
+	Queue         string           // queue whose workers execute it; empty: the queue of the run
 
 	// Uses returns the limits that an attempt uses; nil: none. See [Uses].
 	Uses func(args any) []limit.Use
 }
 
-// Uses returns a function for Policy.Uses, or WorkflowPolicy.Uses, from one of the arguments
-// of the step, or of the input of the workflow. Of nil it gives what f does of the zero value.
+// Uses returns a function for Policy.Uses or WorkflowPolicy.Uses. f gets the arguments of the step,
+// or the input of the workflow. For nil arguments the function returns f of the zero value.
 func Uses[A any](f func(args A) []limit.Use) func(args any) []limit.Use {
 	return func(args any) []limit.Use {
 		if args == nil {
@@ -42,35 +42,36 @@ func Uses[A any](f func(args A) []limit.Use) func(args any) []limit.Use {
 	}
 }
 
-// WorkflowPolicy has the values of the directive of a workflow.
+// WorkflowPolicy contains the values of a workflow's directive.
 type WorkflowPolicy struct {
 	Queue     string        // empty: the default
 	Timeout   time.Duration // of a run; 0: none
 	Retention time.Duration // of a finished run; 0: the store's default
-	Children  int           // of a run at once; 0: workflow.DefaultChildren
-	Schedule  string        // workflow.Schedule.When; empty: workers do not start it by the clock
+	Children  int           // maximum number of open children of a run; 0: workflow.DefaultChildren
+	Schedule  string        // workflow.Schedule.When; empty: no schedule
 
-	// Singleton returns the key by which a run with an input is the only active one, nil: it
-	// is not. See [Singleton]. Active says what a start does that finds an active run.
+	// Singleton returns the key for which a run with this input is the only active one; nil: there
+	// is none. See [Singleton]. Active is the policy of a start that finds an active run.
 	Singleton func(input any) string
 	Active    workflow.ActivePolicy
 
-	// Gather lets starts share a run; nil: each has its own. See [Debounce] and [Batch].
+	// Gather makes starts share a run; nil: each start has its own. See [Debounce] and [Batch].
 	Gather *Gather
 
-	// Priority returns that of a run with an input; nil: that of its parent, or 0. See [Priority].
+	// Priority returns the priority of a run with this input; nil: the priority of its parent, or
+	// 0. See [Priority].
 	Priority    func(input any) int
-	StartWithin time.Duration // in which a run must have begun; 0: at any time
+	StartWithin time.Duration // time within which a run must begin; 0: unlimited
 
-	// Rerun says how often, and after which delays, a failed run is tried again as a new one:
-	// Attempts counts the first run. The zero value is never.
+	// Rerun determines how often and when a failed run is rerun automatically. Attempts includes
+	// the first run. The zero value means never.
 	Rerun workflow.RetryPolicy
 
-	// Fair returns the fair key of a run with an input, and its share; nil: those of its parent,
-	// or none. See [Fair].
+	// Fair returns the fairness key of a run with this input, and its share; nil: those of its
+	// parent, or none. See [Fair].
 	Fair func(input any) (key string, share int)
 
-	// Uses returns the limits that a run with an input uses; nil: none. See [Uses].
+	// Uses returns the limits that a run with this input uses; nil: none. See [Uses].
 	Uses func(input any) []limit.Use
 }
 
@@ -79,7 +80,7 @@ func Singleton[In any](f func(in In) string) func(input any) string {
 	return func(input any) string { return f(input.(In)) }
 }
 
-// Gather says which starts share a run.
+// Gather determines which starts share a run.
 type Gather struct{ g engine.Gather }
 
 func (g *Gather) spec() *engine.Gather {
@@ -89,14 +90,14 @@ func (g *Gather) spec() *engine.Gather {
 	return &g.g
 }
 
-// Debounce lets the starts of a key share a run, which has the input of the last one. It
-// begins when none has come for quiet, and at the latest most after the first; 0: at any time.
+// Debounce makes the starts of a key share a run that has the input of the last one. The run begins
+// when no start has come for quiet, but at most most after the first; 0 means no such bound.
 func Debounce[In any](key func(in In) string, quiet, most time.Duration) *Gather {
 	return &Gather{engine.Gather{Key: func(input any) string { return key(input.(In)) }, Quiet: quiet, Most: most}}
 }
 
-// Batch lets the starts of a key share a run, whose code takes the inputs of all of them, see
-// [BindBatch]. It begins with so many of them, and at the latest most after the first.
+// Batch makes the starts of a key share a run whose code takes all their inputs, see [BindBatch].
+// The run begins when there are full starts, but at most most after the first.
 func Batch[In any](key func(in In) string, full int, most time.Duration) *Gather {
 	return &Gather{engine.Gather{Key: func(input any) string { return key(input.(In)) }, All: true, Full: full, Most: most}}
 }
@@ -114,8 +115,7 @@ func Fair[In any](f func(in In) (key string, share int)) func(input any) (key st
 // Handler executes a step on its stored arguments.
 type Handler func(ctx context.Context, args []byte) (result []byte, err error)
 
-// Step is a step as the generated code declares it. F is the type of its
-// implementation.
+// Step is a step declared by generated code. F is the type of its implementation.
 type Step[F any] struct{ s *declared[F] }
 
 type declared[F any] struct {
@@ -131,8 +131,7 @@ func init() {
 // StepRef is a step of any type.
 type StepRef interface{ Name() string }
 
-// NewStep declares a step. adapt turns an implementation, or a stand-in for it,
-// into a Handler.
+// NewStep declares a step. adapt converts an implementation, or a stand-in for it, into a Handler.
 func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
 	spec := &engine.StepSpec{Name: name, Retry: engine.Retry(p.Retry), Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue, Uses: p.Uses}
 	if f := reflect.TypeFor[F](); f.Kind() == reflect.Func && f.NumOut() == 2 {
@@ -146,13 +145,12 @@ func (s Step[F]) Name() string { return s.s.spec.Name }
 
 func (s Step[F]) spec() *engine.StepSpec { return s.s.spec }
 
-// Bind makes the implementation known to r.
+// Bind registers the implementation of the step in r.
 func (s Step[F]) Bind(r workflow.Registrar, impl F) {
 	engine.RegistryOf(r.Registry()).BindStep(s.s.spec, impl, engine.StepFunc(s.s.adapt(impl)))
 }
 
-// Adapt turns a stand-in for the implementation into what executes the step on
-// its stored arguments.
+// Adapt converts a stand-in for the implementation into a Handler.
 func (s Step[F]) Adapt(standIn F) Handler { return s.s.adapt(standIn) }
 
 // Handle adapts a function with a result.
@@ -188,7 +186,7 @@ func decodeArgs(ctx context.Context, args []byte, into any) error {
 	return engine.DecodePayload("input of step ", stepName(ctx), args, into)
 }
 
-// stepName returns the step that ctx belongs to, for messages.
+// stepName returns the step to which ctx belongs, for error texts.
 func stepName(ctx context.Context) string {
 	if a := attempt.From(ctx); a != nil {
 		return a.Step
@@ -210,25 +208,24 @@ func CallErr[F, A any](ctx workflow.Context, s Step[F], args A) error {
 	return callStep(ctx, s.s.plan, "", false, args, nil)
 }
 
-// CallKey is Call for a step with a declared key.
+// CallKey is like Call, for a step with a declared key.
 func CallKey[R, F, A any](ctx workflow.Context, s Step[F], key string, args A) (R, error) {
 	var r R
 	err := callStep(ctx, s.s.plan, key, true, args, &r)
 	return r, err
 }
 
-// CallKeyErr is CallErr for a step with a declared key.
+// CallKeyErr is like CallErr, for a step with a declared key.
 func CallKeyErr[F, A any](ctx workflow.Context, s Step[F], key string, args A) error {
 	return callStep(ctx, s.s.plan, key, true, args, nil)
 }
 
-// Key returns the text of a declared key.
+// Key returns a declared key as text.
 func Key(v any) string { return fmt.Sprint(v) }
 
-// Receiver checks the receiver of steps before they are bound. It panics if the
-// receiver is missing: a worker that cannot execute its steps must not start. A
-// test kit is told instead, and fails when one of the steps is called that has
-// no stand-in.
+// Receiver checks the receiver of steps before they are bound. It panics if the receiver is
+// missing, because a worker that cannot execute its steps must not start. In a test kit it only
+// records that, and the test fails when a step without a stand-in is called.
 func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef) {
 	if !missing {
 		return
@@ -251,31 +248,31 @@ func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.
 	return d
 }
 
-// BindWorkflow makes the implementation of a workflow known to r.
+// BindWorkflow registers the implementation of a workflow in r.
 func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) {
 	engine.BindWorkflow(r.Registry(), d, f)
 }
 
-// Node is a node of a graph as the generator knows it: the catalogue has it, for whoever draws runs.
+// Node is a node of a graph in the catalog, for programs that draw runs.
 type Node = store.CatalogNode
 
-// BindGraph makes the implementation of a workflow known to r that executes a graph of these nodes, each after those that it
-// needs. The implementation decides what runs do: nodes are for the catalogue alone.
+// BindGraph registers the implementation of a workflow that executes a graph of these nodes. The
+// implementation determines the behavior of runs; the nodes are only for the catalog.
 func BindGraph[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error), nodes ...Node) {
 	engine.BindWorkflow(r.Registry(), d, f)
 	engine.RegistryOf(r.Registry()).DescribeGraph(d.Name(), nodes)
 }
 
-// BindBatch makes the implementation of a workflow known to r that takes the inputs of several
-// starts: see [Batch].
+// BindBatch registers the implementation of a workflow that takes the inputs of several starts: see
+// [Batch].
 func BindBatch[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, []In) (Out, error)) {
 	engine.BindWorkflow(r.Registry(), d, f)
 }
 
-// RegisterError gives an error type the name under which it is stored.
+// RegisterError sets the name under which an error type is stored.
 func RegisterError[T error](name string) { failure.RegisterType(reflect.TypeFor[T](), name) }
 
-// RegisterSentinel gives an error value the name under which it is stored.
+// RegisterSentinel sets the name under which an error value is stored.
 func RegisterSentinel(name string, err error) { failure.RegisterSentinel(name, err) }
 
 // AsFatal reports whether an error of type T is in the chain of err.

@@ -17,7 +17,7 @@ type args struct {
 	Name string `json:"name"`
 }
 
-// bomb panics when it is written or read.
+// bomb panics when it is encoded or decoded.
 type bomb struct{}
 
 func (bomb) MarshalJSON() ([]byte, error) { panic("written") }

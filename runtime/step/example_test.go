@@ -17,8 +17,8 @@ import (
 
 // The steps and workflows of these examples are in examples/guide/steps.
 
-// serve starts a worker in this process and returns a client, and what stops
-// the worker and waits for it.
+// serve starts a worker in this process. It returns a client, and a function that stops the worker
+// and waits for it.
 func serve(archive *steps.Archive, bank *steps.Bank, courier *steps.Courier) (client *workflow.Client, stop func()) {
 	st := memstore.New()
 	client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
@@ -37,7 +37,7 @@ func serve(archive *steps.Archive, bank *steps.Bank, courier *steps.Courier) (cl
 
 var courier = &steps.Courier{Call: func(context.Context, string) error { return nil }}
 
-// All attempts of a step have one idempotency key: the bank books once.
+// All attempts of a step have the same idempotency key: the bank books once.
 func ExampleIdempotencyKey() {
 	booked := map[string]bool{}
 	bank := &steps.Bank{Book: func(ctx context.Context, key, customer string, _ int64) (string, error) {
@@ -59,7 +59,7 @@ func ExampleIdempotencyKey() {
 	// p-1 <nil>
 }
 
-// A fatal error ends the step at its first attempt, whatever its policy.
+// A fatal error ends the step at its first attempt, regardless of its policy.
 func ExampleFatal() {
 	client, stop := serve(&steps.Archive{}, &steps.Bank{}, courier)
 	defer stop()
@@ -98,7 +98,7 @@ func ExampleRetryAfter() {
 	// p-1 <nil>
 }
 
-// The next attempt goes on from the last heartbeat.
+// The next attempt continues from the last heartbeat.
 func ExampleHeartbeat() {
 	full := true
 	archive := &steps.Archive{Rows: 2500, Copy: func(ctx context.Context, from, to int) error {
@@ -119,7 +119,7 @@ func ExampleHeartbeat() {
 	// 2500 <nil>
 }
 
-// Code that steps and others share asks whether it runs in a step.
+// Code shared by steps and other callers checks whether it runs in a step.
 func ExampleCurrent() {
 	_, inStep := step.Current(context.Background())
 	fmt.Println(inStep)

@@ -9,12 +9,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Deferred is the outcome of an attempt that somebody else decides.
+// Deferred is an attempt whose outcome is sent from outside.
 type Deferred[T any] struct{ token string }
 
-// Later opens a hook by which this attempt is finished from outside: hand its token out, and return
-// what [Deferred.Pending] returns. Whoever has the token completes the step with
-// [workflow.Hook.Send], or lets the attempt fail with [workflow.Hook.Fail]:
+// Later opens a hook through which another program completes this attempt: pass the token on, and
+// return the result of [Deferred.Pending]. A holder of the token completes the step with
+// [workflow.Hook.Send], or fails the attempt with [workflow.Hook.Fail]:
 //
 //	var Charged = workflow.NewHook[Receipt]("charged")
 //
@@ -30,21 +30,22 @@ type Deferred[T any] struct{ token string }
 //		return later.Pending()
 //	}
 //
-// While it is left to others nothing of the worker is held: no goroutine, no claim, no permit
-// of a limit. The timeout of the step holds for the whole attempt, from its beginning until
-// it is finished; what was not finished in time has failed with code "timeout", and is tried again by
-// the policy, as it is when it is failed from outside. Each attempt has a token of its own, of the run's id and 128 random bits. That of an
-// attempt which is over is refused.
+// While the attempt is pending, it occupies no resources of the worker: no goroutine, no claim, no
+// permit of a limit. The timeout of the step applies to the whole attempt, from its beginning until
+// it is completed. An attempt that is not completed in time fails with code "timeout", and is
+// retried by the policy like one that was failed from outside. Each attempt has its own token, made
+// of the run's ID and 128 random bits. The token of an attempt that is over is refused.
 //
-// When it returns, the token is durable, and may be used at once: the first outcome counts, that
-// of the code or that from outside, and what comes from outside while the code still runs ends its
-// context. If the worker dies before the code has returned, the attempt was interrupted, as any
-// other: the next one has another token, unless the first was used before that begins.
+// When Later returns, the token is durable and may be used at once. The first outcome counts,
+// whether it is returned by the code or sent from outside; an outcome that arrives while the code
+// still runs ends the context of the code. If the worker dies before the code has returned, the
+// attempt is interrupted like any other: the next attempt has another token, unless the first token
+// was used before that attempt begins.
 //
-// Called again by the same attempt with the same hook it returns the same token. Errors: an
-// *[workflow.InvalidError] for another hook, a [workflow.Token] of one's own, or a description
-// that cannot be kept, and in a step of a machine, whose outcome says where that leads and can be
-// nobody else's; the cause of ctx if the attempt should stop.
+// A repeated call by the same attempt with the same hook returns the same token. Errors: an
+// *[workflow.InvalidError] for another hook, for the option [workflow.Token], for an invalid
+// description, and in a step of a machine, because the outcome of such a step determines the next
+// step and cannot come from outside; the cause of ctx if the attempt should stop.
 func Later[T any](ctx context.Context, h workflow.Hook[T], opts ...workflow.HookOption) (*Deferred[T], error) {
 	a := current(ctx, "Later")
 	hook, err := engine.HookOf(h, opts)
@@ -61,12 +62,12 @@ func Later[T any](ctx context.Context, h workflow.Hook[T], opts ...workflow.Hook
 	return &Deferred[T]{token}, nil
 }
 
-// Token returns the token that finishes the attempt. Anyone who has it can do that: treat it as a
-// secret.
+// Token returns the token that completes the attempt. Anyone who has it can do that, so treat it as
+// a secret.
 func (d *Deferred[T]) Token() string { return d.token }
 
-// Pending returns what the step must return, perhaps wrapped, to leave its outcome to whoever has the
-// token. A step without a result returns only the error.
+// Pending returns the values that the step must return, possibly with the error wrapped, to leave
+// its outcome to the holder of the token. A step without a result returns only the error.
 func (d *Deferred[T]) Pending() (T, error) {
 	var v T
 	return v, &attempt.PendingError{Token: d.token}

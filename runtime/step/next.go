@@ -12,9 +12,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/machine"
 )
 
-// Next is where a step of a machine leads: to another step, to the end of the run with a
-// result of type R, or to a step once a message comes. M is the type of the machine. The methods that
-// flowgen writes for M make it; the zero Next leads nowhere, and the step that returns it fails.
+// Next is the transition at the end of a machine's step: to another step, to the end of the run
+// with a result of type R, or to a step once a message arrives. M is the type of the machine. The
+// methods that flowgen generates for M return it. The zero Next has no target, and the step that
+// returns it fails.
 //
 //	return o.goCharge(order), nil                                          // to step charge
 //	return o.goRemind().After(24 * time.Hour), nil                         // a day later
@@ -24,24 +25,25 @@ import (
 //	return o.done(Profile{…}), nil
 type Next[M, R any] struct {
 	to  machine.Next
-	err error // why it cannot be taken
+	err error // why the transition is not valid
 }
 
-// After returns what leads to n after d, which is stored as a due time when the step has
-// completed. No message ends this wait.
+// After returns a transition to n after d. The due time is stored when the step has completed. No
+// message ends this wait.
 func (n Next[M, R]) After(d time.Duration) Next[M, R] {
 	n.to = n.to.Later(d)
 	return n
 }
 
-// OrAfter limits a wait for messages: if none has come for d, then is taken. A message that is
-// there already is taken however short d is. It is called once, on a wait; the step fails otherwise.
+// OrAfter bounds a wait for messages: if none arrives within d, then is taken. A message that has
+// already arrived is taken regardless of d. OrAfter may be called once, on a wait; otherwise the
+// step fails.
 func (n Next[M, R]) OrAfter(d time.Duration, then Next[M, R]) Next[M, R] {
 	return n.joined(then, func() (machine.Next, error) { return n.to.OrAfter(d, then.to) })
 }
 
-// Or waits for the messages of both n and other, and takes what comes first; if both are there,
-// n. It joins waits that have no limit; the step fails otherwise.
+// Or waits for the messages of both n and other, and takes the first to arrive; if both are
+// available, n. It combines waits without a time limit; otherwise the step fails.
 func (n Next[M, R]) Or(other Next[M, R]) Next[M, R] {
 	return n.joined(other, func() (machine.Next, error) { return n.to.Or(other.to) })
 }
@@ -65,16 +67,16 @@ func (n Next[M, R]) transition() (machine.Next, error) {
 
 func (n *Next[M, R]) set(to machine.Next, err error) { n.to, n.err = to, err }
 
-// Failure is the failure of a step of a machine, after its last attempt: the parameter of the
-// step that catch= names. As with a workflow.StepError, errors.Is and errors.As look through it
-// at the error that the step returned.
-type Failure struct { //nolint:errname // steps of a machine take it as a value: it says what has failed
-	Step  string         `json:"step"`  // stored name of the step that has failed
-	Code  string         `json:"code"`  // as that of a workflow.StepError
-	Cause *event.Failure `json:"cause"` // the error that it returned, in its stored form
+// Failure is the failure of a machine's step after its last attempt. It is the parameter of the
+// step that catch= names. As for a workflow.StepError, errors.Is and errors.As also match the error
+// that the step returned.
+type Failure struct { //nolint:errname // steps of a machine take it as a value that describes the failure
+	Step  string         `json:"step"`  // stored name of the failed step
+	Code  string         `json:"code"`  // as in workflow.StepError
+	Cause *event.Failure `json:"cause"` // stored form of the error that the step returned
 }
 
-// Error returns what the step said.
+// Error returns a text with the step and its error.
 func (f Failure) Error() string {
 	if f.Cause == nil {
 		return fmt.Sprintf("step %s failed: %s", f.Step, f.Code)
@@ -82,27 +84,27 @@ func (f Failure) Error() string {
 	return fmt.Sprintf("step %s failed: %s", f.Step, f.Cause.Message)
 }
 
-// Is matches what the step returned.
+// Is reports whether the error of the step matches target.
 func (f Failure) Is(target error) bool { return failure.Is(f.Cause, target) }
 
-// As matches what the step returned.
+// As finds the error of the step as the type of target.
 func (f Failure) As(target any) bool { return failure.As(f.Cause, target) }
 
-// TransitionsError says that a machine has begun as many steps as its max= allows, and has not
-// come to its end. Its run fails with code "transitions".
+// TransitionsError reports that a machine has begun as many steps as its max= allows without
+// reaching its end. Its run fails with code "transitions".
 type TransitionsError struct {
 	Machine string // stored name
 	Max     int
-	Next    string // stored name of the step that would have come next
+	Next    string // stored name of the step that would have been next
 }
 
-// Error names the machine, the number and the next step.
+// Error returns a text with the machine, the number and the next step.
 func (e *TransitionsError) Error() string {
 	return fmt.Sprintf("machine %s has begun %d steps, as many as it may, and would go on to step %s: look for steps that lead to each other for ever, "+
 		"or raise max= on its //flow:machine", e.Machine, e.Max, e.Next)
 }
 
-// MarshalFailure returns the stored form.
+// MarshalFailure returns the stored form of e.
 func (e *TransitionsError) MarshalFailure() *event.Failure {
 	data, _ := json.Marshal(*e) //nolint:musttag // logs have it under the names of the fields; strings and numbers always encode
 	return &event.Failure{Code: event.CodeTransitions, Type: wireTransitions, Message: e.Error(), Data: data}

@@ -41,7 +41,7 @@ func refund(claim machines.Claim) {
 	}
 }
 
-// Step check returns r.goPay() as its Next, and step pay r.done(…).
+// Step check returns r.goPay() as its Next, and step pay returns r.done(…).
 func ExampleNext() {
 	refund(machines.Claim{Order: "o1", Cents: 500})
 	// Output: {Refunded:500 Reminders:0 Why:} <nil>

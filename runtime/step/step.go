@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Call describes the attempt that code belongs to.
+// Call describes the current attempt.
 type Call struct {
 	RunID      workflow.RunID
 	WorkflowID string // empty: none
@@ -24,7 +24,7 @@ type Call struct {
 	Tags       map[string]string
 }
 
-// Current returns the attempt that ctx belongs to; false outside of a step.
+// Current returns the attempt to which ctx belongs. It returns false outside of a step.
 func Current(ctx context.Context) (Call, bool) {
 	a := attempt.From(ctx)
 	if a == nil {
@@ -42,14 +42,13 @@ func current(ctx context.Context, what string) *attempt.Attempt {
 	return a
 }
 
-// Attempt returns the number of this attempt, counted from 1. It counts
-// all that were started, also those that do not count against the retry policy because
-// their worker stopped.
+// Attempt returns the number of this attempt, counted from 1. It counts all started attempts,
+// including those that do not count towards the retry policy because their worker stopped.
 func Attempt(ctx context.Context) int { return current(ctx, "Attempt").Number }
 
-// IdempotencyKey returns a key that is the same for all attempts of this step,
-// over crashes and replays, and differs from that of every other step of every
-// other run: 32 hexadecimal characters. Pass it to services that take one.
+// IdempotencyKey returns a key that is the same for all attempts of this step, including after
+// crashes and replays, and that differs from the keys of all other steps of all runs. It has 32
+// hexadecimal characters. Pass it to services that accept such a key.
 func IdempotencyKey(ctx context.Context) string {
 	a := current(ctx, "IdempotencyKey")
 	h := sha256.New()
@@ -59,10 +58,10 @@ func IdempotencyKey(ctx context.Context) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Heartbeat stores details, which the next attempt can read with [LastHeartbeat]
-// if this one fails or its worker dies. It is for progress; the claim of a long
-// step is kept without it. details are encoded as JSON. The error is that of ctx
-// if the attempt should stop, or says why the details were not stored.
+// Heartbeat stores details, which the next attempt can read with [LastHeartbeat] if this one fails
+// or its worker dies. It is meant for progress; a long step keeps its claim without it. details are
+// encoded as JSON. The error is the cause of ctx if the attempt should stop, or the reason why the
+// details were not stored.
 func Heartbeat(ctx context.Context, details any) error {
 	a := current(ctx, "Heartbeat")
 	if err := context.Cause(ctx); err != nil {
@@ -78,8 +77,8 @@ func Heartbeat(ctx context.Context, details any) error {
 	return nil
 }
 
-// LastHeartbeat returns the details of the last heartbeat of an earlier attempt;
-// false if there is none, or if it is not a T.
+// LastHeartbeat returns the details of the last heartbeat of an earlier attempt. It returns false
+// if there is none, or if it is not a T.
 func LastHeartbeat[T any](ctx context.Context) (T, bool) {
 	var v T
 	a := current(ctx, "LastHeartbeat")
@@ -90,8 +89,8 @@ func LastHeartbeat[T any](ctx context.Context) (T, bool) {
 	return v, true
 }
 
-// Fatal marks err as not worth another attempt: the step fails with it, with the
-// code "fatal". It may be wrapped. A nil err stays nil.
+// Fatal marks err as permanent: the step fails with it without further attempts, with code "fatal".
+// It may be wrapped. For nil it returns nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -99,11 +98,12 @@ func Fatal(err error) error {
 	return &attempt.FatalError{Err: err}
 }
 
-// RetryAfter asks for the next attempt after d instead of the policy's delay; a
-// negative d means at once. A service that is busy is no failure of the step: the first 100
-// attempts of a step that return a RetryAfter ([workflow.RetryPolicy] has Waits for another number) do not
-// count against the policy's number of attempts, further ones do. The policy's total time holds
-// for all. An attempt that has returned it after its timeout has timed out. A nil err stays nil.
+// RetryAfter sets the time until the next attempt to d instead of the policy's delay; a negative d
+// means at once. Because a busy service is not a failure of the step, the first 100 attempts that
+// return a RetryAfter (or another number, set by Waits of [workflow.RetryPolicy]) do not count
+// towards the policy's number of attempts; further ones do. The policy's total time applies in all
+// cases. If an attempt returns it after its timeout, the attempt has timed out. For a nil err it
+// returns nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -111,12 +111,13 @@ func RetryAfter(err error, d time.Duration) error {
 	return &attempt.RetryAfterError{Err: err, Delay: max(d, 0)}
 }
 
-// HoldBack is [RetryAfter], and for d closes the rates that the step uses: until then no
-// worker begins anything by them, and then one after the other, without a burst. It is for a service that says
-// to all of the fleet that it wants to be left alone: a 429. d is a day at most for the
-// rates. If the step uses no limit of its own, the rates are those that its workflow uses. A limit that has no rate stays open, and
-// so do all if the attempt has lost its run. The rates are closed with the commit that
-// records the attempt, even if it was the last one. A nil err stays nil.
+// HoldBack is like [RetryAfter], and also closes the rates that the step uses for d: until then no
+// worker begins anything that uses them, and afterwards beginnings are spaced without a burst. It
+// is meant for a service that asks the whole fleet to pause, for example with status 429. The rates
+// are closed for at most a day. If the step uses no limit itself, the rates are those of its
+// workflow. Limits without a rate stay open, and all stay open if the attempt has lost its run. The
+// rates are closed by the commit that records the attempt, even if it was the last one. For a nil
+// err it returns nil.
 func HoldBack(err error, d time.Duration) error {
 	if err == nil {
 		return nil

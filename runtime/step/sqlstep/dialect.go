@@ -16,9 +16,9 @@ import (
 const table = `CREATE TABLE IF NOT EXISTS flowgen_steps (
 	idempotency_key varchar(32) PRIMARY KEY, step text NOT NULL, result text, created bigint NOT NULL)`
 
-// dialect holds the statements of one kind of database.
+// dialect contains the statements for one kind of database.
 type dialect struct {
-	begin  string // key, step: affects a row if there was no record
+	begin  string // key, step: affects a row if no record existed
 	finish string // result, key
 	read   string // key
 	forget string // seconds
@@ -41,8 +41,8 @@ var (
 	}
 )
 
-// claim records that the step is being done, and reports whether it was not before.
-// It waits for another transaction that does the same step.
+// claim records that the step is being executed, and reports whether it was not recorded before. It
+// waits for a concurrent transaction of the same step.
 func (d *dialect) claim(ctx context.Context, tx *sql.Tx, key, name string) (bool, error) {
 	r, err := tx.ExecContext(ctx, d.begin, key, name)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *dialect) claim(ctx context.Context, tx *sql.Tx, key, name string) (bool
 	return n > 0, err
 }
 
-// prepared holds the dialects of the databases whose table is there.
+// prepared contains the dialects of the databases whose table exists.
 var prepared sync.Map // weak.Pointer[sql.DB] → *dialect
 
 func dialectOf(ctx context.Context, db *sql.DB) (*dialect, error) {
@@ -73,7 +73,7 @@ func dialectOf(ctx context.Context, db *sql.DB) (*dialect, error) {
 	return d, nil
 }
 
-// recognise asks the database what it is.
+// recognise queries the database for its kind.
 func recognise(ctx context.Context, db *sql.DB) (*dialect, error) {
 	var version string
 	if db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil {
@@ -88,15 +88,15 @@ func recognise(ctx context.Context, db *sql.DB) (*dialect, error) {
 	return postgres, nil
 }
 
-// makeTable makes the table unless it is there. Who may not create tables is not
-// asked to, if somebody else has.
+// makeTable creates the table unless it exists. A user without the right to create tables can use
+// an existing one.
 func makeTable(ctx context.Context, db *sql.DB) error {
 	if there(ctx, db) == nil {
 		return nil
 	}
 	if _, err := db.ExecContext(ctx, table); err != nil {
 		if there(ctx, db) == nil {
-			return nil // two have made it at once
+			return nil // another process has created it concurrently
 		}
 		return fmt.Errorf("create it: %w", err)
 	}
@@ -109,15 +109,15 @@ func there(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() { // to its end, where errors come
+	for rows.Next() { // errors are reported at the end
 	}
 	return rows.Err()
 }
 
-// Forget removes the records of steps that were begun longer ago, by the clock of
-// the database, and returns how many. A record is needed as long as its step may be
-// executed again: until its run has ended, or at least until the step has. Nothing
-// removes records by itself.
+// Forget deletes the records of steps that began more than olderThan ago, by the database's clock,
+// and returns their number. A record is needed as long as its step may be executed again: at least
+// until the step has ended, and preferably until its run has. Records are not deleted
+// automatically.
 func Forget(ctx context.Context, db *sql.DB, olderThan time.Duration) (int64, error) {
 	d, err := dialectOf(ctx, db)
 	if err != nil {

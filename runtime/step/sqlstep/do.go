@@ -12,23 +12,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Do calls f with a transaction, commits what f did in it together with a record of
-// that, and returns the result of f. If an earlier attempt of the same step has
-// committed, f is not called, and Do returns the result of that. A result is always
-// read from its stored form, JSON.
+// Do calls f with a transaction, commits the transaction together with a record of the step, and
+// returns the result of f. If an earlier attempt of the same step has committed, Do does not call f
+// and returns the result of that attempt. The result is always decoded from its stored form, JSON.
 //
-// If f returns an error or panics nothing of what it did in the transaction is kept;
-// Do returns the error as it is. f may not end the transaction itself. What f does
-// elsewhere than in the transaction is not covered.
+// If f returns an error or panics, the transaction is rolled back; Do returns the error unchanged.
+// f must not end the transaction itself. Effects of f outside of the transaction are not covered.
 //
-// A step has one transaction. After a call of Do that returned a result, or while one is
-// under way, another call in the same attempt fails the step with code fatal. The records
-// have no place for two: a number of the call in the attempt would not identify it, because
-// the next attempt may take another path through the code, and would then get the result
-// of a different call. After an error Do may be called again.
+// A step has one transaction. After a call of Do that returned a result, or while another call is
+// in progress, a call in the same attempt fails the step with code fatal. The records cannot
+// distinguish two calls: the number of the call within the attempt would not identify it, because
+// the next attempt may take another path through the code, and would then get the result of a
+// different call. After an error, Do may be called again.
 //
-// A second attempt that begins while an abandoned first one is still at work waits
-// for the end of that in the database. Do panics outside of a step.
+// If a second attempt begins while an abandoned first one is still running, it waits in the
+// database for the first one to end. Do panics outside of a step.
 func Do[T any](ctx context.Context, db *sql.DB, f func(context.Context, *sql.Tx) (T, error)) (T, error) {
 	var zero T
 	call, ok := step.Current(ctx)
@@ -51,7 +49,7 @@ func Do[T any](ctx context.Context, db *sql.DB, f func(context.Context, *sql.Tx)
 	return v, err
 }
 
-// once is Do for the only transaction of an attempt of the step with this name.
+// once implements Do for the only transaction of an attempt. name is the name of the step.
 func once[T any](ctx context.Context, db *sql.DB, name string, f func(context.Context, *sql.Tx) (T, error)) (T, error) {
 	var zero T
 	key := step.IdempotencyKey(ctx)
@@ -63,13 +61,13 @@ func once[T any](ctx context.Context, db *sql.DB, name string, f func(context.Co
 	if err != nil {
 		return zero, fmt.Errorf("begin transaction of step %s: %w", name, err)
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	first, err := d.claim(ctx, tx, key, name)
 	switch {
 	case err != nil:
 		return zero, fmt.Errorf("record step %s: %w", name, err)
 	case !first:
-		_ = tx.Rollback() // a pool of one connection has none for the query otherwise
+		_ = tx.Rollback() // otherwise a pool with one connection could not run the query
 		return recorded[T](ctx, db, d, key, name)
 	}
 	v, err := f(ctx, tx)
@@ -84,7 +82,7 @@ func once[T any](ctx context.Context, db *sql.DB, name string, f func(context.Co
 		return zero, fmt.Errorf("record the result of step %s: %w", name, err)
 	}
 	if err := tx.Commit(); err != nil {
-		return zero, fmt.Errorf("commit step %s: %w", name, err) // if it was committed all the same, the next attempt finds that
+		return zero, fmt.Errorf("commit step %s: %w", name, err) // if the commit took effect nevertheless, the next attempt finds it
 	}
 	return decode[T](name, result)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// Steps of this package may return them from functions of packages that flowgen does
-// not see; the names are those which it writes where it sees them.
+// Steps of this package may return these errors from functions of packages that flowgen does not
+// analyze. The names are those that flowgen generates for packages that it analyzes.
 func init() {
 	failure.RegisterSentinel("database/sql.ErrConnDone", sql.ErrConnDone)
 	failure.RegisterSentinel("database/sql.ErrNoRows", sql.ErrNoRows)
