@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// dueHeap orders open entities by when they are due. An entry whose entity has
-// ended, or has another due time now, is stale and is dropped when it comes up.
+// dueHeap orders open entities by their due times. An entry whose entity has ended or has another
+// due time is stale, and is dropped when it reaches the top.
 type dueHeap []dueEntry
 
 type dueEntry struct {
@@ -34,9 +34,8 @@ func (h *dueHeap) Pop() any {
 	return e
 }
 
-// schedule records that o is due at o.Due, if it is due at all. Stale entries are
-// swept out once they are the most, so that waits that ended long before they
-// were due do not add up.
+// schedule adds o to the heap if it has a due time. It removes stale entries when they are the
+// majority, so that entries of waits that ended long before their due times do not accumulate.
 func (f *LogState) schedule(o *Open) {
 	if o.Due.IsZero() {
 		return
@@ -54,8 +53,8 @@ func (f *LogState) schedule(o *Open) {
 	heap.Init(&f.dues)
 }
 
-// nextDue returns the entity that is due first, or nil. Nothing is due in a run
-// that has ended or stands still.
+// nextDue returns the entity that is due first, or nil. Nothing is due in a run that has ended or
+// is suspended.
 func (f *LogState) nextDue() *Open {
 	if f.Run.Terminal() || f.StandsStill() {
 		return nil
@@ -70,10 +69,9 @@ func (f *LogState) nextDue() *Open {
 	return nil
 }
 
-// Due returns the earliest time at which something in the run is due; the zero
-// time if nothing is, while the run is paused, and once it has ended. A run that
-// is held is due when its time to be released is up, a delayed one at the time of its
-// start, a rerun that is delayed when its code goes on.
+// Due returns the earliest time at which something in the run is due. It is zero if nothing is due,
+// while the run is paused, and after it has ended. A held run is due when its hold expires, a
+// delayed run at its start time, and a delayed rerun when its code continues.
 func (f *LogState) Due() time.Time {
 	if f.Held() {
 		return Instant(f.CreatedAt.Add(f.Spec.Hold))
@@ -92,9 +90,9 @@ func (f *LogState) Due() time.Time {
 	return time.Time{}
 }
 
-// StartBy returns when a run that has not begun fails for that; zero: never, or it has
-// begun. The time counts from when the run could begin: its creation, its StartAt, or its
-// release if it was held.
+// StartBy returns the time at which a run fails if it has not begun; zero: never, or it has begun.
+// The period starts when the run could begin: at its creation, its StartAt, or its release if it
+// was held.
 func (f *LogState) StartBy() time.Time {
 	if f.Run != StatePending {
 		return time.Time{}
@@ -102,8 +100,8 @@ func (f *LogState) StartBy() time.Time {
 	return f.PermitsBy()
 }
 
-// PermitsBy returns StartBy also of a run that has begun: its code begins once it has the
-// permits that another run takes for it.
+// PermitsBy is like StartBy, but also applies to a run that has begun: its code starts only when
+// another run has taken the permits for it.
 func (f *LogState) PermitsBy() time.Time {
 	if f.Spec.StartWithin <= 0 || f.Held() {
 		return time.Time{}
@@ -117,12 +115,12 @@ func (f *LogState) PermitsBy() time.Time {
 	return Instant(from.Add(f.Spec.StartWithin))
 }
 
-// DueBy returns the open entities that are due at t or before, in the order of
-// their due times and then of their creation.
+// DueBy returns the open entities that are due at t or earlier, ordered by due time and then by
+// creation.
 func (f *LogState) DueBy(t time.Time) []*Open {
 	var due []*Open
 	for o := f.nextDue(); o != nil && !o.Due.After(t); o = f.nextDue() {
-		if n := len(due); n == 0 || due[n-1] != o { // it may have become due at the same time twice
+		if n := len(due); n == 0 || due[n-1] != o { // it may be in the heap twice with the same time
 			due = append(due, o)
 		}
 		heap.Pop(&f.dues)

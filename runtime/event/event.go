@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Event is one record of a log. Which fields are set is listed at each [Type];
-// all others are zero.
+// Event is one record of a log. The comment of each [Type] lists its fields; all other fields are
+// zero.
 type Event struct {
-	// Seq is the position in the log, dense from 1.
+	// Seq is the position in the log, consecutive from 1.
 	Seq  uint64
 	Type Type
-	// Time is when it happened, by the store's clock, to the millisecond. It
-	// never falls along a log.
+	// Time is when the event happened, by the store's clock, in milliseconds. It never decreases
+	// along a log.
 	Time time.Time
 
-	// Ref is the Seq of the event that created the entity which this event is
-	// about, and Since that event's Time. A creating event refers to itself.
-	// Both are zero for events about the run and for facts without an entity.
+	// Ref is the Seq of the event that created this event's entity, and Since is the Time of that
+	// event. A creating event refers to itself. Both are zero for events about the run and for
+	// facts without an entity.
 	Ref   uint64
 	Since time.Time
 
@@ -31,26 +31,25 @@ type Event struct {
 	Outcome Outcome
 	Item    ItemID
 	Reason  string
-	Token   string          // of a hook
-	Meta    json.RawMessage // what a hook says of itself to people; nothing in a run depends on it
+	Token   string          // token of a hook
+	Meta    json.RawMessage // description of a hook for people; no run depends on it
 	Next    RunID
-	By      string // the worker, or on whose behalf somebody else has asked for it; empty: that is not known
-	Build   string // of the worker's code, where it is not that of the events before
+	By      string // the worker, or the name given by the requester; empty: unknown
+	Build   string // build of the worker's code, if it differs from the preceding events
 	Spec    *Spec
-	Close   ParentClose // what becomes of a child when its parent ends
-	Ack     bool        // the sender wants to know that it has arrived
-	// Active and Finished say what a start does whose workflow id is in use, as
-	// numbers of the store's policies.
+	Close   ParentClose // what happens to a child when its parent ends
+	Ack     bool        // the sender requests a confirmation of delivery
+	// Active and Finished are the policies of a start whose workflow ID is in use, as numbers of
+	// the store's policies.
 	Active, Finished uint8
-	// Uses are the limits that something waits for, From since when.
+	// Uses are the limits for which something waits, From since when.
 	Uses []Use
 	From time.Time
-	// Unread lists, in the event that ends a run, the accepted items that the
-	// code never took.
+	// Unread lists, in the event that ends a run, the accepted items that the code has not taken.
 	Unread []ItemID
 }
 
-// Size returns about how many bytes the event takes in a log.
+// Size returns the approximate number of bytes of the event in a log.
 func (e *Event) Size() int {
 	n := 32 + len(e.Name) + len(e.Key) + len(e.Payload) + len(e.Reason) + len(e.Token) + len(e.Meta) + e.Failure.size()
 	for _, item := range e.Unread {
@@ -85,18 +84,18 @@ func (f *Failure) size() int {
 	return n
 }
 
-// WaitKind says what a wait waits for.
+// WaitKind is the kind of event that ends a wait.
 type WaitKind uint8
 
 // The kinds of waits.
 const (
-	// WaitSleep ends when it is due.
+	// WaitSleep ends at its due time.
 	WaitSleep WaitKind = 1
-	// WaitMessage ends when a message of its topic is taken, or when it is due.
+	// WaitMessage ends when a message of its topic is taken, or at its due time.
 	WaitMessage WaitKind = 2
-	// WaitDeadline limits a part of the run; nothing is blocked on it.
+	// WaitDeadline bounds a part of the run; no code waits for it.
 	WaitDeadline WaitKind = 3
-	// WaitHook ends when a payload of its hook is taken, or when it is due.
+	// WaitHook ends when a payload of its hook is taken, or at its due time.
 	WaitHook WaitKind = 4
 )
 
@@ -115,19 +114,19 @@ func (k WaitKind) String() string {
 	return "wait"
 }
 
-// Outcome says how a wait ended, or more about the end of a step or child.
+// Outcome is how a wait ended, or a detail of the end of a step or child.
 type Outcome uint8
 
-// The outcomes of a wait.
+// The outcomes.
 const (
-	// OutcomeDue: the time has come.
+	// OutcomeDue means that the due time has come.
 	OutcomeDue Outcome = 1
-	// OutcomeReceived: what it waited for has arrived.
+	// OutcomeReceived means that the message or payload has arrived.
 	OutcomeReceived Outcome = 2
-	// OutcomeCanceled: the code no longer waits, or was told to stop.
+	// OutcomeCanceled means that the code has stopped waiting or was canceled.
 	OutcomeCanceled Outcome = 3
-	// OutcomeUnsure, of a step or child: an attempt of a step that is not idempotent has ended with it, and may or may not have had its
-	// effect.
+	// OutcomeUnsure, for a step or child, means that it ended with an attempt of a step that is not
+	// idempotent, which may or may not have had its effect.
 	OutcomeUnsure Outcome = 4
 )
 
@@ -146,21 +145,20 @@ func (o Outcome) String() string {
 	return "none"
 }
 
-// ParentClose says what becomes of a child when its parent ends or continues as
-// a new run.
+// ParentClose determines what happens to a child when its parent ends or continues as new.
 type ParentClose uint8
 
-// The ways.
+// The policies.
 const (
-	// CloseCancel asks the child to end.
+	// CloseCancel asks the child to cancel.
 	CloseCancel ParentClose = 0
-	// CloseAbandon lets it go on by itself.
+	// CloseAbandon lets the child continue independently.
 	CloseAbandon ParentClose = 1
-	// CloseWait lets the parent's end wait for it.
+	// CloseWait makes the end of the parent wait for the child.
 	CloseWait ParentClose = 2
 )
 
-// String returns the way's name.
+// String returns the name of the policy.
 func (c ParentClose) String() string {
 	switch c {
 	case CloseAbandon:
@@ -171,82 +169,83 @@ func (c ParentClose) String() string {
 	return "cancel"
 }
 
-// Spec holds the options that a run was created with. It does not change during its life.
+// Spec contains the options with which a run was created. They do not change.
 type Spec struct {
 	Workflow    string
 	Queue       string
 	WorkflowID  string            // empty: none
-	Tags        map[string]string // for searching
-	Timeout     time.Duration     // of the whole run; 0: none
-	Retention   time.Duration     // how long it is kept after its end; 0: the store's default
-	Priority    int               // higher is claimed first
-	StartAt     time.Time         // it was not to begin before that; zero: at once
-	StartWithin time.Duration     // in which it must have begun, see LogState.StartBy; 0: at any time
+	Tags        map[string]string // for searches
+	Timeout     time.Duration     // timeout of the whole run; 0: none
+	Retention   time.Duration     // time to keep it after its end; 0: the store's default
+	Priority    int               // a higher one is claimed first
+	StartAt     time.Time         // earliest start; zero: at once
+	StartWithin time.Duration     // time within which it must begin, see LogState.StartBy; 0: unlimited
 	Parent      RunID
 	ParentKey   string // key of the operation in the parent
 	Root        RunID
 	Depth       int
-	RerunOf     RunID // the run of which it was made; empty: it was started
-	Reruns      int   // how many reruns by the policy of the workflow, one of the other, have led to it; 0: none, or it was made otherwise
+	RerunOf     RunID // run of which this is a rerun; empty: none
+	Reruns      int   // number of consecutive automatic reruns that led to it; 0: none, or it was created otherwise
 	ContinuedOf RunID
 	Attributes  map[string]string // propagated context, such as a trace parent
 
-	// Hold is how long the run waits to be released before it fails; 0: it begins
-	// by itself.
+	// Hold is how long the run waits for its release before it fails; 0: it begins without a
+	// release.
 	Hold time.Duration
-	// Debug lets the code stand still in front of its first durable operation, and
-	// go on by one operation with each RunStepped.
+	// Debug makes the code stop before its first durable operation, and execute one operation for
+	// each RunStepped.
 	Debug bool
-	// Kept is how many events, from the first, were taken over as they were from
-	// RerunOf; 0: none but what it was created with.
+	// Kept is the number of events, from the first, that were taken over unchanged from RerunOf; 0:
+	// none except the creation.
 	Kept int
-	// Seed is the run whose random numbers the code sees again, because what it has
-	// done with them was taken over; empty: the run's own.
+	// Seed is the run whose random numbers the code gets again, because its work was taken over;
+	// empty: this run.
 	Seed RunID
 
-	// Gather says that several starts share the run, and what their inputs make of its input;
-	// the RunCreated has none then.
+	// Gather is set if several starts share the run. It determines how their inputs form the run's
+	// input; RunCreated has none in that case.
 	Gather Gather
 
-	// Uses are the limits of which the run has permits while it is worked on, sorted by
-	// limit and key, without equal ones; Whole: from its first claim to the end of its chain.
+	// Uses are the limits whose permits the run holds while it is processed, sorted by limit and
+	// key, without duplicates. If Whole is set, the run holds them from its first claim to the end
+	// of its chain.
 	Uses  []Use
 	Whole bool
-	// Held are the permits that those above the run have to their ends: it takes none of these
-	// limits again, or it would wait for them.
+	// Held are the permits that runs above this one hold until they end. The run does not take
+	// these limits again, because it would wait for its own ancestors.
 	Held []Use
-	// Fair is the key by which the run has its share of what begins, Share how many turns it has to
-	// one of others; empty and 0: it has none, and goes by its arrival.
+	// Fair is the fairness key of the run, and Share the weight of the key relative to others;
+	// empty and 0: none, runs are ordered by arrival.
 	Fair  string
 	Share int
-	// PermitSlot is the slot of the limits plus 1 if a run of its own takes the permits,
-	// see PermitRun; 0: this run takes them itself.
+	// PermitSlot is the slot of the limits plus 1 if a separate run takes the permits, see
+	// PermitRun; 0: this run takes them itself.
 	PermitSlot int
 }
 
-// Use is a share of a limit that a run takes.
+// Use is a weight of a limit that a run uses.
 type Use struct {
 	Limit  string
-	Key    string // of the part of the limit; empty: it has none
+	Key    string // empty: the limit has no keys
 	Weight int    // at least 1
-	Local  bool   // the limit is each worker's own
+	Local  bool   // the limit applies to each worker separately
 }
 
-// DefaultHold is how long a run may be held.
+// DefaultHold is how long a run may be held by default.
 const DefaultHold = 5 * time.Minute
 
-// ID returns the event's own id.
+// ID returns the ID of the event.
 func (e *Event) ID(run RunID) string { return derivedID(PrefixEvent, run, e.Seq, e.Time) }
 
-// Correlation returns the id of the entity that the event is about: that of a
-// run, step, wait, hook, child, send or ask, or the run's id for a fact without an
-// entity. The id of a child is that of its place in this log; its run is Next.
+// Correlation returns the ID of the event's entity: a run, step, wait, hook, child, send or ask;
+// for a fact without an entity, the run's ID. The ID of a child is derived from its position in
+// this log; the ID of its run is Next.
 func (e *Event) Correlation(run RunID) string {
 	return EntityID(run, e.Type.Entity(), e.Ref, e.Since)
 }
 
-// EntityID returns the id of the entity that the event number ref, of time
-// created, has created in the log of run.
+// EntityID returns the ID of the entity created by event number ref, with time created, in the log
+// of run.
 func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
 	switch kind {
 	case EntityStep:
@@ -265,8 +264,8 @@ func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
 	return string(run)
 }
 
-// Failure is an error in its stored form. It keeps what callers branch on: the
-// code, the name and data of a registered error type, and the causes.
+// Failure is an error in its stored form. It contains what callers branch on: the code, the name
+// and data of a registered error type, and the causes.
 type Failure struct {
 	Message string          `json:"message"`
 	Code    string          `json:"code,omitempty"`
@@ -274,40 +273,38 @@ type Failure struct {
 	Data    json.RawMessage `json:"data,omitempty"` // the error value, if its type is registered
 	Stack   string          `json:"stack,omitempty"`
 	Causes  []*Failure      `json:"causes,omitempty"`
-	// Undone and NotUndone tell, of a run that failed or was cancelled, which of its
-	// compensations did their work and which did not, in the order in which they
-	// were tried.
+	// Undone and NotUndone list, for a run that failed or was canceled, the compensations that
+	// succeeded and those that did not, in the order in which they were executed.
 	Undone    []string `json:"undone,omitempty"`
 	NotUndone []string `json:"notUndone,omitempty"`
 }
 
-// Codes of failures that the runtime itself makes. They are stored in logs and
-// never change their meaning.
+// Codes of failures created by the runtime. They are stored in logs and never change their meaning.
 const (
 	CodeError       = "error"       // the user's code returned an error
 	CodePanic       = "panic"       // the user's code panicked
-	CodeTimeout     = "timeout"     // an attempt or a run took too long
-	CodeCanceled    = "cancelled"   // it was asked to end
-	CodeTerminated  = "terminated"  // it was ended without its code, because somebody asked for that
+	CodeTimeout     = "timeout"     // an attempt or a run exceeded its time
+	CodeCanceled    = "cancelled"   // it was asked to cancel
+	CodeTerminated  = "terminated"  // it was ended by request without executing its code
 	CodeInterrupted = "interrupted" // the worker died, or stopped, during the attempt
-	CodeStopped     = "stopped"     // the worker stopped during the attempt, which does not count
-	CodeRetryAfter  = "retryafter"  // the step asked for its next attempt at a time of its own; the attempt does not count
+	CodeStopped     = "stopped"     // the worker was shut down during the attempt, which does not count
+	CodeRetryAfter  = "retryafter"  // the step set the time of its next attempt; the attempt does not count
 	CodePoisoned    = "poisoned"    // the run killed too many workers
 	CodePayload     = "payload"     // a value could not be encoded, or is too large
-	CodeFatal       = "fatal"       // the step said that retrying is useless
-	CodeRefused     = "refused"     // another run refused what was sent, or could not be started
+	CodeFatal       = "fatal"       // the step reported that a retry is useless
+	CodeRefused     = "refused"     // another run refused an item, or could not be started
 	CodeLimit       = "limit"       // more children than allowed
-	CodeNotReleased = "notreleased" // the run was held, and nobody released it in time
+	CodeNotReleased = "notreleased" // the run was held, and not released in time
 	CodeNotStarted  = "notstarted"  // no worker began the run in time
-	CodeLogLimit    = "loglimit"    // the log of the run has become too long
-	CodeDeadlock    = "deadlock"    // every branch of the run waited for another one
-	CodeTransitions = "transitions" // a machine began as many steps as it may, and has not ended
-	CodeEndIgnored  = "endignored"  // the code of the run went on and on after its context had ended
-	CodeOverLimit   = "overlimit"   // the run uses more of a limit than that has at once
+	CodeLogLimit    = "loglimit"    // the log of the run is too long
+	CodeDeadlock    = "deadlock"    // all branches of the run waited for one another
+	CodeTransitions = "transitions" // a machine began the maximum number of steps without ending
+	CodeEndIgnored  = "endignored"  // the code of the run continued long after its context had ended
+	CodeOverLimit   = "overlimit"   // the run uses more of a limit than its AtOnce
 )
 
-// Instant returns t as a log keeps it: in UTC, in milliseconds, rounded up so
-// that nothing is due before its time, and within the years 1 to 9999.
+// Instant returns t as stored in a log: in UTC, in milliseconds, rounded up so that nothing is due
+// early, and within the years 1 to 9999.
 func Instant(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

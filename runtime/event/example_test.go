@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The state of a run follows from its log.
+// LogState derives the state of a run from its log.
 func ExampleLogState() {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	log := []event.Event{
@@ -26,7 +26,7 @@ func ExampleLogState() {
 	// Output: orders.fulfil sleeping 1h0m0s
 }
 
-// What a run has completed, nothing can change.
+// No event can change a completed entity.
 func ExampleNext() {
 	fmt.Println(event.Next(event.StateRunning, event.StepCompleted))
 	_, err := event.Next(event.StateCompleted, event.StepFailed)

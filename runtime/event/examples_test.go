@@ -68,8 +68,8 @@ func orderSpec() *event.Spec {
 	}
 }
 
-// exampleEvents returns one event of each type with every field that the
-// comment of the type lists, as number 7 of a log.
+// exampleEvents returns one event of each type, with every field that the comment of the type
+// lists, as number 7 of a log.
 func exampleEvents() map[event.Type]event.Event {
 	const item = event.ItemID("0123456789abcdef0123456789abcdef")
 	unread := []event.ItemID{item, "fedcba9876543210fedcba9876543210"}
@@ -147,7 +147,7 @@ func exampleEvents() map[event.Type]event.Event {
 	return all
 }
 
-// everything returns an event that has every field, of a time of its own.
+// everything returns an event with every field and its own time.
 func everything() event.Event {
 	return event.Event{
 		Seq: 1000, Type: event.StepRetrying, Time: at(-time.Minute), Ref: 3, Since: at(-10 * 24 * time.Hour),
@@ -159,7 +159,7 @@ func everything() event.Event {
 	}
 }
 
-// numbered gives events their numbers, and those without a time one.
+// numbered sets the numbers of events, and the times of those without one.
 func numbered(events ...event.Event) []event.Event {
 	for i := range events {
 		e := &events[i]
@@ -177,7 +177,7 @@ func numbered(events ...event.Event) []event.Event {
 	return events
 }
 
-// exampleLogs returns logs that use every event type.
+// exampleLogs returns logs that together contain every event type.
 func exampleLogs() map[string][]event.Event {
 	created := event.Event{Type: event.RunCreated, Spec: orderSpec(), Payload: json.RawMessage(`{}`)}
 	started := event.Event{Type: event.RunStarted, By: "worker-1"}
@@ -259,7 +259,7 @@ func exampleLogs() map[string][]event.Event {
 	}
 }
 
-// controlledLog is that of a run that was held, paused and executed step by step.
+// controlledLog returns the log of a run that was held, paused and stepped.
 func controlledLog() []event.Event {
 	fact := func(typ event.Type, item event.ItemID) event.Event { return event.Event{Type: typ, Item: item} }
 	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()},
@@ -272,7 +272,8 @@ func controlledLog() []event.Event {
 		event.Event{Type: event.RunFailed, Failure: declined()})
 }
 
-// delayedLog is that of a rerun by the policy of its workflow, which was paused before its time had come, and failed again.
+// delayedLog returns the log of an automatic rerun that was paused before its time and failed
+// again.
 func delayedLog() []event.Event {
 	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec(), By: "rerun policy", Reason: "rerun 1 of 3 by the policy of its workflow"},
 		event.Event{Type: event.RunStarted, By: "worker-1"},
@@ -282,7 +283,7 @@ func delayedLog() []event.Event {
 		event.Event{Type: event.RunFailed, Failure: declined(), Attempt: 2, Due: at(time.Hour), Reason: "rerun 2 of 3 by the policy of its workflow"})
 }
 
-// heardLog is that of a run that told others how it stands, and was asked.
+// heardLog returns the log of a run that published values and answered questions.
 func heardLog() []event.Event {
 	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()}, event.Event{Type: event.RunStarted, By: "worker-1"},
 		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`40`)},
@@ -295,7 +296,8 @@ func heardLog() []event.Event {
 		event.Event{Type: event.RunCompleted})
 }
 
-// answeredLog is that of a run that has answered what came to its hook, after it had closed it.
+// answeredLog returns the log of a run that has answered a payload of its hook after closing the
+// hook.
 func answeredLog() []event.Event {
 	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()}, event.Event{Type: event.RunStarted, By: "worker-1"},
 		event.Event{Type: event.HookCreated, Name: "paid", Key: "fulfil/hook.paid#1", Token: "order-42/paid", Meta: json.RawMessage(`{"respondMs":5000}`)},
@@ -305,7 +307,7 @@ func answeredLog() []event.Event {
 		event.Event{Type: event.RunCompleted})
 }
 
-// framed packs a log into frames of at most n events, as a worker would.
+// framed splits a log into frames of at most n events, like a worker.
 func framed(log []event.Event, n int) []*event.Frame {
 	var frames []*event.Frame
 	var prev event.CommitID

@@ -10,23 +10,21 @@ import (
 	"time"
 )
 
-// WireVersion is the version of the wire format that this release writes. It
-// grows only when an older release could not read the result without harm; new
-// optional fields do not change it.
+// WireVersion is the version of the wire format that this release writes. It increases only when an
+// older release could not read the result safely; new optional fields do not change it.
 const WireVersion = 1
 
-// ErrCorrupt is matched by every error about bytes that are not a frame or were
-// damaged.
+// ErrCorrupt matches every error for bytes that are not a frame or are damaged.
 var ErrCorrupt = errors.New("corrupt frame")
 
-// VersionError says that a frame was written by a newer release.
+// VersionError reports that a frame was written by a newer release.
 type VersionError struct {
 	Got, Known int
-	// Type is that of an event of the frame which this release does not have; 0: it does not have the version of the frame.
+	// Type is the unknown type of an event in the frame; 0: the version of the frame is unknown.
 	Type int
 }
 
-// Error says what this release does not know, and the fix.
+// Error returns a text with the unknown version or type, and the fix.
 func (e *VersionError) Error() string {
 	if e.Type != 0 {
 		return fmt.Sprintf("it has type %d, which this release does not have: use a newer release of flowgen", e.Type)
@@ -36,12 +34,12 @@ func (e *VersionError) Error() string {
 
 // Frame is the unit of a log: the events of one commit.
 type Frame struct {
-	CommitID CommitID // its random name
-	Prev     CommitID // the frame before it; zero for the first
-	Epoch    uint64   // of the claim under which it was written; 0 for the first
-	Token    Token    // of the same claim
+	CommitID CommitID // random name of the frame
+	Prev     CommitID // name of the previous frame; zero for the first
+	Epoch    uint64   // epoch of the claim under which it was written; 0 for the first
+	Token    Token    // token of the same claim
 	Time     time.Time
-	// Events are dense: the first one continues where the frame before ended.
+	// Events are consecutive: the first one continues where the previous frame ended.
 	Events []Event
 }
 
@@ -53,25 +51,23 @@ func (f *Frame) Last() uint64 { return f.Events[len(f.Events)-1].Seq }
 
 const (
 	frameMagic = 0xF6
-	minEvent   = 2             // bytes of an event with its length
+	minEvent   = 2             // size of the smallest event with its length
 	maxSeq     = math.MaxInt64 // stores keep sequence numbers in signed integers
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A frame is: magic, version, CommitID, Prev, Token, then as varints epoch, time,
-// first seq and number of events, then each event with its length before it,
-// and a CRC-32C of all of that.
+// A frame is: magic, version, CommitID, Prev, Token, then as varints epoch, time, first seq and
+// number of events, then each event preceded by its length, and a CRC-32C of all that.
 //
-// Every version begins with its magic and its version and ends with the CRC, so
-// that a damaged version byte is not taken for a newer release.
+// Every version of the format begins with the magic and the version and ends with the CRC, so that
+// a damaged version byte is not mistaken for a newer release.
 const frameFixed = 2 + 16 + 16 + 8
 
-// AppendFrame appends the wire form of f to b. It fails if f has no events, if
-// they are not dense, or if [DecodeFrame] would refuse one of them: a type that
-// is not known, a Ref that an event of its type cannot have, a number out of
-// range. Times are kept to the millisecond, between the years 1 and 9999; what
-// lies beyond becomes the end of that range.
+// AppendFrame appends the wire form of f to b. It fails if f has no events, if they are not
+// consecutive, or if [DecodeFrame] would refuse one of them: an unknown type, a Ref that is not
+// valid for the type, a number out of range. Times are truncated to milliseconds; times outside of
+// the years 1 to 9999 are clamped to that range.
 func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	if len(f.Events) == 0 {
 		return nil, errors.New("encode frame: no events")
@@ -101,7 +97,7 @@ func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 
-// guess returns about how many bytes the frame takes.
+// guess returns the approximate number of bytes of the frame.
 func (f *Frame) guess() int {
 	n := frameFixed + 32
 	for i := range f.Events {
@@ -111,9 +107,9 @@ func (f *Frame) guess() int {
 	return n
 }
 
-// DecodeFrame reads what [AppendFrame] wrote. The events share memory with b,
-// which must not change afterwards. Damaged input gives an error that matches
-// [ErrCorrupt], a frame of a newer release a [*VersionError].
+// DecodeFrame decodes the output of [AppendFrame]. The events share memory with b, which must not
+// change afterwards. For damaged input the error matches [ErrCorrupt]; for a frame of a newer
+// release it is a [*VersionError].
 func DecodeFrame(b []byte) (*Frame, error) {
 	body, err := unseal(b, frameMagic, frameFixed+4)
 	if err != nil {
@@ -151,8 +147,8 @@ const (
 	itemBase  = 0 // items have no times
 )
 
-// sent reports whether events of this type come from other runs or from outside,
-// through the inbox.
+// sent reports whether events of this type arrive through the inbox, from other runs or from
+// clients.
 func (t Type) sent() bool {
 	switch t {
 	case MessageReceived, CancelRequested, SendCompleted, SendFailed, ChildStarted, ChildCompleted, ChildFailed, ChildCanceled,
@@ -167,7 +163,7 @@ func itemFields(e *Event) Event {
 	kept := Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By}
 	switch e.Type.Entity() {
 	case EntityNone:
-		if e.Type == StreamWritten || e.Type == StreamClosed { // by a step
+		if e.Type == StreamWritten || e.Type == StreamClosed { // written by a step
 			kept.Key, kept.Attempt = e.Key, e.Attempt
 		}
 		if e.Type == ResourceWait {
@@ -182,12 +178,12 @@ func itemFields(e *Event) Event {
 	return kept
 }
 
-// AppendItem appends the wire form of what a sender wants to be recorded in
-// somebody's log: the Type, Name, Payload, Reason and By of an event. The rest is
-// the business of the log's owner. An answer to something that the receiver has
-// sent itself names that by its Key, and may have a Failure, a Next and an Outcome; what is meant
-// for a hook names that by its Token, and may have a Key and a Failure; what a step of the receiver's does to a stream
-// has the Key and the Attempt of the step; a wait for limits has its Key, Next, Uses and From.
+// AppendItem appends the wire form of an event that a sender wants recorded in the log of a run:
+// its Type, Name, Payload, Reason and By. The owner of the log sets the other fields. An answer to
+// something that the receiver has sent refers to it by Key, and may have a Failure, a Next and an
+// Outcome. An item for a hook refers to it by Token, and may have a Key and a Failure. A stream
+// operation of a step of the receiver has the Key and the Attempt of the step. A wait for limits
+// has its Key, Next, Uses and From.
 func AppendItem(b []byte, e *Event) ([]byte, error) {
 	if !e.Type.sent() {
 		return nil, fmt.Errorf("encode item: %s is not sent to runs", e.Type)
@@ -200,9 +196,9 @@ func AppendItem(b []byte, e *Event) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 
-// DecodeItem reads what [AppendItem] wrote. The payload shares memory with b,
-// which must not change afterwards. Damaged input gives an error that
-// matches [ErrCorrupt], an item of a newer release a [*VersionError].
+// DecodeItem decodes the output of [AppendItem]. The payload shares memory with b, which must not
+// change afterwards. For damaged input the error matches [ErrCorrupt]; for an item of a newer
+// release it is a [*VersionError].
 func DecodeItem(b []byte) (*Event, error) {
 	body, err := unseal(b, itemMagic, 2+1)
 	if err != nil {
@@ -219,8 +215,8 @@ func DecodeItem(b []byte) (*Event, error) {
 	return &kept, nil
 }
 
-// unseal checks what frames and items have in common (the magic, the version
-// and the CRC) and returns b without the CRC. It is at least minBody long.
+// unseal checks the common parts of frames and items (the magic, the version and the CRC) and
+// returns b without the CRC. The result has at least minBody bytes.
 func unseal(b []byte, magic byte, minBody int) ([]byte, error) {
 	if len(b) < minBody+4 || b[0] != magic {
 		return nil, fmt.Errorf("it does not begin as one: %w", ErrCorrupt)

@@ -26,7 +26,7 @@ func addGoldens(f *testing.F) {
 	}
 }
 
-// checkDecoded asks that err is of the two kinds that decoding may end with.
+// checkDecoded checks that err is of one of the two kinds that decoding may return.
 func checkDecoded(t *testing.T, err error) {
 	t.Helper()
 	var ve *event.VersionError
@@ -35,7 +35,7 @@ func checkDecoded(t *testing.T, err error) {
 	}
 }
 
-// allocated returns how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -44,8 +44,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// maxPerByte bounds the memory that decoding takes per byte of input: the
-// smallest event has 2 bytes and takes a whole Event.
+// maxPerByte bounds the memory used by decoding per byte of input: the smallest event has 2 bytes
+// and needs a whole Event.
 const maxPerByte = 256
 
 func FuzzDecodeFrame(f *testing.F) {
@@ -56,7 +56,8 @@ func FuzzDecodeFrame(f *testing.F) {
 		if len(b) < 4 {
 			return
 		}
-		// Damage is found by the checksum; what is behind it must hold by itself.
+		// The checksum detects damage, so it is corrected here: the code behind it must be safe on
+		// its own.
 		b = seal(b)
 		var got *event.Frame
 		if n := allocated(func() { got, err = event.DecodeFrame(b) }); n > uint64(len(b))*maxPerByte+1<<20 {
@@ -79,7 +80,7 @@ func FuzzDecodeFrame(f *testing.F) {
 		}
 		state := event.LogState{}
 		for i := range got.Events {
-			_ = state.Apply(&got.Events[i]) // refuses most; must not panic
+			_ = state.Apply(&got.Events[i]) // refuses most events; must not panic
 		}
 		_, _ = state.Status(), state.Due()
 	})

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Gather says what the inputs of the starts that share a run make of its input.
+// Gather determines how the inputs of the starts that share a run form its input.
 type Gather uint8
 
-// The ways.
+// The ways to form the input.
 const (
-	// GatherNone: the run is of one start.
+	// GatherNone: the run belongs to one start.
 	GatherNone Gather = 0
-	// GatherLast: it has the input of the last one.
+	// GatherLast: the run has the input of the last start.
 	GatherLast Gather = 1
-	// GatherAll: it has an array of all, in their order.
+	// GatherAll: the run has an array of all inputs, in order.
 	GatherAll Gather = 2
 )
 
-// Add returns the input of a run after another InputReceived. It may change input.
+// Add returns the input of a run after another InputReceived. It may modify input.
 func (g Gather) Add(input, payload json.RawMessage) json.RawMessage {
 	if g != GatherAll {
 		return payload
@@ -30,8 +30,8 @@ func (g Gather) Add(input, payload json.RawMessage) json.RawMessage {
 	return append(append(input, payload...), ']')
 }
 
-// InputOf returns the input of a run as its log tells it; false: it is not known before the
-// run is claimed.
+// InputOf returns the input of a run from its log. known is false if the input is determined only
+// when the run is claimed.
 func InputOf(log []Event) (input json.RawMessage, known bool) {
 	first := &log[0]
 	if first.Spec == nil || first.Spec.Gather == GatherNone {

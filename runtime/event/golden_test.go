@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files of the current w
 
 const goldenDir = "testdata/v1"
 
-// goldenFrames returns what each golden file of frames holds.
+// goldenFrames returns the contents of each golden file of frames.
 func goldenFrames() map[string][]*event.Frame {
 	files := map[string][]*event.Frame{}
 	for typ, e := range exampleEvents() {
@@ -52,8 +52,8 @@ func goldenItems() map[string]*event.Event {
 	}
 }
 
-// readGolden returns the records of a golden file: blocks of hexadecimal lines
-// with empty lines between them.
+// readGolden returns the records of a golden file: blocks of hexadecimal lines separated by empty
+// lines.
 func readGolden(t testing.TB, name string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(goldenDir, name+".hex"))

@@ -13,9 +13,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// The prefixes of the ids of this package. An id is a prefix, '_' and a ULID of
-// 26 characters, so that ids of one kind sort by the
-// time of their creation, but for those of DerivedRunID.
+// The prefixes of the IDs of this package. An ID is a prefix, '_' and a ULID of 26 characters, so
+// that IDs of one kind sort by the time of their creation, except those of DerivedRunID.
 const (
 	PrefixRun    = "wrun"
 	PrefixStep   = "step"
@@ -30,12 +29,12 @@ const (
 
 const idLength = 4 + 1 + ulid.EncodedSize
 
-// RunID names a run: "wrun_" and a ULID. It is a type of its own, so that a
-// workflow id (a plain string of the user's) is not taken for it by mistake.
+// RunID identifies a run: "wrun_" and a ULID. It is a distinct type, so that a workflow ID, which
+// is a plain string of the user, cannot be used as a run ID.
 type RunID string
 
-// NewRunID returns a new id that was created at now and is routed by slot. It
-// panics if now is before 1970 or after the year 10889, which no ULID can hold.
+// NewRunID returns a new ID with the creation time now, which is routed by slot. It panics if now
+// is before 1970 or after the year 10889, which a ULID cannot represent.
 func NewRunID(now time.Time, slot uint16) RunID {
 	var u ulid.ULID
 	_, _ = rand.Read(u[6:14]) // crypto/rand.Read never fails
@@ -46,8 +45,7 @@ func NewRunID(now time.Time, slot uint16) RunID {
 	return RunID(PrefixRun + "_" + u.String())
 }
 
-// ParseRunID checks that s has the form of a run id. The error says what is
-// wrong with it, and that a workflow id is looked up another way.
+// ParseRunID checks that s has the form of a run ID. The error describes what is wrong with it.
 func ParseRunID(s string) (RunID, error) {
 	if _, err := parseRun(s); err != nil {
 		return "", fmt.Errorf("parse run id %q: %w", s, err)
@@ -55,9 +53,8 @@ func ParseRunID(s string) (RunID, error) {
 	return RunID(s), nil
 }
 
-// Slot returns the number by which stores choose the partition of the run. It
-// is part of the id, so that routing needs no look-up. An id that does not
-// parse has slot 0.
+// Slot returns the number by which stores choose the partition of the run. It is part of the ID, so
+// that routing needs no lookup. An invalid ID has slot 0.
 func (id RunID) Slot() uint16 {
 	u, err := parseRun(string(id))
 	if err != nil {
@@ -66,9 +63,9 @@ func (id RunID) Slot() uint16 {
 	return binary.BigEndian.Uint16(u[14:])
 }
 
-// Time returns when the id was made, to the millisecond, by the clock of whoever started
-// the run; for a run that another one has started, when that one's id was. The zero time:
-// the id does not parse.
+// Time returns when the ID was made, in milliseconds, by the clock of the client that started the
+// run. For a run started by another run, it is the Time of that run's ID. It is zero if the ID is
+// not valid.
 func (id RunID) Time() time.Time {
 	u, err := parseRun(string(id))
 	if err != nil {
@@ -77,8 +74,8 @@ func (id RunID) Time() time.Time {
 	return ulid.Time(u.Time()).UTC()
 }
 
-// SlotOf returns the slot of a workflow id: the runs that share a workflow id
-// share a partition.
+// SlotOf returns the slot of a workflow ID. Runs that share a workflow ID are in the same
+// partition.
 func SlotOf(workflowID string) uint16 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(workflowID))
@@ -105,15 +102,15 @@ func parseRun(s string) (ulid.ULID, error) {
 	if err != nil {
 		return u, fmt.Errorf("it does not hold a ULID: %w", err)
 	}
-	// ULIDs are case-insensitive; ids are compared as strings.
+	// ULIDs are case-insensitive, but IDs are compared as strings.
 	if u.String() != s[len(PrefixRun)+1:] {
 		return u, fmt.Errorf("it is not in upper case")
 	}
 	return u, nil
 }
 
-// derivedID returns the id of the thing number n of a run. It is computed
-// rather than stored: the same log gives the same ids.
+// derivedID returns the ID of entity number n of a run. It is computed rather than stored: the same
+// log gives the same IDs.
 func derivedID(prefix string, run RunID, n uint64, created time.Time) string {
 	var u ulid.ULID
 	h := fnv.New128a()
@@ -125,13 +122,13 @@ func derivedID(prefix string, run RunID, n uint64, created time.Time) string {
 	copy(u[6:], h.Sum(nil))
 	ms := max(created.UnixMilli(), 0)
 	if err := u.SetTime(min(uint64(ms), ulid.MaxTime())); err != nil {
-		panic("event: " + err.Error()) // the time was clamped
+		panic("event: " + err.Error()) // cannot happen: the time was clamped
 	}
 	return prefix + "_" + u.String()
 }
 
-// CommitID is the random name of a frame. A position in a log is the CommitID of its last
-// frame, never a count: counts repeat after lost writes, CommitIDs do not.
+// CommitID is the random name of a frame. A position in a log is identified by the CommitID of its
+// last frame, never by a count: counts repeat after lost writes, CommitIDs do not.
 type CommitID [16]byte
 
 // NewCommitID returns a new random CommitID.
@@ -144,7 +141,7 @@ func NewCommitID() CommitID {
 // String returns the CommitID in hexadecimal.
 func (c CommitID) String() string { return hex.EncodeToString(c[:]) }
 
-// Token is the random half of a fence, made by the worker for each claim call.
+// Token is the random part of a fence, created by the worker for each claim call.
 type Token [8]byte
 
 // NewToken returns a new random token.
@@ -157,8 +154,8 @@ func NewToken() Token {
 // String returns the token in hexadecimal.
 func (t Token) String() string { return hex.EncodeToString(t[:]) }
 
-// ItemID names an inbox item. Senders choose it once and repeat it when they
-// repeat the request, so that it is delivered once.
+// ItemID identifies an inbox item. A sender chooses it once and reuses it when it retries the
+// request, so that the item is delivered once.
 type ItemID string
 
 // NewItemID returns a new random item id.
@@ -168,24 +165,23 @@ func NewItemID() ItemID {
 	return ItemID(hex.EncodeToString(b[:]))
 }
 
-// DerivedItemID returns the id of what a run sends by one of its operations. The
-// same operation, executed again after a store has lost writes, has the same id,
-// and meets what it did before.
+// DerivedItemID returns the ID of an item that a run sends by one of its operations. If the
+// operation is executed again after a store has lost writes, the item has the same ID and is
+// recognized.
 func DerivedItemID(sender RunID, operation string) ItemID {
 	sum := sha256.Sum256([]byte(string(sender) + "\x00" + operation))
 	return ItemID(hex.EncodeToString(sum[:16]))
 }
 
-// DerivedRunID returns the id of the run that a run starts by one of its
-// operations; it is routed by slot.
+// DerivedRunID returns the ID of the run that a run starts by one of its operations. It is routed
+// by slot.
 //
-// It is derived from nothing else, and must not be: the id is the idempotency key of the
-// creation. A store that has failed over may have lost the last writes of the sender,
-// but not the run that these have started in another partition. Then the sender executes
-// the operation again, asks for a run with the same id, and meets the one that exists. An
-// id with a time or a random part of its own would be another one, and the run would be
-// started twice. So the time of the id is that of the sender's: whatever needs the time of
-// creation, as lists do, has to ask the store for it.
+// It must be derived from nothing else, because it is the idempotency key of the creation. A store
+// that has failed over may have lost the last writes of the sender, but not the run that they
+// started in another partition. The sender then executes the operation again, requests a run with
+// the same ID, and finds the existing one. With its own time or random part the ID would differ,
+// and the run would be started twice. Therefore the ID contains the time of the sender's ID; the
+// creation time must be read from the store.
 func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
 	u, err := parseRun(string(sender))
 	if err != nil {
@@ -197,12 +193,12 @@ func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
 	return RunID(PrefixRun + "_" + u.String())
 }
 
-// NextRunID returns the id of the run that a run continues as by its event seq,
-// at now. It has the slot of the run, and is the same whenever it is asked for.
+// NextRunID returns the ID of the continuation of a run that continues as new by event seq at now.
+// It has the slot of the run, and is always the same for the same arguments.
 func NextRunID(run RunID, seq uint64, now time.Time) RunID {
 	next, err := parseRun(PrefixRun + "_" + derivedID("next", run, seq, now)[len("next_"):])
 	if err != nil {
-		panic("event: " + err.Error()) // derivedID gives ids
+		panic("event: " + err.Error()) // cannot happen: derivedID returns valid IDs
 	}
 	binary.BigEndian.PutUint16(next[14:], run.Slot())
 	return RunID(PrefixRun + "_" + next.String())

@@ -140,7 +140,7 @@ func TestRandomSlot_ReachesEveryPartition(t *testing.T) {
 }
 
 func TestDerivedIDs_AreStable(t *testing.T) {
-	// These ids are in links, exports and idempotency keys of stored runs.
+	// These IDs appear in links, exports and idempotency keys of stored runs.
 	e := event.Event{Seq: 9, Type: event.StepCompleted, Time: at(time.Hour), Ref: 7, Since: start}
 	got := map[string]string{
 		"event":   e.ID(runA),
@@ -194,10 +194,9 @@ func TestEV5_DerivedIDsSortByCreation(t *testing.T) {
 	}
 }
 
-// The ids of runs that runs have started are the exception: they are functions of the
-// sender, the operation and the slot, so that what is asked for twice is there once. They
-// carry the time of the sender, and lists sort by creation: see package storetest,
-// ListHasAChildWhereItWasCreated.
+// The IDs of runs started by runs are an exception: they depend only on the sender, the operation
+// and the slot, so that a repeated request finds the existing run. They contain the time of the
+// sender, while lists sort by creation: see package storetest, ListHasAChildWhereItWasCreated.
 func TestEV5_IDsOfChildrenAreDerivedAndCarryTheTimeOfTheirParents(t *testing.T) {
 	seen := map[event.RunID]string{}
 	for _, parent := range []event.RunID{runA, runB} {
@@ -283,7 +282,7 @@ func TestRandomNames_DifferAndPrintAsHex(t *testing.T) {
 }
 
 func TestDerivedItemID_IsStable(t *testing.T) {
-	// A run that is executed again after lost writes must meet what it has sent.
+	// A run that is executed again after lost writes must find the items that it has sent.
 	for operation, want := range map[string]event.ItemID{
 		"":                        "45d5cf299cee97e933c9ef3ee1143f30",
 		"fulfil/send.approval#1":  "3cc7d9a5f39953b21b456c2e71ba6561",

@@ -7,25 +7,26 @@ import (
 	"strings"
 )
 
-// Lives follows the entities of a log that are created from the event First on, as [LogState] does, but
-// keeps those that have ended, and none that were created before. Feed it the events from First on, in order. The zero value
-// follows all.
+// Lives follows the entities that a log creates from event First on, like [LogState], but also
+// keeps those that have ended. It skips entities created earlier. Apply the events from First on,
+// in order. The zero value follows all entities.
 type Lives struct {
 	First uint64
-	// Kinds are the entities that are meant, see [KindOf]; empty: all.
+	// Kinds are the kinds of entities to follow, see [KindOf]; empty: all.
 	Kinds []Entity
-	// Open says that entities which have ended are not meant.
+	// Open excludes entities that have ended.
 	Open bool
-	// Limit bounds how many are followed; 0: no bound. With Open it bounds those that All returns.
+	// Limit bounds the number of followed entities; 0: no bound. With Open it bounds the number
+	// that All returns.
 	Limit int
 
-	seq  uint64 // of the last event
-	more uint64 // the first that is not followed; 0: all are
+	seq  uint64 // sequence number of the last event
+	more uint64 // first entity that is not followed; 0: none
 	by   map[uint64]*Open
 }
 
-// Apply takes the next event. It fails, and changes nothing, if the event is not the next one, or if the table of
-// transitions forbids it.
+// Apply applies the next event. It fails, and changes nothing, if the event is out of order, or if
+// the table of transitions forbids it.
 func (l *Lives) Apply(e *Event) error {
 	if want := max(l.seq+1, l.First, 1); e.Seq != want {
 		return fmt.Errorf("follow entities: event %d (%s) comes where %d should: %w", e.Seq, e.Type, want, ErrCorrupt)
@@ -60,15 +61,15 @@ func (l *Lives) Apply(e *Event) error {
 	return nil
 }
 
-// change takes an event about an entity that was created before.
+// change applies an event about an existing entity.
 func (l *Lives) change(e *Event) error {
 	of := l.by[e.Ref]
 	if of == nil {
-		return nil // it is not followed
+		return nil // not followed
 	}
 	state, err := Next(of.State, e.Type)
 	if err != nil {
-		if te, ok := err.(*TransitionError); ok { //nolint:errorlint // Next returns it as it is
+		if te, ok := err.(*TransitionError); ok { //nolint:errorlint // Next returns it unwrapped
 			te.Seq, te.Ref = e.Seq, e.Ref
 		}
 		return err
@@ -80,7 +81,8 @@ func (l *Lives) change(e *Event) error {
 	return nil
 }
 
-// All returns the entities by their creation, and the Seq from which more can be asked for; 0: there are no more.
+// All returns the entities in order of creation, and the Seq at which the next page begins; 0:
+// there are no more.
 func (l *Lives) All() (all []*Open, more uint64) {
 	for _, of := range l.by {
 		all = append(all, of)
@@ -92,15 +94,16 @@ func (l *Lives) All() (all []*Open, more uint64) {
 	return all, l.more
 }
 
-// StreamID returns the id of a stream: that of a name in a chain of runs, whose first run it is given. It has the time of that run,
-// for no store keeps when a stream was first written to.
+// StreamID returns the ID of the stream with this name in a chain of runs. chain is the first run
+// of the chain. The ID contains the time of that run, because no store keeps the time of a stream's
+// first write.
 func StreamID(chain RunID, name string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	return derivedID(PrefixStream, chain, h.Sum64(), chain.Time())
 }
 
-// ParseEntity returns the entity of a name as [Entity.String] writes it.
+// ParseEntity returns the entity for a name written by [Entity.String].
 func ParseEntity(name string) (Entity, error) {
 	all := Entities()
 	for _, e := range all {
@@ -115,7 +118,7 @@ func ParseEntity(name string) (Entity, error) {
 	return EntityNone, fmt.Errorf("parse entity %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// Entities returns the kinds of entities that a log can hold many of.
+// Entities returns the kinds of entities of which a log can contain many.
 func Entities() []Entity {
 	return []Entity{EntityStep, EntityWait, EntityHook, EntityChild, EntitySend, EntityAsk}
 }

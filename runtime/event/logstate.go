@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// LogState is the state of a run as its log tells it. Feed it events in order with
-// [LogState.Apply]. Its cost per event does not grow with the log, and it keeps one
-// byte per event plus the entities that are still open.
+// LogState is the state of a run derived from its log. Apply events in order with [LogState.Apply].
+// The cost per event does not depend on the length of the log. The state uses one byte per event
+// plus the open entities.
 type LogState struct {
 	Seq       uint64
 	Run       State
@@ -17,71 +17,73 @@ type LogState struct {
 	CreatedAt time.Time
 	StartedAt time.Time
 	EndedAt   time.Time
-	Time      time.Time // of the last event
-	Last      Type      // of the last event
-	Failure   *Failure  // why the run failed or was cancelled
-	Next      RunID     // what the run continued as
-	// CancelReason is set once somebody has asked the run to end.
+	Time      time.Time // time of the last event
+	Last      Type      // type of the last event
+	Failure   *Failure  // why the run failed or was canceled
+	Next      RunID     // continuation of the run
+	// CancelRequested reports that the run was asked to cancel; CancelReason and CancelItem belong
+	// to the first request.
 	CancelRequested bool
 	CancelReason    string
 	CancelItem      ItemID
-	// Limit is the failure of a run whose log has become too long, and Limited the
-	// event that said so; nil, 0: it has not.
+	// Limit is the failure of a run whose log is too long, and Limited the number of the event that
+	// recorded it; nil and 0: the log is not too long.
 	Limit   *Failure
 	Limited uint64
-	// Uncounted is how many events the code does not count for the length of the log: see RunStarted.
+	// Uncounted is the number of events that do not count towards the log length reported to the
+	// code: see RunStarted.
 	Uncounted uint64
-	// Build names the code that has executed the run last; empty: it is not known.
+	// Build is the build of the code that last executed the run; empty: unknown.
 	Build string
-	// Paused says that the code stands still until it is resumed, stepped or
-	// cancelled.
+	// Paused reports that the code is suspended until the run is resumed, stepped or canceled.
 	Paused bool
-	// Delayed is when the code of a rerun goes on that must wait where its own work begins; zero: it need not. A pause meanwhile
-	// is a second reason to stand still, with an end of its own.
+	// Delayed is when the code of a rerun continues that must wait before its own work begins;
+	// zero: it need not wait. A pause during the delay also suspends the run, and ends separately.
 	Delayed time.Time
-	// Unpaused is the event by which a request to end has ended a pause; 0: none has.
+	// Unpaused is the number of the event whose cancel request ended a pause; 0: none.
 	Unpaused uint64
-	// Unsure says that a step that is not idempotent, of the run or of a child, may have had its effect and has no result.
+	// Unsure reports that a step that is not idempotent, of the run or of a child, may have had its
+	// effect without a result.
 	Unsure bool
-	// Released says that a run that was created held may begin.
+	// Released reports that a run that was created held may begin.
 	Released bool
 
-	releasedAt time.Time // zero: it was not
+	releasedAt time.Time // zero: it was not released
 	notices    notices
 
 	states   []State
 	open     map[uint64]*Open
 	failing  map[uint64]*Open // open steps whose last attempt has failed
-	steps    int              // open steps that are running
-	kids     int              // open children
-	children int              // children ever
+	steps    int              // number of open steps with a running attempt
+	kids     int              // number of open children
+	children int              // total number of children
 	dues     dueHeap
 }
 
-// Open is an entity that has not reached a terminal state; [Lives] keeps others as well.
+// Open is an entity that has not reached a terminal state; [Lives] also uses it for entities that
+// have ended.
 type Open struct {
 	Ref     uint64
 	Entity  Entity
 	State   State
 	Name    string
 	Key     string
-	Attempt int       // the last that was started; steps
-	Stopped int       // how many attempts do not count, because their worker stopped; steps
-	Waited  int       // how many attempts do not count, because the step asked to be tried later; steps
-	Due     time.Time // of a wait, of a step's next attempt, or of the end of one that is left to others; zero: none
+	Attempt int       // steps: number of the last attempt started
+	Stopped int       // steps: number of attempts that do not count because their worker stopped
+	Waited  int       // steps: number of attempts that do not count because the step set the time of the next one
+	Due     time.Time // due time of a wait, of a step's next attempt, or of the timeout of a pending attempt; zero: none
 	Wait    WaitKind
-	Since   time.Time // its creation
-	Changed time.Time // the last event about it
-	Failure *Failure  // of the last attempt; steps
-	Token   string    // hooks, and steps whose attempt has opened one
+	Since   time.Time // time of its creation
+	Changed time.Time // time of the last event about it
+	Failure *Failure  // steps: failure of the last attempt
+	Token   string    // hooks, and steps whose attempt has opened a hook
 	Next    RunID     // children: the run
 	Close   ParentClose
 }
 
-// Apply takes the next event of the log. It fails, and changes nothing, if the
-// event is not the next one, if this release does not know it, or if the table
-// of transitions forbids it. The state keeps the event's Spec and Failure, which
-// must not change afterwards.
+// Apply applies the next event of the log. It fails, and changes nothing, if the event is out of
+// order, of an unknown type, or forbidden by the table of transitions. The state keeps the event's
+// Spec and Failure, which must not change afterwards.
 func (f *LogState) Apply(e *Event) error {
 	if e.Seq != f.Seq+1 {
 		return fmt.Errorf("apply event %d (%s): the log ends at %d: %w", e.Seq, e.Type, f.Seq, ErrCorrupt)
@@ -127,11 +129,10 @@ func (f *LogState) Apply(e *Event) error {
 	return nil
 }
 
-// usualEvents is the capacity with which most logs begin, in events.
+// usualEvents is the initial capacity of a log, in events.
 const usualEvents = 16
 
-// applyFact takes an event that is about the run as a whole, but not about its
-// beginning or end.
+// applyFact applies an event about the run as a whole that is neither its beginning nor its end.
 func (f *LogState) applyFact(e *Event) {
 	switch e.Type {
 	case CancelRequested:
@@ -167,13 +168,14 @@ func (f *LogState) applyFact(e *Event) {
 	}
 }
 
-// Ending reports whether the run was asked to end, by somebody or because it cannot go on.
+// Ending reports whether the run was asked to cancel, or must end because it cannot continue.
 func (f *LogState) Ending() bool { return f.CancelRequested || f.Limit != nil }
 
-// StandsStill reports whether the code may do nothing: it is paused, or a rerun whose time has not come.
+// StandsStill reports whether the code is suspended: the run is paused, or is a rerun whose time
+// has not come.
 func (f *LogState) StandsStill() bool { return f.Paused || !f.Delayed.IsZero() }
 
-// Held reports whether the run was created held, and was not released yet.
+// Held reports whether the run was created held and not released yet.
 func (f *LogState) Held() bool {
 	return f.Run == StatePending && !f.Released && f.Spec.Hold > 0
 }
@@ -188,7 +190,7 @@ func (f *LogState) applyRun(e *Event, next State) {
 		}
 	case e.Type == RunStarted:
 		f.StartedAt = e.Time
-		f.Uncounted, _ = strconv.ParseUint(string(e.Payload), 10, 64) // what is no number counts nothing
+		f.Uncounted, _ = strconv.ParseUint(string(e.Payload), 10, 64) // a payload that is not a number counts as 0
 		f.Uncounted = min(f.Uncounted, e.Seq)
 	case next.Terminal():
 		f.EndedAt, f.Failure, f.Next = e.Time, e.Failure, e.Next
@@ -221,7 +223,7 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 	if err != nil {
 		return from, err
 	}
-	f.count(o.State, next) // a state that something can follow is that of an open entity
+	f.count(o.State, next) // only an open entity has a state with a successor
 	o.follow(e, next)
 	f.schedule(o)
 	f.noteFailing(o, e, next)
@@ -244,7 +246,7 @@ func newOpen(e *Event, state State) *Open {
 	}
 }
 
-// follow takes an event about the entity, which leads to a state.
+// follow applies an event that changes the entity to state next.
 func (o *Open) follow(e *Event, next State) {
 	o.State, o.Changed, o.Due = next, e.Time, e.Due
 	if o.Entity == EntityStep {
@@ -261,8 +263,8 @@ func (o *Open) follow(e *Event, next State) {
 	}
 }
 
-// noteFailing takes note of a step whose attempt has failed, or that goes on otherwise now. An
-// attempt that was stopped with its worker has not failed, nor has a step that begins anew.
+// noteFailing updates the set of failing steps. An attempt that was stopped with its worker has not
+// failed, nor has a step that begins anew.
 func (f *LogState) noteFailing(o *Open, e *Event, next State) {
 	if o.Entity != EntityStep || o.Failure == nil {
 		return
@@ -277,8 +279,8 @@ func (f *LogState) noteFailing(o *Open, e *Event, next State) {
 	f.failing[o.Ref] = o
 }
 
-// Failing returns, of the open steps whose last attempt has failed, the one that began first; nil:
-// there is none. Another attempt of it will follow, or is under way.
+// Failing returns the earliest created open step whose last attempt has failed, or nil. Another
+// attempt of it will follow, or is running.
 func (f *LogState) Failing() *Open {
 	var first *Open
 	for _, o := range f.failing {
@@ -289,7 +291,8 @@ func (f *LogState) Failing() *Open {
 	return first
 }
 
-// AllFailing calls yield with those of which [LogState.Failing] is the first, in no order.
+// AllFailing calls yield for all steps from which [LogState.Failing] selects the first, in no
+// particular order.
 func (f *LogState) AllFailing(yield func(*Open) bool) {
 	for _, o := range f.failing {
 		if !yield(o) {
@@ -298,22 +301,22 @@ func (f *LogState) AllFailing(yield func(*Open) bool) {
 	}
 }
 
-// hook takes note of the hook that an attempt of the step has.
+// hook updates the hook of the step's current attempt.
 func (o *Open) hook(e *Event) {
 	switch e.Type {
 	case StepHookCreated:
-		o.Token, o.Due = e.Token, time.Time{} // it times out with its code, by the worker
+		o.Token, o.Due = e.Token, time.Time{} // the worker times out the attempt while its code runs
 	case StepPending:
 	default:
 		o.Token = ""
 	}
 }
 
-// giveBack takes note of attempts that do not count.
+// giveBack counts attempts that do not count towards the retry policy.
 func (o *Open) giveBack(e *Event) {
 	switch {
 	case e.Attempt == 0:
-		o.Stopped, o.Waited = 0, 0 // as if none had been started
+		o.Stopped, o.Waited = 0, 0 // as if no attempt had been started
 	case e.Failure == nil:
 	case e.Failure.Code == CodeStopped:
 		o.Stopped++
@@ -322,7 +325,7 @@ func (o *Open) giveBack(e *Event) {
 	}
 }
 
-// Counted returns how many of the attempts of a step count against its retry policy.
+// Counted returns how many attempts of a step count towards its retry policy.
 func (o *Open) Counted() int { return o.Attempt - o.Stopped - o.Waited }
 
 func (f *LogState) count(from, to State) {
@@ -334,8 +337,8 @@ func (f *LogState) count(from, to State) {
 	}
 }
 
-// StateOf returns the state of the entity that event ref created, StateNone if
-// that event created none.
+// StateOf returns the state of the entity created by event ref, or StateNone if that event created
+// none.
 func (f *LogState) StateOf(ref uint64) State {
 	if ref == 0 || ref > uint64(len(f.states)) {
 		return StateNone
@@ -343,8 +346,7 @@ func (f *LogState) StateOf(ref uint64) State {
 	return f.states[ref-1]
 }
 
-// Open returns the open entity that event ref created, or nil. It belongs to
-// the state and must not be changed.
+// Open returns the open entity created by event ref, or nil. The caller must not modify it.
 func (f *LogState) Open(ref uint64) *Open { return f.open[ref] }
 
 // Opens calls yield for each open entity, in no particular order.
@@ -356,14 +358,14 @@ func (f *LogState) Opens(yield func(*Open) bool) {
 	}
 }
 
-// RunningSteps returns the number of steps with an attempt under way.
+// RunningSteps returns the number of steps with a running attempt.
 func (f *LogState) RunningSteps() int { return f.steps }
 
-// counts reports whether the limits of children are about it.
+// counts reports whether the entity counts towards the limits of children.
 func (o *Open) counts() bool {
 	return o.Entity == EntityChild && !Helper(o.Name)
 }
 
-// Children returns how many children are open, and how many there were in all. Runs
-// that execute a step or hold a token for this one are none.
+// Children returns the number of open children, and the number of all children so far. Runs that
+// execute a step or hold a token for this run are not counted.
 func (f *LogState) Children() (open, all int) { return f.kids, f.children }

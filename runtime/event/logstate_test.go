@@ -151,7 +151,7 @@ func TestLogState_ListsWhatIsDueInOrder(t *testing.T) {
 	}
 	f := stateOf(t, log)
 	for d, want := range tests {
-		for range 2 { // asking changes nothing
+		for range 2 { // reading must not change the state
 			var got []uint64
 			for _, o := range f.DueBy(at(d)) {
 				got = append(got, o.Ref)
@@ -167,7 +167,7 @@ func TestLogState_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
 	log := []event.Event{{Type: event.RunCreated}, {Type: event.RunStarted}}
 	want := make([]uint64, 40)
 	for i := range want {
-		hours := i * 17 % len(want) // in no order
+		hours := i * 17 % len(want) // not sorted
 		log = append(log, event.Event{Type: event.WaitCreated, Due: at(time.Duration(hours) * time.Hour)}, event.Event{Type: event.WaitCreated})
 		want[hours] = uint64(len(log) - 1)
 	}
@@ -176,7 +176,7 @@ func TestLogState_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
 			event.Event{Type: event.WaitCompleted, Ref: uint64(len(log) + 1)})
 	}
 	log = numbered(log...)
-	for range 10 { // the sweep reads a map, whose order is random
+	for range 10 { // the sweep iterates over a map, whose order is random
 		var got []uint64
 		for _, o := range stateOf(t, log).DueBy(at(100 * time.Hour)) {
 			got = append(got, o.Ref)
@@ -248,7 +248,7 @@ func TestLogState_RefusesEventsAboutNothing(t *testing.T) {
 	}
 }
 
-// cycles applies events to a new state until it has n: steps and waits that come and go.
+// cycles returns a state with n events: steps and waits that begin and end.
 func cycles(t *testing.T, n int) *event.LogState {
 	t.Helper()
 	f := &event.LogState{}
@@ -280,8 +280,8 @@ func cycle(t *testing.T, f *event.LogState, n int) {
 	}
 }
 
-// It compares the fastest of many parts of 1,000 events, each of which takes less than a time slice of a processor: other processes
-// slow down many of them, but not all.
+// The test compares the fastest of many parts of 1,000 events, each of which takes less than a time
+// slice of a processor: other processes slow down many parts, but not all.
 func TestLogState_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
 	const part, parts, long = 1_000, 50, 100_000
 	fastest := func(next func() *event.LogState) time.Duration {
@@ -298,7 +298,7 @@ func TestLogState_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
 	f := cycles(t, long)
 	late := fastest(func() *event.LogState { return f })
 	t.Logf("%d events take %v in a log of %d, %v in one of %d", part, early, part, late, long)
-	// Quadratic behavior would make it a hundred times as much.
+	// Quadratic behavior would make it about a hundred times slower.
 	if late > 10*early {
 		t.Errorf("%d events take %v in a log of %d, %v in one of %d", part, early, part, late, long)
 	}
@@ -332,8 +332,9 @@ func TestLogState_IsAsFarAfterEachPrefix(t *testing.T) {
 	}
 }
 
-// What a stop has cut short does not count, nor what asked to be tried later, nor what
-// another run has begun; a death, which leaves no trace but the next attempt, does.
+// Attempts stopped by a shutdown, attempts that set the time of the next one, and attempts made by
+// another run do not count. An attempt ended by the death of its worker, which leaves no trace
+// except the next attempt, counts.
 func TestLogState_CountsAttemptsThatFailedByThemselves(t *testing.T) {
 	began := func(n int) event.Event { return event.Event{Type: event.StepStarted, Ref: 3, Attempt: n} }
 	ended := func(n int, code string) event.Event {
@@ -361,7 +362,8 @@ func TestLogState_CountsAttemptsThatFailedByThemselves(t *testing.T) {
 	}
 }
 
-// What a worker has said at the start of a run holds for its whole log, whatever later releases count.
+// The number recorded by the worker at the start of a run applies to the whole log, even if later
+// releases count differently.
 func TestLogState_KnowsHowManyEarlyEventsDoNotCount(t *testing.T) {
 	for payload, want := range map[string]uint64{"": 0, "1": 1, "9": 2, "-1": 0, "null": 0, `"2"`: 0} {
 		var f event.LogState

@@ -1,14 +1,14 @@
 package event
 
-// Loop notices that a walk from one run to the next, such as along a chain, comes to a run for the second time. It keeps one run
-// alone, however long the walk is (Brent): so it may take some rounds. Logs of this runtime have no such walk; a file that is imported
-// may have.
+// Loop detects a cycle in a walk from run to run, for example along a chain. It stores a single
+// run, however long the walk is (Brent's algorithm), so it may detect a cycle only after several
+// rounds. Logs written by this runtime contain no cycles; an imported file may.
 type Loop struct {
 	kept       RunID
 	step, keep int
 }
 
-// Closed is called for each run of the walk, and reports whether it goes round.
+// Closed must be called for each run of the walk. It reports whether the walk is in a cycle.
 func (l *Loop) Closed(run RunID) bool {
 	if l.step > 0 && run == l.kept {
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// entityOf retells the life of entity ref by reading the whole log, which is
-// what a state must agree with without reading it again.
+// entityOf derives entity ref from the whole log. A LogState must give the same result
+// incrementally.
 func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 	for _, e := range log {
 		switch {
@@ -25,13 +25,13 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 		o.State, _ = legalNext(o.State, e.Type)
 		o.Due, o.Changed = e.Due, e.Time
 		switch {
-		case e.Type == event.StepHookCreated: // it tells others when the attempt times out
+		case e.Type == event.StepHookCreated: // it contains the timeout of the attempt for others
 			o.Due, o.Token = time.Time{}, e.Token
 		case e.Type.Entity() == event.EntityStep && e.Type != event.StepPending && !e.Type.Creates():
 			o.Token = ""
 		}
 		if e.Type.Creates() {
-			continue // carries no attempt and no failure
+			continue // it has no attempt and no failure
 		}
 		if e.Attempt != 0 || e.Type == event.StepRetrying {
 			o.Attempt = e.Attempt
@@ -51,7 +51,7 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 	return o, exists
 }
 
-// paused says whether the code of the run stands still, and until when if that has an end.
+// paused reports whether the code of the run is suspended, and until when if that is bounded.
 func paused(log []event.Event) (is bool, until time.Time) {
 	var delayed time.Time
 	for _, e := range log {

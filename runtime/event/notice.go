@@ -7,50 +7,51 @@ import (
 	"strings"
 )
 
-// A run that waits for a value of another one asks that for a notice, by a message of
-// NoticeTopic that no code sees. The other run gives the notice, once, when it has set the value or has
-// ended: it says only that it is worth looking again. Who gives a notice to whom, and by which event, follows
-// from the log of the run that is asked.
+// A run that waits for a value of another run requests a notice from it with a message of
+// NoticeTopic, which the code does not see. The other run sends the notice, once, when it has set
+// the value or has ended. The notice only means that the value should be rechecked. The log of the
+// run that was asked determines which notices it sends, and by which events.
 
-// NoticeTopic is the topic of messages that ask for a notice.
+// NoticeTopic is the topic of messages that request a notice.
 const NoticeTopic = "flowgen.notice"
 
 // Notice is the payload of such a message.
 type Notice struct {
 	Value string `json:"value"`
-	// Checked is what [LogState.NoticeMark] of the run that is asked was when the value was looked
-	// for last; empty: it is not known, or it was none.
+	// Checked is the [LogState.NoticeMark] of the run that was asked when the value was last
+	// checked; empty: unknown, or the mark was empty.
 	Checked string `json:"checked,omitempty"`
 }
 
-// noticePrefix begins the ids of items that ask for a notice.
+// noticePrefix is the prefix of the IDs of items that request a notice.
 const noticePrefix = "notice:"
 
-// NoticeItem returns the id of the item by which an operation of a run asks for a notice. It names
-// the run, so that also one that came too late to be read can be answered.
+// NoticeItem returns the ID of the item by which an operation of a run requests a notice. It
+// contains the run, so that an item that arrives too late to be read can still be answered.
 func NoticeItem(run RunID, key string) ItemID {
 	return ItemID(noticePrefix+string(run)+":") + DerivedItemID(run, key)
 }
 
-// NoticeFor returns the run that an item asks to give a notice; false if it is another item.
+// NoticeFor returns the run that requests a notice with this item. It returns false for other
+// items.
 func NoticeFor(item ItemID) (RunID, bool) {
 	rest, ok := strings.CutPrefix(string(item), noticePrefix)
 	run, _, whole := strings.Cut(rest, ":")
 	return RunID(run), ok && whole
 }
 
-// notices are what a run was asked for.
+// notices are the notices requested from a run.
 type notices struct {
 	set     map[string]bool     // values that the log sets
-	pending map[string][]ItemID // who waits, by value
-	given   map[uint64][]ItemID // by the event that answers
+	pending map[string][]ItemID // unanswered requests, by value
+	given   map[uint64][]ItemID // answered requests, by the number of the answering event
 }
 
-// ask takes a message that asks for a notice.
+// ask applies a message that requests a notice.
 func (f *LogState) ask(e *Event) {
 	n := &f.notices
 	var asked Notice
-	if json.Unmarshal(e.Payload, &asked) != nil { // it is told at once
+	if json.Unmarshal(e.Payload, &asked) != nil { // answered at once
 		n.give(e.Seq, []ItemID{e.Item})
 		return
 	}
@@ -64,7 +65,7 @@ func (f *LogState) ask(e *Event) {
 	n.pending[asked.Value] = append(n.pending[asked.Value], e.Item)
 }
 
-// setValue takes that a value was set.
+// setValue applies the setting of a value.
 func (f *LogState) setValue(e *Event) {
 	n := &f.notices
 	if n.set == nil {
@@ -85,7 +86,8 @@ func (n *notices) give(seq uint64, to []ItemID) {
 	n.given[seq] = append(n.given[seq], to...)
 }
 
-// NoticeMark tells apart the runs of a chain: what those before a run have set is not in its log.
+// NoticeMark distinguishes the runs of a chain: a run's log does not contain the values set by
+// earlier runs.
 func (f *LogState) NoticeMark() string {
 	if f.Spec == nil {
 		return ""
@@ -96,8 +98,7 @@ func (f *LogState) NoticeMark() string {
 // NoticesAt returns the items that event number seq answers.
 func (f *LogState) NoticesAt(seq uint64) []ItemID { return f.notices.given[seq] }
 
-// NoticesPending calls yield for each item that nothing in the log has answered, with the value that it
-// is about, in the order of their values.
+// NoticesPending calls yield for each unanswered item with its value, ordered by value.
 func (f *LogState) NoticesPending(yield func(item ItemID, value string) bool) {
 	for _, value := range slices.Sorted(maps.Keys(f.notices.pending)) {
 		for _, item := range f.notices.pending[value] {
@@ -108,8 +109,8 @@ func (f *LogState) NoticesPending(yield func(item ItemID, value string) bool) {
 	}
 }
 
-// CarriedNotice returns the event by which a run goes on to owe a notice that the run before it in its
-// chain, whose id is before, has not given.
+// CarriedNotice returns the event that passes an unanswered request for a notice from the previous
+// run of a chain, whose ID is before, to its continuation.
 func CarriedNotice(item ItemID, value string, before RunID) Event {
 	payload, _ := json.Marshal(Notice{Value: value, Checked: string(before)}) // strings always encode
 	return Event{Type: MessageReceived, Name: NoticeTopic, Item: item, Payload: payload}

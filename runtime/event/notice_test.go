@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// asksFor is the event by which the operation of a run asks for a notice of a value.
+// asksFor returns the event by which an operation of a run requests a notice of a value.
 func asksFor(key, value, checked string) event.Event {
 	payload, err := json.Marshal(event.Notice{Value: value, Checked: checked})
 	if err != nil {

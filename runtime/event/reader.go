@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// reader takes apart bytes that may be anything. Once something does not fit it
-// sets bad and returns zero values from then on.
+// reader decodes arbitrary bytes. After the first error it sets bad and returns zero values.
 type reader struct {
 	b   []byte
 	bad bool
 
-	field uint64 // of the field that next has read
+	field uint64 // number of the field read by next
 	num   int64  // its value, if it is a varint
 	val   []byte // its value, if it is bytes; shares memory with b
 }
@@ -48,7 +47,7 @@ func (r *reader) bytes() []byte {
 		return nil
 	}
 	if n == 0 {
-		return nil // as if it had been left out
+		return nil // equivalent to an absent field
 	}
 	v := r.b[:n:n]
 	r.b = r.b[n:]
@@ -70,8 +69,8 @@ func (r *reader) next() bool {
 	return !r.bad
 }
 
-// maxSmall bounds the numbers that are an int in memory, so that they mean the
-// same where an int has 32 bits.
+// maxSmall bounds numbers that are stored in an int, so that they have the same value where an int
+// has 32 bits.
 const maxSmall = math.MaxInt32
 
 // small returns the value of the field if it is between 0 and limit.
@@ -83,7 +82,7 @@ func (r *reader) small(limit int64) int64 {
 	return r.num
 }
 
-// time returns the value of the field as a time, given base in milliseconds.
+// time returns the value of the field as a time relative to base, which is in milliseconds.
 func (r *reader) time(base int64) time.Time {
 	d := r.num
 	if d > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// A failure that will be repeated keeps its error, its attempt and the time of
-// the next one, and leaves the step open; step_failed ends it.
+// A retried failure records its error, its attempt and the time of the next one, and leaves the
+// step open; step_failed ends the step.
 func TestEV4_RetryingKeepsTheStepOpenAndFailedEndsIt(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	due := at.Add(time.Minute)

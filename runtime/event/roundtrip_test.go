@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// anyTime draws a time that the format holds, never zero.
+// anyTime draws a nonzero time that the format can represent.
 var anyTime = rapid.Custom(func(t *rapid.T) time.Time {
 	const first, last = -62_135_596_799_999, 253_402_300_799_999
 	near := rapid.Int64Range(start.UnixMilli()-3, start.UnixMilli()+3)
@@ -63,7 +63,7 @@ func drawSpec(t *rapid.T) *event.Spec {
 	}
 }
 
-// drawEvent draws an event number seq with any fields, as a decoder returns it.
+// drawEvent draws event number seq with any fields, as a decoder returns it.
 func drawEvent(t *rapid.T, seq uint64) event.Event {
 	e := event.Event{
 		Seq: seq, Type: rapid.SampledFrom(event.Types()).Draw(t, "type"), Time: anyTime.Draw(t, "time"),
@@ -89,7 +89,7 @@ func drawEvent(t *rapid.T, seq uint64) event.Event {
 	case e.Type.Entity() == event.EntityRun || e.Type.Entity() == event.EntityNone:
 	case e.Type.Creates():
 		e.Ref, e.Since = seq, e.Time
-	case seq == 1: // nothing that it could be about
+	case seq == 1: // no earlier entity exists
 		e.Type = event.RunStarted
 	default:
 		e.Ref, e.Since = rapid.Uint64Range(1, seq-1).Draw(t, "ref"), anyTime.Draw(t, "since")

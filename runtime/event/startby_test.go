@@ -7,7 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The bytes of a spec bring back the time in which a run must have begun, and its log says when that is over.
+// The encoding of a spec preserves the time within which a run must begin, and the log determines
+// when that time ends.
 func TestLogState_StartByCountsFromWhenTheRunMayBegin(t *testing.T) {
 	state := func(spec event.Spec, more ...event.Event) *event.LogState {
 		events := append([]event.Event{{Type: event.RunCreated, Spec: &spec}}, more...)

@@ -3,9 +3,8 @@ package event
 // Status is the state of a run, for people and filters.
 type Status string
 
-// The statuses. Identifiers are spelt as in the standard library, the stored
-// and printed text as in the requirements; this is the only place that maps
-// them.
+// The statuses. Identifiers are spelled as in the standard library, and the stored and printed text
+// as in the requirements; this is the only place that maps them.
 const (
 	StatusPending   Status = "pending"
 	StatusRunning   Status = "running"
@@ -14,9 +13,9 @@ const (
 	StatusCanceled  Status = "cancelled"
 	StatusContinued Status = "continued"
 
-	// The rest are finer names for a run that has not ended.
+	// The other statuses describe runs that have not ended in more detail.
 	StatusHeld     Status = "held"     // created, not released
-	StatusPaused   Status = "paused"   // by somebody
+	StatusPaused   Status = "paused"   // paused by request
 	StatusSleeping Status = "sleeping" // until a time
 	StatusWaiting  Status = "waiting"  // for a message
 	StatusBlocked  Status = "blocked"  // the code of the workers does not fit its log
@@ -31,8 +30,8 @@ func (s Status) Terminal() bool {
 	return false
 }
 
-// Status returns the status of a run with this log. That a run is blocked is a
-// fact beside the log; see the store.
+// Status returns the status of a run with this log. StatusBlocked is not part of the log; see the
+// store.
 func (f *LogState) Status() Status {
 	switch f.Run {
 	case StateNone:

@@ -2,10 +2,10 @@ package event
 
 import "fmt"
 
-// State is where an entity stands in its life.
+// State is the state of an entity in its life cycle.
 type State uint8
 
-// The states. The zero State is "not created".
+// The states. The zero State means "not created".
 const (
 	StateNone State = iota
 	StatePending
@@ -34,7 +34,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// Terminal reports whether nothing can follow the state.
+// Terminal reports whether no other state can follow.
 func (s State) Terminal() bool {
 	switch s {
 	case StateCompleted, StateFailed, StateCanceled, StateContinued, StateDisposed, StateConflicted:
@@ -48,12 +48,11 @@ type transition struct {
 	by   Type
 }
 
-// transitions is the one table of what may happen to what. Whatever is not in
-// it is refused.
+// transitions is the single table of legal transitions. All others are refused.
 var transitions = map[transition]State{
 	{StateNone, RunCreated}:      StatePending,
 	{StatePending, RunStarted}:   StateRunning,
-	{StatePending, RunFailed}:    StateFailed, // poisoned, or a start that came too late
+	{StatePending, RunFailed}:    StateFailed, // poisoned, or not started in time
 	{StatePending, RunCanceled}:  StateCanceled,
 	{StateRunning, RunCompleted}: StateCompleted,
 	{StateRunning, RunFailed}:    StateFailed,
@@ -62,11 +61,11 @@ var transitions = map[transition]State{
 
 	{StateNone, StepCreated}:      StatePending,
 	{StatePending, StepStarted}:   StateRunning,
-	{StateRunning, StepStarted}:   StateRunning, // the attempt before was interrupted
+	{StateRunning, StepStarted}:   StateRunning, // the previous attempt was interrupted
 	{StateRunning, StepRetrying}:  StatePending,
 	{StateRunning, StepCompleted}: StateCompleted,
 	{StateRunning, StepFailed}:    StateFailed,
-	{StatePending, StepFailed}:    StateFailed, // canceled before an attempt, or between two
+	{StatePending, StepFailed}:    StateFailed, // canceled before or between attempts
 
 	{StateRunning, StepHookCreated}: StateRunning,
 	{StateRunning, StepPending}:     StateWaiting,
@@ -111,9 +110,9 @@ var transitionTable = func() (t [StateConflicted + 1][256]State) {
 	return t
 }()
 
-// Next returns the state that an event of type t leads to from a state. It
-// fails with a [*TransitionError] if the table of transitions does not allow
-// it; a state that is terminal allows nothing.
+// Next returns the state to which an event of type t leads from a state. It fails with a
+// [*TransitionError] if the table of transitions does not allow the event; a terminal state allows
+// none.
 func Next(from State, t Type) (State, error) {
 	if int(from) < len(transitionTable) {
 		if to := transitionTable[from][t]; to != StateNone {
@@ -123,8 +122,7 @@ func Next(from State, t Type) (State, error) {
 	return from, &TransitionError{Entity: t.Entity(), From: from, Type: t, To: aim(t)}
 }
 
-// aim returns the state that events of type t lead to from wherever they are
-// allowed; it makes errors readable.
+// aim returns the state to which events of type t lead where they are allowed, for error texts.
 func aim(t Type) State {
 	for from := range transitionTable {
 		if to := transitionTable[from][t]; to != StateNone {
@@ -134,18 +132,18 @@ func aim(t Type) State {
 	return StateNone
 }
 
-// TransitionError says that an event does not fit the state of its entity.
-// Nothing has been written.
+// TransitionError reports that an event does not fit the state of its entity. Nothing has been
+// written.
 type TransitionError struct {
 	Entity Entity
-	Seq    uint64 // of the event; 0 if unknown
-	Ref    uint64 // of the entity's creation; 0 for a run
+	Seq    uint64 // number of the event; 0 if unknown
+	Ref    uint64 // number of the event that created the entity; 0 for a run
 	From   State
 	Type   Type
-	To     State // what the event leads to where it is allowed; StateNone: to none
+	To     State // state to which the event leads where it is allowed; StateNone: none
 }
 
-// Error names the entity, both states and the event.
+// Error returns a text with the entity, both states and the event.
 func (e *TransitionError) Error() string {
 	what := e.Entity.String()
 	if e.Ref != 0 {

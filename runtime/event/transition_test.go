@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// legal is the table of transitions, written down a second time: state, event,
-// next state. Every other pair is illegal.
+// legal is an independent copy of the table of transitions: state, event, next state. All other
+// pairs are illegal.
 var legal = []struct {
 	from event.State
 	by   event.Type
@@ -87,7 +87,7 @@ func allStates() []event.State {
 	}
 }
 
-// allTypes returns every number that a type can have, known or not.
+// allTypes returns every possible number of a type, known or not.
 func allTypes() []event.Type {
 	all := make([]event.Type, 256)
 	for i := range all {
@@ -117,8 +117,8 @@ func TestEV3_TableDecidesEveryPair(t *testing.T) {
 	}
 }
 
-// checkRefusal asks that err names the event, the state that refused it, and
-// the state that it would have led to.
+// checkRefusal checks that err contains the event, the state that refused it, and the state to
+// which it would have led.
 func checkRefusal(t *testing.T, err error, from event.State, by event.Type) {
 	t.Helper()
 	var te *event.TransitionError
@@ -206,8 +206,8 @@ func TestState_NamesDiffer(t *testing.T) {
 	}
 }
 
-// logTo returns a log at whose end an entity of a kind is in a state, and the
-// number of the event that created it; false if it never can be.
+// logTo returns a log at whose end an entity of a kind is in a state, and the number of the event
+// that created the entity. It returns false if the entity can never be in that state.
 func logTo(kind event.Entity, state event.State) (log []event.Event, ref uint64, ok bool) {
 	run := []event.Type{event.RunCreated, event.RunStarted}
 	paths := map[event.Entity]map[event.State][]event.Type{
@@ -286,7 +286,7 @@ func TestEV3_StateRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
 			}
 			for _, by := range event.Types() {
 				if by.Entity() != kind || (by.Creates() && kind != event.EntityRun) {
-					continue // about something else, or of something new
+					continue // about another entity, or creates a new one
 				}
 				t.Run(fmt.Sprintf("%s/%s/%s", kind, from, by), func(t *testing.T) {
 					f := stateOf(t, log)

@@ -2,66 +2,70 @@ package event
 
 import "fmt"
 
-// Type says what happened. Its text form is the stable name of the event, for
-// example "step_completed"; its number is part of the wire format and is never
-// used again for something else.
+// Type is the type of an event. Its text form is the stable name of the event, for example
+// "step_completed"; its number is part of the wire format and is never reused.
 type Type uint8
 
-// Terminate is the name of a request that ends a run without its code.
+// Terminate is the name of a request that ends a run without executing its code.
 const Terminate = "terminate"
 
-// The event types. Comments name the fields of [Event] that each carries
-// beside Seq, Type and Time. RunCreated, and what somebody has put into the run from outside, have
-// By, too, if it is known on whose behalf.
+// The event types. The comments list the fields of [Event] that each type has in addition to Seq,
+// Type and Time. RunCreated, and events sent to the run from outside, also have By if the requester
+// is known.
 const (
-	// RunCreated is the first event of every log. Spec, Payload (the input). That of a run that was retried as this one: Reason, and
-	// Item, which is the idempotency key of the request.
+	// RunCreated is the first event of every log. Spec, Payload (the input). If the run is a retry
+	// of another run: Reason, and Item, which is the idempotency key of the request.
 	RunCreated Type = 1
-	// RunStarted says that a worker ran the workflow's code for the first time. By, Build. Payload, if it
-	// is there, is how many of the events before it the code does not count for the length of the log.
+	// RunStarted records that a worker has executed the workflow's code for the first time. By,
+	// Build. Payload, if present, is the number of earlier events that do not count towards the log
+	// length reported to the code.
 	RunStarted Type = 2
 	// RunCompleted ends a run with its result. Payload, Unread.
 	RunCompleted Type = 3
-	// RunFailed ends a run with an error. Failure, Unread. If the policy of its workflow has it tried again: Attempt (which rerun that
-	// is), Reason (that of the rerun) and Due (when the code of the rerun goes on).
+	// RunFailed ends a run with an error. Failure, Unread. If the policy of its workflow reruns it:
+	// Attempt (number of the rerun), Reason (of the rerun) and Due (when the code of the rerun
+	// continues).
 	RunFailed Type = 4
-	// RunCanceled ends a run because it was asked to end. Failure, Unread; Item if that was to Terminate it.
+	// RunCanceled ends a run that was asked to cancel. Failure, Unread; Item if the request was to
+	// Terminate it.
 	RunCanceled Type = 5
-	// RunContinued ends a run whose work goes on in a new one. Next, Payload (the
-	// input of that), Unread; Spec if that has another Queue.
+	// RunContinued ends a run whose work continues in a new run. Next, Payload (input of the new
+	// run), Unread; Spec if the new run has another Queue.
 	RunContinued Type = 6
-	// CancelRequested is somebody's wish that the run ends. Reason, Item. With Failure it is a
-	// worker's: the log has become too long, or the run is deadlocked, and fails with that. An item
-	// with the Name [Terminate] is no request to the code: who takes it ends the run with RunCanceled.
+	// CancelRequested is a request to cancel the run. Reason, Item. With Failure it was created by
+	// a worker: the log is too long, or the run is deadlocked, and the run fails with that. An item
+	// with the Name [Terminate] is not a request to the code: the worker or client that processes
+	// it ends the run with RunCanceled.
 	CancelRequested Type = 7
-	// InputReceived is the input of one of the starts that share the run, from before it was
-	// claimed for the first time: see [Gather]. Item, Payload.
+	// InputReceived is the input of one of the starts that share the run, received before the run
+	// was first claimed: see [Gather]. Item, Payload.
 	InputReceived Type = 8
 
-	// StepCreated records that the code asked for a step. Name, Key, Payload (the arguments).
+	// StepCreated records that the code has called a step. Name, Key, Payload (the arguments).
 	StepCreated Type = 10
-	// StepStarted records that an attempt may begin. Attempt, By, Build. A second one
-	// without an outcome in between means that the attempt before was interrupted.
+	// StepStarted records that an attempt may begin. Attempt, By, Build. A second one without an
+	// outcome in between means that the previous attempt was interrupted.
 	//
-	// It, StepRetrying, StepCompleted and StepFailed end the attempt before them; if that has
-	// opened a hook they close it, and carry its Token. If whoever had the token has ended the
-	// attempt, they carry what he sent: Item, and Key, by which it is known again.
+	// StepStarted, StepRetrying, StepCompleted and StepFailed end the previous attempt. If that
+	// attempt has opened a hook, they close the hook and have its Token. If a holder of the token
+	// has ended the attempt, they contain what was sent: Item, and Key, which identifies it.
 	StepStarted Type = 11
-	// StepRetrying records a failed attempt that will be followed by another. Attempt, Failure, Due.
-	// Without an Attempt it says that those so far do not count: another run has made them.
-	// With the code "stopped" it says that this one does not: its worker was asked to stop.
+	// StepRetrying records a failed attempt that will be followed by another one. Attempt, Failure,
+	// Due. Without an Attempt it resets the count, because another run has made the previous
+	// attempts. With the code "stopped" the attempt does not count, because its worker was shut
+	// down.
 	StepRetrying Type = 12
 	// StepCompleted ends a step with its result. Attempt, Payload.
 	StepCompleted Type = 13
-	// StepFailed ends a step for good. Attempt, Failure; Outcome if that is OutcomeUnsure.
+	// StepFailed ends a step permanently. Attempt, Failure; Outcome if it is OutcomeUnsure.
 	StepFailed Type = 14
-	// StepHookCreated says that the code of an attempt has opened a hook, by which the attempt may
-	// be finished from outside. Attempt, Name (of the hook), Token, Payload (the shape of what
-	// it takes; empty: anything), Meta, Due (when the attempt times out).
+	// StepHookCreated records that the code of an attempt has opened a hook through which the
+	// attempt may be completed from outside. Attempt, Name (of the hook), Token, Payload (shape of
+	// accepted payloads; empty: any), Meta, Due (timeout of the attempt).
 	StepHookCreated Type = 15
-	// StepPending says that the code of an attempt has returned, and leaves the outcome to whoever
-	// has the token of its hook. Attempt, Due (when the attempt times out), Payload (the
-	// streams that are closed if it completes, as JSON; empty: none).
+	// StepPending records that the code of an attempt has returned, leaving the outcome to the
+	// holder of its hook's token. Attempt, Due (timeout of the attempt), Payload (streams to close
+	// on completion, as JSON; empty: none).
 	StepPending Type = 16
 
 	// WaitCreated records that a branch waits. Key, Wait, Name (the topic or hook), Due.
@@ -69,105 +73,105 @@ const (
 	// WaitCompleted ends a wait. Outcome.
 	WaitCompleted Type = 21
 
-	// HookCreated opens a hook. Name, Key, Token, Payload (the shape of what it takes; empty:
-	// anything), Meta.
+	// HookCreated opens a hook. Name, Key, Token, Payload (shape of accepted payloads; empty: any),
+	// Meta.
 	HookCreated Type = 30
-	// HookReceived delivers one payload to a hook. Item, Payload. As an item for a hook of a step it
-	// has a Key, by which it is known again, and perhaps a Failure: then Payload says how that changes the retry policy.
+	// HookReceived delivers one payload to a hook. Item, Payload. As an item for the hook of a step
+	// it has a Key, which identifies it, and possibly a Failure: then Payload describes how the
+	// retry policy changes.
 	HookReceived Type = 31
 	// HookDisposed closes a hook. Token.
 	HookDisposed Type = 32
-	// HookConflict says that another run holds the token. Next (that run), Token.
+	// HookConflict records that another run holds the token. Next (that run), Token.
 	HookConflict Type = 33
-	// HookMissed keeps that a payload was accepted for a hook that was closed when it
-	// came, or whose code cannot read it: nobody takes it. Item, Token, Failure (why it
-	// cannot be read).
+	// HookMissed records a payload that was accepted but not received, because the hook was closed
+	// on arrival or the code cannot decode it. Item, Token, Failure (why it cannot be decoded).
 	HookMissed Type = 34
-	// HookAnswered answers a payload that a hook has received, for a sender that waits for it. Name (of the
-	// hook), Key (the Item of the payload), Token, Payload (the answer).
+	// HookAnswered responds to a payload that a hook has received, for a sender that waits. Name
+	// (of the hook), Key (the Item of the payload), Token, Payload (the response).
 	HookAnswered Type = 35
 
 	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.
 	MessageReceived Type = 40
 	// ValueRecorded keeps a value that the code computed once. Key, Payload or Failure.
 	ValueRecorded Type = 41
-	// MessageSent sends a message to another run. Name (the topic), Key, Next (that
-	// run), Item, Payload.
+	// MessageSent sends a message to another run. Name (the topic), Key, Next (that run), Item,
+	// Payload.
 	MessageSent Type = 42
-	// SendCompleted says that the other run has accepted it. Next, Item.
+	// SendCompleted records that the other run has accepted the message. Next, Item.
 	SendCompleted Type = 43
-	// SendFailed says that the other run has refused it. Next, Item, Failure.
+	// SendFailed records that the other run has refused the message. Next, Item, Failure.
 	SendFailed Type = 44
 
-	// ChildCreated starts another run. Name (its workflow), Key, Next (its id), Spec,
-	// Payload (its input), Close, Ack, Active, Finished. If the Spec has no Parent, it is no
-	// child: then ChildCompleted says that it exists, without a Payload.
+	// ChildCreated starts another run. Name (its workflow), Key, Next (its ID), Spec, Payload (its
+	// input), Close, Ack, Active, Finished. If the Spec has no Parent, the run is not a child: then
+	// ChildCompleted records that it exists, without a Payload.
 	ChildCreated Type = 50
-	// ChildStarted says that the child exists; only with Ack. Next.
+	// ChildStarted records that the child exists; only with Ack. Next.
 	ChildStarted Type = 51
-	// ChildCancelRequested asks the child to end. Next, Reason.
+	// ChildCancelRequested asks the child to cancel. Next, Reason.
 	ChildCancelRequested Type = 52
 	// ChildCompleted is the child's result. Next (the last run of its chain), Payload.
 	ChildCompleted Type = 53
-	// ChildFailed is the child's error, or why it could not be started. Next, Failure; Outcome if it is OutcomeUnsure.
+	// ChildFailed is the child's error, or the reason why it could not be started. Next, Failure;
+	// Outcome if it is OutcomeUnsure.
 	ChildFailed Type = 54
-	// ChildCanceled says that the child was canceled. Next, Failure; Outcome if it is OutcomeUnsure.
+	// ChildCanceled records that the child was canceled. Next, Failure; Outcome if it is
+	// OutcomeUnsure.
 	ChildCanceled Type = 55
 
 	// ValueSet publishes a value under a name. Name, Key, Payload.
 	ValueSet Type = 60
-	// ValuesKept says that the values are published again that were set in what a run
-	// has taken over of an older one.
+	// ValuesKept records that the values set in the part taken over from an older run are published
+	// again.
 	ValuesKept Type = 61
 
-	// StreamWritten says that chunks were written to a stream, by the code of the
-	// run or by a step that another run executes for this one. The chunks are not in
-	// the log: its Payload is taken out of it where it is committed. Name, Key; of a
-	// step Name, Key (the step's), Attempt, Item.
+	// StreamWritten records that chunks were written to a stream, by the code of the run or by a
+	// step that another run executes for it. The log does not contain the chunks: the Payload is
+	// removed when the event is committed. Name, Key; for a step Name, Key (of the step), Attempt,
+	// Item.
 	StreamWritten Type = 64
-	// StreamClosed says that nothing more will be written to a stream. Name, Key; if a
-	// step has closed it Name, Key (the step's), Attempt, and perhaps Item; if it was a
-	// run before this one in its chain Name.
+	// StreamClosed records that a stream was closed. Name, Key; if a step has closed it Name, Key
+	// (of the step), Attempt, and possibly Item; if an earlier run of the chain has closed it only
+	// Name.
 	StreamClosed Type = 65
 
-	// AskReceived is a question that came when nothing could validate it. Name, Item,
-	// Payload.
+	// AskReceived is a question that arrived before it could be validated. Name, Item, Payload.
 	AskReceived Type = 70
-	// AskAccepted is a question that was validated before it was recorded. Name, Item,
-	// Payload.
+	// AskAccepted is a question that was validated before it was recorded. Name, Item, Payload.
 	AskAccepted Type = 71
-	// AskAnswered is its answer. Key (the Item of the question), Payload or Failure.
+	// AskAnswered is the answer to a question. Key (the Item of the question), Payload or Failure.
 	AskAnswered Type = 72
-	// AskRefused says that a question was not accepted. Key (its Item), Failure.
+	// AskRefused records that a question was not accepted. Key (its Item), Failure.
 	AskRefused Type = 73
 
-	// RunPaused says that the code of the run stands still from here on. Item, Reason; or
-	// Next, this run, where what it has taken over of an older one ends.
+	// RunPaused suspends the code of the run. Item, Reason; or Next, which is this run, at the end
+	// of the part taken over from an older run.
 	RunPaused Type = 80
-	// RunResumed lets it go on, even if it was executed operation by operation. Item, Reason;
-	// or Next, this run, where its own work begins.
+	// RunResumed lets the code continue, even if it was being stepped. Item, Reason; or Next, which
+	// is this run, where its own work begins.
 	RunResumed Type = 81
-	// RunReleased lets a run begin that was created held. Item, Reason.
+	// RunReleased lets a held run begin. Item, Reason.
 	RunReleased Type = 82
-	// RunStepped lets the code of a run in debug mode do one durable operation. Item, Reason.
+	// RunStepped lets the code of a run in debug mode execute one durable operation. Item, Reason.
 	RunStepped Type = 83
-	// VersionRecorded keeps which version of a change the run follows. Name (the
-	// change), Payload (the version).
+	// VersionRecorded records which version of a change the run follows. Name (the change), Payload
+	// (the version).
 	VersionRecorded Type = 84
-	// ResourceWait says that something had to wait for limits. Uses (all that it must have at
-	// once), From; Key, Next if it is not the run itself: the step, and the run that executes it
-	// or takes permits for this one.
+	// ResourceWait records a wait for limits. Uses (all permits needed at once), From; Key and Next
+	// if it is not the run itself that waited: the step, and the run that executes it or takes
+	// permits for this run.
 	ResourceWait Type = 85
-	// RunDelayed ends what a rerun has taken over of an older run, as RunResumed does with Next, and lets its code stand still until a
-	// RunResumed, which a worker adds at the time of Due. Next, Due.
+	// RunDelayed ends the part that a rerun has taken over from an older run, like RunResumed with
+	// Next, and suspends the code until a RunResumed, which a worker adds at the time of Due. Next,
+	// Due.
 	RunDelayed Type = 86
 )
 
-// An Entity is a kind of thing that events are about.
+// An Entity is a kind of object that events refer to.
 type Entity uint8
 
-// The entities. None is for facts that have no life of their own, such as a
-// received message.
+// The entities. EntityNone is for facts without a life cycle, such as a received message.
 const (
 	EntityNone Entity = iota
 	EntityRun
@@ -275,7 +279,7 @@ func Types() []Type {
 	return all
 }
 
-// table is types by number, because the decoder and the state ask for each event.
+// table contains types by number, because the decoder and the state look up each event.
 var table = func() (t [256]typeInfo) {
 	for typ, info := range types {
 		t[typ] = info
@@ -283,10 +287,10 @@ var table = func() (t [256]typeInfo) {
 	return t
 }()
 
-// Known reports whether this release knows the type.
+// Known reports whether this release has the type.
 func (t Type) Known() bool { return table[t].name != "" }
 
-// Entity returns the kind of thing that an event of this type is about.
+// Entity returns the kind of entity to which an event of this type refers.
 func (t Type) Entity() Entity { return table[t].entity }
 
 // Creates reports whether an event of this type creates its entity.
@@ -323,7 +327,7 @@ func (t Type) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
-// UnmarshalText reads a name as [Type.MarshalText] writes it.
+// UnmarshalText parses a name written by [Type.MarshalText].
 func (t *Type) UnmarshalText(text []byte) error {
 	parsed, err := ParseType(string(text))
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// vocabulary holds the names that people see and the numbers of the wire format;
-// neither ever changes.
+// vocabulary contains the visible names and the numbers of the wire format; neither ever changes.
 var vocabulary = map[event.Type]struct {
 	name    string
 	entity  event.Entity

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// An event is its type and then fields, each a tag (number << 1 | kind) and a
-// value: kind 0 is a varint, kind 1 bytes with their length before them. A
-// field that is zero is left out; a field that the reader does not know is
-// passed over, so a release may add fields that older ones can do without.
-// Times are milliseconds relative to the frame's time, Ref is relative to Seq.
+// An event is its type followed by fields, each of which is a tag (number << 1 | kind) and a value:
+// kind 0 is a varint, kind 1 bytes preceded by their length. Zero fields are omitted; the reader
+// skips unknown fields, so a release may add fields that older releases do not need. Times are
+// milliseconds relative to the frame's time, and Ref is relative to Seq.
 const (
 	fieldTime    = 1
 	fieldRef     = 2
@@ -56,9 +55,8 @@ const (
 	maxMillis = 253_402_300_799_999
 )
 
-// millis returns t in milliseconds since 1970. A time beyond the limits becomes
-// the nearest within them: [time.Time.UnixMilli] would make the past of what is
-// meant as "for ever".
+// millis returns t in milliseconds since 1970, clamped to the limits: [time.Time.UnixMilli] would
+// overflow for times in the far future and return times in the past.
 func millis(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case t.IsZero():
@@ -88,14 +86,14 @@ func appendBytes[T ~string | ~[]byte](b []byte, field int, v T) []byte {
 	return append(b, v...)
 }
 
-// appendSized appends what write appends, with its length before it.
+// appendSized appends the output of write, preceded by its length.
 func appendSized(b []byte, write func([]byte) []byte) []byte {
 	start := len(b)
 	return putSize(write(append(b, 0)), start)
 }
 
-// putSize writes the length of what follows byte number start of b into that byte:
-// most bodies are shorter than 128 bytes.
+// putSize writes the length of the bytes after index start of b into that byte. It inserts further
+// bytes if needed, because most bodies are shorter than 128 bytes.
 func putSize(b []byte, start int) []byte {
 	size := len(b) - start - 1
 	if size < 0x80 {
@@ -112,8 +110,8 @@ func appendNested(b []byte, field int, write func([]byte) []byte) []byte {
 	return appendSized(b, write)
 }
 
-// appendTime appends t relative to base. The value is shifted by one so that
-// "equal to base" differs from "absent".
+// appendTime appends t relative to base. Nonnegative values are shifted by one so that "equal to
+// base" differs from "absent".
 func appendTime(b []byte, field int, t time.Time, base int64) []byte {
 	if t.IsZero() {
 		return b
@@ -125,8 +123,8 @@ func appendTime(b []byte, field int, t time.Time, base int64) []byte {
 	return appendInt(b, field, d)
 }
 
-// check refuses what decodeEvent would refuse, so that no log holds an event
-// that cannot be read back.
+// check returns an error for an event that decodeEvent would refuse, so that every event of a log
+// can be decoded.
 func (e *Event) check() error {
 	if !e.Type.Known() {
 		return fmt.Errorf("unknown type %d", uint8(e.Type))
@@ -203,7 +201,7 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 	return e.settleRef()
 }
 
-// decodeFields reads an event without asking whether its reference can be.
+// decodeFields decodes an event without validating its reference.
 func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one case per field
 	err := e.decodeType(b)
 	if err != nil {
@@ -250,7 +248,7 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 		case fieldBuild:
 			e.Build = string(r.val)
 		case fieldUnread:
-			if len(r.val) > 0 { // as for other fields, empty is as if left out
+			if len(r.val) > 0 { // as for other fields, empty is equivalent to absent
 				e.Unread = append(e.Unread, ItemID(r.val))
 			}
 		case fieldSpec:
@@ -270,8 +268,8 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 	return nil
 }
 
-// decodeType reads the type, with which an event begins. It has the right sum: a type that is not known was written by a
-// release that has it, and is no damage.
+// decodeType decodes the type at the start of an event. The checksum is correct, so an unknown type
+// was written by a newer release, and is not damage.
 func (e *Event) decodeType(b []byte) error {
 	if len(b) == 0 {
 		return fmt.Errorf("it is empty: %w", ErrCorrupt)
@@ -285,7 +283,7 @@ func (e *Event) decodeType(b []byte) error {
 	return nil
 }
 
-// decodeStart reads a field that only the start of a child has.
+// decodeStart decodes a field that only the start of a child has.
 func (e *Event) decodeStart(r *reader) {
 	switch r.field {
 	case fieldClose:
@@ -299,7 +297,7 @@ func (e *Event) decodeStart(r *reader) {
 	}
 }
 
-// decodeWait reads a field that only a wait for limits has.
+// decodeWait decodes a field that only a wait for limits has.
 func (e *Event) decodeWait(r *reader, base int64) {
 	if r.field == fieldFrom {
 		e.From = r.time(base)
@@ -310,8 +308,7 @@ func (e *Event) decodeWait(r *reader, base int64) {
 	e.Uses = append(e.Uses, u)
 }
 
-// settleRef fills in the reference of a creating event and refuses one that
-// points nowhere.
+// settleRef sets the reference of a creating event, and returns an error for an invalid one.
 func (e *Event) settleRef() error {
 	switch {
 	case e.Type.Creates() && e.Type != RunCreated:
@@ -336,11 +333,11 @@ func appendFailure(b []byte, f *Failure, depth int) []byte {
 	b = appendBytes(b, 4, f.Data)
 	b = appendBytes(b, 5, f.Stack)
 	if depth == maxNesting {
-		return b // deeper causes are of no use to anybody
+		return b // deeper causes are dropped
 	}
 	for _, c := range f.Causes {
 		if c == nil {
-			continue // says nothing
+			continue // it has no content
 		}
 		b = appendNested(b, 6, func(b []byte) []byte { return appendFailure(b, c, depth+1) })
 	}

@@ -25,14 +25,14 @@ func encode(t rapid.TB, f *event.Frame) []byte {
 	return b
 }
 
-// seal replaces the last four bytes with the checksum of those before them.
+// seal replaces the last four bytes with the checksum of the preceding bytes.
 func seal(b []byte) []byte {
 	n := len(b) - 4
 	return binary.LittleEndian.AppendUint32(b[:n:n], crc32.Checksum(b[:n], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// The functions below write the format a second time, by its description, so
-// that the tests can make what the encoder never makes.
+// The functions below are an independent implementation of the format, written from its
+// description, so that the tests can produce records that the encoder never produces.
 
 func rawFrame(first, count uint64, events ...[]byte) []byte {
 	b := append([]byte{0xF6, 1}, make([]byte, 40)...)

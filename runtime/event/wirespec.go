@@ -116,7 +116,8 @@ func decodeSpec(b []byte) (*Spec, error) {
 	return s, nil
 }
 
-// decodeOrigin decodes a field of the runs that a run belongs to, continues or repeats.
+// decodeOrigin decodes a field about the runs to which a run belongs or which it continues or
+// repeats.
 func (s *Spec) decodeOrigin(r *reader) {
 	switch r.field {
 	case 7:
@@ -140,7 +141,7 @@ func (s *Spec) decodeOrigin(r *reader) {
 	}
 }
 
-// decodeLimits decodes a field of the limits of a run and of its share of a worker.
+// decodeLimits decodes a field about the limits of a run and its fairness key.
 func (s *Spec) decodeLimits(r *reader) {
 	switch r.field {
 	case 20, 22:
@@ -162,7 +163,7 @@ func (s *Spec) decodeLimits(r *reader) {
 	}
 }
 
-// appendMap writes the pairs sorted, so that equal maps have equal bytes.
+// appendMap appends the pairs sorted by key, so that equal maps have equal bytes.
 func appendMap(b []byte, field int, m map[string]string) []byte {
 	if len(m) == 0 {
 		return b
