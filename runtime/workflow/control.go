@@ -99,13 +99,14 @@ func (c *Client) setAside(ctx context.Context, run RunID) {
 // worker must do it, because only a worker can apply the other items in the inbox.
 func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	state := readable(l.Frames)
-	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() || !state.Delayed.IsZero() {
+	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() {
 		return nil, l.Err
 	}
 	var events []event.Event
 	for _, item := range l.Inbox {
 		e, err := event.DecodeItem(item.Body)
-		if err != nil || e.Type != event.RunPaused && e.Type != event.RunResumed {
+		endsDelay := err == nil && e.Type == event.RunResumed && !state.Paused && !state.Delayed.IsZero()
+		if err != nil || e.Type != event.RunPaused && e.Type != event.RunResumed || endsDelay {
 			return nil, err
 		}
 		if (e.Type == event.RunPaused) == state.Paused {
@@ -126,6 +127,9 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 	req, err := commitAlone(claimed, state, events, l.Inbox, store.EffectPark)
 	if req != nil {
 		req.Due, req.Unused = state.Due(), store.UnusedInLine
+		if state.Delayed.After(c.store.Clock().Now()) { // it has come into line before its turn
+			req.Unused = store.UnusedBack
+		}
 	}
 	return req, err
 }

@@ -187,3 +187,45 @@ func TestRUN17_TheDelayHoldsNoPermits(t *testing.T) {
 		})
 	}
 }
+
+// What comes in the delay lets the rerun wait in line for its limit, and a worker has it only at its turn: a pause does not wait for that.
+func TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull(t *testing.T) {
+	uses := shim.Uses(func(int) []limit.Use { return []limit.Use{lane.Use(1)} })
+	limited := shim.NewWorkflow[int, string]("test.full", "in", shim.WorkflowPolicy{Rerun: hourly, Uses: uses})
+	holds := shim.NewWorkflow[int, string]("test.holds", "in", shim.WorkflowPolicy{Uses: uses})
+	for name, opts := range map[string][]workflow.StartOption{"without a workflow id": nil, "with a workflow id": {workflow.WithID("full")}} {
+		t.Run(name, func(t *testing.T) {
+			flowtest.OnVirtualTimeInPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
+				var s shop
+				s.fails.Store(1)
+				w.Work(worker.Config{}, append(s.steps(), flowtest.As(limited, greeting),
+					flowtest.As(holds, func(ctx workflow.Context, _ int) (string, error) { return flowtest.Wake.Receive(ctx) }))...)
+				again := next(w, limited, flowtest.Start(w, limited, 1, opts...))
+				waits(w, again)
+				due := w.Record(again).Due
+				holder := flowtest.Start(w, holds, 1)
+				w.Status(holder, workflow.StatusWaiting)
+
+				flowtest.Order(t, again.Pause(w.Ctx))
+				w.Status(again, workflow.StatusPaused)
+				if info, err := again.Info(w.Ctx); err != nil || !info.Paused || len(info.Waits)+len(info.Holds) > 0 {
+					t.Errorf("paused while the limit is full: got %+v, %v, want that it waits for no limit and holds none", info, err)
+				}
+				flowtest.Order(t, flowtest.Wake.Send(w.Ctx, holder, ""))
+				_ = flowtest.Result(w, holder)
+				flowtest.Order(t, again.Resume(w.Ctx))
+				w.Status(again, workflow.StatusSleeping)
+				waits(w, again)
+				if got := w.Record(again).Due; !got.Equal(due) || s.charged.Load() != 1 {
+					t.Errorf("after the pause it goes on at %v, and has charged %d times, want %v and 1", got, s.charged.Load(), due)
+				}
+				flowtest.Order(t, flowtest.Wake.Send(w.Ctx, again, " hello"))
+				w.Clock.Advance(time.Hour)
+				if got := flowtest.Result(w, again); got != "20 hello" || s.reserved.Load() != 1 {
+					t.Errorf("result %q, reserved %d times", got, s.reserved.Load())
+				}
+				sound(w)
+			})
+		})
+	}
+}
