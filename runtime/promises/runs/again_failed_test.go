@@ -246,3 +246,44 @@ func TestRUN18_OfManyRetriesWithTheSameKeyOneMakesARun(t *testing.T) {
 		}
 	})
 }
+
+// A retry that finds an open rerun makes no run that could have its key: the key makes one once that rerun has failed.
+func TestRUN18_AKeyOfARetryThatFindsAnOpenRerunNamesNone(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var calls atomic.Int64
+		decline := make(chan struct{})
+		w.Work(worker.Config{}, flowtest.As(paid, charge.Call), charge.As(func(ctx context.Context, _ string) (string, error) {
+			if calls.Add(1) == 2 { // of the rerun
+				select {
+				case <-decline:
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			}
+			return "", step.Fatal(errors.New("declined"))
+		}))
+		run := flowtest.Start(w, paid, "a", workflow.WithID("order"))
+		_ = flowtest.Failure(w, run)
+		open, err := run.Retry(w.Ctx)
+		flowtest.Order(t, err)
+		retry := func() *workflow.Run[string] {
+			t.Helper()
+			got, err := run.Retry(w.Ctx, workflow.IdempotencyKey("request"))
+			flowtest.Order(t, err)
+			return got
+		}
+		if got := retry(); got.ID() != open.ID() {
+			t.Errorf("the key while a rerun is open: got run %s, want %s", got.ID(), open.ID())
+		}
+		close(decline)
+		_ = flowtest.Failure(w, open)
+		made := retry()
+		_ = flowtest.Failure(w, made)
+		if made.ID() == open.ID() || resumedFrom(w, made) != open.ID() {
+			t.Errorf("the key once the rerun has failed: got run %s of %s, want a rerun of %s", made.ID(), resumedFrom(w, made), open.ID())
+		}
+		if got := retry(); got.ID() != made.ID() {
+			t.Errorf("the key after it has made a run: got run %s, want %s", got.ID(), made.ID())
+		}
+	})
+}
