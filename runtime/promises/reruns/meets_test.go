@@ -112,8 +112,8 @@ func TestRUN17_APolicyThatIsChangedInTheDelayIsForTheNextFailure(t *testing.T) {
 	}
 }
 
-// One of two workers that are alive is killed while many reruns wait. The other one, and the one that takes the place of the killed one,
-// execute each of them once.
+// One of two workers that are alive is killed while messages come for many reruns that wait. The other one, and the one that takes the place of
+// the killed one, execute each of them once, when its time has come.
 func TestRUN17_TheDelayOutlivesOneOfTwoWorkers(t *testing.T) {
 	const runs = 20
 	d := rerun[int, int]("outlives", hourly)
@@ -144,9 +144,15 @@ func TestRUN17_TheDelayOutlivesOneOfTwoWorkers(t *testing.T) {
 		mu.Lock()
 		die := dies[0]
 		mu.Unlock()
-		go die() // it does not return
+		for i, run := range reruns { // which wakes them
+			if i == runs/2 {
+				go die() // it does not return
+			}
+			flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "up"))
+		}
 		w.Eventually("a worker was killed", func() bool { return fleet.Deaths.Load() == 1 })
 		for _, run := range reruns {
+			w.Reach(run, event.MessageReceived, 1)
 			waits(w, run)
 		}
 		if n := s.charged.Load(); n != runs {
