@@ -34,7 +34,7 @@ const (
 )
 
 // answered returns the answer with an error, which may be nil.
-func answered(made event.RunID, err error) answer {
+func answeredWith(made event.RunID, err error) answer {
 	if p := admin.ProblemOf(err); p != nil {
 		return answer{Code: p.Code, Err: err}
 	}
@@ -45,6 +45,9 @@ func answered(made event.RunID, err error) answer {
 const (
 	verbNothing = "nothing"
 	verbSend    = "send"
+	verbAsk     = "ask"
+	verbHook    = "send to its hook"
+	verbFailing = "fail its hook"
 	verbUse     = "start: use the active run"
 	verbFail    = "start: fail if one is active"
 	verbReject  = "start: reject if one has ended"
@@ -56,20 +59,21 @@ func commands() []command {
 	for _, verb := range admin.Actions() {
 		all = append(all, command{verb, verb, false, func(ctx context.Context, s *stage, c *cell) answer {
 			acted, err := s.service.Act(ctx, string(c.run), actionOf(verb, c))
-			return answered(event.RunID(acted.New), err)
+			return answeredWith(event.RunID(acted.New), err)
 		}})
 	}
 	all = append(all,
 		command{"cancel many", "cancel", false, func(ctx context.Context, s *stage, c *cell) answer {
-			return answered("", s.Client.CancelMany(ctx, "", c.run)[0])
+			return answeredWith("", s.Client.CancelMany(ctx, "", c.run)[0])
 		}},
 		command{"send", verbSend, false, func(ctx context.Context, s *stage, c *cell) answer {
-			return answered("", goOn.Send(ctx, s.Client.Run(c.run), "sent"))
+			return answeredWith("", goOn.Send(ctx, s.Client.Run(c.run), "sent"))
 		}},
 		command{"start", verbUse, false, starts(workflow.IDPolicy{})},
 		command{"start, fail", verbFail, false, starts(workflow.IDPolicy{Active: workflow.FailActive})},
 		command{"start, reject", verbReject, false, starts(workflow.IDPolicy{Finished: workflow.RejectFinished})},
 	)
+	all = append(all, calls()...)
 	return append(all, bulks()...)
 }
 
@@ -87,9 +91,9 @@ func starts(policy workflow.IDPolicy) func(ctx context.Context, s *stage, c *cel
 		run, err := c.def.Start(ctx, s.Client, work{Do: "message", Key: c.key, By: "/started"}, workflow.WithID(c.id), workflow.WithIDPolicy(policy),
 			workflow.WithTags(map[string]string{tagCell: c.key + "/started"}), kept)
 		if err != nil {
-			return answered("", err)
+			return answeredWith("", err)
 		}
-		return answered(run.ID(), nil)
+		return answeredWith(run.ID(), nil)
 	}
 }
 
@@ -111,7 +115,7 @@ func bulks() (all []command) {
 			}
 			switch {
 			case err != nil:
-				return answered("", err)
+				return answeredWith("", err)
 			case b.Done == 1:
 				return answer{Code: done}
 			}

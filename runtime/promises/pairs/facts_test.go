@@ -41,7 +41,10 @@ type facts struct {
 	Unreadable bool     // its log cannot be read to its end
 	Imported   bool
 	Permits    bool // it uses limits for its whole time
+	Full       bool // what wakes it lets it wait in line for its limit
 	Step       bool // the step "first" is in its log
+	Hook       bool // it has an open hook, which is that of a step if OfStep is set
+	OfStep     bool
 	// Rerun is the status of the last run that was made of it after it had failed or was cancelled; empty: there is none, or that was
 	// deleted.
 	Rerun event.Status

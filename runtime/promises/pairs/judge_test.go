@@ -60,8 +60,10 @@ func judge(s *stage, cells []*cell) {
 	effects(s, cells)
 	inTurn(ctx, s, cells, &commands)
 	facesAgree(s, cells)
+	cliAgrees(s, cells)
 	permitsFit(s, cells, "R2")
 	neighbor := neighborPasses(s, cells[0])
+	unanswered(cells)
 	for _, c := range cells {
 		s.free(c)
 	}
@@ -75,6 +77,7 @@ func judge(s *stage, cells []*cell) {
 		s.resume(c)
 	}
 	ends(s, cells)
+	answered(s, cells)
 	await(s, cells[:1], only("R4"), func(*cell) string { return s.unended(neighbor) })
 	s.until(patience(cells), func() bool { return len(s.held()) == 0 }) // a run that has permits for another one is told of the end of that; sound judges it
 	s.StopWorkers()
@@ -90,7 +93,7 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	s.T.Helper()
 	var again []*cell
 	for _, c := range cells {
-		if c.second == nil || len(c.broken) > 0 || c.facts.kept() || c.got.Code != c.want.Answer {
+		if c.second == nil || len(c.broken) > 0 || c.facts.kept() || c.want.Answer == waits || c.got.Code != c.want.Answer {
 			continue
 		}
 		if c.want.Effect == canceled && !c.facts.Asked { // it ends by itself, unless it cleans up
@@ -210,20 +213,17 @@ func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 			s.open(c.key) // what is made of it succeeds
 		}
 	}
-	answers := make([]chan answer, len(cells))
-	at := map[*cell]int{}
-	for i, c := range cells {
-		answers[i], at[c], c.got = make(chan answer, 1), i, answer{Code: waits}
-		all.Go(func() { answers[i] <- c.cmd.do(ctx, s, c) })
+	for _, c := range cells {
+		answers, do := make(chan answer, 1), c.cmd.do
+		c.answers, c.got = answers, answer{Code: waits}
+		all.Go(func() { answers <- do(ctx, s, c) })
 	}
 	s.kill()
 	await(s, cells, decided, func(c *cell) string {
-		select {
-		case c.got = <-answers[at[c]]:
-			return ""
-		default:
+		if !c.answered() && c.want.Answer != waits {
 			return "there is no answer"
 		}
+		return ""
 	})
 	for _, c := range cells {
 		if c.got.Code != c.want.Answer {
@@ -326,7 +326,7 @@ func (s *stage) shows(c *cell) string {
 		if o.Paused || c.facts.gated() && o.Status == event.StatusPaused {
 			return fmt.Sprintf("it is still paused: %+v", o)
 		}
-		if c.facts.Delayed && o.Delayed != c.facts.Paused { // a pause ends before the delay
+		if c.facts.Delayed && o.Delayed != c.facts.Paused && !(c.facts.Full && o.Waits) { // a pause ends before the delay, in line it ends later
 			return fmt.Sprintf("its delay is not as before: %+v", o)
 		}
 	case reran, started:

@@ -58,7 +58,7 @@ func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 			c.id = c.key
 		}
 		c.freed = map[event.RunID]bool{}
-		for n := 0; sc.full && c.id != "" && event.SlotOf(c.id)%inPartitions != event.SlotOf("flowgen.limits")%inPartitions; n++ {
+		for n := 0; (sc.full || sc.filled) && c.id != "" && event.SlotOf(c.id)%inPartitions != event.SlotOf("flowgen.limits")%inPartitions; n++ {
 			c.id = fmt.Sprintf("%s-%d", c.key, n) // elsewhere another run is in line for it
 		}
 		var err error
@@ -98,6 +98,7 @@ func compare(t *testing.T, c *cell, seen map[[2]string][]string) {
 func TestPairs_ACommandInAnyStateDoesWhatTheRulesDecide(t *testing.T) {
 	var n table
 	seen := map[[2]string][]string{}
+	flowctl := buildFlowctl(t)
 	for i := range scenes {
 		sc := &scenes[i]
 		if !strings.Contains(sc.name, *onlyScene) {
@@ -105,7 +106,11 @@ func TestPairs_ACommandInAnyStateDoesWhatTheRulesDecide(t *testing.T) {
 		}
 		t.Run(sc.name, func(t *testing.T) {
 			cells := cellsOf(t, sc)
-			judge(onMemory(t), cells)
+			s := onMemory(t)
+			if sc.everywhere || *long || *onlyScene != "" {
+				s.flowctl = flowctl
+			}
+			judge(s, cells)
 			for _, c := range cells {
 				compare(t, c, seen)
 				n.add(c)

@@ -44,7 +44,7 @@ type rule struct {
 }
 
 // rules are all of them. Each decides on its own, and at least one decides on each cell.
-var rules = []rule{
+var rules = append(callRules, []rule{
 	{"control", func(_ *facts, verb string) (outcome, bool) { return does(unchanged), verb == verbNothing }},
 	// R5: every open state takes items.
 	{"R5", func(f *facts, verb string) (outcome, bool) {
@@ -111,7 +111,7 @@ var rules = []rule{
 	}},
 	// R14: the runtime's own refuse commands.
 	{"R14", func(f *facts, verb string) (outcome, bool) {
-		return refuses, f.Kind.own() && !f.Gone && (in(verb, admin.Actions()...) || verb == verbSend)
+		return refuses, f.Kind.own() && !f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk)
 	}},
 	// R20: whoever starts, a singleton has one active run.
 	{"R20", func(f *facts, verb string) (outcome, bool) {
@@ -120,7 +120,7 @@ var rules = []rule{
 	// R25: delete is for what has ended, and hides it from everything.
 	{"R25", func(f *facts, verb string) (outcome, bool) {
 		switch {
-		case f.Gone && (in(verb, admin.Actions()...) || verb == verbSend):
+		case f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk):
 			return missing, true
 		case verb != verbDelete || f.Kind.own():
 			return outcome{}, false
@@ -149,7 +149,7 @@ var rules = []rule{
 		}
 		return outcome{}, false
 	}},
-}
+}...)
 
 const verbDelete = "delete"
 
@@ -210,7 +210,7 @@ func in(s string, list ...string) bool {
 // command would change something, and refuses all others, with the reason: R18.
 func inBulk(f *facts, verb string, alone outcome) outcome {
 	goesOn := verb == "step" && f.Debug || verb == "release" && f.Status == event.StatusHeld // which the scenes do at the end as well
-	if alone == missing && !f.Gone || alone == does(unchanged) && !goesOn {
+	if alone == missing && !f.Gone || alone == does(found) || alone == does(unchanged) && !goesOn {
 		return refuses
 	}
 	return alone

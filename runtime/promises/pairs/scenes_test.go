@@ -26,8 +26,8 @@ type scene struct {
 	end event.Status
 	// noID says that the run has no workflow id, and noStarts that starts with it are about another run.
 	noID, noStarts bool
-	// full says that another run holds the limit key of each cell before the scene is played.
-	full bool
+	// full says that another run holds the limit key of each cell before the scene is played, and filled that another one has it afterwards.
+	full, filled bool
 	// alone says that other runs have the tags of the run: bulk actions would not be about it alone. Where these have another status,
 	// among names that of the run.
 	alone bool
@@ -65,6 +65,7 @@ type cell struct {
 	length   uint64         // of the log before the command
 	offered  []string
 	got      answer
+	answers  chan answer
 	broken   []breach
 	stands   map[event.RunID]uint64 // lengths of the logs of its step runs once they stand still
 	freed    map[event.RunID]bool   // what waits for a message in them goes on
@@ -174,7 +175,7 @@ func isWaiting(o Observed) bool {
 func isEnded(o Observed) bool { return o.Place == store.StateEnded }
 
 // scenes are all states that the matrix judges.
-var scenes = slices.Concat(fresh, begun, atRest, ofTheRuntime, over, again)
+var scenes = slices.Concat(fresh, begun, reruns, atRest, ofTheRuntime, over, again)
 
 // fresh are the states before the code of a run begins.
 var fresh = []scene{
@@ -226,9 +227,9 @@ var begun = []scene{
 			}
 		},
 	},
-	{name: "waiting for a hook", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "hook"), end: event.StatusCompleted},
+	{name: "waiting for a hook", facts: user(parked(event.StatusWaiting, true), hooked), play: begins(plain, "hook"), end: event.StatusCompleted},
 	{name: "waiting for a child", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "child"), end: event.StatusCompleted},
-	{name: "waiting for a step that others complete", facts: user(parked(event.StatusWaiting, true)), play: begins(plain, "later"), end: event.StatusCompleted},
+	{name: "waiting for a step that others complete", facts: user(parked(event.StatusWaiting, true), hookedStep), play: begins(plain, "later"), end: event.StatusCompleted},
 	{
 		name: "its step in line", full: true, facts: user(parked(event.StatusWaiting, true)), end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
@@ -238,7 +239,7 @@ var begun = []scene{
 	},
 	{name: "its step in backoff elsewhere", everywhere: true, facts: user(parked(event.StatusWaiting, true)), play: withStep("backoff using", parked(event.StatusSleeping, true)), end: event.StatusCompleted},
 	{name: "its step under way elsewhere", facts: user(parked(event.StatusWaiting, true)), play: withStep("gate away", Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true}), end: event.StatusCompleted},
-	{name: "its step completed by others elsewhere", facts: user(parked(event.StatusWaiting, true)), play: withStep("later using", parked(event.StatusWaiting, true)), end: event.StatusCompleted},
+	{name: "its step completed by others elsewhere", facts: user(parked(event.StatusWaiting, true), hookedStep), play: withStep("later using", parked(event.StatusWaiting, true)), end: event.StatusCompleted},
 	{name: "a singleton", facts: user(parked(event.StatusWaiting, true), func(f *facts) { f.Singleton = true }), play: begins(single, "message"), end: event.StatusCompleted, noID: true},
 	{
 		name: "child", everywhere: true, facts: childFacts(parked(event.StatusWaiting, true)), noID: true, play: childOf("child subject"), end: event.StatusCompleted,
@@ -272,34 +273,6 @@ var begun = []scene{
 		},
 	},
 	{
-		name: "a rerun", facts: user(parked(event.StatusWaiting, true)), alone: true, noID: true, end: event.StatusCompleted,
-		play: func(s *stage, c *cell) {
-			begins(plain, "complete")(s, c)
-			s.reaches(c, c.run, "ended", isEnded)
-			c.plays = c.key + "/other"
-			old := c.other(s, plain, "message")
-			s.reaches(c, old, "waiting", isWaiting) // its executions count before those of the rerun
-			s.call(c, "restart", func() error {
-				again, err := s.Client.Run(old).Restart(s.Ctx)
-				if err == nil {
-					c.run = again.ID()
-				}
-				return err
-			})
-		},
-	},
-	{
-		name: "a rerun in its delay", everywhere: true, facts: user(parked(event.StatusSleeping, true), delayed), among: []string{"sleeping"},
-		play: triedAgain(patient), end: event.StatusCompleted,
-	},
-	{
-		name: "a rerun in its delay, with a limit", everywhere: true, facts: user(parked(event.StatusSleeping, true), delayed), among: []string{"sleeping"},
-		play: func(s *stage, c *cell) {
-			triedAgain(laned)(s, c)
-			c.follower = c.other(s, pooled, "complete")
-		}, end: event.StatusCompleted,
-	},
-	{
 		name: "later run of a chain", facts: user(parked(event.StatusWaiting, true)), alone: true, noStarts: true, end: event.StatusCompleted,
 		play: func(s *stage, c *cell) {
 			begins(plain, "continue")(s, c)
@@ -307,24 +280,6 @@ var begun = []scene{
 			c.run, c.plays = s.load(c.run).Record.Next, c.key+"/next"
 		},
 	},
-}
-
-func delayed(f *facts) { f.Delayed = true }
-
-// triedAgain starts a run that fails, and takes the rerun that its policy makes for the run of the cell. That does not fail.
-func triedAgain(d workflow.Definition[work, string]) func(*stage, *cell) {
-	return func(s *stage, c *cell) {
-		c.begin(s, d, "fail")
-		s.needs(c, "there is a rerun", func() bool {
-			if again := s.lastRerun(c.run); again != c.run {
-				c.run = again
-				return true
-			}
-			return false
-		})
-		s.reaches(c, c.run, "in its delay", func(o Observed) bool { return o.Delayed })
-		s.open(c.key)
-	}
 }
 
 func childFacts(o Observed) facts {
@@ -406,15 +361,8 @@ var atRest = []scene{
 		play: then(begins(pooled, "message"), event.StatusWaiting, pause),
 	},
 	{
-		name: "paused, a rerun in its delay", facts: user(isPaused(parked("", true)), delayed), among: []string{"paused"}, end: event.StatusCompleted,
-		play: then(triedAgain(patient), event.StatusSleeping, pause),
-	},
-	{
-		name: "paused, a rerun in its delay, with a limit", everywhere: true, facts: user(isPaused(parked("", true)), delayed), among: []string{"paused"}, end: event.StatusCompleted,
-		play: func(s *stage, c *cell) {
-			then(triedAgain(laned), event.StatusSleeping, pause)(s, c)
-			c.follower = c.other(s, pooled, "complete")
-		},
+		name: "paused, waiting for a hook", everywhere: true, facts: user(isPaused(parked("", true)), hooked), end: event.StatusCompleted,
+		play: then(begins(plain, "hook"), event.StatusWaiting, pause),
 	},
 	{
 		name: "debug", facts: user(parked(event.StatusPaused, true), func(f *facts) { f.Debug, f.Step = true, false }), end: event.StatusCompleted,
@@ -442,12 +390,12 @@ var ofTheRuntime = []scene{
 		play: func(s *stage, c *cell) { c.run = s.stepRun(c, c.other(s, plain, "backoff using")) },
 	},
 	{
-		name: "step run, completed by others", facts: facts{Kind: kindStep, Observed: parked(event.StatusWaiting, true)},
+		name: "step run, completed by others", facts: facts{Kind: kindStep, Observed: parked(event.StatusWaiting, true), Hook: true, OfStep: true},
 		alone: true, noID: true, end: event.StatusCompleted,
 		play: func(s *stage, c *cell) { c.run = s.stepRun(c, c.other(s, plain, "later using")) },
 	},
 	{
-		name: "token run", facts: facts{Kind: kindToken, Observed: parked(event.StatusWaiting, true)},
+		name: "token run", facts: facts{Kind: kindToken, Observed: parked(event.StatusWaiting, true), Hook: true},
 		alone: true, noID: true, end: event.StatusCanceled,
 		play: func(s *stage, c *cell) {
 			c.other(s, plain, "own hook")
@@ -543,54 +491,3 @@ var over = []scene{
 }
 
 func undone(f *facts) { f.Undone = true }
-
-// again are the states of runs that have failed and were retried.
-var again = []scene{
-	{
-		name: "failed, its rerun is open", facts: user(ended(event.StatusFailed), rerun(event.StatusWaiting), func(f *facts) { f.Taken = true }), alone: true, noStarts: true, end: event.StatusFailed,
-		play: retried(true, func(*stage, *cell, *workflow.Handle) error { return nil }, event.StatusWaiting),
-	},
-	{
-		name: "failed, its rerun is in its delay", everywhere: true, facts: user(ended(event.StatusFailed), rerun(event.StatusSleeping), func(f *facts) { f.Taken = true }), alone: true, noStarts: true, end: event.StatusFailed,
-		play: func(s *stage, c *cell) {
-			triedAgain(patient)(s, c)
-			c.run, c.first = eventsOf(s.load(c.run).Frames)[0].Spec.RerunOf, c.run
-		},
-	},
-	{
-		name: "failed, its rerun has failed", everywhere: true, facts: user(ended(event.StatusFailed), rerun(event.StatusFailed)), alone: true, noStarts: true, end: event.StatusFailed,
-		play: retried(false, func(*stage, *cell, *workflow.Handle) error { return nil }, event.StatusFailed),
-	},
-	{
-		name: "failed, its rerun has completed", facts: user(ended(event.StatusFailed), rerun(event.StatusCompleted)), alone: true, noStarts: true, end: event.StatusFailed,
-		play: retried(true, func(s *stage, _ *cell, h *workflow.Handle) error { return goOn.Send(s.Ctx, h, "go on") }, event.StatusCompleted),
-	},
-	{
-		name: "failed, its rerun was deleted", facts: user(ended(event.StatusFailed)), alone: true, noStarts: true, end: event.StatusFailed,
-		play: func(s *stage, c *cell) {
-			retried(true, func(s *stage, _ *cell, h *workflow.Handle) error { return goOn.Send(s.Ctx, h, "go on") }, event.StatusCompleted)(s, c)
-			s.call(c, "delete", func() error { return s.Client.Run(c.first).Delete(s.Ctx) })
-		},
-	},
-}
-
-func rerun(status event.Status) func(*facts) { return func(f *facts) { f.Rerun = status } }
-
-// retried starts a run that fails, retries it, and waits until the rerun has a status.
-func retried(open bool, do func(*stage, *cell, *workflow.Handle) error, until event.Status) func(*stage, *cell) {
-	return func(s *stage, c *cell) {
-		begins(plain, "fail")(s, c)
-		s.reaches(c, c.run, "ended", isEnded)
-		if open {
-			s.open(c.key)
-		}
-		s.call(c, "retry", func() error {
-			h, err := s.Client.Run(c.run).Retry(s.Ctx)
-			if err == nil {
-				c.first, err = h.ID(), do(s, c, h)
-			}
-			return err
-		})
-		s.reaches(c, c.first, string(until), func(o Observed) bool { return o.Status == until })
-	}
-}

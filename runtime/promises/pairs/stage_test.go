@@ -190,7 +190,9 @@ type stage struct {
 	direct  *admin.Direct
 	service admin.Service     // as an operator uses it
 	remote  admin.Service     // the same over HTTP
+	api     http.Handler      // what remote is a client of
 	pages   http.Handler      // the console
+	flowctl string            // path of the command; empty: it is no face here
 	serve   func()            // starts the worker of the queue "nobody"
 	before  *flowtest.Running // a worker of the scene
 	mend    func()            // ends that code does not fit some logs
@@ -217,9 +219,9 @@ func newStage(w *flowtest.World) *stage {
 	s := &stage{World: w, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
 	s.TakesLong()
 	s.service = admin.AsLocal(s.direct, "operator")
-	h := api.New(s.direct, api.Config{AllowUnauthenticated: true, Mutations: 1 << 20, Streams: 1 << 20, Lists: 1 << 20})
+	s.api = api.New(s.direct, api.Config{AllowUnauthenticated: true, Mutations: 1 << 20, Streams: 1 << 20, Lists: 1 << 20})
 	var err error
-	if s.remote, err = remote.New("http://localhost", remote.Config{Client: &http.Client{Transport: through{h}}}); err != nil {
+	if s.remote, err = remote.New("http://localhost", remote.Config{Client: &http.Client{Transport: through{s.api}}}); err != nil {
 		w.T.Fatal(err)
 	}
 	s.pages = console.New(s.service, console.Config{AllowUnauthenticated: true})

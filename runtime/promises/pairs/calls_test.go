@@ -1,0 +1,120 @@
+package pairs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// calls returns the commands that a run itself answers, or that go to a hook: an ask has its answer once the run has handled it.
+func calls() []command {
+	return []command{
+		{"ask", verbAsk, false, func(ctx context.Context, s *stage, c *cell) answer {
+			got, err := double.Ask(ctx, s.Client.Run(c.run), 21)
+			if err == nil && got != 42 {
+				err = fmt.Errorf("the answer is %d, want 42", got)
+			}
+			return answeredWith("", err)
+		}},
+		{"send to its hook", verbHook, false, func(ctx context.Context, s *stage, c *cell) answer {
+			return answeredWith("", s.Client.SendToHook(ctx, s.tokenOf(c), json.RawMessage(`"sent"`)))
+		}},
+		{"call its hook", verbHook, false, func(ctx context.Context, s *stage, c *cell) answer {
+			_, err := s.Client.CallHook(ctx, s.tokenOf(c), workflow.HookRequest{Body: []byte(`"called"`)})
+			return answeredWith("", err)
+		}},
+		{"fail its hook", verbFailing, false, func(ctx context.Context, s *stage, c *cell) answer {
+			return answeredWith("", s.Client.FailHook(ctx, s.tokenOf(c), errors.New("by the cell")))
+		}},
+	}
+}
+
+// tokenOf returns the token of the hook of a cell: one that there is not, if its run has none.
+func (s *stage) tokenOf(c *cell) string {
+	if c.facts.Kind == kindToken {
+		return "token-" + c.key
+	}
+	s.mu.Lock()
+	of := slices.Clone(s.tokens[c.key])
+	s.mu.Unlock()
+	if len(of) > 0 {
+		return of[len(of)-1]
+	}
+	if token, ok, err := tokens.Get(s.Ctx, s.Client.Run(c.run)); err == nil && ok {
+		return token
+	}
+	return "none-" + c.key
+}
+
+func hooked(f *facts)     { f.Hook = true }
+func hookedStep(f *facts) { f.Hook, f.OfStep = true, true }
+
+// handles reports whether the code of a run handles what comes: it has begun, and does not stand still.
+func (f *facts) handles() bool {
+	return f.Begun && !f.kept() && !f.Paused && !f.gated() && !f.Delayed
+}
+
+// callRules decide on calls.
+var callRules = []rule{
+	// R5: every open state takes asks, and the code answers them once it goes on.
+	{"R5", func(f *facts, verb string) (outcome, bool) {
+		switch {
+		case verb != verbAsk || f.Gone || f.Kind.own():
+			return outcome{}, false
+		case f.open():
+			return when(f.handles(), does(unchanged), outcome{waits, unchanged}), true
+		case f.Status == event.StatusContinued && f.Last.Place != store.StateEnded:
+			return does(unchanged), true // the last run of the chain answers
+		}
+		return refuses, true
+	}},
+	// FLOW6: what is sent to a token arrives at its hook, whatever the run does. Only hooks of steps fail.
+	{"FLOW6", func(f *facts, verb string) (outcome, bool) {
+		switch {
+		case !in(verb, verbHook, verbFailing):
+			return outcome{}, false
+		case !f.Hook || !f.open():
+			return missing, true
+		case verb == verbFailing && !f.OfStep:
+			return outcome{admin.CodeInput, unchanged}, true
+		}
+		return does(unchanged), true
+	}},
+}
+
+// answered reports whether the command of a cell has been answered, and notes the answer.
+func (c *cell) answered() bool {
+	select {
+	case c.got = <-c.answers:
+		return true
+	default:
+		return false
+	}
+}
+
+// unanswered judges that no run has answered that must not.
+func unanswered(cells []*cell) {
+	for _, c := range cells {
+		if c.want.Answer == waits && c.got.Code == waits && c.answered() {
+			c.breaks(c.by, "answer: got %s (%v), want none before the run goes on", c.got.Code, c.got.Err)
+		}
+	}
+}
+
+// answered judges that what waited for its answer has one once the run has ended.
+func answered(s *stage, cells []*cell) {
+	s.T.Helper()
+	await(s, cells, decided, func(c *cell) string {
+		if c.want.Answer == waits && c.got.Code == waits && !c.answered() {
+			return "there is no answer although the run has ended"
+		}
+		return ""
+	})
+}
