@@ -1,20 +1,20 @@
-// Package activity counts what a worker is busy with, so that a test kit can
-// tell that everything waits.
+// Package activity counts the activities of a worker, so that a test kit can detect that all of
+// them wait.
 package activity
 
 import "sync"
 
-// Counter counts activities that are under way. A nil Counter counts nothing and
-// costs nothing. It is safe for concurrent use.
+// Counter counts activities in progress. A nil Counter counts nothing and costs nothing. It is safe
+// for concurrent use.
 type Counter struct {
 	mu   sync.Mutex
 	n    int
-	all  uint64        // that have begun
-	idle chan struct{} // closed when n falls to 0; nil: nobody waits
+	all  uint64        // number of activities begun so far
+	idle chan struct{} // closed when n falls to 0; nil if nothing waits for that
 }
 
-// Begin records that an activity begins. Whoever hands work on calls it before the
-// hand-over, so that there is no moment in which nobody counts.
+// Begin records that an activity begins. A goroutine that passes work on calls it before that, so
+// that the work is counted at all times.
 func (c *Counter) Begin() {
 	if c == nil {
 		return
@@ -39,23 +39,22 @@ func (c *Counter) End() {
 	}
 }
 
-// Count returns how many activities are under way.
+// Count returns the number of activities in progress.
 func (c *Counter) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n
 }
 
-// Begun returns how many activities have begun so far. If it is the same before
-// and after a look at something else, nothing began meanwhile.
+// Begun returns how many activities have begun so far. If two calls return the same number, none
+// began in between.
 func (c *Counter) Begun() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all
 }
 
-// Busy returns a channel that is closed once nothing is under way, or nil if
-// nothing is.
+// Busy returns a channel that is closed once no activity is in progress, or nil if none is.
 func (c *Counter) Busy() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

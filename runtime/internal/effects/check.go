@@ -9,11 +9,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrNewer says that a newer release wrote a record.
+// ErrNewer reports that a newer release wrote a record.
 var ErrNewer = errors.New("a newer release wrote it")
 
-// Check returns why no worker can deliver a record; nil if one can.
-// The error matches ErrNewer if a worker of a newer release may know more.
+// Check returns why no worker can deliver a record, or nil. The error matches ErrNewer if a worker
+// of a newer release may be able to.
 func Check(o *store.Outgoing) error {
 	p, err := DecodeOutboxMessage(o.Body)
 	if err == nil && p.Start != nil {
@@ -25,8 +25,8 @@ func Check(o *store.Outgoing) error {
 	return err
 }
 
-// unknownField reports whether a body has a field that this release does not know. Damage
-// seldom leaves that.
+// unknownField reports whether a body has a field that this release does not know, which damage
+// seldom produces.
 func unknownField(body []byte) bool {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(body, &fields) != nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// UserStream returns the name under which a store keeps a stream that the user has
-// named. Other things that are kept as streams have other prefixes.
+// UserStream returns the name under which a store keeps a user's stream. Other data that is kept as
+// streams has other prefixes.
 func UserStream(name string) string { return userStreams + name }
 
-// userStreams begins the names of UserStream.
+// userStreams is the prefix of the names that UserStream returns.
 const userStreams = "s:"
 
-// NameOfStream returns the name that the user has given a stream, from that under which a store keeps it; false: it is another thing.
+// NameOfStream returns the user's name of a stream, given the name under which a store keeps it. It
+// reports false for other data.
 func NameOfStream(kept string) (string, bool) { return strings.CutPrefix(kept, userStreams) }
 
-// Chunk is a value in its stored form, and who has written it.
+// Chunk is a value in its stored form, with its origin.
 type Chunk struct {
 	Value []byte
-	// Run, Key and Attempt are those of the step that has written it; all zero for the
-	// code of a run.
+	// Run, Key and Attempt identify the step that has written it; all zero for the code of a run.
 	Run     event.RunID
 	Key     string
 	Attempt int
@@ -43,7 +43,7 @@ func AppendChunk(b []byte, c *Chunk) []byte {
 	return append(b, c.Value...)
 }
 
-// DecodeChunk reads what AppendChunk gave. The value shares memory with b.
+// DecodeChunk decodes the result of AppendChunk. The value shares memory with b.
 func DecodeChunk(b []byte) (Chunk, error) {
 	r, err := open(b)
 	if err != nil {
@@ -60,15 +60,14 @@ func DecodeChunk(b []byte) (Chunk, error) {
 	return c, nil
 }
 
-// Batch holds what one call writes to one stream: the chunks, in their stored
-// form, and how many chunks the stream keeps, 0 for all. It is the payload of
-// an event until that is committed.
+// Batch contains what one call writes to one stream: the chunks, in their stored form, and how many
+// chunks the stream keeps, 0 for all. It is the payload of an event until that event is committed.
 type Batch struct {
 	Keep   int
 	Bodies [][]byte
 }
 
-// Encode returns the form in which a batch travels.
+// Encode returns the encoded form of a batch.
 func (p *Batch) Encode() []byte {
 	size := 1 + binary.MaxVarintLen64
 	for _, body := range p.Bodies {
@@ -82,7 +81,7 @@ func (p *Batch) Encode() []byte {
 	return b
 }
 
-// DecodeBatch reads what Encode gave. The bodies share memory with b.
+// DecodeBatch decodes the result of Encode. The bodies share memory with b.
 func DecodeBatch(b []byte) (Batch, error) {
 	r, err := open(b)
 	if err != nil {
@@ -103,7 +102,7 @@ func appendSized[T ~string | ~[]byte](b []byte, v T) []byte {
 	return append(b, v...)
 }
 
-// reader takes what was appended from the front of b.
+// reader consumes b from the front.
 type reader struct {
 	b   []byte
 	bad bool

@@ -40,7 +40,7 @@ func TestBatch_ComesBackAsItWas(t *testing.T) {
 	})
 }
 
-// The bytes are in stores for as long as runs are kept.
+// The stores keep these bytes for as long as the runs.
 func TestChunk_KeepsItsBytes(t *testing.T) {
 	for want, c := range map[string]Chunk{
 		"\x01\x00\"hi\"": {Value: []byte(`"hi"`)},
@@ -65,7 +65,7 @@ func TestDecodeChunk_RefusesDamageAndNewerVersions(t *testing.T) {
 		}
 	}
 	for n := range batch {
-		if _, err := DecodeBatch(batch[:n]); n != 3 && !errors.Is(err, event.ErrCorrupt) { // 3: without chunks
+		if _, err := DecodeBatch(batch[:n]); n != 3 && !errors.Is(err, event.ErrCorrupt) { // 3: a batch without chunks
 			t.Errorf("a batch cut at %d: %v, want ErrCorrupt", n, err)
 		}
 	}

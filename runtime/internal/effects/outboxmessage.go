@@ -10,48 +10,49 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// OutboxMessage is one effect of a run on another one: exactly one of Start, Item and Rerun is
-// set.
+// OutboxMessage is one effect of a run on another run: exactly one of Start, Item and Rerun is set.
 type OutboxMessage struct {
 	Start *Start `json:"start,omitempty"`
 	Item  *Item  `json:"item,omitempty"`
-	// Rerun says that the receiver is made as the rerun of the sender, which has failed. Its log says the rest.
+	// Rerun creates the receiver as the rerun of the sender, which has failed. The sender's log
+	// contains the rest.
 	Rerun bool `json:"rerun,omitempty"`
-	// Key is that of the sender's operation, Answer what it is told about it.
+	// Key is the key of the sender's operation; Answer is the answer that the sender gets.
 	Key    string `json:"key,omitempty"`
 	Answer Reply  `json:"answer,omitempty"`
 }
 
-// Reply says what a sender is told.
+// Reply determines which answers a sender gets.
 type Reply string
 
-// The answers.
+// The values of Reply.
 const (
-	// Nothing: nobody waits for it.
+	// Nothing means that the sender waits for no answer.
 	Nothing Reply = ""
-	// OnRefusal tells of a refusal only.
+	// OnRefusal answers only a refusal.
 	OnRefusal Reply = "refusal"
-	// Always tells of both.
+	// Always answers in both cases.
 	Always Reply = "always"
-	// Settles tells of both, and that the sender has nothing more to wait for: the run that was
-	// started is no child of it.
+	// Settles answers in both cases and ends the sender's operation, because the started run is not
+	// its child.
 	Settles Reply = "settles"
 )
 
-// Start is a new run. What else it takes to create it is in its first frame.
+// Start is a new run. Its first frame contains everything else that is needed to create it.
 type Start struct {
 	Frame    []byte               `json:"frame"`
 	Active   store.ActivePolicy   `json:"active,omitempty"`
 	Finished store.FinishedPolicy `json:"finished,omitempty"`
 }
 
-// Item goes into an inbox.
+// Item is an item for an inbox.
 type Item struct {
 	Scope store.Scope `json:"scope,omitempty"`
 	Body  []byte      `json:"body"`
-	// Urgent lets a run that waits for permits go without them: it is asked to end.
+	// Urgent makes a run that waits for permits be claimed without them, because the item is a
+	// cancel.
 	Urgent bool `json:"urgent,omitempty"`
-	// Pauses says that it pauses the run, which then waits for no permits.
+	// Pauses reports that the item pauses the run, which then waits for no permits.
 	Pauses bool `json:"pauses,omitempty"`
 }
 
@@ -63,7 +64,7 @@ func (p *OutboxMessage) Encode() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// DecodeOutboxMessage reads what Encode gave.
+// DecodeOutboxMessage decodes the result of Encode.
 func DecodeOutboxMessage(b []byte) (*OutboxMessage, error) {
 	p := &OutboxMessage{}
 	if err := json.Unmarshal(b, p); err != nil {
@@ -86,7 +87,7 @@ func (p *OutboxMessage) isOne() bool {
 	return n == 1
 }
 
-// Create returns the request that a record with a start stands for.
+// Create returns the store request for a record with a start.
 func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	f, err := event.DecodeFrame(p.Start.Frame)
 	if err != nil {
@@ -109,19 +110,19 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	return c, err
 }
 
-// Replaced returns the item by which a new run asks those before it to end.
+// Replaced returns the item by which a new run cancels the runs that it replaces.
 func Replaced(by event.RunID) (store.Item, error) {
 	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: "replaced by run " + string(by)})
 	return store.Item{ID: "cancel:" + event.ItemID(by), Scope: store.ScopeChain, Body: body}, err
 }
 
-// Input returns the item by which a start that shares a run with others brings its input, on behalf of whom.
+// Input returns the item with the input of a start that joins a shared run, on behalf of by.
 func Input(start event.RunID, payload []byte, by string) (store.Item, error) {
 	body, err := event.AppendItem(nil, &event.Event{Type: event.InputReceived, Payload: payload, By: by})
 	return store.Item{ID: "input:" + event.ItemID(start), Scope: store.ScopeRun, Body: body}, err
 }
 
-// Deliver returns the request that a record with an item stands for.
+// Deliver returns the store request for a record with an item.
 func (p *OutboxMessage) Deliver(o *store.Outgoing) store.Deliver {
 	return store.Deliver{
 		Run: o.To, Item: store.Item{ID: o.ID, Scope: p.Item.Scope, Body: p.Item.Body}, Deadline: o.Deadline, Keep: true, Urgent: p.Item.Urgent,

@@ -12,41 +12,40 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ValueStream is where a value is published: one chunk, the last one.
+// ValueStream returns the stream on which a value is published, as its last chunk.
 func ValueStream(name string) string { return "v:" + name }
 
-// HookStream is where the state of a hook is published: one chunk with the hook's
-// name and the shape of its payloads once it is open, and the end of the stream once it
-// is closed. If the hook says something of itself, a chunk with that comes before: who sends
-// reads the last chunk only.
+// HookStream returns the stream on which the state of a hook is published: a chunk with the hook's
+// name and the shape of its payloads once it is open, and the end of the stream once it is closed.
+// If the hook has a description, a chunk with that precedes it; senders read only the last chunk.
 func HookStream(token string) string { return "h:" + token }
 
-// HookState is what the chunk about an open hook says.
+// HookState is the content of the chunk of an open hook.
 type HookState struct {
 	Name  string
-	Shape []byte    // of its payloads; nil: any fit
-	Step  *StepHook // whose attempt has opened it; nil: the code of the workflow has
+	Shape []byte    // shape of its payloads; nil: any fit
+	Step  *StepHook // the step whose attempt has opened it; nil: the workflow code has
 }
 
-// StepHook says which attempt a hook finishes.
+// StepHook identifies the attempt that a hook finishes.
 type StepHook struct {
-	Ref     uint64    `json:"ref"` // the event that created the step
+	Ref     uint64    `json:"ref"` // number of the event that created the step
 	Attempt int       `json:"attempt"`
 	Due     time.Time `json:"due"` // when the attempt times out
 }
 
-// shapeMark stands between name and shape; a shape is JSON, and does not contain it.
+// shapeMark separates the name and the shape. A shape is JSON and does not contain it.
 const shapeMark = 0
 
-// hookChunk is the chunk about a hook that an attempt of a step has opened. It stands behind a shapeMark,
-// as the chunk about no other hook does: a hook has a name.
+// hookChunk is the chunk of a hook that an attempt of a step has opened. Its stored form begins
+// with a shapeMark, which no other hook chunk does because a hook has a name.
 type hookChunk struct {
 	Name  string          `json:"name"`
 	Shape json.RawMessage `json:"shape,omitempty"`
 	Step  *StepHook       `json:"step"`
 }
 
-// hookState is the chunk about an open hook.
+// hookState returns the chunk of an open hook.
 func hookState(e *event.Event) []byte {
 	if e.Type == event.StepHookCreated {
 		data, _ := json.Marshal(hookChunk{Name: e.Name, Shape: e.Payload, Step: &StepHook{Ref: e.Ref, Attempt: e.Attempt, Due: e.Due}}) // a shape is JSON
@@ -59,7 +58,7 @@ func hookState(e *event.Event) []byte {
 	return append(b, e.Payload...)
 }
 
-// DecodeHook reads the chunk about an open hook.
+// DecodeHook decodes the chunk of an open hook.
 func DecodeHook(chunk []byte) (HookState, error) {
 	i := bytes.LastIndexByte(chunk, shapeMark)
 	switch {
@@ -75,22 +74,22 @@ func DecodeHook(chunk []byte) (HookState, error) {
 	return HookState{Name: c.Name, Shape: c.Shape, Step: c.Step}, nil
 }
 
-// RetryHint says how the error with which an attempt was failed from outside changes the retry
-// policy of the step.
+// RetryHint contains the changes to the step's retry policy by an error with which an attempt was
+// failed from outside.
 type RetryHint struct {
 	Fatal bool           `json:"fatal,omitempty"`
-	After *time.Duration `json:"after,omitempty"` // until the next attempt
-	Hold  bool           `json:"hold,omitempty"`  // the rates of the step are closed until then
+	After *time.Duration `json:"after,omitempty"` // delay before the next attempt
+	Hold  bool           `json:"hold,omitempty"`  // closes the rates of the step until then
 }
 
-// Publications returns what the commit that records an event publishes. state is that of the
-// log up to an event that ends the run; of others it is not looked at.
+// Publications returns what the commit that records an event publishes. If the event ends the run,
+// state must be the state of the log up to it; for other events state is not read.
 func Publications(state *event.LogState, e *event.Event) []store.Publication {
 	switch e.Type {
 	case event.ValueSet:
 		return []store.Publication{value(e)}
 	case event.HookCreated, event.StepHookCreated:
-		// The run, or one that it continues, may have had a hook of that token before.
+		// The run, or an earlier run of the chain, may have had a hook with that token before.
 		return openHook(e)
 	case event.AskAnswered, event.HookAnswered:
 		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
@@ -98,7 +97,7 @@ func Publications(state *event.LogState, e *event.Event) []store.Publication {
 		return []store.Publication{Refusal(event.ItemID(e.Key), e.Failure)}
 	case event.StepStarted, event.StepRetrying, event.StepCompleted, event.StepFailed, event.HookDisposed, event.HookConflict:
 		if e.Token == "" {
-			return nil // the attempt had no hook, as most
+			return nil // the attempt had no hook, which is the usual case
 		}
 		return []store.Publication{closeHook(e.Token)}
 	}
@@ -125,8 +124,8 @@ func closeHook(token string) store.Publication {
 	return store.Publication{Stream: HookStream(token), Close: true}
 }
 
-// closeHooks closes the open hooks of a run and its steps when it ends, even if it continues as
-// another one.
+// closeHooks closes the open hooks of a run and of its steps when the run ends, even if it
+// continues as another one.
 func closeHooks(state *event.LogState) []store.Publication {
 	var all []store.Publication
 	state.Opens(func(o *event.Open) bool {
@@ -139,8 +138,8 @@ func closeHooks(state *event.LogState) []store.Publication {
 	return all
 }
 
-// TakenOver returns what a run publishes that has taken over events of an older run,
-// whose streams are not its own: the values as they stood there.
+// TakenOver returns the publications of a run that has taken over events of an older run, which has
+// its own streams: the last values in those events.
 func TakenOver(events []event.Event) []store.Publication {
 	var all []store.Publication
 	at := map[string]int{}

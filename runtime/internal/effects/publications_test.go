@@ -159,7 +159,7 @@ func TestAnswerStream_KeepsTheLastThousand(t *testing.T) {
 	keep := effects.Refusal("q", nil).Keep
 	for n := range 100_000 {
 		streams[effects.AnswerStream(event.ItemID(fmt.Sprintf("key:\"ask add\":%d", n)))]++
-		if n%1000 == 999 { // so many of them pushed nobody out
+		if n%1000 == 999 { // so many answers have displaced none of these
 			for s, of := range streams {
 				if of >= keep {
 					t.Fatalf("%d of 1,000 answers are on stream %s, which keeps %d", of, s, keep)

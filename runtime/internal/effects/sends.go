@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Sends returns the records for the outbox that an event in the log of a run
-// causes, in the order of their delivery. They are derived from
-// nothing but the log, so that a repetition after lost writes has the same
-// ids. state is that of the log up to an event that ends the run, or of more of the log; of
-// others only the Spec is looked at, which event has given which notice, and which runs for steps and permits are open.
+// Sends returns the outbox records that an event in the log of a run causes, in the order of their
+// delivery. They are derived only from the log, so a repetition after lost writes has the same ids.
+// If e ends the run, state must be the state of the log up to e, or of a longer part of it. For
+// other events Sends reads only the Spec, which events have given which notices, and which runs for
+// steps and permits are open.
 //
-// The events of a first frame cause none: nobody has committed it.
+// The events of a first frame cause no records, because no worker has committed it.
 func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var s store.Send
 	var err error
@@ -53,17 +53,17 @@ func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send
 	return []store.Send{s}, nil
 }
 
-// StartID is the id of the record by which a run starts the child of an operation.
+// StartID returns the id of the record by which a run starts the child of an operation.
 func StartID(run event.RunID, key string) event.ItemID {
 	return event.DerivedItemID(run, "start:"+key)
 }
 
-// EndID is the id of the record by which a run tells its parent that it has ended.
+// EndID returns the id of the record by which a run notifies its parent of its end.
 func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end") }
 
-// sendStart creates a child. The frame of its log is the same however often the
-// record is made: the name of the frame is derived, and its time is that of the
-// cause. A run that is told no parent is none of the family.
+// sendStart creates a child. The frame of its log is the same however often the record is made: the
+// commit id of the frame is derived, and its time is the time of the cause. A run without a parent
+// in its Spec is not a child.
 func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	var cid event.CommitID
 	copy(cid[:], event.DerivedItemID(e.Next, "created"))
@@ -86,20 +86,21 @@ func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	return store.Send{ID: StartID(run, e.Key), To: e.Next, Body: body, First: true}, err
 }
 
-// sendCancel asks a child, and what it continues as, to end.
+// sendCancel requests a cancel of a child and of the runs that it continues as.
 func sendCancel(run, child event.RunID, reason string) (store.Send, error) {
 	return sendItem(event.DerivedItemID(run, "cancel:"+string(child)), child,
 		&event.Event{Type: event.CancelRequested, Reason: reason}, OutboxMessage{}, store.ScopeChain)
 }
 
-// sendControl pauses the runs that execute a step or take permits for this one, or lets them go on: what
-// they do is done by this run. The start of each stands before it in the outbox, so that it reaches each of them, and
-// once it is in their log they begin no attempt, whatever queue and worker they are on. A run that was created behind
-// the event is told nothing by it, as the code of this run was not paused by then. A cancel tells them only if it ends a pause.
+// sendControl pauses or resumes the runs that execute a step or take permits for this one, because
+// they work on behalf of this run. The start of each precedes the record in the outbox, so the
+// record reaches each of them. Once it is in their log they begin no attempt, whatever queue and
+// worker they are on. A run that was created after the event is not notified, because the code of
+// this run was not paused at that time. A cancel resumes them only if it ends a pause.
 func sendControl(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	typ := event.RunResumed
 	switch {
-	case e.Next != "": // it stands around what was taken over of an older run
+	case e.Next != "": // it encloses the part taken over from an older run
 		return nil, nil
 	case e.Type == event.RunPaused:
 		typ = event.RunPaused
@@ -120,7 +121,8 @@ func sendControl(run event.RunID, state *event.LogState, e *event.Event) ([]stor
 	return all, nil
 }
 
-// openChildren returns the open children of a run for which f is true, in the order of their creation.
+// openChildren returns the open children of a run for which f returns true, in the order of their
+// creation.
 func openChildren(state *event.LogState, f func(*event.Open) bool) (open []*event.Open) {
 	state.Opens(func(o *event.Open) bool {
 		if o.Entity == event.EntityChild && f(o) {
@@ -143,8 +145,8 @@ func sendItem(id event.ItemID, to event.RunID, e *event.Event, p OutboxMessage, 
 	return store.Send{ID: id, To: to, Body: body}, err
 }
 
-// owed returns the items that ask for a notice and that the end of a run answers: those that came
-// too late to be read, and all others unless the next run of the chain goes on to owe them.
+// owed returns the items that request a notice and that the end of a run answers: those that came
+// too late to be read, and all others unless the next run of the chain takes them over.
 func owed(state *event.LogState, e *event.Event) (items []event.ItemID) {
 	if e.Type != event.RunContinued {
 		state.NoticesPending(func(item event.ItemID, _ string) bool {
@@ -160,7 +162,7 @@ func owed(state *event.LogState, e *event.Event) (items []event.ItemID) {
 	return items
 }
 
-// sendNotices tells those that have asked for a notice that it is worth looking again.
+// sendNotices notifies the runs that have requested a notice that a value should be read again.
 func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, all []store.Send) ([]store.Send, error) {
 	for _, item := range items {
 		to, _ := event.NoticeFor(item)
@@ -178,8 +180,8 @@ func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, a
 	return all, nil
 }
 
-// sendEnds returns what the end of a run means for others: its children are asked
-// to end, its parent is told, or it is tried again. What continues as a new run has not ended.
+// sendEnds returns the records for the end of a run: its children are canceled, and its parent is
+// notified, or the run is rerun. A run that continues as a new one has not ended for its parent.
 func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for _, o := range openChildren(state, func(o *event.Open) bool { return o.Close != event.CloseAbandon }) {
@@ -217,7 +219,8 @@ func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.S
 	return append(all, s), err
 }
 
-// sendRerun has a run that has failed tried again. The new run is the one that a retry of this one makes.
+// sendRerun makes the relay rerun a failed run. The new run is the same one that a manual retry
+// makes.
 func sendRerun(run event.RunID, e *event.Event) (store.Send, error) {
 	body, err := (&OutboxMessage{Rerun: true}).Encode()
 	return store.Send{ID: event.DerivedItemID(run, "rerun"), To: event.NextRunID(run, e.Seq+1, e.Time), Body: body, First: true}, err

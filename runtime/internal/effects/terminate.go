@@ -2,8 +2,8 @@ package effects
 
 import "github.com/flowgen/flowgen/runtime/event"
 
-// Termination returns the event that ends a run without its code, as an item asks that has
-// the name event.Terminate.
+// Termination returns the event that ends a run without its code, for a cancel item with the name
+// event.Terminate.
 func Termination(asked *event.Event) event.Event {
 	text := "terminated without its code"
 	if asked.Reason != "" {

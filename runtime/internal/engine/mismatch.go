@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// MismatchKey is the key of the step data in which a worker keeps, beside the text under BlockedKey, what the log has and what its
-// code asks for. Releases before it write only the text.
+// MismatchKey is the key of the step data in which a worker keeps the difference between the log
+// and the code, in addition to the text under BlockedKey. Older releases write only the text.
 const MismatchKey = "flowgen.mismatch"
 
 // maxMismatchDiff bounds Mismatch.Diff, in bytes.
 const maxMismatchDiff = 16 << 10
 
-// Mismatch says what the log of a blocked run has, and what the code asks for instead.
+// Mismatch describes what the log of a blocked run contains, and what the code requests instead.
 type Mismatch struct {
-	Event    uint64 `json:"event"`              // number of the recorded one
-	Recorded string `json:"recorded"`           // what the log has
-	Asked    string `json:"asked,omitempty"`    // what the code asks for; empty: nothing
-	Position string `json:"position,omitempty"` // of the call, as file:line; empty: there is none
-	Diff     string `json:"diff,omitempty"`     // between the two, if only their contents differ: - recorded, + asked for
-	Build    string `json:"build,omitempty"`    // of the code that recorded it
-	Here     string `json:"here,omitempty"`     // of the code that does not fit
-	Of       uint64 `json:"of"`                 // sum of the text that it belongs to: a later one may be about something else
+	Event    uint64 `json:"event"`              // number of the recorded event
+	Recorded string `json:"recorded"`           // the recorded operation
+	Asked    string `json:"asked,omitempty"`    // the operation that the code requests; empty: none
+	Position string `json:"position,omitempty"` // position of the call, as file:line; empty: there is none
+	Diff     string `json:"diff,omitempty"`     // if only their contents differ: - recorded, + requested
+	Build    string `json:"build,omitempty"`    // build that recorded it
+	Here     string `json:"here,omitempty"`     // build that does not match
+	Of       uint64 `json:"of"`                 // hash of the text that it belongs to, because a later text may have another reason
 }
 
-// Encode returns what is kept beside a text that says why the run is blocked.
+// Encode returns the data to keep with the text why the run is blocked.
 func (m Mismatch) Encode(why string) []byte {
 	if len(m.Diff) > maxMismatchDiff {
 		m.Diff = strings.ToValidUTF8(m.Diff[:maxMismatchDiff], "") + "\n…"
@@ -38,7 +38,8 @@ func (m Mismatch) Encode(why string) []byte {
 	return data
 }
 
-// DecodeMismatch returns what is kept beside a text; nil: nothing, or it belongs to another one.
+// DecodeMismatch decodes the data kept with the text why. It returns nil if there is none, or if it
+// belongs to another text.
 func DecodeMismatch(data []byte, why string) *Mismatch {
 	m := &Mismatch{}
 	if len(data) == 0 || json.Unmarshal(data, m) != nil || m.Of != sumOf(why) {
@@ -50,5 +51,5 @@ func DecodeMismatch(data []byte, why string) *Mismatch {
 func sumOf(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails
-	return h.Sum64() >> 11       // which every reader of JSON keeps
+	return h.Sum64() >> 11       // 53 bits, which every JSON decoder keeps
 }

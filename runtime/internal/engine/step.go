@@ -10,14 +10,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// StepSpec describes a step; generated code makes one for each.
+// StepSpec describes a step. Generated code creates one for each step.
 type StepSpec struct {
 	Name          string
 	Retry         Retry
 	Timeout       time.Duration // per attempt; 0: the default
 	NonIdempotent bool
-	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
-	Queue         string           // whose workers execute it; empty: that of the run
+	Fatal         func(error) bool // reports errors that must not be retried; may be nil
+	Queue         string           // queue whose workers execute it; empty: the queue of the run
 
 	// Result is the type of its result; nil: it has none.
 	Result reflect.Type
@@ -38,24 +38,23 @@ type Retry struct {
 	Waits     int
 }
 
-// StepPlan says how to execute a step that workflow code has asked for:
-// its directive, changed by the options of the call's context.
+// StepPlan describes how to execute a step call: the directive of the step, changed by the options
+// in the context of the call.
 type StepPlan struct {
 	Spec    *StepSpec
 	Retry   Retry
 	Timeout time.Duration
-	Queue   string  // whose workers execute it; empty: in place, if it uses no limits
-	Caller  *Caller // whose step it is, if that is another run; nil: its own
+	Queue   string  // queue whose workers execute it; empty: in place, if it uses no limits
+	Caller  *Caller // the run whose step it is, if that is another run; nil: its own
 
-	// Uses are the limits that an attempt uses, Slot is where these are.
+	// Uses are the limits that an attempt uses, and Slot is the slot in which they are stored.
 	Uses []event.Use
 	Slot uint16
 
-	Input, Result string // what errors call them
+	Input, Result string // their names in errors
 }
 
-// Caller is the run for which a step is executed by a run of its own: what the
-// step's code is told.
+// Caller is the run for which a run of its own executes a step, as presented to the step's code.
 type Caller struct {
 	Run        event.RunID
 	WorkflowID string
@@ -69,10 +68,10 @@ func PlanOf(op *replay.Op) *StepPlan {
 	return p
 }
 
-// What package step offers.
+// Functions that package step provides.
 var (
-	// NextOf returns where a step.Next[M, R] leads, and why that cannot be taken.
+	// NextOf returns the transition in a step.Next[M, R], or an error if it is invalid.
 	NextOf func(next any) (machine.Next, error)
-	// SetNext lets a *step.Next[M, R] lead somewhere.
+	// SetNext sets the transition of a *step.Next[M, R].
 	SetNext func(next any, to machine.Next, err error)
 )

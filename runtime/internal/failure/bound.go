@@ -10,32 +10,32 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The limits of a stored failure. Whatever wraps a failure within them is brought
-// within them again, so that a failure which passes through any number of runs
-// costs the same in each of them.
+// These are the limits of a stored failure. An error that wraps a failure within the limits is cut
+// to the limits again, so a failure that passes through any number of runs costs the same in each
+// of them.
 const (
-	// MaxText bounds the message of an error and its stack, each, in bytes.
+	// MaxText bounds the message of an error, and its stack, in bytes.
 	MaxText = 64 << 10
-	// MaxCauses is how many causes are stored with a failure, at any depth.
+	// MaxCauses bounds the number of causes stored with a failure, at any depth.
 	MaxCauses = 100
 	// causesText bounds the messages of all causes together, causesStack their stacks.
 	causesText, causesStack = 64 << 10, 64 << 10
-	// maxData bounds the values of all errors of a failure together. A value cannot be
-	// cut: the error keeps its name, but cannot be read back.
+	// maxData bounds the values of all errors of a failure together. A value cannot be cut: the
+	// error then keeps its type name, but its value cannot be decoded.
 	maxData = 256 << 10
-	// leastText is the length that every cause may have.
+	// leastText is the length that every cause's text may have.
 	leastText = 512
-	// maxWalk bounds how many causes are looked at.
+	// maxWalk bounds how many causes are visited.
 	maxWalk = 1000
 )
 
-// mark stands where a text was cut.
+// mark matches the mark at the place where a text was cut.
 var mark = regexp.MustCompile(`…\[([0-9]{1,18}) bytes cut\]…`)
 
-// Cut returns s if it has no more than limit bytes, and else its beginning and its
-// end with a mark between them that says how many bytes are left out: the end of the
-// text of an error says what went wrong first. A text that was cut before is cut at
-// the same place. The result is UTF-8; bytes that are not become U+FFFD.
+// Cut returns s if it has at most limit bytes. Otherwise it returns the beginning and the end of s
+// with a mark between them that states how many bytes are left out, because the end of an error
+// text describes the first cause. A text that was cut before is cut at the same place. The result
+// is valid UTF-8; invalid bytes become U+FFFD.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return strings.ToValidUTF8(s, "\uFFFD")
@@ -45,9 +45,9 @@ func Cut(s string, limit int) string {
 		first, last := marks[0], marks[len(marks)-1]
 		head, tail = s[:first[0]], s[last[1]:]
 		for i, m := range marks {
-			n, _ := strconv.Atoi(s[m[2]:m[3]]) // digits that fit
+			n, _ := strconv.Atoi(s[m[2]:m[3]]) // the digits fit
 			if cut += n; i > 0 {
-				cut += m[0] - marks[i-1][1] // what stands between two marks
+				cut += m[0] - marks[i-1][1] // the text between two marks
 			}
 		}
 	}
@@ -64,20 +64,20 @@ func Cut(s string, limit int) string {
 	return strings.ToValidUTF8(fmt.Sprintf("%s…[%d bytes cut]…%s", head[:front], cut, tail[len(tail)-back:]), "\uFFFD")
 }
 
-// Panicked is the failure of code that panicked.
+// Panicked returns the failure of code that panicked.
 func Panicked(text string, stack []byte) *event.Failure {
 	return &event.Failure{Code: event.CodePanic, Message: Cut(text, MaxText), Stack: Cut(string(stack), MaxText)}
 }
 
-// node is a failure on the way through the tree of causes, and where it hangs.
+// node is a failure in the tree of causes, with the index of its parent.
 type node struct {
 	f      *event.Failure
 	parent int
 	keep   bool
 }
 
-// bound returns f within the limits, as a copy if something has to change: parts of
-// it may belong to others.
+// bound returns f within the limits. It returns a copy if something has to change, because parts of
+// f may be shared.
 func bound(f *event.Failure) *event.Failure {
 	nodes := flatten(f)
 	if within(nodes) {
@@ -96,7 +96,7 @@ func bound(f *event.Failure) *event.Failure {
 	for i, n := range nodes {
 		if !n.keep {
 			if n.parent >= 0 {
-				copies[i] = copies[n.parent] // its causes become those of what it is a cause of
+				copies[i] = copies[n.parent] // its causes become causes of its parent
 			}
 			continue
 		}
@@ -109,7 +109,7 @@ func bound(f *event.Failure) *event.Failure {
 		c.Message, c.Stack = Cut(c.Message, text), Cut(c.Stack, stack)
 		if i > 0 {
 			stacks = max(stacks-len(c.Stack), leastText)
-			c.Undone, c.NotUndone = nil, nil // which the error that wraps it has
+			c.Undone, c.NotUndone = nil, nil // the wrapping error has them
 		}
 		if data -= len(c.Data); data < 0 {
 			data += len(c.Data)
@@ -124,7 +124,7 @@ func bound(f *event.Failure) *event.Failure {
 	return copies[0]
 }
 
-// flatten lists a failure and its causes in the order in which Is and As meet them.
+// flatten lists a failure and its causes in the order in which Is and As visit them.
 func flatten(f *event.Failure) []node {
 	nodes := []node{{f: f, parent: -1}}
 	var walk func(at int)
@@ -141,7 +141,7 @@ func flatten(f *event.Failure) []node {
 	return nodes
 }
 
-// within reports whether nothing is too large.
+// within reports whether the failure is within all limits.
 func within(nodes []node) bool {
 	text, stack, data := 0, 0, len(nodes[0].f.Data)
 	for _, n := range nodes {
@@ -164,9 +164,9 @@ func size(list []string) (n int) {
 	return n
 }
 
-// choose marks what is kept: the failure itself; of each name the one that Is and As
-// find first, so that they answer as before; the last cause, which mostly says what
-// happened; and then what is nearest to the failure.
+// choose marks the nodes to keep: the failure itself; for each type name the node that Is and As
+// find first, so that their results do not change; the last cause, which usually describes what
+// happened; and then the nodes nearest to the failure.
 func choose(nodes []node) {
 	left := MaxCauses
 	keep := func(i int) {

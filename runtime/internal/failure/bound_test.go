@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// through sends an error to another run, as the outcome of a child goes.
+// through sends an error to another run, as the outcome of a child is sent.
 func through(t *testing.T, err error) (*event.Failure, int) {
 	t.Helper()
 	b, werr := event.AppendItem(nil, &event.Event{Type: event.ChildFailed, Ref: 1, Failure: failure.Encode(err, event.CodeError)})
@@ -26,7 +26,7 @@ func through(t *testing.T, err error) (*event.Failure, int) {
 	return e.Failure, len(b)
 }
 
-// size counts the causes of a failure, and its texts.
+// size returns the number of causes of a failure, and the total length of its texts.
 func size(f *event.Failure) (causes, text int) {
 	for _, c := range f.Causes {
 		n, l := size(c)
@@ -89,7 +89,7 @@ func TestEncode_TakesASharedCauseOnce(t *testing.T) {
 	}
 }
 
-// nested holds its cause in its value as well.
+// nested contains its cause in its value as well.
 type nested struct {
 	Inner *nested
 	Fill  string

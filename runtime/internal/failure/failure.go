@@ -1,9 +1,9 @@
-// Package failure turns errors into their stored form and answers errors.Is and
-// errors.As about stored ones.
+// Package failure converts errors into their stored form and implements errors.Is and errors.As for
+// stored errors.
 //
-// An error type is stored under a wire name: the one it was registered with, or
-// the path of its package and its name. Its value is stored as JSON. A sentinel
-// must be registered, because nothing but its name survives.
+// An error type is stored under a wire name: the one it was registered with, or the path of its
+// package and its name. Its value is stored as JSON. A sentinel must be registered, because only
+// its name is stored.
 package failure
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Marshaler is implemented by errors that know their stored form.
+// Marshaler is implemented by errors that define their stored form.
 type Marshaler interface {
 	MarshalFailure() *event.Failure
 }
 
-// Unmarshaler is implemented by pointer types that can be read back from what
-// their MarshalFailure gave.
+// Unmarshaler is implemented by pointer types that can be decoded from the result of their
+// MarshalFailure.
 type Unmarshaler interface {
 	UnmarshalFailure(f *event.Failure) error
 }
@@ -31,20 +31,20 @@ var registry = struct {
 	sync.RWMutex
 	types     map[reflect.Type]string
 	sentinels map[error]*sentinel
-	known     []known // by name; never changed in place
+	known     []known // sorted by name; never changed in place
 }{types: map[reflect.Type]string{}, sentinels: map[error]*sentinel{}}
 
-// RegisterType gives an error type a wire name. Two types may have the same
-// name: a copy in a client package stands for the original.
+// RegisterType gives an error type a wire name. Two types may have the same name: a copy in a
+// client package represents the original.
 func RegisterType(t reflect.Type, name string) {
 	registry.Lock()
 	defer registry.Unlock()
 	registry.types[t] = name
 }
 
-// Encode returns the stored form of err, which the caller may change; its causes may
-// belong to others. It never fails: what cannot be encoded keeps its message. What is
-// too large is cut: see [MaxText] and [MaxCauses].
+// Encode returns the stored form of err, which the caller may change; its causes may be shared. It
+// never fails: an error that cannot be encoded keeps its message. Failures above the limits are
+// cut; see [MaxText] and [MaxCauses].
 func Encode(err error, code string) *event.Failure {
 	var e encoder
 	f := *bound(e.encode(err))
@@ -54,15 +54,15 @@ func Encode(err error, code string) *event.Failure {
 	return &f
 }
 
-// encoder takes a tree of errors apart. An error that hangs at several places of it is
-// encoded at the first one, where Is and As find it.
+// encoder walks a tree of errors. An error that occurs at several places is encoded at the first
+// one, where Is and As find it.
 type encoder struct {
-	seen map[error]bool // from the first error on that has several causes
-	n    int            // errors so far
+	seen map[error]bool // used from the first error with several causes on
+	n    int            // number of errors so far
 	data int            // bytes of their values
 }
 
-// encode returns nil for an error that was encoded before, and if there are too many.
+// encode returns nil for an error that was encoded before, and above the maximum number of errors.
 func (e *encoder) encode(err error) *event.Failure {
 	if e.seen != nil && hashable(err) {
 		if e.seen[err] {
@@ -79,7 +79,7 @@ func (e *encoder) encode(err error) *event.Failure {
 	f := &event.Failure{Message: message(err)}
 	var whole bool
 	f.Type, whole = identify(err)
-	if whole && e.data <= maxData { // the value of an error may hold those of its causes
+	if whole && e.data <= maxData { // the value of an error may contain the values of its causes
 		f.Data = value(err)
 		e.data += len(f.Data)
 	}
@@ -99,13 +99,13 @@ func (e *encoder) encode(err error) *event.Failure {
 	return f
 }
 
-// hashable reports whether an error may be the key of a map.
+// hashable reports whether an error can be the key of a map.
 func hashable(err error) bool {
 	return reflect.TypeOf(err).Comparable() && reflect.ValueOf(err).Comparable()
 }
 
-// marshal returns what an error that knows its stored form says; nil if it does
-// not, or is a nil pointer.
+// marshal returns the result of MarshalFailure; nil if the error has no such method or is a nil
+// pointer.
 func marshal(err error) (f *event.Failure) {
 	defer func() {
 		if recover() != nil {
@@ -118,7 +118,7 @@ func marshal(err error) (f *event.Failure) {
 	return f
 }
 
-// causes survives an Unwrap method that panics, as one with a nil receiver does.
+// causes calls Unwrap and recovers its panics, such as one for a nil receiver.
 func causes(err error) (all []error) {
 	defer func() {
 		if recover() != nil {
@@ -134,7 +134,7 @@ func causes(err error) (all []error) {
 	return nil
 }
 
-// message survives an Error method that panics, as one with a nil receiver does.
+// message calls Error and recovers its panics, such as one for a nil receiver.
 func message(err error) (s string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -161,22 +161,21 @@ func identify(err error) (name string, whole bool) {
 	return name, name != "" && transparent(t)
 }
 
-// value returns an error as JSON, or nil if that cannot be done.
+// value returns an error as JSON, or nil if it cannot be encoded.
 func value(err error) (data []byte) {
 	defer func() {
-		if recover() != nil { // a MarshalJSON of the user's
+		if recover() != nil { // a user's MarshalJSON
 			data = nil
 		}
 	}()
 	data, failed := json.Marshal(err)
-	if failed != nil || string(data) == "null" { // a nil pointer: nobody wants to read it back as one
+	if failed != nil || string(data) == "null" { // a nil pointer, which is not worth decoding
 		return nil
 	}
 	return data
 }
 
-// defaultName is the wire name of a type that was not registered; empty for
-// types without a name.
+// defaultName returns the wire name of an unregistered type; empty for types without a name.
 func defaultName(t reflect.Type) string {
 	star := ""
 	if t.Kind() == reflect.Pointer {
@@ -188,8 +187,8 @@ func defaultName(t reflect.Type) string {
 	return t.PkgPath() + "." + star + t.Name()
 }
 
-// transparent reports whether JSON keeps the whole value of an error type that
-// nobody registered: a struct of exported fields, or a basic type.
+// transparent reports whether JSON keeps the whole value of an unregistered error type: a struct of
+// exported fields, or a basic type.
 func transparent(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -229,8 +228,8 @@ func As(f *event.Failure, target any) bool {
 	return name != "" && find(f, func(f *event.Failure) bool { return f.Type == name && decode(f, t, v.Elem()) })
 }
 
-// decode reads a stored error into into. A panic of the user's UnmarshalJSON
-// means that it is not what was asked for.
+// decode decodes a stored error into into. A panic of the user's UnmarshalJSON means that the error
+// does not match.
 func decode(f *event.Failure, t reflect.Type, into reflect.Value) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -267,8 +266,8 @@ func find(f *event.Failure, match func(*event.Failure) bool) bool {
 	return false
 }
 
-// StoredError is a stored error as a plain error value: it prints as it did and is
-// matched by its stored names.
+// StoredError is a stored error as an error value. It has the original message and matches errors
+// by its stored names.
 type StoredError struct{ F *event.Failure }
 
 // Error returns the stored message.

@@ -49,7 +49,7 @@ type text string
 
 func (e text) Error() string { return string(e) }
 
-// hostile panics wherever it can.
+// hostile is an error whose methods panic.
 type hostile struct{ inner error }
 
 func (e *hostile) Error() string                { return e.inner.Error() }
@@ -69,7 +69,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*hostile](), "t.hostile")
 }
 
-// stored sends an error through its wire form.
+// stored encodes an error and decodes its wire form.
 func stored(t *testing.T, err error) *event.Failure {
 	t.Helper()
 	b, merr := json.Marshal(failure.Encode(err, event.CodeError))

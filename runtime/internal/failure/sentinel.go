@@ -9,9 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// sentinel is a registered error value. It may have several names, for example that
-// of its own package and that of another one which declares it, too. It is stored
-// under the first, and found under all.
+// sentinel is a registered error value. It may have several names, for example the name in its own
+// package and the name in another package that declares it as well. It is stored under the first,
+// and found under all.
 type sentinel struct {
 	err   error
 	names []string
@@ -29,7 +29,7 @@ func RegisterSentinel(name string, err error) {
 	if s == nil {
 		s = &sentinel{err: err}
 		registry.sentinels[err] = s
-		registry.known = slices.SortedFunc(slices.Values(append(slices.Clone(registry.known), known{name, err})), // readers have the old list
+		registry.known = slices.SortedFunc(slices.Values(append(slices.Clone(registry.known), known{name, err})), // readers keep the old list
 			func(a, b known) int { return strings.Compare(a.name, b.name) })
 	}
 	if !slices.Contains(s.names, name) {
@@ -43,12 +43,12 @@ type known struct {
 	err  error
 }
 
-// Local is implemented by errors whose Is method holds on this side of the log only:
-// when they are stored it is not asked.
+// Local is implemented by errors whose Is method is valid only in this process, not for the stored
+// form. It is not called when such an error is stored.
 type Local interface{ LocalIs() }
 
-// matched returns the names of the sentinels that an error says it is by an Is method
-// of its own, as those of package syscall do.
+// matched returns the names of the sentinels that an error matches by its own Is method, as the
+// errors of package syscall do.
 func matched(err error) (names []string) {
 	m, ok := err.(interface{ Is(error) bool })
 	if _, local := err.(Local); !ok || local {
@@ -57,7 +57,7 @@ func matched(err error) (names []string) {
 	registry.RLock()
 	all := registry.known
 	registry.RUnlock()
-	for _, k := range all { // without the lock: the method is the user's
+	for _, k := range all { // without the lock, because the method is user code
 		if saysIs(m, k.err) {
 			names = append(names, k.name)
 		}
@@ -65,7 +65,7 @@ func matched(err error) (names []string) {
 	return names
 }
 
-// saysIs survives an Is method that panics.
+// saysIs calls an Is method and recovers its panics.
 func saysIs(m interface{ Is(error) bool }, target error) (is bool) {
 	defer func() {
 		if recover() != nil {
@@ -75,8 +75,8 @@ func saysIs(m interface{ Is(error) bool }, target error) (is bool) {
 	return m.Is(target)
 }
 
-// addMatched stores with f what err says it is, as causes without causes of their own,
-// unless the sentinel itself is among the causes.
+// addMatched stores with f the sentinels that err matches, as causes without causes of their own,
+// unless a sentinel is already among the causes.
 func addMatched(f *event.Failure, err error) {
 	var more []*event.Failure
 	for _, name := range matched(err) {

@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// The stores of databases are left out of programs that are built with the tag inmemory: all that a program links is compiled
-// anew for the race detector, and of SQLite and the client of Redis that takes longer than the tests.
+// The database stores are left out of programs that are built with the tag inmemory. The race
+// detector requires that all linked packages are compiled anew, and for SQLite and the Redis client
+// that takes longer than the tests.
 func init() {
 	openSQLite, openRedis, openCluster = onFile, onServer, onCluster
 	Stores["sqlite"] = func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) }
@@ -43,7 +44,8 @@ func onServer(t *testing.T, partitions int, c store.Clock) store.Store {
 	return st
 }
 
-// onCluster opens a store on the cluster that all tests of the binary share: TestMain must call redistest.Main.
+// onCluster opens a store on the cluster that all tests of the binary share. TestMain must call
+// redistest.Main.
 func onCluster(t *testing.T, partitions int, c store.Clock) store.Store {
 	t.Helper()
 	st, err := redisstore.New(redistest.SharedCluster(t).Client(t), redisstore.Config{Prefix: redistest.Prefix(), Partitions: partitions, Clock: c})

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Mortal is a worker process that some code may end as os.Exit does, as far as one
-// process can show that: from then on the store hears nothing more of it.
+// Mortal is a worker process that its code may end like os.Exit, as far as one process can simulate
+// that: from then on the store receives nothing from it.
 type Mortal struct {
 	w      *World
 	name   string
@@ -44,8 +44,8 @@ type Fleet struct {
 	all    sync.WaitGroup
 }
 
-// Keep runs so many workers, each of which is replaced when it has died. The bindings are
-// made for each of them, with what ends it.
+// Keep runs the given number of workers, each of which is replaced when it has died. bindings is
+// called for each incarnation, with a function that kills it.
 func (w *World) Keep(workers int, cfg worker.Config, bindings func(die func()) []Binding) *Fleet {
 	f := &Fleet{w: w, cfg: cfg, stop: make(chan struct{})}
 	for i := range workers {
@@ -64,7 +64,7 @@ func (f *Fleet) Stop() {
 	f.all.Wait()
 }
 
-// live is one life of a worker; it reports whether it was killed.
+// live runs one incarnation of a worker, and reports whether it was killed.
 func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 	m := &Mortal{w: f.w, name: name, st: &Between{Store: f.w.Store}}
 	m.lives, m.end = context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 		f.w.T.Error(err)
 		return false
 	}
-	for id, l := range snap.Leases { // nobody has to wait until its lease is past
+	for id, l := range snap.Leases { // so that no test has to wait until its lease has expired
 		if strings.HasPrefix(string(id), name+"/") {
 			if err := f.w.Store.CloseSession(context.Background(), l.Partition, id); err != nil {
 				f.w.T.Error(err)

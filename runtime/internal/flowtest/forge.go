@@ -5,7 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Forge puts a message of any topic into a run, as a client of a release could that let everybody send to those of the runtime.
+// Forge delivers a message of any topic to a run, as could a client of a release that does not
+// protect the topics of the runtime.
 func (w *World) Forge(run Follows, topic, payload string) {
 	w.T.Helper()
 	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: topic, Payload: []byte(payload)})

@@ -6,7 +6,7 @@ import "github.com/flowgen/flowgen/runtime/workflow"
 var (
 	Paid  = workflow.NewHook[int]("paid")
 	Token = workflow.NewValue[string]("token")
-	Bills = Flow[int, []int]("bills") // takes so many payloads
+	Bills = Flow[int, []int]("bills") // takes that many payloads
 	Bill  = As(Bills, func(ctx workflow.Context, n int) ([]int, error) {
 		hook, err := Paid.Open(ctx)
 		if err != nil {

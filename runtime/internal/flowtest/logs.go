@@ -86,7 +86,7 @@ func (w *World) Lines(message string) (found []string) {
 	return found
 }
 
-// OneLine waits for the only line with a message, which holds all the parts.
+// OneLine waits for the only line with a message, which must contain all the parts.
 func (w *World) OneLine(message string, parts ...string) {
 	w.T.Helper()
 	w.Eventually("there is a line: "+message, func() bool { return len(w.Lines(message)) > 0 })

@@ -39,8 +39,7 @@ func (w *World) Recovered(n int) []*workflow.Run[int] {
 	return runs
 }
 
-// Interrupt makes runs whose attempts were under way when their worker was
-// stopped hard.
+// Interrupt starts runs whose attempts were running when their worker was stopped hard.
 func (w *World) Interrupt(n int) []*workflow.Run[int] {
 	w.T.Helper()
 	r := w.Work(worker.Config{Grace: time.Millisecond}, AttackStep.As(func(ctx context.Context, _ int) (int, error) {
@@ -68,7 +67,7 @@ func (w *World) Blocked(run *workflow.Run[int]) {
 	})
 }
 
-// ReachWaiting waits until a run waits to be woken.
+// ReachWaiting waits until a run waits for a message.
 func (w *World) ReachWaiting(run Follows) {
 	w.T.Helper()
 	w.Eventually("the run waits for a message", func() bool {
@@ -81,7 +80,7 @@ func (w *World) ReachWaiting(run Follows) {
 	})
 }
 
-// Echoes is code for [Echo] that returns its input, and fails if that is empty.
+// Echoes is code for [Echo] that returns its input, and fails if the input is empty.
 var Echoes = As(Echo, func(_ workflow.Context, in string) (string, error) {
 	if in == "" {
 		return "", errors.New("nothing to repeat")
@@ -97,7 +96,7 @@ func Ended(w *World, in string, opts ...workflow.StartOption) workflow.RunID {
 	return run.ID()
 }
 
-// Parked reports whether a run waits with nobody owning it.
+// Parked reports whether a run is parked.
 func (w *World) Parked(run Follows) bool {
 	w.T.Helper()
 	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
@@ -107,7 +106,7 @@ func (w *World) Parked(run Follows) bool {
 	return got[0].Record.QueueState == store.StateParked
 }
 
-// QueueState returns where a run is.
+// QueueState returns the queue state of a run.
 func (w *World) QueueState(run Follows) store.QueueState {
 	w.T.Helper()
 	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
@@ -125,7 +124,7 @@ func (w *World) Published(run Follows, stream string) uint64 {
 	return page.Last
 }
 
-// HandedOver waits for the end of a run, and reports whether it began with its creation.
+// HandedOver waits for the end of a run, and reports whether it was started locally.
 func (w *World) HandedOver(run *workflow.Run[int]) bool {
 	w.T.Helper()
 	Result(w, run)
@@ -162,7 +161,7 @@ func (w *World) Status(run Follows, want workflow.Status) {
 	})
 }
 
-// Record returns what the store keeps beside the log of a run.
+// Record returns the record that the store keeps with the log of a run.
 func (w *World) Record(run Follows) store.Record {
 	w.T.Helper()
 	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
@@ -208,7 +207,7 @@ func (w *World) List(f workflow.Filter) []workflow.RunID {
 	return ids
 }
 
-// Paged lists what matches page by page, and calls a function after each page.
+// Paged lists the matching runs page by page, and calls a function after each page.
 func (w *World) Paged(f workflow.Filter, limit int, after func(page []workflow.RunID)) []workflow.RunID {
 	w.T.Helper()
 	lister, _ := store.As[store.Lister](w.Store)
@@ -233,9 +232,9 @@ func (w *World) Paged(f workflow.Filter, limit int, after func(page []workflow.R
 	}
 }
 
-// Family is parents that wait for a message, runs that were started after them, and then,
-// once the parents have got it, their children and a grandchild of each. It returns what
-// the store says of each of them alone, newest first.
+// Family starts parents that wait for a message, runs that are started after them, and then, once
+// the parents have received it, their children and a grandchild of each. It returns the info of
+// each of them as the store returns it for a single run, newest first.
 func (w *World) Family() []workflow.RunInfo {
 	w.T.Helper()
 	parent, middle := Flow[string, string]("parent"), Flow[string, string]("middle")
@@ -291,15 +290,15 @@ func (w *World) Family() []workflow.RunInfo {
 	return all
 }
 
-// later waits until what is created now is newer than what is there.
+// later waits until a run that is created now is newer than the existing ones.
 func (w *World) later() {
 	w.T.Helper()
 	now := w.Store.Clock().Now()
 	w.Eventually("the clock has gone on", func() bool { return !w.Store.Clock().Now().Before(now.Add(2 * time.Millisecond)) })
 }
 
-// OneOutage checks what a worker has logged of one outage, of so many tries, and that
-// nothing else was logged at Warn or above.
+// OneOutage checks what a worker has logged about one outage with the given number of causes and
+// tries, and that nothing else was logged at Warn or above.
 func (w *World) OneOutage(causes int, tries int64) {
 	w.T.Helper()
 	w.Eventually("the store works again", func() bool { return len(w.Lines("store works again")) > 0 })
@@ -317,8 +316,8 @@ func (w *World) OneOutage(causes int, tries int64) {
 	}
 }
 
-// AfterCrash makes a run whose log holds these events and nothing more: what a
-// worker leaves behind that dies once it has committed the last of them.
+// AfterCrash creates a run whose log contains exactly these events, as after the death of a worker
+// that has committed the last of them.
 func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []event.Event) *workflow.Run[Out] {
 	w.T.Helper()
 	run, cid := event.NewRunID(w.Store.Clock().Now(), event.RandomSlot()), event.NewCommitID()
@@ -336,7 +335,7 @@ func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []
 	return d.Get(w.Client, run)
 }
 
-// BlockedAs waits until a run is blocked, and checks that its reason has the words.
+// BlockedAs waits until a run is blocked, and checks that the reason contains the words.
 func (w *World) BlockedAs(run Follows, words ...string) {
 	w.T.Helper()
 	w.Status(run, workflow.StatusBlocked)
@@ -354,8 +353,8 @@ func (w *World) BlockedAs(run Follows, words ...string) {
 	}
 }
 
-// EndsBefore returns a client whose deliveries arrive only when the run has ended that they
-// are for, as often as ends is true.
+// EndsBefore returns a client whose deliveries, while ends returns true, arrive only when their run
+// has ended.
 func (w *World) EndsBefore(ends func(d store.Deliver) bool) *workflow.Client {
 	st := &Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
 		if d, ok := req.(store.Deliver); ok && op == "deliver" && ends(d) {
@@ -376,8 +375,8 @@ func (w *World) Open() (open []event.RunID) {
 	return open
 }
 
-// Accepted counts in the logs of all runs how many runs have received each message, or name
-// it at their end as one that the code did not take.
+// Accepted counts for each message the runs whose logs contain it, as received or in the terminal
+// event's list of messages that the code did not take.
 func (w *World) Accepted() map[event.ItemID]int {
 	w.T.Helper()
 	n := map[event.ItemID]int{}
@@ -407,9 +406,8 @@ func (w *World) Accepted() map[event.ItemID]int {
 	return n
 }
 
-// Nudge lets a little time pass, again and again, until n events of a type are
-// in the log of a run that is being executed: its worker may set the alarm only
-// when the time has come already.
+// Nudge repeatedly advances the time a little until n events of a type are in the log of a run that
+// is being executed, because its worker may set the alarm only when the time has come already.
 func (w *World) Nudge(run Follows, typ event.Type, n int) {
 	w.T.Helper()
 	w.Eventually("there are enough "+typ.String(), func() bool {
@@ -418,7 +416,7 @@ func (w *World) Nudge(run Follows, typ event.Type, n int) {
 	})
 }
 
-// Elapse moves the clock on until done is closed.
+// Elapse advances the clock until done is closed.
 func (w *World) Elapse(what string, done <-chan struct{}) {
 	w.T.Helper()
 	for {
@@ -434,14 +432,14 @@ func (w *World) Elapse(what string, done <-chan struct{}) {
 	}
 }
 
-// Unsound is a workflow that decides by what a replay does not repeat.
+// Unsound is a workflow whose decisions a replay does not repeat.
 var (
 	Unsound = Flow[int, int]("unsound")
 	Weather = "fine"
 )
 
-// WhyBlocked starts a run under the first code, and wakes it under the second, which
-// does not fit. It returns what Result says when its time is up.
+// WhyBlocked starts a run under the first code, and wakes it under the second, which does not match
+// its log. It returns the error of Result at its timeout.
 func (w *World) WhyBlocked(first, second Binding) error {
 	w.T.Helper()
 	before := w.Work(worker.Config{}, first)
@@ -470,13 +468,15 @@ func Order(t *testing.T, err error) {
 	}
 }
 
-// IsInvalid reports whether err is an [workflow.InvalidError] about that, whose value is not long.
+// IsInvalid reports whether err is a [workflow.InvalidError] about what, with a value of bounded
+// length.
 func IsInvalid(err error, what string) bool {
 	var invalid *workflow.InvalidError
 	return errors.As(err, &invalid) && invalid.What == what && len(invalid.Value) <= 100
 }
 
-// Described waits until workers have described all of these workflows, and returns the newest version of each.
+// Described waits until workers have described all of these workflows, and returns the newest
+// version of each.
 func (w *World) Described(names iter.Seq[string]) map[string]store.CatalogVersion {
 	w.T.Helper()
 	wanted := slices.Collect(names)

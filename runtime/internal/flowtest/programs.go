@@ -23,11 +23,11 @@ type LimitError struct{ Limit int }
 // Error names the limit.
 func (e *LimitError) Error() string { return fmt.Sprintf("more than %d", e.Limit) }
 
-// A workflow that answers a question, once a step has run for it.
+// A workflow that answers an ask after it has run a step for it.
 var (
 	Add      = workflow.NewAsk[int, int]("add") // answers with the sum so far
 	Slow     = AStep[int, int]("slow", shim.Policy{Retry: Quick})
-	Accounts = Flow[int, int]("accounts") // adds up to 100 until a message comes
+	Accounts = Flow[int, int]("accounts") // adds up to 100 until a message arrives
 	Account  = As(Accounts, func(ctx workflow.Context, sum int) (int, error) {
 		Add.Handle(ctx, func(n int) error {
 			if sum+n > 100 {
@@ -57,7 +57,7 @@ func (w *World) Inbox(run Follows) int {
 	return len(loaded[0].Inbox)
 }
 
-// What tests of attacks on workers run: [World.Recovered] and [World.Interrupt] start it.
+// The programs of tests of attacks on workers, which [World.Recovered] and [World.Interrupt] start.
 var (
 	AttackStep  = AStep[int, int]("attack", shim.Policy{Retry: Quick})
 	AttackLong  = AStep[int, int]("attack.long", shim.Policy{Timeout: 10_000 * time.Hour})
@@ -83,13 +83,15 @@ type NegativeError struct{ N int }
 // Error names the number.
 func (e *NegativeError) Error() string { return fmt.Sprintf("%d is negative", e.N) }
 
-// Trip books n things, each with its undo, and then ends as it is told.
+// Trip is the input of [Trips]: it books that many things, each with its undo, and then ends as
+// requested.
 type Trip struct {
 	Things int    `json:"things"`
 	End    string `json:"end"`
 }
 
-// A workflow with compensations, and its steps: [Travel] is its code, [Office] that of the steps.
+// A workflow with compensations, and its steps: [Travel] is its code, [Office] is the code of the
+// steps.
 var (
 	Trips  = Flow[Trip, int]("trips")
 	Book   = AStep[int, int]("book", shim.Policy{Retry: Quick})
@@ -159,7 +161,7 @@ var (
 	DoWork1 = Work1.As(func(_ context.Context, n int) (int, error) { return n, nil })
 )
 
-// Seqs follows a run to its end.
+// Seqs follows a run to its end and returns the numbers of its events.
 func (w *World) Seqs(run Follows, opts ...workflow.ReadOption) []uint64 {
 	var all []uint64
 	for e, err := range w.Client.Run(run.ID()).Events(w.Ctx, opts...) {
@@ -171,7 +173,7 @@ func (w *World) Seqs(run Follows, opts ...workflow.ReadOption) []uint64 {
 	return all
 }
 
-// UpTo returns the numbers from one to another, both included.
+// UpTo returns the numbers in the range from to to, inclusive.
 func UpTo(from, to uint64) []uint64 {
 	var all []uint64
 	for n := from; n <= to; n++ {
@@ -183,7 +185,7 @@ func UpTo(from, to uint64) []uint64 {
 // A topic of numbers, and a workflow that receives them.
 var (
 	Numbers  = workflow.NewTopic[int]("numbers")
-	Collects = Flow[int, []int]("collects") // receives so many numbers
+	Collects = Flow[int, []int]("collects") // receives that many numbers
 	Collect  = As(Collects, func(ctx workflow.Context, n int) ([]int, error) {
 		var all []int
 		for range n {
@@ -204,8 +206,8 @@ var (
 	Render  = As(Renders, Gpu.Call)
 )
 
-// Farm starts a worker that has only the queue of the run, and one that has only
-// that of the step.
+// Farm starts a worker that serves only the queue of the run, and one that serves only the queue of
+// the step.
 func Farm(w *World, code Binding, f func(context.Context, int) (string, error)) {
 	w.T.Helper()
 	none := Gpu.As(func(context.Context, int) (string, error) {
@@ -216,7 +218,7 @@ func Farm(w *World, code Binding, f func(context.Context, int) (string, error)) 
 	w.Work(worker.Config{Queues: []string{"gpu"}}, Gpu.As(f))
 }
 
-// ErrBusy is an error of steps that may be tried again.
+// ErrBusy is an error of steps that may be retried.
 var ErrBusy = errors.New("busy")
 
 // Workflows without steps: one that returns its input, one that waits for a message.
@@ -235,8 +237,8 @@ var (
 	Calls = As(One, Work1.Call)
 )
 
-// CloseSessions ends all sessions under their workers, as if these were dead: they
-// have not been heard of for long.
+// CloseSessions ends the sessions of all workers, as if the workers had been silent for long and
+// were considered dead.
 func (w *World) CloseSessions() {
 	w.T.Helper()
 	inspector, _ := store.As[store.Inspector](w.Store)
@@ -264,7 +266,7 @@ var (
 	})
 )
 
-// TakesLong gives a test more time than most.
+// TakesLong gives a test more time than usual.
 func (w *World) TakesLong() {
 	ctx, cancel := context.WithTimeout(w.T.Context(), 10*Patience)
 	w.T.Cleanup(cancel)
@@ -325,7 +327,7 @@ func (w *World) Read(of Follows, opts ...workflow.ReadOption) (all []Chunk, err 
 	return all, nil
 }
 
-// Written are chunks of the code of a run: from and those that follow.
+// Written returns chunks written by the code of a run, with indexes from from on.
 func Written(from int, values ...int) []Chunk {
 	var all []Chunk
 	for i, v := range values {
@@ -334,7 +336,7 @@ func Written(from int, values ...int) []Chunk {
 	return all
 }
 
-// By says that a step has written the chunks.
+// By sets the step that has written the chunks.
 func By(step string, attempt int, chunks []Chunk) []Chunk {
 	for i := range chunks {
 		chunks[i].Step, chunks[i].Attempt = step, attempt
@@ -342,7 +344,7 @@ func By(step string, attempt int, chunks []Chunk) []Chunk {
 	return chunks
 }
 
-// Same compares what was read.
+// Same compares the chunks that were read with the expected ones.
 func Same(t *testing.T, what string, got, want []Chunk) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -350,7 +352,7 @@ func Same(t *testing.T, what string, got, want []Chunk) {
 	}
 }
 
-// Writes adds to tokens, from a step.
+// Writes writes to tokens, from a step.
 func Writes(ctx context.Context, values ...int) error {
 	for _, v := range values {
 		if err := step.Write(ctx, Tokens, v); err != nil {
@@ -363,9 +365,9 @@ func Writes(ctx context.Context, values ...int) error {
 // Streams is a workflow to which tests give code that writes to [Tokens].
 var Streams = Flow[int, int]("streams")
 
-// A workflow with a hook whose token it is given.
+// A workflow with a hook whose token is the input.
 var (
-	Holds = Flow[string, int]("holds") // opens a hook with its input as the token, takes one payload
+	Holds = Flow[string, int]("holds") // opens a hook with its input as the token, and takes one payload
 	Hold  = As(Holds, func(ctx workflow.Context, own string) (int, error) {
 		hook, err := Paid.Open(ctx, workflow.Token(own))
 		if err != nil {
@@ -406,7 +408,7 @@ func Noting(got *Seen[int]) Binding {
 	return Work1.As(func(_ context.Context, n int) (int, error) { got.Add(n); return n, nil })
 }
 
-// Gates are steps that complete when the test says so.
+// Gates are steps that complete when the test opens their gate.
 type Gates struct{ Open [8]chan struct{} }
 
 // NewGates returns gates that are closed.

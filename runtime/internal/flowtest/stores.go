@@ -22,22 +22,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Between is a store whose every call passes through a function, which may
-// execute it or not, once or twice, sooner or later, and may invent an answer.
-// It counts the calls that came.
+// Between is a store that passes every call to a function, which may execute it never, once or
+// twice, immediately or later, and may invent an answer. It counts the calls.
 type Between struct {
 	store.Store
-	// around decides about a call; nil: it is executed. req is the argument,
-	// do executes the call and keeps its answer.
+	// Around handles a call; nil: the call is executed. req is the argument, do executes the call
+	// and stores its answer.
 	Around func(ctx context.Context, op string, req any, do func() error) error
-	// answers may change what a Commit answers; nil: nothing is changed.
+	// Answers may change the answers of a Commit; nil: they are not changed.
 	Answers func(commits []store.Commit, results []store.Committed)
 
 	mu    sync.Mutex
 	calls map[string]int
 }
 
-// Unwrap returns the store itself.
+// Unwrap returns the wrapped store.
 func (s *Between) Unwrap() store.Store { return s.Store }
 
 func (s *Between) pass(ctx context.Context, op string, req any, do func() error) error {
@@ -53,14 +52,14 @@ func (s *Between) pass(ctx context.Context, op string, req any, do func() error)
 	return s.Around(ctx, op, req, do)
 }
 
-// Tally returns how many calls of each operation came.
+// Tally returns the number of calls of each operation.
 func (s *Between) Tally() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.calls)
 }
 
-// Count returns how many calls of these operations came; of none: of all.
+// Count returns the number of calls of these operations, or of all if none is given.
 func (s *Between) Count(ops ...string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,35 +76,35 @@ func (s *Between) Count(ops ...string) int {
 	return n
 }
 
-// Create passes as "create".
+// Create calls Around with op "create".
 func (s *Between) Create(ctx context.Context, runs []store.Create) (got []store.Created, err error) {
 	err = s.pass(ctx, "create", runs, func() error { got, err = s.Store.Create(ctx, runs); return err })
 	return got, err
 }
 
-// OpenSession passes as "open".
+// OpenSession calls Around with op "open".
 func (s *Between) OpenSession(ctx context.Context, o store.Session) error {
 	return s.pass(ctx, "open", o, func() error { return s.Store.OpenSession(ctx, o) })
 }
 
-// Heartbeat passes as "heartbeat".
+// Heartbeat calls Around with op "heartbeat".
 func (s *Between) Heartbeat(ctx context.Context, partition int, id store.SessionID) (got store.Heartbeat, err error) {
 	err = s.pass(ctx, "heartbeat", id, func() error { got, err = s.Store.Heartbeat(ctx, partition, id); return err })
 	return got, err
 }
 
-// Reconcile passes as "reconcile".
+// Reconcile calls Around with op "reconcile".
 func (s *Between) Reconcile(ctx context.Context, partition int, id store.SessionID) (got []store.Owned, err error) {
 	err = s.pass(ctx, "reconcile", id, func() error { got, err = s.Store.Reconcile(ctx, partition, id); return err })
 	return got, err
 }
 
-// CloseSession passes as "close".
+// CloseSession calls Around with op "close".
 func (s *Between) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	return s.pass(ctx, "close", id, func() error { return s.Store.CloseSession(ctx, partition, id) })
 }
 
-// Claim passes as "claim". With an error it returns nothing else.
+// Claim calls Around with op "claim". With an error it returns nothing else.
 func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, err error) {
 	err = s.pass(ctx, "claim", c, func() error { got, err = s.Store.Claim(ctx, c); return err })
 	if err != nil {
@@ -114,13 +113,13 @@ func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, 
 	return got, err
 }
 
-// Due passes as "due".
+// Due calls Around with op "due".
 func (s *Between) Due(ctx context.Context, partition, limit int) (next time.Time, err error) {
 	err = s.pass(ctx, "due", nil, func() error { next, err = s.Store.Due(ctx, partition, limit); return err })
 	return next, err
 }
 
-// Commit passes as "commit". With an error it returns nothing else.
+// Commit calls Around with op "commit". With an error it returns nothing else.
 func (s *Between) Commit(ctx context.Context, commits []store.Commit) (got []store.Committed, err error) {
 	err = s.pass(ctx, "commit", commits, func() error { got, err = s.Store.Commit(ctx, commits); return err })
 	if err != nil {
@@ -132,24 +131,24 @@ func (s *Between) Commit(ctx context.Context, commits []store.Commit) (got []sto
 	return got, nil
 }
 
-// Release passes as "release".
+// Release calls Around with op "release".
 func (s *Between) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	return s.pass(ctx, "release", run, func() error { return s.Store.Release(ctx, run, fence) })
 }
 
-// Deliver passes as "deliver".
+// Deliver calls Around with op "deliver".
 func (s *Between) Deliver(ctx context.Context, d store.Deliver) (run event.RunID, err error) {
 	err = s.pass(ctx, "deliver", d, func() error { run, err = s.Store.Deliver(ctx, d); return err })
 	return run, err
 }
 
-// Load passes as "load".
+// Load calls Around with op "load".
 func (s *Between) Load(ctx context.Context, runs []store.Load) (got []store.Loaded, err error) {
 	err = s.pass(ctx, "load", runs, func() error { got, err = s.Store.Load(ctx, runs); return err })
 	return got, err
 }
 
-// Wait passes as "wait". With an error it returns nothing else.
+// Wait calls Around with op "wait". With an error it returns nothing else.
 func (s *Between) Wait(ctx context.Context, w store.Wait) (got store.Woken, err error) {
 	err = s.pass(ctx, "wait", w, func() error { got, err = s.Store.Wait(ctx, w); return err })
 	if err != nil {
@@ -165,7 +164,7 @@ func (s *Between) SomethingReady(ctx context.Context) bool {
 	return err == nil && len(snap.Ready) > 0
 }
 
-// Await blocks until somebody has come to the gate.
+// Await blocks until it receives from arrived.
 func (w *World) Await(what string, arrived <-chan struct{}) {
 	w.T.Helper()
 	select {
@@ -175,7 +174,7 @@ func (w *World) Await(what string, arrived <-chan struct{}) {
 	}
 }
 
-// Check returns what is wrong with the store.
+// Check returns the findings of a check of the store.
 func (w *World) Check() []fsck.Finding {
 	w.T.Helper()
 	inspector, ok := store.As[store.Inspector](w.Store)
@@ -189,7 +188,7 @@ func (w *World) Check() []fsck.Finding {
 	return fsck.Check(snap)
 }
 
-// WorkOn starts a worker that sees the store through another one.
+// WorkOn starts a worker on another view of the store.
 func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *Running {
 	w.T.Helper()
 	other := *w
@@ -201,7 +200,7 @@ func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *
 	return r
 }
 
-// AdvanceUntil lets virtual time pass until done.
+// AdvanceUntil advances virtual time until done is closed.
 func (w *World) AdvanceUntil(what string, done <-chan struct{}) {
 	w.T.Helper()
 	for {
@@ -217,7 +216,7 @@ func (w *World) AdvanceUntil(what string, done <-chan struct{}) {
 	}
 }
 
-// Halted tells a worker to stop and returns what is closed once it has.
+// Halted stops a worker and returns a channel that is closed once it has stopped.
 func (r *Running) Halted() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -235,7 +234,7 @@ func (w *World) Healthy() {
 	}
 }
 
-// Absent is a flaky store that loses every other answer of what clients ask, too.
+// Absent is a Flaky store that loses every other answer to clients as well.
 type Absent struct{ Flaky }
 
 // Deliver delivers, and loses every other answer.
@@ -256,11 +255,11 @@ func (s *Absent) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, 
 	return loaded, s.lose(err)
 }
 
-// Outboxless is a store whose outbox seems to be empty: its worker dies before it
-// carries anything over.
+// Outboxless is a store whose outbox appears empty, as for a worker that dies before it delivers
+// anything.
 type Outboxless struct{ store.Store }
 
-// Unwrap returns the store itself.
+// Unwrap returns the wrapped store.
 func (s *Outboxless) Unwrap() store.Store { return s.Store }
 
 // Outbox returns no records.
@@ -268,23 +267,23 @@ func (s *Outboxless) Outbox(context.Context, int, int) ([]store.Outgoing, time.T
 	return nil, time.Time{}, nil
 }
 
-// Purges is a store on virtual time that tells what its one worker does to
-// purge it, and fails the first calls if asked to.
+// Purges is a store on virtual time that records the purges of its one worker, and fails the first
+// Fail calls.
 type Purges struct {
 	store.Store
 	Virtual *storetest.Clock
 	calls   atomic.Int64
-	Armed   atomic.Bool // the worker waits to look again
+	Armed   atomic.Bool // the worker waits for its next purge
 	Fail    int64
 }
 
-// Unwrap returns the store itself.
+// Unwrap returns the wrapped store.
 func (p *Purges) Unwrap() store.Store { return p.Store }
 
-// Clock returns the virtual clock, which notices when the worker waits to purge again.
+// Clock returns the virtual clock, which detects when the worker waits for its next purge.
 func (p *Purges) Clock() store.Clock { return PurgeClock{p.Virtual, p} }
 
-// Purge purges, but for the first calls, which fail if they are to.
+// Purge purges, but fails the first Fail calls.
 func (p *Purges) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p.Armed.Store(false)
 	if p.calls.Add(1) <= p.Fail {
@@ -300,17 +299,17 @@ func (p *Purges) Delete(ctx context.Context, run event.RunID) error {
 	return inner.Delete(ctx, run)
 }
 
-// PurgeClock notices when the worker begins to wait for its next purge: nothing
-// else of it waits for about a minute.
+// PurgeClock detects when the worker begins to wait for its next purge: no other wait of the worker
+// takes about a minute.
 type PurgeClock struct {
 	*storetest.Clock
 	p *Purges
 }
 
-// LookAtMost is the longest that a worker waits from one purge to the next.
+// LookAtMost is the longest wait of a worker from one purge to the next.
 const LookAtMost = 72 * time.Second
 
-// AfterFunc records the alarm if it is that of the next purge.
+// AfterFunc records the alarm if it is the one for the next purge.
 func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	stop := c.Clock.AfterFunc(d, f)
 	if d >= 10*time.Second && d <= LookAtMost {
@@ -319,8 +318,7 @@ func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return stop
 }
 
-// Look lets just enough time pass for the one worker to look for runs to
-// purge, and waits until it has done so.
+// Look advances the time just enough for the one worker to purge, and waits until it has done so.
 func (w *World) Look(p *Purges) {
 	w.T.Helper()
 	w.Eventually("the worker waits for its next purge", p.Armed.Load)
@@ -364,8 +362,8 @@ func OnVirtualTimeAndRedis(t *testing.T, test func(t *testing.T, w *World)) {
 	onRedis(t, "redis", 0, storetest.NewClock(), test)
 }
 
-// OnVirtualTimeInPartitions runs a test on stores that can have several partitions, with n of them, and on SQLite. Their time
-// stands still until the test advances it.
+// OnVirtualTimeInPartitions runs a test on stores with n partitions, and on SQLite, which has one.
+// Their time stands still until the test advances it.
 func OnVirtualTimeInPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	t.Helper()
 	on := func(name string, open func(t *testing.T, c store.Clock) store.Store) {
@@ -399,7 +397,7 @@ func OnVirtualTimeOnCluster(t *testing.T, n int, test func(t *testing.T, w *Worl
 	})
 }
 
-// Snapshot returns what the store holds, which must be sound.
+// Snapshot returns a snapshot of the store, which must be consistent.
 func (w *World) Snapshot() *store.Snapshot {
 	w.T.Helper()
 	inspector, _ := store.As[store.Inspector](w.Store)
@@ -413,7 +411,7 @@ func (w *World) Snapshot() *store.Snapshot {
 	return snap
 }
 
-// PassUntil lets time pass, minute by minute, until cond holds.
+// PassUntil advances the time, minute by minute, until cond holds.
 func (w *World) PassUntil(what string, cond func() bool) {
 	w.T.Helper()
 	w.Eventually(what, func() bool {
@@ -425,7 +423,7 @@ func (w *World) PassUntil(what string, cond func() bool) {
 	})
 }
 
-// Kept returns the ids of the runs that can be found.
+// Kept returns the ids of the runs that can be listed.
 func (w *World) Kept() map[workflow.RunID]bool {
 	w.T.Helper()
 	found := map[workflow.RunID]bool{}
@@ -438,18 +436,18 @@ func (w *World) Kept() map[workflow.RunID]bool {
 	return found
 }
 
-// ErrOutage stands for an answer that was lost.
+// ErrOutage is the error of a lost answer.
 var ErrOutage = errors.New("the store does not answer")
 
-// Flaky does what it is asked to do with streams and logs, and loses every other
-// answer, also that of questions.
+// Flaky is a store that executes calls for streams and logs, and loses every other answer,
+// including answers to asks.
 type Flaky struct {
 	store.Store
 	Calls  atomic.Int64
 	Losses atomic.Int64
 }
 
-// Unwrap returns the store itself.
+// Unwrap returns the wrapped store.
 func (s *Flaky) Unwrap() store.Store { return s.Store }
 
 func (s *Flaky) lose(err error) error {

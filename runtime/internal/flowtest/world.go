@@ -23,11 +23,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Patience bounds every test: whoever waits longer waits for nothing, on the busiest
-// machine. Who runs tests that are expected to wait for nothing sets PatienceEnv.
+// Patience bounds every test: a longer wait is in vain, even on the busiest machine. Set
+// PatienceEnv to shorten it for runs in which tests are expected to wait in vain.
 var Patience = patience()
 
-// PatienceEnv is the variable of the environment that shortens Patience.
+// PatienceEnv is the environment variable that shortens Patience.
 const PatienceEnv = "FLOWTEST_PATIENCE"
 
 func patience() time.Duration {
@@ -42,20 +42,20 @@ func patience() time.Duration {
 	return d
 }
 
-// World is a store and a client of it, and what the workers on it have logged.
+// World is a store with a client, and the logs of the workers on it.
 type World struct {
 	T      *testing.T
 	Ctx    context.Context
 	Store  store.Store
 	Client *workflow.Client
 	Logs   *LogBuffer
-	Clock  *storetest.Clock // nil: the machine's
-	Near   bool             // what is started on the client is handed over to workers
+	Clock  *storetest.Clock // nil: the machine's clock
+	Near   bool             // runs that are started on the client are started locally on its workers
 
 	workers []*Running
 }
 
-// NewWorld makes a world on a store, which it closes at the end of the test.
+// NewWorld returns a world on a store, which it closes at the end of the test.
 func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	t.Helper()
 	logs := &LogBuffer{}
@@ -75,7 +75,7 @@ func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	return w
 }
 
-// explain shows, after a failure, the runs that have not ended.
+// explain logs, after a failure, the runs that have not ended.
 func (w *World) explain() {
 	inspector, ok := store.As[store.Inspector](w.Store)
 	if !ok || !w.T.Failed() {
@@ -93,14 +93,13 @@ func (w *World) explain() {
 	}
 }
 
-// NewMemory makes a world in memory.
+// NewMemory returns a world in memory.
 func NewMemory(t *testing.T) *World {
 	t.Helper()
 	return NewWorld(t, memstore.New(), workflow.ClientConfig{})
 }
 
-// NewVirtual makes a world in memory whose time stands still until the test
-// advances it.
+// NewVirtual returns a world in memory whose time stands still until the test advances it.
 func NewVirtual(t *testing.T) *World {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -109,7 +108,7 @@ func NewVirtual(t *testing.T) *World {
 	return w
 }
 
-// Stores are the kinds of stores on which the runtime must do the same.
+// Stores are the kinds of stores on which the runtime must behave the same.
 var Stores = map[string]func(t *testing.T) store.Store{
 	"memory": func(*testing.T) store.Store { return memstore.New() },
 	"memory in 3 partitions": func(*testing.T) store.Store {
@@ -117,10 +116,10 @@ var Stores = map[string]func(t *testing.T) store.Store{
 	},
 }
 
-// The stores that databases.go adds; nil: it was left out.
+// The stores that databases.go adds; nil if it is left out.
 var (
 	openSQLite  func(t *testing.T, path string, c store.Clock) store.Store
-	openRedis   func(t *testing.T, partitions int, c store.Clock) store.Store // 0: as many as are usual
+	openRedis   func(t *testing.T, partitions int, c store.Clock) store.Store // 0: the default number
 	openCluster func(t *testing.T, partitions int, c store.Clock) store.Store
 )
 
@@ -148,36 +147,36 @@ func OnEachStore(t *testing.T, test func(t *testing.T, w *World)) {
 // Binding registers one workflow or step.
 type Binding func(workflow.Registrar)
 
-// LookEvery lets a worker look for work at least so often, even if nothing wakes it.
+// LookEvery makes a worker claim at least at this interval, even if nothing wakes it.
 func LookEvery(d time.Duration) Binding {
 	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, d, 0) }
 }
 
-// ObeysWithin bounds how long a worker that stops waits for code that was told to end.
+// ObeysWithin bounds how long a stopping worker waits for code that was canceled.
 func ObeysWithin(d time.Duration) Binding {
 	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, 0, d) }
 }
 
-// Running is a worker that works.
+// Running is a running worker.
 type Running struct {
 	*worker.Worker
 	t      *testing.T
-	Client *workflow.Client // of the worker
+	Client *workflow.Client // client of the worker
 	Halt   context.CancelFunc
 	Done   chan error
 	once   sync.Once
 }
 
-// Near hands over what tests start to their workers. Else only tests about that do:
-// elsewhere runs are claimed.
+// Near makes tests start runs locally on their workers. Without it only tests of local starts do;
+// in others runs are claimed.
 var Near = flag.Bool("near", false, "hand over what tests start to their workers")
 
-// Work starts a worker, which ends with the test. It begins what is
-// started on the client of the world if that is near, and claims other runs.
+// Work starts a worker, which ends with the test. If the world is near, it begins the runs that are
+// started on the world's client; it claims all others.
 func (w *World) Work(cfg worker.Config, bindings ...Binding) *Running {
 	w.T.Helper()
 	if w.Clock != nil && cfg.Heartbeat == 0 {
-		// Leases must not end because the time jumps.
+		// Leases must not expire because the time jumps.
 		cfg.Heartbeat, cfg.ClaimExpiry = 20_000*time.Hour, 80_000*time.Hour
 	}
 	cfg.NoHandover = cfg.NoHandover || !w.Near
@@ -208,8 +207,8 @@ func (r *Running) Stop() {
 	})
 }
 
-// StopWorkers ends all workers. Afterwards the log has all that they had to say: a
-// line about a commit comes after the commit, which others see before the line.
+// StopWorkers ends all workers. Afterwards the log is complete: a worker writes the line about a
+// commit after the commit, which others see earlier.
 func (w *World) StopWorkers() {
 	w.T.Helper()
 	for _, r := range w.workers {
@@ -254,12 +253,12 @@ func AStep[A, R any](name string, p shim.Policy) StepOf[A, R] {
 	})}
 }
 
-// Call is the function that flowgen writes for the step.
+// Call is the function that flowgen generates for the step.
 func (s StepOf[A, R]) Call(ctx workflow.Context, a A) (R, error) {
 	return shim.Call[R](ctx, s.Step, StepArgs[A]{a})
 }
 
-// CallKey is the function that flowgen writes for a step with a declared key.
+// CallKey is the function that flowgen generates for a step with a declared key.
 func (s StepOf[A, R]) CallKey(ctx workflow.Context, key string, a A) (R, error) {
 	return shim.CallKey[R](ctx, s.Step, key, StepArgs[A]{a})
 }
@@ -282,9 +281,8 @@ func Start[In, Out any](w *World, d workflow.Definition[In, Out], in In, opts ..
 	return run
 }
 
-// patiently waits for something. Whoever computes from a virtual time how long to
-// wait, while that time jumps, sets an alarm that is too late: if nothing comes,
-// a little more time passes.
+// patiently calls wait. Code that computes a duration from virtual time while that time jumps sets
+// its alarm too late. So patiently advances the time a little while nothing happens.
 func (w *World) patiently(wait func() error) error {
 	if w.Clock == nil {
 		return wait()
@@ -301,7 +299,7 @@ func (w *World) patiently(wait func() error) error {
 	}
 }
 
-// Exactly reports whether d is want, but for what patiently may have added.
+// Exactly reports whether d is want, apart from time that patiently may have added.
 func Exactly(d, want time.Duration) bool { return d >= want && d < want+time.Minute }
 
 // Result waits for the result of a run that should complete.
@@ -337,8 +335,7 @@ type Follows interface {
 	ID() workflow.RunID
 }
 
-// Reach waits until the log of a run holds n events of a type, and returns the
-// last of them.
+// Reach waits until the log of a run contains n events of a type, and returns the last of them.
 func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
 	w.T.Helper()
 	err := w.patiently(func() error {
@@ -359,7 +356,7 @@ func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
 	return last
 }
 
-// Log returns what the log of a run holds now.
+// Log returns the current log of a run.
 func (w *World) Log(run Follows) []event.Event {
 	w.T.Helper()
 	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID()}})
@@ -377,7 +374,7 @@ func (w *World) Log(run Follows) []event.Event {
 	return all
 }
 
-// Filter returns the events of some types.
+// Filter returns the events of the given types.
 func Filter(events []event.Event, types ...event.Type) []event.Event {
 	var found []event.Event
 	for _, e := range events {
@@ -401,8 +398,8 @@ func (w *World) Eventually(what string, cond func() bool) {
 	}
 }
 
-// FastForward follows a run to its end and lets virtual time pass as soon as
-// the run sleeps or waits for its next attempt.
+// FastForward follows a run to its end and advances virtual time whenever the run sleeps or waits
+// for its next attempt.
 func (w *World) FastForward(run Follows) {
 	w.T.Helper()
 	err := w.patiently(func() error {
@@ -421,15 +418,14 @@ func (w *World) FastForward(run Follows) {
 	}
 }
 
-// OnEveryStore is onEachStore, and Redis.
+// OnEveryStore is OnEachStore, and Redis.
 func OnEveryStore(t *testing.T, test func(t *testing.T, w *World)) {
 	t.Helper()
 	OnEachStore(t, test)
 	onRedis(t, "redis", 0, nil, test)
 }
 
-// OnPartitions runs a test on every kind of store, and where it can have several
-// partitions on one with as many.
+// OnPartitions runs a test on every kind of store, with n partitions if the store supports several.
 func OnPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	t.Helper()
 	kinds := map[string]func(t *testing.T) store.Store{
@@ -447,7 +443,7 @@ func OnPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, nil, test)
 }
 
-// In gives a run a workflow id in a partition.
+// In gives a run a workflow id that belongs to a partition.
 func (w *World) In(partition int, name string) workflow.StartOption {
 	for int(event.SlotOf(name))%w.Store.Partitions() != partition%w.Store.Partitions() {
 		name += "-"

@@ -1,8 +1,8 @@
-// Package handover is how a client gives what it starts to a worker of its own
-// process. The worker creates the run already claimed by its own session, and with what
-// the code of the run does until it waits for the first time: a claim, a commit and the
-// round trips between them are saved. And it tells who waits for the end of a run that
-// it works on, without asking the store.
+// Package handover passes local starts from a client to a worker of its own process. The worker
+// creates the run already claimed by its own session, and with the events that the code of the run
+// produces up to its first wait. This saves a claim, a commit and the round trips between them. The
+// package also notifies callers that wait for the end of a run on such a worker, without a request
+// to the store.
 package handover
 
 import (
@@ -13,34 +13,33 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Host is a worker that takes what clients of its process start.
+// Host is a worker that accepts local starts from clients of its process.
 type Host interface {
-	// Take takes a start, and reports false if the run has to wait for a worker like
-	// any other. What is taken is answered, declined, or left for Withdraw.
+	// Take accepts a start, or reports false if the run has to wait for a claim like any other. An
+	// accepted start is answered, declined, or left for Withdraw.
 	Take(s *Start) bool
-	// Follow waits until a run that the worker works on has ended, and returns its
-	// end. It reports false if the worker does not know: it does not have the run, or no
-	// longer.
+	// Follow waits until a run that the worker works on has ended, and returns its end. It reports
+	// false if the worker does not have the run, or loses it.
 	Follow(ctx context.Context, run event.RunID) (*End, bool)
 }
 
-// End is how a run has ended.
+// End is the end of a run.
 type End struct {
 	Workflow string
 	Last     event.Event
 }
 
-// Start describes a run to create. Either the client or the worker creates it: the
-// worker once Begin has reported true, the client once Withdraw has. Until then both may
-// read it, and neither changes it.
+// Start describes a run to create. Either the client or the worker creates it: the worker once
+// Begin has reported true, the client once Withdraw has. Until then both may read it, and neither
+// changes it.
 type Start struct {
 	// Create is the request to the store, without the first frame and the owner.
 	Create store.Create
 	// Event is the event that creates the run, the first of its log.
 	Event event.Event
-	// SameInput lets the client refuse an active run that was started with another input.
+	// SameInput makes the client reject an active run that was started with another input.
 	SameInput bool
-	// Answers receives what came of it, at most once.
+	// Answers receives the outcome, at most once.
 	Answers chan Answer
 
 	state atomic.Uint32
@@ -55,35 +54,36 @@ const (
 // Answer is the outcome of a start.
 type Answer struct {
 	Created store.Created
-	// Declined says that nothing was stored, and that the client has to do it.
+	// Declined reports that nothing was stored, and that the client must create the run.
 	Declined bool
-	// Err says that it is not known what was stored.
+	// Err reports that it is unknown what was stored.
 	Err error
 }
 
-// Begin reports whether the worker may send the request. From then on it answers.
+// Begin reports whether the worker may send the request. If so, the worker must answer.
 func (s *Start) Begin() bool { return s.state.CompareAndSwap(open, begun) }
 
 // Withdraw reports whether the worker has not sent the request and never will.
 func (s *Start) Withdraw() bool { return s.state.CompareAndSwap(open, withdrawn) }
 
-// Decline gives back what was not begun; of what was, the answer tells.
+// Decline returns a start that was not begun to the client. It has no effect on a start that was
+// begun, which is answered.
 func (s *Start) Decline() {
 	if s.Withdraw() {
 		s.Answers <- Answer{Declined: true}
 	}
 }
 
-// Again returns a start of another run, with the same input and options, and with these
-// items instead of its own.
+// Again returns a start of another run, with the same input and options, and with the given items
+// instead of its own.
 func (s *Start) Again(run event.RunID, items []store.Item) *Start {
 	again := &Start{Create: s.Create, Event: s.Event, SameInput: s.SameInput, Answers: make(chan Answer, 1)}
 	again.Create.Run, again.Create.Items, again.Event.Time = run, items, run.Time()
 	return again
 }
 
-// Request returns what the client stores: the first frame holds the event that creates
-// the run, and nothing else.
+// Request returns the client's request: its first frame contains only the event that creates the
+// run.
 func (s *Start) Request() (store.Create, error) {
 	c := s.Create
 	c.CommitID, c.Seq = event.NewCommitID(), 1

@@ -2,44 +2,44 @@ package machine
 
 import "encoding/json"
 
-// Machine is what a decision needs to know of a machine.
+// Machine contains the properties of a machine that a decision depends on.
 type Machine struct {
-	Has func(step string) bool // whether there is such a step
+	Has func(step string) bool // reports whether the step exists
 	Max int                    // how many steps may begin; 0: any number
 }
 
-// Kind says what has happened to a machine.
+// Kind is the kind of an event of a machine.
 type Kind string
 
 // The kinds of events.
 const (
 	Returned Kind = "returned" // a step has returned Next, or the machine begins with it
-	Failed   Kind = "failed"   // a step has failed for good; Next is where that leads, nil: nowhere
-	Received Kind = "received" // while it waited as Next says, the message of a case has come
-	TimeUp   Kind = "time up"  // while it waited as Next says, its time has passed
+	Failed   Kind = "failed"   // a step has failed permanently; Next is the transition for that, or nil
+	Received Kind = "received" // the machine waited as in Next, and the message of a case has arrived
+	TimeUp   Kind = "time up"  // the machine waited as in Next, and its time has passed
 )
 
-// Event is what has happened to a machine.
+// Event is an event of a machine.
 type Event struct {
 	Kind    Kind
 	Next    *Next
-	Case    int             // of Next.Waits
-	Message json.RawMessage // of that
+	Case    int             // index into Next.Waits
+	Message json.RawMessage // message of that case
 }
 
-// Verb says what a machine does.
+// Verb is the kind of an action.
 type Verb string
 
 // The verbs.
 const (
-	Start    Verb = "start"    // Step with Args
-	Await    Verb = "await"    // what Next says
-	Complete Verb = "complete" // with Result
-	Fail     Verb = "fail"     // for Reason
-	Block    Verb = "block"    // since there is no such Step: this is not the code that has named it
+	Start    Verb = "start"    // start Step with Args
+	Await    Verb = "await"    // wait as in Next
+	Complete Verb = "complete" // complete with Result
+	Fail     Verb = "fail"     // fail with Reason
+	Block    Verb = "block"    // block the run, because Step does not exist: other code has named it
 )
 
-// Reason is why a machine fails.
+// Reason is the reason for which a machine fails.
 type Reason string
 
 // The reasons.
@@ -49,7 +49,7 @@ const (
 	Nowhere    Reason = "a step has returned what leads nowhere"
 )
 
-// Action is what a machine does next.
+// Action is the next action of a machine.
 type Action struct {
 	Do     Verb
 	Step   string
@@ -59,7 +59,7 @@ type Action struct {
 	Reason Reason
 }
 
-// Decide returns what comes after an event, when so many steps have begun.
+// Decide returns the action that follows an event, when begun steps have begun.
 func (m Machine) Decide(last Event, begun int) Action {
 	switch last.Kind {
 	case Returned:

@@ -18,7 +18,7 @@ var (
 	again   = &Next{After: time.Hour, Then: waits}
 )
 
-// CONT2: each kind of event with each thing that a Next can say.
+// CONT2: each kind of event with each kind of transition.
 func TestCONT2_OneFunctionDecidesFromTheLastEventWhatComesNext(t *testing.T) {
 	start := Action{Do: Start, Step: "a", Args: toA.Args}
 	complete := Action{Do: Complete, Result: done.Result}
@@ -109,7 +109,7 @@ func TestNext_RefusesWhatLeadsNowhere(t *testing.T) {
 	}
 }
 
-// What is returned is a value: to derive two from one changes neither.
+// A Next is a value: deriving two from one changes neither.
 func TestNext_OrDoesNotWriteToWhatItJoins(t *testing.T) {
 	first := Next{Waits: append(make([]Wait, 0, 4), Wait{Step: "a"})}
 	one, _ := first.Or(Next{Waits: []Wait{{Step: "b"}}})

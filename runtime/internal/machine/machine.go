@@ -1,7 +1,6 @@
-// Package machine decides what a state machine does next. It is pure: no log, no clock, no
-// code of users. What a step returns is a [Next], which is stored in its result; package step has
-// the form of it that people type, and package shim the loop that asks [Machine.Decide] and
-// does what it says.
+// Package machine decides the next action of a state machine. It is pure: no log, no clock, no user
+// code. A step returns a [Next], which is stored in its result. Package step has its typed form for
+// users, and package shim has the loop that calls [Machine.Decide] and carries out the action.
 package machine
 
 import (
@@ -11,28 +10,28 @@ import (
 	"time"
 )
 
-// Next is where a step of a machine leads. One of Step, Done, Waits and Then is set: to a step,
-// to the end, to a step once a message comes, or, after a time, to another Next. Waits and Then
-// go together: the message has so much time.
+// Next is the transition that a step of a machine returns. One of Step, Done, Waits and Then is
+// set: to a step, to the end, to a step once a message arrives, or, after a time, to another Next.
+// With both Waits and Then, After limits the wait for the message.
 type Next struct {
 	Step   string          `json:"step,omitempty"` // stored name
-	Args   json.RawMessage `json:"args,omitempty"` // of the step, an object
+	Args   json.RawMessage `json:"args,omitempty"` // arguments of the step, an object
 	Done   bool            `json:"done,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"` // of the machine
+	Result json.RawMessage `json:"result,omitempty"` // result of the machine
 	Waits  []Wait          `json:"waits,omitempty"`
-	After  time.Duration   `json:"after,omitempty"` // until Then, in nanoseconds
+	After  time.Duration   `json:"after,omitempty"` // time until Then, in nanoseconds
 	Then   *Next           `json:"then,omitempty"`
 }
 
-// Wait leads to a step once a message of a topic comes.
+// Wait leads to a step once a message of a topic arrives.
 type Wait struct {
 	Topic   string          `json:"topic"`
 	Step    string          `json:"step"`
-	Args    json.RawMessage `json:"args,omitempty"` // of the step, but for the message
-	Message string          `json:"message"`        // the argument that the message is
+	Args    json.RawMessage `json:"args,omitempty"` // arguments of the step, without the message
+	Message string          `json:"message"`        // name of the argument that receives the message
 }
 
-// with returns the arguments of the step with the message among them.
+// with returns the arguments of the step, including the message.
 func (w *Wait) with(message json.RawMessage) (json.RawMessage, error) {
 	args := map[string]json.RawMessage{}
 	if len(w.Args) > 0 {
@@ -47,17 +46,17 @@ func (w *Wait) with(message json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(args)
 }
 
-// Waiting reports whether n waits for messages, and no longer than for ever.
+// Waiting reports whether n waits for messages without a time limit.
 func (n *Next) Waiting() bool { return len(n.Waits) > 0 && n.Then == nil }
 
-// The errors of transitions that nobody can take.
+// Errors of invalid transitions.
 var (
 	ErrNowhere = errors.New("it leads nowhere: return what a go…, await… or done method of the machine returns")
 	ErrOrAfter = errors.New("OrAfter limits a wait, and this is none, or one that has a limit: call it once, on what an await… method returns")
 	ErrOr      = errors.New("Or joins two waits without a limit: call it on what await… methods return, and OrAfter on the result")
 )
 
-// Check returns why n leads nowhere, nil if it leads somewhere.
+// Check returns an error if n leads nowhere.
 func (n *Next) Check() error {
 	switch {
 	case n.Then != nil:
@@ -68,7 +67,7 @@ func (n *Next) Check() error {
 	return ErrNowhere
 }
 
-// OrAfter returns n with a limit, after which then is taken.
+// OrAfter returns n with a time limit, after which then is taken.
 func (n Next) OrAfter(d time.Duration, then Next) (Next, error) {
 	if !n.Waiting() {
 		return n, ErrOrAfter
@@ -77,7 +76,7 @@ func (n Next) OrAfter(d time.Duration, then Next) (Next, error) {
 	return n, nil
 }
 
-// Or returns a wait for what either of two wait for.
+// Or returns a wait for the messages of both n and other.
 func (n Next) Or(other Next) (Next, error) {
 	if !n.Waiting() || !other.Waiting() {
 		return n, ErrOr
@@ -86,5 +85,5 @@ func (n Next) Or(other Next) (Next, error) {
 	return n, nil
 }
 
-// Later returns what leads to n after a time.
+// Later returns a Next that leads to n after a time.
 func (n Next) Later(d time.Duration) Next { return Next{After: max(d, 0), Then: &n} }

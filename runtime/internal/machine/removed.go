@@ -6,12 +6,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// RemovedError says that the log of a run leads to a step that its machine does not have. The
-// run is blocked, not failed: it goes on by itself on a worker whose code fits.
+// RemovedError is the error of a run whose log leads to a step that its machine does not have. The
+// run is blocked, not failed: it continues on a worker whose code has the step.
 type RemovedError struct {
 	Run     event.RunID
 	Machine string
-	From    string // the step that leads there; empty: the machine begins there
+	From    string // the step that leads there; empty if the machine begins there
 	Step    string
 }
 

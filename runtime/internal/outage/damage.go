@@ -6,8 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// LogDamage logs what a store has come across and left out; who says who asks. A nil store
-// tells of none.
+// LogDamage logs the damage that a store has found and skipped; who identifies the process. A nil t
+// reports none.
 func LogDamage(logger *slog.Logger, t store.DamageTeller, who slog.Attr) {
 	if t == nil {
 		return

@@ -1,6 +1,5 @@
-// Package outage tells of a store that fails: once when that begins, then more and more
-// rarely, and once when it is over, however many goroutines, partitions and requests
-// notice it.
+// Package outage logs failures of a store: once when an outage begins, then at growing intervals,
+// and once when it is over, however many goroutines, partitions and requests notice it.
 package outage
 
 import (
@@ -16,10 +15,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Log is who everybody who asks a store tells how it went. An outage begins with the first
-// failure. It is over when nothing has failed for a while, and every partition that has
-// failed has answered since: another one answers while one is lost, and a single request
-// may fail again and again while all others succeed.
+// Log records the outcomes of all requests of a process to a store. An outage begins with the first
+// failure. It is over when nothing has failed for a while, and every partition that has failed has
+// answered since: other partitions may answer while one is lost, and a single request may fail
+// repeatedly while all others succeed.
 type Log struct {
 	logger *slog.Logger
 	quiet  time.Duration
@@ -28,25 +27,25 @@ type Log struct {
 
 	mu      sync.Mutex
 	began   time.Time
-	failed  time.Time // the last failure
-	back    time.Time // the first answer after that; zero: there was none
+	failed  time.Time // time of the last failure
+	back    time.Time // time of the first answer after that; zero if there was none
 	tries   int
-	causes  map[string]int   // failures by cause
+	causes  map[string]int   // number of failures by cause
 	failing map[int]struct{} // partitions that have not answered since they failed
-	timer   *time.Timer      // will look whether it is over; nil: none
-	overdue int              // requests that have been told to be without an answer
+	timer   *time.Timer      // checks later whether the outage is over; nil: none
+	overdue int              // number of requests reported to be without an answer
 	silent  time.Time        // when the first of them was sent
 }
 
-// New returns a Log that writes to a logger, with who notices the outage. quiet is longer than the time from a failure
-// to the next try of the same.
+// New returns a Log that writes to a logger; who identifies the process that notices the outage.
+// quiet must be longer than the time from a failure to the next retry.
 func New(logger *slog.Logger, who slog.Attr, quiet time.Duration) *Log {
 	return &Log{logger: slog.New(logger.Handler().WithAttrs([]slog.Attr{who})), quiet: quiet}
 }
 
-// Note takes the outcome of a request to the store. An answer is no
-// failure, even if the answer is an error, and neither is the end of the caller's
-// context. partitions are those that were asked; none: it is not about any.
+// Note records the outcome of a request to the store. An answer is no failure, even if it is an
+// error, and neither is the end of the caller's context. partitions are those of the request; none
+// if it concerns no partition.
 func (l *Log) Note(ctx context.Context, what string, err error, partitions ...int) {
 	switch {
 	case answered(err):
@@ -58,11 +57,12 @@ func (l *Log) Note(ctx context.Context, what string, err error, partitions ...in
 	}
 }
 
-// patience is for how long a request may have no answer before that is told.
+// patience is how long a request may be without an answer before that is logged.
 const patience = 10 * time.Second
 
-// Await is called before a request that has no deadline, and what it returns with its outcome, of which it takes note. A store that neither answers nor fails, as a
-// SQLite file does while a process that is stopped holds its write lock, is told of once, and once more when it answers.
+// Await is called before a request without a deadline. The caller must call outcome with its
+// result, which is recorded as by Note. A store that neither answers nor fails, as a SQLite file
+// does while a stopped process holds its write lock, is logged once, and once more when it answers.
 func (l *Log) Await(ctx context.Context, what string, partitions ...int) (outcome func(error)) {
 	sent, told, over := time.Now(), false, false
 	timer := time.AfterFunc(patience, func() {
@@ -90,7 +90,7 @@ func (l *Log) Await(ctx context.Context, what string, partitions ...int) (outcom
 	}
 }
 
-// answers are the errors by which a store answers.
+// answers are errors with which a store answers.
 var answers = []error{
 	store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrUnread, store.ErrExpired, store.ErrOwned, store.ErrNotClaimable,
 	store.ErrLater, store.ErrStale, store.ErrStreamClosed, errors.ErrUnsupported,
@@ -106,7 +106,7 @@ func answered(err error) bool {
 		}
 	}
 	if damaged, ok := errors.AsType[*store.DamagedError](err); ok && damaged.Run != "" {
-		return true // it is about that run alone
+		return true // it concerns that run only
 	}
 	var ended *store.TerminalError
 	return errors.As(err, &ended)
@@ -130,12 +130,12 @@ func (l *Log) fail(what string, err error, partitions []int) {
 		cause = "" // each request may have an error of its own
 	}
 	l.causes[cause]++
-	if n := l.causes[cause]; n&(n-1) == 0 { // rarer and rarer
+	if n := l.causes[cause]; n&(n-1) == 0 { // at powers of two
 		l.logger.Error("store fails: trying again", "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
 	}
 }
 
-// mostCauses bounds what is told apart in one outage.
+// mostCauses bounds the number of causes that are distinguished in one outage.
 const mostCauses = 8
 
 func (l *Log) answered(partitions []int) {
@@ -153,8 +153,8 @@ func (l *Log) answered(partitions []int) {
 	l.close()
 }
 
-// close ends the outage if it is over, or has that looked at once it may be: there may be no
-// other answer by then.
+// close ends the outage if it is over. If it may be over later, close sets a timer to check then,
+// because there may be no further answer.
 func (l *Log) close() {
 	if !l.open.Load() || l.back.IsZero() {
 		return
@@ -174,8 +174,8 @@ func (l *Log) close() {
 	l.logger.Warn("store works again", "failed", l.back.Sub(l.began).Round(time.Millisecond), "tries", l.tries)
 }
 
-// causeOf tells failures apart by what is behind them. Whether a connection was refused,
-// cut or silent makes no difference: an outage shows all of that.
+// causeOf classifies failures by their cause. Refused, closed and silent connections have the same
+// cause, because an outage shows all of them.
 func causeOf(err error) string {
 	var network networkError
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
@@ -191,14 +191,15 @@ func causeOf(err error) string {
 	}
 }
 
-// networkError has the methods of net.Error, which net.ErrClosed has as well. Package net links cgo.
+// networkError has the methods of net.Error, which net.ErrClosed has as well. It avoids package
+// net, which links cgo.
 type networkError interface {
 	error
 	Timeout() bool
 	Temporary() bool
 }
 
-// Watch returns a store that records what becomes of the requests of a worker.
+// Watch returns a store that records the outcomes of a worker's requests.
 func Watch(s store.Store, l *Log) store.Store { return &watched{s, l} }
 
 type watched struct {
@@ -211,8 +212,8 @@ func (s *watched) Unwrap() store.Store { return s.Store }
 
 func (s *watched) partition(run event.RunID) int { return int(run.Slot()) % s.Partitions() }
 
-// batch records what became of a request about many runs, each of which has an answer of its
-// own, or none.
+// batch records the outcome of a request about many runs, each of which has an answer of its own,
+// or none.
 func (s *watched) batch(ctx context.Context, what string, err error, n int, run func(int) event.RunID, answer func(int) error) {
 	open := s.log.open.Load()
 	failed := err

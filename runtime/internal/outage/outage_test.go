@@ -24,7 +24,7 @@ var (
 	errPassword = errors.New("WRONGPASS invalid username-password pair")
 )
 
-// told calls f with a Log whose quiet time is a second, and returns what it has written.
+// told calls f with a Log whose quiet time is a second, and returns the lines that it has written.
 func told(t *testing.T, f func(l *outage.Log)) []string {
 	t.Helper()
 	var text strings.Builder
@@ -80,12 +80,12 @@ func TestLog_TellsEachCause(t *testing.T) {
 			l.Note(t.Context(), "claim", fmt.Errorf("its own %d", i), 0)
 		}
 	})
-	if len(got) != 4+6+7 { // two causes twice, six more, and 94 others as one
+	if len(got) != 4+6+7 { // two causes twice, six more, and the 94 others as one
 		t.Errorf("%d lines:\n%s", len(got), strings.Join(got, "\n"))
 	}
 }
 
-// While one partition is lost others answer, and while one request fails others do not.
+// While one partition is lost, others answer; and while one request fails, others do not.
 func TestLog_AnOutageIsNotOverWhileSomethingFails(t *testing.T) {
 	ctx := t.Context()
 	got := told(t, func(l *outage.Log) {
@@ -95,7 +95,7 @@ func TestLog_AnOutageIsNotOverWhileSomethingFails(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		l.Note(ctx, "claim", nil, 7)
-		for range 2 { // one request, every half of a second
+		for range 2 { // one request, every half second
 			l.Note(ctx, "commit", errRefused, 7)
 			l.Note(ctx, "heartbeat", nil, 7)
 			time.Sleep(time.Second / 2)

@@ -1,4 +1,5 @@
-// Package permits knows which limits the code declares, and where each of them is kept.
+// Package permits contains the limits that the code declares, and the partition slots in which they
+// are stored.
 package permits
 
 import (
@@ -12,27 +13,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Use is a share of a limit that a run takes, and the slot in which the limit is kept: a run is
-// created there, because it takes its permits in the action that gives it to a worker.
+// Use is a share of a limit that a run takes, and the slot in which the limit is stored. The run is
+// created in that slot, because it takes its permits in the action that grants it to a worker.
 type Use struct {
 	event.Use
 	Slot   uint16
-	Spread bool // the keys of the limit are kept apart
+	Spread bool // the keys of the limit are stored separately
 }
 
 // Declared is a limit that the code declares.
 type Declared struct {
 	Name   string
 	Config store.LimitConfig
-	Spread bool // each key has a home of its own
+	Spread bool // each key has its own slot
 	Keyed  bool
-	Local  bool // it is each worker's own: worker.Config.Capacity has its size
+	Local  bool // each worker has its own; worker.Config.Capacity has its size
 }
 
 // home is the slot of all limits that are not spread.
 var home = event.SlotOf("flowgen.limits")
 
-// Slot returns the slot in which a part of the limit is kept.
+// Slot returns the slot in which the limit, or its key, is stored.
 func (d *Declared) Slot(key string) uint16 {
 	if d.Spread {
 		return event.SlotOf(d.Name + "/" + key)
@@ -45,9 +46,9 @@ var (
 	declared = map[string]*Declared{}
 )
 
-// Declare makes a limit known to the workers of the process, which configure it if nothing
-// was set at run time. It panics if the name is taken by a limit that is not the same, or if
-// the limit is a bad one: limits are declared as variables.
+// Declare makes the workers of the process configure a limit unless it was configured at run time.
+// It panics if the name is taken by a different limit, or if the limit is invalid, because limits
+// are declared as variables.
 func Declare(d Declared) *Declared {
 	set := store.SetLimit{LimitID: store.LimitID{Name: d.Name}, Config: d.Config, Default: true}
 	if err := set.Check(); err != nil {
@@ -62,7 +63,8 @@ func Declare(d Declared) *Declared {
 	return &d
 }
 
-// Defaults returns what a worker configures in a partition of so many: the limits that are kept there.
+// Defaults returns the limits that a worker configures in a partition, given the number of
+// partitions.
 func Defaults(partition, partitions int) []store.SetLimit {
 	mu.Lock()
 	defer mu.Unlock()
@@ -76,8 +78,8 @@ func Defaults(partition, partitions int) []store.SetLimit {
 	return all
 }
 
-// Unconfigured returns the limits without keys that the code of this process declares and does not bound, with the partition, of so many,
-// in which they are kept.
+// Unconfigured returns the limits without keys that the code of this process declares without a
+// bound, and the partition, given the number of partitions, in which they are stored.
 func Unconfigured(partitions int) (names []store.LimitID, partition int) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -89,7 +91,7 @@ func Unconfigured(partitions int) (names []store.LimitID, partition int) {
 	return names, int(home) % partitions
 }
 
-// Default returns what the code of this process declares for a limit.
+// Default returns the configuration that the code of this process declares for a limit.
 func Default(name string) store.LimitConfig {
 	mu.Lock()
 	defer mu.Unlock()
@@ -99,20 +101,21 @@ func Default(name string) store.LimitConfig {
 	return store.LimitConfig{}
 }
 
-// Error says that uses do not go together.
+// Error reports that uses cannot be combined.
 type Error struct{ Reason string }
 
 // Error returns the reason.
 func (e *Error) Error() string { return "limits: " + e.Reason }
 
-// Merge returns what a run uses as its log has it, and the slot in which it must be. Equal
-// uses become one, with the larger weight. If all are local the slot says nothing: see Fleet.
+// Merge returns the uses of a run in the form of its log, and the slot in which the run must be.
+// Equal uses are merged with the larger weight. If all uses are local, the slot has no meaning; see
+// Fleet.
 func Merge(uses []Use) ([]event.Use, uint16, error) {
 	if len(uses) == 0 {
 		return nil, 0, nil
 	}
 	merged := make([]event.Use, 0, len(uses))
-	var fleet *Use // the first that is kept in one place
+	var fleet *Use // the first use that is stored in one place
 	for i, u := range uses {
 		merged = append(merged, u.Use)
 		switch {
@@ -133,8 +136,8 @@ func Merge(uses []Use) ([]event.Use, uint16, error) {
 	return merged, fleet.Slot, store.CheckUses(Stored(merged))
 }
 
-// Take fills in what a run takes itself: its permits, whether it keeps them to its end, and
-// its fair key.
+// Take sets what a run takes itself: its permits, whether it keeps them to its end, and its
+// fairness key.
 func Take(c *store.Create, s *event.Spec) {
 	c.Fair, c.Share = s.Fair, s.Share
 	if s.PermitSlot != 0 {
@@ -142,13 +145,13 @@ func Take(c *store.Create, s *event.Spec) {
 		return
 	}
 	c.Uses, c.Whole = Stored(s.Uses), s.Whole
-	nested := len(missing(s.Held, s.Uses)) > 0 // a permit run takes what is said to be held above it
+	nested := len(missing(s.Held, s.Uses)) > 0 // a permit run takes what its Spec lists as held by runs above it
 	for i := range c.Uses {
 		c.Uses[i].Nested = nested
 	}
 }
 
-// Held returns the permits that a run and those above it have to their ends.
+// Held returns the permits that a run and the runs above it keep to their ends.
 func Held(s *event.Spec) []event.Use {
 	if !s.Whole {
 		return s.Held
@@ -156,8 +159,8 @@ func Held(s *event.Spec) []event.Use {
 	return slices.Concat(s.Held, Fleet(s.Uses))
 }
 
-// Fleet returns those of the uses whose limits are kept in the store; the others are each
-// worker's own. A run that has any of these keeps its permits to its end, and is in their slot.
+// Fleet returns the uses whose limits are stored in the store; the others are local to each worker.
+// A run of a workflow with such uses keeps its permits to its end, and is in their slot.
 func Fleet(uses []event.Use) []event.Use {
 	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return u.Local })
 }
@@ -166,14 +169,14 @@ func local(uses []event.Use) []event.Use {
 	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return !u.Local })
 }
 
-// Missing returns those of the uses of which a run that is started by another one, or a step of
-// that, must have permits of its own. What one above it holds it does not take again, whatever
-// the weights: a chain of runs never waits for itself.
+// Missing returns the uses for which a run that is started by another one, or a step of that one,
+// needs permits of its own. It does not take again what a run above it holds, whatever the weights,
+// so that a chain of runs never waits for itself.
 func Missing(uses []event.Use, by *event.Spec) []event.Use {
 	return missing(uses, Held(by))
 }
 
-// missing returns those of the uses of whose limits nothing is held.
+// missing returns the uses whose limits are not among held.
 func missing(uses, held []event.Use) []event.Use {
 	var all []event.Use
 	for _, u := range uses {
@@ -186,7 +189,7 @@ func missing(uses, held []event.Use) []event.Use {
 
 func name(u Use) store.LimitID { return store.LimitID{Name: u.Limit, Key: u.Key} }
 
-// Stored returns what a log says that a run uses as a store has it.
+// Stored converts uses from the form of a log into the form of a store.
 func Stored(uses []event.Use) []store.Use {
 	if len(uses) == 0 {
 		return nil

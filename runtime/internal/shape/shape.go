@@ -1,7 +1,7 @@
-// Package shape describes what JSON a Go type can be read from, in a form that can be
-// stored: so that a process which does not have the type can refuse what does not fit
-// it. A shape accepts whatever encoding/json reads into the type without an error; of
-// types that read JSON by methods of their own it accepts everything.
+// Package shape describes the JSON that can be decoded into a Go type, in a form that can be
+// stored, so that a process without the type can reject values that do not fit. A shape accepts
+// everything that encoding/json decodes into the type without an error. For types with their own
+// JSON decoding methods it accepts everything.
 package shape
 
 import (
@@ -15,29 +15,28 @@ import (
 	"sync"
 )
 
-// Shape is the description of a type. Exactly one field is set, or none: then anything
-// fits.
+// Shape is the description of a type. At most one field is set; if none is, any value fits.
 type Shape struct {
 	// Plain is "bool", "string", "float64", "int8", "uint64" and so on.
 	Plain  string            `json:"is,omitempty"`
 	List   *Shape            `json:"list,omitempty"`
 	Map    *Shape            `json:"map,omitempty"`
-	Fields map[string]*Shape `json:"fields,omitempty"` // others are allowed, and so are missing ones
+	Fields map[string]*Shape `json:"fields,omitempty"` // others are allowed, and fields may be missing
 	Object bool              `json:"object,omitempty"` // a struct; Fields may be empty
 }
 
-// maxNodes bounds what is looked at of a type.
+// maxNodes bounds the number of described parts of a type.
 const maxNodes = 200
 
 // builder describes one type.
 type builder struct{ left int }
 
-// maxSize bounds a stored shape, in bytes. Deep parts of larger ones accept anything.
+// maxSize bounds a stored shape, in bytes. Deep parts of larger shapes accept anything.
 const maxSize = 1 << 10
 
 var cache sync.Map // reflect.Type → []byte
 
-// Of returns the stored shape of a type; nil if anything fits.
+// Of returns the stored shape of a type, or nil if any value fits.
 func Of(t reflect.Type) []byte {
 	if data, ok := cache.Load(t); ok {
 		return data.([]byte)
@@ -47,7 +46,7 @@ func Of(t reflect.Type) []byte {
 	return data
 }
 
-// encode describes as many levels of a type as there is room for.
+// encode describes as many levels of a type as fit into the bounds.
 func encode(t reflect.Type) []byte {
 	for depth := 6; depth > 0; depth-- {
 		b := builder{left: maxNodes}
@@ -84,12 +83,12 @@ func (b *builder) of(t reflect.Type, depth int) *Shape {
 		reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return &Shape{Plain: t.Kind().String()}
 	case reflect.Int:
-		return &Shape{Plain: "int64"} // as it is on most machines
+		return &Shape{Plain: "int64"} // as on most machines
 	case reflect.Uint:
 		return &Shape{Plain: "uint64"}
 	case reflect.Slice, reflect.Array:
 		if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !reads(t.Elem()) {
-			return &Shape{} // a string in base64, or a list
+			return &Shape{} // a base64 string, or a list
 		}
 		return &Shape{List: b.of(t.Elem(), depth-1)}
 	case reflect.Map:
@@ -102,7 +101,7 @@ func (b *builder) of(t reflect.Type, depth int) *Shape {
 	return &Shape{}
 }
 
-// reads reports whether a type reads JSON by a method of its own.
+// reads reports whether a type has its own method to decode JSON.
 func reads(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Implements(jsonReader) || p.Implements(jsonReader) || t.Implements(textReader) || p.Implements(textReader)
@@ -132,15 +131,15 @@ func (b *builder) addFields(s *Shape, t reflect.Type, depth int) {
 			name = f.Name
 		}
 		if _, twice := s.Fields[name]; twice || slices.Contains(strings.Split(options, ","), "string") {
-			s.Fields[name] = &Shape{} // encoding/json has rules for that
+			s.Fields[name] = &Shape{} // encoding/json has its own rules for that
 			continue
 		}
 		s.Fields[name] = b.of(f.Type, depth-1)
 	}
 }
 
-// Check says what in a JSON value does not fit a stored shape; nil if it fits, or if
-// the shape cannot be read.
+// Check returns what in a JSON value does not fit a stored shape. It returns nil if the value fits,
+// or if the shape cannot be decoded.
 func Check(shape, value []byte) error {
 	var s Shape
 	if len(shape) == 0 || json.Unmarshal(shape, &s) != nil {
@@ -157,7 +156,7 @@ func Check(shape, value []byte) error {
 
 func (s *Shape) check(path string, v any) error {
 	if v == nil || s == nil {
-		return nil // null is read into anything
+		return nil // null can be decoded into any type
 	}
 	wrong := func(want string) error {
 		at := ""
@@ -195,7 +194,7 @@ func (s *Shape) check(path string, v any) error {
 	return nil
 }
 
-// member returns the shape of a field, nil if anything fits.
+// member returns the shape of a field, or nil if any value fits.
 func (s *Shape) member(name string) *Shape {
 	if s.Map != nil {
 		return s.Map
@@ -211,8 +210,8 @@ func (s *Shape) member(name string) *Shape {
 	return nil
 }
 
-// plain reports whether a value is of a plain kind. A kind that this release does not
-// know fits.
+// plain reports whether a value has the plain kind of the shape. A kind that this release does not
+// know accepts any value.
 func (s *Shape) plain(v any) bool {
 	number, isNumber := v.(json.Number)
 	var parse func(text string, bits int) error

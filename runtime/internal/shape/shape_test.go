@@ -63,7 +63,7 @@ var types = []reflect.Type{
 var scalars = []string{"null", "true", `"text"`, `"7"`, `"2024-01-02T03:04:05Z"`, `"AQID"`, "7", "-1", "300", "1.5", "1e2", "1e400", "9223372036854775808", "[]", "{}",
 	"[1]", `["a"]`, "[null]", "[1,2,3]", `{"a":1}`, `{"a":"b"}`, `{"1":{"Text":"x"}}`, `{"1":{"Text":1}}`, `[{"Text":1}]`, `[{"text":"x"}]`, `{"Text":1}`, `{"Name":1}`}
 
-// No value is refused that encoding/json reads, and what has the wrong kind is.
+// Check accepts every value that encoding/json decodes, and rejects values of the wrong kind.
 func TestCheck_RefusesNothingThatCanBeRead(t *testing.T) {
 	values := append([]string{}, scalars...)
 	callbackType := reflect.TypeFor[callback]()
@@ -98,7 +98,7 @@ func TestCheck_RefusesNothingThatCanBeRead(t *testing.T) {
 	_ = callback{hidden: callbackType.Name()}.hidden
 }
 
-// plain reports whether a shape says everything about a type.
+// plain reports whether a shape describes a type completely.
 func plain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Int, reflect.Uint8, reflect.Float64, reflect.String, reflect.Bool:

@@ -1,12 +1,11 @@
-// Package stack lets goroutines begin with a stack that will do.
+// Package stack makes goroutines begin with a sufficiently large stack.
 package stack
 
-// Grow lets the goroutine have a stack on which most steps and workflows and their
-// JSON have room, while there is hardly anything to be copied: later growing costs as
-// much as the rest of an attempt.
+// Grow gives the goroutine a stack that suffices for most steps and workflows and their JSON, while
+// there is hardly anything to copy. Growing later costs as much as the rest of an attempt.
 func Grow() { frame(-1) }
 
-// frame has a large frame, and never uses it: what is not used is not cleared.
+// frame has a large frame that it never uses, because unused memory is not cleared.
 //
 //go:noinline
 func frame(i int) byte {

@@ -9,15 +9,14 @@ import (
 	"sync"
 )
 
-// engine is where the functions of the runtime start.
+// engine is the import path under which the runtime's packages are.
 var engine = strings.TrimSuffix(reflect.TypeFor[place]().PkgPath(), "internal/stack")
 
-// place is a function on a stack, and where it is.
+// place is a function on a stack, with its position.
 type place struct{ function, file, line string }
 
-// IsUsers reports whether a function of that file is the users' own: not the
-// runtime's, the standard library's or one that was generated. The runtime's own tests
-// are users, too.
+// IsUsers reports whether a function in that file is user code: not of the runtime, of the standard
+// library, or generated. The runtime's own tests count as user code.
 func IsUsers(function, file string) bool {
 	switch {
 	case function == "", standard(function, file):
@@ -40,8 +39,8 @@ func standard(function, file string) bool {
 		!slices.ContainsFunc(modules(), func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
 }
 
-// standardRoot is the folder of the standard library's files; empty if the binary does not
-// tell.
+// standardRoot returns the folder of the standard library's files; empty if the binary does not
+// contain it.
 var standardRoot = sync.OnceValue(func() string {
 	f := runtime.FuncForPC(reflect.ValueOf(strings.Index).Pointer())
 	file, _ := f.FileLine(f.Entry())
@@ -49,7 +48,7 @@ var standardRoot = sync.OnceValue(func() string {
 	return root
 })
 
-// modules are the paths of the modules of the binary.
+// modules returns the paths of the modules of the binary.
 var modules = sync.OnceValue(func() (all []string) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		all = append(all, info.Main.Path)
@@ -67,8 +66,8 @@ func packageOf(function string) string {
 	return function[:dir] + name
 }
 
-// Origin returns where the users' code panicked, as file:line, from the stack that
-// debug.Stack gave in a deferred call; empty if none of their code is on it.
+// Origin returns the position at which user code panicked, as file:line, from the result of
+// debug.Stack in a deferred call; empty if the stack contains no user code.
 func Origin(trace string) string {
 	if p, ok := origin(trace); ok {
 		return p.file + ":" + p.line
@@ -76,15 +75,15 @@ func Origin(trace string) string {
 	return ""
 }
 
-// Function returns the function of the users' code that has panicked, as Origin finds it: that
-// which holds it, of one without a name. Empty if none is on the stack.
+// Function returns the user function that has panicked, as Origin finds it; for a function literal
+// the function that contains it. It is empty if the stack contains none.
 func Function(trace string) string {
 	p, ok := origin(trace)
 	if !ok {
 		return ""
 	}
 	name := p.function
-	for { // of a literal: its number is that of its place in the function
+	for { // the suffix of a function literal: its number depends on its place in the function
 		i := strings.LastIndexByte(name, '.')
 		if i < 0 || strings.Trim(strings.TrimPrefix(name[i+1:], "func"), "0123456789") != "" {
 			return name
@@ -95,7 +94,7 @@ func Function(trace string) string {
 
 func origin(trace string) (place, bool) {
 	lines := strings.Split(trace, "\n")
-	// A deferred call may have panicked again: what was first comes last.
+	// A deferred call may have panicked again; the first panic is last.
 	for i, line := range slices.Backward(lines) {
 		if strings.HasPrefix(line, "panic(") {
 			lines = lines[i+1:]
@@ -111,7 +110,7 @@ func origin(trace string) (place, bool) {
 	return place{}, false
 }
 
-// placeOf reads two lines of a stack: a call, and in the next one where it is.
+// placeOf parses two lines of a stack: a call, and its position in the next line.
 func placeOf(call, at string) (place, bool) {
 	at, indented := strings.CutPrefix(at, "\t")
 	args := strings.LastIndex(call, "(")

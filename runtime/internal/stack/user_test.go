@@ -26,7 +26,7 @@ func TestOrigin_IsTheUsersLineAlsoWhenTheStandardLibraryPanics(t *testing.T) {
 	count := -1
 	for name, c := range map[string]struct {
 		f     func()
-		after int // line of the panic, behind that of Caller
+		after int // line of the panic, relative to Caller
 	}{
 		"its own":          {func() { panic("here") }, 6},
 		"in strings":       {func() { _ = strings.Repeat("x", count) }, 7},
@@ -50,7 +50,7 @@ func TestOrigin_IsTheUsersLineAlsoWhenTheStandardLibraryPanics(t *testing.T) {
 
 type thrower struct{}
 
-// thrown is where throw panics.
+// thrown is the position at which throw panics.
 var thrown string
 
 func (*thrower) throw() {

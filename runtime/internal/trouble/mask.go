@@ -8,15 +8,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// mask stands for what differs between messages that say the same.
+// mask replaces the parts in which equivalent messages differ.
 const mask = "§"
 
-// Mask returns a message with § for ids, numbers, quoted text, times and addresses: for what
-// is quoted, and for each word with a digit, an @ or a path in it. Several after one another are
-// one, so that a list is as long as any other. It is no longer than the text of a trouble.
+// Mask returns a message with § in place of ids, numbers, quoted text, times and addresses: of
+// quoted text, and of each word that contains a digit, an @ or a path. Adjacent ones become one, so
+// the length of a list makes no difference. The result is at most as long as the text of a failure
+// group.
 func Mask(message string) string {
 	var b strings.Builder
-	masked := false // the last word was
+	masked := false // the last word was masked
 	for _, w := range words(quotesMasked(message)) {
 		core, tail := punctuation(w)
 		if core != mask && !varies(core) {
@@ -31,21 +32,22 @@ func Mask(message string) string {
 			if b.Len() > 0 {
 				b.WriteByte(' ')
 			}
-			b.WriteString(mask) // without what is around it: a list of one has no brackets
+			b.WriteString(mask) // without surrounding punctuation: a list of one has no brackets
 		}
 		if masked = !strings.Contains(tail, ":"); !masked {
-			b.WriteString(":") // what follows is another part of the message
+			b.WriteString(":") // another part of the message follows
 		}
 	}
 	return cut(b.String(), store.MaxTroubleText/2)
 }
 
-// words splits at spaces and at what cannot be in an id; commas go with the word before them.
+// words splits at spaces and at characters that cannot be in an id; commas stay with the word
+// before them.
 func words(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '|' || r == '=' || unicode.IsControl(r) })
 }
 
-// punctuation returns a word without what is around it, and what comes after it.
+// punctuation returns a word without surrounding punctuation, and the punctuation that follows it.
 func punctuation(w string) (core, tail string) {
 	const around = ".,;:!?()[]{}<>*"
 	w = strings.TrimLeft(w, around)
@@ -53,7 +55,7 @@ func punctuation(w string) (core, tail string) {
 	return core, w[len(core):]
 }
 
-// names are words with digits that are no numbers.
+// names are words with digits that are not numbers.
 var names = map[string]bool{}
 
 func init() {
@@ -63,7 +65,7 @@ func init() {
 	}
 }
 
-// varies reports whether a word is of one run, and not of what has happened to it.
+// varies reports whether a word describes one run, and not what has happened to it.
 func varies(w string) bool {
 	if names[strings.ToLower(w)] {
 		return false
@@ -72,12 +74,12 @@ func varies(w string) bool {
 		strings.Contains(w, "://") || strings.HasPrefix(w, "/") && len(w) > 1 || isHex(w)
 }
 
-// isHex reports whether a word is a number without digits, by chance.
+// isHex reports whether a word is a hexadecimal number that happens to contain no digits.
 func isHex(w string) bool {
 	return len(w) >= 8 && strings.Trim(strings.ToLower(w), "abcdef") == ""
 }
 
-// quotesMasked replaces what stands in quotes. An apostrophe is no quote: it has a letter before it.
+// quotesMasked replaces quoted text. An apostrophe is not a quote, because a letter precedes it.
 func quotesMasked(s string) string {
 	var b strings.Builder
 	before := ' '
@@ -94,7 +96,8 @@ func quotesMasked(s string) string {
 	return b.String()
 }
 
-// quoted returns how long the quoted text is with which s begins; 0: it begins with none.
+// quoted returns the length of the quoted text with which s begins, or 0 if s does not begin with
+// one.
 func quoted(s string, first, before rune) int {
 	closing, isQuote := map[rune]string{'"': `"`, '\'': `'`, '`': "`", '“': "”", '‘': "’", '«': "»"}[first]
 	if !isQuote || first == '\'' && (unicode.IsLetter(before) || unicode.IsDigit(before)) {

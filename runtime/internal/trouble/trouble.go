@@ -1,6 +1,6 @@
-// Package trouble says in which group of trouble a run is: see [store.Trouble]. Runs to which the
-// same thing has happened are in the same group, whatever ids, numbers and times it was about, and
-// however the lines of the code have moved meanwhile.
+// Package trouble computes the failure groups of runs; see [store.Trouble]. Runs with the same
+// failure are in the same group, whatever ids, numbers and times the failure contains, and even if
+// the lines of the code have moved meanwhile.
 package trouble
 
 import (
@@ -15,12 +15,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// version begins all ids. It changes if the same trouble would get another id.
+// version is the prefix of all ids. It changes if the same failure would get another id.
 const version = "f1-"
 
 const wireStepError = "flowgen.StepError"
 
-// set is names, of types as failures have them.
+// set is a set of names of types, as failures contain them.
 type set map[string]bool
 
 func setOf(names string) set {
@@ -32,13 +32,13 @@ func setOf(names string) set {
 }
 
 var (
-	// bare are types that are nothing but a text, around another error or not: it makes no difference
-	// how often an error was wrapped on its way.
+	// bare are types that contain only a text, with or without a wrapped error. How often an error
+	// was wrapped makes no difference.
 	bare = setOf(`errors.*errorString errors.*joinError fmt.*wrapError fmt.*wrapErrors
 		github.com/pkg/errors.*fundamental github.com/pkg/errors.*withStack github.com/pkg/errors.*withMessage
 		golang.org/x/xerrors.*errorString golang.org/x/xerrors.*wrapError golang.org/x/xerrors.*noWrapError`)
-	// carriers are types that say where or how something has happened, or by a value what: their text
-	// says that.
+	// carriers are types that describe where or how a failure happened, or whose value describes
+	// what happened: their text is significant.
 	carriers = setOf(wireStepError + ` flowgen.RunError
 		io/fs.*PathError os.*LinkError os.*SyscallError os/exec.*Error os/exec.*ExitError syscall.Errno
 		net.*OpError net.*DNSError net.*AddrError net/url.*Error net/textproto.*Error strconv.*NumError
@@ -46,24 +46,25 @@ var (
 		github.com/lib/pq.*Error github.com/go-sql-driver/mysql.*MySQLError`)
 )
 
-// Failed is the trouble of a run that has failed.
+// Failed returns the failure group of a run that has failed.
 func Failed(workflow string, f *event.Failure) store.Trouble {
 	return of(store.TroubleFailed, workflow, stepIn(f), f)
 }
 
-// Retrying is the trouble of a run of which an attempt of a step has failed, and another one follows.
+// Retrying returns the failure group of a run in which an attempt of a step has failed and is
+// retried.
 func Retrying(workflow, step string, f *event.Failure) store.Trouble {
 	return of(store.TroubleRetrying, workflow, step, f)
 }
 
-// Blocked is the trouble of a run that is blocked. What says the same of all runs to which it
-// happens: two operations, without what is about one run.
+// Blocked returns the failure group of a run that is blocked. what must be the same for all runs
+// with the same cause: two operations, without data of one run.
 func Blocked(workflow, what string) store.Trouble {
 	return group(store.Trouble{Kind: store.TroubleBlocked, Workflow: workflow, Text: Mask(what)}, Mask(what))
 }
 
-// of makes the group of a failure: of its code, of the types of the error and of its causes, and
-// where those say nothing of its innermost message. A panic is known by the user's function.
+// of returns the group of a failure: by its code, the types of the error and of its causes, and, if
+// these are not significant, the innermost message. A panic is identified by the user's function.
 func of(kind store.TroubleKind, workflow, step string, f *event.Failure) store.Trouble {
 	t := store.Trouble{Kind: kind, Workflow: workflow, Step: step}
 	if f == nil {
@@ -82,7 +83,7 @@ func of(kind store.TroubleKind, workflow, step string, f *event.Failure) store.T
 	return group(t, f.Code, what)
 }
 
-// group gives a trouble its id.
+// group sets the id of a failure group.
 func group(t store.Trouble, what ...string) store.Trouble {
 	parts := append([]string{string(t.Kind), t.Workflow, t.Step}, what...)
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
@@ -90,15 +91,15 @@ func group(t store.Trouble, what ...string) store.Trouble {
 	return t
 }
 
-// said has what a failure says with its causes.
+// said contains the significant parts of a failure and its causes.
 type said struct {
-	types    []string // from the outside to the inside
+	types    []string // from the outermost to the innermost
 	message  string   // of the innermost cause
-	function string   // of the users, that has panicked; empty: none
+	function string   // user function that has panicked; empty: none
 }
 
-// mostCauses bounds how many causes are looked at: errors may be joined by hundreds, and in
-// any order.
+// mostCauses bounds how many causes are visited, because hundreds of errors may be joined in any
+// order.
 const mostCauses = 32
 
 func look(f *event.Failure) said {
@@ -119,7 +120,7 @@ func look(f *event.Failure) said {
 	return s
 }
 
-// stepIn returns the name of the innermost step whose failure is a cause; empty: there is none.
+// stepIn returns the name of the innermost step whose failure is a cause, or "".
 func stepIn(f *event.Failure) (step string) {
 	for range mostCauses {
 		if f == nil {

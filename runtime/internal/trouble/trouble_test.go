@@ -27,21 +27,21 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file again")
 
-// said is a failure with a message only.
+// said returns a failure with only a message.
 func said(code, message string) *event.Failure { return &event.Failure{Code: code, Message: message} }
 
-// typed is a failure of an error with a wire type.
+// typed returns the failure of an error with a wire type.
 func typed(code, name, message string, causes ...*event.Failure) *event.Failure {
 	return &event.Failure{Code: code, Type: name, Message: message, Causes: causes}
 }
 
-// ofStep is the failure of a workflow that has returned the failure of a step.
+// ofStep returns the failure of a workflow that has returned the failure of a step.
 func ofStep(step string, f *event.Failure) *event.Failure {
 	data, _ := json.Marshal(map[string]any{"run": "wrun_1", "step": step, "key": "fulfil/go#2/" + step + "#1", "attempts": 3, "code": f.Code})
 	return &event.Failure{Code: f.Code, Type: "flowgen.StepError", Message: "step " + step + " failed after 3 attempts: " + f.Message, Data: data, Causes: []*event.Failure{f}}
 }
 
-// ofRun is the failure of a workflow that has returned that of a child.
+// ofRun returns the failure of a workflow that has returned the failure of a child.
 func ofRun(f *event.Failure) *event.Failure {
 	return typed(f.Code, "flowgen.RunError", "run wrun_2 of orders.child failed: "+f.Message, f)
 }
@@ -63,7 +63,7 @@ func panicked(text string, f func()) *event.Failure {
 	return &event.Failure{Code: event.CodePanic, Message: text, Stack: panics(f)}
 }
 
-// messages are of errors without types, as libraries and people write them.
+// messages are messages of errors without types, as libraries and people write them.
 var messages = []string{
 	"card declined", "503 from carrier", "404 from carrier: order-4711", `Get "https://api.example.com/v1/orders/17": context deadline exceeded`,
 	"dial tcp 10.0.3.17:5432: connect: connection refused", "dial tcp [2001:db8::1]:5432: i/o timeout", "read tcp 10.1.2.3:41234->10.9.8.7:443: connection reset by peer",
@@ -76,7 +76,7 @@ var messages = []string{
 	"exit status 1", "signal: killed", "no space left on device", "assertion failed: want 3, got 4", "template: page.html:12: unexpected EOF", "unknown field `colour` in the input",
 }
 
-// named is a trouble, and what has happened.
+// named is a failure group with a description.
 type named struct {
 	name string
 	t    store.Trouble
@@ -87,7 +87,7 @@ type shortage struct{ Item int }
 
 func (e *shortage) Error() string { return fmt.Sprintf("no stock of item %d", e.Item) }
 
-// golden returns troubles and their groups. Two of them with one id are in one group.
+// golden returns examples with their groups. Two of them with one id are in one group.
 func golden() (all []named) {
 	add := func(name string, t store.Trouble) { all = append(all, named{name, t}) }
 	for _, m := range messages {
@@ -132,7 +132,7 @@ func golden() (all []named) {
 	return all
 }
 
-// The ids of groups are stored, and people keep them: they do not change.
+// The ids of groups are stored, and users keep them, so they must not change.
 func TestOPS1_GroupsAreThoseOfTheGoldenFile(t *testing.T) {
 	const file = "testdata/groups.golden"
 	var b strings.Builder
@@ -165,7 +165,7 @@ func TestOPS1_GroupsAreThoseOfTheGoldenFile(t *testing.T) {
 	}
 }
 
-// Whatever a message is about, those that say the same are one group.
+// Messages that differ only in their data are in one group.
 func TestOPS1_TenThousandMessagesThatVaryAreOneGroup(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	word := func() string {
@@ -210,7 +210,7 @@ func TestOPS1_TenThousandMessagesThatVaryAreOneGroup(t *testing.T) {
 	}
 }
 
-// Lines move whenever somebody edits a file.
+// Lines move with every edit of a file.
 func TestOPS1_NoGroupDependsOnLinesOrKeys(t *testing.T) {
 	f := panicked("index out of range", indexes)
 	moved := *f
@@ -225,7 +225,7 @@ func TestOPS1_NoGroupDependsOnLinesOrKeys(t *testing.T) {
 	}
 }
 
-// A group may be kept for longer than its runs.
+// A group may be kept for longer than its runs, so its text contains no data of one run.
 func TestOPS1_NoTextHoldsWhatIsAboutOneRun(t *testing.T) {
 	for _, secret := range []string{"4111-1111-1111-1111", "ada@example.com", `"Ada Lovelace"`, "'Ada'", "10.0.0.1:80", "/data/ada/cv.pdf", "https://example.com/ada", "2026-11-26"} {
 		for _, where := range []string{"%s", "card %s declined", "declined (%s)", "[%s]: declined", "for=%s,", "%s: no"} {
