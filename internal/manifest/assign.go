@@ -17,7 +17,7 @@ func (x *walker) exprStmt(s *ast.ExprStmt) (ends bool) {
 	}
 	if x.logs(call) {
 		for _, a := range call.Args {
-			x.expr(a) // may hold operations
+			x.expr(a) // may contain operations
 		}
 		return false
 	}
@@ -34,7 +34,7 @@ func (x *walker) exprStmt(s *ast.ExprStmt) (ends bool) {
 	return false
 }
 
-// touch notes that a call may have changed what its arguments refer to.
+// touch records that a call may have modified the values that its arguments refer to.
 func (x *walker) touch(call *ast.CallExpr, by string) {
 	operands := slices.Clone(call.Args)
 	if sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
@@ -47,7 +47,8 @@ func (x *walker) touch(call *ast.CallExpr, by string) {
 	}
 }
 
-// refers reports whether a function that gets a value of t can change what others see.
+// refers reports whether a function that receives a value of type t can modify data that other code
+// can access.
 func refers(t types.Type) bool {
 	switch t.Underlying().(type) {
 	case *types.Pointer, *types.Slice, *types.Map, *types.Struct:
@@ -143,7 +144,7 @@ func (x *walker) zero(t types.Type) value {
 	return v
 }
 
-// store assigns a value to what the expression l stands for.
+// store assigns a value to the variable or element that the expression l denotes.
 func (x *walker) store(l ast.Expr, v value) {
 	l = ast.Unparen(l)
 	if id, ok := l.(*ast.Ident); ok {
@@ -173,7 +174,7 @@ func (x *walker) store(l ast.Expr, v value) {
 	x.emit(&Op{Op: "do", Text: place + " = " + v.text}, l.Pos())
 }
 
-// hasIndirection reports whether l is reached by a pointer, slice or map.
+// hasIndirection reports whether l accesses a pointer, slice or map.
 func hasIndirection(l ast.Expr, info *types.Info) bool {
 	for {
 		switch e := ast.Unparen(l).(type) {
@@ -190,7 +191,7 @@ func hasIndirection(l ast.Expr, info *types.Info) bool {
 	}
 }
 
-// place is the text of what is assigned to.
+// place returns the text of the target of an assignment.
 func (x *walker) place(l ast.Expr) string {
 	switch l := l.(type) {
 	case *ast.SelectorExpr:
@@ -203,7 +204,7 @@ func (x *walker) place(l ast.Expr) string {
 	return x.expr(l).text
 }
 
-// let gives a variable that others may see a value, and a number at first.
+// let assigns a value to a shared variable. At the first assignment it also numbers the variable.
 func (x *walker) let(obj types.Object, v value, pos token.Pos) {
 	now, ok := x.env[obj]
 	if !ok || !strings.HasPrefix(now.text, varMark) || strings.Count(now.text, varMark) != 2 || !strings.HasSuffix(now.text, varMark) {

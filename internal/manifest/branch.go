@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// under follows a block where a condition holds, and returns what is known after it.
+// under evaluates a block in which a condition holds, and returns the known values after it.
 func (x *walker) under(cond string, env map[types.Object]value, f func() bool) (ops []*Op, after map[types.Object]value, ends bool) {
 	outer := x.env
 	x.env = maps.Clone(env)
@@ -46,10 +46,10 @@ func (x *walker) ifStmt(s *ast.IfStmt) (ends bool) {
 	return yesEnds && noEnds
 }
 
-// where returns what is known of variables where a condition holds.
+// where returns the known values of variables if a condition holds.
 func (x *walker) where(cond string) map[types.Object]value {
 	if strings.Contains(cond, varMark) {
-		return x.env // it may be another condition later
+		return x.env // the condition may differ later
 	}
 	env := maps.Clone(x.env)
 	for obj, v := range env {
@@ -58,7 +58,7 @@ func (x *walker) where(cond string) map[types.Object]value {
 	return env
 }
 
-// guarded writes down what happens by the version of a change.
+// guarded records the operations for each version of a change.
 func (x *walker) guarded(g *guard, pos token.Pos, way func(version int) []*Op) {
 	o := &Op{Op: "guard", Name: g.change, Latest: g.latest, Least: g.least}
 	for version := range g.latest + 1 {
@@ -67,7 +67,7 @@ func (x *walker) guarded(g *guard, pos token.Pos, way func(version int) []*Op) {
 	x.emit(o, pos)
 }
 
-// settled replaces guards of a change by the way of one version.
+// settled replaces guards of a change by their branch for one version.
 func settled(ops []*Op, change string, version int) []*Op {
 	var out []*Op
 	for _, o := range ops {
@@ -80,14 +80,14 @@ func settled(ops []*Op, change string, version int) []*Op {
 	return out
 }
 
-// join brings together what is known after two ways.
+// join combines the known values after two branches.
 func (x *walker) join(cond string, yes, no map[types.Object]value, yesEnds, noEnds bool) {
 	switch {
 	case yesEnds && noEnds:
 	case yesEnds:
 		x.env = no
 		if strings.Contains(cond, varMark) {
-			return // it may be another condition later
+			return // the condition may differ later
 		}
 		for obj, v := range x.env {
 			x.env[obj] = v.without(cond)
@@ -101,7 +101,7 @@ func (x *walker) join(cond string, yes, no map[types.Object]value, yesEnds, noEn
 	}
 }
 
-// merged returns the value of a variable after two ways.
+// merged returns the value of a variable after two branches.
 func merged(cond string, yes, no value) value {
 	switch {
 	case yes.ctx != nil && no.ctx != nil:
@@ -115,7 +115,7 @@ func merged(cond string, yes, no value) value {
 		return value{text: "ctx", ctx: &s}
 	case yes.text == no.text && yes.fn == no.fn:
 		return yes
-	case yes.text == no.text: // two functions without names
+	case yes.text == no.text: // two function literals
 		return text("(" + cond + " ? " + yes.text + " : another)")
 	}
 	return choose(cond, yes, no)
@@ -137,7 +137,8 @@ func (x *walker) switchStmt(s *ast.SwitchStmt) (ends bool) {
 	return x.cases(s.Pos(), tag.text, s.Body.List, nil)
 }
 
-// versionSwitch follows a switch over the version of a change, if all cases are constants.
+// versionSwitch evaluates a switch over the version of a change. ok is false unless all cases are
+// constants.
 func (x *walker) versionSwitch(s *ast.SwitchStmt, g *guard) (ends, ok bool) {
 	bodies := map[int][]ast.Stmt{}
 	var fallback []ast.Stmt
@@ -208,7 +209,7 @@ func (x *walker) typeSwitch(s *ast.TypeSwitchStmt) (ends bool) {
 	})
 }
 
-// cases follows the clauses of a switch.
+// cases evaluates the clauses of a switch.
 func (x *walker) cases(pos token.Pos, tag string, list []ast.Stmt, enter func(*ast.CaseClause)) (ends bool) {
 	o := &Op{Op: "switch", Text: tag}
 	ends = true

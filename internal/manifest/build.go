@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// Of returns the manifest of a package of the world, nil if it has no directives.
+// Of returns the manifest of a package of the world, or nil if the package has no directives.
 func (w *World) Of(path string) *Manifest {
 	m, p := w.models[path], w.packages[path]
 	if m == nil || m.Empty() {
@@ -80,7 +80,7 @@ func paramsOf(s *schemas, f *model.Function) []Param {
 	return all
 }
 
-// keyOf returns the declared key, with the positions of parameters for their names.
+// keyOf returns the declared key with parameter positions instead of parameter names.
 func keyOf(step *model.Step) string {
 	if step.Key == nil {
 		return ""
@@ -105,7 +105,7 @@ func keyOf(step *model.Step) string {
 	return b.String() + text[last:]
 }
 
-// usesOf returns the limits of a directive by the names that the code has for them.
+// usesOf returns the limits of a directive by their names in the code.
 func usesOf(d directive.Directive) (names []string) {
 	for _, u := range d.Uses {
 		names = append(names, u.Limit.String())
@@ -113,7 +113,7 @@ func usesOf(d directive.Directive) (names []string) {
 	return names
 }
 
-// policyOf returns the options of a directive by name, as they are written there.
+// policyOf returns the options of a directive by name, in their source form.
 func policyOf(d directive.Directive) map[string]string {
 	all := map[string]string{}
 	add := func(option string, v any) {
@@ -139,7 +139,7 @@ func policyOf(d directive.Directive) map[string]string {
 	return all
 }
 
-// methodsOf returns a hash of the methods by which a type stores itself.
+// methodsOf returns a hash of the methods with which a type encodes itself.
 func (w *World) methodsOf(t *types.Named) string {
 	var text strings.Builder
 	for _, name := range []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText"} {

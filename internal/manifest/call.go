@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// call follows a call: an operation, a helper that is put in place, or a computation.
+// call evaluates a call: an operation, a helper that is inlined, or a computation.
 func (x *walker) call(e *ast.CallExpr) value {
 	info := x.pkg.Info
 	if tv := info.Types[e.Fun]; tv.IsType() {
@@ -31,14 +31,14 @@ func (x *walker) call(e *ast.CallExpr) value {
 		}
 	}
 	if fun.fn == nil && slices.ContainsFunc(args, func(v value) bool { return v.ctx != nil }) {
-		x.emit(&Op{Op: "unknown", Name: fun.text, Args: textsOf(args)}, e.Pos()) // of another module, or known when it runs
+		x.emit(&Op{Op: "unknown", Name: fun.text, Args: textsOf(args)}, e.Pos()) // a function of another module, or not known statically
 		name := x.numbered("unknown")
 		return value{text: name, parts: []value{text(name), text(name + ".1"), text(name + ".2")}}
 	}
 	return x.pure(e, f, fun, args)
 }
 
-// callee follows what is called, without what only its receiver would add.
+// callee evaluates the called expression, without operations that only its receiver would add.
 func (x *walker) callee(e *ast.CallExpr) value {
 	if id, ok := ast.Unparen(e.Fun).(*ast.Ident); ok {
 		if _, builtin := x.pkg.Info.Uses[id].(*types.Builtin); builtin {
@@ -57,14 +57,14 @@ func (x *walker) args(e *ast.CallExpr) []value {
 		}
 		args = append(args, v)
 	}
-	if len(e.Args) == 1 && len(args[0].parts) > 0 { // f(g()) with several results
+	if len(e.Args) == 1 && len(args[0].parts) > 0 { // f(g()) where g has several results
 		return args[0].parts
 	}
 	return args
 }
 
-// durable reports whether a function can have operations: it has a workflow.Context,
-// or is a literal of this workflow.
+// durable reports whether a function can execute operations: it receives a workflow.Context, or is
+// a literal of this workflow.
 func (x *walker) durable(f *function, args []value) bool {
 	if slices.ContainsFunc(args, func(v value) bool { return v.ctx != nil }) {
 		return true
@@ -72,7 +72,7 @@ func (x *walker) durable(f *function, args []value) bool {
 	return f.lit != nil
 }
 
-// inline puts a function in place.
+// inline evaluates the body of a called function in place of the call.
 func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
 	name := f.name
 	var typ *ast.FuncType
@@ -111,15 +111,15 @@ func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
 	return frame.result()
 }
 
-// inTailOf follows a function whose results are those of the function that calls it: its returns
-// are returns of that one.
+// inTailOf evaluates a function whose results its caller returns unchanged. Its returns count as
+// returns of the caller.
 func (x *walker) inTailOf(f *frame, t *ast.FuncType, b *ast.BlockStmt) {
 	inner := &frame{inlined: f.inlined, path: slices.Clone(f.path), returns: f.returns}
 	x.body(inner, t, b)
 	f.returns = inner.returns
 }
 
-// bind gives parameters their values.
+// bind assigns the arguments to the parameters.
 func (x *walker) bind(t *ast.FuncType, args []value) {
 	params := x.params(t)
 	for i, obj := range params {
@@ -146,8 +146,7 @@ func variadic(t *ast.FuncType) bool {
 	return ok
 }
 
-// trim leaves out ways out of a function that was put in place after which nothing is left
-// to be done in it.
+// trim removes returns from an inlined function after which it has nothing left to do.
 func (x *walker) trim(start int) {
 	ops := *x.out
 	for len(ops) > start {
@@ -175,7 +174,7 @@ func trimmed(ops []*Op) []*Op {
 	return ops
 }
 
-// result folds the returns of a function into the values of its call.
+// result combines the returns of a function into the values of its call.
 func (f *frame) result() value {
 	n := len(f.returns)
 	if n == 0 {
@@ -196,7 +195,7 @@ func (f *frame) result() value {
 	return value{text: "(" + strings.Join(textsOf(values), ", ") + ")", parts: values}
 }
 
-// callback follows a function that an operation calls, in a block of its own.
+// callback evaluates a function that an operation calls, in a block of its own.
 func (x *walker) callback(e *ast.CallExpr, v value, args []value) []*Op {
 	return x.nested(func() {
 		env := x.env
@@ -212,7 +211,7 @@ func (x *walker) callback(e *ast.CallExpr, v value, args []value) []*Op {
 	})
 }
 
-// callBody follows the body of a function as one that returns to the runtime.
+// callBody evaluates the body of a function that returns to the runtime.
 func (x *walker) callBody(e *ast.CallExpr, f *function, args []value) {
 	name := f.name
 	var typ *ast.FuncType
@@ -239,12 +238,12 @@ func (x *walker) callBody(e *ast.CallExpr, f *function, args []value) {
 		last, name := ops[len(ops)-1], ops[len(ops)-2].Name
 		name += "#" + strconv.Itoa(x.count[name])
 		if last.Op == "return" && (last.Text == name || last.Text == name+".err") {
-			*x.out = ops[:len(ops)-1] // as the step by itself
+			*x.out = ops[:len(ops)-1] // same form as for the step itself
 		}
 	}
 }
 
-// textsOf returns texts of arguments but for contexts.
+// textsOf returns the texts of arguments except contexts.
 func textsOf(args []value) []string {
 	texts := []string{}
 	for _, a := range args {
@@ -255,7 +254,7 @@ func textsOf(args []value) []string {
 	return texts
 }
 
-// numbered returns a name for the result of the operation that was written down last.
+// numbered returns a name for the result of the most recent operation.
 func (x *walker) numbered(name string) string {
 	name = x.next(name)
 	if ops := *x.out; len(ops) > 0 && ops[len(ops)-1].Result == "" {
@@ -264,13 +263,13 @@ func (x *walker) numbered(name string) string {
 	return name
 }
 
-// next returns a name with the next number.
+// next returns a name with the next unused number.
 func (x *walker) next(name string) string {
 	x.count[name]++
 	return name + "#" + strconv.Itoa(x.count[name])
 }
 
-// outcome is the result of an operation: itself and an error, or an error only.
+// outcome returns the results of an operation: a value and an error, or only an error.
 func outcome(name string, results int) value {
 	err := text(name + ".err")
 	if results == 1 {
@@ -279,7 +278,7 @@ func outcome(name string, results int) value {
 	return value{text: name, parts: []value{text(name), err}}
 }
 
-// target follows a call of a generated counterpart.
+// target evaluates a call of a generated counterpart.
 func (x *walker) target(e *ast.CallExpr, t *target, method string, args []value) value {
 	o := &Op{Op: t.kind, Name: t.stored}
 	for _, a := range args {
@@ -296,7 +295,7 @@ func (x *walker) target(e *ast.CallExpr, t *target, method string, args []value)
 		return text("continue " + t.stored)
 	case "StartChild":
 		if len(o.Args) > 0 {
-			o.Args = o.Args[:1] // the rest is options
+			o.Args = o.Args[:1] // the rest are options
 		}
 		x.emit(o, e.Pos())
 		return text(x.numbered(t.stored))
@@ -314,13 +313,13 @@ func (x *walker) target(e *ast.CallExpr, t *target, method string, args []value)
 	return outcome(name, results)
 }
 
-// harmless are packages whose functions change nothing that they get.
+// harmless lists packages whose functions do not modify their arguments.
 var harmless = map[string]bool{
 	"strings": true, "strconv": true, "errors": true, "time": true, "math": true, "path": true, "unicode": true, "unicode/utf8": true, "cmp": true,
 	"bytes": true, "regexp": true, "net/url": true, "path/filepath": true,
 }
 
-// pure follows a call of a function without operations.
+// pure evaluates a call of a function without operations.
 func (x *walker) pure(e *ast.CallExpr, f *types.Func, fun value, args []value) value {
 	texts := textsOf(args)
 	for i, a := range args {
@@ -346,7 +345,7 @@ func (x *walker) pure(e *ast.CallExpr, f *types.Func, fun value, args []value) v
 	return v
 }
 
-// changes reports whether a call can change what an argument or its receiver refers to.
+// changes reports whether a call can modify the values that an argument or its receiver refers to.
 func (x *walker) changes(e *ast.CallExpr) bool {
 	for _, a := range e.Args {
 		switch x.typeOf(a).Underlying().(type) {
@@ -374,7 +373,7 @@ func (x *walker) isRand(e ast.Expr) bool {
 	return types.TypeString(x.typeOf(e), nil) == "*math/rand/v2.Rand"
 }
 
-// literal is the text of a function literal that is an argument of a computation.
+// literal returns the text of a function literal that is an argument of a computation.
 func (x *walker) literal(f *function) string {
 	captured := []string{}
 	ast.Inspect(f.lit.Body, func(n ast.Node) bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// hashOf returns a hash of what a function of the module without operations does, and
-// of the functions that it calls.
+// hashOf returns a hash of the body of a function of the module without operations, and of the
+// functions that it calls.
 func (w *World) hashOf(f *types.Func) string { return w.hashNamed(f.Origin().FullName()) }
 
 func (w *World) hashNamed(full string) string {
@@ -36,8 +36,8 @@ func (w *World) hashNamed(full string) string {
 	return h
 }
 
-// canonical writes a part of the source without what does not matter: positions,
-// comments, names of variables and functions, log lines.
+// canonical returns the text of a part of the source without irrelevant details: positions,
+// comments, names of variables and functions, and log calls.
 func (w *World) canonical(p *load.Package, n ast.Node) string {
 	c := canonizer{world: w, pkg: p, locals: map[types.Object]int{}}
 	c.node(n)
@@ -127,7 +127,7 @@ func (c *canonizer) ident(id *ast.Ident) {
 	c.text.WriteString(out + " ")
 }
 
-// logs reports whether a call writes a line of a log, which decides about nothing.
+// logs reports whether a call writes a log line, which does not influence operations.
 func logs(info *types.Info, call *ast.CallExpr) bool {
 	f := calleeOf(info, call)
 	if f == nil || f.Pkg() == nil {
@@ -144,7 +144,7 @@ func logs(info *types.Info, call *ast.CallExpr) bool {
 
 func (x *walker) logs(call *ast.CallExpr) bool { return logs(x.pkg.Info, call) }
 
-// calleeOf returns the function that a call names, nil if it is only known when it runs.
+// calleeOf returns the function that a call names, or nil if it is not known statically.
 func calleeOf(info *types.Info, call *ast.CallExpr) *types.Func {
 	fun := ast.Unparen(call.Fun)
 	switch f := fun.(type) {
@@ -166,7 +166,7 @@ func calleeOf(info *types.Info, call *ast.CallExpr) *types.Func {
 	return f
 }
 
-// contextOf tells which world's context a type is: "workflow" or "".
+// contextOf returns "workflow" if t is a workflow.Context, otherwise "".
 func contextOf(t types.Type) string {
 	named, ok := types.Unalias(t).(*types.Named)
 	if ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == workflowPath && named.Obj().Name() == "Context" {
@@ -175,23 +175,23 @@ func contextOf(t types.Type) string {
 	return ""
 }
 
-// shown returns ops as they stand in the file: with short names.
+// shown returns ops in the form of the file, with short names.
 func (x *walker) shown(ops []*Op) []*Op {
 	return rewritten(ops, func(s string) string { return unmark(s, nameMark, x.world.shown) })
 }
 
-// unnamed returns ops without names of functions and variables, which may change.
+// unnamed returns ops without the names of functions and variables, which may change.
 func unnamed(ops []*Op) []*Op {
 	return rewritten(ops, func(s string) string { return unmark(s, nameMark, func(string) string { return "" }) })
 }
 
-// hashed returns ops with hashes of functions and variables for their names.
+// hashed returns ops with the names of functions and variables replaced by hashes.
 func (x *walker) hashed(ops []*Op) []*Op {
 	return rewritten(ops, func(s string) string { return unmark(s, nameMark, x.world.hashNamed) })
 }
 
-// decides returns the hashes of the functions and variables that ops mention, by the names
-// that are shown.
+// decides returns the hashes of the functions and variables that ops mention, by their names in the
+// file.
 func (x *walker) decides(ops []*Op) map[string]string {
 	all := map[string]string{}
 	rewritten(ops, func(s string) string {
@@ -205,7 +205,7 @@ func (x *walker) decides(ops []*Op) map[string]string {
 	return all
 }
 
-// rewritten returns a copy of ops with other texts.
+// rewritten returns a copy of ops with by applied to each text.
 func rewritten(ops []*Op, by func(string) string) []*Op {
 	out := make([]*Op, len(ops))
 	for i, o := range ops {
@@ -224,7 +224,7 @@ func rewritten(ops []*Op, by func(string) string) []*Op {
 	return out
 }
 
-// sliced leaves out variables on which nothing depends, and what is empty without them.
+// sliced removes variables on which nothing depends, and ops that become empty without them.
 func sliced(ops []*Op) []*Op {
 	for {
 		used := map[string]bool{}

@@ -1,10 +1,10 @@
-// Package manifest describes what the runs of a package's workflows depend on:
-// the stored names, the parameters and types, and the durable operations in the
-// order in which a workflow asks for them.
+// Package manifest describes the parts of a package on which runs of its workflows depend: stored
+// names, parameters and types, and the durable operations in the order in which a workflow calls
+// them.
 //
-// A [Manifest] says nothing of where things stand in the source, so that moving
-// or formatting code changes nothing in it. Begin with manifest.go, which has
-// the vocabulary. build.go fills one in from a loaded package; walk.go follows the body
-// of a workflow, with assign.go, branch.go, loop.go, expr.go and call.go; schema.go says what encoding/json makes of a
-// type; write.go and hash.go give the file and the hashes their form.
+// A [Manifest] contains no source positions, so that moving or formatting code does not change it.
+// Begin with manifest.go, which defines the vocabulary. build.go fills a manifest from a loaded
+// package; walk.go evaluates the body of a workflow, together with assign.go, branch.go, loop.go,
+// expr.go and call.go; schema.go describes the encoding of types by encoding/json; write.go and
+// hash.go define the format of the file and of the hashes.
 package manifest

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// expr follows an expression and returns what it is. Operations in it are written
-// down in the order of evaluation.
+// expr evaluates an expression and returns its value. It records the operations in the expression
+// in the order of evaluation.
 func (x *walker) expr(e ast.Expr) value {
 	e = ast.Unparen(e)
 	tv := x.pkg.Info.Types[e]
@@ -104,7 +104,7 @@ func (x *walker) ident(e *ast.Ident) value {
 		if v, ok := x.env[obj]; ok {
 			return v
 		}
-		x.vars++ // one that is declared where it was not followed
+		x.vars++ // declared in code that was not evaluated
 		x.env[obj] = text(fmt.Sprint(varMark, x.vars, varMark))
 		return x.env[obj]
 	case *types.Func:
@@ -113,7 +113,7 @@ func (x *walker) ident(e *ast.Ident) value {
 	return text(e.Name)
 }
 
-// global is the value of a variable of a package.
+// global returns the value of a package variable.
 func (x *walker) global(v *types.Var) value {
 	key := v.Pkg().Path() + "." + v.Name()
 	if t, ok := x.world.targets[key]; ok {
@@ -126,7 +126,7 @@ func (x *walker) global(v *types.Var) value {
 	return value{text: marked("var " + key), nonNil: strings.HasPrefix(v.Name(), "Err")}
 }
 
-// use notes the module of a package whose code decides about operations.
+// use records the module of a package whose code influences operations.
 func (x *walker) use(p *types.Package) {
 	if p == nil {
 		return
@@ -166,7 +166,7 @@ func (x *walker) functionValue(f *types.Func) value {
 
 func (x *walker) selector(e *ast.SelectorExpr) value {
 	sel := x.pkg.Info.Selections[e]
-	if sel == nil { // of a package
+	if sel == nil { // a package-qualified name
 		return x.ident(e.Sel)
 	}
 	recv := x.expr(e.X)
@@ -215,7 +215,7 @@ func (x *walker) binary(e *ast.BinaryExpr) value {
 	return v
 }
 
-// guardOf returns the condition on a version that a comparison is.
+// guardOf returns the condition on a version that a comparison expresses, or nil.
 func guardOf(op token.Token, l, r value) *guard {
 	if l.guard != nil && r.guard != nil && !l.guard.number && !r.guard.number && l.guard.change == r.guard.change {
 		g := *l.guard
@@ -292,7 +292,7 @@ func (x *walker) composite(e *ast.CompositeLit) value {
 	if isStruct {
 		slices.Sort(parts)
 	} else {
-		v.zero = false // an empty one is not nil
+		v.zero = false // an empty value is not nil
 	}
 	v.text = name + "{" + strings.Join(parts, ", ") + "}"
 	return v
@@ -300,7 +300,7 @@ func (x *walker) composite(e *ast.CompositeLit) value {
 
 func (x *walker) typeOf(e ast.Expr) types.Type { return typeIn(x.pkg.Info, e) }
 
-// typeIn returns the type of an expression, an invalid one where the code does not compile.
+// typeIn returns the type of an expression, or an invalid type if the code does not compile.
 func typeIn(info *types.Info, e ast.Expr) types.Type {
 	if t := info.TypeOf(e); t != nil {
 		return t

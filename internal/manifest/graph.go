@@ -7,9 +7,9 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// graph returns what a workflow does that is a graph: a node for each of its steps, with what
-// it needs. Which of them a run has come to depends on when others ended; those that could begin at
-// the same time begin in this order.
+// graph returns the operations of a graph workflow: a node for each step with its dependencies. The
+// progress of a run depends on when steps end. Steps that can begin at the same time begin in the
+// order of the nodes.
 func (x *walker) graph(g *model.Graph) []*Op {
 	o := &Op{Op: "graph", Position: x.pkg.Position(g.Type.Pos())}
 	if g.Finishes() {
@@ -59,7 +59,7 @@ func takes(t model.Take) string {
 	return t.Node.ID
 }
 
-// method returns the marked name of a method of a graph's type.
+// method returns the marked name of a method of the graph's type.
 func (x *walker) method(g *model.Graph, name string) string {
 	for full := range x.world.bodies {
 		if strings.HasSuffix(full, "."+g.Type.Name()+")."+name) && strings.Contains(full, g.Type.Pkg().Path()) {

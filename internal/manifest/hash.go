@@ -7,36 +7,35 @@ import (
 	"strings"
 )
 
-// Algorithms of the hashes. A hash of another algorithm is made again, never
-// compared.
+// Algorithms of the hashes. A hash with another algorithm is recomputed and never compared.
 const (
 	ShapeAlgorithm = "s2"
 	CodeAlgorithm  = "c2"
 )
 
-// digest returns the first bytes of a hash of text, in hexadecimal.
+// digest returns the first bytes of a hash of text in hexadecimal.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Fingerprint is the hash of what v looks like in a manifest.
+// Fingerprint returns a hash of v in its form in a manifest.
 func Fingerprint(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic("manifest: cannot encode part of a manifest: " + err.Error()) // its types always can
+		panic("manifest: cannot encode part of a manifest: " + err.Error()) // all types of a manifest can be encoded
 	}
 	return ShapeAlgorithm + ":" + digest(string(data))
 }
 
-// shapeOf hashes the operations with their names, keys and arguments.
+// shapeOf returns a hash of the operations with their names, keys and arguments.
 func shapeOf(ops []*Op) string {
 	var b strings.Builder
 	writeShape(&b, ops)
 	return ShapeAlgorithm + ":" + digest(b.String())
 }
 
-// carries reports whether a block has operations, and not only what decides about them.
+// carries reports whether a block contains operations, and not only control flow.
 func carries(ops []*Op) bool {
 	found := false
 	Walk(ops, func(o *Op) {
@@ -71,8 +70,8 @@ func writeShape(b *strings.Builder, ops []*Op) {
 	}
 }
 
-// codeOf hashes all that decides about operations: the ops as they are, conditions,
-// variables and limits with them, and the bodies of the functions that they name.
+// codeOf returns a hash of everything that influences operations: the ops with their conditions,
+// variables and limits, and the bodies of the functions that they name.
 func codeOf(ops []*Op) string {
 	data, err := json.Marshal(ops)
 	if err != nil {

@@ -46,8 +46,8 @@ func (x *walker) rangeStmt(s *ast.RangeStmt) {
 	})
 }
 
-// carried returns the variables that a loop changes and that exist outside of it, in
-// the order in which they are declared.
+// carried returns the variables declared outside of a loop that the loop modifies, in the order of
+// their declarations.
 func (x *walker) carried(loop ast.Stmt) []types.Object {
 	seen := map[types.Object]bool{}
 	note := func(e ast.Expr) {
@@ -79,8 +79,8 @@ func (x *walker) carried(loop ast.Stmt) []types.Object {
 	return slices.SortedFunc(maps.Keys(seen), func(a, b types.Object) int { return int(a.Pos() - b.Pos()) })
 }
 
-// loop follows a loop: variables that it changes have a number, for their values differ
-// by turn.
+// loop evaluates a loop. The variables that it modifies are numbered, because their values differ
+// between iterations.
 func (x *walker) loop(pos token.Pos, carried []types.Object, cond func() string, body func()) {
 	names := map[types.Object]value{}
 	for _, obj := range carried {

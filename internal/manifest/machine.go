@@ -6,9 +6,8 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// machine returns what a workflow does that is a machine: a state for each of its steps. Which of
-// them a run has come to depends on what the steps returned, and that is recorded: where a step leads
-// is no part of the manifest.
+// machine returns the operations of a machine workflow: a state for each step. The transitions are
+// not part of the manifest, because the results of steps determine them and are recorded.
 func (x *walker) machine(m *model.Machine) []*Op {
 	o := &Op{Op: "machine", Text: m.Start.Stored, Position: x.pkg.Position(m.Type.Pos())}
 	if limit := m.Limit(); limit > 0 {
@@ -25,8 +24,8 @@ func (x *walker) machine(m *model.Machine) []*Op {
 	return []*Op{o}
 }
 
-// always reports whether no way from the start of a machine to an end leaves out a step. Ways that
-// the code takes are not all known: a step of which none is known may lead to an end.
+// always reports whether every known path from the start of a machine to its end contains a step.
+// The transitions of a step are not always known: a step without known ones may lead to the end.
 func always(m *model.Machine, step *model.Step) bool {
 	seen := map[*model.Step]bool{step: true}
 	var ends func(from *model.Step) bool

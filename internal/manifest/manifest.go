@@ -5,60 +5,60 @@ import (
 	"go/token"
 )
 
-// Format is the version of the file's form. The algorithms of the hashes have
-// numbers of their own: see [ShapeAlgorithm] and [CodeAlgorithm].
+// Format is the version of the file format. The hash algorithms have versions of their own: see
+// [ShapeAlgorithm] and [CodeAlgorithm].
 const Format = 1
 
-// File is the name of the manifest of a package, beside its flow_gen.go.
+// File is the name of the manifest of a package, in the directory of its flow_gen.go.
 const File = "flow.manifest.json"
 
-// Manifest describes what runs depend on in one package.
+// Manifest describes the parts of one package on which runs depend.
 type Manifest struct {
 	Format    int                        `json:"format"`
 	Package   string                     `json:"package"`
 	Workflows map[string]*Workflow       `json:"workflows"` // by stored name
 	Steps     map[string]*Step           `json:"steps"`     // by stored name
 	Declared  map[string]*Declaration    `json:"declared"`  // by kind and name: "topic verdict"
-	Errors    map[string]string          `json:"errors"`    // reference to the type by stored name; "": a variable
+	Errors    map[string]string          `json:"errors"`    // references to types by stored name; "" for a variable
 	Types     map[string]json.RawMessage `json:"types"`     // JSON Schemas by name
 
-	// Position is where the package is, for messages. It is not stored.
+	// Position is a position in the package for messages. It is not stored.
 	Position token.Position `json:"-"`
 }
 
-// Workflow is a function under //flow:workflow.
+// Workflow describes a function with //flow:workflow.
 type Workflow struct {
 	Go     string            `json:"go"` // name of the generated variable
 	Params []Param           `json:"params,omitempty"`
-	Result json.RawMessage   `json:"result,omitempty"` // schema; none: an error only
+	Result json.RawMessage   `json:"result,omitempty"` // schema; missing if it returns only an error
 	Policy map[string]string `json:"policy,omitempty"` // options of the directive
-	// Scratchpad is the schema of what a machine keeps from step to step.
+	// Scratchpad is the schema of the state that a machine keeps between steps.
 	Scratchpad json.RawMessage `json:"scratchpad,omitempty"`
 
 	Shape string            `json:"shape"`
 	Code  string            `json:"code"`
-	Uses  map[string]string `json:"uses,omitempty"` // versions of modules whose functions decide about operations
-	// Decides has hashes of functions and variables without operations that ops mention.
+	Uses  map[string]string `json:"uses,omitempty"` // versions of modules whose functions influence operations
+	// Decides contains hashes of the functions and variables without operations that ops mention.
 	Decides map[string]string `json:"decides,omitempty"`
 	Ops     []*Op             `json:"ops"`
 
 	Position token.Position `json:"-"`
 }
 
-// Step is a function or method under //flow:step.
+// Step describes a function or method with //flow:step.
 type Step struct {
 	Go     string            `json:"go"`
 	Params []Param           `json:"params,omitempty"`
 	Result json.RawMessage   `json:"result,omitempty"`
 	Key    string            `json:"key,omitempty"`   // with $1 for the first parameter
-	Queue  string            `json:"queue,omitempty"` // a run of its own
-	Uses   []string          `json:"uses,omitempty"`  // the limits: a run of its own
+	Queue  string            `json:"queue,omitempty"` // the step has a run of its own
+	Uses   []string          `json:"uses,omitempty"`  // names of limits; the step has a run of its own
 	Policy map[string]string `json:"policy,omitempty"`
 
 	Position token.Position `json:"-"`
 }
 
-// Param is a parameter behind the context, under the name that logs hold.
+// Param is a parameter after the context, with its name in logs.
 type Param struct {
 	Name   string          `json:"name"`
 	Schema json.RawMessage `json:"schema"`
@@ -68,58 +68,57 @@ type Param struct {
 type Declaration struct {
 	Go     string          `json:"go"` // name of the variable
 	Schema json.RawMessage `json:"schema"`
-	Answer json.RawMessage `json:"answer,omitempty"` // of an ask
+	Answer json.RawMessage `json:"answer,omitempty"` // for an ask
 
 	Position token.Position `json:"-"`
 }
 
-// Op is an operation of a workflow, or what decides about some: a condition, a
-// variable, the end of a function.
+// Op is an operation of a workflow, or an item that influences operations: a condition, a variable,
+// a return.
 type Op struct {
 	Op     string   `json:"op"`
-	Name   string   `json:"name,omitempty"`   // stored or declared
-	Key    string   `json:"key,omitempty"`    // given by an option of the context
-	Queue  string   `json:"queue,omitempty"`  // the same
-	Args   []string `json:"args,omitempty"`   // by the parameters of what is called
-	Text   string   `json:"text,omitempty"`   // condition, items, value
-	Limit  string   `json:"limit,omitempty"`  // of a map
-	Latest int      `json:"latest,omitempty"` // of a guard and a version
-	Least  string   `json:"least,omitempty"`  // of these: AtLeast
+	Name   string   `json:"name,omitempty"`   // stored or declared name
+	Key    string   `json:"key,omitempty"`    // from an option of the context
+	Queue  string   `json:"queue,omitempty"`  // from an option of the context
+	Args   []string `json:"args,omitempty"`   // in the order of the parameters
+	Text   string   `json:"text,omitempty"`   // condition, items or value
+	Limit  string   `json:"limit,omitempty"`  // for a map
+	Latest int      `json:"latest,omitempty"` // for a guard and a version
+	Least  string   `json:"least,omitempty"`  // for a guard and a version: AtLeast
 	Body   []*Op    `json:"body,omitempty"`
 	Else   []*Op    `json:"else,omitempty"`
-	Ways   [][]*Op  `json:"ways,omitempty"` // of a guard, by version from 0 on
-	// Result is the name by which texts mention the result, with a number.
+	Ways   [][]*Op  `json:"ways,omitempty"` // for a guard, by version from 0
+	// Result is the name, with a number, by which texts refer to the result.
 	Result string `json:"-"`
-	// Always says that every run which completes passes the step of a machine or graph.
+	// Always reports whether every completed run executes this step of a machine or graph.
 	Always bool `json:"always,omitempty"`
 
 	Position token.Position `json:"-"`
 }
 
-// Arguments that are known when the program is written: zero values, and the texts of
-// others behind a mark.
+// Arguments with statically known values: zero values, and the text of literals after a prefix.
 const (
 	Zero    = "zero"
 	Literal = "= "
 )
 
-// Kinds of ops that put a record into the log when a run comes to them.
+// recorded contains the kinds of ops that are recorded in the log whenever a run executes them.
 var recorded = map[string]bool{
 	"step": true, "child": true, "sleep": true, "receive": true, "select": true, "set": true, "write": true, "close": true,
 	"hook": true, "dispose": true, "answer": true, "send": true, "record": true, "read": true, "timeout": true, "cancel child": true,
 }
 
-// Recorded reports whether the log of every run that passes the op has a record of it.
+// Recorded reports whether the log of every run that executes the op has a record of it.
 func (o *Op) Recorded() bool { return recorded[o.Op] }
 
-// containers are kinds of ops that hold others, each of which a run comes to once it
-// comes to the container, under a key that has the container's name.
+// containers lists the kinds of ops whose inner ops are executed whenever the container is, and
+// whose keys begin with the name of the container.
 var containers = map[string]bool{"go": true, "map": true}
 
-// Branches reports whether the keys of what is in the op's body begin with its own.
+// Branches reports whether the keys of the inner ops begin with that of the op.
 func (o *Op) Branches() bool { return containers[o.Op] }
 
-// Blocks returns the blocks that o holds.
+// Blocks returns the inner blocks of o.
 func (o *Op) Blocks() [][]*Op {
 	var all [][]*Op
 	if len(o.Body) > 0 {
@@ -131,7 +130,7 @@ func (o *Op) Blocks() [][]*Op {
 	return append(all, o.Ways...)
 }
 
-// Walk calls f for every op of a block and of the blocks within.
+// Walk calls f for every op of a block and of its inner blocks.
 func Walk(ops []*Op, f func(*Op)) {
 	for _, o := range ops {
 		f(o)

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// declarations are those of a package. Names between § are of locals and of functions, which
-// no hash depends on.
+// declarations contains the declarations of a package. Names between § are names of local variables
+// and functions, which no hash depends on.
 var declarations = []string{
 	"// Order is an input.\ntype Order struct {\n\tID    string `json:\"id\"`\n\tLines []Line\n\tNote  *string `json:\",omitempty\"`\n}",
 	"// Line is a part of it.\ntype Line struct {\n\tName string\n\tN    int\n\tOf   *Line `json:\",omitempty\"`\n}",
@@ -35,8 +35,8 @@ var declarations = []string{
 
 var name = regexp.MustCompile(`§(\w+)§`)
 
-// variant returns the files of a package with the declarations: under other names, in another
-// order, spread over files, with comments and lines for a log.
+// variant returns the files of a package with the declarations under other names, in another order,
+// in different files, and with additional comments and log calls.
 func variant(rng *rand.Rand) []string {
 	files := []string{"", ""}
 	for _, i := range rng.Perm(len(declarations)) {
@@ -47,7 +47,7 @@ func variant(rng *rand.Rand) []string {
 		}
 		text = name.ReplaceAllStringFunc(text, func(s string) string {
 			s = strings.Trim(s, "§")
-			if s == "price" || s == "pay" { // the same in all declarations
+			if s == "price" || s == "pay" { // has the same name in all declarations
 				return s + "Of"
 			}
 			if names[s] == "" {
@@ -69,8 +69,8 @@ func variant(rng *rand.Rand) []string {
 	return files
 }
 
-// Formatting, comments, names of locals and Go functions, files and log lines are in no
-// manifest: 50 variants have one.
+// Formatting, comments, names of local variables and Go functions, the division into files and log
+// calls do not influence the manifest: 50 variants have the same one.
 func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir := module(t)
@@ -86,7 +86,7 @@ func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
 			t.Fatalf("%s has no workflow: %s", path, m.Encode())
 		}
 		m.Package = "p"
-		w.Decides = nil // by the names of functions, for people
+		w.Decides = nil // keyed by function names, for readers
 		text := strings.NewReplacer("priceOf", "price").Replace(string(m.Encode()))
 		if first == "" {
 			first = text
@@ -97,7 +97,7 @@ func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
 	}
 }
 
-// What is written can be read, and is sorted.
+// Decode returns the encoded manifest, and the encoding is sorted.
 func TestVER4_AManifestIsReadAsItWasWritten(t *testing.T) {
 	for path, m := range manifests(t, filepath.Join("..", ".."), "./examples/guide/...") {
 		text := m.Encode()
@@ -128,7 +128,7 @@ func TestVER4_AManifestIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// The operations of a workflow, with a helper put in place.
+// A manifest contains the operations of a workflow in order, including those of an inlined helper.
 func TestVER4_AManifestHasTheOperationsInOrder(t *testing.T) {
 	dir := module(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -167,7 +167,7 @@ func manifests(t *testing.T, dir, pattern string) map[string]*manifest.Manifest 
 	return all
 }
 
-// module makes a module that uses this one.
+// module creates a module that requires this one.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, nil)
@@ -176,7 +176,7 @@ func module(t *testing.T) string {
 	return dir
 }
 
-// A machine has a state for each of its steps, and keeps its scratchpad.
+// The manifest of a machine contains a state for each step and the scratchpad.
 func TestVER4_AMachineHasItsStepsInTheManifest(t *testing.T) {
 	for path, m := range manifests(t, filepath.Join("..", ".."), "./generated/machines") {
 		w := m.Workflows["machines.onboarding"]

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mermaid draws the workflows of a manifest as flow charts, for people.
+// Mermaid returns the workflows of a manifest as flow charts.
 func Mermaid(m *Manifest) []byte {
 	var d drawing
 	for _, name := range slices.Sorted(maps.Keys(m.Workflows)) {
@@ -22,7 +22,7 @@ func Mermaid(m *Manifest) []byte {
 	return []byte(d.text.String())
 }
 
-// edge is an arrow whose head is not known yet.
+// edge is an arrow whose target is not yet known.
 type edge struct{ from, label string }
 
 type drawing struct {
@@ -32,7 +32,7 @@ type drawing struct {
 
 func (d *drawing) linef(format string, args ...any) { fmt.Fprintf(&d.text, format+"\n", args...) }
 
-// node adds a node with a label in the given form and returns its name.
+// node adds a node with a label and a shape and returns its name.
 func (d *drawing) node(form, label string) string {
 	d.nodes++
 	name := fmt.Sprint("n", d.nodes)
@@ -52,7 +52,7 @@ func (d *drawing) join(from []edge, to string) {
 	}
 }
 
-// block draws ops one after the other and returns the arrows that leave the last.
+// block draws ops in sequence and returns the arrows that leave the last of them.
 func (d *drawing) block(ops []*Op, in []edge) []edge {
 	for _, o := range ops {
 		switch {

@@ -24,7 +24,7 @@ func (r *request) arg(i int) value {
 	return value{}
 }
 
-// operation follows a call into package workflow.
+// operation evaluates a call into package workflow.
 func (x *walker) operation(e *ast.CallExpr, f *types.Func) value {
 	r := &request{call: e, name: f.Name()}
 	if recv := f.Signature().Recv(); recv != nil {
@@ -60,8 +60,8 @@ func receiverName(t types.Type) string {
 	return ""
 }
 
-// other follows what the table does not have: it does something, and what it is given
-// to call may have operations.
+// other evaluates a call of a function that is not in the table. It counts as an operation, and its
+// function arguments may contain further operations.
 func (x *walker) other(r *request) value {
 	o := &Op{Op: "call", Name: r.name, Args: []string{}}
 	if r.recv.text != "" {
@@ -79,7 +79,8 @@ func (x *walker) other(r *request) value {
 	return value{text: name, parts: []value{text(name), text(name + ".err")}}
 }
 
-// operations are the functions and methods of package workflow that workflow code calls.
+// operations maps the functions and methods of package workflow that workflow code calls to their
+// evaluation.
 var operations map[string]func(*walker, *request) value
 
 func init() {
@@ -114,12 +115,12 @@ func plain(name string) func(*walker, *request) value {
 	return func(*walker, *request) value { return text(name) }
 }
 
-// field is a part of what the receiver stands for.
+// field evaluates to a part of the receiver.
 func field(name string) func(*walker, *request) value {
 	return func(_ *walker, r *request) value { return text(r.recv.text + "." + name) }
 }
 
-// option is a value that tells what an option says.
+// option evaluates to a value that represents an option.
 func option(name string) func(*walker, *request) value {
 	return func(_ *walker, r *request) value {
 		v := r.arg(0)
@@ -127,7 +128,7 @@ func option(name string) func(*walker, *request) value {
 	}
 }
 
-// optionIn returns the value of an option among arguments.
+// optionIn returns the value of the option with a name among arguments, or "".
 func optionIn(args []value, name string) string {
 	for _, a := range args {
 		if s, ok := strings.CutPrefix(a.text, "option "+name+"="); ok {
@@ -137,7 +138,7 @@ func optionIn(args []value, name string) string {
 	return ""
 }
 
-// does writes down an operation on what the receiver stands for.
+// does records an operation on the receiver.
 func does(op string, withArgs bool) func(*walker, *request) value {
 	return func(x *walker, r *request) value {
 		o := &Op{Op: op, Name: r.recv.text}
@@ -153,8 +154,7 @@ func does(op string, withArgs bool) func(*walker, *request) value {
 	}
 }
 
-// literalText marks the text of what is known when the program is written, for another text
-// is another value then.
+// literalText marks the text of a statically known value, whose text identifies the value.
 func literalText(v value) string {
 	switch {
 	case v.zero:
@@ -169,7 +169,7 @@ func (x *walker) sleep(r *request) value {
 	d := r.arg(0)
 	switch {
 	case d.constant != nil && constant.Sign(d.constant) <= 0:
-		return value{text: "nil", zero: true} // it makes no record
+		return value{text: "nil", zero: true} // not recorded
 	case d.constant != nil:
 		x.emit(&Op{Op: "sleep"}, r.call.Pos())
 	default:
@@ -178,7 +178,7 @@ func (x *walker) sleep(r *request) value {
 	return text(x.numbered("sleep") + ".err")
 }
 
-// sleepUntil is a sleep until a constant time from now, or until a computed time.
+// sleepUntil evaluates a sleep until a constant time from now, or until a computed time.
 func (x *walker) sleepUntil(r *request) value {
 	t := r.arg(0).text
 	if d, ok := strings.CutPrefix(t, "now.Add("); ok {
@@ -310,7 +310,7 @@ func (x *walker) handle(r *request) value {
 	return value{}
 }
 
-// otherRun is a run by its id: that of a child is the child.
+// otherRun evaluates to a run with an ID. For the ID of a child it is the child.
 func (x *walker) otherRun(r *request) value {
 	id := r.arg(0).text
 	if child, ok := strings.CutSuffix(id, ".id"); ok {
@@ -319,8 +319,8 @@ func (x *walker) otherRun(r *request) value {
 	return text("run " + id)
 }
 
-// reads writes down that something of another run is read, which is a step of the runtime's own: of
-// which run, and from where on.
+// reads records a read from another run, which is a step of the runtime. The arguments are the run
+// and the start position.
 func reads(kind string) func(*walker, *request) value {
 	return func(x *walker, r *request) value {
 		o := &Op{Op: "read", Name: r.recv.text, Text: kind}

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// schemas makes JSON Schemas (draft 2020-12) of what encoding/json writes for types.
-// Named structures get a name in the manifest, and references to it.
+// schemas creates JSON Schemas (draft 2020-12) for the encoding of types by encoding/json. Named
+// structs have a name in the manifest and are referenced by it.
 type schemas struct {
-	pkg    *types.Package // whose types have no prefix
+	pkg    *types.Package // types of this package have no prefix
 	named  map[string]json.RawMessage
 	custom func(*types.Named) string
 }
 
-// schema is a JSON Schema; nil marks nothing.
+// schema is a JSON Schema. A nil schema allows any value.
 type schema map[string]any
 
 // of returns the schema of t as text.
@@ -82,7 +82,7 @@ func basic(b *types.Basic) schema {
 	return schema{}
 }
 
-// nullable allows null beside what v allows.
+// nullable returns a schema that also allows null.
 func nullable(v schema) schema {
 	switch t := v["type"].(type) {
 	case string:
@@ -97,8 +97,8 @@ func nullable(v schema) schema {
 	return schema{"anyOf": []schema{v, {"type": "null"}}}
 }
 
-// wellKnown returns the schema of types of the standard library that store
-// themselves in a documented form, which no release changes.
+// wellKnown returns the schema of types of the standard library whose encoding is documented and
+// stable.
 func wellKnown(t *types.Named) schema {
 	obj := t.Obj()
 	if obj.Pkg() == nil {
@@ -117,7 +117,7 @@ func wellKnown(t *types.Named) schema {
 	return nil
 }
 
-// storesItself returns the method by which encoding/json writes t, or "".
+// storesItself returns the method with which t encodes itself, or "".
 func storesItself(t types.Type) string {
 	if types.IsInterface(t) {
 		return ""
@@ -136,8 +136,8 @@ func storesItself(t types.Type) string {
 	return ""
 }
 
-// name returns the name of a type in the manifest: that in its package for those
-// of the package itself.
+// name returns the name of a type in the manifest. Types of the package itself have no package
+// prefix.
 func (s *schemas) name(t *types.Named) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p == s.pkg {
@@ -147,7 +147,7 @@ func (s *schemas) name(t *types.Named) string {
 	})
 }
 
-// reference returns a reference to a named structure, which it describes first.
+// reference returns a reference to a named struct. It adds the schema of the struct if necessary.
 func (s *schemas) reference(t *types.Named) schema {
 	name := s.name(t)
 	if _, known := s.named[name]; !known {
@@ -161,7 +161,7 @@ func (s *schemas) reference(t *types.Named) schema {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Named returns the name of the type that a reference names.
+// Named returns the name of the type that a reference refers to.
 func Named(ref string) (string, bool) {
 	name, ok := strings.CutPrefix(ref, "#/types/")
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name), ok
@@ -178,8 +178,8 @@ func (s *schemas) structure(u *types.Struct) schema {
 	return v
 }
 
-// fields adds what encoding/json writes for the fields of u, those of embedded
-// structures after its own, which hide them.
+// fields adds the encoded fields of u. Fields of embedded structs come last, because the direct
+// fields hide them.
 func (s *schemas) fields(u *types.Struct, properties schema, required *[]string) {
 	var embedded []*types.Struct
 	for i := range u.NumFields() {

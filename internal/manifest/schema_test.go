@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/internal/payload/testdata/oracle"
 )
 
-// What encoding/json writes for values in which nothing is zero, and for zero values, is what
-// the schema of their type says.
+// The encoding of zero values, and of values without zero parts, conforms to the schema of the
+// type.
 func TestVER4_SchemasAreOfWhatIsWritten(t *testing.T) {
 	set, err := load.Load(t.Context(), filepath.Join("..", "payload", "testdata", "oracle"), []string{"."})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestVER4_SchemasAreOfWhatIsWritten(t *testing.T) {
 	}
 }
 
-// conforms says what of a value is not as its schema says, "" if all of it is.
+// conforms describes how a value violates a schema, or returns "" if it conforms.
 func conforms(data json.RawMessage, named map[string]json.RawMessage, v any, at string) string {
 	var s struct {
 		Ref        string                     `json:"$ref"`

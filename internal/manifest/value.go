@@ -11,21 +11,21 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// value is what an expression of workflow code is known to be: a text that is the same
-// for the same computation, however variables, files and helpers are called.
+// value is the symbolic value of an expression of workflow code. Its text is equal for equal
+// computations, independently of the names of variables, files and helpers.
 type value struct {
 	text  string
-	parts []value // of a call with several results
+	parts []value // the results of a call with several of them
 
 	constant constant.Value
 	zero     bool // certainly the zero value of its type
-	known    bool // a literal of constants
+	known    bool // a constant literal
 	nonNil   bool // certainly not nil
 	fn       *function
-	ctx      *scope // of a workflow.Context
+	ctx      *scope // for a workflow.Context
 	choice   *choice
 	guard    *guard
-	returned bool // by a function in whose place another one has returned
+	returned bool // returned by a call in tail position
 }
 
 // choice is a value that depends on a condition.
@@ -43,17 +43,17 @@ type guard struct {
 	holds  func(version int) bool
 }
 
-// scope is what the options of a context say about the steps that are called with it.
+// scope contains the options of a context that apply to the steps called with it.
 type scope struct{ key, queue string }
 
 // function is a value that can be called.
 type function struct {
 	lit    *ast.FuncLit
 	decl   *ast.FuncDecl
-	name   string // of decl, in full
+	name   string // the full name of decl
 	pkg    *load.Package
 	target *target
-	method string // of a target that is a workflow: Child or StartChild
+	method string // for a workflow: Child or StartChild
 }
 
 func text(s string) value { return value{text: s} }
@@ -69,7 +69,7 @@ func (v value) part(i int) value {
 	return text(v.text + "." + strconv.Itoa(i))
 }
 
-// choose returns yes where cond holds, otherwise no.
+// choose returns the value that is yes if cond holds and no otherwise.
 func choose(cond string, yes, no value) value {
 	if yes.text == no.text {
 		return yes
@@ -80,7 +80,7 @@ func choose(cond string, yes, no value) value {
 	return value{text: "(" + cond + " ? " + yes.text + " : " + no.text + ")", choice: &choice{cond, yes, no}, nonNil: yes.nonNil && no.nonNil}
 }
 
-// without returns v where cond does not hold.
+// without returns the value of v if cond does not hold.
 func (v value) without(cond string) value {
 	if v.choice != nil && v.choice.cond == cond {
 		return v.choice.no.without(cond)
@@ -94,7 +94,7 @@ func (v value) without(cond string) value {
 	return v
 }
 
-// with returns v where cond holds.
+// with returns the value of v if cond holds.
 func (v value) with(cond string) value {
 	if v.choice != nil && v.choice.cond == cond {
 		return v.choice.yes.with(cond)
@@ -108,7 +108,7 @@ func (v value) with(cond string) value {
 	return v
 }
 
-// isNil is the condition that v is nil, or with not that it is something.
+// isNil returns the condition that v is nil, or with not that v is not nil.
 func (v value) isNil(not bool) value {
 	if c := v.choice; not && c != nil && c.no.text == "nil" && (c.yes.nonNil || c.cond == c.yes.text+" != nil") {
 		return text(c.cond)
@@ -119,14 +119,14 @@ func (v value) isNil(not bool) value {
 	return text(v.text + " == nil")
 }
 
-// Marks in texts: the name of a function or variable of the module stands between two
-// of the first, the number of a variable of a workflow between two of the second.
+// Marks in texts. A name of a function or variable of the module is enclosed in name marks, the
+// number of a variable of a workflow in variable marks.
 const (
 	nameMark = "\x00"
 	varMark  = "\x01"
 )
 
-// marked returns a name for which another text will stand where it is shown or hashed.
+// marked returns a marked name, which is replaced when the text is shown or hashed.
 func marked(name string) string { return nameMark + name + nameMark }
 
 // unmark replaces marked names.
@@ -141,7 +141,7 @@ func unmark(s, mark string, by func(string) string) string {
 	return strings.Join(parts, "")
 }
 
-// shortName returns the end of a full name: tax.Total of example.com/tax.Total.
+// shortName returns the last part of a full name: tax.Total for example.com/tax.Total.
 func shortName(full string) string {
 	full = strings.TrimPrefix(full, "var ")
 	if i := strings.LastIndex(full, ")."); i >= 0 {
@@ -150,8 +150,8 @@ func shortName(full string) string {
 	return full[strings.LastIndex(full, "/")+1:]
 }
 
-// shown returns the name by which people know a function or variable of the module: behind the
-// name of its package, which need not be the end of the path.
+// shown returns the readable name of a function or variable of the module. It is qualified by the
+// package name, which may differ from the last element of the path.
 func (w *World) shown(full string) string {
 	if b, ok := w.bodies[full]; ok && b.decl.Recv == nil {
 		return b.pkg.Types.Name() + "." + b.decl.Name.Name
@@ -164,5 +164,5 @@ func (w *World) shown(full string) string {
 	return shortName(full)
 }
 
-// qualifier writes types with the names of their packages.
+// qualifier qualifies types by the names of their packages.
 func qualifier(p *types.Package) string { return p.Name() }

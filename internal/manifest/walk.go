@@ -12,11 +12,11 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// maxOps bounds how much a workflow may grow when helpers are put in place.
+// maxOps limits the size of a workflow after inlining.
 const maxOps = 10_000
 
-// walker follows the body of a workflow in the order of its evaluation, with helpers
-// put in place, and writes down its operations.
+// walker evaluates the body of a workflow symbolically in execution order. It inlines helpers and
+// records the operations.
 type walker struct {
 	world *World
 	pkg   *load.Package
@@ -25,26 +25,26 @@ type walker struct {
 	out   *[]*Op
 	env   map[types.Object]value
 	frame *frame
-	stack []string       // functions that are being put in place
-	tail  *ast.CallExpr  // the call whose results are returned as they are
-	count map[string]int // of operations by name
+	stack []string       // functions that are being inlined
+	tail  *ast.CallExpr  // the call whose results are returned unchanged
+	count map[string]int // number of operations by name
 	vars  int
-	depth int // of loops
-	// outside holds, for each loop and switch around, what was known when it began.
+	depth int // nesting of loops
+	// outside contains, for each enclosing loop and switch, the known values at its begin.
 	outside []map[types.Object]value
 	size    int
 }
 
-// frame is a call of a function that is put in place.
+// frame is a call of an inlined function.
 type frame struct {
-	inlined bool // its results are used where it is called
+	inlined bool // the caller uses its results
 	path    []string
 	returns []returned
-	results []types.Object // with names
+	results []types.Object // named results
 	shared  map[types.Object]bool
 }
 
-// returned holds the results of a function where a condition holds.
+// returned contains the results of a function under a condition.
 type returned struct {
 	cond   string
 	values []value
@@ -54,7 +54,7 @@ func newWalker(w *World, p *load.Package) *walker {
 	return &walker{world: w, pkg: p, env: map[types.Object]value{}, count: map[string]int{}}
 }
 
-// workflow returns what a workflow does.
+// workflow returns the operations of a workflow.
 func (x *walker) workflow(decl *ast.FuncDecl, f *model.Workflow) []*Op {
 	var ops []*Op
 	if decl == nil {
@@ -77,7 +77,7 @@ func (x *walker) workflow(decl *ast.FuncDecl, f *model.Workflow) []*Op {
 	return renumbered(sliced(ops))
 }
 
-// params returns the objects of parameters, nil for those without a name.
+// params returns the objects of parameters, and nil for unnamed ones.
 func (x *walker) params(t *ast.FuncType) []types.Object {
 	var all []types.Object
 	for _, field := range t.Params.List {
@@ -91,7 +91,7 @@ func (x *walker) params(t *ast.FuncType) []types.Object {
 	return all
 }
 
-// body follows a function's body in a frame of its own.
+// body evaluates a function body in a frame of its own.
 func (x *walker) body(f *frame, t *ast.FuncType, b *ast.BlockStmt) {
 	outer := x.frame
 	defer func() { x.frame = outer }()
@@ -114,7 +114,7 @@ func (x *walker) body(f *frame, t *ast.FuncType, b *ast.BlockStmt) {
 	x.block(b.List)
 }
 
-// share gives numbers to the parameters whose changes cannot be followed.
+// share numbers the parameters whose modifications cannot be followed.
 func (x *walker) share(pos token.Pos) {
 	var shared []types.Object
 	for obj := range x.frame.shared {
@@ -130,8 +130,8 @@ func (x *walker) share(pos token.Pos) {
 	}
 }
 
-// sharedVariables returns the variables that a function literal assigns which does not
-// declare them, and those whose address is taken: when they change is not known.
+// sharedVariables returns the captured variables that function literals assign, and the variables
+// whose address is taken. The time of their modification is not known.
 func sharedVariables(info *types.Info, b *ast.BlockStmt) map[types.Object]bool {
 	shared := map[types.Object]bool{}
 	var literals []*ast.FuncLit
@@ -181,7 +181,7 @@ func (x *walker) emit(o *Op, pos token.Pos) {
 	}
 }
 
-// nested follows what is in a block of its own and returns its ops.
+// nested evaluates code in a block of its own and returns the ops of the block.
 func (x *walker) nested(f func()) []*Op {
 	var ops []*Op
 	outer := x.out
@@ -191,7 +191,7 @@ func (x *walker) nested(f func()) []*Op {
 	return ops
 }
 
-// block follows statements and reports whether control cannot leave at their end.
+// block evaluates statements and reports whether control never reaches the end of the list.
 func (x *walker) block(list []ast.Stmt) (ends bool) {
 	return slices.ContainsFunc(list, x.stmt)
 }
@@ -243,8 +243,8 @@ func (x *walker) stmt(s ast.Stmt) (ends bool) {
 	return false
 }
 
-// changed returns the values of variables that are others than when the loop or switch began
-// that is left: where it goes on, they are not known.
+// changed returns the values of variables that changed since the begin of the loop or switch that
+// is left. After it they are not known.
 func (x *walker) changed() string {
 	if len(x.outside) == 0 {
 		return ""
@@ -262,7 +262,7 @@ func (x *walker) changed() string {
 	return " with " + strings.Join(texts, ", ")
 }
 
-// around follows what is in a loop or switch.
+// around evaluates the body of a loop or switch.
 func (x *walker) around(f func() bool) bool {
 	x.outside = append(x.outside, maps.Clone(x.env))
 	ends := f()
@@ -270,7 +270,7 @@ func (x *walker) around(f func() bool) bool {
 	return ends
 }
 
-// leave follows a return.
+// leave evaluates a return.
 func (x *walker) leave(s *ast.ReturnStmt) {
 	var values []value
 	switch {
@@ -303,11 +303,11 @@ func (x *walker) leave(s *ast.ReturnStmt) {
 	x.giveBack(values, s.Pos(), 0)
 }
 
-// maxWays is how many conditions of a value make ways of their own.
+// maxWays is the maximum number of conditions of a value that get separate branches.
 const maxWays = 6
 
-// giveBack writes down a return: where a value depends on a condition, as if the code asked
-// for it and returned in each of its ways, for a helper that is put in place does so.
+// giveBack records a return. If a value depends on a condition, it records a branch with a return
+// for each case, because an inlined helper yields the same form.
 func (x *walker) giveBack(values []value, pos token.Pos, depth int) {
 	for _, v := range values {
 		if depth == maxWays || v.choice == nil || strings.Contains(v.choice.cond, varMark) {

@@ -12,17 +12,16 @@ import (
 
 const workflowPath = "github.com/flowgen/flowgen/runtime/workflow"
 
-// World has all that is known of the source of all packages of a module: where a call
-// of a function leads.
+// World contains the source of all packages of a module, in which the targets of calls are found.
 type World struct {
 	models   map[string]*model.Package
 	packages map[string]*load.Package
 	bodies   map[string]body     // functions of the module by full name
 	targets  map[string]target   // generated counterparts by path and Go name
-	declared map[string]declared // topics and the like by path and Go name
+	declared map[string]declared // topics and similar declarations by path and Go name
 	inits    map[string]initial  // values of package variables by path and name
-	versions map[string]string   // of the modules of others, by package
-	hashes   map[string]string   // of functions without operations, by full name
+	versions map[string]string   // versions of other modules by package
+	hashes   map[string]string   // hashes of functions without operations by full name
 }
 
 type body struct {
@@ -30,7 +29,7 @@ type body struct {
 	pkg  *load.Package
 }
 
-// target is a step or workflow, or a variable of package workflow's types.
+// target is a step or workflow, or a variable whose type is in package workflow.
 type target struct {
 	kind   string // "step" or "child"
 	stored string
@@ -48,8 +47,8 @@ type initial struct {
 	pkg  *load.Package
 }
 
-// NewWorld looks through packages, which should be all of a module that workflow
-// code is made of.
+// NewWorld analyzes packages, which should include all packages of a module that contain workflow
+// code.
 func NewWorld(packages []*load.Package) *World {
 	w := &World{
 		models: map[string]*model.Package{}, packages: map[string]*load.Package{}, bodies: map[string]body{}, targets: map[string]target{},
@@ -65,7 +64,7 @@ func NewWorld(packages []*load.Package) *World {
 		w.models[p.Path] = m
 		for _, s := range m.Steps {
 			if s.Graph != nil || s.Machine != nil {
-				continue // nothing calls it but its graph or machine
+				continue // called only by its graph or machine
 			}
 			w.targets[p.Path+"."+s.GoName] = target{"step", s.Stored, &s.Function}
 		}
@@ -79,11 +78,11 @@ func NewWorld(packages []*load.Package) *World {
 	return w
 }
 
-// file notes the functions and variables that a file declares.
+// file records the functions and variables of a file.
 func (w *World) file(p *load.Package, f *load.File) {
 	for _, decl := range f.AST.Decls {
 		if decl.Pos() >= f.End {
-			continue // a declaration of what will be generated
+			continue // a declaration for code to be generated
 		}
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
@@ -126,5 +125,6 @@ func (w *World) variables(p *load.Package, spec *ast.ValueSpec) {
 	}
 }
 
-// declarations are the types of package workflow whose values are declared under a name.
+// declarations maps the types of package workflow whose values are declared with a name to the kind
+// of the declaration.
 var declarations = map[string]string{"Topic": "topic", "Hook": "hook", "Value": "value", "Stream": "stream", "Ask": "ask"}
