@@ -17,8 +17,8 @@ type annotation struct {
 	doc        *ast.CommentGroup
 }
 
-// attach finds every directive of the package, reports those that are misspelt
-// or at a wrong place, and returns the others with what they belong to.
+// attach finds all directives of the package. It reports those that are misspelled or misplaced,
+// and returns the others with their declarations.
 func (b *builder) attach() []annotation {
 	var found []annotation
 	for _, f := range slices.Concat(b.Files, b.Others) {
@@ -39,8 +39,8 @@ func (b *builder) attach() []annotation {
 	return found
 }
 
-// read returns the directives of a comment and reports what is wrong with their
-// text. Kinds that are not generated yet were reported and are left out.
+// read returns the directives of a comment and reports mistakes in their text. It omits unsupported
+// kinds, which were reported before.
 func (b *builder) read(group *ast.CommentGroup) []directive.Directive {
 	var ds []directive.Directive
 	for _, c := range group.List {
@@ -60,8 +60,8 @@ func (b *builder) read(group *ast.CommentGroup) []directive.Directive {
 	return ds
 }
 
-// place returns what the directives of a comment belong to, or reports why they
-// belong to nothing.
+// place returns the declaration that the directives of a comment apply to, or reports why there is
+// none.
 func (b *builder) place(f *load.File, docs map[*ast.CommentGroup]ast.Node, group *ast.CommentGroup, ds []directive.Directive) (ast.Node, bool) {
 	first := ds[0]
 	node, ok := docs[group]
@@ -85,7 +85,7 @@ func (b *builder) place(f *load.File, docs map[*ast.CommentGroup]ast.Node, group
 	return node, true
 }
 
-// moves says where to put what stands in a file that is not always compiled.
+// moves maps the reasons why a file is not always compiled to a suggestion for its directives.
 var moves = map[load.Reason]string{
 	load.Test:        "move it to a file that is no test",
 	load.Constrained: "move it to a file that is always compiled, and call from there what differs",
@@ -95,7 +95,7 @@ var moves = map[load.Reason]string{
 	load.Excluded:    "move it to a file that is always compiled",
 }
 
-// onlySpec returns the single declaration of a group that bears a directive.
+// onlySpec returns the only declaration of a group with a directive.
 func (b *builder) onlySpec(decl *ast.GenDecl, d directive.Directive) (ast.Node, bool) {
 	if len(decl.Specs) == 1 {
 		return decl.Specs[0], true
@@ -104,7 +104,7 @@ func (b *builder) onlySpec(decl *ast.GenDecl, d directive.Directive) (ast.Node, 
 	return nil, false
 }
 
-// documented maps the doc comments of a file to what they document.
+// documented maps the doc comments of a file to their declarations.
 func documented(file *ast.File) map[*ast.CommentGroup]ast.Node {
 	docs := make(map[*ast.CommentGroup]ast.Node)
 	add := func(doc *ast.CommentGroup, node ast.Node) {
@@ -134,7 +134,7 @@ func documented(file *ast.File) map[*ast.CommentGroup]ast.Node {
 	return docs
 }
 
-// home says in words where a directive belongs.
+// home describes the declarations that accept a directive.
 func home(k directive.Kind) string {
 	switch k {
 	case directive.Package:
@@ -166,7 +166,7 @@ func belongs(d directive.Directive, node ast.Node) bool {
 	return false
 }
 
-// structKind reports whether a directive is for structs.
+// structKind reports whether a directive applies to structs.
 func structKind(k directive.Kind) bool { return k == directive.Machine || k == directive.DAG }
 
 func describe(node ast.Node) string {

@@ -16,19 +16,19 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// builder collects the model of one package and what is wrong with it.
+// builder collects the model of one package and its diagnostics.
 type builder struct {
 	*load.Package
 	model       *Package
-	prefix      string // of stored names
+	prefix      string // prefix of stored names
 	clause      directive.Directive
 	structs     map[*types.TypeName]*Graph
 	diagnostics []diagnostic.Diagnostic
 	machines    []*Machine
 }
 
-// New returns the model of p and every mistake in it, sorted. The model may be
-// emitted if there is none.
+// New returns the model of p and all mistakes in it, sorted. Code can be emitted for the model only
+// if there are no mistakes.
 func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	b := &builder{Package: p, structs: map[*types.TypeName]*Graph{}, model: &Package{
 		Path: p.Path, Name: p.Name, Types: p.Types,
@@ -66,8 +66,8 @@ func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	return b.model, diagnostic.Sorted(b.diagnostics)
 }
 
-// unreadable returns why a package without directives could not be read, if
-// that may have hidden them: other people's errors are not ours to report.
+// unreadable returns the errors of a package without directives that may have hidden its
+// directives. Other errors of such a package are not reported.
 func (b *builder) unreadable() []diagnostic.Diagnostic {
 	if len(b.Files) == 0 && len(b.Others) == 0 && !b.Output.Exists {
 		return diagnostic.Sorted(b.Diagnostics())
@@ -85,7 +85,7 @@ func (b *builder) problems(ps []directive.Problem) {
 	}
 }
 
-// packageClause takes over //flow:package.
+// packageClause applies //flow:package.
 func (b *builder) packageClause(found []annotation) {
 	b.prefix = defaultPrefix(b.Name, b.Path)
 	seen := false
@@ -111,8 +111,8 @@ func (b *builder) packageClause(found []annotation) {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// defaultPrefix is the package's name; every program's is "main", so there it
-// is the last telling element of the import path.
+// defaultPrefix returns the package name. For package main, it returns the last significant element
+// of the import path instead.
 func defaultPrefix(pkgName, importPath string) string {
 	if pkgName != "main" {
 		return pkgName
@@ -124,8 +124,8 @@ func defaultPrefix(pkgName, importPath string) string {
 	return base
 }
 
-// annotation dispatches on what the directives are attached to; attach has
-// already made sure that they are at home there.
+// annotation processes the directives of a declaration. attach has verified that the declaration
+// accepts them.
 func (b *builder) annotation(a annotation) {
 	switch node := a.node.(type) {
 	case *ast.FuncDecl:
@@ -139,12 +139,12 @@ func (b *builder) annotation(a annotation) {
 	}
 }
 
-// isGraph reports whether one of the directives of a type makes it a graph.
+// isGraph reports whether one of the directives of a type declares a graph.
 func isGraph(ds []directive.Directive) bool {
 	return slices.ContainsFunc(ds, func(d directive.Directive) bool { return d.Kind == directive.DAG })
 }
 
-// isMachine is the same of a machine.
+// isMachine reports whether one of the directives of a type declares a machine.
 func isMachine(ds []directive.Directive) bool {
 	return slices.ContainsFunc(ds, func(d directive.Directive) bool { return d.Kind == directive.Machine })
 }
@@ -164,8 +164,8 @@ func (b *builder) compareFunctions(x, y *Function) int {
 	return cmp.Or(cmp.Compare(x.GoName, y.GoName), b.comparePos(x.pos, y.pos))
 }
 
-// comparePos compares places in the source. Files are parsed concurrently, so
-// that a token.Pos alone says nothing about two of them.
+// comparePos compares positions. Files are parsed concurrently, so a token.Pos alone does not order
+// positions in different files.
 func (b *builder) comparePos(x, y token.Pos) int {
 	p, q := b.Position(x), b.Position(y)
 	return cmp.Or(cmp.Compare(p.Filename, q.Filename), cmp.Compare(p.Offset, q.Offset))
@@ -174,7 +174,7 @@ func (b *builder) comparePos(x, y token.Pos) int {
 // goName returns the exported name for impl, or reports why there is none.
 func (b *builder) goName(pos token.Pos, impl string, d directive.Directive) (string, bool) {
 	if d.Has("as") {
-		return d.As, d.As != "" // a bad one was reported
+		return d.As, d.As != "" // an invalid name was reported
 	}
 	exported, ok := name.Exported(impl)
 	if !ok {

@@ -17,14 +17,14 @@ import (
 // generated is an identifier that the output declares.
 type generated struct {
 	name string
-	what string // it is
+	what string // description of the identifier
 	pos  token.Pos
 	fix  string
-	once bool // in a package, not for a function
+	once bool // once in a package, not per function
 }
 
-// collisions reports generated identifiers that the package declares itself,
-// and those that two functions ask for.
+// collisions reports generated identifiers that the package already declares, and those that two
+// functions would generate.
 func (b *builder) collisions() {
 	declared := b.declared()
 	for id := range declared {
@@ -41,8 +41,8 @@ func (b *builder) collisions() {
 	}
 }
 
-// hidden reports predeclared identifiers that the output needs and the package
-// declares anew, on any platform or in its tests.
+// hidden reports predeclared identifiers that the output needs and that the package redeclares on
+// any platform or in its tests.
 func (b *builder) hidden(declared map[string]string) {
 	needs := make(map[string]bool)
 	for _, s := range b.model.Steps {
@@ -65,8 +65,8 @@ func (b *builder) hidden(declared map[string]string) {
 	}
 }
 
-// generated lists what the output declares, but what two functions ask for once
-// only.
+// generated lists the identifiers that the output declares. An identifier that several functions
+// share appears once.
 func (b *builder) generated() []generated {
 	var gs []generated
 	if len(b.model.Steps)+len(b.model.Workflows) > 0 {
@@ -107,8 +107,8 @@ func (b *builder) generated() []generated {
 	return b.distinct(gs)
 }
 
-// distinct reports names that are generated twice for different reasons.
-// Functions that ask for the same Go name were reported already.
+// distinct reports names that are generated twice for different reasons. Functions with the same Go
+// name were reported before.
 func (b *builder) distinct(gs []generated) []generated {
 	first := make(map[string]generated)
 	var once []generated
@@ -144,9 +144,8 @@ func (b *builder) firstFunction() token.Pos {
 	return slices.MinFunc(fns, func(x, y *Function) int { return b.comparePos(x.pos, y.pos) }).pos
 }
 
-// sameGoName reports functions, mostly methods of one name on two receivers,
-// whose counterparts would have the same Go name, and with it mostly the same
-// stored name.
+// sameGoName reports functions whose counterparts would have the same Go name. Most are methods
+// with one name on two receivers, which usually also share the stored name.
 func (b *builder) sameGoName() {
 	fns := b.functions()
 	for i, f := range fns {
@@ -173,7 +172,7 @@ func (b *builder) askedTwice(pos token.Pos) bool {
 	return false
 }
 
-// title names a function with its receiver.
+// title returns the name of a function with its receiver.
 func (b *builder) title(f *Function) string {
 	if recv := receiverName(f); recv != "" {
 		return "method " + recv + "." + f.Impl

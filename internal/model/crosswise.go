@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// crosswise reports workflows of which one holds limit A while a step of it waits for B, and
-// another holds B while a step of it waits for A: both may wait for ever. It sees the steps of
-// this package, and not those of children. What a workflow holds its steps do not wait for.
+// crosswise reports possible deadlocks: one workflow holds limit A while one of its steps waits for
+// B, and another workflow holds B while one of its steps waits for A. It examines only the steps of
+// this package, not those of children. Steps do not wait for limits that their workflow holds.
 func (b *builder) crosswise() {
 	var g *graph
-	at := map[[2]types.Object]*Workflow{} // the first that holds one limit and waits for the other
+	at := map[[2]types.Object]*Workflow{} // the first workflow that holds one limit and waits for the other
 	for _, w := range b.model.Workflows {
 		if len(w.Uses) == 0 {
 			continue
@@ -22,7 +22,7 @@ func (b *builder) crosswise() {
 		for _, inner := range b.waitedFor(g, w) {
 			for _, outer := range w.Uses {
 				if b.placeOf(outer.Limit) == keptByWorker {
-					continue // it is not held while the workflow waits
+					continue // not held while the workflow waits
 				}
 				pair := [2]types.Object{outer.Limit, inner}
 				if at[pair] != nil {
@@ -39,8 +39,8 @@ func (b *builder) crosswise() {
 	}
 }
 
-// waitedFor returns the limits of the steps that workflow w calls, directly or through
-// functions, or that are those of its graph or machine, but for the limits that w holds.
+// waitedFor returns the limits of the steps that workflow w calls directly or through functions, or
+// that belong to its graph or machine. It omits the limits that w holds.
 func (b *builder) waitedFor(g *graph, w *Workflow) (all []types.Object) {
 	note := func(step *Step) {
 		for _, u := range step.Uses {

@@ -10,9 +10,10 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// cycles reports values of directives that make an initialization cycle: the
-// generated variable of a step or workflow refers to what its directive names, and the function
-// of a step to the names in the key, so none of these may be initialised by calling it.
+// cycles reports directive values that cause an initialization cycle. The generated variable of a
+// step or workflow refers to the objects that its directive names, and the function of a step
+// refers to the names in its key. Therefore none of these objects may be initialized by calling the
+// function.
 func (b *builder) cycles() {
 	var g *graph
 	for _, c := range b.counterparts() {
@@ -32,7 +33,7 @@ func (b *builder) cycles() {
 	}
 }
 
-// counterpart is a step or workflow, and what its generated code refers to.
+// counterpart is a step or workflow with the objects that its generated code refers to.
 type counterpart struct {
 	fn   *Function
 	refs []reference
@@ -72,7 +73,7 @@ func (s *Step) references(pkg *types.Package) []reference {
 	return append(refs, s.Key.references(pkg, "key")...)
 }
 
-// references are those of the keys of limits.
+// references returns the objects in the keys of limits.
 func (f *Function) references(pkg *types.Package) []reference {
 	var refs []reference
 	for _, u := range f.Uses {
@@ -97,8 +98,7 @@ func (k *Key) references(pkg *types.Package, option string) []reference {
 	return refs
 }
 
-// inPackage reports whether obj is a variable, function or method that pkg
-// declares at package level.
+// inPackage reports whether obj is a package-level variable or function of pkg, or a method.
 func inPackage(obj types.Object, pkg *types.Package) bool {
 	switch obj := obj.(type) {
 	case *types.Var:
@@ -109,13 +109,12 @@ func inPackage(obj types.Object, pkg *types.Package) bool {
 	return false
 }
 
-// graph holds which package-level objects each of them refers to.
+// graph maps each package-level object to the objects that it refers to.
 type graph struct {
 	edges map[types.Object][]types.Object
 }
 
-// dependencies reads the graph off the user's files and adds what generated
-// code will refer to.
+// dependencies builds the graph from the user's files and adds the references of generated code.
 func (b *builder) dependencies() *graph {
 	g := &graph{make(map[types.Object][]types.Object)}
 	for _, f := range b.Files {
@@ -170,9 +169,8 @@ func (b *builder) addEdges(g *graph, from types.Object, node ast.Node) {
 	})
 }
 
-// path returns the names of objects from ref to target if an initialization
-// leads there: functions alone may well call each other, so one of them must
-// be a variable.
+// path returns the names of the objects on an initialization path from ref to target. One of them
+// must be a variable, because functions alone may call each other recursively.
 func (g *graph) path(ref reference, target types.Object) []string {
 	type state struct {
 		object types.Object

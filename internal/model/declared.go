@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// declared returns the package-level identifiers of all files of the package,
-// tests and other platforms included, with the place where each is taken.
+// declared returns the package-level identifiers of all files of the package, including tests and
+// other platforms, with the position of each declaration.
 func (b *builder) declared() map[string]string {
 	taken := make(map[string]string)
 	for _, f := range b.ofPackage() {
@@ -25,15 +25,13 @@ func (b *builder) declared() map[string]string {
 	return taken
 }
 
-// ofPackage returns the files that are part of the package on some platform or
-// in its tests.
+// ofPackage returns the files that belong to the package on any platform or in its tests.
 func (b *builder) ofPackage() []*load.File {
 	return slices.DeleteFunc(slices.Concat(b.Files, b.Others), func(f *load.File) bool { return f.AST.Name.Name != b.Name })
 }
 
-// imported returns the names that imports declare in the scopes of their files:
-// Go does not allow a package-level declaration of the same name. A dot import
-// declares everything that is exported there.
+// imported returns the names that imports declare in file scopes. Go does not allow a package-level
+// declaration with the same name. A dot import declares all exported names of the package.
 func (b *builder) imported() map[string]string {
 	paths := make(map[string]importedPackage)
 	for _, p := range b.Types.Imports() {
@@ -77,7 +75,7 @@ func (b *builder) importedNames(spec *ast.ImportSpec, paths map[string]importedP
 	return nil
 }
 
-// line returns the place of pos as "file.go:12".
+// line returns the position pos as "file.go:12".
 func (b *builder) line(pos token.Pos) string {
 	p := b.Position(pos)
 	return fmt.Sprintf("%s:%d", base(p.Filename), p.Line)

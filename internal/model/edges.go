@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// edges finds out which step can lead where: by the calls of the methods that will be
-// generated, in the body of a step and in those of the machine's methods that it calls.
+// edges finds the possible transitions of each step from the calls of generated methods, in the
+// body of the step and in the methods of the machine that it calls.
 func (b *builder) edges(m *Machine) {
 	f := finder{b: b, m: m, bodies: map[string]body{}}
 	b.methods(m, func(decl *ast.FuncDecl, recv types.Object) { f.bodies[decl.Name.Name] = body{decl, recv} })
@@ -28,13 +28,13 @@ type body struct {
 	recv types.Object
 }
 
-// finder follows the code of one step.
+// finder analyzes the code of one step.
 type finder struct {
 	b      *builder
 	m      *Machine
 	bodies map[string]body
 	from   *Step
-	seen   map[string]bool // methods
+	seen   map[string]bool // visited methods
 }
 
 func (f *finder) add(to *Step, label string) {
@@ -51,7 +51,7 @@ func (f *finder) method(id, label string) {
 	}
 }
 
-// node looks at code that is reached on an occasion.
+// node analyzes code that executes under the condition of the label.
 func (f *finder) node(n ast.Node, recv types.Object, label string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -77,7 +77,7 @@ func (f *finder) node(n ast.Node, recv types.Object, label string) {
 	})
 }
 
-// call is a call of a method of the machine.
+// call analyzes a call of a method of the machine.
 func (f *finder) call(id string, call *ast.CallExpr, label string) {
 	if id == name.Done {
 		f.add(nil, label)
@@ -99,7 +99,8 @@ func (f *finder) call(id string, call *ast.CallExpr, label string) {
 	f.method(id, label)
 }
 
-// text is an expression as a label: on one line, and without what ends one in a diagram.
+// text returns an expression as a label: on one line, without characters that end a label in a
+// diagram.
 func text(e ast.Expr) string {
 	s := strings.Join(strings.Fields(types.ExprString(e)), " ")
 	return strings.NewReplacer(":", "", ";", "", "#", "", "\"", "'", "`", "'", "{", "(", "}", ")").Replace(s)

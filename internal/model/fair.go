@@ -7,16 +7,16 @@ import (
 	"go/types"
 )
 
-// Fair is the fair key of a workflow's runs, and its share.
+// Fair contains the fairness key of a workflow's runs and its share.
 type Fair struct {
 	Key   *Key
-	Share *Key // nil: 1
+	Share *Key // 1 if nil
 }
 
-// maxShare is the largest share of a fair key: store.MaxShare.
+// maxShare is the largest share of a fairness key. It equals store.MaxShare.
 const maxShare = 100
 
-// fair checks the expressions of a fair key and of its share.
+// fair checks the expressions of a fairness key and its share.
 func (b *builder) fair(fn *Function) *Fair {
 	if !fn.Directive.Has("fair") {
 		return nil
@@ -45,7 +45,7 @@ func (b *builder) fair(fn *Function) *Fair {
 	return f
 }
 
-// share checks the expression of a share: a whole number from 1.
+// share checks the expression of a share, which must be an integer of at least 1.
 func (b *builder) share(fn *Function) *Key {
 	text := fn.Directive.Share
 	wrong := func(pos token.Pos, what, fix string) {
@@ -66,7 +66,8 @@ func (b *builder) share(fn *Function) *Key {
 	return k
 }
 
-// integer reports unless the value of an expression is a whole number of which every value is an int.
+// integer reports an error unless the expression has an integer type whose values all fit into an
+// int.
 func (b *builder) integer(pos token.Pos, k *Key, wrong func(pos token.Pos, what, fix string), kind, conversion string) bool {
 	tv := k.Info.Types[k.Expr]
 	if !tv.IsValue() {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// fatal resolves an error named in fatal= as the file of fn would.
+// fatal resolves an error in fatal= in the scope of the file of fn.
 func (b *builder) fatal(fn *Function, ref directive.Reference) (Fatal, bool) {
 	obj := b.resolve(fn.decl.Pos(), "fatal=", ref)
 	if obj == nil {
@@ -52,8 +52,8 @@ func (b *builder) fatalType(ref directive.Reference, obj *types.TypeName) (Fatal
 	return Fatal{}, false
 }
 
-// resolve finds what ref names in the scope of the file of pos, or reports that it
-// names nothing. option is the text in front of it.
+// resolve returns the object that ref names in the scope of the file of pos, or reports that there
+// is none. option is the text before ref.
 func (b *builder) resolve(pos token.Pos, option string, ref directive.Reference) types.Object {
 	file := b.Types.Scope().Innermost(pos)
 	for file != nil && file.Parent() != b.Types.Scope() {
@@ -88,7 +88,7 @@ func (b *builder) resolve(pos token.Pos, option string, ref directive.Reference)
 	return obj
 }
 
-// errorNames returns what might have been meant.
+// errorNames returns the names of errors for suggestions.
 func errorNames(scope, pkg *types.Scope, qualified bool) []string {
 	if !qualified {
 		scope = pkg

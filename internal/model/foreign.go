@@ -12,9 +12,9 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// wellKnown are sentinels of the standard library that the runtime does not know,
-// because it links no such package: they are registered where a package of the user
-// imports theirs.
+// wellKnown lists sentinels of standard packages that the runtime does not register because it does
+// not import these packages. Code generated for a package that imports them registers the
+// sentinels.
 var wellKnown = map[string][]string{
 	"database/sql": {"ErrConnDone", "ErrNoRows", "ErrTxDone"},
 	"net":          {"ErrClosed"},
@@ -22,20 +22,20 @@ var wellKnown = map[string][]string{
 	"os/exec":      {"ErrNotFound", "ErrWaitDelay"},
 }
 
-// Foreign is a sentinel of another package that callers recognize after a durable
-// call. Its stored name is the same whoever registers it.
+// Foreign is a sentinel of another package that callers can match after a durable call. Its stored
+// name does not depend on the package that registers it.
 type Foreign struct {
 	Stored   string
 	Sentinel types.Object
 }
 
-// foreign adds the sentinels that //flow:error names on a package clause.
+// foreign adds the sentinels of a //flow:error directive on a package clause.
 func (b *builder) foreign(file *ast.File, ds []directive.Directive) {
 	for _, d := range ds {
 		for _, ref := range d.Errors {
 			obj := b.resolve(file.Package, "//flow:error ", ref)
 			switch obj := obj.(type) {
-			case nil: // reported
+			case nil: // already reported
 			case *types.Var:
 				switch {
 				case ref.Pointer || !isError(obj.Type()):
@@ -61,7 +61,7 @@ func (b *builder) addForeign(obj types.Object) {
 	}
 }
 
-// known adds the well-known sentinels of what the package imports.
+// known adds the well-known sentinels of imported packages.
 func (b *builder) known() {
 	if b.model.Empty() {
 		return

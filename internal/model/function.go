@@ -45,7 +45,7 @@ func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 	}
 }
 
-// onlyDirective returns the one directive of a function.
+// onlyDirective returns the directive of a function, which must be the only one.
 func (b *builder) onlyDirective(decl *ast.FuncDecl, ds []directive.Directive) (directive.Directive, bool) {
 	first := ds[0]
 	for _, d := range ds[1:] {
@@ -58,8 +58,8 @@ func (b *builder) onlyDirective(decl *ast.FuncDecl, ds []directive.Directive) (d
 	return first, len(ds) == 1
 }
 
-// common checks what steps and workflows have in common. It returns nil if
-// there is no way to go on.
+// common checks the common properties of steps and workflows. It returns nil if further checks are
+// impossible.
 func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	obj, ok := b.Info.Defs[decl.Name].(*types.Func)
 	switch {
@@ -109,19 +109,18 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	return fn
 }
 
-// toolComment matches comments that are for other tools, although they lack the
-// colon by which go/ast tells them from prose. gofmt puts a space before those it
-// finds in a doc comment.
+// toolComment matches comments for other tools that lack the colon by which go/ast recognizes
+// directives. gofmt adds a space to those in doc comments.
 var toolComment = regexp.MustCompile(`^//(?:(?:nolint|#?nosec|noinspection|NOSONAR)(?:\W|$)|\s+(?:nolint|#?nosec|NOSONAR)(?:\s*$|:|\s*//|\s+G\d))`)
 
-// prose returns the text of a doc comment without what is for tools.
+// prose returns the text of a doc comment without comments for tools.
 func prose(doc *ast.CommentGroup) string {
 	return (&ast.CommentGroup{
 		List: slices.DeleteFunc(slices.Clone(doc.List), func(c *ast.Comment) bool { return toolComment.MatchString(c.Text) }),
 	}).Text()
 }
 
-// shape checks the signature but for the types of payloads.
+// shape checks the signature except for the types of payloads.
 func (b *builder) shape(decl *ast.FuncDecl, sig *types.Signature, kind directive.Kind) bool {
 	before := len(b.diagnostics)
 	title := fmt.Sprintf("%s %s", kind, decl.Name.Name)
@@ -143,7 +142,7 @@ func (b *builder) shape(decl *ast.FuncDecl, sig *types.Signature, kind directive
 	return len(b.diagnostics) == before
 }
 
-// firstParameter checks that the function lives in the world it is annotated for.
+// firstParameter checks that the context type fits the kind of the directive.
 func (b *builder) firstParameter(decl *ast.FuncDecl, sig *types.Signature, kind directive.Kind) {
 	title := fmt.Sprintf("%s %s", kind, decl.Name.Name)
 	want, other := "context.Context", "workflow.Context"
@@ -172,7 +171,7 @@ func (b *builder) firstParameter(decl *ast.FuncDecl, sig *types.Signature, kind 
 	}
 }
 
-// contextName returns the name of a context type, or "".
+// contextName returns the name of a context type, or "" for another type.
 func contextName(t types.Type) string {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || named.Obj().Name() != "Context" {
@@ -192,7 +191,7 @@ func isInvalid(t types.Type) bool {
 	return ok && b.Kind() == types.Invalid
 }
 
-// compiler hands on what the type checker says about a signature.
+// compiler reports the type errors in a signature.
 func (b *builder) compiler(decl *ast.FuncDecl, title string) {
 	ds := b.TypeErrors(decl.Type.Pos(), decl.Type.End())
 	if len(ds) == 0 {
@@ -204,7 +203,7 @@ func (b *builder) compiler(decl *ast.FuncDecl, title string) {
 	b.diagnostics = append(b.diagnostics, ds...)
 }
 
-// importErrors returns what is wrong with the imports of decl's file.
+// importErrors returns the errors in the imports of decl's file.
 func (b *builder) importErrors(decl *ast.FuncDecl) []diagnostic.Diagnostic {
 	var ds []diagnostic.Diagnostic
 	for _, f := range b.Files {
@@ -214,7 +213,7 @@ func (b *builder) importErrors(decl *ast.FuncDecl) []diagnostic.Diagnostic {
 		for _, spec := range f.AST.Imports {
 			d, ok := b.ImportError(spec)
 			switch {
-			case spec.Pos() >= f.End: // appended by load
+			case spec.Pos() >= f.End: // appended by package load
 			case ok:
 				ds = append(ds, d)
 			default:
@@ -225,8 +224,8 @@ func (b *builder) importErrors(decl *ast.FuncDecl) []diagnostic.Diagnostic {
 	return ds
 }
 
-// names checks that every parameter has a name: arguments are stored by it. The
-// context is not stored, so it may go without.
+// names checks that every parameter has a name, because arguments are stored by name. The context
+// is not stored and needs no name.
 func (b *builder) names(decl *ast.FuncDecl, title string) {
 	i := 0
 	for _, field := range decl.Type.Params.List {
@@ -243,7 +242,7 @@ func (b *builder) names(decl *ast.FuncDecl, title string) {
 	}
 }
 
-// results accepts (error) and (T, error).
+// results checks that the results are (error) or (T, error).
 func (b *builder) results(decl *ast.FuncDecl, sig *types.Signature, title string) {
 	pos := decl.Type.End()
 	if decl.Type.Results != nil {
@@ -262,7 +261,7 @@ func (b *builder) results(decl *ast.FuncDecl, sig *types.Signature, title string
 	}
 }
 
-// payloads checks that arguments and result survive being stored.
+// payloads checks that the arguments and the result can be stored and restored.
 func (b *builder) payloads(fn *Function) {
 	nodes := b.paramNodes(fn.decl)
 	title := fmt.Sprintf("%s %s", fn.Directive.Kind, fn.Impl)
@@ -270,7 +269,7 @@ func (b *builder) payloads(fn *Function) {
 		b.faults(fn.decl, nodes[i+1], title, payload.Check(p.Name, p.Type, b.Types))
 	}
 	switch {
-	case fn.Result == nil || b.machineOf(fn.sig) != nil: // where a step of a machine leads is checked there
+	case fn.Result == nil || b.machineOf(fn.sig) != nil: // the result of a machine step is checked with the machine
 	case nextOf(fn.Result) != nil:
 		b.report(fn.decl.Type.Results.Pos(), title+" returns a step.Next, and is no step of a machine", "make it a method of a type under //flow:machine, or return a result")
 	default:
@@ -280,7 +279,7 @@ func (b *builder) payloads(fn *Function) {
 
 func (b *builder) faults(decl *ast.FuncDecl, pos token.Pos, title string, faults []payload.Fault) {
 	for _, f := range faults {
-		if f.Invalid && !strings.Contains(f.Path, ".") { // the signature itself, not what it refers to
+		if f.Invalid && !strings.Contains(f.Path, ".") { // the signature itself is invalid
 			b.compiler(decl, title)
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"go/types"
 )
 
-// gather checks the key of starts that share a run, nil: they share one in all.
+// gather checks the key of starts that share a run. It returns nil if all starts share one run.
 func (b *builder) gather(fn *Function) *Key {
 	d := fn.Directive
 	option := "debounce"
@@ -46,8 +46,8 @@ func example(option string) string {
 	return "debounce=doc.ID,10s"
 }
 
-// batched lets the parameter of a workflow that takes the inputs of several starts stand for
-// one of them, as its Start takes it and the expressions of its directive see it.
+// batched replaces the parameter of a workflow that takes the inputs of several starts by a single
+// element, as its Start and the expressions of its directive use it.
 func (b *builder) batched(fn *Function) bool {
 	d := fn.Directive
 	if !d.Has("batch") {

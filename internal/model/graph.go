@@ -13,30 +13,30 @@ import (
 	"github.com/flowgen/flowgen/internal/payload"
 )
 
-// Graph has what a workflow that is a struct under //flow:dag has beyond other workflows. Its
+// Graph contains the additional properties of a workflow declared by a struct with //flow:dag. The
 // exported fields are the parameters of the workflow.
 type Graph struct {
 	Type         *types.TypeName
-	Dependencies []*Dependency // those of the unexported fields, in their order
-	Nodes        []*Node       // each after those that it needs
-	Sinks        []*Node       // that have the result
-	Results      []Param       // fields of the generated result; nil: there is at most one sink
+	Dependencies []*Dependency // for the unexported fields, in their order
+	Nodes        []*Node       // in topological order
+	Sinks        []*Node       // nodes that provide the result
+	Results      []Param       // fields of the generated result; nil if there is at most one sink
 
 	workflow *Workflow
 	spec     *ast.TypeSpec
-	methods  map[string]*ast.FuncDecl // of the struct, with directives or without
-	broken   map[string]bool          // steps that were reported
-	steps    []*Node                  // in the order of the source
+	methods  map[string]*ast.FuncDecl // all methods of the struct
+	broken   map[string]bool          // steps with reported mistakes
+	steps    []*Node                  // in source order
 }
 
 // Dependency is a parameter of Register that becomes a field of structs.
 type Dependency struct {
 	Field string
 	Type  types.Type
-	Steps []*Step // that need it
+	Steps []*Step // steps that need it
 }
 
-// Input is the parameter of a step of the graph that has the exported fields, nil: there are none.
+// Input returns the step parameter with the exported fields of the graph, or nil if there are none.
 func (g *Graph) Input() *Param {
 	if len(g.workflow.Params) == 0 {
 		return nil
@@ -44,10 +44,10 @@ func (g *Graph) Input() *Param {
 	return &g.steps[0].Step.Params[0]
 }
 
-// Finishes reports whether a failure ends only what needs the step that failed.
+// Finishes reports whether a failed step ends only the steps that depend on it.
 func (g *Graph) Finishes() bool { return g.workflow.Directive.OnFail == "finish" }
 
-// graph checks a struct under //flow:dag and adds it to the model. Its steps are not known yet.
+// graph checks a struct with //flow:dag and adds it to the model. Its steps are not known yet.
 func (b *builder) graph(spec *ast.TypeSpec, ds []directive.Directive) {
 	d := ds[0]
 	if len(ds) > 1 {
@@ -97,7 +97,7 @@ func (b *builder) docOf(spec *ast.TypeSpec) *ast.CommentGroup {
 	return spec.Doc
 }
 
-// graphType returns the struct that a graph is, or reports why it is none.
+// graphType returns the struct type of a graph, or reports that it is not a struct.
 func (b *builder) graphType(g *Graph) *types.Struct {
 	title := "graph " + g.Type.Name()
 	if g.spec.TypeParams != nil {
@@ -117,7 +117,7 @@ func (b *builder) graphType(g *Graph) *types.Struct {
 	return fields
 }
 
-// fields tells the input from the dependencies.
+// fields divides the fields into input and dependencies.
 func (b *builder) fields(g *Graph, s *types.Struct) {
 	w := g.workflow
 	title := "graph " + g.Type.Name()
@@ -163,7 +163,7 @@ func isLock(t types.Type) bool {
 	return !types.IsInterface(t) && !locks(t) && locks(types.NewPointer(t))
 }
 
-// scopeOf lets expressions in the directive of a graph name the fields of its input.
+// scopeOf creates the scope of the directive's expressions, which contains the input fields.
 func (b *builder) scopeOf(g *Graph) {
 	w := g.workflow
 	from, to := g.spec.Type.Pos(), g.spec.Type.End()
@@ -176,7 +176,8 @@ func (b *builder) scopeOf(g *Graph) {
 	w.scope = from + 1
 }
 
-// dependency returns the parameter of Register for a field: fields of one name and type share it.
+// dependency returns the parameter of Register for a field. Fields with the same name and type
+// share a parameter.
 func (b *builder) dependency(f *types.Var) *Dependency {
 	for _, d := range b.model.Dependencies {
 		if d.Field == f.Name() && types.Identical(d.Type, f.Type()) {

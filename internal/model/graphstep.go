@@ -16,22 +16,22 @@ import (
 // Node is a step of a graph.
 type Node struct {
 	Step      *Step
-	ID        string // within the graph
-	Each      *Node  // over whose elements it runs, nil: it runs once
-	Takes     []Take // the parameters behind the context and the input
+	ID        string // unique in the graph
+	Each      *Node  // node over whose elements it runs; nil if it runs once
+	Takes     []Take // parameters after the context and the input
 	After     []*Node
-	If        *Predicate // nil: it has no condition
+	If        *Predicate // nil if unconditional
 	Skippable bool
 
 	graph *Graph
 }
 
-// Take is a parameter that has the result of a node.
+// Take is a parameter that receives the result of a node.
 type Take struct {
 	Param   string
 	Node    *Node
 	Pointer bool // nil if the node was skipped
-	Element bool // of the result
+	Element bool // receives one element of the result
 }
 
 // Predicate is a method that decides whether a node is skipped.
@@ -40,8 +40,7 @@ type Predicate struct {
 	Takes  []Take
 }
 
-// Result returns the type of the node's result as those take it that need the node, nil: it
-// has none.
+// Result returns the type of the node's result for dependent nodes, or nil if it has no result.
 func (n *Node) Result() types.Type {
 	if n.Each != nil && n.Step.Result != nil {
 		return types.NewSlice(n.Step.Result)
@@ -49,7 +48,7 @@ func (n *Node) Result() types.Type {
 	return n.Step.Result
 }
 
-// needs returns all that the node takes or waits for.
+// needs returns all dependencies of the node.
 func (n *Node) needs() (needs []dag.Need) {
 	takes := n.Takes
 	if n.If != nil {
@@ -64,8 +63,8 @@ func (n *Node) needs() (needs []dag.Need) {
 	return needs
 }
 
-// Needs returns the nodes that must have ended before the node begins, each once, and whether
-// it begins even if one of them was skipped. That over which it runs is not among them.
+// Needs returns the nodes that must have ended before the node begins, without duplicates, and
+// those of them that may have been skipped. It omits the node over whose elements it runs.
 func (n *Node) Needs() (nodes []*Node, maybe map[*Node]bool) {
 	maybe = map[*Node]bool{}
 	for _, d := range n.needs() {
@@ -87,8 +86,8 @@ func (n *Node) name() string { return n.Step.Impl }
 
 func (n *Node) title() string { return "step " + n.name() + " of graph " + n.graph.Type.Name() }
 
-// graphStep makes a method that is a step one of its graph, if it has one: under a name of the
-// graph, and with the graph's input before its parameters.
+// graphStep adds a step to the graph of its receiver, if it has one. The step is named within the
+// graph, and the input of the graph precedes its parameters.
 func (b *builder) graphStep(s *Step) {
 	g := b.structs[s.named]
 	if g == nil {
@@ -124,7 +123,7 @@ func paramNames(params []Param) (names []string) {
 	return names
 }
 
-// graphs connects the steps of each graph, and checks what shows only then.
+// graphs connects the steps of each graph, and checks the complete graph.
 func (b *builder) graphs() {
 	for _, w := range b.model.Workflows {
 		if w.Graph != nil {
@@ -149,7 +148,7 @@ func (b *builder) connect(g *Graph) {
 			b.report(n.Step.pos, n.title()+" has the name under which the input is stored", "rename it")
 		}
 	}
-	for _, n := range g.steps { // before links, which ask for the results of others
+	for _, n := range g.steps { // before links, which needs the result types
 		b.each(g, n)
 	}
 	for _, n := range g.steps {
@@ -179,7 +178,7 @@ func (b *builder) each(g *Graph, n *Node) {
 	}
 }
 
-// links finds the nodes that a step takes or waits for.
+// links finds the dependencies of a step.
 func (b *builder) links(g *Graph, n *Node) {
 	d := n.Step.Directive
 	first := 0
@@ -217,7 +216,7 @@ func (b *builder) stepNamed(g *Graph, n *Node, text directive.Text, option strin
 	return nil
 }
 
-// nearStep says what may have been meant by a name that no step has.
+// nearStep suggests a step for an unknown name.
 func (b *builder) nearStep(g *Graph, n *Node, called string) string {
 	var names []string
 	for _, o := range g.steps {
@@ -242,7 +241,7 @@ func (b *builder) nearStep(g *Graph, n *Node, called string) string {
 	return "name one of " + strings.Join(names, ", ")
 }
 
-// take finds out which node's result a parameter has: of a step, or of its predicate.
+// take returns the node whose result a parameter of a step or its predicate receives.
 func (b *builder) take(g *Graph, n *Node, title string, p Param, each *Node) (Take, bool) {
 	i := slices.IndexFunc(g.steps, func(o *Node) bool { return o.name() == p.Name })
 	if i < 0 {
@@ -273,7 +272,7 @@ func (b *builder) take(g *Graph, n *Node, title string, p Param, each *Node) (Ta
 		return t, true
 	}
 	if each == nil && n.Step.Directive.Each.Value != "" && title == n.title() {
-		return t, true // over what it runs was reported
+		return t, true // the node to iterate over was reported
 	}
 	what, fix := fmt.Sprintf("%s takes %s as %s: it is %s", title, p.Name, text(p.Type), text(has)), "take "+text(has)
 	if t.Element {
@@ -286,10 +285,10 @@ func (b *builder) take(g *Graph, n *Node, title string, p Param, each *Node) (Ta
 		}
 	}
 	b.report(p.Var.Pos(), what, fix)
-	return t, true // it is needed all the same
+	return t, true // still a dependency
 }
 
-// shape is the graph as package dag sees it.
+// shape returns the graph in the form of package dag.
 func (g *Graph) shape() (nodes []dag.Node) {
 	for _, n := range g.steps {
 		nodes = append(nodes, dag.Node{
@@ -299,7 +298,7 @@ func (g *Graph) shape() (nodes []dag.Node) {
 	return nodes
 }
 
-// order puts each step after those that it needs, or reports cycles.
+// order sorts the steps topologically, or reports cycles.
 func (b *builder) order(g *Graph) {
 	nodes := g.shape()
 	for _, cycle := range dag.Cycles(nodes) {
@@ -315,7 +314,7 @@ func (b *builder) order(g *Graph) {
 	}
 }
 
-// pointers reports results that are taken as if they might be missing.
+// pointers reports pointer parameters for results that are never missing.
 func (b *builder) pointers(g *Graph) {
 	skippable := dag.Skippable(g.shape())
 	for _, n := range g.Nodes {
@@ -348,7 +347,7 @@ func paramOf(sig *types.Signature, name string) *types.Var {
 	return nil
 }
 
-// result finds the steps whose results are that of the graph.
+// result finds the steps that provide the result of the graph.
 func (b *builder) result(g *Graph) {
 	w, text := g.workflow, g.workflow.Directive.Result
 	for _, i := range dag.Sinks(g.shape()) {
@@ -374,7 +373,7 @@ func (b *builder) result(g *Graph) {
 	}
 }
 
-// final is the type of a sink's result as that of the graph.
+// final returns the type of a sink's result as part of the graph's result.
 func (n *Node) final() types.Type {
 	if n.Skippable {
 		return types.NewPointer(n.Result())
@@ -382,7 +381,8 @@ func (n *Node) final() types.Type {
 	return n.Result()
 }
 
-// namedResult makes one step's result that of the graph, and reports those that would be lost.
+// namedResult selects the result of one step as that of the graph, and reports results that would
+// be lost.
 func (b *builder) namedResult(g *Graph, text directive.Text) {
 	i := slices.IndexFunc(g.steps, func(n *Node) bool { return n.name() == text.Value })
 	if i < 0 {
@@ -404,7 +404,7 @@ func (b *builder) namedResult(g *Graph, text directive.Text) {
 	g.Sinks = []*Node{sink}
 }
 
-// lost remembers steps that were reported, so that those who need them are not.
+// lost records a step with reported mistakes, so that its dependents are not reported as well.
 func (b *builder) lost(decl *ast.FuncDecl) {
 	for t, g := range b.structs {
 		if receiverName(&Function{decl: decl}) == t.Name() {
@@ -413,7 +413,7 @@ func (b *builder) lost(decl *ast.FuncDecl) {
 	}
 }
 
-// methodNames returns those methods of the struct that are no steps.
+// methodNames returns the methods of the struct that are not steps.
 func (g *Graph) methodNames() (names []string) {
 	for _, m := range slices.Sorted(maps.Keys(g.methods)) {
 		if !slices.ContainsFunc(g.steps, func(n *Node) bool { return n.name() == m }) && !g.broken[m] {

@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// expression type-checks a value of a directive, which messages call by noun, where the
-// parameters of fn are in scope. If there is something wrong with it the result is nil, and
-// wrong, or the builder, was told: wrong gets a position and what to say of the expression.
+// expression type-checks a value of a directive in the scope of fn's parameters. Messages refer to
+// it by noun. If the expression is invalid, the result is nil and the mistake has been reported to
+// wrong or to the builder. wrong receives a position and the mistake.
 func (b *builder) expression(fn *Function, text directive.Text, noun string, wrong func(pos token.Pos, what string)) (k *Key, overParams bool) {
-	at := func(pos token.Pos) token.Pos { // of the expression, which starts at 1
+	at := func(pos token.Pos) token.Pos { // the offset in the expression starts at 1
 		offset := min(max(int(pos)-1, 0), len(text.Value))
 		return text.Pos + token.Pos(offset)
 	}
@@ -86,8 +86,8 @@ func commentIn(expr string) int {
 	}
 }
 
-// namesIn checks that an expression is made of parameters and of names that
-// generated code can see as well, and reports whether there are parameters in it.
+// namesIn checks that an expression consists of parameters and of names that are visible in
+// generated code. It also reports whether the expression contains parameters.
 func (b *builder) namesIn(fn *Function, expr ast.Expr, info *types.Info, noun string, at func(token.Pos) token.Pos) (good, overParams bool) {
 	good = true
 	ast.Inspect(expr, func(n ast.Node) bool {
@@ -124,8 +124,8 @@ func (b *builder) namesIn(fn *Function, expr ast.Expr, info *types.Info, noun st
 
 func (f *Function) isReceiver(v *types.Var) bool { return f.sig != nil && f.sig.Recv() == v }
 
-// isInput reports whether sel is an exported field of the receiver of a step whose graph has it
-// as input.
+// isInput reports whether sel is an exported field of the receiver of a graph step, which is part
+// of the graph's input.
 func (f *Function) isInput(sel *ast.SelectorExpr, info *types.Info) bool {
 	x, ok := sel.X.(*ast.Ident)
 	if !ok {
@@ -145,8 +145,8 @@ func isParam(fn *Function, v *types.Var) bool {
 	return false
 }
 
-// textOf accepts what has one unmistakable text: strings, integers, and types
-// that print themselves.
+// textOf checks that the value has an unambiguous text: a string, an integer, or a type with a
+// String method.
 func (b *builder) textOf(option string, text directive.Text, tv types.TypeAndValue) bool {
 	what := option + "=" + text.Value
 	if !tv.IsValue() {

@@ -14,42 +14,42 @@ import (
 
 const stepPath = runtimePath + "step"
 
-// Machine is a type under //flow:machine: a workflow whose steps, methods of the type, name
-// the next one.
+// Machine is a type with //flow:machine: a workflow whose steps are methods that choose the next
+// step.
 type Machine struct {
 	Type   *types.TypeName
 	Start  *Step
-	Steps  []*Step       // in the order of the source
+	Steps  []*Step       // in source order
 	Result types.Type    // the second type argument of step.Next
-	Needs  []*Dependency // those of the unexported fields, in their order
-	Edges  []Edge        // in the order of the source
+	Needs  []*Dependency // for the unexported fields, in their order
+	Edges  []Edge        // in source order
 
 	spec      *ast.TypeSpec
 	directive directive.Directive
-	goName    string // of its definition
+	goName    string // name of its definition
 	doc       string
-	unusable  bool // which was reported
+	unusable  bool // has reported mistakes
 }
 
-// Edge says that a step can lead to another one, or to the end.
+// Edge is a possible transition from a step to another one or to the end.
 type Edge struct {
-	From, To *Step  // To is nil: the end
-	Label    string // on which occasion; may be empty
+	From, To *Step  // To is nil for the end
+	Label    string // condition; may be empty
 }
 
-// GoName returns the Go name of its definition.
+// GoName returns the Go name of the machine's definition.
 func (m *Machine) GoName() string { return m.goName }
 
-// Limit returns how many steps a run may begin, 0: any number.
+// Limit returns the maximum number of steps that a run may begin. 0 means no limit.
 func (m *Machine) Limit() int { return m.directive.Max }
 
-// title names the machine in messages.
+// title returns the name of the machine for messages.
 func (m *Machine) title() string { return "machine " + m.Type.Name() }
 
-// stepTitle names a step of it.
+// stepTitle returns the name of a step of the machine for messages.
 func (m *Machine) stepTitle(impl string) string { return "step " + impl + " of " + m.title() }
 
-// declareMachine takes in a type under //flow:machine, before its steps.
+// declareMachine adds a type with //flow:machine before its steps are added.
 func (b *builder) declareMachine(a annotation) {
 	spec, ok := a.node.(*ast.TypeSpec)
 	if !ok || !isMachine(a.directives) || isGraph(a.directives) {
@@ -89,7 +89,7 @@ func (b *builder) declareMachine(a annotation) {
 	m.unusable = len(b.diagnostics) > before
 }
 
-// machineOf returns the machine that a function is a method of, nil: of none.
+// machineOf returns the machine that has a function as a method, or nil.
 func (b *builder) machineOf(sig *types.Signature) *Machine {
 	recv := sig.Recv()
 	if recv == nil {
@@ -110,7 +110,7 @@ func (b *builder) machineOf(sig *types.Signature) *Machine {
 	return b.machines[i]
 }
 
-// nextOf returns the type arguments of a step.Next; nil: t is none.
+// nextOf returns the type arguments of a step.Next, or nil for another type.
 func nextOf(t types.Type) *types.TypeList {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || named.Obj().Pkg().Path() != stepPath || named.Obj().Name() != "Next" || named.TypeArgs().Len() != 2 {
@@ -125,8 +125,8 @@ func isCaught(t types.Type) bool {
 	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == stepPath && named.Obj().Name() == "Failure"
 }
 
-// nameInMachine gives a step of a machine the names that its directive does not: they begin
-// with those of the machine, so that two machines of a package may have steps of one name.
+// nameInMachine sets the names of a machine step that its directive does not set. They begin with
+// those of the machine, so that steps of different machines in a package may have the same name.
 func (b *builder) nameInMachine(fn *Function, m *Machine) {
 	if !fn.Directive.Has("as") {
 		fn.GoName = m.goName + fn.GoName
@@ -134,8 +134,8 @@ func (b *builder) nameInMachine(fn *Function, m *Machine) {
 	fn.Stored = b.stored(m.Type.Name()+"."+fn.Impl, fn.Directive)
 }
 
-// stepOfMachine checks what a step of a machine must be, beside what all steps are, and adds
-// it to the machine.
+// stepOfMachine checks the additional requirements of a machine step and adds the step to the
+// machine.
 func (b *builder) stepOfMachine(decl *ast.FuncDecl, s *Step) {
 	m := s.Machine
 	title := m.stepTitle(s.Impl)
@@ -160,8 +160,8 @@ func (b *builder) stepOfMachine(decl *ast.FuncDecl, s *Step) {
 	s.next = args.At(1)
 }
 
-// completeMachines checks what only shows when all steps are known, and adds the machines to the
-// model, as workflows.
+// completeMachines performs the checks that need all steps, and adds the machines to the model as
+// workflows.
 func (b *builder) completeMachines() {
 	for _, m := range b.machines {
 		if len(m.Steps) == 0 && m.unusable {
@@ -213,12 +213,12 @@ func (b *builder) start(m *Machine) {
 	switch {
 	case d.Start != "":
 		m.Start = b.machineStep(m, d, "start", d.Start)
-	case !d.Has("start"): // a bad one was reported
+	case !d.Has("start"): // an invalid value was reported
 		b.report(d.Pos, m.title()+" does not say where it starts", "add start="+m.Steps[0].Impl+", or another of its steps")
 	}
 }
 
-// oneResult checks that all steps lead to one result.
+// oneResult checks that all steps have the same result type.
 func (b *builder) oneResult(m *Machine) {
 	for _, s := range m.Steps {
 		switch {
@@ -253,8 +253,8 @@ func (b *builder) caughtBy(m *Machine, s *Step) {
 	}
 }
 
-// asWorkflow adds the definition of a machine to the model: a workflow with the input of the
-// step that it begins with.
+// asWorkflow adds the definition of a machine to the model. The input of the workflow is that of
+// the first step.
 func (b *builder) asWorkflow(m *Machine) {
 	fn := m.Start.Function
 	fn.Impl, fn.GoName, fn.Stored = m.Type.Name(), m.goName, b.stored(m.Type.Name(), m.directive)

@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/internal/diagnostic"
 )
 
-// use is a stored name and where it is given.
+// use is a stored name with the position of its definition.
 type use struct {
 	stored string
 	what   string
 	pos    token.Pos
 }
 
-// uses lists the stored names of a package. Steps and workflows share one name
-// space, errors have another.
+// uses returns the stored names of a package. Steps and workflows share a name space. Errors have
+// their own.
 func (p *Package) uses() (executed, failures []use) {
 	for _, w := range p.Workflows {
 		executed = append(executed, use{w.Stored, "workflow " + w.Impl, w.pos})
@@ -29,8 +29,8 @@ func (p *Package) uses() (executed, failures []use) {
 	return executed, failures
 }
 
-// duplicateNames reports stored names that the package gives twice, but for
-// those that collisions has reported together with the Go name.
+// duplicateNames reports stored names that occur twice in the package. It omits those that
+// collisions has reported with the Go name.
 func (b *builder) duplicateNames() {
 	executed, failures := b.model.uses()
 	reported := make(map[token.Pos]bool)
@@ -56,15 +56,15 @@ func (b *builder) duplicateNames() {
 	}
 }
 
-// Registry remembers the stored names of every package of one invocation.
+// Registry contains the stored names of all packages of one invocation.
 type Registry struct {
 	executed, failures map[string]owner
 }
 
 type owner struct{ path, what string }
 
-// Add takes in the names of p and reports those that another package has. The
-// position of a function is asked of position.
+// Add adds the names of p and reports those that another package already uses. position converts
+// positions.
 func (r *Registry) Add(p *Package, position func(token.Pos) token.Position) []diagnostic.Diagnostic {
 	if r.executed == nil {
 		r.executed, r.failures = make(map[string]owner), make(map[string]owner)

@@ -14,7 +14,7 @@ func (n *Node) predicateTitle() string {
 	return "condition " + n.Step.Directive.If.Value + " of step " + n.name()
 }
 
-// predicate checks the method that decides whether a node is skipped, and finds what it takes.
+// predicate checks the method that decides whether a node is skipped, and finds its dependencies.
 func (b *builder) predicate(g *Graph, n *Node) *Predicate {
 	text := n.Step.Directive.If
 	decl := g.methods[text.Value]
@@ -60,7 +60,8 @@ func receiverOf(n *Node) string {
 	return strings.TrimSpace(n.Step.sig.Recv().Name() + " *" + n.graph.Type.Name())
 }
 
-// pure reports fields in a predicate, or a method that it calls, that are there in steps only.
+// pure reports uses of dependency fields in a predicate or in methods that it calls, because these
+// fields are set only in steps.
 func (b *builder) pure(g *Graph, n *Node, decl *ast.FuncDecl, seen map[*ast.FuncDecl]bool) {
 	if decl == nil || seen[decl] || decl.Body == nil {
 		return

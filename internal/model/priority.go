@@ -8,8 +8,8 @@ import (
 	"math"
 )
 
-// priority checks the expression of a workflow's priority: a whole number, which may be the
-// same for all inputs.
+// priority checks the expression of a workflow's priority, which must be an integer and may be
+// constant.
 func (b *builder) priority(fn *Function) *Key {
 	if !fn.Directive.Has("priority") {
 		return nil
@@ -39,8 +39,8 @@ func fits(v constant.Value) bool {
 	return exact && n >= math.MinInt32 && n <= math.MaxInt32
 }
 
-// NeedsConversion reports whether the value of the expression is of a type other than want,
-// or is a constant of another type, so that generated code must convert it.
+// NeedsConversion reports whether generated code must convert the value of the expression to want,
+// because its type differs.
 func (k *Key) NeedsConversion(want types.Type) bool {
 	t := k.Info.Types[k.Expr].Type
 	if basic, ok := t.(*types.Basic); ok && basic.Info()&types.IsUntyped != 0 {

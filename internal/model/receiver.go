@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// receivers groups the method steps by the type that declares them. Register
-// takes a pointer as soon as one method needs it.
+// receivers groups the steps that are methods by their receiver type. Register takes a pointer if
+// at least one method needs it.
 func (b *builder) receivers() {
 	for _, s := range b.model.Steps {
 		if s.named == nil || s.Graph != nil {
@@ -26,7 +26,7 @@ func (b *builder) receivers() {
 	slices.SortFunc(b.model.Receivers, func(x, y *Receiver) int { return cmp.Compare(x.Type.Name(), y.Type.Name()) })
 }
 
-// Is reports whether t is the type of the parameter for the receiver.
+// Is reports whether t is the type of the receiver's parameter.
 func (r *Receiver) Is(t types.Type) bool {
 	if r.Pointer {
 		return types.Identical(t, types.NewPointer(r.Type.Type()))

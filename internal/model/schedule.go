@@ -2,7 +2,7 @@ package model
 
 import "go/types"
 
-// scheduled checks that a workflow that the clock starts needs nothing to start.
+// scheduled checks that a workflow with a schedule needs no input.
 func (b *builder) scheduled(fn *Function) {
 	if !fn.Directive.Has("schedule") {
 		return

@@ -5,8 +5,8 @@ import (
 	"go/token"
 )
 
-// singleton checks the expression by which a workflow has one active run: a text that may be
-// the same for all inputs.
+// singleton checks the expression of a singleton key, which must have an unambiguous text and may
+// be constant.
 func (b *builder) singleton(fn *Function) *Key {
 	if !fn.Directive.Has("singleton") {
 		return nil

@@ -7,18 +7,19 @@ import (
 	"go/types"
 )
 
-// keptIn is where the parts of a limit are kept, as far as its declaration is in this package.
+// keptIn is the location of the partitions of a limit, as far as the declaration in this package
+// shows.
 type keptIn uint8
 
 const (
 	keptUnknown  keptIn = iota
-	keptTogether        // that of all limits without Spread
-	keptByKey           // each key has its own
-	keptByWorker        // each worker has it
+	keptTogether        // with all limits without Spread
+	keptByKey           // each key separately
+	keptByWorker        // in each worker
 )
 
-// keptApart reports uses that no run can have together: a part that is spread by its key, and
-// what is kept elsewhere.
+// keptApart reports uses that a run cannot combine: a partition that is spread by its key, and
+// limits at another location.
 func (b *builder) keptApart(fn *Function, uses []Use) {
 	var spread, other types.Object
 	for _, u := range uses {
@@ -40,7 +41,7 @@ func (b *builder) keptApart(fn *Function, uses []Use) {
 	}
 }
 
-// placeOf reads the declaration of a limit.
+// placeOf returns the location from the declaration of a limit.
 func (b *builder) placeOf(limit types.Object) keptIn {
 	call := b.declarationOf(limit)
 	if call == nil {
@@ -75,7 +76,7 @@ func (b *builder) placeOf(limit types.Object) keptIn {
 	return keptTogether
 }
 
-// calledOf returns the function of package limit that a call calls; empty: another one.
+// calledOf returns the name of the function of package limit that a call calls, or "".
 func (b *builder) calledOf(call *ast.CallExpr) string {
 	fun := ast.Unparen(call.Fun)
 	if index, ok := fun.(*ast.IndexExpr); ok {
@@ -91,8 +92,7 @@ func (b *builder) calledOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// declarationOf returns the call by which a variable of this package is declared; nil: it is
-// not declared so.
+// declarationOf returns the call that initializes a variable of this package, or nil.
 func (b *builder) declarationOf(v types.Object) (call *ast.CallExpr) {
 	for _, init := range b.Info.InitOrder {
 		if len(init.Lhs) == 1 && init.Lhs[0] == v {

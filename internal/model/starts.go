@@ -6,7 +6,7 @@ import (
 	"go/types"
 )
 
-// starts checks the options that decide how the starts of a workflow become runs, and when these
+// starts checks the options that determine how the starts of a workflow become runs, and when these
 // begin.
 func (b *builder) starts(w *Workflow) {
 	fn := &w.Function
@@ -18,15 +18,16 @@ func (b *builder) starts(w *Workflow) {
 	}
 }
 
-// sharedKeys reports keys of limits and of fair shares that starts which share a run may each have
-// another of: the run has one. What the option that joins them has as its key they have in common.
+// sharedKeys reports keys of limits and fairness keys that may differ between starts that share a
+// run, because the run can have only one. The key of the option that combines the starts is equal
+// for all of them.
 func (b *builder) sharedKeys(w *Workflow) {
 	d := w.Directive
 	option := "batch"
 	if d.Has("debounce") {
 		option = "debounce"
 	}
-	if !d.Has(option) || d.Gather.Value != "" && w.Gather == nil { // that was reported
+	if !d.Has(option) || d.Gather.Value != "" && w.Gather == nil { // already reported
 		return
 	}
 	if len(w.Uses) == len(d.Uses) {
@@ -54,8 +55,8 @@ func sharedFix(option, text string) string {
 	return "give it the key of debounce=, as in debounce=" + text + ",10s, or a constant"
 }
 
-// isShared reports whether an expression has one value for all starts that share a run: it is their
-// key, or is over no parameter.
+// isShared reports whether an expression has the same value for all starts that share a run: it is
+// their key, or contains no parameter.
 func (b *builder) isShared(w *Workflow, k *Key) bool {
 	if w.Gather != nil && types.ExprString(w.Gather.Expr) == types.ExprString(k.Expr) {
 		return true

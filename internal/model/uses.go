@@ -11,7 +11,8 @@ import (
 // limitPath is the package that declares limits.
 const limitPath = "github.com/flowgen/flowgen/runtime/limit"
 
-// uses resolves the limits that fn uses. What is spread by its key goes with no other.
+// uses resolves the limits that fn uses. A limit that is spread by its key cannot be combined with
+// another one.
 func (b *builder) uses(fn *Function) (uses []Use) {
 	for _, u := range fn.Directive.Uses {
 		if use, ok := b.use(fn, u); ok {
@@ -50,8 +51,7 @@ func isLimit(named *types.Named, name string) bool {
 	return named != nil && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == limitPath && named.Obj().Name() == name
 }
 
-// limitNamed finds the variable that ref names in the file of pos, or reports that it names
-// none.
+// limitNamed returns the variable that ref names in the file of pos, or reports that there is none.
 func (b *builder) limitNamed(pos token.Pos, ref directive.Reference) types.Object {
 	scope, where := b.Types.Scope(), "this package"
 	if ref.Qualifier != "" {
@@ -89,8 +89,8 @@ func (b *builder) limitNamed(pos token.Pos, ref directive.Reference) types.Objec
 	return nil
 }
 
-// useKey type-checks the key of a use where the parameters of fn are in scope: it is of the
-// type of the limit's keys.
+// useKey type-checks the key of a limit in the scope of fn's parameters. It must have the type of
+// the limit's keys.
 func (b *builder) useKey(fn *Function, u directive.Use, want types.Type) *Key {
 	text := u.Key
 	k, _ := b.expression(fn, text, "the key", func(pos token.Pos, what string) {

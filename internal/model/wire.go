@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// wire takes over under which names the parameters of fn are stored, if not under
-// their own. Names that differ only in case are one when they are read back.
+// wire sets the stored names of the parameters of fn that differ from their own names. Names that
+// differ only in case are equal, because they cannot be distinguished when decoded.
 func (b *builder) wire(fn *Function) {
 	title := fmt.Sprintf("%s %s", fn.Directive.Kind, fn.Impl)
 	for _, w := range fn.Directive.Wire {
