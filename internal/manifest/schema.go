@@ -16,7 +16,7 @@ type schemas struct {
 	custom func(*types.Named) string
 }
 
-// schema is a JSON Schema. A nil schema allows any value.
+// schema is a JSON Schema. A nil schema means that there is none.
 type schema map[string]any
 
 // of returns the schema of t as text.
