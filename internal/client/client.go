@@ -14,35 +14,36 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// File is the only file of a client package.
+// File is the name of the only file of a client package.
 const File = "flow_client.go"
 
 const runtimePath = "github.com/flowgen/flowgen/runtime/"
 
-// Package is a client package of the package of Model.
+// Package describes the client package for the package of Model.
 type Package struct {
 	Model *model.Package
 	Path  string
 	Name  string
 
-	Failures []*model.Failure // that the client registers
-	Copies   []Copy           // in the order in which they are written
-	// Locals are identifiers of copies and inside of them, which no import may be called.
+	Failures []*model.Failure // registered by the client
+	Copies   []Copy           // in output order
+	// Locals contains the identifiers of copied declarations and in their text. No import may have
+	// one of these names.
 	Locals map[string]bool
 
 	copied map[symbol]bool
 }
 
-// Copy is a declaration with its doc comment.
+// Copy is a copied declaration with its doc comment.
 type Copy struct{ Pieces []Piece }
 
-// Piece is text, or a name that depends on where it stands.
+// Piece is text, or a name whose spelling depends on the file that contains it.
 type Piece struct {
 	Text   string
-	Object types.Object // nil: Text
+	Object types.Object // nil for Text
 }
 
-// symbol is a package-level name, in whichever load of its package.
+// symbol identifies a package-level name independently of the load of its package.
 type symbol struct{ path, name string }
 
 func symbolOf(obj types.Object) symbol {
@@ -60,8 +61,8 @@ func (p *Package) Has(obj types.Object) bool {
 // Source reads packages from their source.
 type Source func(ctx context.Context, path string) (*load.Package, error)
 
-// New decides what the client of a package holds that lies at path, or says what cannot be
-// part of it. The error is for packages that cannot be read.
+// New determines the contents of the client at path for a package, or returns diagnostics for
+// declarations that cannot be part of it. It returns an error if packages cannot be read.
 func New(ctx context.Context, p *load.Package, m *model.Package, path, name string, source Source) (*Package, []diagnostic.Diagnostic, error) {
 	imported := map[string]bool{}
 	sources := map[string]*load.Package{p.Path: p}
@@ -94,7 +95,7 @@ func New(ctx context.Context, p *load.Package, m *model.Package, path, name stri
 	}
 }
 
-// builder collects a client.
+// builder collects the contents of a client.
 type builder struct {
 	*Package
 	ctx      context.Context
@@ -102,14 +103,15 @@ type builder struct {
 	sources  map[string]*load.Package
 	source   Source
 	imported map[string]bool // packages of the module that the client imports
-	// keep has unexported fields, by position, and types, by symbol, whose unexported fields
-	// copied text needs; grown tells that one was found after its type may have been copied.
+	// keep contains unexported fields by position and types by symbol whose unexported fields are
+	// needed by copied text. grown reports whether a field was added after its type may have been
+	// copied.
 	keep  map[any]bool
 	grown bool
 
 	queue    []item
 	written  []written
-	methods  map[method]bool // that are copied
+	methods  map[method]bool // copied methods
 	required []requirement
 	faults   []fault
 	err      error
@@ -118,16 +120,16 @@ type builder struct {
 // item is a declaration to copy.
 type item struct {
 	obj types.Object
-	pos place // that refers to it
+	pos place // the position that refers to it
 }
 
-// written is a copy and what decides about its place.
+// written is a copy with the data that determines its position in the output.
 type written struct {
 	own  bool
 	rank int
-	of   token.Position // of the type that it belongs to, or its own
+	of   token.Position // position of its type, or its own
 	at   token.Position
-	doc  []Piece // of a constant, whose keyword its block has
+	doc  []Piece // for a constant, whose keyword belongs to its block
 	Copy
 }
 
@@ -139,14 +141,14 @@ type place struct {
 
 func (p place) position() token.Position { return p.p.Position(p.pos) }
 
-// fault is why a declaration cannot be copied.
+// fault is the reason why a declaration cannot be copied.
 type fault struct {
-	path string // of the package that would have to be imported
+	path string // the package to import instead
 	at   token.Position
 	what string
 	fix  string
-	// soft tells that the copy is stored as it should be, but is of little use: the package is
-	// imported if it can be.
+	// soft reports whether the copy is stored correctly but of little use. The package is imported
+	// instead if possible.
 	soft bool
 }
 
@@ -154,7 +156,7 @@ func (b *builder) fault(path string, at place, what, fix string) {
 	b.faults = append(b.faults, fault{path: path, at: at.position(), what: what, fix: fix})
 }
 
-// keeps remembers a field or a type that is copied as a whole.
+// keeps records a field, or a type that is copied completely.
 func (b *builder) keeps(what any) {
 	if !b.keep[what] {
 		b.keep[what], b.grown = true, true
@@ -175,8 +177,8 @@ func (b *builder) diagnostics() []diagnostic.Diagnostic {
 	return ds
 }
 
-// arrange brings the copies in an order that does not depend on the way to them: variables, and
-// types with their constants and methods. Constants that stand together share a block.
+// arrange sorts the copies independently of the order in which they were found: first variables,
+// then types with their constants and methods. Constants that were declared together share a block.
 func (b *builder) arrange() {
 	slices.SortFunc(b.written, func(x, y written) int {
 		if o := ownFirst(x.own, y.own); o != 0 {
@@ -204,7 +206,7 @@ func (b *builder) arrange() {
 	}
 }
 
-// ownFirst compares whether declarations are those of the annotated package.
+// ownFirst orders declarations of the annotated package before others.
 func ownFirst(x, y bool) int {
 	switch {
 	case x == y:
@@ -230,7 +232,7 @@ func constantBlock(block []written) Copy {
 	return Copy{append(pieces, Piece{Text: ")"})}
 }
 
-// collisions reports names that two packages give, and those that are predeclared.
+// collisions reports names that two packages declare, and predeclared names.
 func (b *builder) collisions() {
 	first := map[string]symbol{}
 	for id := range b.generated() {
@@ -241,7 +243,7 @@ func (b *builder) collisions() {
 		symbols = append(symbols, s)
 	}
 	slices.SortFunc(symbols, func(x, y symbol) int {
-		own := ownFirst(x.path == b.own.Path, y.path == b.own.Path) // it cannot be imported, others perhaps
+		own := ownFirst(x.path == b.own.Path, y.path == b.own.Path) // its package cannot be imported, others may be
 		return cmp.Or(own, cmp.Compare(x.path, y.path), cmp.Compare(x.name, y.name))
 	})
 	for _, s := range symbols {
@@ -258,8 +260,7 @@ func (b *builder) collisions() {
 	}
 }
 
-// module reports whether obj is declared in the module that is worked on, whose packages a
-// client does not link.
+// module reports whether pkg belongs to the main module, whose packages a client does not link.
 func (b *builder) module(pkg *types.Package) bool {
 	if pkg == nil || strings.HasPrefix(pkg.Path(), runtimePath) {
 		return false
@@ -268,7 +269,7 @@ func (b *builder) module(pkg *types.Package) bool {
 	return pkg.Path() == root || strings.HasPrefix(pkg.Path(), root+"/")
 }
 
-// read returns a package of the module with its source, or nil.
+// read returns the source of a package of the module, or nil.
 func (b *builder) read(path string) *load.Package {
 	if p := b.sources[path]; p != nil {
 		return p

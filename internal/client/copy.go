@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// Ranks of copies.
+// Ranks determine the order of copies.
 const (
 	rankVariable = iota
 	rankType
@@ -44,17 +44,17 @@ func (b *builder) copy(it item) {
 	}
 }
 
-// declaration is where a name is declared.
+// declaration is the declaration of a name with its context.
 type declaration struct {
 	p    *load.Package
 	file *load.File
 	spec ast.Spec
 	doc  *ast.CommentGroup
-	line *ast.CommentGroup // behind it
+	line *ast.CommentGroup // comment after it
 	id   *ast.Ident
 }
 
-// declaration finds the text that declares obj.
+// declaration returns the text that declares obj.
 func (b *builder) declaration(p *load.Package, obj types.Object) (declaration, bool) {
 	for _, f := range p.Files {
 		for _, decl := range f.AST.Decls {
@@ -91,13 +91,13 @@ func (b *builder) add(d declaration, rank int, pieces []Piece) {
 	b.written = append(b.written, written{own: d.p == b.own, rank: rank, of: at, at: at, Copy: Copy{pieces}})
 }
 
-// addTo is add for what belongs to a type.
+// addTo adds a declaration that belongs to a type.
 func (b *builder) addTo(t *types.TypeName, d declaration, rank int, pieces []Piece) {
 	b.add(d, rank, pieces)
 	b.written[len(b.written)-1].of = d.p.Position(t.Pos())
 }
 
-// typ copies a type with the methods by which it is stored and printed, and its constants.
+// typ copies a type with its constants and the methods that encode and print it.
 func (b *builder) typ(d declaration, obj *types.TypeName) {
 	spec := d.spec.(*ast.TypeSpec)
 	var methods []*ast.FuncDecl
@@ -134,7 +134,7 @@ func (b *builder) typ(d declaration, obj *types.TypeName) {
 	}
 }
 
-// unneeded returns the fields of a struct that the client can do without.
+// unneeded returns the fields of a struct that the client does not need.
 func (b *builder) unneeded(p *load.Package, obj *types.TypeName, list *ast.StructType) []*ast.Field {
 	if b.keep[symbolOf(obj)] {
 		return nil
@@ -148,14 +148,14 @@ func (b *builder) scan(p *load.Package, title string) *scan {
 	return &scan{b: b, from: place{p, token.NoPos}, info: p.Info, pkg: p.Types, title: title, path: p.Path, fix: ownPackage}
 }
 
-// kept are the methods by which values are stored, printed and matched.
+// kept lists the methods that encode, print and match values.
 var kept = map[string]bool{
 	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "IsZero": true,
 	"String": true, "Error": true, "Format": true, "GoString": true, "Unwrap": true, "Is": true, "As": true,
 	"MarshalJSONTo": true, "UnmarshalJSONFrom": true, "AppendText": true, "MarshalFailure": true, "UnmarshalFailure": true,
 }
 
-// methodsOf returns those methods of a type that a copy has, too.
+// methodsOf returns the methods of a type that are copied with it.
 func methodsOf(p *load.Package, typeName string) []*ast.FuncDecl {
 	var methods []*ast.FuncDecl
 	for _, f := range p.Files {
@@ -169,7 +169,7 @@ func methodsOf(p *load.Package, typeName string) []*ast.FuncDecl {
 	return methods
 }
 
-// receiver returns the name of the type of which fn is a method.
+// receiver returns the name of the receiver type of fn.
 func receiver(fn *ast.FuncDecl) string {
 	t := fn.Recv.List[0].Type
 	for {
@@ -222,8 +222,7 @@ func fileOf(p *load.Package, pos token.Pos) *load.File {
 	return nil
 }
 
-// unexported returns the fields of a struct that JSON leaves out because they have no
-// exported name.
+// unexported returns the unexported fields of a struct, which JSON omits.
 func unexported(s *ast.StructType) []*ast.Field {
 	var fields []*ast.Field
 	for _, f := range s.Fields.List {
@@ -238,7 +237,7 @@ func unexported(s *ast.StructType) []*ast.Field {
 	return fields
 }
 
-// inspect walks over n, but not over the fields that are left out.
+// inspect traverses n except for omitted fields.
 func inspect(n ast.Node, left []*ast.Field, visit func(ast.Node) bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		for _, f := range left {
@@ -250,7 +249,7 @@ func inspect(n ast.Node, left []*ast.Field, visit func(ast.Node) bool) {
 	})
 }
 
-// variable copies a variable with the expression that it begins with.
+// variable copies a variable with its initial value.
 func (b *builder) variable(d declaration, v *types.Var) {
 	spec := d.spec.(*ast.ValueSpec)
 	title := "variable " + v.Name()
@@ -260,7 +259,7 @@ func (b *builder) variable(d declaration, v *types.Var) {
 	}
 	s := b.scan(d.p, title)
 	s.fix = plainValue
-	s.code = !declares(v.Type()) // such a declaration names types, and uses no fields
+	s.code = !declares(v.Type()) // a declaration names types and uses no fields
 	pieces := append(comment(d.doc), Piece{Text: "var " + v.Name() + " "})
 	if spec.Type != nil {
 		ast.Inspect(spec.Type, s.visit)

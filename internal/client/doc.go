@@ -1,9 +1,9 @@
-// Package client decides what a client package of an annotated package holds: the
-// declarations that are copied, each as pieces of the user's text, and what stands in the way.
+// Package client determines the contents of the client package of an annotated package: copied
+// declarations, each as pieces of the user's text, and the obstacles to copying.
 //
-// A client starts runs and talks to them, and links nothing of the implementation. So whatever
-// its definitions, topics, errors and so on refer to is copied (reach.go), as long as the copy
-// is stored as the original is. What needs more than its own text stays where it is: a package
-// without directives is imported instead (imports.go), and for everything else there is a
-// diagnostic.
+// A client starts runs and communicates with them, and does not link the implementation. Therefore
+// everything that its definitions, topics and errors refer to is copied (reach.go), provided that
+// the copy is encoded like the original. A declaration that needs more than its own text is not
+// copied: if its package has no directives, the client imports that package (imports.go).
+// Everything else causes a diagnostic.
 package client

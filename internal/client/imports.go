@@ -9,9 +9,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// importInstead chooses packages that are imported, because something of theirs cannot be
-// copied, and reports whether there are such. All that they import of the module comes with
-// them: its types are the same in all of their declarations.
+// importInstead selects packages to import because a declaration in them cannot be copied, and
+// reports whether there are any. It includes all packages of the module that these import, because
+// each type must be identical in all declarations.
 func (b *builder) importInstead() (bool, error) {
 	more := false
 	for i, f := range b.faults {
@@ -37,8 +37,8 @@ func (b *builder) importInstead() (bool, error) {
 	return more, nil
 }
 
-// importable says why a client cannot import a package, or returns it with all packages of
-// the module that it imports.
+// importable returns why a client cannot import a package, or all packages of the module that the
+// package imports.
 func (b *builder) importable(ctx context.Context, path string) (why string, below []string, err error) {
 	roots, err := packages.Load(&packages.Config{
 		Mode:    packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedModule | packages.NeedFiles,

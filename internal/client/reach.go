@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reach copies or imports what spelling t takes.
+// reach copies or imports the types in t.
 func (b *builder) reach(t types.Type, at place) {
 	switch t := t.(type) {
 	case *types.Named:
@@ -47,14 +47,14 @@ func (b *builder) reachAll(list *types.TypeList, at place) {
 	}
 }
 
-// need makes a package-level name part of the client, unless that can import it.
+// need adds a package-level name to the client unless the client can import it.
 func (b *builder) need(obj types.Object, at place) {
 	pkg := obj.Pkg()
 	if pkg == nil {
 		return
 	}
 	if !b.module(pkg) {
-		return // what the user's code can name, other packages can
+		return // other packages can refer to it as well
 	}
 	if pkg.Path() != b.own.Path && !b.imported[pkg.Path()] && b.read(pkg.Path()) == nil {
 		return
@@ -72,7 +72,7 @@ func (b *builder) need(obj types.Object, at place) {
 	}
 }
 
-// visible reports what the client cannot name in a package that it imports.
+// visible reports names in an imported package that the client cannot refer to.
 func (b *builder) visible(obj types.Object, at place) {
 	switch path := obj.Pkg().Path(); {
 	case !obj.Exported():
@@ -82,8 +82,8 @@ func (b *builder) visible(obj types.Object, at place) {
 	}
 }
 
-// visibleFrom tells whether the package at from may import path, by the rule of internal
-// directories.
+// visibleFrom reports whether the rule of internal directories allows the package at from to import
+// path.
 func visibleFrom(path, from string) bool {
 	elements := strings.Split(path, "/")
 	for i, element := range slices.Backward(elements) {

@@ -13,7 +13,7 @@ import (
 
 const workflowPath = runtimePath + "workflow"
 
-// roots begins with what the client offers: definitions, errors, and what runs are talked to by.
+// roots adds the API of the client: definitions, errors, and declarations for messages to runs.
 func (b *builder) roots() {
 	for _, w := range b.Model.Workflows {
 		at := place{b.own, w.Pos()}
@@ -35,7 +35,7 @@ func (b *builder) roots() {
 		case f.Type != nil && exportedType(f.Type):
 			b.reach(f.Type, place{b.own, f.Pos()})
 		default:
-			continue // nobody outside of the package can name it
+			continue // cannot be named outside of the package
 		}
 		b.Failures = append(b.Failures, f)
 	}
@@ -79,14 +79,14 @@ func exportedType(t types.Type) bool {
 	return ok && named.Obj().Exported()
 }
 
-// declares reports whether a variable of type t names what runs are talked to by.
+// declares reports whether a variable of type t declares a name for communication with runs.
 func declares(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == workflowPath &&
 		slices.Contains([]string{"Topic", "Hook", "Value", "Stream", "Ask"}, named.Obj().Name())
 }
 
-// policy reaches what the options of a directive refer to that a start evaluates.
+// policy adds everything that the options evaluated by a start refer to.
 func (b *builder) policy(w *model.Workflow, at place) {
 	keys := []*model.Key{w.Singleton, w.Gather, w.Priority}
 	if w.Fair != nil {
@@ -106,10 +106,10 @@ func (b *builder) policy(w *model.Workflow, at place) {
 	}
 }
 
-// reachPrinted makes sure that a key that prints itself does so in the client.
+// reachPrinted adds the type of a key, so that the client prints the key in the same way.
 func (b *builder) reachPrinted(k *model.Key, at place) { b.reach(k.Info.Types[k.Expr].Type, at) }
 
-// generated are the identifiers that the client declares without copying them.
+// generated returns the identifiers that the client declares without copying them.
 func (b *builder) generated() map[string]token.Pos {
 	ids := map[string]token.Pos{}
 	for _, w := range b.Model.Workflows {

@@ -6,7 +6,7 @@ import (
 	"go/types"
 )
 
-// How to mend a type, a variable, and an expression of a directive.
+// Suggestions for a type, a variable, and an expression of a directive.
 const (
 	ownPackage  = "move it to a package of its own, without directives, which the client imports"
 	plainValue  = "declare it by constants and functions of other modules"
@@ -26,25 +26,25 @@ type requirement struct {
 	at               place
 }
 
-// scan finds what the text of a declaration refers to.
+// scan finds the references in the text of a declaration.
 type scan struct {
 	b     *builder
-	from  place // of the declaration
+	from  place // position of the declaration
 	info  *types.Info
-	pkg   *types.Package // of the declaration
-	title string         // of it
+	pkg   *types.Package // package of the declaration
+	title string         // title of the declaration
 	path  string
-	fix   string // of what it cannot refer to
-	fixed bool   // positions inside of the text are none of the file
-	// code tells that the text is executed: it may need unexported fields.
+	fix   string // suggestion for an invalid reference
+	fixed bool   // positions in the text do not belong to the file
+	// code reports whether the text is executed, so that it may need unexported fields.
 	code bool
 
 	replaced []replacement
-	bare     map[string]bool // names that lose their package
-	defined  map[string]bool // inside of the declaration
+	bare     map[string]bool // names that lose their package qualifier
+	defined  map[string]bool // names defined inside the declaration
 }
 
-// replacement is an identifier that another file spells in another way.
+// replacement is an identifier that has a different spelling in the client.
 type replacement struct {
 	node ast.Node
 	obj  types.Object
@@ -57,7 +57,7 @@ func (s *scan) at(n ast.Node) place {
 	return place{s.from.p, n.Pos()}
 }
 
-// visit is for ast.Inspect.
+// visit is the callback of ast.Inspect.
 func (s *scan) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.SelectorExpr:
@@ -88,7 +88,7 @@ func (s *scan) qualified(n *ast.SelectorExpr, imported *types.PkgName) {
 }
 
 func (s *scan) identifier(n *ast.Ident) {
-	obj := s.info.Uses[n] // of an embedded field: its type, and there is the field as well
+	obj := s.info.Uses[n] // for an embedded field this is the type
 	if def := s.info.Defs[n]; def != nil && obj == nil {
 		if def.Parent() != nil && def.Parent() != s.pkg.Scope() {
 			if s.defined == nil {
@@ -112,7 +112,7 @@ func (s *scan) identifier(n *ast.Ident) {
 	}
 }
 
-// object takes in a package-level name.
+// object processes a package-level name.
 func (s *scan) object(n ast.Node, obj types.Object) {
 	b := s.b
 	if !b.module(obj.Pkg()) {
@@ -141,7 +141,7 @@ func (s *scan) object(n ast.Node, obj types.Object) {
 	}
 }
 
-// sentinel reports whether a variable is an error that the client has.
+// sentinel reports whether a variable is an error that the client declares.
 func (b *builder) sentinel(v *types.Var) bool {
 	for _, f := range b.Model.Failures {
 		if f.Sentinel == v && v.Exported() {
@@ -151,7 +151,7 @@ func (b *builder) sentinel(v *types.Var) bool {
 	return false
 }
 
-// member takes in a field or a method.
+// member processes a field or a method.
 func (s *scan) member(n *ast.Ident, obj types.Object) {
 	if !s.b.module(obj.Pkg()) || s.b.imported[obj.Pkg().Path()] {
 		return
@@ -176,7 +176,7 @@ func (s *scan) member(n *ast.Ident, obj types.Object) {
 	}
 }
 
-// captured reports names that would mean something else without their package.
+// captured reports names that would have a different meaning without their package.
 func (s *scan) captured() {
 	for id := range s.bare {
 		if s.defined[id] {
@@ -189,7 +189,7 @@ func (s *scan) captured() {
 	}
 }
 
-// unmet reports methods that copied text calls and that are not copied.
+// unmet reports methods that copied text calls but that are not copied.
 func (b *builder) unmet() {
 	for _, r := range b.required {
 		if !b.imported[r.symbol.path] && !b.methods[r.method] {

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// text returns what stands between two positions of a file, with names as pieces of their own
-// and without the fields that are left out.
+// text returns the source between two positions of a file, with names as separate pieces and
+// without omitted fields.
 func (b *builder) text(p *load.Package, file *load.File, from, to token.Pos, replaced []replacement, left []*ast.Field) []Piece {
 	source, err := os.ReadFile(file.Path)
 	if err != nil {
@@ -25,7 +25,7 @@ func (b *builder) text(p *load.Package, file *load.File, from, to token.Pos, rep
 	}
 	f := p.Fset.File(file.AST.FileStart)
 	if f.Offset(to) > len(source) {
-		return nil // it changed since it was read
+		return nil // the file changed after it was read
 	}
 	type cut struct {
 		from, to token.Pos
@@ -70,7 +70,7 @@ func (b *builder) text(p *load.Package, file *load.File, from, to token.Pos, rep
 	return pieces
 }
 
-// constant copies a constant with its value: iota counts from another line there.
+// constant copies a constant with its value, because iota has a different value in the client.
 func (b *builder) constant(d declaration, c *types.Const) {
 	at := place{d.p, c.Pos()}
 	value, ok := literal(c)
