@@ -137,21 +137,20 @@ func TestParse_NamesTheFix(t *testing.T) {
 	}
 }
 
-// minutes finds the ticks of a span by a look at every minute, from the fields of an
-// expression that are given as numbers.
+// minutes computes the ticks of a period by testing each minute against the numbers of the fields.
 type minutes struct {
 	minute, hour []int
 	day          func(time.Time) bool
 	everyHour    bool
 }
 
-// wall is what the clock of a zone shows at a minute.
+// wall is the wall clock of a zone at a minute.
 type wall struct {
 	at, shows time.Time
-	again     bool // it showed this before
+	again     bool // a repeated wall clock time
 }
 
-// look returns what the clock of a zone shows at each minute of a span.
+// look returns the wall clock of a zone at each minute of a period.
 func look(from, to time.Time, zone *time.Location) (all []wall) {
 	var highest time.Time
 	for t := from; t.Before(to); t = t.Add(time.Minute) {
@@ -169,7 +168,7 @@ func (s minutes) meets(shows time.Time) bool {
 	return slices.Contains(s.minute, shows.Minute()) && slices.Contains(s.hour, shows.Hour()) && s.day(shows)
 }
 
-// in returns the ticks among the minutes.
+// in returns the minutes that are ticks.
 func (s minutes) in(all []wall) (ticks []time.Time) {
 	for i, w := range all {
 		tick := s.meets(w.shows) && (s.everyHour || !w.again)
@@ -185,8 +184,8 @@ func (s minutes) in(all []wall) (ticks []time.Time) {
 	return ticks
 }
 
-// spans returns a whole year of Zurich, and of other zones ten days around each change of
-// the clock in it and around its end.
+// spans returns a whole year for Zurich. For other zones it returns ten days around each clock
+// change of the year and around the end of the year.
 func spans(year int, zone *time.Location) (all [][2]time.Time) {
 	t := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := t.AddDate(1, 0, 0)
@@ -248,8 +247,8 @@ func TestNext_AgreesWithALookAtEveryMinute(t *testing.T) {
 	}
 }
 
-// TestNext_IsTheSameFromWhereverOneLooks: the tick after a time is the earliest one
-// after it, however far before one begins.
+// TestNext_IsTheSameFromWhereverOneLooks proves that Next returns the earliest tick after any start
+// time, independently of the distance.
 func TestNext_IsTheSameFromWhereverOneLooks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, text := range []string{"*/20 2 * * * Europe/Zurich", "7 * * * * America/St_Johns", "0 0 * * * America/Santiago"} {

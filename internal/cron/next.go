@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// horizon is how many days are looked through for the next tick. A date comes again within
-// 28 years, or 40 around a year that would be a leap year but for its century.
+// horizon is the number of days that are searched for the next tick. The combination of date and
+// weekday recurs within 28 years, or 40 years around a century year without a leap day.
 const horizon = 41 * 366
 
-// Next returns the first tick after a time, in the zone of the schedule; the zero time if
+// Next returns the first tick after a time in the zone of the schedule. It returns the zero time if
 // there is none.
 func (t *Ticks) Next(after time.Time) time.Time {
 	if t.every > 0 {
@@ -26,13 +26,12 @@ func (t *Ticks) Next(after time.Time) time.Time {
 		return time.Time{}
 	}
 	local := after.In(t.zone)
-	// A wall clock is a time in UTC here: each of them exists once.
+	// Wall clock times are represented in UTC, in which each of them exists exactly once.
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
-	day = day.AddDate(0, 0, -1) // which may come again
+	day = day.AddDate(0, 0, -1) // may occur again
 	for range horizon {
 		if first, found := t.nextOn(day, after); found {
-			// The day after may begin before this one ends, where the clock is set back
-			// over midnight.
+			// The next day may begin before this one ends, if the clock is set back over midnight.
 			if second, found := t.nextOn(day.AddDate(0, 0, 1), after); found {
 				first = min(first, second)
 			}
@@ -43,7 +42,7 @@ func (t *Ticks) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// ever reports whether a year has a day that fits.
+// ever reports whether any year has a matching day.
 func (t *Ticks) ever() bool {
 	for d := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); d.Year() < 2028; d = d.AddDate(0, 0, 1) {
 		if t.dayFits(d) {
@@ -64,16 +63,17 @@ func (t *Ticks) dayFits(d time.Time) bool {
 	return day || weekday
 }
 
-// nextOn returns the first tick of a day that is after a time, in seconds since 1970, and
-// whether there is one.
+// nextOn returns the first tick of a day after a time, in seconds since 1970. The second result
+// reports whether there is one.
 func (t *Ticks) nextOn(day, after time.Time) (first int64, found bool) {
 	if !t.dayFits(day) {
 		return 0, false
 	}
 	periods := t.periods(day)
-	last := after.Unix() // ticks are whole seconds: one is after this if it is after the time
-	// What the clock has shown by then, wherever it was set, is met no more: not even a time that
-	// it leaves out, for it showed less than that before the change.
+	last := after.Unix() // ticks are whole seconds, so one after this is also after the time
+	// Skip all wall clock times up to the latest that any offset of the day gives for this moment.
+	// This includes times that the clock skips, because the clock showed an earlier time before the
+	// change.
 	shown := last - day.Unix() + slices.MinFunc(periods, func(a, b period) int { return cmp.Compare(a.offset, b.offset) }).offset
 	for h := int(max(0, shown/3600)); h < 24; h++ {
 		if t.hour>>h&1 == 0 {
@@ -89,19 +89,19 @@ func (t *Ticks) nextOn(day, after time.Time) (first int64, found bool) {
 				}
 			}
 			if found && len(periods) == 1 {
-				return first, true // the clock goes on evenly: what follows is later
+				return first, true // the offset is constant, so all further ticks are later
 			}
 		}
 	}
 	return first, found
 }
 
-// period is a time in which the zone has one offset from UTC, in seconds since 1970.
+// period is an interval in seconds since 1970 in which the zone has one offset from UTC.
 type period struct{ begin, end, offset int64 }
 
-// periods returns those in which the clock may show a time of a day.
+// periods returns the intervals in which the clock may show a time of the day.
 func (t *Ticks) periods(day time.Time) (all []period) {
-	const most = 26 * time.Hour // that zones are away from UTC, or clocks set forth or back
+	const most = 26 * time.Hour // upper bound of zone offsets and clock changes
 	from, until := day.Add(-most), day.Add(24*time.Hour+most)
 	for at := from; ; {
 		begin, end := at.In(t.zone).ZoneBounds()
@@ -121,7 +121,7 @@ func (t *Ticks) periods(day time.Time) (all []period) {
 	}
 }
 
-// met returns when a wall clock is met, in seconds since 1970.
+// met returns the moments at which a wall clock time occurs, in seconds since 1970.
 func (t *Ticks) met(wall int64, periods []period) []int64 {
 	at := make([]int64, 0, 2)
 	for _, p := range periods {

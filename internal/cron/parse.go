@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // the same zones on every machine, with or without a database of them
+	_ "time/tzdata" // the same zones on every machine, even without a zone database
 )
 
-// Ticks are the times of a schedule. The zero value has none: use [Parse].
+// Ticks contains the times of a schedule. The zero value has none: use [Parse].
 type Ticks struct {
 	text  string
-	every time.Duration // 0: the fields count
+	every time.Duration // 0 for a cron expression
 	zone  *time.Location
 
 	minute, hour, day, month, weekday uint64 // bit n: n is in the field
@@ -20,10 +20,10 @@ type Ticks struct {
 	everyHour                         bool   // the hour is * or */n
 }
 
-// Error says why a text is no schedule.
+// Error describes why a text is not a valid schedule.
 type Error struct {
-	Text    string // as it was given
-	Problem string // which names the fix
+	Text    string // the input text
+	Problem string // includes the fix
 }
 
 // Error returns the text and the problem.
@@ -32,7 +32,7 @@ func (e *Error) Error() string { return fmt.Sprintf("schedule %q: %s", e.Text, e
 // MinEvery is the shortest interval.
 const MinEvery = time.Second
 
-// example ends the problems that are about the form as a whole.
+// example ends the problems about the form as a whole.
 const example = `for example "30 2 * * * Europe/Zurich"`
 
 var (
@@ -40,7 +40,7 @@ var (
 	dayNames   = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 )
 
-// Parse reads a cron expression or an interval. The error is an *[Error].
+// Parse parses a cron expression or an interval. The error is an *[Error].
 func Parse(text string) (*Ticks, error) {
 	t := &Ticks{text: strings.Join(strings.Fields(text), " "), zone: time.UTC}
 	problem := t.parse(strings.Fields(text))
@@ -90,7 +90,7 @@ func (t *Ticks) parse(f []string) (problem string) {
 		}
 		*field.into = bits
 	}
-	t.weekday |= t.weekday >> 7 & 1 // 7 is Sunday as well
+	t.weekday |= t.weekday >> 7 & 1 // 7 is also Sunday
 	t.dayAny, t.weekdayAny = f[2][0] == '*', f[4][0] == '*'
 	t.everyHour = f[1][0] == '*' && !strings.Contains(f[1], ",")
 	if !t.ever() {
@@ -128,13 +128,13 @@ func (t *Ticks) parseZone(name string) (problem string) {
 	return ""
 }
 
-// span is what the numbers of a field may be.
+// span is the range of the numbers of a field.
 type span struct {
 	low, high int
-	names     []string // of low and the numbers after it
+	names     []string // names of low and the following numbers
 }
 
-// list reads a field.
+// list parses a field.
 func (s span) list(text string) (bits uint64, problem string) {
 	for part := range strings.SplitSeq(text, ",") {
 		b, problem := s.part(part)
@@ -146,7 +146,7 @@ func (s span) list(text string) (bits uint64, problem string) {
 	return bits, ""
 }
 
-// part reads what stands between two commas.
+// part parses an element of a comma-separated list.
 func (s span) part(text string) (bits uint64, problem string) {
 	numbers, by, stepped := strings.Cut(text, "/")
 	step := 1
@@ -195,7 +195,7 @@ func (s span) number(text string) (n int, problem string) {
 	return n, ""
 }
 
-// digits reads a number without a sign.
+// digits parses a number without a sign.
 func digits(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return int(n), err == nil
