@@ -1,6 +1,5 @@
-// Package dag holds what follows from the dependencies of a graph alone, whatever its nodes
-// are: their order, cycles, which of them may be skipped, and which are sinks. It knows
-// names, and neither types nor files.
+// Package dag computes properties of a graph from its dependencies alone: the order of its nodes,
+// cycles, nodes that may be skipped, and sinks. It uses only names, without types or files.
 package dag
 
 import "slices"
@@ -9,18 +8,18 @@ import "slices"
 type Node struct {
 	Name      string
 	Needs     []Need
-	MaySkip   bool // it has a condition, or may fail
+	MaySkip   bool // has a condition, or may fail
 	HasResult bool
 }
 
-// Need is a dependency of a node on another one.
+// Need is a dependency on another node.
 type Need struct {
 	Name  string
-	Takes bool // the result, in contrast to waiting for the end only
-	Maybe bool // the node begins also if the other one was skipped
+	Takes bool // takes the result; otherwise only waits for the end
+	Maybe bool // the node also begins if the other one was skipped
 }
 
-// index returns the nodes by name. Of two with one name the first counts.
+// index returns the indexes of the nodes by name. For duplicate names it returns the first.
 func index(nodes []Node) map[string]int {
 	at := make(map[string]int, len(nodes))
 	for i, n := range nodes {
@@ -31,8 +30,8 @@ func index(nodes []Node) map[string]int {
 	return at
 }
 
-// Order returns the indexes of the nodes such that each comes after those that it needs, and
-// otherwise as they are. What is part of a cycle, or needs such a node, is missing.
+// Order returns the indexes of the nodes in topological order, and otherwise in their given order.
+// It omits nodes that are part of a cycle or depend on such a node.
 func Order(nodes []Node) []int {
 	at, placed := index(nodes), make([]bool, len(nodes))
 	order := make([]int, 0, len(nodes))
@@ -47,14 +46,14 @@ func Order(nodes []Node) []int {
 			}
 			placed[i], again = true, true
 			order = append(order, i)
-			break // those before it may follow now
+			break // nodes before it may follow
 		}
 	}
 	return order
 }
 
-// Cycles returns the names on cycles, each of which needs the next one, the last being the
-// first: one for each dependency that leads back to where a walk through the graph came from.
+// Cycles returns cycles as lists of names. Each node needs the next one, and the last needs the
+// first. There is one cycle for each back edge of a depth-first search.
 func Cycles(nodes []Node) (cycles [][]string) {
 	const open, done = 1, 2
 	at, seen := index(nodes), make([]int, len(nodes))
@@ -85,8 +84,8 @@ func Cycles(nodes []Node) (cycles [][]string) {
 	return cycles
 }
 
-// Skippable reports of each node, by name, whether it may be skipped: if it says so, or if a
-// node that it needs may be, unless that is a Maybe.
+// Skippable reports for each node by name whether it may be skipped: it has MaySkip, or it needs a
+// skippable node without Maybe.
 func Skippable(nodes []Node) map[string]bool {
 	skippable := make(map[string]bool)
 	for _, i := range Order(nodes) {
@@ -98,7 +97,7 @@ func Skippable(nodes []Node) map[string]bool {
 	return skippable
 }
 
-// Sinks returns the indexes of the nodes with a result that no other one takes.
+// Sinks returns the indexes of the nodes with a result that no other node takes.
 func Sinks(nodes []Node) (sinks []int) {
 	taken := map[string]bool{}
 	for _, n := range nodes {
