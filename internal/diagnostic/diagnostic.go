@@ -1,5 +1,5 @@
-// Package diagnostic holds what the generator says about a mistake: where it
-// is, what is wrong, and how to mend it.
+// Package diagnostic represents the mistakes that the generator reports: the position, the problem
+// and the fix.
 package diagnostic
 
 import (
@@ -15,14 +15,14 @@ import (
 	"unicode/utf8"
 )
 
-// Diagnostic is one mistake in a user's source. The zero Line means that no
-// position is known, the empty File that not even a file is.
+// Diagnostic is one mistake in the user's source. Line is zero if the position is not known, and
+// File is empty if even the file is not known.
 type Diagnostic struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
-	What   string `json:"what"` // what is wrong, starting with a name or a lower-case word
-	Fix    string `json:"fix"`  // how to mend it, an imperative; empty when What says it all
+	What   string `json:"what"` // the problem, starting with a name or a lower-case word
+	Fix    string `json:"fix"`  // the fix in the imperative; empty if What implies it
 }
 
 // New returns a diagnostic at p.
@@ -30,8 +30,8 @@ func New(p token.Position, what, fix string) Diagnostic {
 	return Diagnostic{File: p.Filename, Line: p.Line, Column: p.Column, What: what, Fix: fix}
 }
 
-// String returns "file:line:col: what: fix" on one line, leaving out what is not
-// known. It is [Printable].
+// String returns "file:line:col: what: fix" on one line without the unknown parts. The result is
+// [Printable].
 func (d Diagnostic) String() string {
 	var parts []string
 	switch {
@@ -49,9 +49,9 @@ func (d Diagnostic) String() string {
 
 var lineBreak = regexp.MustCompile(`[ \t]*[\r\n]+[ \t]*`)
 
-// Printable returns s with an escape for every character that a terminal or the
-// log of a CI system would interpret rather than show; tabs stay. What users
-// write, and so what is said about it, may hold anything.
+// Printable returns s with escapes for all characters that a terminal or the log of a CI system
+// would interpret. Tabs remain. Text from users, and therefore also a diagnostic, may contain any
+// characters.
 func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -68,7 +68,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Sorted returns ds by file, line, column and text, each once, in a new slice.
+// Sorted returns a new slice with ds sorted by file, line, column and text, without duplicates.
 func Sorted(ds []Diagnostic) []Diagnostic {
 	sorted := slices.Clone(ds)
 	slices.SortFunc(sorted, func(a, b Diagnostic) int {
@@ -83,8 +83,8 @@ func Sorted(ds []Diagnostic) []Diagnostic {
 	return slices.Compact(sorted)
 }
 
-// Relative returns ds with file names relative to dir, with forward slashes,
-// where that is possible, in a new slice.
+// Relative returns a new slice in which file names are relative to dir if possible, with forward
+// slashes.
 func Relative(dir string, ds []Diagnostic) []Diagnostic {
 	relative := slices.Clone(ds)
 	for i, d := range relative {
@@ -93,8 +93,8 @@ func Relative(dir string, ds []Diagnostic) []Diagnostic {
 	return relative
 }
 
-// RelativePath returns path relative to dir with forward slashes, or path
-// itself where it has no relative form.
+// RelativePath returns path relative to dir with forward slashes, or path itself if it has no
+// relative form.
 func RelativePath(dir, path string) string {
 	if path == "" || !filepath.IsAbs(path) {
 		return path
