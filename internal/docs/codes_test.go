@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each code of an error is explained by one of the two pages.
+// One of the two pages explains each error code.
 func TestErrorsHasAllCodes(t *testing.T) {
 	errorsPage, err := os.ReadFile("../../docs/use/errors.md")
 	if err != nil {

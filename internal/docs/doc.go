@@ -1,4 +1,3 @@
-// Package docs holds the tests that keep the pages of this repository true:
-// code that they quote is code that compiles, what they name exists, and their
-// links lead somewhere.
+// Package docs contains tests of the documentation pages: quoted code compiles, mentioned names
+// exist, and links have targets.
 package docs

@@ -9,10 +9,10 @@ import (
 
 const module = "github.com/flowgen/flowgen"
 
-// foreign is a name of another package as code spells it.
+// foreign matches a qualified name of another package.
 var foreign = regexp.MustCompile("(?:^|[^\\w.\"/])([a-z]+)\\.[A-Z]\\w*")
 
-// codeOf returns what a page shows as code: its blocks of Go and its spans.
+// codeOf returns the code on a page: Go blocks and code spans.
 func codeOf(page string) string {
 	var b strings.Builder
 	for _, block := range blocks(page) {
@@ -26,8 +26,8 @@ func codeOf(page string) string {
 	return b.String()
 }
 
-// unnamed returns the packages that a page uses without saying where they are.
-// packages are import paths by the last element.
+// unnamed returns the packages that a page uses without their import path. packages maps the last
+// path element to import paths.
 func unnamed(page string, packages map[string]string) []string {
 	var missing []string
 	seen := make(map[string]bool)
@@ -49,11 +49,11 @@ func TestPages_NameTheImportPathsOfWhatTheyUse(t *testing.T) {
 	}
 	all := pages(t)
 	for name, page := range all {
-		if name == "CONTRIBUTING.md" { // its readers have the tree before them
+		if name == "CONTRIBUTING.md" { // contributors have the tree
 			continue
 		}
 		if strings.HasPrefix(name, "docs/") {
-			page += all["docs/README.md"] // has the list of packages for all pages
+			page += all["docs/README.md"] // contains the package list for all pages
 		}
 		for _, at := range unnamed(page, byName) {
 			t.Errorf("%s does not say that it means %q", name, at)

@@ -14,22 +14,22 @@ import (
 	"testing"
 )
 
-// packages are those whose names the pages use, by path.
+// packages lists the paths of the packages whose names are checked on the pages.
 var packages = []string{
 	"runtime/workflow", "runtime/step", "runtime/worker", "runtime/event", "runtime/store",
 	"runtime/store/storetest", "runtime/store/fsck", "runtime/workflowtest", "runtime/step/sqlstep", "memstore", "sqlitestore",
 }
 
 var (
-	// qualified is a name of one of those packages, perhaps with a member.
+	// qualified matches a name of one of these packages, optionally with a member.
 	qualified = regexp.MustCompile(`\b(workflow|step|worker|event|store|storetest|fsck|workflowtest|sqlstep|memstore|sqlitestore)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
-	// testName is a test, or a behaviour of the conformance suite.
+	// testName matches a test or a behavior of the conformance suite.
 	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[FMCWKP][1-4]_\\w+)`")
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	code     = regexp.MustCompile("(?s)(?:^|\n)```.*?\n```|`[^`\n]*`")
 )
 
-// madeUp are names that a page shows only to say how names are made.
+// madeUp contains names that a page uses only as examples of naming.
 var madeUp = map[string]bool{
 	"sqlitestore.OpenSQLiteStore":         true,
 	"TestCommit_FencedOwnerWritesNothing": true,
@@ -56,7 +56,7 @@ func TestPages_NameWhatIsExported(t *testing.T) {
 	}
 }
 
-// exported returns the exported names, as package.Name and package.Type.Member.
+// exported returns the exported names in the forms package.Name and package.Type.Member.
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -151,8 +151,7 @@ func TestPages_NameTestsThatExist(t *testing.T) {
 	}
 }
 
-// declaredTests returns the names of all tests, and of the behaviours of the
-// conformance suite.
+// declaredTests returns the names of all tests and of the behaviors of the conformance suite.
 func declaredTests(t *testing.T) map[string]bool {
 	t.Helper()
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
@@ -212,7 +211,7 @@ func TestPages_LinkToWhatExists(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors that the headings of a page have.
+// anchors returns the anchors of the headings of a page.
 func anchors(page string) []string {
 	var all []string
 	fenced := false

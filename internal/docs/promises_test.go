@@ -26,8 +26,8 @@ var (
 	promiseTest    = regexp.MustCompile(`^Test([A-Z]+)(\d+)_`)
 )
 
-// listProofs returns the page with the tests of each promise at its end, and the promises in the order of the page. tests are lines
-// by promise.
+// listProofs returns the page with the tests of each promise at its end, and the promises in page
+// order. tests contains lines by promise.
 func listProofs(page string, tests map[string][]string) (listed string, promises []string) {
 	var b strings.Builder
 	list := func() {
@@ -54,11 +54,11 @@ func listProofs(page string, tests map[string][]string) (listed string, promises
 	return b.String(), promises
 }
 
-// family returns the letters of a promise's id.
+// family returns the letters of a promise's ID.
 func family(promise string) string { return strings.TrimRight(promise, "0123456789") }
 
-// proofs returns the tests of the tree by the promise that their names begin with, each
-// as a line of a list, in the order of their packages and names.
+// proofs returns the tests of the tree by the promise at the beginning of their names. Each is a
+// list item, in the order of packages and names.
 func proofs(root string) (map[string][]string, error) {
 	found := make(map[string][]string)
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {

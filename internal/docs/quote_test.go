@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// pages returns the pages that people read, by path from the root.
+// pages returns the documentation pages by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")}
@@ -40,10 +40,10 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// block is a fenced block of a page.
+// block is a fenced block on a page.
 type block struct {
-	line int    // of its fence
-	info string // behind the fence
+	line int    // line of the opening fence
+	info string // text after the fence
 	text string
 }
 
@@ -66,8 +66,8 @@ func blocks(page string) []block {
 	return all
 }
 
-// quotes reports what is wrong with a block that says which file it is from;
-// empty if nothing is. Lines that hold only … stand for any number of lines.
+// quotes compares a block with the file that it names. It returns the difference, or "" if they
+// agree. A line that contains only … stands for any number of lines.
 func quotes(b block, read func(name string) (string, error)) string {
 	name, quoted := strings.CutPrefix(b.info, "go ")
 	if !quoted {
@@ -128,7 +128,7 @@ func TestQuotes_NoticesEveryDifference(t *testing.T) {
 		"\ttwo() // twice\n":            false,
 		"two()\n":                       false, // not the whole line
 		"func one() {\n\tthree()\n":     false,
-		"\tthree()\n…\n\ttwo()\n":       false, // in another order
+		"\tthree()\n…\n\ttwo()\n":       false, // different order
 		"package a\n\nfunc one() {\n\n": false,
 	} {
 		wrong := quotes(block{info: "go a.go", text: text}, read)
