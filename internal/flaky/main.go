@@ -1,5 +1,5 @@
-// Command flaky reads the JSON files of gotestsum, names the tests that failed and those that passed only when they were
-// executed again, and fails if there are more of the latter than CI accepts.
+// Command flaky reads the JSON files of gotestsum. It prints the tests that failed and those that
+// passed only in a repeated execution, and fails if there are more of the latter than CI accepts.
 //
 //	flaky FILE...
 package main
@@ -34,16 +34,16 @@ func main() {
 	}
 }
 
-// test is what the events of a test contain.
+// test contains the results of a test from its events.
 type test struct {
 	pkg, name string
 	failures  int
 	passed    bool              // the last execution
-	outputs   map[string][]byte // of the present execution, by subtest; only until it fails
-	output    []byte            // of the first failure: of the test itself and of the subtests that failed
+	outputs   map[string][]byte // of the current execution, by subtest; discarded on failure
+	output    []byte            // of the first failure: the test itself and its failed subtests
 }
 
-// flaky reports whether the test failed and passed.
+// flaky reports whether the test failed and later passed.
 func (t *test) flaky() bool { return t.failures > 0 && t.passed }
 
 func readFile(name string) ([]*test, error) {
@@ -101,7 +101,8 @@ func read(r io.Reader) (failed []*test, err error) {
 	}
 }
 
-// report prints the failed and the flaky tests, and returns how many are flaky. The output of the failed ones is that of gotestsum.
+// report prints the failed and the flaky tests and returns the number of flaky ones. The output of
+// the failed tests comes from gotestsum.
 func report(w io.Writer, tests []*test) (n int) {
 	for _, t := range tests {
 		if !t.flaky() {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The events are those of gotestsum: all of the first execution, and then those of the tests that it executed again.
+// events has the form of gotestsum: the events of the first execution, followed by those of the
+// repeated tests.
 const events = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestFlaky"}
 {"Action":"output","Package":"p","Test":"TestFlaky","Output":"=== RUN   TestFlaky\n"}
