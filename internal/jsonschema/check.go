@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Fault is a place in a value that does not fit.
+// Fault is a part of a value that violates the schema.
 type Fault struct {
-	Pointer string // a JSON pointer (RFC 6901); empty: the value as a whole
-	Problem string // what is wrong there, with what is wanted
+	Pointer string // a JSON pointer (RFC 6901); empty for the whole value
+	Problem string // the problem and the expected value
 }
 
-// maxFaults bounds how many are looked for.
+// maxFaults limits the number of reported faults.
 const maxFaults = 20
 
-// Check returns the places where a value does not fit a schema, up to 20; nil: it fits, or the schema cannot be read. The value is
-// JSON; names of fields are compared as encoding/json does, without regard to case.
+// Check returns the faults of a JSON value, at most 20. It returns nil if the value conforms or the
+// schema cannot be read. Field names are compared without regard to case, as in encoding/json.
 func Check(schema, value []byte) []Fault {
 	root, err := decode(schema)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *checker) wrongf(at, format string, args ...any) {
 	}
 }
 
-// maxDepth bounds how deep a value is looked at: schemas may refer to themselves.
+// maxDepth limits the nesting of examined values, because schemas may be recursive.
 const maxDepth = 1000
 
 func (c *checker) check(at string, s object, v any, depth int) {
@@ -91,7 +91,7 @@ func (c *checker) check(at string, s object, v any, depth int) {
 	}
 }
 
-// anyOf says what is wrong by the first of the schemas, which is the one that is not null.
+// anyOf reports the faults for the first schema that is not null.
 func (c *checker) anyOf(at string, some []any, v any, depth int) {
 	var first []Fault
 	for i, one := range some {
@@ -122,7 +122,8 @@ func types(s object) []string {
 	return nil
 }
 
-// is reports whether a value is of a type. Integers are written as Go reads them: without a fraction and an exponent.
+// is reports whether a value has a type. Integers must have the form that Go accepts, without
+// fraction and exponent.
 func is(t string, v any) bool {
 	if n, ok := v.(json.Number); ok && t == "integer" {
 		return !strings.ContainsAny(n.String(), ".eE")
@@ -201,7 +202,7 @@ func (c *checker) list(at string, s object, v []any, depth int) {
 	}
 }
 
-// pointers escapes a name in a JSON pointer.
+// pointers escapes a name for a JSON pointer.
 var pointers = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (c *checker) object(at string, s object, v object, depth int) {
@@ -231,7 +232,7 @@ func (c *checker) object(at string, s object, v object, depth int) {
 	}
 }
 
-// named returns what has a name, or else the name in other letters.
+// named returns the field with a name, or one whose name differs only in case.
 func named(all object, name string) (any, bool) {
 	if one, ok := all[name]; ok {
 		return one, true

@@ -116,12 +116,12 @@ func TestOf_FollowsTheRulesOfEncodingJSONForFieldsOfOneName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := jsonschema.Check([]byte(want), b); len(faults) > 0 { // encoding/json leaves out what is ambiguous
+	if faults := jsonschema.Check([]byte(want), b); len(faults) > 0 { // encoding/json omits ambiguous fields
 		t.Errorf("%s: %+v", b, faults)
 	}
 }
 
-// What is written of a value fits the schema of its type.
+// The encoding of a value conforms to the schema of its type.
 func TestCheck_TakesWhatIsWritten(t *testing.T) {
 	when := time.Now()
 	o := order{
@@ -134,7 +134,7 @@ func TestCheck_TakesWhatIsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b = []byte(strings.Replace(string(b), `"Level":0`, `"Level":"low"`, 1)) // which it reads, but does not write
+		b = []byte(strings.Replace(string(b), `"Level":0`, `"Level":"low"`, 1)) // accepted on decoding, but never encoded
 		if faults := jsonschema.Check(schema, b); len(faults) > 0 {
 			t.Errorf("%s: %+v", b, faults)
 		}

@@ -1,10 +1,12 @@
-// Package jsonschema describes the JSON that encoding/json reads into a Go type as a JSON Schema (draft 2020-12), and reports where a
-// value does not fit one, by JSON pointers. It writes, and understands, the keywords type, properties,
-// required, additionalProperties, items, minItems, maxItems, minimum, maximum, anyOf, format, contentEncoding, $ref and $defs. It
-// ignores others, which a newer release may write.
+// Package jsonschema describes the JSON that encoding/json decodes into a Go type as a JSON Schema
+// (draft 2020-12), and reports violations of a schema as JSON pointers. It writes and supports the
+// keywords type, properties, required, additionalProperties, items, minItems, maxItems, minimum,
+// maximum, anyOf, format, contentEncoding, $ref and $defs. It ignores other keywords, which a newer
+// release may write.
 //
-// General libraries describe JSON rather than what encoding/json reads: recursive types, types with methods that read JSON or text, names in
-// other letters and integers of 64 bits have to be right here.
+// General libraries describe JSON rather than the input of encoding/json. This package must handle
+// recursive types, types with their own decoding methods, field names in different case, and 64-bit
+// integers correctly.
 package jsonschema
 
 import (
@@ -18,15 +20,16 @@ import (
 	"time"
 )
 
-// MaxSize bounds a schema, in bytes. A type with a larger one has none.
+// MaxSize is the maximum size of a schema in bytes. A type with a larger schema has none.
 const MaxSize = 64 << 10
 
-// object is a JSON object; they are written with sorted names.
+// object is a JSON object. It is encoded with sorted names.
 type object = map[string]any
 
-// Of returns the schema of what is stored of a value of a type under the name of a parameter; without a
-// name the value itself is stored. Each parameter must be there, unless its type has a nil. It returns nil
-// for a type that has too large a schema. The same type has the same schema in every process of a build.
+// Of returns the schema of the stored form of a value of type t under the parameter name param. If
+// param is empty, the value itself is stored. Each parameter is required unless its type has a nil
+// value. Of returns nil if the schema is too large. Within a build, the schema of a type is the
+// same in every process.
 func Of(t reflect.Type, param string) json.RawMessage {
 	b := &builder{names: map[reflect.Type]string{}, defs: object{}}
 	var root object
@@ -51,11 +54,11 @@ func Of(t reflect.Type, param string) json.RawMessage {
 	return data
 }
 
-// builder describes one type.
+// builder creates the schema of one type.
 type builder struct {
-	names map[reflect.Type]string // of structs, in $defs
+	names map[reflect.Type]string // names of structs in $defs
 	defs  object
-	size  int // of names, so that a type which is far too large is not looked at to its end
+	size  int // total length of names; stops the traversal of a type that is too large
 }
 
 var (
@@ -63,14 +66,14 @@ var (
 	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// reads reports whether a type reads JSON by a method of its own.
+// reads reports whether a type has its own decoding method.
 func reads(t reflect.Type) bool { return has(t, jsonReader) || has(t, textReader) }
 
 func has(t, method reflect.Type) bool {
 	return t.Kind() != reflect.Interface && (t.Implements(method) || reflect.PointerTo(t).Implements(method))
 }
 
-// nils reports whether a type has a value that is written as null.
+// nils reports whether a type has a value that is encoded as null.
 func nils(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
@@ -121,7 +124,7 @@ func (b *builder) of(t reflect.Type) object {
 	return object{}
 }
 
-// nullable allows null beside what a schema allows.
+// nullable returns a schema that also allows null.
 func nullable(s object) object {
 	switch t := s["type"].(type) {
 	case string:
@@ -136,19 +139,19 @@ func nullable(s object) object {
 	return object{"anyOf": []object{s, {"type": "null"}}}
 }
 
-// reference returns a reference to the schema of a struct, which may have parts of its own type.
+// reference returns a reference to the schema of a struct, which may be recursive.
 func (b *builder) reference(t reflect.Type) object {
 	name, known := b.names[t]
 	if !known {
 		name = b.name(t)
 		b.names[t] = name
-		b.defs[name] = object{} // its name is taken
+		b.defs[name] = object{} // reserves the name
 		b.defs[name] = b.structure(t, false)
 	}
 	return object{"$ref": "#/$defs/" + name}
 }
 
-// name returns a name for a struct that no other one has: that of the type, without its package and parameters.
+// name returns a unique name for a struct: its type name without package and type arguments.
 func (b *builder) name(t reflect.Type) string {
 	short, _, _ := strings.Cut(t.Name(), "[")
 	if short == "" {
@@ -161,7 +164,8 @@ func (b *builder) name(t reflect.Type) string {
 	return name
 }
 
-// structure returns the schema of a struct; all: what cannot be nil and is not left out must be there.
+// structure returns the schema of a struct. If all is true, each field that is neither nilable nor
+// omitted is required.
 func (b *builder) structure(t reflect.Type, all bool) object {
 	properties, required := object{}, []string{}
 	for _, f := range fields(t) {
@@ -169,7 +173,7 @@ func (b *builder) structure(t reflect.Type, all bool) object {
 			break
 		}
 		s := object{}
-		if !f.quoted { // encoding/json has rules for that
+		if !f.quoted { // encoding/json has special rules for quoted values
 			s = b.of(f.t)
 		}
 		properties[f.name] = s
@@ -185,18 +189,19 @@ func (b *builder) structure(t reflect.Type, all bool) object {
 	return s
 }
 
-// field is a field of a struct as encoding/json sees it.
+// field is a field of a struct in the view of encoding/json.
 type field struct {
 	name   string
 	t      reflect.Type
 	tagged bool
-	omits  bool // it may be left out
-	quoted bool // its value is in a string
+	omits  bool // may be omitted
+	quoted bool // encoded in a string
 	depth  int
 }
 
-// fields returns those of a struct and of what it embeds, by the rules of encoding/json: of several with one name
-// the one that is least deep counts, then the one with a tag, else none.
+// fields returns the fields of a struct and its embedded structs by the rules of encoding/json: of
+// several fields with the same name the shallowest counts, then the only tagged one, otherwise
+// none.
 func fields(t reflect.Type) []field {
 	var all []field
 	collect(t, 0, map[reflect.Type]bool{}, &all)
