@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// goPackage holds the fields of go list that are used here.
+// goPackage contains the used fields of the output of go list.
 type goPackage struct {
 	ImportPath string
 	Imports    []string
@@ -22,7 +22,7 @@ type goPackage struct {
 	Module     *struct{ Path string }
 }
 
-// run runs a go command in the root of the module and returns its output.
+// run executes a go command in the root of the module and returns its output.
 func run(t *testing.T, env []string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -37,8 +37,8 @@ func run(t *testing.T, env []string, args ...string) []byte {
 	return out
 }
 
-// list returns the packages that match the patterns and all that they import,
-// by import path. DepOnly tells which of them are only imported.
+// list returns the packages that match the patterns and all their imports by import path. DepOnly
+// is set for packages that are only imported.
 func list(t *testing.T, patterns ...string) map[string]*goPackage {
 	t.Helper()
 	args := append([]string{"list", "-deps", "-json=ImportPath,Imports,Standard,DepOnly,CgoFiles,Module"}, patterns...)
@@ -55,8 +55,8 @@ func list(t *testing.T, patterns ...string) map[string]*goPackage {
 	}
 }
 
-// chain returns the shortest way of imports from one of the roots to a package,
-// for example "a → b → c".
+// chain returns the shortest import chain from one of the roots to a package, for example "a → b →
+// c".
 func chain(packages map[string]*goPackage, roots []string, to string) string {
 	from := map[string]string{}
 	queue := slices.Clone(roots)

@@ -9,24 +9,23 @@ import (
 
 const module = "github.com/flowgen/flowgen"
 
-// A rule says what the packages that match it may import. Patterns are paths
-// below the module; "x/..." matches x and everything below it. The first rule
-// that matches a package holds.
+// A rule defines the imports allowed for the packages that match it. Patterns are paths below the
+// module; "x/..." matches x and everything below it. The first rule that matches a package applies.
 type rule struct {
 	packages string
-	module   []string // of this module
-	external []string // modules of others; nil: any
+	module   []string // packages of this module
+	external []string // other modules; nil allows all
 	required bool     // the package must exist
-	helper   bool     // for tests only: may import what tests need, and is imported by nothing shipped
+	helper   bool     // only for tests: may import test packages, and no shipped package may import it
 }
 
-// none forbids all modules of others.
+// none forbids all other modules.
 var none = []string{}
 
-// anyPackage allows all of this module but helpers.
+// anyPackage allows all packages of this module except test helpers.
 var anyPackage = []string{"runtime/...", "memstore/...", "sqlitestore/...", "redisstore/...", "generated/...", "examples/..."}
 
-// rules is the picture of the tree, from the bottom to the top.
+// rules defines the layers of the tree from bottom to top.
 var rules = []rule{
 	{packages: "runtime/event", external: []string{"github.com/oklog/ulid/v2"}, required: true},
 	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
@@ -44,7 +43,7 @@ var rules = []rule{
 	}, required: true},
 	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
 
-	// go-cmp describes what differs when a run no longer fits its code.
+	// go-cmp describes the difference if a run does not match its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/permits", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
@@ -65,16 +64,17 @@ var rules = []rule{
 	{packages: "runtime/promises/...", helper: true},
 
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
-	// When schedules are due is asked by the generator and by the runtime.
+	// The generator and the runtime both compute the ticks of schedules.
 	{packages: "internal/cron", external: none, required: true},
-	// Schemas are made by the runtime, and inputs checked by them in the admin service.
+	// The runtime creates schemas, and the admin service validates inputs with them.
 	{packages: "internal/jsonschema", external: none, required: true},
 	{packages: "internal/recent", external: none, required: true},
 	{packages: "internal/layers", helper: true},
 	{packages: "internal/testutil/...", module: anyPackage, helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
-	// What operators do lies over the client; the command knows what it declares, and the stores.
-	// The API and its client share the table of routes; each knows what admin declares, and not the other.
+	// Operator functions use only the client. The command may import their declarations and the
+	// stores. The API and its client share the table of routes. Each may import the declarations of
+	// admin, but not the other one.
 	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/worker", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
 	{packages: "admin/httpauth", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin/jwtauth", module: []string{"admin"}, external: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4"}, required: true},
@@ -101,7 +101,7 @@ var rules = []rule{
 	{packages: "lab/...", module: append(slices.Clone(anyPackage), "lab/...", "admin")},
 }
 
-// below returns what the package runtime/name may import: what is under it.
+// below returns the packages that the package runtime/name may import: all lower layers.
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
 	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "internal/cron", "internal/jsonschema", "internal/recent"}
@@ -114,7 +114,7 @@ func below(name string) []string {
 	return under
 }
 
-// testOnly lists what nothing shipped imports, beside the helpers above.
+// testOnly lists packages that no shipped package imports, in addition to the helpers above.
 var testOnly = []string{
 	"testing/...", "net/http/httptest", "go.uber.org/goleak/...",
 	"pgregory.net/rapid/...", "github.com/stretchr/testify/...",
@@ -147,7 +147,7 @@ func ruleOf(p string) (rule, bool) {
 	return rules[i], true
 }
 
-// violations returns one line per import that the rules forbid.
+// violations returns one line for each forbidden import.
 func violations(packages map[string]*goPackage) []string {
 	var found []string
 	for _, pkg := range packages {
@@ -170,8 +170,8 @@ func violations(packages map[string]*goPackage) []string {
 	return found
 }
 
-// forbids returns why package p, which the rule is about, may not import
-// another one; empty if it may. details is nil if nothing is known of it.
+// forbids returns why rule r forbids package p to import another package, or "". details is nil if
+// the imported package was not listed.
 func (r rule) forbids(p, imported string, details *goPackage) string {
 	if to, ok := local(imported); ok {
 		if target, ok := ruleOf(to); ok && target.helper && !r.helper {

@@ -11,11 +11,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// linkable lists the modules of others that the runtime may link.
+// linkable lists the other modules that the runtime may link.
 var linkable = []string{"github.com/oklog/ulid/v2", "github.com/google/go-cmp"}
 
-// runtimePackages returns the packages of the runtime that a program links;
-// helpers for tests are not among them.
+// runtimePackages returns the packages of the runtime that a program links, without test helpers.
 func runtimePackages(packages map[string]*goPackage) []string {
 	var roots []string
 	for _, pkg := range packages {
@@ -28,14 +27,14 @@ func runtimePackages(packages map[string]*goPackage) []string {
 	return roots
 }
 
-// unwanted says why the runtime may not link a package; empty if it may.
+// unwanted returns why the runtime must not link a package, or "".
 func unwanted(pkg *goPackage) string {
 	p, isLocal := local(pkg.ImportPath)
 	switch {
-	case isLocal && !matches("runtime/...", p) && p != "internal/cron" && p != "internal/jsonschema" && p != "internal/recent": // which the generator and the admin service ask as well
+	case isLocal && !matches("runtime/...", p) && p != "internal/cron" && p != "internal/jsonschema" && p != "internal/recent": // shared with the generator and the admin service
 		return "it is above the runtime"
 	case isLocal:
-	case pkg.ImportPath == "database/sql": // its sub-package driver is interfaces only; ulid.ULID has them
+	case pkg.ImportPath == "database/sql": // its sub-package driver, which ulid uses, contains only interfaces
 		return "it is database code"
 	case pkg.ImportPath == "testing":
 		return "it is for tests"
@@ -52,8 +51,8 @@ func unwanted(pkg *goPackage) string {
 func TestSTORE2_RuntimeLinksNoStoreDriverAndNoCgo(t *testing.T) {
 	packages := list(t, "./runtime/...")
 	roots := runtimePackages(packages)
-	// Steps in SQL transactions are a package of their own, so that the rest
-	// does not link database/sql.
+	// Steps in SQL transactions have a separate package, so that other code does not link
+	// database/sql.
 	roots = slices.DeleteFunc(roots, func(p string) bool { return p == module+"/runtime/step/sqlstep" })
 	for _, want := range []string{"event", "store", "internal/replay", "workflow", "step", "shim", "worker"} {
 		if !slices.Contains(roots, module+"/runtime/"+want) {
@@ -67,8 +66,8 @@ func TestSTORE2_RuntimeLinksNoStoreDriverAndNoCgo(t *testing.T) {
 	}
 }
 
-// reachable returns the roots and everything that they import, sorted. It does
-// not look behind what is unwanted.
+// reachable returns the roots and all their imports, sorted. It does not follow the imports of
+// unwanted packages.
 func reachable(packages map[string]*goPackage, roots []string) []string {
 	seen := map[string]bool{}
 	var visit func(p string)
@@ -95,7 +94,7 @@ func reachable(packages map[string]*goPackage, roots []string) []string {
 	return all
 }
 
-// A program that links html/template keeps methods that nobody calls: the console alone does.
+// A program that links html/template keeps unused methods, so only the console may link it.
 func TestOPS2_OnlyTheConsoleLinksTemplates(t *testing.T) {
 	packages := list(t, "./runtime/...", "./admin/...", "./memstore", "./sqlitestore", "./redisstore")
 	var roots []string
@@ -161,7 +160,8 @@ func TestSTORE2_RuntimeBuildsForWASI(t *testing.T) {
 	if len(roots) < 7 {
 		t.Errorf("only %q are checked", roots)
 	}
-	// What does not type-check does not compile; to compile the standard library for it takes half a minute.
+	// Type-checking is sufficient, because compiling the standard library for this platform takes
+	// half a minute.
 	all, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
 		Dir:  "../..", Env: append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"),

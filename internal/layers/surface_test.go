@@ -15,14 +15,14 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// public are the packages that users import; generated code imports the shim.
+// public lists the packages that users import, and the shim, which generated code imports.
 var public = []string{
 	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
 	"runtime/workflow", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
 	"memstore", "sqlitestore", "redisstore", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/remote",
 }
 
-// What a user cannot name he can neither call nor make.
+// Users can neither call nor create anything whose type they cannot name.
 func TestSurface_MentionsNoInternalType(t *testing.T) {
 	patterns := make([]string, len(public))
 	for i, p := range public {
@@ -80,7 +80,7 @@ func TestSurface_NamesWhatMentionsAnInternalType(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if want := 11; exported != want { // eight of the package, a field, two methods
+	if want := 11; exported != want { // eight in the package, a field, two methods
 		t.Errorf("exported identifiers: got %d, want %d", exported, want)
 	}
 }
@@ -102,10 +102,9 @@ func checked(t *testing.T, fset *token.FileSet, conf types.Config, path, text st
 	return p
 }
 
-// internalMentions returns a line for each exported identifier of a package whose
-// declaration names a type of an internal package, sorted, and how many exported
-// identifiers there are, fields and methods included. A public alias is a name that
-// users have, whatever it stands for.
+// internalMentions returns a sorted line for each exported identifier whose declaration refers to a
+// type of an internal package. It also returns the number of exported identifiers, including fields
+// and methods. A public alias of an internal type is allowed, because users can name it.
 func internalMentions(p *types.Package) (found []string, exported int) {
 	check := func(name string, t types.Type) {
 		exported++
@@ -156,8 +155,7 @@ func internalMentions(p *types.Package) (found []string, exported int) {
 	return found, exported
 }
 
-// mention returns the first type of an internal package that a type is made of; empty
-// if there is none.
+// mention returns the first internal type within a type, or "".
 func mention(t types.Type) string {
 	switch t := t.(type) {
 	case *types.Alias:

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// foreign matches what ties a file to the machine on which it was written: a
-// path below somebody's home, or the host of a registry. It is put together
-// from parts so that it does not match itself.
+// foreign matches text that ties a file to the machine of its author: a path in a home directory,
+// or the host of a package registry. It is assembled from parts so that it does not match itself.
 func foreign(t *testing.T) *regexp.Regexp {
 	t.Helper()
 	parts := []string{
@@ -28,7 +27,7 @@ func foreign(t *testing.T) *regexp.Regexp {
 		home = "/"
 	}
 	for _, dir := range []string{root, home} {
-		if strings.Count(dir, "/") > 1 { // "/src" could be anybody's
+		if strings.Count(dir, "/") > 1 { // a path such as "/src" is too general
 			parts = append(parts, regexp.QuoteMeta(dir)+`\b`)
 		}
 	}
@@ -37,8 +36,8 @@ func foreign(t *testing.T) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)` + paths + `|` + hosts)
 }
 
-// suspicious reports whether a text has a word without which foreign does not match. Few
-// files have one, and the expression takes a hundred times as long.
+// suspicious reports whether a text contains a word that each match of foreign contains. Few files
+// do, and matching the expression takes a hundred times as long.
 func suspicious(t *testing.T, text []byte) bool {
 	t.Helper()
 	root, err := filepath.Abs("../..")
