@@ -1,5 +1,5 @@
-// Package name derives the identifiers of generated code from those of the
-// user, so that everything that needs them finds the same ones.
+// Package name derives the identifiers of generated code from the user's identifiers, so that all
+// parts of the generator use the same ones.
 package name
 
 import (
@@ -11,18 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// Output is the file that the generator writes in every package.
+// Output is the name of the generated file in every package.
 const Output = "flow_gen.go"
 
-// Exported returns the exported form of the identifier impl, or false if it
-// has none ("_x", or a script without cases).
+// Exported returns the exported form of the identifier impl. It returns false if there is none
+// ("_x", or a script without case).
 func Exported(impl string) (string, bool) {
 	s := change(impl, unicode.ToUpper)
 	return s, token.IsExported(s)
 }
 
-// Unexported returns s with its first word in lower case: a letter, or an
-// initialism such as HTTP in HTTPGet and URLs in URLsOf.
+// Unexported returns s with its first word in lower case. The word is a letter or an initialism
+// such as HTTP in HTTPGet and URLs in URLsOf.
 func Unexported(s string) string {
 	letters := []rune(s)
 	upper := 0
@@ -32,42 +32,39 @@ func Unexported(s string) string {
 	if rest := letters[upper:]; upper > 1 && len(rest) > 0 && unicode.IsLower(rest[0]) {
 		plural := rest[0] == 's' && (len(rest) == 1 || !unicode.IsLower(rest[1]))
 		if !plural {
-			upper-- // the last one begins the next word
+			upper-- // the last letter begins the next word
 		}
 	}
 	return strings.ToLower(string(letters[:upper])) + string(letters[upper:])
 }
 
-// Args returns the name of the struct that holds the arguments of a step,
-// given the step's Go name.
+// Args returns the name of the struct with the arguments of a step, for the step's Go name.
 func Args(goName string) string { return Unexported(goName) + "Args" }
 
-// Step returns the name of the variable that describes a step, given the
-// step's Go name.
+// Step returns the name of the variable that describes a step, for the step's Go name.
 func Step(goName string) string { return Unexported(goName) + "Step" }
 
-// Func returns the name of the type of a step's implementation, given the step's
-// Go name.
+// Func returns the name of the type of a step's implementation, for the step's Go name.
 func Func(goName string) string { return Unexported(goName) + "Func" }
 
-// Input returns the name of the input struct of a workflow with several
-// inputs, given the workflow's Go name.
+// Input returns the name of the input struct of a workflow with several inputs, for the workflow's
+// Go name.
 func Input(goName string) string { return goName + "Input" }
 
-// Result returns the name of the result struct of a graph with several sinks, given the
-// workflow's Go name.
+// Result returns the name of the result struct of a graph with several sinks, for the workflow's Go
+// name.
 func Result(goName string) string { return goName + "Result" }
 
-// Graph returns the name of the function that executes a graph, given the workflow's Go name.
+// Graph returns the name of the function that executes a graph, for the workflow's Go name.
 func Graph(goName string) string { return Unexported(goName) + "Graph" }
 
-// initialisms are whole names that Go style writes in capitals.
+// initialisms lists names that Go style writes in capitals.
 var initialisms = map[string]bool{
 	"api": true, "html": true, "http": true, "https": true, "id": true, "ip": true, "json": true, "sku": true,
 	"sql": true, "ttl": true, "uri": true, "url": true, "utc": true, "uuid": true, "vat": true, "xml": true,
 }
 
-// Fields returns an exported field name for each of params, all different.
+// Fields returns distinct exported field names for params.
 func Fields(params []string) []string {
 	fields := make([]string, len(params))
 	taken := make(map[string]bool)
@@ -85,7 +82,7 @@ func Fields(params []string) []string {
 	return fields
 }
 
-// Free returns base, or base with the first number from 2 on that is not taken.
+// Free returns base if it is not taken, otherwise base with the first free number from 2.
 func Free(base string, taken func(string) bool) string {
 	s := base
 	for n := 2; taken(s); n++ {
@@ -94,8 +91,7 @@ func Free(base string, taken func(string) bool) string {
 	return s
 }
 
-// Reserved reports whether s is a keyword or predeclared: a bad name for
-// anything new.
+// Reserved reports whether s is a keyword or a predeclared identifier, which new names must avoid.
 func Reserved(s string) bool {
 	return token.IsKeyword(s) || types.Universe.Lookup(s) != nil
 }
@@ -108,14 +104,12 @@ func change(s string, f func(rune) rune) string {
 // Done is the name of the method that ends a machine.
 const Done = "done"
 
-// Next returns the name of the type of what the steps of a machine return, given the Go
-// name of the machine.
+// Next returns the name of the result type of the steps of a machine, for the machine's Go name.
 func Next(goName string) string { return Unexported(goName) + "Next" }
 
-// Goto returns the name of the method that leads to a step of a machine, given that of the
-// step.
+// Goto returns the name of the method that continues with a step of a machine, for the step's name.
 func Goto(impl string) string { return "go" + change(impl, unicode.ToUpper) }
 
-// Await returns the name of the method that waits for the message with which a step of a machine
-// begins, given the name of the step.
+// Await returns the name of the method that waits for the message that starts a step of a machine,
+// for the step's name.
 func Await(impl string) string { return "await" + change(impl, unicode.ToUpper) }
