@@ -1,8 +1,7 @@
-// Package payload decides whether a Go type survives being stored: whether what
-// encoding/json writes of a value can be read back without losing anything.
+// Package payload checks whether values of a Go type can be stored, so that decoding the output of
+// encoding/json restores them without loss.
 //
-// Everything that crosses a durable call is stored, so a field that JSON drops
-// without a word (unexported, ambiguous) would be there in the first execution
-// of a workflow and gone in its replay. Such types are refused, with the path
-// to the culprit: "order.Items[].Done (chan bool)".
+// All arguments and results of durable calls are stored. A field that JSON silently drops
+// (unexported, ambiguous) would exist in the first execution of a workflow but not in its replay.
+// Such types are rejected with the path to the field: "order.Items[].Done (chan bool)".
 package payload

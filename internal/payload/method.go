@@ -5,13 +5,13 @@ import (
 	"go/types"
 )
 
-// encoding is a pair of methods by which a type stores itself.
+// encoding is a pair of methods with which a type encodes itself.
 type encoding struct{ marshal, unmarshal string }
 
 var encodings = []encoding{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}}
 
-// custom handles types that store themselves and reports whether t does, well
-// or badly.
+// custom handles types with their own encoding and reports whether t is one, whether or not its
+// methods are valid.
 func (c *checker) custom(at place, t types.Type) bool {
 	if _, isPointer := t.Underlying().(*types.Pointer); isPointer || types.IsInterface(t) {
 		return false
@@ -58,8 +58,8 @@ func (c *checker) judge(at place, t types.Type, writes, reads string) {
 	}
 }
 
-// hasMethod reports whether encoding/json would call the method name of t: it is
-// in the method set, with the signature of its interface.
+// hasMethod reports whether encoding/json would call the method of t with this name: it is in the
+// method set and has the signature of its interface.
 func hasMethod(t types.Type, name string) bool {
 	sel := types.NewMethodSet(t).Lookup(nil, name)
 	if sel == nil {
@@ -89,8 +89,8 @@ func tuple(ts ...types.Type) *types.Tuple {
 	return types.NewTuple(vars...)
 }
 
-// promotedFrom returns the embedded field through which t has the method while
-// it has other fields beside it, or "".
+// promotedFrom returns the embedded field through which t has the method if t has other fields as
+// well, otherwise "".
 func promotedFrom(t types.Type, method string) string {
 	s, ok := t.Underlying().(*types.Struct)
 	if !ok || s.NumFields() < 2 {

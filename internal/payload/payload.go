@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Fault is a part of a type that would not survive.
+// Fault is a part of a type that cannot be stored without loss.
 type Fault struct {
-	Path string // from the parameter down, as in order.Items[].Done
-	Type string // of that part
-	What string // why it does not survive
+	Path string // path from the parameter, as in order.Items[].Done
+	Type string // type of the part
+	What string // the reason
 	Fix  string
 
 	Invalid bool // the type does not compile
@@ -19,25 +19,25 @@ type Fault struct {
 // String returns the fault without its fix.
 func (f Fault) String() string { return fmt.Sprintf("%s (%s) %s", f.Path, f.Type, f.What) }
 
-// Check returns every fault of t. The path starts with root, types of the
-// package from are printed without qualifier.
+// Check returns all faults of t. Paths start with root. Types of package from are printed without
+// qualifier.
 func Check(root string, t types.Type, from *types.Package) []Fault {
 	c := checker{from: from, visited: make(map[visit]bool)}
 	c.check(place{path: root}, t)
 	return c.faults
 }
 
-// place is where in a value the checker is.
+// place is the position of the checker within a value.
 type place struct {
 	path string
-	// addressable tells whether encoding/json can take the address of the
-	// value, and so call methods of the pointer.
+	// addressable reports whether encoding/json can take the address of the value and therefore
+	// call pointer methods.
 	addressable bool
 }
 
 func (p place) field(name string) place { return place{p.path + "." + name, p.addressable} }
 
-// visit is a type that was checked, as something addressable or not.
+// visit identifies a checked type and whether it was addressable.
 type visit struct {
 	t           types.Type
 	addressable bool
@@ -93,8 +93,8 @@ func (c *checker) check(at place, t types.Type) {
 	}
 }
 
-// special knows types whose use as a payload is a typical mistake, with a
-// better answer than what their fields would give.
+// special handles types that are typical mistakes as a payload, for which it returns better
+// messages than a check of their fields.
 func (c *checker) special(at place, named *types.Named) bool {
 	obj := named.Obj()
 	if obj.Pkg() == nil {
@@ -106,7 +106,7 @@ func (c *checker) special(at place, named *types.Named) bool {
 	case strings.HasSuffix(full, "/runtime/workflow.Client"), full == "database/sql.DB", full == "database/sql.Tx", full == "net/http.Client":
 		c.fault(at, named, "is a dependency, which cannot be stored", "make the step a method and keep it in the receiver")
 	case full == "encoding/json.RawMessage":
-		// has both methods, and is the way to store anything
+		// A RawMessage has both methods and can store any JSON.
 	default:
 		return false
 	}
@@ -139,7 +139,7 @@ func (c *checker) iface(at place, t types.Type, u *types.Interface) {
 	c.fault(at, t, "is an interface, which cannot be read back", fix)
 }
 
-// mapKey accepts what encoding/json accepts as a key, in both directions.
+// mapKey checks that encoding/json supports a key type in both directions.
 func (c *checker) mapKey(at place, key types.Type) {
 	at.path += "[key]"
 	if b, ok := key.Underlying().(*types.Basic); ok && b.Info()&(types.IsString|types.IsInteger) != 0 && b.Kind() != types.Uintptr {

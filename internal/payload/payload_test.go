@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/internal/payload/testdata/oracle"
 )
 
-// Check must agree with encoding/json: a type is fine exactly if a value in
-// which nothing is zero is the same after it was stored as an argument.
+// Check agrees with encoding/json: it accepts a type if and only if a value without zero parts is
+// unchanged after it was stored as an argument.
 func TestCheck_AgreesWithEncodingJSON(t *testing.T) {
 	set, err := load.Load(t.Context(), filepath.Join("testdata", "oracle"), []string{"."})
 	if err != nil {
@@ -40,7 +40,7 @@ func TestCheck_AgreesWithEncodingJSON(t *testing.T) {
 	}
 }
 
-// instantiated returns t itself, or t of Inner where t is generic.
+// instantiated returns t, or t instantiated with Inner if t is generic.
 func instantiated(t *testing.T, typ types.Type, pkg *types.Package) types.Type {
 	t.Helper()
 	if named, ok := typ.(*types.Named); !ok || named.TypeParams().Len() == 0 {
@@ -53,8 +53,8 @@ func instantiated(t *testing.T, typ types.Type, pkg *types.Package) types.Type {
 	return instance
 }
 
-// roundTrip stores v as generated code does, in a field of a struct that is
-// passed by value, and says what is wrong with what comes back.
+// roundTrip stores v in a struct field passed by value, as generated code does, and returns the
+// difference after decoding, or "".
 func roundTrip(v any) string {
 	argsType := reflect.StructOf([]reflect.StructField{{Name: "V", Type: reflect.TypeOf(v), Tag: `json:"v"`}})
 	args := reflect.New(argsType)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// structure checks the fields of a struct and that encoding/json sees them all.
+// structure checks the fields of a struct, and that encoding/json encodes all of them.
 func (c *checker) structure(at place, t types.Type, s *types.Struct) {
 	foreign := false
 	for i := range s.NumFields() {
@@ -28,8 +28,8 @@ func (c *checker) structure(at place, t types.Type, s *types.Struct) {
 	c.ambiguous(at, t, s)
 }
 
-// foreign reports whether f would be lost and is not the user's to export. One
-// such field says enough about its struct.
+// foreign reports whether f would be lost and belongs to a package that the user cannot change. One
+// such fault per struct is sufficient.
 func (c *checker) foreign(f *types.Var) bool {
 	return !f.Exported() && !f.Embedded() && f.Name() != "_" && f.Pkg() != nil && f.Pkg() != c.from
 }
@@ -39,7 +39,7 @@ func (c *checker) field(at place, f *types.Var, tag string) {
 	options := reflect.StructTag(tag).Get("json")
 	switch {
 	case options == "-" || f.Name() == "_":
-		return // left out on purpose
+		return // omitted on purpose
 	case f.Embedded():
 		c.embedded(at, f, options)
 	case !f.Exported():
@@ -50,8 +50,8 @@ func (c *checker) field(at place, f *types.Var, tag string) {
 	}
 }
 
-// embedded follows encoding/json: fields of an embedded struct count as those
-// of the outer one, even if its type is unexported, but then not behind a pointer.
+// embedded follows encoding/json: fields of an embedded struct count as fields of the outer struct,
+// even if the embedded type is unexported, unless it is then a pointer.
 func (c *checker) embedded(at place, f *types.Var, options string) {
 	elem := types.Unalias(f.Type())
 	pointer, isPointer := elem.(*types.Pointer)
@@ -72,15 +72,15 @@ func (c *checker) embedded(at place, f *types.Var, options string) {
 	}
 }
 
-// candidate is a field that would be stored under some name.
+// candidate is a field that could be stored under a name.
 type candidate struct {
 	path   string
 	depth  int
 	tagged bool
 }
 
-// ambiguous reports fields that encoding/json drops because others have the same
-// name: all of them at the least depth, unless just one of those is tagged.
+// ambiguous reports fields that encoding/json drops because of equal names: all fields at the
+// smallest depth, unless exactly one of them is tagged.
 func (c *checker) ambiguous(at place, t types.Type, s *types.Struct) {
 	byName := make(map[string][]candidate)
 	collect(byName, s, "", 0, make(map[*types.Struct]bool))
@@ -110,8 +110,7 @@ func compareTagged(a, b candidate) int {
 	return 1
 }
 
-// collect adds the fields of s and of what it embeds; above holds the structs
-// that it is embedded in.
+// collect adds the fields of s and of its embedded structs. above contains the structs around s.
 func collect(byName map[string][]candidate, s *types.Struct, path string, depth int, above map[*types.Struct]bool) {
 	if above[s] {
 		return
