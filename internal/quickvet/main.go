@@ -1,6 +1,7 @@
-// Command quickvet runs the analyzers of go vet that need of imported packages nothing but their types. The others,
-// printf and lostcancel, have all that is imported analyzed first, down to the standard library and SQLite, which takes
-// five minutes of a processor the first time: make lint runs these with all of go vet.
+// Command quickvet runs the analyzers of go vet that need only the types of imported packages. The
+// others, printf and lostcancel, first analyze all imports, including the standard library and
+// SQLite, which takes five minutes of CPU time without a cache. make lint runs these as part of go
+// vet.
 package main
 
 import (
