@@ -1,4 +1,4 @@
-// Package recent keeps the values that were used last, up to a number of bytes.
+// Package recent implements a cache of recently used values with a size limit in bytes.
 package recent
 
 import (
@@ -6,30 +6,30 @@ import (
 	"sync"
 )
 
-// Cache keeps a value for each key, and forgets those that were not used for longest when all together are too large. The
-// value that was measured last is kept however large it is. Several goroutines may use a cache at once; what is in
-// a value is for its users to lock.
+// Cache keeps a value for each key and removes the least recently used ones when the total size
+// exceeds the limit. It keeps the most recently measured value regardless of its size. A Cache is
+// safe for concurrent use. The values are not: their users must synchronize access to them.
 type Cache[K comparable, V any] struct {
 	most int64
 
 	mu    sync.Mutex
 	bytes int64
 	known map[K]*list.Element // of *entry[K, V]
-	order *list.List          // the one that was used last is first
+	order *list.List          // most recently used first
 }
 
 type entry[K comparable, V any] struct {
 	key   K
 	value *V
-	bytes int64 // of it that Cache.bytes has
+	bytes int64 // the share of the entry in Cache.bytes
 }
 
-// New returns an empty cache of so many bytes.
+// New returns an empty cache with a limit of most bytes.
 func New[K comparable, V any](most int64) *Cache[K, V] {
 	return &Cache[K, V]{most: most, known: map[K]*list.Element{}, order: list.New()}
 }
 
-// Get returns the value of a key; fresh makes it if none is kept.
+// Get returns the value of a key. If there is none, it calls fresh to create it.
 func (c *Cache[K, V]) Get(key K, fresh func() *V) *V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,8 +42,8 @@ func (c *Cache[K, V]) Get(key K, fresh func() *V) *V {
 	return one.value
 }
 
-// Measure takes in how large the value of a key is now, and forgets others if all are too large together. A value that was
-// forgotten meanwhile stays so.
+// Measure sets the current size of the value of a key, and removes others if the total is too
+// large. It does nothing for a value that has been removed.
 func (c *Cache[K, V]) Measure(key K, value *V, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
