@@ -20,19 +20,19 @@ import (
 
 const root = "../.."
 
-// own is the path of the root module, which the paths of all others begin with.
+// own is the path of the root module and the prefix of the paths of all others.
 const own = "github.com/flowgen/flowgen"
 
 // aModule is a module of the workspace.
 type aModule struct {
 	dir  string // relative to the root, "." for the root
 	file *modfile.File
-	text []byte // of its go.mod
+	text []byte // content of its go.mod
 }
 
 func (m aModule) path() string { return m.file.Module.Mod.Path }
 
-// workspace returns go.work and the modules that it uses.
+// workspace returns go.work and its modules.
 func workspace(t *testing.T) (*modfile.WorkFile, []aModule) {
 	t.Helper()
 	text := read(t, filepath.Join(root, "go.work"))
@@ -52,7 +52,7 @@ func workspace(t *testing.T) (*modfile.WorkFile, []aModule) {
 	return work, all
 }
 
-// released returns the version that the modules of the workspace require of the root module.
+// released returns the version of the root module that the modules of the workspace require.
 func released(t *testing.T, work *modfile.WorkFile) string {
 	t.Helper()
 	for _, r := range work.Replace {
@@ -64,7 +64,8 @@ func released(t *testing.T, work *modfile.WorkFile) string {
 	return ""
 }
 
-// fillProxy writes all modules of the working tree, in a version, into a directory that is a module proxy.
+// fillProxy writes all modules of the working tree with a version into a directory that serves as a
+// module proxy.
 func fillProxy(t *testing.T, dir string, modules []aModule, version string) {
 	t.Helper()
 	names := strings.Split(strings.TrimRight(string(run(t, root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")), "\x00"), "\x00")
@@ -72,7 +73,7 @@ func fillProxy(t *testing.T, dir string, modules []aModule, version string) {
 	deepest := slices.SortedFunc(slices.Values(modules), func(a, b aModule) int { return cmp.Compare(len(b.dir), len(a.dir)) })
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(root, name)); err != nil {
-			continue // removed and not yet committed
+			continue // removed but not yet committed
 		}
 		for _, m := range deepest {
 			if rest, isIn := strings.CutPrefix(name, m.dir+"/"); isIn || m.dir == "." {
@@ -131,7 +132,8 @@ func write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// run executes a command in a directory, with variables in addition to those of the test, and returns its output.
+// run executes a command in a directory with additional environment variables and returns its
+// output.
 func run(t *testing.T, dir string, env []string, name string, args ...string) []byte {
 	t.Helper()
 	began := time.Now()

@@ -41,7 +41,7 @@ func TestModules_RequireEachOtherAsReleasedAndReplaceNothing(t *testing.T) {
 	}
 }
 
-// It compiles everything, for about three minutes: make release-check executes it.
+// The test compiles everything, which takes about three minutes. make release-check executes it.
 func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T) {
 	if !*users {
 		t.Skip("without -users")
@@ -49,7 +49,8 @@ func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T
 	work, modules := workspace(t)
 	proxy, dir, bin := t.TempDir(), t.TempDir(), t.TempDir()
 	fillProxy(t, proxy, modules, released(t, work))
-	// Third-party modules come from the module cache: go get and go mod tidy need all of the root's, go install what flowctl links.
+	// Third-party modules come from the module cache. go get and go mod tidy need those of the root
+	// module, go install those that flowctl links.
 	all := t.TempDir() // the command adds to go.sum
 	for _, name := range []string{"go.mod", "go.sum"} {
 		write(t, filepath.Join(all, name), read(t, filepath.Join(root, name)))
@@ -60,7 +61,7 @@ func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T
 	env := []string{
 		"GOWORK=off", "GOBIN=" + bin, "GOSUMDB=off", "GOTOOLCHAIN=local", "GOMODCACHE=" + filepath.Join(t.TempDir(), "mod"),
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(downloaded, "cache", "download"),
-		"GOFLAGS=-modcacherw -trimpath " + os.Getenv("GOFLAGS"), // so that t.TempDir can be removed, and a package is compiled only once
+		"GOFLAGS=-modcacherw -trimpath " + os.Getenv("GOFLAGS"), // allows the removal of t.TempDir, and compiles each package only once
 	}
 
 	page := string(read(t, filepath.Join(root, "README.md")))
@@ -84,7 +85,8 @@ func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T
 	}
 }
 
-// steps returns the commands of the README in order: those that install, and those that make and start the program.
+// steps returns the commands of the README in order: those that install, and those that create and
+// start the program.
 func steps(t *testing.T, page string) (install, build []string) {
 	t.Helper()
 	const heading = "\n## In your own module\n"
@@ -108,7 +110,7 @@ func program(t *testing.T, page string) string {
 	return text
 }
 
-// copyFlows writes the annotated functions of the program into a directory.
+// copyFlows writes the annotated functions of the program to a directory.
 func copyFlows(t *testing.T, dir string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, "examples/guide/flows/*.go"))
