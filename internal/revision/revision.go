@@ -1,5 +1,4 @@
-// Package revision reads files as they are in a revision of the git repository that a
-// directory lies in.
+// Package revision reads files of a revision in the git repository that contains a directory.
 package revision
 
 import (
@@ -16,11 +15,11 @@ import (
 
 // Revision is a commit of a repository.
 type Revision struct {
-	Commit string // its full name
-	Root   string // of the files on disk
+	Commit string // full name of the commit
+	Root   string // root directory of the files on disk
 }
 
-// Find returns the revision that git calls name, in the repository of dir.
+// Find returns the revision with a git name in the repository of dir.
 func Find(ctx context.Context, dir, name string) (*Revision, error) {
 	if strings.HasPrefix(name, "-") {
 		return nil, fmt.Errorf("revision %s: begins with a hyphen", name)
@@ -40,7 +39,7 @@ func Find(ctx context.Context, dir, name string) (*Revision, error) {
 	return &Revision{Commit: line(commit), Root: path}, nil
 }
 
-// MergeBase returns the revision at which HEAD left the default branch.
+// MergeBase returns the revision at which HEAD branched off the default branch.
 func MergeBase(ctx context.Context, dir string) (*Revision, error) {
 	branch := ""
 	if out, err := git(ctx, dir, nil, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"); err == nil {
@@ -64,7 +63,7 @@ func MergeBase(ctx context.Context, dir string) (*Revision, error) {
 	return Find(ctx, dir, line(out))
 }
 
-// fetchHint says how to get what a clone may not have.
+// fetchHint suggests a command for a revision that is missing in a shallow clone.
 func fetchHint(ctx context.Context, dir string) string {
 	out, err := git(ctx, dir, nil, "rev-parse", "--is-shallow-repository")
 	if err == nil && line(out) == "true" {
@@ -73,8 +72,8 @@ func fetchHint(ctx context.Context, dir string) string {
 	return ""
 }
 
-// Files returns the paths of the files at or below dir that have one of the names, or a
-// name that ends so where it begins with an asterisk.
+// Files returns the paths of the files in dir and below that have one of the names. A name that
+// begins with an asterisk matches any name with the same suffix.
 func (r *Revision) Files(ctx context.Context, dir string, names ...string) ([]string, error) {
 	out, err := git(ctx, r.Root, nil, "ls-tree", "-r", "-z", "--name-only", "--full-tree", r.Commit)
 	if err != nil {
@@ -83,8 +82,8 @@ func (r *Revision) Files(ctx context.Context, dir string, names ...string) ([]st
 	return r.below(out, dir, names), nil
 }
 
-// Changed returns the paths of the files at or below dir that are not on disk as they are
-// in the revision, those that are new on disk among them.
+// Changed returns the paths of the files in dir and below that differ between disk and the
+// revision, including new files on disk.
 func (r *Revision) Changed(ctx context.Context, dir string, names ...string) ([]string, error) {
 	changed, err := git(ctx, r.Root, nil, "diff", "--no-renames", "--name-only", "-z", r.Commit, "--")
 	if err != nil {
@@ -97,7 +96,8 @@ func (r *Revision) Changed(ctx context.Context, dir string, names ...string) ([]
 	return r.below(append(changed, added...), dir, names), nil
 }
 
-// below returns the absolute paths of a list that are below dir and have one of the names.
+// below returns the absolute paths of those files in list that are below dir and have one of the
+// names.
 func (r *Revision) below(list []byte, dir string, names []string) []string {
 	var paths []string
 	for name := range strings.SplitSeq(string(list), "\x00") {
@@ -115,8 +115,7 @@ func (r *Revision) below(list []byte, dir string, names []string) []string {
 	return paths
 }
 
-// Contents returns what files hold in the revision, by path; those that are not there are
-// left out.
+// Contents returns the contents of files in the revision by path. It omits missing files.
 func (r *Revision) Contents(ctx context.Context, paths []string) (map[string][]byte, error) {
 	var ask bytes.Buffer
 	for _, path := range paths {
@@ -139,7 +138,7 @@ func (r *Revision) Contents(ctx context.Context, paths []string) (map[string][]b
 		out = rest
 		fields := strings.Fields(string(head))
 		if len(fields) < 3 || fields[len(fields)-2] != "blob" {
-			continue // it is missing
+			continue // does not exist
 		}
 		size, err := strconv.Atoi(fields[len(fields)-1])
 		if err != nil || size+1 > len(out) {
