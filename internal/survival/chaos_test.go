@@ -24,8 +24,7 @@ var (
 	chaosRuns = flag.Int("chaos.runs", 120, "number of runs of TestChaos")
 )
 
-// Chain runs steps one after the other and in branches, sleeps, and takes a
-// message for each of them.
+// Chain runs steps in sequence and in branches, sleeps, and receives a message for each of them.
 var Chain = shim.NewWorkflow[int, int]("survival.chain", "n", shim.WorkflowPolicy{})
 
 var chainTopic = workflow.NewTopic[int]("add")
@@ -70,8 +69,8 @@ func chain(ctx workflow.Context, n int) (int, error) {
 
 func chainResult(n int) int { return chainMessages * (n + 3) }
 
-// registerChain binds the chain; each execution of a step appends a line to a
-// file: the run, the key and the attempt.
+// registerChain binds the chain. Each execution of a step appends a line with the run, the key and
+// the attempt to a file.
 func registerChain(w *worker.Worker, record string) {
 	add.Bind(w, func(ctx context.Context, n int) (int, error) {
 		call, _ := step.Current(ctx)
@@ -87,13 +86,13 @@ func registerChain(w *worker.Worker, record string) {
 	shim.BindWorkflow(w, Pair, pair)
 }
 
-// Workers are killed, stopped for longer than their claims last, and stopped
-// gracefully at random, while runs go on and messages arrive. In the end every
-// run has its result, and no step was executed after its completion.
+// Workers are killed, stopped for longer than their claims last, and stopped gracefully at random,
+// while runs execute and messages arrive. In the end every run has its result, and no step was
+// executed after its completion.
 func TestChaos_RunsSurviveWorkersThatAreKilledAndStalled(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) { chaos(t, newSite(t), *chaosRuns, 150*time.Millisecond) })
-	// On Redis the death of a worker shows only when its claim expires: whoever is
-	// to notice must live for longer than that.
+	// On Redis the death of a worker is detected only when its claim expires, so another worker
+	// must live for longer than that.
 	t.Run("redis", func(t *testing.T) { chaos(t, newRedisSite(t), 8**chaosRuns, 800*time.Millisecond) })
 }
 
@@ -143,7 +142,7 @@ func chaos(t *testing.T, s *site, count int, every time.Duration) {
 	s.sound()
 }
 
-// sendAll sends each message twice: it must arrive once.
+// sendAll sends each message twice. The run must receive it once.
 func sendAll(ctx context.Context, runs []*workflow.Run[int]) error {
 	for m := range chainMessages {
 		for _, run := range runs {
@@ -161,17 +160,17 @@ func sendAll(ctx context.Context, runs []*workflow.Run[int]) error {
 type harmer struct {
 	s      *site
 	fleet  []*process
-	env    []string // of each worker
-	record string   // of the steps that were executed
-	seen   int64    // size of the record at the last harm
+	env    []string // environment of each worker
+	record string   // file with the executed steps
+	seen   int64    // size of the record at the last disturbance
 	chance *rand.Rand
 
 	kills, stalls, stops int
 }
 
-// harm disturbs one worker of the fleet after the other until all runs are done. On a
-// machine that is so busy that no step was executed since the last harm it waits: to
-// be harmed again and again before it can do anything is not what is tested.
+// harm disturbs one worker after the other until all runs are done. It waits if no step was
+// executed since the last disturbance, because on a busy machine permanent disturbance would
+// prevent all progress.
 func (h *harmer) harm(every time.Duration, done <-chan error) {
 	h.s.t.Helper()
 	tick := time.NewTicker(every)
@@ -198,7 +197,7 @@ func (h *harmer) harm(every time.Duration, done <-chan error) {
 	}
 }
 
-// moved reports whether a step was executed since it last did.
+// moved reports whether a step was executed since the last true result.
 func (h *harmer) moved() bool {
 	f, err := os.Stat(h.record)
 	if err != nil || f.Size() == h.seen {
@@ -233,8 +232,8 @@ func (h *harmer) disturb(i int) {
 	}
 }
 
-// checkRecord compares what the steps say with what the logs say: an execution
-// of an attempt behind the one that completed is one too many.
+// checkRecord compares the executions of steps with the logs. No attempt may execute after the
+// completed one.
 func checkRecord(t *testing.T, s *site, runs []*workflow.Run[int], record string) {
 	t.Helper()
 	completed := map[string]int{} // attempt by run and key

@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// flip inverts a byte of a frame of the first run behind the store's back. Twice is as before.
+// flip inverts a byte in a frame of the first run without using the store. A second call restores
+// it.
 func (s *site) flip(frame int) {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(s.db, sqlite.OpenReadWrite)
@@ -60,13 +61,13 @@ func TestEV1_DamagedLogBlocksTheRunAndNothingIsLostWhenItIsMended(t *testing.T) 
 	if !errors.As(last, &damaged) || damaged.Frame != 2 || !errors.Is(last, event.ErrCorrupt) {
 		t.Errorf("following ends with %v, want an EventError about frame 2", last)
 	}
-	s.result(s.start(Plain), "a") // others go on
+	s.result(s.start(Plain), "a") // other runs continue
 
 	s.flip(2)
 	finder.signal(syscall.SIGTERM)
 	_ = finder.exited()
 	s.open()
-	s.worker() // tries the run again, with the same code, for the worker that has tried it is gone
+	s.worker() // a worker with the same code retries the run, because the previous worker is gone
 	s.result(run, "ab2")
 	s.sound()
 }

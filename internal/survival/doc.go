@@ -1,6 +1,6 @@
-// Package survival holds tests with real processes on one SQLite file: they are
-// killed, stopped and continued, started twice, and started with other code.
+// Package survival contains tests with real processes on one SQLite file. The processes are killed,
+// stopped and continued, started twice, and started with different code.
 //
-// The test binary is each of the processes: it becomes one when the environment
-// says so, see roles_test.go.
+// Each process runs the test binary, which selects its role by an environment variable: see
+// roles_test.go.
 package survival

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The workflows of these tests, as the generator would declare them.
+// The workflows of these tests in the form of generated code.
 
 type noArgs struct{}
 
@@ -32,9 +32,9 @@ var (
 	first  = declare("survival.first", shim.Policy{})
 	second = declare("survival.second", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 20}})
 
-	// Two runs first, then second, which ends only once a file exists.
+	// Two runs first and then second, which ends only when a file exists.
 	Two = shim.NewWorkflow[workflow.None, string]("survival.two", "", shim.WorkflowPolicy{})
-	// Bomb ends its process before anything durable happens.
+	// Bomb ends its process before it records anything.
 	Bomb = shim.NewWorkflow[workflow.None, string]("survival.bomb", "", shim.WorkflowPolicy{})
 	// Plain runs first.
 	Plain = shim.NewWorkflow[workflow.None, string]("survival.plain", "", shim.WorkflowPolicy{})
@@ -49,7 +49,7 @@ func two(ctx workflow.Context, _ workflow.None) (string, error) {
 	return a + b, err
 }
 
-// swapped is two by somebody who thought that the order does not matter.
+// swapped is Two with the steps in the opposite order.
 func swapped(ctx workflow.Context, _ workflow.None) (string, error) {
 	b, err := call(ctx, second)
 	if err != nil {
@@ -66,7 +66,7 @@ func bomb(workflow.Context, workflow.None) (string, error) {
 
 func plain(ctx workflow.Context, _ workflow.None) (string, error) { return call(ctx, first) }
 
-// register binds everything; gate is the file for which second waits.
+// register binds all workflows. gate is the file that second waits for.
 func register(w *worker.Worker, gate string, exchange bool) {
 	first.Bind(w, func(ctx context.Context) (string, error) {
 		fmt.Println("first", step.Attempt(ctx))

@@ -31,8 +31,8 @@ func pair(ctx workflow.Context, n int) (total int, err error) {
 	return total, nil
 }
 
-// homeProcess starts runs on its own worker, from several goroutines, until it is killed,
-// and prints each one that it was told has been created.
+// homeProcess starts runs on its own worker from several goroutines until it is killed, and prints
+// each run whose creation was confirmed.
 func homeProcess() error {
 	st, c, err := openClient(os.Getenv("SURVIVAL_STORE"))
 	if err != nil {
@@ -62,9 +62,9 @@ func homeProcess() error {
 	return errors.Join(<-worked, st.Close())
 }
 
-// Processes that begin their own runs in the action that creates them are killed at any
-// moment. Every run whose start was answered exists and comes to its end, and no step is
-// executed after its completion.
+// Processes that begin their own runs in the operation that creates them are killed at arbitrary
+// moments. Every run whose start was confirmed exists and completes, and no step is executed after
+// its completion.
 func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 	t.Parallel()
 	for name, site := range map[string]func(*testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {
@@ -75,7 +75,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 			started := map[workflow.RunID]int{}
 			for life := range 8 {
 				p := spawn(t, "home", record, "SURVIVAL_STORE="+s.url)
-				p.wait(fmt.Sprint(" ", 5+17*life%40)) // a moment that differs from life to life
+				p.wait(fmt.Sprint(" ", 5+17*life%40)) // a different moment for each process
 				p.kill()
 				for line := range strings.Lines(p.printed()) {
 					var id string
@@ -89,7 +89,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 				}
 			}
 			s.worker(record)
-			all := map[workflow.RunID]bool{} // also those whose process died before it could say so
+			all := map[workflow.RunID]bool{} // includes runs whose process died before it printed them
 			for info, err := range s.c.List(s.ctx(), workflow.Filter{Internal: true}) {
 				if err != nil {
 					t.Fatal(err)
@@ -110,7 +110,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 					t.Errorf("result of %s: got %d, %v, want %d", id, got, err, 2*n)
 				}
 				if l, err := s.st.Load(s.ctx(), []store.Load{{Run: id, Limit: -1}}); err != nil || l[0].Record.N <= 3 {
-					local++ // in the frame of its first step; one that was claimed has four frames at least
+					local++ // created in the frame of its first step; a claimed run has at least four frames
 				}
 				runs = append(runs, run)
 			}

@@ -26,7 +26,7 @@ var (
 	patient = killerStep("survival.patient")
 )
 
-// exitCode is that of a worker whose step ends the process.
+// exitCode is the exit code of a worker whose step ends the process.
 const exitCode = 7
 
 func killerStep(name string) shim.Step[func(context.Context, int) (int, error)] {
@@ -36,8 +36,8 @@ func killerStep(name string) shim.Step[func(context.Context, int) (int, error)] 
 		})
 }
 
-// registerKiller binds a run whose step exits the process, and one whose step takes that many
-// milliseconds.
+// registerKiller binds a workflow whose step exits the process, and one whose step takes a given
+// number of milliseconds.
 func registerKiller(w *worker.Worker) {
 	exits.Bind(w, func(context.Context, int) (int, error) {
 		os.Exit(exitCode)
@@ -55,9 +55,8 @@ func registerKiller(w *worker.Worker) {
 	shim.BindWorkflow(w, beside, func(ctx workflow.Context, n int) (int, error) { return shim.Call[int](ctx, patient, addArgs{n}) })
 }
 
-// A step calls os.Exit, and somebody starts the worker again whenever it has died. The runs
-// beside it take longer than a worker lives; they complete, and the one that kills is
-// poisoned.
+// A step calls os.Exit, and the worker is restarted whenever it has died. Other runs, which take
+// longer than a worker lives, complete, and the run with this step is poisoned.
 func TestREC4_ARunWhoseStepExitsTheProcessTakesNobodyWithIt(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {
@@ -81,8 +80,8 @@ func dieAndComplete(s *site, count int) {
 		}
 		return run
 	}
-	takes := min(300, max(3000/count, 5)) // milliseconds: longer than a worker lives that begins with the run that kills
-	guilty := begin(killer, 0)            // the first one: it dies before the others have had a turn
+	takes := min(300, max(3000/count, 5)) // in milliseconds; longer than a worker lives that begins with the killer run
+	guilty := begin(killer, 0)            // the first run: it kills the worker before others execute
 	var all []*workflow.Run[int]
 	for range count {
 		all = append(all, begin(beside, takes))

@@ -18,13 +18,13 @@ import (
 
 var (
 	lent = declare("survival.lent", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 20, Initial: time.Millisecond}})
-	// returned finishes lent.
+	// returned completes the step of Lends.
 	returned = workflow.NewHook[string]("returned")
-	// Lends leaves its step to others, but not before a file exists.
+	// Lends has a step that is completed externally, after a file exists.
 	Lends = shim.NewWorkflow[workflow.None, string]("survival.lends", "", shim.WorkflowPolicy{})
 )
 
-// registerLends binds a step that hands out its token, and returns once the gate exists.
+// registerLends binds a step that publishes its token and returns once the gate exists.
 func registerLends(w *worker.Worker, gate string) {
 	lent.Bind(w, func(ctx context.Context) (string, error) {
 		later, err := step.Later(ctx, returned)
@@ -48,7 +48,7 @@ func registerLends(w *worker.Worker, gate string) {
 	shim.BindWorkflow(w, Lends, func(ctx workflow.Context, _ workflow.None) (string, error) { return call(ctx, lent) })
 }
 
-// token waits for attempt n of the step to hand out a token.
+// token waits until attempt n of the step publishes its token.
 func (s *site) token(run *workflow.Run[string], n int) string {
 	s.t.Helper()
 	for e, err := range run.Events(s.ctx(), workflow.Types(event.StepHookCreated)) {
@@ -63,8 +63,8 @@ func (s *site) token(run *workflow.Run[string], n int) string {
 	return ""
 }
 
-// A token is handed out, and SIGKILL comes before its step has returned: whoever uses it before
-// the next attempt begins completes the step, and later it is refused.
+// A process publishes a token and is killed before its step returns. The token completes the step
+// until the next attempt begins, and is rejected afterwards.
 func TestSTEP13_ATokenOutlivesTheProcessThatHandedItOut(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestSTEP13_ATokenOutlivesTheProcessThatHandedItOut(t *testing.T) {
 				t.Errorf("the token of the attempt that was killed: got %v, want ErrHookDisposed", err)
 			}
 			s.until(other, event.StepPending)
-			successor.kill() // nobody has it now
+			successor.kill() // no worker has the run
 			if err := returned.Send(s.ctx(), s.c, tok, "pencil"); err != nil {
 				t.Fatal(err)
 			}

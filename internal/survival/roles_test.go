@@ -29,16 +29,15 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what must happen: far longer than it takes
-	// on a machine that is busy with other things.
+	// patience is the maximum waiting time of a test. It is much longer than needed on a busy
+	// machine.
 	patience = 2 * time.Minute
-	// unlimited lets a run be recovered as often as its workers are harmed, where a test
-	// harms them at random: how often that hits a run before it gets further depends on
-	// how fast the machine is.
+	// unlimited disables the limit of recoveries for runs whose workers are disturbed at random.
+	// The number of recoveries before progress depends on the speed of the machine.
 	unlimited = 1_000_000
 )
 
-// TestMain becomes the process that the environment asks for.
+// TestMain runs the role that the environment selects, or the tests.
 func TestMain(m *testing.M) {
 	role := os.Getenv("SURVIVAL_ROLE")
 	if role == "" {
@@ -70,7 +69,7 @@ func openClient(url string) (store.Store, *workflow.Client, error) {
 	return st, workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))}), nil
 }
 
-// workerProcess works until SIGTERM.
+// workerProcess runs a worker until SIGTERM.
 func workerProcess() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -95,8 +94,8 @@ func workerProcess() error {
 	return errors.Join(w.Run(ctx), st.Close())
 }
 
-// starterProcess starts the same ids as others do, from ten goroutines, each
-// twice, and prints how many runs it created.
+// starterProcess starts the same workflow IDs as other processes from ten goroutines, each twice,
+// and prints the number of runs that it created.
 func starterProcess() error {
 	st, c, err := openClient(os.Getenv("SURVIVAL_STORE"))
 	if err != nil {
@@ -130,7 +129,7 @@ func starterProcess() error {
 	return errors.Join(failed, st.Close())
 }
 
-// process is a child whose output can be waited for.
+// process is a child process with captured output.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -138,7 +137,7 @@ type process struct {
 	lines []string
 	more  chan struct{}
 	done  chan struct{}
-	err   error // of its end
+	err   error // exit error
 }
 
 // spawn starts the test binary in a role.
@@ -179,14 +178,14 @@ func (p *process) read(out io.Reader) {
 	close(p.done)
 }
 
-// printed returns what the process has printed so far.
+// printed returns the output of the process so far.
 func (p *process) printed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
 }
 
-// wait returns the first line that holds text.
+// wait returns the first output line that contains text.
 func (p *process) wait(text string) string {
 	p.t.Helper()
 	deadline := time.After(patience)
@@ -203,7 +202,7 @@ func (p *process) wait(text string) string {
 				p.t.Fatalf("process ended (%v) and did not print %q, but:\n%s", p.err, text, all)
 			}
 		case <-deadline:
-			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // so that it says where it hangs
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // prints the goroutines of a hanging process
 			<-p.done
 			p.t.Fatalf("process did not print %q in time, but:\n%s", text, p.printed())
 		}
@@ -236,10 +235,10 @@ func (p *process) exited() error {
 	}
 }
 
-// site is a SQLite file, a client on it in this process, and the gate of second.
+// site is a SQLite file with a client in this process and the gate file of second.
 type site struct {
 	t    *testing.T
-	db   string // path of the file
+	db   string // path of the database file
 	url  string
 	gate string
 	st   store.Store
@@ -253,7 +252,7 @@ func newSite(t *testing.T) *site {
 	return s.at("sqlite:" + s.db)
 }
 
-// newRedisSite is a site on a real Redis server.
+// newRedisSite returns a site on a real Redis server.
 func newRedisSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, gate: filepath.Join(t.TempDir(), "gate")}
@@ -301,7 +300,7 @@ func (s *site) start(d workflow.Definition[workflow.None, string], opts ...workf
 	return run
 }
 
-// underWay returns a worker and the run whose second step it executes.
+// underWay returns a worker and a run whose second step the worker executes.
 func (s *site) underWay(env ...string) (*process, *workflow.Run[string]) {
 	s.t.Helper()
 	p := s.worker(env...)
@@ -319,7 +318,7 @@ func (s *site) result(run *workflow.Run[string], want string) {
 	}
 }
 
-// until follows the run until an event of the type.
+// until follows the log of the run until an event of the type.
 func (s *site) until(run *workflow.Run[string], typ event.Type) {
 	s.t.Helper()
 	for _, err := range run.Events(s.ctx(), workflow.Types(typ)) {

@@ -12,8 +12,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// stall stops a worker with SIGSTOP at a moment when it does not hold the write lock of the file: with
-// that it would stop all others, too.
+// stall stops a worker with SIGSTOP at a moment when it does not hold the write lock of the file,
+// because the lock would block all other processes.
 func (s *site) stall(p *process) {
 	s.t.Helper()
 	conn := s.connect()
@@ -58,7 +58,7 @@ func (p *process) stopped() bool {
 	return true
 }
 
-// connect opens the file behind the store's back, and does not wait for locks.
+// connect opens the file without the store and does not wait for locks.
 func (s *site) connect() *sqlite.Conn {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(s.db, sqlite.OpenReadWrite)
@@ -69,7 +69,8 @@ func (s *site) connect() *sqlite.Conn {
 	return conn
 }
 
-// A process that is stopped while it holds the write lock of a file lets no other write, and nothing fails by that.
+// A process that is stopped while it holds the write lock of the file blocks all other writers, but
+// causes no failure.
 func TestSTORE1_WorkerTellsThatTheFileIsLockedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -11,13 +11,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// poured is how many chunks an attempt of pour writes.
+// poured is the number of chunks that an attempt of pour writes.
 const poured = 300
 
 var (
 	drops = workflow.NewStream[int]("drops")
 	pour  = declare("survival.pour", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 20}})
-	// Pours lets a step write a stream, between two chunks of its own.
+	// Pours has a step that writes a stream, between two chunks of the workflow.
 	Pours = shim.NewWorkflow[workflow.None, string]("survival.pours", "", shim.WorkflowPolicy{})
 )
 
@@ -29,7 +29,7 @@ func registerStreams(w *worker.Worker) {
 			}
 		}
 		if step.Attempt(ctx) < 3 {
-			<-ctx.Done() // it is killed, now if not before
+			<-ctx.Done() // until the process is killed
 		}
 		return strconv.Itoa(step.Attempt(ctx)), step.Close(ctx, drops)
 	})
@@ -39,9 +39,8 @@ func registerStreams(w *worker.Worker) {
 	})
 }
 
-// Two workers are killed while a step of theirs writes. A reader that follows
-// from the beginning sees what each attempt had written: the chunks from 0, without
-// a gap, and those of the last attempt to the end.
+// Two workers are killed while their step writes. A reader that follows from the beginning receives
+// the chunks of each attempt from 0 without a gap, and all chunks of the last attempt.
 func TestFLOW8_KilledWritersLeaveWhatTheyWroteAndTheNextAttemptWritesBehindIt(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {

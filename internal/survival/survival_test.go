@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// sound checks the whole store.
+// sound checks all invariants of the store.
 func (s *site) sound() {
 	s.t.Helper()
 	inspector, ok := store.As[store.Inspector](s.st)
@@ -32,7 +32,7 @@ func (s *site) sound() {
 	}
 }
 
-// log returns the types of the run's events.
+// log returns the event types of the run.
 func (s *site) log(run *workflow.Run[string]) []string {
 	s.t.Helper()
 	var all []string
@@ -51,12 +51,12 @@ func TestREC1_StoppedWorkerWritesNothingIntoRunThatWasTakenOver(t *testing.T) {
 	stalled, run := s.underWay()
 	s.stall(stalled)
 	successor := s.worker()
-	successor.wait("second 2") // after the claim of the stalled one has expired
+	successor.wait("second 2") // after the claim of the stalled worker has expired
 	s.open()
 	s.result(run, "ab2")
 	want := s.log(run)
 
-	// Its step now ends well, and it tries to record that.
+	// The step of the stalled worker now succeeds, and the worker tries to record its result.
 	stalled.signal(syscall.SIGCONT)
 	stalled.wait("session expired")
 	stalled.signal(syscall.SIGTERM)
@@ -84,7 +84,7 @@ func TestREC1_StoppedWorkerGoesOnWithOtherRuns(t *testing.T) {
 	if err := successor.exited(); err != nil {
 		t.Fatal(err)
 	}
-	s.result(s.start(Plain), "a") // only the stalled one is left
+	s.result(s.start(Plain), "a") // only the stalled worker is left
 	s.sound()
 }
 
@@ -121,7 +121,7 @@ func TestREC4_RunThatKillsItsWorkersIsSetAside(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Code != "poisoned" || !strings.Contains(failed.Reason, "5 times") {
 		t.Errorf("result is %v, want a RunError with code poisoned", err)
 	}
-	s.result(s.start(Plain), "a") // the last worker is well
+	s.result(s.start(Plain), "a") // the last worker is healthy
 	s.sound()
 }
 
@@ -151,7 +151,7 @@ func TestREC7_GracefulStopLetsStepsEndAndHandsRunsOverAtOnce(t *testing.T) {
 		t.Errorf("the worker ended with %v", err)
 	}
 	s.worker()
-	s.result(run, "ab1") // what the step did was kept
+	s.result(run, "ab1") // the result of the step was kept
 	s.sound()
 }
 
@@ -204,7 +204,7 @@ func TestRUN2_SecondProcessStartingTheSameWorkflowIDFindsTheRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	run := s.start(Two, workflow.WithID("order-1"))
-	other, c, err := openClient(s.url) // a second opening of the file
+	other, c, err := openClient(s.url) // opens the same file again
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestVER1_RunWhoseCodeChangedIsBlockedAndCompletesWhenItIsPutBack(t *testing
 			t.Errorf("the reason lacks %q:\n%s", want, info.Blocked)
 		}
 	}
-	// Another worker with the same code leaves it alone, and works on others.
+	// Another worker with the same code ignores the run and executes others.
 	s.result(s.start(Plain), "a")
 	if n := strings.Count(changed.printed(), `msg="run is blocked"`); n != 1 {
 		t.Errorf("the run was tried %d times by the same code, want once", n)
@@ -276,7 +276,7 @@ func TestVER2_WorkerDoesNotClaimWorkflowsItDoesNotKnow(t *testing.T) {
 
 func TestSTORE1_SecondProcessListsAndFollowsWhileAWorkerRuns(t *testing.T) {
 	t.Parallel()
-	s := newSite(t) // this process only looks
+	s := newSite(t) // this process only reads
 	s.worker()
 	run := s.start(Two)
 	s.until(run, event.StepCompleted)
