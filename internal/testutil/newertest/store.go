@@ -1,4 +1,4 @@
-// Package newertest is a release of flowgen that has one type of event more than this one.
+// Package newertest simulates a newer release of flowgen with one more event type.
 package newertest
 
 import (
@@ -13,23 +13,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Type is the type that no release has.
+// Type is the number of an event type that no release has.
 const Type = 250
 
-// Store is a store as the newer release sees it: in its logs the events of one type have the number Type, and are called by it what this
-// release calls otherwise. So a worker on it writes, and reads, what a worker on the store itself does not know.
+// Store presents a store as the newer release sees it: in the log, events of one known type have
+// the number Type. A worker on it writes and reads events that a worker on the store itself does
+// not know.
 type Store struct {
 	store.Store
 	known event.Type
 }
 
-// New returns a store for the newer release. known is the type that stands for the new one.
+// New returns a store of the newer release. Events of type known are stored as events of the new
+// type.
 func New(st store.Store, known event.Type) *Store { return &Store{st, known} }
 
-// Unwrap returns the store itself.
+// Unwrap returns the underlying store.
 func (s *Store) Unwrap() store.Store { return s.Store }
 
-// Commit writes frames as the newer release does.
+// Commit writes frames in the form of the newer release.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	written := append([]store.Commit(nil), commits...)
 	for i := range written {
@@ -42,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return s.Store.Commit(ctx, written)
 }
 
-// Claim claims runs, with logs as the newer release reads them.
+// Claim claims runs and converts their logs from the form of the newer release.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	for i := range got.Runs {
@@ -55,7 +57,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return got, err
 }
 
-// Load reads logs as the newer release does.
+// Load reads logs in the form of the newer release.
 func (s *Store) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
 	got, err := s.Store.Load(ctx, loads)
 	for i := range got {
@@ -64,7 +66,7 @@ func (s *Store) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, e
 	return got, err
 }
 
-// write returns a frame in which each event of the type that stands for the new one has the number of that.
+// write returns a frame in which the events of the known type have the number of the new one.
 func (s *Store) write(frame []byte) ([]byte, error) {
 	f, err := event.DecodeFrame(frame)
 	if err != nil {
@@ -103,7 +105,7 @@ func (s *Store) readAll(frames [][]byte) [][]byte {
 	return read
 }
 
-// read is the opposite of write.
+// read reverses write.
 func (s *Store) read(frame []byte) []byte {
 	if _, err := event.DecodeFrame(frame); !isNewer(err) {
 		return frame
@@ -120,10 +122,10 @@ func (s *Store) read(frame []byte) []byte {
 	return frame
 }
 
-// sumBytes is the length of the sum at the end of a frame.
+// sumBytes is the length of the checksum at the end of a frame.
 const sumBytes = 4
 
-// with returns a frame with another byte, and the sum of that.
+// with returns a frame with byte i replaced and the checksum adjusted.
 func with(frame []byte, i int, b byte) []byte {
 	f := bytes.Clone(frame)
 	f[i] = b
@@ -132,7 +134,7 @@ func with(frame []byte, i int, b byte) []byte {
 	return f
 }
 
-// isNewer reports whether a frame is one of the newer release.
+// isNewer reports whether an error means that a frame is from a newer release.
 func isNewer(err error) bool {
 	newer, ok := errors.AsType[*event.VersionError](err)
 	return ok && newer.Type == Type

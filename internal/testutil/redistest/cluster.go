@@ -17,7 +17,7 @@ import (
 // Cluster is a Redis Cluster of three masters.
 type Cluster struct {
 	Masters  []*Server
-	Replicas []*Server // number i is of master i, unless there was a failover
+	Replicas []*Server // number i replicates master i, unless there was a failover
 }
 
 const (
@@ -25,8 +25,8 @@ const (
 	slots   = 16384
 )
 
-// StartCluster starts a cluster, with a replica of each master on request. It
-// ends with the test.
+// StartCluster starts a cluster, optionally with a replica of each master. It is stopped at the end
+// of the test.
 func StartCluster(t testing.TB, replicas bool) *Cluster {
 	t.Helper()
 	c, err := launchCluster(Binary(t), t.TempDir(), replicas)
@@ -96,7 +96,8 @@ func launchCluster(binary, dir string, replicas bool) (*Cluster, error) {
 	return c, nil
 }
 
-// form makes a cluster of the servers: slots, introductions, replicas.
+// form builds a cluster from the servers: it introduces them to each other and assigns slots and
+// replicas.
 func (c *Cluster) form() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
@@ -134,7 +135,7 @@ func (c *Cluster) form() error {
 	})
 }
 
-// connect returns a client of each server, and what closes them.
+// connect returns a client for each server, and a function that closes them.
 func connect(servers []*Server) (nodes map[*Server]*redis.Client, hangUp func()) {
 	nodes = map[*Server]*redis.Client{}
 	for _, s := range servers {
@@ -147,7 +148,7 @@ func connect(servers []*Server) (nodes map[*Server]*redis.Client, hangUp func())
 	}
 }
 
-// meet introduces a server to another one, with the port of its bus.
+// meet introduces a server to another one with its bus port.
 func meet(ctx context.Context, node *redis.Client, s *Server) error {
 	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
@@ -162,8 +163,8 @@ func meet(ctx context.Context, node *redis.Client, s *Server) error {
 	return node.Do(ctx, "cluster", "meet", host, port, bus).Err()
 }
 
-// agree waits until all servers know each other, see all slots served, and what
-// they know is as it should be.
+// agree waits until all servers know each other, all slots are served, and also returns true for
+// the view of each server.
 func (c *Cluster) agree(ctx context.Context, nodes map[*Server]*redis.Client, also func(known string) bool) error {
 	return poll(ctx, "the servers do not agree with each other", func() bool {
 		for _, node := range nodes {

@@ -1,10 +1,9 @@
-// Package redistest starts real Redis servers for tests: single ones, clusters of
-// three masters, and a proxy that loses answers.
+// Package redistest starts real Redis servers for tests: single servers, clusters of three masters,
+// and a proxy that loses responses.
 //
-// The servers run from the redis-server of the machine, on free ports of
-// 127.0.0.1, and write into directories of the test. Where there is no
-// redis-server, it is installed with the package manager of the system; where
-// that is not possible the test fails. Nothing is skipped.
+// The servers run the redis-server of the machine on free ports of 127.0.0.1 and write to
+// directories of the test. If redis-server is missing, the package manager of the system installs
+// it. If that fails, the test fails. No test is skipped.
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 //

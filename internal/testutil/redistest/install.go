@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Binary returns the path of redis-server. It installs it if it is missing, and
-// says so; it fails the test if that does not work.
+// Binary returns the path of redis-server. If it is missing, Binary installs it and logs that. It
+// fails the test if that does not work.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := find()
@@ -22,7 +22,7 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// Valkey returns the path of valkey-server, "" if the machine has none.
+// Valkey returns the path of valkey-server, or "" if the machine has none.
 func Valkey() string {
 	path, _ := exec.LookPath("valkey-server")
 	return path
@@ -32,7 +32,8 @@ var find = sync.OnceValues(func() (string, error) {
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		return path, nil
 	}
-	// Tests of other packages come here at the same time, and apt-get update fails while another one is at work.
+	// Tests of other packages may install at the same time, and apt-get update fails while another
+	// one runs.
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "redistest-install.lock"), os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // tests of other users lock it, too
 	if err != nil {
 		return "", fmt.Errorf("install redis-server: %w", err)
@@ -60,14 +61,14 @@ var find = sync.OnceValues(func() (string, error) {
 	return "", fmt.Errorf("redis-server is missing, and there is no package manager to install it with: install Redis 7.0 or later")
 })
 
-// manager installs software.
+// manager is a package manager.
 type manager struct {
 	name     string
-	root     bool // it must be called by root
+	root     bool // requires root
 	commands []string
 }
 
-// managers are asked in this order. apt-get waits for others that install something.
+// managers are tried in this order. apt-get waits for other installations.
 var managers = []manager{
 	{"apt-get", true, []string{
 		"apt-get -qq -o DPkg::Lock::Timeout=300 update",

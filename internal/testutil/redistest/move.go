@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Move moves the slot of a key to the next master, key by key, with a pause
-// between them, as resharding does.
+// Move migrates the slot of a key to the next master, key by key with a pause between them, as
+// resharding does.
 func (c *Cluster) Move(ctx context.Context, key string, pause time.Duration) error {
 	clients, hangUp := connect(c.Masters)
 	defer hangUp()

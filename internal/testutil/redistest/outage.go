@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Example starts a server for an example, which has no test, and returns its URL
-// and what ends it.
+// Example starts a server for an example, which has no testing.T. It returns the URL of the server
+// and a function that stops it.
 func Example(settings ...string) (url string, stop func()) {
 	binary, err := find()
 	if err != nil {
@@ -34,9 +34,8 @@ func Example(settings ...string) (url string, stop func()) {
 // Dir returns the directory of the server, with its files.
 func (s *Server) Dir() string { return s.dir }
 
-// RestartWith restarts a killed server with more settings, for this time and all
-// later ones. It returns once the server answers, which may be before it has read
-// its data.
+// RestartWith restarts a killed server with additional settings, which apply to all later restarts
+// as well. It returns when the server answers, which may be before the server has loaded its data.
 func (s *Server) RestartWith(t testing.TB, settings ...string) {
 	t.Helper()
 	s.mu.Lock()
@@ -45,8 +44,8 @@ func (s *Server) RestartWith(t testing.TB, settings ...string) {
 	s.Restart(t)
 }
 
-// RestartSlowly has a server save its data, kills it and restarts it so that it
-// takes that long to read each key. Meanwhile it answers LOADING.
+// RestartSlowly saves the data of a server, kills it and restarts it with the delay perKey for
+// loading each key. While loading, the server answers LOADING.
 func (s *Server) RestartSlowly(t testing.TB, perKey time.Duration) {
 	t.Helper()
 	if err := s.Client(t).Save(t.Context()).Err(); err != nil {
@@ -56,8 +55,8 @@ func (s *Server) RestartSlowly(t testing.TB, perKey time.Duration) {
 	s.RestartWith(t, "--key-load-delay", strconv.FormatInt(perKey.Microseconds(), 10), "--loading-process-events-interval-bytes", "1024")
 }
 
-// LoseTail cuts bytes off the end of the append-only file of a killed server, as
-// a loss of power does with what was not yet on the disk.
+// LoseTail truncates the append-only file of a killed server, as a power failure does with data
+// that was not yet on disk.
 func (s *Server) LoseTail(t testing.TB, bytes int64) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Proxy stands between clients and a server and does harm to their connections.
+// Proxy forwards connections of clients to a server and can disturb them.
 type Proxy struct {
 	Addr string
 
@@ -21,26 +21,25 @@ type Proxy struct {
 	closed bool
 }
 
-// Harm decides what happens to a piece of data. It is called for each piece, as
-// it was read from the network, and may block to delay it. It may be called by
-// several goroutines at once.
+// Harm decides the treatment of a piece of data. It is called for each piece read from the network
+// and may block to delay it. It may be called concurrently.
 type Harm func(answer bool, piece []byte) Verdict
 
-// Verdict says how to treat a piece of data.
+// Verdict is the treatment of a piece of data.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Pass: it goes on.
+	// Pass forwards the piece.
 	Pass Verdict = iota
-	// Drop: it is lost, and both sides of the connection end.
+	// Drop discards the piece and closes both sides of the connection.
 	Drop
-	// Cut: the first half of it goes on, and both sides of the connection end.
+	// Cut forwards the first half of the piece and closes both sides of the connection.
 	Cut
 )
 
-// NewProxy starts a proxy, which ends with the test. It passes everything on
-// until Do is called.
+// NewProxy starts a proxy, which is stopped at the end of the test. It forwards everything until Do
+// is called.
 func NewProxy(t testing.TB, server string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,14 +59,14 @@ func NewProxy(t testing.TB, server string) *Proxy {
 	return p
 }
 
-// Do sets what is done to all data from now on; nil: nothing.
+// Do sets the treatment of all further data. A nil Harm forwards everything.
 func (p *Proxy) Do(h Harm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.harm = h
 }
 
-// Redirect passes new connections on to another server, and ends the others.
+// Redirect forwards new connections to another server and closes the existing ones.
 func (p *Proxy) Redirect(server string) {
 	p.mu.Lock()
 	p.server = server
@@ -75,7 +74,7 @@ func (p *Proxy) Redirect(server string) {
 	p.Sever()
 }
 
-// Sever ends all connections.
+// Sever closes all connections.
 func (p *Proxy) Sever() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +105,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep registers both sides of a connection; false: the proxy is closed.
+// keep registers both sides of a connection. It returns false if the proxy is closed.
 func (p *Proxy) keep(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +117,7 @@ func (p *Proxy) keep(client, server net.Conn) bool {
 	return true
 }
 
-// pass copies data until one side ends, or harm is done.
+// pass copies data until one side closes the connection or the verdict ends it.
 func (p *Proxy) pass(from, to net.Conn, answer bool) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
@@ -135,7 +134,7 @@ func (p *Proxy) pass(from, to net.Conn, answer bool) {
 	}
 }
 
-// forward reports whether the connection goes on.
+// forward applies the verdict for a piece and reports whether the connection continues.
 func (p *Proxy) forward(to io.Writer, answer bool, piece []byte) bool {
 	p.mu.Lock()
 	harm := p.harm

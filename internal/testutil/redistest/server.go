@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a redis-server that belongs to the test.
+// Server is a redis-server process that belongs to the test.
 type Server struct {
 	Addr string // host and port
 
@@ -29,17 +29,17 @@ type Server struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	guard  *exec.Cmd
-	leash  io.Closer // whoever holds it keeps the guard waiting
+	leash  io.Closer // keeps the guard process waiting until closed
 }
 
-// Start starts a server with more settings, such as "--appendonly", "yes". It
-// ends with the test.
+// Start starts a server with additional settings, such as "--appendonly", "yes". It is stopped at
+// the end of the test.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return startFrom(t, Binary(t), t.TempDir(), settings...)
 }
 
-// StartBinary is Start for another server than redis-server.
+// StartBinary is like Start for a server program other than redis-server.
 func StartBinary(t testing.TB, binary string, settings ...string) *Server {
 	t.Helper()
 	return startFrom(t, binary, t.TempDir(), settings...)
@@ -55,13 +55,13 @@ func startFrom(t testing.TB, binary, dir string, settings ...string) *Server {
 	return s
 }
 
-// launch starts a server in a directory. Another process may take the port that
-// was found free: then it tries another one.
+// launch starts a server in a directory. It retries with another port if another process takes the
+// free port first.
 func launch(binary, dir string, settings []string) (*Server, error) {
 	return launchConfigured(binary, dir, nil, append([]string{"--save", "", "--appendonly", "no"}, settings...))
 }
 
-// launchConfigured is launch with arguments before all others.
+// launchConfigured is like launch with additional arguments before all others.
 func launchConfigured(binary, dir string, before, settings []string) (*Server, error) {
 	var err error
 	for range 10 {
@@ -107,23 +107,22 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// Kill ends the server as kill -9 does. Killing it again is harmless.
+// Kill ends the server with SIGKILL. Further calls have no effect.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill() // fails if it has ended
-	_ = s.cmd.Wait()         // says that it was killed
+	_ = s.cmd.Process.Kill() // fails if the process has ended
+	_ = s.cmd.Wait()         // returns the signal as an error
 	s.cmd = nil
 	_ = s.guard.Process.Kill()
 	_ = s.guard.Wait()
 	_ = s.leash.Close()
 }
 
-// Restart starts a killed server again, on the same port and with what it had
-// kept in its directory.
+// Restart restarts a killed server on the same port and with the data in its directory.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	if err := s.start(); err != nil {
@@ -152,15 +151,15 @@ func (s *Server) start() error {
 	return nil
 }
 
-// await blocks until the server of this process id answers: another one may have
-// got the port.
+// await blocks until the server with this process ID answers, because another one may have taken
+// the port.
 func (s *Server) await(pid int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	defer c.Close()
 	return poll(ctx, "the server does not answer", func() bool {
-		probe, err := net.Dial("tcp", s.Addr) // the client would log that it cannot
+		probe, err := net.Dial("tcp", s.Addr) // the client would log the failure
 		if err != nil {
 			return false
 		}
@@ -170,8 +169,7 @@ func (s *Server) await(pid int) error {
 	})
 }
 
-// watch starts a process that kills the server once this process has gone,
-// however it goes.
+// watch starts a process that kills the server when this process ends for any reason.
 func (s *Server) watch(pid int) error {
 	s.guard = exec.Command("sh", "-c", "read _; kill -9 "+strconv.Itoa(pid))
 	in, err := s.guard.StdinPipe()
@@ -185,7 +183,7 @@ func (s *Server) watch(pid int) error {
 	return nil
 }
 
-// lastLog returns what the server said last, for an error.
+// lastLog returns the last log lines of the server for an error message.
 func (s *Server) lastLog() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil || len(b) == 0 {
@@ -194,7 +192,7 @@ func (s *Server) lastLog() string {
 	return ": " + lastLine(b)
 }
 
-// poll asks until the answer is yes.
+// poll calls done until it returns true.
 func poll(ctx context.Context, otherwise string, done func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -208,7 +206,7 @@ func poll(ctx context.Context, otherwise string, done func() bool) error {
 	return nil
 }
 
-// StartSentinel starts a Sentinel that watches a master under a name.
+// StartSentinel starts a Sentinel that monitors a master under a name.
 func StartSentinel(t testing.TB, name string, master *Server) *Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -216,7 +214,7 @@ func StartSentinel(t testing.TB, name string, master *Server) *Server {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	file := filepath.Join(dir, "sentinel.conf") // which it writes to
+	file := filepath.Join(dir, "sentinel.conf") // the Sentinel writes to it
 	conf := fmt.Sprintf("sentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 1000\n", name, host, port, name)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared holds the servers that all tests of a binary share: starting a server for each
-// of them would take most of the time.
+// shared contains the servers that all tests of a binary share, because starting a server for each
+// test would take most of the time.
 var shared struct {
 	mu      sync.Mutex
 	dir     string
@@ -19,8 +19,8 @@ var shared struct {
 	cluster *Cluster
 }
 
-// Main runs the tests of a package, ends the shared servers, and fails if a
-// goroutine is left. TestMain calls it; it does not return.
+// Main runs the tests of a package, stops the shared servers, and fails if goroutines leak. It is
+// called by TestMain and does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	stopShared()
@@ -33,9 +33,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaks returns an error if goroutines are left. Those of go-redis that try to
-// reach a server sleep for up to a second before they notice that the client was
-// closed.
+// leaks returns an error if goroutines leak. It waits for goroutines of go-redis that try to
+// connect, which sleep for up to a second before they notice that the client was closed.
 func leaks() error {
 	err := goleak.Find()
 	for range 5 {
@@ -61,8 +60,8 @@ func stopShared() {
 	}
 }
 
-// sharedDir returns a directory that lasts as long as the shared servers. The
-// lock is held.
+// sharedDir returns a directory that exists as long as the shared servers. The caller holds the
+// lock.
 func sharedDir(t testing.TB) string {
 	t.Helper()
 	if shared.dir == "" {
@@ -75,8 +74,8 @@ func sharedDir(t testing.TB) string {
 	return shared.dir
 }
 
-// Shared returns the server that all tests of the binary share. TestMain must
-// call Main. Tests keep apart by their prefixes.
+// Shared returns the server that all tests of the binary share. TestMain must call Main. Each test
+// must use its own key prefix.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	binary := Binary(t)
@@ -92,8 +91,7 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// SharedCluster returns the cluster that all tests of the binary share. TestMain
-// must call Main.
+// SharedCluster returns the cluster that all tests of the binary share. TestMain must call Main.
 func SharedCluster(t testing.TB) *Cluster {
 	t.Helper()
 	binary := Binary(t)
@@ -111,5 +109,5 @@ func SharedCluster(t testing.TB) *Cluster {
 
 var prefixes atomic.Int64
 
-// Prefix returns a prefix for keys that nobody else has in this binary.
+// Prefix returns a key prefix that is unique in this binary.
 func Prefix() string { return fmt.Sprintf("t%d", prefixes.Add(1)) }

@@ -1,10 +1,9 @@
-// Package repairtest has the common parts of the tests of repairs of all stores:
-// runs in every state, the proof that a repair does what it must, and the damage
-// that can be done to any store.
+// Package repairtest contains the common parts of the repair tests of all stores: runs in every
+// state, the checks of a repair, and damage that is possible in any store.
 //
-// Each store does its own damage, to what it really keeps. A test brings a run
-// into a state ([Scene]), damages it, and then hands over to [World.Repairs]: the
-// check finds it, a dry run says what would be done and changes nothing, ten
-// repairs at once repair it once, nothing is broken any more, the audit trail names
-// the reason, and a worker brings the run to its right end.
+// Each store test causes the damage that is specific to its data. A test brings a run into a state
+// ([Scene]), damages it, and calls [World.Repairs], which verifies the following: the check finds
+// the damage; a dry run reports the repair and changes nothing; ten concurrent repairs repair it
+// once; no damage remains; the audit trail contains the reason; and a worker completes the run
+// correctly.
 package repairtest

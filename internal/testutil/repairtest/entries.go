@@ -11,17 +11,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Described is the workflow of the scene Entries: a worker that starts describes it in the catalogue.
+// Described is the workflow of the scene Entries. A starting worker adds its description to the
+// catalogue.
 const Described = "repair.sleeping"
 
-// EntryID is the id of the nth entry of the journal in the scene Entries, which has those from 0 to 2.
+// EntryID returns the ID of the nth journal entry in the scene Entries, which has entries 0 to 2.
 func EntryID(n int) string { return fmt.Sprintf("%012x%016x", 1000+n, n) }
 
-// SavedView is the view of the scene Entries: an operator saves it again when that finishes.
+// SavedView is the name of the view in the scene Entries. An operator saves it again when the scene
+// finishes.
 const SavedView = "Night shift"
 
-// Entries is a sleeping run in a store whose journal and whose catalogue have entries, and with two views. When it finishes they must all be
-// there, in order, each once, and with their outcomes; so must one be that is written then, and no other view.
+// Entries returns a sleeping run in a store with journal entries, catalogue entries and two views.
+// When the scene finishes, all of them must exist in order, once, and with their outcomes. An entry
+// written at that time must exist as well, and no further view.
 func (w *World) Entries() *Scene {
 	w.T.Helper()
 	for n := range 3 {
@@ -46,7 +49,7 @@ func (w *World) Entries() *Scene {
 	return s
 }
 
-// enter writes an entry into the journal.
+// enter writes an entry to the journal.
 func (w *World) enter(n int, outcome string) {
 	w.T.Helper()
 	j := able[store.Journaler](w)
@@ -56,7 +59,7 @@ func (w *World) enter(n int, outcome string) {
 	}
 }
 
-// entered fails the test unless the journal and the catalogue have what they should have.
+// entered fails the test unless the journal and the catalogue have the expected contents.
 func (w *World) entered() {
 	w.T.Helper()
 	j := able[store.Journaler](w)
@@ -90,7 +93,7 @@ func (w *World) save(name string) {
 	}
 }
 
-// viewed fails the test unless these are all views, as they are kept.
+// viewed fails the test unless exactly these views exist.
 func (w *World) viewed(want ...string) {
 	w.T.Helper()
 	i := able[store.Inspector](w)
@@ -114,7 +117,7 @@ func (w *World) viewed(want ...string) {
 
 func (w *World) catalog() store.Cataloger { return able[store.Cataloger](w) }
 
-// able returns the store as one that can do more than each must.
+// able returns the store as an optional interface that it must implement.
 func able[T any](w *World) T {
 	w.T.Helper()
 	s, ok := store.As[T](w.Store)

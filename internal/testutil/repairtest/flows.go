@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The workflows of these tests, as generated code would declare them.
+// The workflows of these tests in the form of generated code.
 
 type stepFunc = func(context.Context, string) (string, error)
 
@@ -18,7 +18,7 @@ type stepArgs struct {
 	In string `json:"in"`
 }
 
-// loop is how often to continue, and how long to sleep then.
+// loop is the number of continuations and the duration of the final sleep.
 type loop struct {
 	Times int           `json:"times"`
 	For   time.Duration `json:"for"`

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Refuses fails the test unless a scan acts on nothing that has moved on
-// since, and writes nothing then.
+// Refuses fails the test unless a repair does nothing for scanned runs that have changed since the
+// scan.
 func (w *World) Refuses() {
 	w.T.Helper()
 	name := "a name"
@@ -24,8 +24,8 @@ func (w *World) Refuses() {
 	exam := w.examine()[w.Partition(waits.Run)]
 	seen := exam.Snapshot().Runs[waits.Run]
 
-	// A message wakes the run, its workflow id gets another one, and a run comes to
-	// be under an id that nobody had.
+	// A message wakes the run, another run gets its workflow ID, and a run is created under an ID
+	// that was unused.
 	w.send(waits.Run, "that", "one")
 	w.send(waits.Run, "it", "two")
 	w.ends(&Scene{Run: waits.Run, Want: waits.Want, Finish: waits.Finish})

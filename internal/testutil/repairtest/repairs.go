@@ -17,31 +17,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// repairers is how many repairs go on at once.
+// repairers is the number of concurrent repairs.
 const repairers = 10
 
 // Want describes the expected repair.
 type Want struct {
-	// Invariants are the numbers of the findings, in order and each once.
+	// Invariants contains the numbers of the expected findings, in order and without duplicates.
 	Invariants []int
-	// Run is whose audit trail is looked at; empty: that of the scene; "other": of the
-	// other run of the scene.
+	// Run is the run whose audit trail is checked: the run of the scene if empty, its other run if
+	// "other".
 	Run event.RunID
-	// Reason is that of its one new entry; empty: there is none.
+	// Reason is the reason of the only new entry. There is no entry if it is empty.
 	Reason store.Reason
-	// Then is that of a second one; empty: there is none.
+	// Then is the reason of a second entry. There is none if it is empty.
 	Then store.Reason
-	// Remaining are the numbers of the findings that nothing can be done about.
+	// Remaining contains the numbers of the findings that cannot be repaired.
 	Remaining []int
-	// Stays says that no worker can bring the run to its end.
+	// Stays reports whether no worker can complete the run.
 	Stays bool
-	// Keeps says that the session that owns the run keeps it, under the fence that it knows:
-	// so no other worker can bring it to its end.
+	// Keeps reports whether the owning session keeps the run under its fence, so that no other
+	// worker can complete it.
 	Keeps bool
 }
 
-// Repairs fails the test unless the damage that was done is found, explained, and
-// repaired once.
+// Repairs fails the test unless the damage is found, explained, and repaired exactly once.
 func (w *World) Repairs(s *Scene, damage func(), want Want) {
 	w.T.Helper()
 	switch want.Run {
@@ -86,8 +85,7 @@ func (w *World) Repairs(s *Scene, damage func(), want Want) {
 
 func aboutRun(r fsck.Fix) bool { return r.Run != "" || r.WorkflowID != "" }
 
-// dry fails the test unless a dry run finds and explains everything, and changes
-// nothing.
+// dry fails the test unless a dry run finds and explains all damage and changes nothing.
 func (w *World) dry(want Want) {
 	w.T.Helper()
 	before := w.dump()
@@ -113,7 +111,7 @@ func (w *World) dry(want Want) {
 	}
 }
 
-// Repair repairs the store.
+// Repair runs a repair of the store.
 func (w *World) Repair(opts fsck.Options) *fsck.Report {
 	w.T.Helper()
 	report, err := fsck.Repair(w.Ctx, w.Store, opts)
@@ -123,8 +121,8 @@ func (w *World) Repair(opts fsck.Options) *fsck.Report {
 	return report
 }
 
-// together is a store that shows a partition to all repairs before any of them can
-// do something about it.
+// together is a store that returns the scan of a partition to all repairs before any of them can
+// act on it.
 type together struct {
 	store.Store
 
@@ -141,7 +139,7 @@ func newTogether(st store.Store) *together {
 	return g
 }
 
-// ScanPartition returns once all repairs have called it.
+// ScanPartition returns when all repairs have called it.
 func (g *together) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
 	r, ok := store.As[store.Repairer](g.Store)
 	if !ok {
@@ -160,8 +158,8 @@ func (g *together) ScanPartition(ctx context.Context, partition int) (store.Scan
 	return exam, err
 }
 
-// concurrently repairs ten times at once. It fails the test if one repair is made
-// twice, and returns those that were made.
+// concurrently runs ten repairs at the same time. It fails the test if a fix is applied twice, and
+// returns the applied fixes.
 func (w *World) concurrently() []fsck.Fix {
 	w.T.Helper()
 	reports, errs := make([]*fsck.Report, repairers), make([]error, repairers)
@@ -194,8 +192,7 @@ func (w *World) concurrently() []fsck.Fix {
 	return repaired
 }
 
-// sound fails the test if an invariant is broken that is not among those that are
-// to remain.
+// sound fails the test if an invariant is violated that is not in remaining.
 func (w *World) sound(remaining []int) {
 	w.T.Helper()
 	report := w.Repair(fsck.Options{DryRun: true})
@@ -215,13 +212,13 @@ func (w *World) sound(remaining []int) {
 	}
 }
 
-// owner fails the test unless the owner of a run has kept it as it was, if it should, or the
-// run has no owner, and an epoch with which the next claim gets one that nobody had [F2].
+// owner fails the test unless the owner of a run has kept it, if expected, or the run has no owner
+// and an epoch with which the next claim gets a new one [F2].
 func (w *World) owner(before store.Record, want Want) {
 	w.T.Helper()
 	r := w.runs()[before.Run]
 	if r == nil && !want.Keeps {
-		return // the repair has removed what was left of it
+		return // the repair has removed the rest of the run
 	} else if r == nil {
 		w.T.Fatalf("run %s is gone", before.Run)
 	}
@@ -237,7 +234,7 @@ func (w *World) owner(before store.Record, want Want) {
 	}
 }
 
-// explains fails the test unless people are told why a run was set aside.
+// explains fails the test unless an operator can see why a run was quarantined.
 func (w *World) explains(want Want) {
 	w.T.Helper()
 	if want.Reason != store.ReasonDamagedLog {
@@ -260,7 +257,7 @@ func numbers(found []fsck.Finding) []int {
 	return slices.Compact(all)
 }
 
-// audits fails the test unless the trail of a run has the wanted entry, once.
+// audits fails the test unless the audit trail of a run contains the expected entry once.
 func (w *World) audits(want Want, before int) {
 	w.T.Helper()
 	var got []store.Reason
@@ -296,7 +293,7 @@ func (w *World) audit(run event.RunID) []store.AuditEntry {
 	return all
 }
 
-// dump is all that the store keeps.
+// dump returns all data of the store.
 func (w *World) dump() any {
 	if w.Dump != nil {
 		return w.Dump()
@@ -308,7 +305,7 @@ func (w *World) dump() any {
 	return all
 }
 
-// logs is the frames of all runs.
+// logs returns the frames of all runs.
 func (w *World) logs() map[event.RunID]string {
 	all := map[event.RunID]string{}
 	for id, r := range w.runs() {
@@ -319,7 +316,7 @@ func (w *World) logs() map[event.RunID]string {
 	return all
 }
 
-// Each runs a test for each of several cases, by name.
+// Each runs a subtest for each case.
 func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { test(t, c) })

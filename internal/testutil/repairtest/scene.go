@@ -10,23 +10,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Scene is a run in some state, with no worker at work.
+// Scene is a run in some state, without an active worker.
 type Scene struct {
 	Run     event.RunID
-	Other   event.RunID     // another one that the scene is about
-	Session store.SessionID // that owns the run, if one does
-	Item    event.ItemID    // an item in its inbox, if there is one
+	Other   event.RunID     // another run of the scene, if any
+	Session store.SessionID // the session that owns the run, if any
+	Item    event.ItemID    // an item in its inbox, if any
 
-	// Finish does what the run waits for, with a worker at work, and returns how it
-	// ended; Want is the expected end.
+	// Finish provides what the run waits for, runs a worker, and returns the outcome of the run.
+	// Want is the expected outcome.
 	Finish func() string
 	Want   string
 }
 
-// long is a tag, and a workflow id, that a store cannot keep with the rest.
+// long is a tag and workflow ID that is too long for the compact form in which a store keeps a run.
 const long = "far too long to be kept in one short piece of memory beside the rest of what is known of a run"
 
-// started starts a run and says how it must end.
+// started starts a run with an expected outcome.
 func started[In any](w *World, d workflow.Definition[In, string], in In, want string, opts ...workflow.StartOption) *Scene {
 	w.T.Helper()
 	run, err := d.Start(w.Ctx, w.Client, in, opts...)
@@ -65,7 +65,7 @@ func (w *World) outcome(run *workflow.Run[string]) string {
 	return got.v
 }
 
-// Created is a run that no worker has seen.
+// Created returns a run that no worker has claimed.
 func (w *World) Created(opts ...workflow.StartOption) *Scene {
 	return started(w, working, "worked", "worked", opts...)
 }
@@ -77,7 +77,7 @@ func (w *World) Delayed() *Scene {
 	return s
 }
 
-// later makes two hours pass before the run is finished.
+// later advances the clock by two hours before the run is finished.
 func (s *Scene) later(w *World) {
 	finish := s.Finish
 	s.Finish = func() string {
@@ -86,7 +86,7 @@ func (s *Scene) later(w *World) {
 	}
 }
 
-// parks lets a worker work until the run is parked, and stops it.
+// parks runs a worker until the run is parked, and stops the worker.
 func (w *World) parks(s *Scene, status event.Status) *Scene {
 	w.T.Helper()
 	stop := w.Work()
@@ -98,21 +98,21 @@ func (w *World) parks(s *Scene, status event.Status) *Scene {
 	return s
 }
 
-// Sleeping is a run that sleeps for an hour.
+// Sleeping returns a run that sleeps for an hour.
 func (w *World) Sleeping(opts ...workflow.StartOption) *Scene {
 	s := started(w, sleeping, time.Hour, "slept", opts...)
 	s.later(w)
 	return w.parks(s, event.StatusSleeping)
 }
 
-// Retrying starts a run whose step has failed once and waits for its retry.
+// Retrying returns a run whose step has failed once and waits for its retry.
 func (w *World) Retrying() *Scene {
 	s := started(w, retrying, "tried", "tried")
 	s.later(w)
 	return w.parks(s, event.StatusSleeping)
 }
 
-// Waiting is a run that waits for the first of two messages.
+// Waiting returns a run that waits for the first of two messages.
 func (w *World) Waiting(opts ...workflow.StartOption) *Scene {
 	s := w.parks(started(w, asking, "is", "that is it", opts...), event.StatusWaiting)
 	finish := s.Finish
@@ -131,8 +131,7 @@ func (w *World) send(run event.RunID, text, key string) {
 	}
 }
 
-// Unread is a run whose code has taken one message, and which has another one in
-// its inbox.
+// Unread returns a run that has received one message and has another one in its inbox.
 func (w *World) Unread() *Scene {
 	w.T.Helper()
 	s := started(w, asking, "is", "that is it")
@@ -150,15 +149,15 @@ func (w *World) Unread() *Scene {
 	return s
 }
 
-// Completed is a run that has completed.
+// Completed returns a completed run.
 func (w *World) Completed(opts ...workflow.StartOption) *Scene {
 	return w.ends(w.Created(opts...))
 }
 
-// Failed is a run that has failed.
+// Failed returns a failed run.
 func (w *World) Failed() *Scene { return w.ends(started(w, failing, "", "failed")) }
 
-// Canceled is a run that was cancelled.
+// Canceled returns a canceled run.
 func (w *World) Canceled() *Scene {
 	w.T.Helper()
 	s := started(w, sleeping, time.Hour, "failed")
@@ -178,7 +177,7 @@ func (w *World) ends(s *Scene) *Scene {
 	return s
 }
 
-// Owned makes a session own the run of a scene; it never does anything with it.
+// Owned makes a session the owner of a scene's run. The session does nothing with it.
 func (w *World) Owned(s *Scene) *Scene {
 	w.T.Helper()
 	w.claim(s)
@@ -199,7 +198,7 @@ func (w *World) claim(s *Scene) store.Fence {
 	return c.Fence
 }
 
-// Blocked blocks the run of a scene, as a worker does whose code does not fit.
+// Blocked blocks the run of a scene, as a worker with incompatible code does.
 func (w *World) Blocked(s *Scene) *Scene {
 	w.T.Helper()
 	fence, rec := w.claim(s), w.Record(s.Run)
@@ -220,8 +219,7 @@ func (w *World) Blocked(s *Scene) *Scene {
 	return s
 }
 
-// Queued is a run that sleeps under a workflow id, and another one, s.Other, that
-// waits for its end.
+// Queued returns a run that sleeps under a workflow ID. Another run, s.Other, waits for its end.
 func (w *World) Queued(workflowID string) *Scene {
 	w.T.Helper()
 	s := w.Sleeping(workflow.WithID(workflowID))
@@ -232,7 +230,7 @@ func (w *World) Queued(workflowID string) *Scene {
 	return s
 }
 
-// Long are start options that make a store keep as much as it can of a run.
+// Long returns start options that maximize the data of a run.
 func Long(name string) []workflow.StartOption {
 	return []workflow.StartOption{
 		workflow.WithID(name + " " + long), workflow.WithTags(map[string]string{"long": long, "name": name}), workflow.WithRetention(time.Hour + 1),

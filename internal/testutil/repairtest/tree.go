@@ -12,7 +12,7 @@ import (
 
 // Scenes of runs that have to do with others.
 
-// Continued is a run that has continued as another one, s.Other, which sleeps.
+// Continued returns a run that has continued as another one, s.Other, which sleeps.
 func (w *World) Continued(opts ...workflow.StartOption) *Scene {
 	w.T.Helper()
 	s := started(w, looping, loop{1, time.Hour}, "looped", opts...)
@@ -26,8 +26,8 @@ func (w *World) Continued(opts ...workflow.StartOption) *Scene {
 	return s
 }
 
-// Parent is a run that waits for its child, s.Other, which sleeps. The record that
-// has created the child is answered.
+// Parent returns a run that waits for its child, s.Other, which sleeps. The outbox record that
+// created the child is answered.
 func (w *World) Parent() *Scene {
 	w.T.Helper()
 	s := started(w, begetting, time.Hour, "the child slept")
@@ -55,14 +55,14 @@ func (w *World) Parent() *Scene {
 	return s
 }
 
-// Settled is a parent whose records have all been confirmed.
+// Settled returns a parent whose outbox records are all confirmed.
 func (w *World) Settled() *Scene {
 	w.T.Helper()
 	s := w.Parent()
 	for len(w.outbox()) > 0 {
 		before := w.outbox()
 		w.Clock.Advance(store.Horizon)
-		stop := w.Work() // who begins looks at the outbox
+		stop := w.Work() // a starting worker delivers the outbox
 		w.until("the records got further", func() (bool, error) { return !cmp.Equal(before, w.outbox()), nil })
 		stop()
 	}
@@ -70,7 +70,7 @@ func (w *World) Settled() *Scene {
 	return s
 }
 
-// outbox is the records of all runs.
+// outbox returns the outbox records of all runs.
 func (w *World) outbox() []store.Outgoing {
 	var all []store.Outgoing
 	for _, exam := range w.examine() {
@@ -79,7 +79,7 @@ func (w *World) outbox() []store.Outgoing {
 	return all
 }
 
-// EndsUnheard ends the child of a scene, and loses the record of that.
+// EndsUnheard ends the child of a scene and deletes the record of its end.
 func (w *World) EndsUnheard(s *Scene) {
 	w.T.Helper()
 	child := &Scene{Run: s.Other}

@@ -16,28 +16,27 @@ import (
 )
 
 const (
-	// patience bounds every wait: whoever waits longer waits for nothing.
+	// patience is the maximum duration of every wait.
 	patience = 20 * time.Second
-	// lease is longer than all the virtual time of a test.
+	// lease is longer than the virtual time of any test.
 	lease = 80_000 * time.Hour
 )
 
-// World is a store under a clock that stands still, and a client of it.
+// World is a store with a stopped clock, and a client of the store.
 type World struct {
 	T      *testing.T
 	Ctx    context.Context
 	Store  store.Store
 	Client *workflow.Client
 	Clock  *storetest.Clock
-	// Dump returns all that the store keeps, to be compared; nil: what a snapshot
-	// shows is all.
+	// Dump returns all data of the store for comparison. If it is nil, a snapshot contains
+	// everything.
 	Dump func() any
 
 	ids storetest.IDs
 }
 
-// New returns a world on a store that was made with the clock. Both are closed
-// with the test.
+// New returns a world for a store that uses the clock. Both are closed at the end of the test.
 func New(t *testing.T, st store.Store, clock *storetest.Clock) *World {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -52,10 +51,10 @@ func New(t *testing.T, st store.Store, clock *storetest.Clock) *World {
 	return w
 }
 
-// Work starts a worker and returns what stops it.
+// Work starts a worker and returns a function that stops it.
 func (w *World) Work() (stop func()) {
 	w.T.Helper()
-	// Leases must not end because the time jumps.
+	// Claims must not expire when the clock is advanced.
 	wk := worker.New(w.Client, worker.Config{Heartbeat: lease / 4, ClaimExpiry: lease})
 	register(wk)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,8 +75,8 @@ func (w *World) Work() (stop func()) {
 	return stop
 }
 
-// until waits for something. Whoever computes from a virtual time how long to wait
-// may set an alarm too late while that time jumps: so a little of it passes.
+// until waits for a condition and advances the clock slightly, because an alarm computed from the
+// virtual time may be set too late while the clock is advanced.
 func (w *World) until(what string, ok func() (bool, error)) {
 	w.T.Helper()
 	deadline := time.NewTimer(patience)
@@ -109,7 +108,7 @@ func (w *World) records() []store.Record {
 	return all
 }
 
-// Must returns v, or fails the test.
+// Must returns v, or fails the test if err is not nil.
 func Must[T any](t testing.TB, v T, err error) T {
 	t.Helper()
 	if err != nil {
@@ -118,7 +117,7 @@ func Must[T any](t testing.TB, v T, err error) T {
 	return v
 }
 
-// examine examines the whole store.
+// examine scans the whole store.
 func (w *World) examine() []store.Scan {
 	w.T.Helper()
 	r := able[store.Repairer](w)
@@ -133,7 +132,7 @@ func (w *World) examine() []store.Scan {
 	return all
 }
 
-// runs is all runs of the store.
+// runs returns all runs of the store.
 func (w *World) runs() map[event.RunID]*store.RunState {
 	w.T.Helper()
 	all := map[event.RunID]*store.RunState{}
@@ -143,7 +142,7 @@ func (w *World) runs() map[event.RunID]*store.RunState {
 	return all
 }
 
-// Partition is the partition of a run.
+// Partition returns the partition of a run.
 func (w *World) Partition(run event.RunID) int { return int(run.Slot()) % w.Store.Partitions() }
 
 // Record returns the record of a run.

@@ -1,4 +1,4 @@
-// Package usermodule makes modules of users, for tests of tools that read them.
+// Package usermodule creates user modules for tests of tools that read them.
 package usermodule
 
 import (
@@ -12,8 +12,8 @@ import (
 
 const path = "github.com/flowgen/flowgen"
 
-// New makes the module example.com/user, which uses this one as it is here, with files by their
-// names, and returns its directory.
+// New creates the module example.com/user, which requires this module in its current state, with
+// files by name, and returns its directory.
 func New(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := Directory(t)
@@ -29,15 +29,16 @@ func New(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// inUse are the directories of modules by their numbers: the lowest free one is taken.
+// inUse contains the numbers of the module directories in use. The lowest free number is used next.
 var inUse struct {
 	sync.Mutex
 	root  string
 	taken map[int]bool
 }
 
-// Directory returns an empty directory, which is removed when the test has ended, and then taken by the next one: what
-// lies there with the same text as before is known to the build cache, which would compile it again elsewhere.
+// Directory returns an empty directory, which is removed at the end of the test. A later test
+// reuses its path, so that files with the same content are in the build cache, which depends on the
+// path.
 func Directory(t testing.TB) string {
 	t.Helper()
 	inUse.Lock()
@@ -63,15 +64,16 @@ func Directory(t testing.TB) string {
 		defer inUse.Unlock()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
-			return // nobody may take it
+			return // reserved for this test
 		}
 		delete(inUse.taken, number)
-		_ = os.Remove(inUse.root) // if it was the last one; the next one makes it again
+		_ = os.Remove(inUse.root) // succeeds for the last directory; recreated on demand
 	})
 	return dir
 }
 
-// GoMod returns the go.mod of such a module: that of this one, which it requires from where it is.
+// GoMod returns the go.mod of a user module. It requires this module at its current directory, and
+// has the requirements of this module.
 func GoMod(t testing.TB) string {
 	t.Helper()
 	root := Root(t)
@@ -82,7 +84,7 @@ func GoMod(t testing.TB) string {
 	return strings.Replace(string(own), "module "+path, "module example.com/user", 1) + "\nrequire " + path + " v0.0.0\n\nreplace " + path + " => " + root + "\n"
 }
 
-// Root returns the directory of this module, in or below which the test is executed.
+// Root returns the root directory of this module, at or below which the test runs.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -101,7 +103,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Write writes a file of a module, and makes its directory.
+// Write writes a file of a module and creates its directory.
 func Write(t testing.TB, dir, name, text string) {
 	t.Helper()
 	file := filepath.Join(dir, filepath.FromSlash(name))
