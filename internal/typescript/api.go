@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// operation is one of an OpenAPI document.
+// operation is an operation of an OpenAPI document.
 type operation struct {
 	ID         string `json:"operationId"`
 	Summary    string `json:"summary"`
@@ -23,7 +23,8 @@ type operation struct {
 	method, path string
 }
 
-// API returns a module with the types of an OpenAPI document, the parameters of the queries, and where each operation is.
+// API returns a TypeScript module for an OpenAPI document: its types, the query parameters, and the
+// path of each operation.
 func API(document []byte) ([]byte, error) {
 	var doc struct {
 		Paths      map[string]map[string]*operation `json:"paths"`
@@ -59,7 +60,7 @@ func API(document []byte) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// query declares the parameters of an operation's query.
+// query declares the query parameters of an operation.
 func (w *writer) query(b *strings.Builder, op *operation) {
 	q := &schema{Type: kinds{"object"}, Properties: map[string]*schema{}}
 	for _, p := range op.Parameters {

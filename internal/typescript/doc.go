@@ -1,4 +1,5 @@
-// Package typescript writes types of TypeScript for the client in clients/ts: those of the document of the HTTP API, and those of the workflows
-// of packages, from their manifests. What it writes is sorted, so that the same document gives the same text.
-// Both have the same writer: programs get the types of their workflows from the flowgen command, without Node.
+// Package typescript generates TypeScript types for the client in clients/ts: those of the OpenAPI
+// document of the HTTP API, and those of the workflows in the manifests of packages. The output is
+// sorted and therefore deterministic. The flowgen command generates the types of workflows, so that
+// programs need no Node.
 package typescript

@@ -14,8 +14,10 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Flows returns a module with the interface Flows, by which a client knows what the workflows of packages take and return, and what their
-// topics, asks, values and streams carry; and with the types that these use. A name that packages declare with several types has all of them.
+// Flows returns a TypeScript module with the interface Flows, which contains the input and result
+// types of the workflows of packages and the types of their topics, asks, values and streams. The
+// module also contains the types to which these refer. A name that packages declare with several
+// types has the union of them.
 func Flows(packages []*manifest.Manifest) ([]byte, error) {
 	f := &flows{types: map[string]*structure{}, groups: map[string]map[string][]string{}, declared: map[string]string{}}
 	packages = slices.SortedFunc(slices.Values(packages), func(a, b *manifest.Manifest) int { return strings.Compare(a.Package, b.Package) })
@@ -44,19 +46,20 @@ func Flows(packages []*manifest.Manifest) ([]byte, error) {
 
 // structure is a type of a manifest.
 type structure struct {
-	pkg    *manifest.Manifest // by which its references are read
+	pkg    *manifest.Manifest // resolves its references
 	schema *schema
-	name   string // in TypeScript
+	name   string // name in TypeScript
 }
 
-// flows collects what is written.
+// flows collects the output.
 type flows struct {
-	types    map[string]*structure          // by the full names in Go
-	groups   map[string]map[string][]string // the types of a name in a group
-	declared map[string]string              // the types that are used, by their names
+	types    map[string]*structure          // by full Go name
+	groups   map[string]map[string][]string // types of a name by group
+	declared map[string]string              // used types by name
 }
 
-// fullName returns the name of a type in the manifest of a package with the path before it, and the package that it is of.
+// fullName returns the name of a type in the manifest of package of with its package path, and that
+// path.
 func fullName(of, name string) (full, pkg string) {
 	base, _, _ := strings.Cut(name, "[") // without type arguments
 	if dot := strings.LastIndexByte(base, '.'); dot >= 0 {
@@ -65,7 +68,7 @@ func fullName(of, name string) (full, pkg string) {
 	return of + "." + name, of
 }
 
-// collect takes the types of a manifest.
+// collect adds the types of a manifest.
 func (f *flows) collect(m *manifest.Manifest) error {
 	for name, raw := range m.Types {
 		s, err := read(raw)
@@ -87,7 +90,7 @@ func read(raw json.RawMessage) (*schema, error) {
 	return s, json.Unmarshal(raw, s)
 }
 
-// taken are names that no type may have: TypeScript has them, or what is written uses them.
+// taken contains names that no type may have, because TypeScript or the output uses them.
 var taken = map[string]bool{"Flows": true, "Record": true}
 
 func init() {
@@ -103,7 +106,8 @@ var (
 	odd   = regexp.MustCompile(`[^A-Za-z0-9_$]+`)
 )
 
-// nameAll gives each type a name: that in Go, with its package before it if several packages have it.
+// nameAll assigns a name to each type: its Go name, with a package prefix if several packages have
+// it.
 func (f *flows) nameAll() {
 	short := func(full string) string {
 		_, pkg := fullName("", full)
@@ -129,7 +133,7 @@ func (f *flows) nameAll() {
 	}
 }
 
-// typeOf returns the type of a schema of a manifest, and declares the types that it refers to.
+// typeOf returns the type of a schema of a manifest and declares the types to which it refers.
 func (f *flows) typeOf(m *manifest.Manifest, raw json.RawMessage, indent string) (string, error) {
 	s, err := read(raw)
 	if err != nil {
@@ -138,7 +142,7 @@ func (f *flows) typeOf(m *manifest.Manifest, raw json.RawMessage, indent string)
 	return f.writer(m).typeOf(s, indent), nil
 }
 
-// writer returns one for the schemas of a manifest.
+// writer returns a writer for the schemas of a manifest.
 func (f *flows) writer(m *manifest.Manifest) *writer {
 	return &writer{integer: "number", named: func(ref string) string {
 		name, _ := manifest.Named(ref)
@@ -155,7 +159,7 @@ func (f *flows) writer(m *manifest.Manifest) *writer {
 	}}
 }
 
-// add takes the workflows and declarations of a manifest.
+// add adds the workflows and declarations of a manifest.
 func (f *flows) add(m *manifest.Manifest) error {
 	for name, w := range m.Workflows {
 		input := &schema{Type: kinds{"object"}, Properties: map[string]*schema{}}
@@ -167,7 +171,7 @@ func (f *flows) add(m *manifest.Manifest) error {
 			input.Properties[p.Name] = s
 			input.Required = append(input.Required, p.Name)
 		}
-		takes := "undefined" // what has no parameters is started without an input
+		takes := "undefined" // a workflow without parameters is started without input
 		if len(w.Params) > 0 {
 			takes = f.writer(m).typeOf(input, "      ")
 		}
@@ -182,7 +186,7 @@ func (f *flows) add(m *manifest.Manifest) error {
 		kind, name, _ := strings.Cut(key, " ")
 		group := groups[kind]
 		if group == "" {
-			continue // a hook is reached by its token
+			continue // a hook is addressed by its token
 		}
 		indent := "    "
 		if kind == "ask" {

@@ -12,7 +12,8 @@ import (
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// Two packages, of which each has a type Order, with names that TypeScript has, recursion, and names that are none of it.
+// Two packages with the same type name Order, names that are reserved in TypeScript, recursive
+// types, and names that are invalid in TypeScript.
 var packages = []*manifest.Manifest{
 	{
 		Package: "example.com/shop/orders",

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// schema is the part of a JSON Schema that says something about a type.
+// schema is the part of a JSON Schema that determines a type.
 type schema struct {
 	Ref         string             `json:"$ref"`
 	Type        kinds              `json:"type"`
@@ -25,7 +25,7 @@ type schema struct {
 	Additional  json.RawMessage    `json:"additionalProperties"`
 }
 
-// kinds are the types that a schema allows: one, or a list.
+// kinds contains the types that a schema allows.
 type kinds []string
 
 // UnmarshalJSON reads a name or a list of names.
@@ -37,17 +37,18 @@ func (k *kinds) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(k))
 }
 
-// writer writes types; named returns the name of the type that a reference is to.
+// writer writes types. named returns the name of the type to which a reference refers.
 type writer struct {
 	named func(ref string) string
-	// integer is the type of what is an integer.
+	// integer is the TypeScript type of integers.
 	integer string
 }
 
-// longTuple is the greatest length of an array that is written as a tuple.
+// longTuple is the maximum length of an array that is written as a tuple.
 const longTuple = 8
 
-// typeOf returns the type that a schema describes. What it says of fields begins on lines of their own, indented by that.
+// typeOf returns the type that a schema describes. Comments of fields are on separate lines with
+// the given indentation.
 func (w *writer) typeOf(s *schema, indent string) string {
 	switch {
 	case s == nil:
@@ -155,7 +156,7 @@ func quoted(all []string) []string {
 	return text
 }
 
-// literal returns a string as TypeScript writes it: JSON is a part of that.
+// literal returns a TypeScript string literal, which is the same as in JSON.
 func literal(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -166,7 +167,7 @@ func literal(s string) string {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// property returns the name of a field.
+// property returns a field name, quoted if necessary.
 func property(name string) string {
 	if identifier.MatchString(name) {
 		return name
@@ -174,5 +175,5 @@ func property(name string) string {
 	return literal(name)
 }
 
-// comment takes from a text what would end a comment.
+// comment removes the end marker of comments from a text.
 func comment(text string) string { return strings.ReplaceAll(text, "*/", "* /") }
