@@ -11,15 +11,16 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// modules adds the files that choose the versions of all dependencies: those of a module, of the workspace around it, and of
-// each module that these use or replace another one with, whether a package of it was read or not.
+// modules adds the files that determine the versions of all dependencies: those of a module, of its
+// workspace, and of each module that these use or contain as a replacement, even if no package of
+// it was read.
 type modules struct {
 	h      io.Writer
 	before time.Time
-	seen   map[string]bool // directories
+	seen   map[string]bool // visited directories
 }
 
-// add adds what lies in a directory.
+// add adds the module files of a directory.
 func (m modules) add(dir string) bool {
 	if m.seen[dir] {
 		return true
@@ -64,7 +65,7 @@ func (m modules) workspace(path string) bool {
 	return m.replaced(dir, work.Replace)
 }
 
-// replaced adds the modules on disk that take the place of others.
+// replaced adds the modules on disk that replace others.
 func (m modules) replaced(dir string, by []*modfile.Replace) bool {
 	for _, r := range by {
 		if modfile.IsDirectoryPath(r.New.Path) && !m.add(absolute(dir, r.New.Path)) {
@@ -81,7 +82,7 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, filepath.FromSlash(path))
 }
 
-// read returns a file, nil if it does not exist, or false if it cannot be read.
+// read returns a file, or nil if it does not exist. ok is false if it cannot be read.
 func read(path string) ([]byte, bool) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,9 +1,10 @@
-// Package unchanged tells in some milliseconds, without the go command, that what flowgen would do
-// was done: it remembers what the last run has read, and looks whether that is still there.
+// Package unchanged decides within milliseconds, without the go command, that flowgen has nothing
+// to do. It records the files that the last invocation has read, and compares them with the current
+// ones.
 //
-// Doubt means that something changed. Nothing is remembered of packages with cgo, of other patterns
-// than directories, of files that were written while flowgen read, and where the environment
-// replaces files or the go command; see [Question.Remember].
+// In case of doubt it assumes a change. It records nothing for packages with cgo, for patterns
+// other than directories, for files that were written while flowgen was reading, and if the
+// environment replaces files or the go command: see [Question.Remember].
 package unchanged
 
 import (
@@ -29,34 +30,35 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Env is the environment variable that names the directory where answers are kept; "off": nowhere.
-// Without it that is flowgen in the user's directory of caches.
+// Env is the environment variable with the directory for recorded answers. The value "off" disables
+// recording. The default is the directory flowgen in the user's cache directory.
 const Env = "FLOWGENCACHE"
 
-// kept is how long an answer that nobody asks for is kept, fresh for how long before a run nothing may
-// have been written: some file systems know the time of a change to two seconds only.
+// kept is the duration for which an unused answer is kept. fresh is the period before an invocation
+// in which no file may have been written, because some file systems store modification times with a
+// resolution of two seconds.
 const (
 	kept  = 30 * 24 * time.Hour
 	fresh = 2 * time.Second
 )
 
-// Question is a call of flowgen. The zero value has no answer.
+// Question identifies an invocation of flowgen. The zero value has no answer.
 type Question struct {
 	dir   string
-	roots []string // whose directories below are read, too
-	file  string   // of the answer; empty: nothing is remembered
+	roots []string // directories that are read recursively
+	file  string   // file of the answer; empty if nothing is recorded
 	began time.Time
 }
 
-// answer is kept in the file.
+// answer is the content of the file.
 type answer struct {
 	Dirs      []string `json:"dirs"` // absolute, sorted
 	Digest    string   `json:"digest"`
 	Annotated int      `json:"annotated"`
 }
 
-// Ask makes the question of a call in dir, which is absolute, with patterns of packages and all
-// else that it depends on.
+// Ask returns the question for an invocation in the absolute directory dir with package patterns.
+// words contains everything else that the result depends on.
 func Ask(dir string, patterns []string, words ...string) Question {
 	none := Question{}
 	cache := os.Getenv(Env)
@@ -94,7 +96,7 @@ func Ask(dir string, patterns []string, words ...string) Question {
 	return q
 }
 
-// own returns a hash of this program, which is executed as long as it is asked for.
+// own returns a hash of the running program.
 var own = sync.OnceValues(func() (digest string, ok bool) {
 	path, err := os.Executable()
 	h := sha256.New()
@@ -104,8 +106,8 @@ var own = sync.OnceValues(func() (digest string, ok bool) {
 	return hex.EncodeToString(h.Sum(nil)), true
 })
 
-// tool adds which flowgen and which go command this is. A go command that is a script, or a link to another
-// program, decides by rules of its own which one is executed.
+// tool adds the identity of flowgen and of the go command. It returns false if the go command is a
+// script or a link to another program, which may select the actual program by rules of its own.
 func tool(h io.Writer) bool {
 	digest, ok := own()
 	if !ok {
@@ -124,7 +126,7 @@ func tool(h io.Writer) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // opened only for reading
 	var magic [2]byte
 	info, err := f.Stat()
 	if _, short := io.ReadFull(f, magic[:]); err != nil || short != nil || string(magic[:]) == "#!" {
@@ -135,14 +137,14 @@ func tool(h io.Writer) bool {
 	return file(h, filepath.Join(root, "VERSION"), time.Time{}) && file(h, filepath.Join(root, "go.env"), time.Time{})
 }
 
-// environment adds the variables that the go command reads, and its file of such.
+// environment adds the variables that the go command reads, and its configuration file.
 func environment(h io.Writer) bool {
 	set := os.Environ()
 	slices.Sort(set)
 	for _, variable := range set {
 		name, value, _ := strings.Cut(variable, "=")
 		switch {
-		case slices.Contains([]string{"GOFILE", "GOLINE", "GOPACKAGE", "GOMAXPROCS", "GOGC", "GOMEMLIMIT"}, name): // what is written does not depend on them
+		case slices.Contains([]string{"GOFILE", "GOLINE", "GOPACKAGE", "GOMAXPROCS", "GOGC", "GOMEMLIMIT"}, name): // the output does not depend on them
 			continue
 		case name == "GOPACKAGESDRIVER" && value != "" && value != "off", name == "GO111MODULE" && value == "off", name == "GOTOOLCHAIN" && strings.Contains(value, "path"):
 			return false
@@ -159,7 +161,7 @@ func environment(h io.Writer) bool {
 	if of == "" {
 		config, err := os.UserConfigDir()
 		if err != nil {
-			return true // the go command has no such file then
+			return true // the go command also has no such file
 		}
 		of = filepath.Join(config, "go", "env")
 	}
@@ -174,12 +176,13 @@ func environment(h io.Writer) bool {
 	return true
 }
 
-// replaces reports whether flags of the go command make it read other files than those that lie there.
+// replaces reports whether flags make the go command read other files than those on disk.
 func replaces(flags string) bool {
 	return strings.Contains(flags, "-modfile") || strings.Contains(flags, "-overlay") || strings.Contains(flags, "-C") || strings.Contains(flags, "-toolexec")
 }
 
-// Answer returns how many packages have directives, if all is as it was when that was remembered.
+// Answer returns the recorded number of packages with directives. ok is false if anything has
+// changed since it was recorded.
 func (q Question) Answer() (annotated int, ok bool) {
 	if q.file == "" {
 		return 0, false
@@ -197,15 +200,16 @@ func (q Question) Answer() (annotated int, ok bool) {
 		return 0, false
 	}
 	if info, err := os.Stat(q.file); err == nil && time.Since(info.ModTime()) > kept/10 {
-		_ = os.Chtimes(q.file, time.Time{}, time.Now()) // it is asked for
+		_ = os.Chtimes(q.file, time.Time{}, time.Now()) // marks the answer as used
 	}
 	return a.Annotated, true
 }
 
-// Remember notes that the call has nothing to do as long as the Go files of dirs and of the directories
-// that patterns name, the manifests in them, and the files of modules and workspaces are as they are
-// now. Unless all of them are older than the question, nothing is noted: they might have been
-// written after they were read. Failures leave the next call more work, nothing else.
+// Remember records that the invocation has nothing to do while these files are unchanged: the Go
+// files of dirs and of the directories that the patterns name, their manifests, and the module and
+// workspace files. It records nothing unless all of them are older than the question, because they
+// may have been written after they were read. A failure only causes more work for the next
+// invocation.
 func (q Question) Remember(dirs []string, annotated int) {
 	if q.file == "" {
 		return
@@ -237,7 +241,7 @@ func (q Question) Remember(dirs []string, annotated int) {
 	}
 }
 
-// tidy removes answers that nobody has asked for in a long time.
+// tidy removes answers that were not used for a long time.
 func tidy(cache string) {
 	entries, _ := os.ReadDir(cache)
 	for _, e := range entries {
@@ -247,8 +251,8 @@ func tidy(cache string) {
 	}
 }
 
-// digest returns a hash of all that the answer depends on, or false if some of it cannot be read or was
-// written after before, if that is not zero.
+// digest returns a hash of everything that the answer depends on. It returns false if a file cannot
+// be read, or was written after before and before is not zero.
 func (q Question) digest(dirs []string, before time.Time) (string, bool) {
 	h := sha256.New()
 	m := modules{h: h, before: before, seen: map[string]bool{}}
@@ -275,7 +279,7 @@ func (q Question) digest(dirs []string, before time.Time) (string, bool) {
 	return hex.EncodeToString(h.Sum(nil)), true
 }
 
-// below adds to dirs those that patterns with dots name.
+// below adds the directories that patterns with dots name to dirs.
 func (q Question) below(dirs []string) ([]string, bool) {
 	all := map[string]bool{}
 	for _, dir := range dirs {
@@ -308,7 +312,7 @@ func (q Question) below(dirs []string) ([]string, bool) {
 	return sorted, true
 }
 
-// directory adds the files of a directory that are read.
+// directory adds the relevant files of a directory.
 func directory(h hash.Hash, dir string, before time.Time) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -327,10 +331,10 @@ func directory(h hash.Hash, dir string, before time.Time) bool {
 		return true
 	}
 	info, err := os.Stat(dir)
-	return err == nil && info.ModTime().Before(before) // nor was anything removed
+	return err == nil && info.ModTime().Before(before) // no file was removed either
 }
 
-// file adds a file: its name, and its text or that there is none.
+// file adds a file: its name, and its content or its absence.
 func file(h io.Writer, path string, before time.Time) bool {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -340,7 +344,7 @@ func file(h io.Writer, path string, before time.Time) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // opened only for reading
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || !before.IsZero() && !info.ModTime().Before(before) {
 		return false
