@@ -1,6 +1,7 @@
 package flowcheck
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -10,28 +11,30 @@ import (
 
 const rulesPage = "../docs/use/rules.md"
 
-// The documentation equals the pages of the rules, apart from the introduction before the first
-// rule.
-func TestPages_AreTheDocumentation(t *testing.T) {
+// The table of the documentation lists all rules with the first sentence of their pages.
+func TestPages_AreListedByTheDocumentation(t *testing.T) {
 	got, err := os.ReadFile(rulesPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, ok := strings.Cut(string(got), "\n## "+string(rules[0].name)+"\n")
+	const table = "\n| rule | finds |\n|---|---|\n"
+	head, _, ok := strings.Cut(string(got), table)
 	if !ok {
-		t.Fatalf("%s has no rule %s", rulesPage, rules[0].name)
+		t.Fatalf("%s has no table of rules", rulesPage)
 	}
 	var b strings.Builder
-	b.WriteString(head)
+	b.WriteString(head + table)
 	for _, r := range rules {
 		page, err := Explain(string(r.name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(page, "# "+string(r.name)+"\n\n") {
+		rest, ok := strings.CutPrefix(page, "# "+string(r.name)+"\n\n")
+		if !ok {
 			t.Errorf("the page of %s begins with another title", r.name)
 		}
-		b.WriteString("\n#" + page)
+		summary, _, _ := strings.Cut(rest, "\n")
+		fmt.Fprintf(&b, "| [%s](../../flowcheck/pages/%s.md) | %s |\n", r.name, r.name, summary)
 	}
 	if *update {
 		if err := os.WriteFile(rulesPage, []byte(b.String()), 0o644); err != nil {

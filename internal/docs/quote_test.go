@@ -16,14 +16,16 @@ const root = "../.."
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".md") {
-			names = append(names, name)
+	for _, dir := range []string{"docs", "flowcheck/pages"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.HasSuffix(name, ".md") {
+				names = append(names, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	all := map[string]string{}
 	for _, name := range names {
