@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// live returns a session that nobody has begun to recover.
+// live returns a session whose recovery has not begun.
 func (o *Op[R, S]) live(id store.SessionID) (S, error) {
 	var none S
 	found, err := o.Tx.FindSession(id)
@@ -27,8 +27,8 @@ func (o *Op[R, S]) live(id store.SessionID) (S, error) {
 	return found, nil
 }
 
-// grant gives a run to a session under a new fence. So many recoveries make it exempt, 0:
-// none do. [F1, F2]
+// grant gives a run to a session under a new fence. A run with at least exempt recoveries becomes
+// exempt; 0 exempts none. [F1, F2]
 func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) error {
 	if err := o.leave(r, s, true); err != nil {
 		return err
@@ -39,8 +39,9 @@ func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) er
 	return o.Tx.Save(r, *s)
 }
 
-// Take gives a ready run to a session that may try it, and blocks it for one that may
-// not. It reports whether the session has it. Of a run for which the worker has no room, room.HasPassed is true then. [B2, K1]
+// Take gives a ready run to a session that may try it, and blocks it for a session that may not. It
+// reports whether the session has it. If the worker lacks free local capacity for the run,
+// room.HasPassed reports true afterwards. [B2, K1]
 func (o *Op[R, S]) Take(r R, to S, c *store.Claim, room *Room) (bool, error) {
 	s := o.Tx.State(r)
 	may, err := o.MayTry(r, to)
@@ -65,7 +66,7 @@ func (o *Op[R, S]) take(r R, s *Run[S], give func() error) (bool, error) {
 	return true, give()
 }
 
-// takeLocal is take for a worker that has limits of its own.
+// takeLocal is Take for a worker with local limits.
 func (o *Op[R, S]) takeLocal(r R, s *Run[S], room *Room, give func() error) (bool, error) {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
@@ -112,7 +113,7 @@ func (o *Op[R, S]) MayTry(r R, by S) (bool, error) {
 	return true, nil
 }
 
-// ClaimRun gives one named run to a session, and returns it.
+// ClaimRun gives a named run to a session, and returns it.
 func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run event.RunID) (R, error) {
 	var none R
 	to, err := o.live(session)
@@ -139,9 +140,9 @@ func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run even
 	return r, o.claimLimited(r, &s, give)
 }
 
-// claimLimited gives a named run that needs permits to a session if it is the first of its
-// line, and may have them. One that is parked or blocked must come into line before. The rest of
-// the line is open then, and it is for another claim to look at it. [L8]
+// claimLimited gives a named run that needs permits to a session if it is the first of its limiter
+// queue and may have them. A run that is parked or blocked must enter its queue first. The rest of
+// the queue is open then, for another claim to examine. [L8]
 func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	if !s.Waits() {
 		return refuse(store.ErrNotClaimable)
@@ -168,7 +169,7 @@ func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	return err
 }
 
-// Release makes an owned run ready under a new fence. No recovery is counted. [F2]
+// Release makes an owned run ready under a new fence. It counts no recovery. [F2]
 func (o *Op[R, S]) Release(run event.RunID, fence store.Fence) error {
 	var none R
 	r, s, err := o.find(run)
@@ -182,7 +183,7 @@ func (o *Op[R, S]) Release(run event.RunID, fence store.Fence) error {
 	return o.makeReady(r, &s)
 }
 
-// Recover takes a run from an owner that is over. The fence changes here, not at the next
+// Recover takes a run from an owner whose session is over. The fence changes here, not at the next
 // claim. [F2]
 func (o *Op[R, S]) Recover(r R) error {
 	s := o.Tx.State(r)
@@ -193,7 +194,7 @@ func (o *Op[R, S]) Recover(r R) error {
 	return o.makeReady(r, &s)
 }
 
-// MakeReady makes a run ready whose time has come, or that a session may try again.
+// MakeReady makes a run ready that is due, or that a session may try again.
 func (o *Op[R, S]) MakeReady(r R) error {
 	s := o.Tx.State(r)
 	return o.makeReady(r, &s)

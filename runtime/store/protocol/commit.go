@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// CheckCommit says what is wrong with a commit, whatever is in the store: then the whole
-// call fails.
+// CheckCommit returns what is invalid about a commit, whatever the store contains. The whole call
+// fails in this case.
 func CheckCommit(c *store.Commit) error {
 	if err := c.CheckPublish(); err != nil {
 		return err
@@ -24,8 +24,8 @@ func CheckCommit(c *store.Commit) error {
 	return nil
 }
 
-// Commit appends a frame and carries out an effect. The error is a failure of the Tx:
-// a refusal is in the answer.
+// Commit appends a frame and carries out an effect. The error is a failure of the Tx; a refusal is
+// in the answer.
 func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	var none R
 	r, s, err := o.find(c.Run)
@@ -35,7 +35,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	if r == none {
 		return store.Committed{Err: store.ErrFenced}, nil
 	}
-	if c.Frame != nil && s.Last == c.CommitID { // an earlier try got through [W3]
+	if c.Frame != nil && s.Last == c.CommitID { // an earlier attempt was applied [W3]
 		return store.Committed{N: s.N, Unread: s.Holds(c.Fence) && s.Unread > 0}, nil
 	}
 	if err := o.guardCommit(r, &s, c); err != nil {
@@ -52,7 +52,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	return store.Committed{N: s.N, Unread: s.QueueState == store.StateOwned && s.Unread > 0, Sent: sent}, nil
 }
 
-// guardCommit is the guards of a commit, in their order.
+// guardCommit checks the guards of a commit, in their order.
 func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
 	switch {
 	case !s.Holds(c.Fence): // [F1]
@@ -99,7 +99,7 @@ func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
 
 const notHeld = "it consumes items that the inbox does not hold"
 
-// guardContinue is the guards that only a commit has that continues its run.
+// guardContinue checks the additional guards of a commit that continues its run.
 func (o *Op[R, S]) guardContinue(r R, s *Run[S], c *store.Commit) error {
 	if s.WorkflowID != "" {
 		active, err := o.Tx.IsActive(r)
@@ -125,7 +125,7 @@ func (s *Run[S]) conflict(c *store.Commit, reason string) error {
 	return refuse(&store.ConflictError{Run: s.ID, Seq: c.First, StoredSeq: s.Seq, Prev: c.Prev, Stored: s.Last, Reason: reason})
 }
 
-// applyCommit is the writes of a commit.
+// applyCommit carries out the writes of a commit.
 func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	if c.Frame != nil {
 		s.N, s.Seq, s.Last = s.N+1, c.Last, c.CommitID
@@ -156,7 +156,7 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	}
 	s.Closing = c.Closing && c.Effect == store.EffectNone
 	s.Exempt = c.Exempt.After(s.Exempt, c.Progress)
-	if d := c.Held(); d > 0 && s.Limited { // before the effect, which calls who may go
+	if d := c.Held(); d > 0 && s.Limited { // before the effect, which admits waiting runs
 		if err := o.holdBack(r, d); err != nil {
 			return err
 		}
@@ -169,7 +169,8 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	return o.effect(r, s, c)
 }
 
-// send writes records, and returns those that nothing of their pair comes before: they may be delivered at once [O1].
+// send writes records, and returns those that no earlier record of their pair precedes: they may be
+// delivered at once [O1].
 func (o *Op[R, S]) send(r R, all []store.Send) (sent []store.Outgoing, err error) {
 	now := o.Tx.Now()
 	for i := range all {
@@ -214,8 +215,8 @@ func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {
 	return o.Tx.Save(r, *s)
 }
 
-// continueAs ends a run and puts a new one into its place: the workflow id, the items
-// that are left, and the chain are handed on. No relay creates the new run. [M4]
+// continueAs ends a run and replaces it by a new one, which takes over the workflow id, the
+// remaining items, and the chain. No relay creates the new run. [M4]
 func (o *Op[R, S]) continueAs(r R, s *Run[S], c *store.Create) error {
 	next, err := o.Tx.Insert(c, s.Chain, event.ItemID(""))
 	if err != nil {

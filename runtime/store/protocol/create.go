@@ -5,8 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Create stores a new run, or says what is in its way. The error is a failure of the Tx:
-// a refusal is in the answer.
+// Create stores a new run, or returns what prevents it. The error is a failure of the Tx; a refusal
+// is in the answer.
 func (o *Op[R, S]) Create(c *store.Create) (store.Created, error) {
 	answer, err := o.create(c)
 	if err == nil {
@@ -28,7 +28,7 @@ func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
 	if err != nil {
 		return store.Created{}, err
 	}
-	if r != none { // an earlier try got through: before the policies are looked at [C1]
+	if r != none { // an earlier attempt succeeded; checked before the policies [C1]
 		s := o.Tx.State(r)
 		return s.created(c), o.retried(c)
 	}
@@ -50,7 +50,8 @@ func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
 	return o.createActive(c)
 }
 
-// created says that the run of a request is there, created now or by an earlier try.
+// created returns the answer that the run of a request exists, created now or by an earlier
+// attempt.
 func (s *Run[S]) created(c *store.Create) store.Created {
 	answer := store.Created{Run: s.ID, New: true}
 	if c.Owner != nil && s.Holds(c.Owner.Fence()) {
@@ -62,8 +63,8 @@ func (s *Run[S]) created(c *store.Create) store.Created {
 	return answer
 }
 
-// guardFinished refuses if the way in which the last run of the workflow id has ended
-// forbids another one.
+// guardFinished refuses a new run if the way in which the last run of the workflow id has ended
+// forbids it.
 func (o *Op[R, S]) guardFinished(c *store.Create) error {
 	if c.Finished == store.FinishedAllow {
 		return nil
@@ -80,8 +81,8 @@ func (o *Op[R, S]) guardFinished(c *store.Create) error {
 	return refuse(&store.FinishedError{WorkflowID: c.WorkflowID, Run: s.ID, Status: s.Status})
 }
 
-// createActive creates a run that is the active one of its workflow id, if it has one,
-// with its owner, if the request names one.
+// createActive creates a run that is the active one of its workflow id, if it has one, with the
+// owner that the request names, if any.
 func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	due := o.startTime(c)
 	var owner S
@@ -124,7 +125,8 @@ func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	return s.created(c), err
 }
 
-// grantNew gives a new run to its owner, with its permits: guardUses has seen that it may.
+// grantNew gives a new run to its owner, with its permits. guardUses has checked that it may have
+// them.
 func (o *Op[R, S]) grantNew(r R, s *Run[S], to S, c *store.Create) error {
 	if len(c.Uses) > 0 {
 		s.Permits = true
@@ -135,7 +137,7 @@ func (o *Op[R, S]) grantNew(r R, s *Run[S], to S, c *store.Create) error {
 	return o.grant(r, s, to, c.Owner.Token, 0)
 }
 
-// startTime returns when a new run may start; 0: now.
+// startTime returns when a new run may start; 0 means now.
 func (o *Op[R, S]) startTime(c *store.Create) int64 {
 	now, due := o.Tx.Now(), c.At
 	if c.Delay > 0 {
@@ -149,8 +151,8 @@ func (o *Op[R, S]) startTime(c *store.Create) int64 {
 	return 0
 }
 
-// createBehind answers a start whose workflow id has an active run. One that waits in line
-// for its end asks those before it to end that its policy says.
+// createBehind answers a start whose workflow id has an active run. If the start waits behind that
+// run, it cancels the runs before it that its policy names.
 func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error) {
 	s := o.Tx.State(active)
 	switch {
@@ -198,8 +200,8 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	return fresh.created(c), nil
 }
 
-// retried records with a run that has ended that it was tried again as the new one: it is in no trouble any more that
-// somebody must look after. [T4]
+// retried records with an ended run that the new run is its rerun. The ended run leaves its failure
+// group, because it needs no attention any more. [T4]
 func (o *Op[R, S]) retried(c *store.Create) error {
 	if c.RerunOf == "" {
 		return nil
@@ -218,7 +220,7 @@ func (o *Op[R, S]) retried(c *store.Create) error {
 	return o.Tx.SetRerun(r, c.Run)
 }
 
-// insert stores a new run in no queue state, and accepts what it is created with. [C2]
+// insert stores a new run in no queue state, and accepts the items that it is created with. [C2]
 func (o *Op[R, S]) insert(c *store.Create) (r R, s Run[S], err error) {
 	if r, err = o.Tx.Insert(c, c.Run, c.CreatedBy); err != nil {
 		return r, s, err

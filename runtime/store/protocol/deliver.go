@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Dedupe is how long at least an accepted item is remembered.
+// Dedupe is the minimum time for which an accepted item is remembered.
 const Dedupe = 24 * time.Hour
 
 // Deliver puts an item into the inbox of a run, or of the latest run of its chain, and
@@ -40,9 +40,9 @@ func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
 	return s.ID, o.hold(d.Run, d.Item.ID)
 }
 
-// hold keeps a later run of a chain from its purge until Confirm. The sender names that run
-// if it sends the item again, and would be refused if the run were gone. The first run is
-// held by what the chain remembers. [P1]
+// hold keeps a later run of a chain from its purge until Confirm. The sender names that run if it
+// sends the item again, and would be refused if the run were gone. The first run is held by the
+// items that the chain remembers. [P1]
 func (o *Op[R, S]) hold(run event.RunID, id event.ItemID) error {
 	r, err := o.Tx.Run(run)
 	if err != nil {
@@ -59,8 +59,8 @@ func (o *Op[R, S]) late(deadline time.Time) bool {
 	return !deadline.IsZero() && o.Tx.Now().After(deadline)
 }
 
-// receiver returns the run that an item is for: the one named, or the latest of its
-// chain. If that is gone, the one named answers for the chain. A hidden one only says what
+// receiver returns the run that an item is for: the named one, or the latest of its chain. If the
+// latest is gone, the named run answers for the chain. A hidden run only answers whether an item
 // was accepted.
 func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
 	var none R
@@ -85,8 +85,8 @@ func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
 	return r, s, nil
 }
 
-// accept puts an item into the inbox and remembers it, in one action. The caller saves the
-// run. [M1]
+// accept puts an item into the inbox and remembers it, in one action. The caller must save the run.
+// [M1]
 func (o *Op[R, S]) accept(r R, s *Run[S], item store.Item, keep bool) error {
 	if err := o.Tx.Remember(s.Chain, item.ID, o.Tx.Now().UnixMilli(), keep); err != nil {
 		return err
@@ -95,9 +95,9 @@ func (o *Op[R, S]) accept(r R, s *Run[S], item store.Item, keep bool) error {
 	return o.Tx.AddItem(r, item)
 }
 
-// push accepts an item, and tells whoever reads it. If the item is urgent, a run that has no
-// permits goes on without them: at once if it waits for them, and if it is parked, blocked or
-// queued, it does not wait for them when it is ready. [L9]
+// push accepts an item, and notifies the reader of the inbox. If the item is urgent, a run without
+// permits continues without them: at once if it waits for them, and if it is parked, blocked or
+// queued, it does not wait for them once it is ready. [L9]
 func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) error {
 	if err := o.Tx.ForgetSeen(r, o.Tx.Now().Add(-Dedupe).UnixMilli()); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 		return err
 	}
 	if urgent {
-		s.Gather = "" // what joined a run that only ends would be lost [L12]
+		s.Gather = "" // a start that joined a run which only ends would be lost [L12]
 		s.CalledOff = s.CalledOff || s.mayWait()
 	}
 	switch {
@@ -120,8 +120,8 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 	return o.Tx.Save(r, *s)
 }
 
-// Tell pushes an item that its sender cannot be asked to send again: a run that is
-// closing gets it, too. What the chain has accepted before it does not get again.
+// Tell pushes an item that its sender cannot send again, so a run that is closing receives it as
+// well. A run does not receive again what its chain has accepted before.
 func (o *Op[R, S]) Tell(r R, s *Run[S], item store.Item, urgent bool) error {
 	seen, err := o.Tx.Seen(s.Chain, item.ID)
 	if err != nil || seen {

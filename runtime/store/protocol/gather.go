@@ -5,20 +5,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// GatherTx is the runs that gather starts.
+// GatherTx is the access to the runs that collect starts.
 type GatherTx[R comparable] interface {
-	// Gathering returns the run that gathers the starts of a key.
+	// Gathering returns the run that collects the starts of a key.
 	Gathering(key string) (R, error)
-	// Joined returns the run that a start has joined, empty: none.
+	// Joined returns the run that a start has joined, or "".
 	Joined(start event.RunID) (event.RunID, error)
-	// Join records that, for a Horizon at least.
+	// Join records that a start has joined a run. The record is kept for at least a Horizon.
 	Join(start event.RunID, r R, at int64) error
-	// ReplaceItem puts an item in the place of the first one of the inbox.
+	// ReplaceItem replaces the first item of the inbox.
 	ReplaceItem(r R, item store.Item) error
 }
 
-// gather lets a start join the run that gathers those of its key, or creates that run. Whether
-// the start has joined one before is asked first: that one may have begun since. [L12]
+// gather lets a start join the run that collects the starts of its key, or creates that run.
+// Whether the start has joined a run before is checked first, because that run may have begun
+// since. [L12]
 func (o *Op[R, S]) gather(c *store.Create) (store.Created, error) {
 	var none R
 	joined, err := o.Tx.Joined(c.Run)
@@ -45,7 +46,7 @@ func (o *Op[R, S]) gather(c *store.Create) (store.Created, error) {
 	return s.created(c), o.awaitMore(r, &s, c.Gather)
 }
 
-// joinRun gives the item of a start to a run that exists.
+// joinRun adds the item of a start to an existing run.
 func (o *Op[R, S]) joinRun(r R, c *store.Create) (store.Created, error) {
 	s, now := o.Tx.State(r), o.Tx.Now()
 	if err := o.Tx.ForgetSeen(r, now.Add(-Dedupe).UnixMilli()); err != nil {
@@ -69,8 +70,8 @@ func (o *Op[R, S]) joinRun(r R, c *store.Create) (store.Created, error) {
 	return store.Created{Run: s.ID}, o.awaitMore(r, &s, c.Gather)
 }
 
-// awaitMore leaves a run that gathers until it is due, or makes it ready if it is full. One
-// that is ready stays so.
+// awaitMore leaves a collecting run until it is due, or makes it ready if it is full. A ready run
+// stays ready.
 func (o *Op[R, S]) awaitMore(r R, s *Run[S], g *store.Gather) error {
 	full := g.Full > 0 && s.Unread >= g.Full
 	if full {

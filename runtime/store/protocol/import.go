@@ -5,17 +5,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ImportTx is what Import needs beside a Tx.
+// ImportTx is what Import needs in addition to a Tx.
 type ImportTx[R comparable] interface {
-	// InsertPast is Insert of a run that was created at a time, in another store.
+	// InsertPast is Insert of a run that was created in another store, at the given time.
 	InsertPast(c *store.Create, chain event.RunID, created int64) (R, error)
-	// SetChain records that next follows r, empty: none does, and, unless it is empty, which is the latest run of the
-	// chain. Both may be runs that the store does not have.
+	// SetChain records that next follows r; an empty next means that none does. Unless latest is
+	// empty, it also records the latest run of the chain. Both may be runs that the store does not
+	// have.
 	SetChain(r R, next, latest event.RunID) error
 }
 
-// Import adds a run that has ended elsewhere, which was checked. It takes part in nothing: it is in no queue state before it has
-// ended, it uses its limits no more, and wakes nobody. The error is a failure of the Tx, or a refusal.
+// Import adds a checked run that has ended elsewhere. The run takes part in nothing: it has no
+// queue state before it has ended, it uses no limits, and it wakes no worker. The error is a
+// failure of the Tx, or a refusal.
 func (o *Op[R, S]) Import(tx ImportTx[R], m *store.Import) (r R, fresh bool, err error) {
 	var none R
 	rec := &m.Record
@@ -56,8 +58,8 @@ func (o *Op[R, S]) Import(tx ImportTx[R], m *store.Import) (r R, fresh bool, err
 	return r, true, nil
 }
 
-// guardSame refuses if a run that is there is not the one of a record: a commit id is never used twice, so
-// that two logs with the same last one are the same. [F3]
+// guardSame refuses an import if the existing run is not the run of the record. A commit id is
+// never used twice, so two logs with the same last one are the same. [F3]
 func (s *Run[S]) guardSame(rec *store.Record) error {
 	switch {
 	case s.Hidden:
@@ -70,8 +72,9 @@ func (s *Run[S]) guardSame(rec *store.Record) error {
 	return nil
 }
 
-// guardChain returns the latest run of the chain of a run that is to be imported as far as it is known then; empty: it stays as
-// it is. The first run of a chain is there as long as any other: so it comes first.
+// guardChain returns the latest run of the chain, as far as it is known after the import; empty if
+// it does not change. The first run of a chain exists as long as any other, so it must be imported
+// first.
 func (o *Op[R, S]) guardChain(rec *store.Record) (event.RunID, error) {
 	if rec.Chain == rec.Run {
 		return "", nil
@@ -104,7 +107,7 @@ func (o *Op[R, S]) guardChain(rec *store.Record) (event.RunID, error) {
 	return rec.Next, nil // which is gone, until it is imported
 }
 
-// settleImport gives an imported run its end, its label and its workflow id.
+// settleImport sets the end, the label and the workflow id of an imported run.
 func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
 	var none R
 	rec := &m.Record
@@ -151,13 +154,13 @@ func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
 	return o.Tx.SetActive(r, active, true)
 }
 
-// importStream makes a stream of a chain that has none of that name.
+// importStream creates a stream in a chain that has none of that name.
 func (o *Op[R, S]) importStream(chain event.RunID, m *store.ImportedStream) error {
 	st, err := o.Tx.Stream(chain, m.Name)
 	if err != nil {
 		return err
 	}
-	if st.Found { // of a run that is gone, and nobody has cleaned up
+	if st.Found { // a leftover of a removed run
 		if err := o.Tx.DropStream(st); err != nil {
 			return err
 		}

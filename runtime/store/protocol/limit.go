@@ -8,89 +8,93 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The work goes to the limit, not the permit to the work: a run that uses limits is in the
-// partition that has them, and takes its permits in the action that gives it an owner. So no
-// permit has a lease of its own, and none is lost with an answer: permits share fence,
-// recovery and failover with their run.
+// The work is where the limit is: a run that uses limits is in the partition that stores them, and
+// takes its permits in the action that gives it an owner. So no permit has a lease of its own, and
+// none is lost with an answer: permits share fence, recovery and failover with their run.
 
-// CallTime is how long a called line keeps its turn. [L7]
+// CallTime is how long an admitted limiter queue holds back the queues after it. [L7]
 const CallTime = 5 * time.Second
 
-// VainTries is at how many runs and lines a claim looks in vain at most: a line that may not go is shut, and the next one is looked at. If there are more
-// the claim sets the wake of their routes, and the next one goes on.
+// VainTries bounds how many runs and limiter queues a claim examines in vain: a queue that is not
+// admitted is closed, and the next one is examined. If there are more, the claim sets the wake of
+// their routes, and the next claim continues.
 const VainTries = 100
 
-// LimitTx is the limits of a partition, and the lines of the runs that wait for permits. Such
-// a run is ready, but claims find it through its line: all that wait with the same route and
-// the same uses. In a line the higher priority comes first, then the lower Place.
+// LimitTx is the access to the limits of a partition, and to the limiter queues (type WaitLine) of
+// the runs that wait for permits. Such a run is ready, but claims find it through its queue, which
+// contains all runs that wait with the same route and the same uses. In a queue the higher priority
+// comes first, then the lower Place.
 //
-// Save puts a run for which Waits is true into its line, and takes it out if it is false
-// again. If its Place is 0 the run gets one that is after all others, and keeps it.
+// Save puts a run for which Waits returns true into its queue, and removes it when Waits returns
+// false again. A run with Place 0 gets a Place after all others, and keeps it.
 type LimitTx[R comparable] interface {
 	ShareTx[R]
 
-	// Uses returns what a run uses, as it was created with.
+	// Uses returns what a run uses, as at its creation.
 	Uses(r R) ([]store.Use, error)
-	// Limit returns how a part of a limit stands. One that nobody has configured bounds nothing.
+	// Limit returns the state of a part of a limit. A part without a configuration bounds nothing.
 	Limit(id store.LimitID) (Limit, error)
-	// SaveLimit stores Held, Waits and TAT. The store counts Away by itself.
+	// SaveLimit stores Held, Waits and TAT. The store counts Away itself.
 	SaveLimit(id store.LimitID, l Limit) error
-	// Configure stores a configuration, or removes one.
+	// Configure stores or removes a configuration.
 	Configure(set *store.SetLimit) error
-	// Paced returns the parts of a limit whose TAT has not come, without those that have a configuration of their own. It may return
-	// more of them.
+	// Paced returns the parts of a limit whose TAT is in the future, without those with a
+	// configuration of their own. It may return more of them.
 	Paced(name string) ([]store.LimitID, error)
-	// Waiting returns the parts of a limit for which there are lines.
+	// Waiting returns the parts of a limit that have limiter queues.
 	Waiting(name string) ([]store.LimitID, error)
-	// LineOf returns the line in which a run waits.
+	// LineOf returns the limiter queue in which a run waits.
 	LineOf(r R) (WaitLine, error)
-	// WaitLine returns a line by its id. Without a First nobody waits in it.
+	// WaitLine returns a limiter queue by its id. An empty queue has no First.
 	WaitLine(id string) (WaitLine, error)
-	// SaveLine stores Mode, Until, Stands and Owed of a line, if somebody waits in it. Claims look at the
-	// open and the called ones of their routes, in the order of turns.
+	// SaveLine stores Mode, Until, Stands and Owed of a limiter queue, unless it is empty. Claims
+	// examine the open and the admitted queues of their routes, in order of position.
 	SaveLine(l WaitLine) error
-	// WaitLines returns the lines of a part of a limit, in the order of turns.
+	// WaitLines returns the limiter queues of a part of a limit, in order of position.
 	WaitLines(id store.LimitID) ([]WaitLine, error)
-	// The others return only those of them that count there, in the same order. FirstKept returns
-	// the first one; without a First there is none. KeptLines returns the first ones, at most limit.
+	// The others return only queues that count there, in the same order. FirstKept returns the
+	// first one, without a First if there is none. KeptLines returns the first ones, at most limit.
 	FirstKept(id store.LimitID) (WaitLine, error)
 	KeptLines(id store.LimitID, limit int) ([]WaitLine, error)
-	// ShutLines returns the first ones that are shut, at most limit, NestedShut all that are shut
-	// and whose uses are nested.
+	// ShutLines returns the first closed queues, at most limit. NestedShut returns all closed
+	// queues whose uses are nested.
 	ShutLines(id store.LimitID, limit int) ([]WaitLine, error)
 	NestedShut(id store.LimitID) ([]WaitLine, error)
 }
 
-// Limit is how a part of a limit stands.
+// Limit is the state of a part of a limit.
 type Limit struct {
 	store.LimitConfig
 	Held  int   // weights of the runs that have their permits
-	Waits int   // weights of those in lines
-	Away  int   // weights of those in shut lines that do not count here: they wait for another limit
-	TAT   int64 // when the next weight comes by the rate, in microseconds: see wait
+	Waits int   // weights of the runs in limiter queues
+	Away  int   // weights of the runs in closed queues that do not count here because they wait for another limit
+	TAT   int64 // when the next weight is due by the rate, in microseconds: see wait
 }
 
-// Waits reports whether the run is in a line.
+// Waits reports whether the run is in a limiter queue.
 func (s *Run[S]) Waits() bool {
 	return s.QueueState == store.StateReady && s.Limited && !s.Permits && !s.CalledOff
 }
 
-// mayWait reports whether the run comes into a line once it is ready.
+// mayWait reports whether the run enters a limiter queue once it is ready.
 func (s *Run[S]) mayWait() bool {
 	return s.QueueState != store.StateReady && s.QueueState != store.StateOwned && s.Limited && !s.Permits
 }
 
 func (l *Limit) wait(now time.Time, weights int) int64 { return l.Due(l.TAT, weights, now) }
 
-// Next returns when the rate lets the next weight begin, in milliseconds; 0: now, or there is
+// Next returns when the rate admits the next weight, in milliseconds; 0 means now, or that there is
 // no rate.
 func (l *Limit) Next(now time.Time) int64 { return l.wait(now, 0) }
 
-// carry lets what has begun by another rate count as if it had begun by this one, but at most as what may begin at once: so the
-// next weight waits for an interval of this rate at most. If TAT is further away than weights of one by the old rate put it, something
-// has held the part back, or has begun with many weights: then it opens when it would have.
+// carry converts TAT to a changed rate: weights that have begun by the old rate count as if they
+// had begun by this one, but at most as many as may begin at once, so the next weight waits for at
+// most one interval of this rate. If TAT is further in the future than weights of one by the old
+// rate can set it, the part was held back, or a large weight has begun: then it opens at the same
+// time as before.
 func (l *Limit) carry(was *store.LimitConfig, now time.Time) {
-	// As floating-point numbers, since an interval may be of any length, and as the script of the store in Redis rounds them.
+	// Floating-point numbers, because an interval may have any length, and because the Redis script
+	// rounds this way.
 	old, its := float64(was.Interval().Microseconds()), float64(l.Interval().Microseconds())
 	oldBurst, burst := float64(was.Bursts())*old, float64(l.Bursts())*its
 	switch ahead := float64(l.TAT - now.UnixMicro()); {
@@ -101,26 +105,26 @@ func (l *Limit) carry(was *store.LimitConfig, now time.Time) {
 	}
 }
 
-// room reports whether there is room for a weight, and if it is the rate that has none, when
-// it will.
+// room reports whether there is free capacity for a weight, and if the rate lacks it, when there
+// will be.
 func (l *Limit) room(now time.Time, weight int) (ok bool, until int64) {
 	until = l.wait(now, 0)
 	return until == 0 && !l.Paused && (l.AtOnce == 0 || l.Held+weight <= l.AtOnce), until
 }
 
-// short reports whether there is no room for a weight after all that wait.
+// short reports whether there is no free capacity for a weight after all waiting runs.
 func (l *Limit) short(now time.Time, weight int) bool {
 	return l.Paused || l.AtOnce > 0 && l.Held+l.inFront()+weight > l.AtOnce || l.wait(now, l.inFront()) > 0
 }
 
-// inFront returns the weights of the runs that may have their permits here before one that comes now.
-// Others wait for another limit, and take nothing here before they count again.
+// inFront returns the weights of the runs that may get their permits here before a run that arrives
+// now. Others wait for another limit, and take nothing here before they count again.
 func (l *Limit) inFront() int { return max(l.Waits-l.Away, 0) }
 
 func (l *Limit) tooHeavy(weight int) bool { return l.AtOnce > 0 && weight > l.AtOnce }
 
-// guardUses refuses a run that can never have its permits, and one that would wait where
-// nobody else may. A run that will be ready later is not asked for the second.
+// guardUses refuses a run that can never have its permits, and a run that would wait beyond a
+// limit's bound of waiting runs. The second check does not apply to a run that will be ready later.
 func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 	limits := o.Tx.Limits()
 	if limits == nil {
@@ -140,7 +144,7 @@ func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 			}
 		}
 		if c.Owner != nil {
-			// Nobody is passed who waits already, in the own line or before it. [L5]
+			// No waiting run is skipped, in the run's own queue or before it. [L5]
 			if ok, _ := l.room(o.Tx.Now(), u.Weight); !ok || l.inFront() > 0 {
 				return refuse(store.ErrNotClaimable)
 			}
@@ -149,8 +153,8 @@ func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 	return nil
 }
 
-// guardWaiting refuses a start beyond those that may wait. Those that wait for a worker only
-// count as having begun: else any number could start before the first is claimed.
+// guardWaiting refuses a start beyond the bound of waiting runs. Runs that wait only for a worker
+// count as begun. Otherwise any number could start before the first is claimed.
 func (o *Op[R, S]) guardWaiting(u store.Use, l *Limit) error {
 	beyond := 0
 	if l.AtOnce > 0 {
@@ -170,8 +174,8 @@ func (o *Op[R, S]) guardWaiting(u store.Use, l *Limit) error {
 	return nil
 }
 
-// count changes what is held of the limits of a run, and what waits for them. It goes with a
-// change of Permits or of Waits in the same action. [L1]
+// count changes what a run holds of its limits, and what waits for them. It accompanies a change of
+// Permits or of Waits in the same action. [L1]
 func (o *Op[R, S]) count(uses []store.Use, held, waits int) error {
 	for _, u := range uses {
 		l, err := o.Tx.Limits().Limit(u.LimitID)
@@ -190,11 +194,11 @@ func (o *Op[R, S]) count(uses []store.Use, held, waits int) error {
 	return nil
 }
 
-// holdBack closes the rates of what a run uses for d. A rate lets a weight begin from
-// TAT - (Bursts-1) intervals on, so that is now + d or later if TAT is at least
-// now + d + (Bursts-1) intervals; and as TAT then grows by an interval with each weight,
-// no burst follows. A line that was told to look earlier does, in vain, and is told when
-// to look again. The fence guards it as it does the rest of the commit.
+// holdBack closes the rates of a run's uses for d. A rate admits a weight from TAT - (Bursts-1)
+// intervals on. That is now + d or later if TAT is at least now + d + (Bursts-1) intervals. TAT
+// then grows by an interval with each weight, so no burst follows. A queue that was to be rechecked
+// earlier is rechecked in vain, and gets a new time. The fence guards holdBack like the rest of the
+// commit.
 func (o *Op[R, S]) holdBack(r R, d time.Duration) error {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
@@ -213,12 +217,13 @@ func (o *Op[R, S]) holdBack(r R, d time.Duration) error {
 			return err
 		}
 	}
-	return o.call(uses) // a line may count further than the closed rates admit it
+	return o.call(uses) // a queue may count further than the closed rates admit it
 }
 
-// refund gives back to the rates of what a run uses what its grant has taken, as nothing has begun. TAT comes to be no
-// earlier than without the grant, which has only added to it. If it is further away than what may begin at once, something
-// has held the rate back meanwhile: then that lasts as long as it was asked to.
+// refund gives back to the rates what a run's grant has taken, because nothing has begun. TAT
+// becomes no earlier than without the grant, which has only added to it. If TAT is further in the
+// future than what may begin at once, the rate was held back meanwhile, and that hold keeps its
+// duration.
 func (o *Op[R, S]) refund(r R) error {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
@@ -241,9 +246,10 @@ func (o *Op[R, S]) refund(r R) error {
 	return nil
 }
 
-// join puts a run that waits for permits into its line. If it comes first in a shut one, the
-// turn of that is another one: it is called if it may go, and it stays shut if not. It is
-// not opened, because those who were asked for in vain would be passed. [L5, L6]
+// join puts a run that waits for permits into its limiter queue. If it becomes the first of a
+// closed queue, the position of the queue changes: the queue is admitted if it may be, and
+// otherwise stays closed. It is not opened, because claims would then skip runs that were examined
+// in vain. [L5, L6]
 func (o *Op[R, S]) join(r R, s *Run[S]) error {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
@@ -267,20 +273,20 @@ func (o *Op[R, S]) join(r R, s *Run[S]) error {
 		o.Changes.Ready = append(o.Changes.Ready, r)
 	case l.First == s.ID:
 		if l.Owed {
-			l.Owed = false // that was owed to another run
+			l.Owed = false // it was owed to another run
 			if err := o.Tx.Limits().SaveLine(l); err != nil {
 				return err
 			}
 		}
 		if _, _, err = o.callLine(l, r, uses); err == nil {
-			err = o.call(uses) // those after it have been the first, perhaps
+			err = o.call(uses) // queues after it may have been the first ones
 		}
 	}
 	return err
 }
 
-// noteWait notes whether a run that comes into line waits for its limits, and not only for a
-// worker: those that wait already count as having begun.
+// noteWait records whether a run that enters a limiter queue waits for its limits, and not only for
+// a worker. Runs that wait already count as begun.
 func (o *Op[R, S]) noteWait(s *Run[S], uses []store.Use) error {
 	s.WaitsSince = 0
 	for _, u := range uses {
@@ -295,17 +301,17 @@ func (o *Op[R, S]) noteWait(s *Run[S], uses []store.Use) error {
 	return nil
 }
 
-// A lack says which limits have no room for the first run of a line.
+// lack describes which limits lack free capacity for the first run of a limiter queue.
 type lack struct {
 	limits int
 	last   store.LimitID // one of them
-	until  int64         // when to look again, if the rate of one has none; 0: that is not known
+	until  int64         // when to recheck, if a rate lacks it; 0: unknown
 }
 
-// only reports whether a line waits for this limit and for nothing else.
+// only reports whether a queue waits for this limit and for nothing else.
 func (k *lack) only(id store.LimitID) bool { return k.limits == 1 && k.last == id }
 
-// limitsOf returns how the limits of uses stand.
+// limitsOf returns the states of the limits of uses.
 func (o *Op[R, S]) limitsOf(uses []store.Use) ([]Limit, error) {
 	limits := make([]Limit, len(uses))
 	for i, u := range uses {
@@ -318,7 +324,7 @@ func (o *Op[R, S]) limitsOf(uses []store.Use) ([]Limit, error) {
 	return limits, nil
 }
 
-// lackOf returns which limits have no room for uses.
+// lackOf returns which limits lack free capacity for uses.
 func lackOf(now time.Time, uses []store.Use, limits []Limit) (k lack) {
 	for i := range limits {
 		room, at := limits[i].room(now, uses[i].Weight)
@@ -340,8 +346,9 @@ func (o *Op[R, S]) tooHeavy(uses []store.Use) (bool, error) {
 	return false, err
 }
 
-// grantWaiting gives the first run of a line its permits and its owner in one action, if it
-// may have them; else it shuts the line. A run that is too heavy goes without permits. [L2]
+// grantWaiting gives the first run of a limiter queue its permits and its owner in one action, if
+// it may have them. Otherwise it closes the queue. A run that is too heavy is granted without
+// permits. [L2]
 func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error) {
 	limits := o.Tx.Limits()
 	line, err := limits.LineOf(r)
@@ -381,18 +388,19 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 	if err := limits.SaveLine(line); err != nil {
 		return false, err
 	}
-	return true, o.call(uses) // a grant calls the next [L6]
+	return true, o.call(uses) // a grant admits the next queue [L6]
 }
 
-// A departure has what a run leaves that gives back its permits, or leaves its line.
+// A departure describes what a run leaves that gives back its permits, or that leaves its limiter
+// queue.
 type departure struct {
 	uses []store.Use
-	line string // which kept others from their turn
+	line string // closed or admitted queue whose first run left it
 }
 
-// depart takes from a run the permits that it has not to its end, or takes it out of the
-// count of those who wait. The caller saves the run in another queue state, then settles
-// the departure. [L2]
+// depart takes from a run the permits that it does not keep to its end, or removes it from the
+// waiting weights. The caller must save the run in another queue state and then settle the
+// departure. [L2]
 func (o *Op[R, S]) depart(r R, s *Run[S], end bool) (d departure, err error) {
 	if !s.Limited || !s.Waits() && (!s.Permits || s.Whole && !end) {
 		return d, nil
@@ -415,9 +423,9 @@ func (o *Op[R, S]) depart(r R, s *Run[S], end bool) (d departure, err error) {
 	return d, o.count(uses, 0, -1)
 }
 
-// settle calls who may go now. [L6]
+// settle admits the runs that may go on after a departure. [L6]
 func (o *Op[R, S]) settle(d departure) error {
-	if d.line != "" { // those who are left were not asked, but their turn comes later
+	if d.line != "" { // its remaining runs were not examined, but their position is later
 		line, err := o.Tx.Limits().WaitLine(d.line)
 		if err != nil {
 			return err
@@ -433,7 +441,7 @@ func (o *Op[R, S]) settle(d departure) error {
 	return o.call(d.uses)
 }
 
-// saveLeft is saveTurn of a line that somebody has left, in which nobody waits, perhaps.
+// saveLeft is saveTurn of a queue that a run has left, and that may be empty.
 func (o *Op[R, S]) saveLeft(line WaitLine) error {
 	if line.First == "" {
 		return nil
@@ -445,8 +453,8 @@ func (o *Op[R, S]) saveLeft(line WaitLine) error {
 	return o.saveTurn(line, first)
 }
 
-// SetLimit configures a limit. It calls what fits now, and what can never have its permits any
-// longer. Holders keep theirs. [L4, L6]
+// SetLimit configures a limit. It admits queues that fit now, and opens queues whose runs can never
+// have their permits any more. Runs that hold permits keep them. [L4, L6]
 func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 	if err := set.Check(); err != nil {
 		return refuse(err)
@@ -482,8 +490,9 @@ func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 	return nil
 }
 
-// configure stores a configuration. If the rate is another one, TAT of all that it is for goes on by that: it says when weights
-// come by the old one, and who has raised a rate of one an hour would wait for the rest of the hour.
+// configure stores a configuration. If the rate changes, TAT of all its parts is converted: it
+// states when weights are due by the old rate, and after raising a rate of one per hour runs would
+// wait for the rest of the hour.
 func (o *Op[R, S]) configure(set *store.SetLimit) error {
 	limits := o.Tx.Limits()
 	was, err := limits.Limit(set.LimitID)
@@ -516,8 +525,8 @@ func (o *Op[R, S]) configure(set *store.SetLimit) error {
 	return nil
 }
 
-// openTooHeavy lets claims look at a line that can never have its permits: its runs end. It
-// keeps back nobody at its other limits any longer. [L6, L9]
+// openTooHeavy opens a queue that can never have its permits, so that claims end its runs. It no
+// longer holds back queues at its other limits. [L6, L9]
 func (o *Op[R, S]) openTooHeavy(line WaitLine) error {
 	if line.Mode == LineOpen {
 		return nil
@@ -538,7 +547,8 @@ func (o *Op[R, S]) openTooHeavy(line WaitLine) error {
 	return o.call(uses)
 }
 
-// callOff takes a run out of its line, whole: it is claimed without permits, only to end. [L9]
+// callOff removes a run from its limiter queue; it will be claimed without permits, only to end.
+// [L9]
 func (o *Op[R, S]) callOff(r R, s *Run[S]) error {
 	d, err := o.depart(r, s, false)
 	if err != nil {
@@ -555,8 +565,8 @@ func (o *Op[R, S]) callOff(r R, s *Run[S]) error {
 	return o.settle(d)
 }
 
-// handOn gives the permits that a run has to its end to the run that it continues as, if that
-// uses the same.
+// handOn passes the permits that a run keeps to its end to the run that it continues as, if that
+// run uses the same limits.
 func (o *Op[R, S]) handOn(r, next R, s, following *Run[S]) error {
 	if !s.Permits || !s.Whole || !following.Limited || !following.Whole {
 		return nil

@@ -5,30 +5,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// LineMode says whether claims look at a line.
+// LineMode determines whether claims examine a limiter queue.
 type LineMode uint8
 
-// The modes.
+// The modes of limiter queues.
 const (
-	LineOpen   LineMode = 0 // they do
-	LineShut   LineMode = 1 // they did, in vain: it will be called
-	LineCalled LineMode = 2 // they do, and it keeps its turn until then
+	LineOpen   LineMode = 0 // claims examine it
+	LineShut   LineMode = 1 // closed: claims have examined it in vain; it will be admitted
+	LineCalled LineMode = 2 // admitted: claims examine it, and it holds back later queues until Until
 )
 
-// WaitLine is a line as it stands. Its turn is that of its first run.
+// WaitLine is the state of a limiter queue. Its position is the position of its first run.
 type WaitLine struct {
 	ID       string
 	First    event.RunID
 	Priority int
 	Place    int64
 	Mode     LineMode
-	// Until is, in milliseconds, when a called line loses its turn, and when a shut one may
-	// go by the rates of its limits; 0: that is not what it waits for.
+	// Until is, in milliseconds, when an admitted queue stops holding back others, and when the
+	// rates of a closed queue's limits may admit it; 0 if it waits for neither.
 	Until int64
-	// Stands has a bit for each use at which the line counts: there it holds back the lines
-	// after it. An open line counts nowhere, a called one at all its uses that are not local.
+	// Stands has a bit for each use at which the queue counts: there it holds back the queues after
+	// it. An open queue counts nowhere, an admitted one at all its uses that are not local.
 	Stands uint16
-	// Owed is set for a shut line that a nested run has passed: see owe.
+	// Owed is set for a closed queue that a nested run has skipped; see owe.
 	Owed bool
 }
 
@@ -39,13 +39,13 @@ func (l *WaitLine) before(other *WaitLine) bool {
 	return l.Place < other.Place
 }
 
-// lookAgain returns when somebody must look again at a line that may not go: when its rates let
-// it, and at a nested one after CallTime at the latest; 0: once it is called.
+// lookAgain returns when a queue that is not admitted must be rechecked: when its rates admit it,
+// and for a nested queue after CallTime at the latest; 0 means once it is admitted.
 //
-// A nested line is free, too, once the one before it comes to lack a second limit, and nothing
-// happens at its own limits then. Nor was it told before that there is room for it: a call ends
-// with the one before it if that waits for nothing else. To look for such lines whenever a
-// limit has less room would cost each grant of which others wait.
+// A nested queue also becomes free when the queue before it lacks a second limit, and nothing
+// happens at its own limits then. Nor was it rechecked before, when there was free capacity for it:
+// call stops at the queue before it if that queue waits for nothing else. Rechecking such queues
+// whenever a limit has less free capacity would cost each grant for which others wait.
 func (o *Op[R, S]) lookAgain(uses []store.Use, until int64) int64 {
 	if !uses[0].Nested {
 		return until
@@ -57,15 +57,15 @@ func (o *Op[R, S]) lookAgain(uses []store.Use, until int64) int64 {
 	return min(until, latest)
 }
 
-// keptBack reports whether a line before it keeps back a nested one at a limit: one that waits
+// keptBack reports whether an earlier queue holds back a nested queue at a limit: one that waits
 // for nothing else.
 //
-// What else that waits for may be held by the run above the nested one, to its end, which
-// comes after that of the nested one: if it was kept back, nobody would ever go. A line that
-// waits for this limit only, waits for those that hold it; so nobody waits in a circle
-// unless those do that hold permits while they wait, and a nested run passes only who could
-// not have gone in its place. The others pass nobody: so the line whose turn it is at the
-// limit that is held above comes to wait for nothing else in the end. [L5]
+// If the earlier queue waits for another limit as well, the run above the nested one may hold that
+// limit until its end, which follows the end of the nested run: if the nested run were held back,
+// neither could ever go on. A queue that waits for this limit only, waits for the runs that hold
+// it. So no cycle of waits arises except among runs that hold permits while they wait, and a nested
+// run skips only queues that could not have gone on in its place. Other runs skip none, so the
+// first queue at the limit that is held above finally waits for nothing else. [L5]
 func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
 	kept, err := o.Tx.Limits().KeptLines(id, VainTries)
 	if err != nil {
@@ -88,7 +88,7 @@ func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
 	return false, nil
 }
 
-// shut shuts a line whose first run was asked for in vain.
+// shut closes a queue whose first run was examined in vain.
 func (o *Op[R, S]) shut(line WaitLine, now standing, uses []store.Use, r R, s *Run[S]) error {
 	if s.WaitsSince == 0 {
 		s.WaitsSince = o.Tx.Now().UnixMilli()
@@ -104,7 +104,7 @@ func (o *Op[R, S]) shut(line WaitLine, now standing, uses []store.Use, r R, s *R
 	return o.look(changedAt(uses, was, line.Stands))
 }
 
-// first returns the first run of a line, and what it uses.
+// first returns the first run of a queue, and what it uses.
 func (o *Op[R, S]) first(line *WaitLine) (r R, uses []store.Use, err error) {
 	if r, err = o.Tx.Run(line.First); err != nil {
 		return r, nil, err
@@ -113,8 +113,8 @@ func (o *Op[R, S]) first(line *WaitLine) (r R, uses []store.Use, err error) {
 	return r, uses, err
 }
 
-// saveTurn stores a line. If somebody must look at it earlier than at all else, that is
-// told. [K3]
+// saveTurn stores a queue. If the queue must be rechecked earlier than everything else, that is
+// added to Changes. [K3]
 func (o *Op[R, S]) saveTurn(line WaitLine, first R) error {
 	if line.Until != 0 {
 		earliest, err := o.Tx.NextDue()
@@ -128,8 +128,9 @@ func (o *Op[R, S]) saveTurn(line WaitLine, first R) error {
 	return o.Tx.Limits().SaveLine(line)
 }
 
-// Turn lets the time of a line come, once the store has found that it has: a called line that nobody has
-// claimed from loses its turn, but not its place; a rate may have room again. [L7]
+// Turn handles the time Until of a queue, once the store has found that it has come: an admitted
+// queue from which no claim was made is no longer admitted, but its runs keep their places; a rate
+// may have free capacity again. [L7]
 func (o *Op[R, S]) Turn(id string) error {
 	line, err := o.Tx.Limits().WaitLine(id)
 	if err != nil || line.First == "" || line.Until == 0 || line.Until > o.Tx.Now().UnixMilli() {
@@ -146,7 +147,7 @@ func (o *Op[R, S]) Turn(id string) error {
 	if err != nil {
 		return err
 	}
-	if line.Mode == LineShut { // it is not the first shut one everywhere, perhaps
+	if line.Mode == LineShut { // it may not be the first closed queue everywhere
 		_, changed, err := o.callLine(line, first, uses)
 		if err != nil {
 			return err

@@ -5,8 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Mark moves a record of the outbox on. Nothing happens to one that is not there, or not
-// in the phase in which it was read.
+// Mark moves a record of the outbox to its next phase. It does nothing if the record does not
+// exist, or is not in the phase in which it was read.
 func (o *Op[R, S]) Mark(m *store.Mark) error {
 	var none R
 	from, err := o.Tx.Run(m.From)
@@ -43,12 +43,13 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 	return o.Reschedule(from)
 }
 
-// takeBack makes a record whose receiver does not exist, and the answered ones before it,
-// fresh again, if there is a record of its pair before it: a failover has lost the
-// receiver, and what created it goes first. It reports whether it did. A settled record
-// counts, too: what it left keeps its receiver from the purge until Confirm, so the answer
-// is older than the settling, and the record is sent again before anybody is told. A settled
-// record is there for a horizon, which is longer than a mark may take. [O1]
+// takeBack handles a record whose receiver does not exist. If an earlier record of its pair exists,
+// a failover has lost the receiver, and takeBack makes the record and the answered ones before it
+// fresh again, so that the record which created the receiver is sent first. It reports whether it
+// did. A settled record counts as well: the items that it left keep its receiver from the purge
+// until Confirm, so the answer is older than the settling, and the record is sent again before the
+// sender is notified. A settled record is kept for a horizon, which is longer than a mark may take.
+// [O1]
 func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
 	if rec.Phase == store.PhaseSettled {
 		return false, nil
@@ -67,8 +68,7 @@ func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
 	return true, err
 }
 
-// Confirm makes a run, hidden or not, and its chain forget a record that nobody will
-// send again.
+// Confirm makes a run, hidden or not, and its chain forget a record that will not be sent again.
 func (o *Op[R, S]) Confirm(run event.RunID, id event.ItemID) error {
 	var none R
 	r, err := o.Tx.Run(run)
@@ -95,8 +95,8 @@ func (o *Op[R, S]) Confirm(run event.RunID, id event.ItemID) error {
 	return o.Reschedule(first)
 }
 
-// confirm makes a run forget a record that has created it, and lets it be purged if nothing
-// else holds it back.
+// confirm makes a run forget a record that has created it, and lets it be purged if nothing else
+// holds it back.
 func (o *Op[R, S]) confirm(r R, id event.ItemID) error {
 	s := o.Tx.State(r)
 	if s.CreatedBy == "" || s.CreatedBy != id {

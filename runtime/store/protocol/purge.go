@@ -5,8 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// schedule sets when a run may be purged: not before its time, and not while somebody
-// may still send again what it knows, or while its chain is known by it. [P1]
+// schedule sets when a run may be purged: not before its time, not while a sender may still send
+// again what the run remembers, and not while its chain depends on it. [P1]
 func (o *Op[R, S]) schedule(r R, s *Run[S]) error {
 	s.Purge = 0
 	if s.QueueState != store.StateEnded || s.CreatedBy != "" {
@@ -20,7 +20,7 @@ func (o *Op[R, S]) schedule(r R, s *Run[S]) error {
 	return nil
 }
 
-// PurgeTime returns when a run that has ended may be purged if nothing holds it back.
+// PurgeTime returns when an ended run may be purged if nothing holds it back.
 func (s *Run[S]) PurgeTime() int64 {
 	keep := s.Retention
 	if s.Hidden {
@@ -29,7 +29,7 @@ func (s *Run[S]) PurgeTime() int64 {
 	return Millis(store.PurgeTime(Time(s.Created), Time(s.Ended), keep))
 }
 
-// Reschedule sets when a run may be purged, after something that holds a run back has changed.
+// Reschedule sets when a run may be purged, after a change of something that holds it back.
 func (o *Op[R, S]) Reschedule(r R) error {
 	s := o.Tx.State(r)
 	before := s.Purge
@@ -39,9 +39,9 @@ func (o *Op[R, S]) Reschedule(r R) error {
 	return o.Tx.Save(r, s)
 }
 
-// Purge removes up to limit runs, the longest over first, and returns how many: a purge
-// may release another run. If fits is given, it ends before the first run but one that
-// does not fit.
+// Purge removes up to limit runs, those that have been due for longest first, and returns how many.
+// One purge may release another run. If fits is given, Purge stops before a run that does not fit,
+// unless it is the first.
 func (o *Op[R, S]) Purge(limit int, fits func(r R) (bool, error)) (int, error) {
 	var none R
 	for n := range limit {
@@ -61,8 +61,8 @@ func (o *Op[R, S]) Purge(limit int, fits func(r R) (bool, error)) (int, error) {
 	return max(limit, 0), nil
 }
 
-// PurgeRun forgets everything about a run. The first run of a chain goes last, and with it
-// what the chain has accepted.
+// PurgeRun removes all data of a run. The first run of a chain is removed last, together with the
+// items that the chain has accepted.
 func (o *Op[R, S]) PurgeRun(r R) error {
 	var none R
 	s := o.Tx.State(r)

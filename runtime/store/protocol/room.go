@@ -5,21 +5,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A local limit is each worker's own: what is held of it here, the worker knows, and what is
-// left it says with each claim. Its uses are counted as those of any limit, but nothing in the
-// store bounds them, and nobody is kept back by who waits for them: another worker may
-// have room.
+// A local limit belongs to each worker: the worker counts what it holds, and passes its free
+// capacity with each claim. The uses of a local limit are counted like those of any limit, but
+// nothing in the store bounds them, and waiting runs hold back no others, because another worker
+// may have free capacity.
 
-// Room is what a worker has left of its own limits while a claim of it goes on. Nil: it has
-// none, and nothing is passed over.
+// Room is the free local capacity of a worker during a claim. A nil Room means that the worker has
+// no local limits, and skips nothing.
 type Room struct {
 	left   map[string]store.Room
 	passed map[event.RunID]bool
-	// Passed are the runs that were passed over; the store adds their routes.
+	// Passed are the skipped runs; the store adds their routes.
 	Passed []store.PassedRun
 }
 
-// RoomOf returns the room that a claim begins with.
+// RoomOf returns the free local capacity with which a claim begins.
 func RoomOf(c *store.Claim) *Room {
 	if len(c.Room) == 0 {
 		return nil
@@ -31,10 +31,10 @@ func RoomOf(c *store.Claim) *Room {
 	return m
 }
 
-// HasPassed reports whether a run was passed over: the claim looks at those after it.
+// HasPassed reports whether a run was skipped. The claim then examines the runs after it.
 func (m *Room) HasPassed(run event.RunID) bool { return m != nil && m.passed[run] }
 
-// Tries returns how many runs were passed over.
+// Tries returns how many runs were skipped.
 func (m *Room) Tries() int {
 	if m == nil {
 		return 0
@@ -42,7 +42,7 @@ func (m *Room) Tries() int {
 	return len(m.passed)
 }
 
-// fits reports whether there is room for all that a run uses.
+// fits reports whether there is free local capacity for all uses of a run.
 func (m *Room) fits(uses []store.Use) bool {
 	if m == nil {
 		return true
@@ -55,7 +55,7 @@ func (m *Room) fits(uses []store.Use) bool {
 	return true
 }
 
-// spend takes room for a run that was given to the worker.
+// spend takes capacity for a run that was given to the worker.
 func (m *Room) spend(uses []store.Use) {
 	if m == nil {
 		return
@@ -68,8 +68,8 @@ func (m *Room) spend(uses []store.Use) {
 	}
 }
 
-// pass passes over a run. What the worker has of its limits is kept for it, so that lighter ones
-// that come later do not keep it waiting for ever, unless the worker never has so much.
+// pass skips a run. The worker's free capacity of the run's limits is reserved for it, so that
+// lighter runs that arrive later do not delay it forever, unless the worker can never have enough.
 func (m *Room) pass(run event.RunID, uses []store.Use) {
 	never := false
 	for _, u := range uses {

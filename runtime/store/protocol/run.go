@@ -7,88 +7,89 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Run has the fields of a run that the protocol reads and changes. Times are in
-// milliseconds, 0: none.
+// Run has the fields of a run that the protocol reads and changes. Times are in milliseconds; 0
+// means none.
 type Run[S comparable] struct {
 	ID         event.RunID
 	Chain      event.RunID
 	WorkflowID string
-	CreatedBy  event.ItemID // the record that created it, until it is confirmed
+	CreatedBy  event.ItemID // record that created it, until it is confirmed
 	QueueState store.QueueState
 	Status     event.Status
-	N, Seq     uint64         // frames, and the last event
+	N, Seq     uint64         // number of frames, and of the last event
 	Last       event.CommitID // of the last frame
 	Fence      store.Fence
 	Owner      S
-	Unread     int // items in the inbox
+	Unread     int // number of items in the inbox
 	Due        int64
 	Created    int64
 	Ended      int64
-	Purge      int64 // from when on it may be purged; 0: it has not ended, or is held back
+	Purge      int64 // earliest time of its purge; 0 if it has not ended, or is held back
 	Retention  time.Duration
 	Recoveries int
 	Closing    bool
 	Exempt     bool
 	Hidden     bool
-	Group      string // of its trouble; empty: it is in none
+	Group      string // failure group; empty if it is in none
 
-	// Gather is the key of which it gathers the starts; empty: it does not, or no more.
+	// Gather is the key whose starts the run collects; empty if it collects none.
 	Gather string
 
-	// Of a run that uses limits: whether it has its permits, and keeps them to its end;
-	// whether it left its line without them, only to end; and its place among those who
-	// wait, which it keeps if it loses its owner; 0: it has none.
+	// For a run that uses limits: whether it has its permits, and keeps them to its end; whether it
+	// left its limiter queue without them, only to end; and its Place among the waiting runs, which
+	// it keeps if it loses its owner; 0 means none.
 	Limited, Permits, Whole, CalledOff bool
 	Place                              int64
-	// WaitsSince is when there was no room for it in the limits, which is when it came into line
-	// or when it was asked first; 0: there was. It goes with Place.
+	// WaitsSince is when the limits lacked free capacity for the run: when it entered its limiter
+	// queue or was first examined; 0 if they did not. It is kept as long as Place.
 	WaitsSince int64
 
-	// Whether the run has a fair key: then its Place, while it is ready, is where it stands among
-	// all ready runs of its route and priority, and it keeps it until it has parked.
+	// Fair reports whether the run has a fairness key. Its Place, while it is ready, is then its
+	// position among all ready runs of its route and priority, and it keeps it until it has parked.
 	Fair bool
 }
 
-// Holds reports whether f is the fence of the present owner. A run without an owner is
-// held by nobody: an empty token opens nothing. [F1]
+// Holds reports whether f is the fence of the present owner. A run without an owner is held by no
+// session: an empty token never matches. [F1]
 func (s *Run[S]) Holds(f store.Fence) bool {
 	return s.QueueState == store.StateOwned && s.Fence == f
 }
 
-// Op carries out operations on a partition: each method is one, and one atomic action
-// of Tx. Between two of them the store does what Changes asks for and calls Changes.Reset.
+// Op carries out operations on a partition: each method is one operation, and one atomic action of
+// Tx. Between two of them the store must carry out the notifications in Changes and call
+// Changes.Reset.
 type Op[R, S comparable] struct {
 	Tx      Tx[R, S]
 	Changes Changes[R]
 }
 
-// Changes lists the changes of operations for those who wait. A run may be in a
-// list twice.
+// Changes lists the changes by operations, for the notification of waiting callers. A run may be in
+// a list twice.
 type Changes[R comparable] struct {
-	Ready   []R       // were made ready: the wake of their route is set [K2]
-	Blocked []R       // were blocked: all who wait for their route are told [B3]
-	Due     []R       // have a due time earlier than all others: the wake of their route is set, and those who wait for a later time are told [K3]
+	Ready   []R       // became ready: the wake of their route is set [K2]
+	Blocked []R       // became blocked: all waiting calls for their route are notified [B3]
+	Due     []R       // have a due time earlier than all others: the wake of their route is set, and calls that wait for a later time are notified [K3]
 	Unread  []R       // are owned, and have a new item
 	Frames  []R       // have a longer log, or are gone
-	Turns   []Turn[R] // as Due, for lines
-	// Streams are those in which somebody may read something new. Without a name all of
-	// the chain are meant: it has ended, or is gone.
+	Turns   []Turn[R] // as Due, for limiter queues
+	// Streams are streams with something new to read. An empty name means all streams of the chain,
+	// because it has ended or is gone.
 	Streams []StreamChange
 }
 
-// StreamChange names a stream of a chain.
+// StreamChange identifies a stream of a chain.
 type StreamChange struct {
 	Chain event.RunID
 	Name  string
 }
 
-// Turn says when somebody must look at a line, which has this first run.
+// Turn is the time at which a limiter queue, with the given first run, must be rechecked.
 type Turn[R comparable] struct {
 	First R
 	At    int64
 }
 
-// Reset forgets all changes, and keeps the memory for the next ones.
+// Reset drops all changes, and keeps the memory for the next ones.
 func (c *Changes[R]) Reset() {
 	c.Ready, c.Blocked, c.Due = emptied(c.Ready), emptied(c.Blocked), emptied(c.Due)
 	c.Unread, c.Frames, c.Streams, c.Turns = emptied(c.Unread), emptied(c.Frames), emptied(c.Streams), emptied(c.Turns)
@@ -102,11 +103,11 @@ func emptied[T any](list []T) []T {
 	return list[:0]
 }
 
-// Refused is the answer of an operation whose guards did not let it through: it has
-// written nothing.
+// Refused is the answer of an operation that its guards have rejected. The operation has written
+// nothing.
 type Refused struct{ Err error } //nolint:errname // an operation is refused: it is an answer
 
-// Error is that of the refusal.
+// Error returns the text of the refusal.
 func (r Refused) Error() string { return r.Err.Error() }
 
 // Unwrap returns the refusal.
@@ -114,7 +115,8 @@ func (r Refused) Unwrap() error { return r.Err }
 
 func refuse(err error) error { return Refused{err} }
 
-// Answer takes a refusal out of its wrapping; any other error is failed.
+// Answer separates a refusal from a failure: it returns the error inside a Refused, or err as
+// failed.
 func Answer(err error) (refused, failed error) {
 	if no, ok := err.(Refused); ok { //nolint:errorlint // operations do not wrap it
 		return no.Err, nil
@@ -122,8 +124,8 @@ func Answer(err error) (refused, failed error) {
 	return nil, err
 }
 
-// find returns a run, none if there is none or it was deleted. Only what must know of
-// deleted runs asks the Tx itself.
+// find returns a run, or the zero value if it does not exist or was deleted. Operations that must
+// see deleted runs use the Tx directly.
 func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 	var none R
 	r, err = o.Tx.Run(id)
@@ -136,8 +138,8 @@ func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 	return r, s, nil
 }
 
-// leave takes from a run what belongs to its queue state. The caller puts it into another
-// one, in the same action. begins: a session has it. [F2]
+// leave removes from a run what belongs to its queue state. The caller must put it into another
+// state in the same action. begins reports that a session gets it. [F2]
 func (o *Op[R, S]) leave(r R, s *Run[S], begins bool) error {
 	if err := o.leaveFlow(r, s, begins); err != nil {
 		return err
@@ -147,7 +149,8 @@ func (o *Op[R, S]) leave(r R, s *Run[S], begins bool) error {
 	return nil
 }
 
-// makeReady is the one way to ready: queue state, ready set or line, wake. [K2]
+// makeReady is the only way to make a run ready: it sets the queue state, adds the run to the ready
+// set or limiter queue, and sets the wake. [K2]
 func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	left, err := o.depart(r, s, false)
 	if err != nil {
@@ -169,10 +172,10 @@ func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	if err != nil {
 		return err
 	}
-	return o.settle(left) // once it is in line: it has a place there, and may be before others
+	return o.settle(left) // once it is in its queue, where it may precede others
 }
 
-// park leaves the run until due, 0 for ever, or until an item arrives. [K3]
+// park leaves the run until due, or forever if due is 0, or until an item arrives. [K3]
 func (o *Op[R, S]) park(r R, s *Run[S], due int64, unused store.Unused) error {
 	left, err := o.depart(r, s, unused != store.UnusedNone)
 	if err != nil {
@@ -200,7 +203,7 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64, unused store.Unused) error {
 	return o.settle(left)
 }
 
-// block puts a run aside until a session may try it. [B3]
+// block sets a run aside until a session may try it. [B3]
 func (o *Op[R, S]) block(r R, s *Run[S]) error {
 	left, err := o.depart(r, s, false)
 	if err != nil {
@@ -217,8 +220,8 @@ func (o *Op[R, S]) block(r R, s *Run[S]) error {
 	return o.settle(left)
 }
 
-// addBlocker adds the owner to the sessions that have blocked the run, and forgets
-// those that are over, or have the same code. [B1]
+// addBlocker adds the owner to the sessions that have blocked the run, and drops those that are
+// over or have the same code. [B1]
 func (o *Op[R, S]) addBlocker(r R, s *Run[S]) error {
 	owner, err := o.Tx.Session(s.Owner)
 	if err != nil {
@@ -242,14 +245,14 @@ func (o *Op[R, S]) addBlocker(r R, s *Run[S]) error {
 	return nil
 }
 
-// end retires the run and hands its workflow id to the next in line.
+// end retires the run and passes its workflow id to the next waiting run.
 func (o *Op[R, S]) end(r R, s *Run[S]) error {
 	var none R
 	o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})
 	if err := o.retire(r, s); err != nil || s.WorkflowID == "" {
 		return err
 	}
-	if active, err := o.Tx.IsActive(r); err != nil || !active { // it was taken out of the line
+	if active, err := o.Tx.IsActive(r); err != nil || !active { // it was removed from the runs that wait for the workflow id
 		return err
 	}
 	next, err := o.Tx.NextInLine(r)
@@ -263,7 +266,7 @@ func (o *Op[R, S]) end(r R, s *Run[S]) error {
 	return o.makeReady(next, &following)
 }
 
-// retire takes the run out of everything but the log and its workflow id.
+// retire removes the run from everything but its log and its workflow id.
 func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	left, err := o.depart(r, s, true)
 	if err != nil {
@@ -287,8 +290,8 @@ func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	return o.settle(left)
 }
 
-// Millis returns t in milliseconds, rounded up so that nothing is due too early, and
-// within the times of event.Instant; 0 for the zero time.
+// Millis returns t in milliseconds, rounded up so that nothing is due too early, and limited to the
+// range of event.Instant; 0 for the zero time.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -296,7 +299,7 @@ func Millis(t time.Time) int64 {
 	return event.Instant(t).UnixMilli()
 }
 
-// Time is the opposite of Millis.
+// Time is the inverse of Millis.
 func Time(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

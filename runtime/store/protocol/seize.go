@@ -5,13 +5,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Seize gives a named run to a session, whatever has it: it leaves its line for permits, where it keeps its place, or that of
-// its workflow id, or with owned its owner. It does so as if it had parked, and gets no permits: the session ends it, or lets it park. If that
-// dies the run is recovered as any other: it comes back to its place for permits, or is ready, although it is not the active run of its workflow id; then
-// what it was seized for is in its inbox, and whoever claims it does that.
+// Seize gives a named run to a session, whatever its state: it leaves its limiter queue, where it
+// keeps its place, or the queue of its workflow id, or, with owned, its owner. It leaves as if it
+// had parked, and gets no permits: the session ends it, or parks it. If the session dies, the run
+// is recovered like any other: it returns to its place for permits, or is ready although it is not
+// the active run of its workflow id. The item for which it was seized is still in its inbox then,
+// and the session that claims it handles the item.
 //
-// An owner loses the run under a new fence [F2], as in a recovery. Before that it may commit, and the log that the session reads then has
-// that; after it, it is fenced. [F1] An attempt that it has begun goes on until it is told, as after any loss.
+// An owner loses the run under a new fence [F2], as in a recovery. A commit before that is in the
+// log that the session reads; a commit after it is fenced. [F1] An attempt that the owner has begun
+// continues until its worker is notified, as after any loss.
 func (o *Op[R, S]) Seize(session store.SessionID, token event.Token, run event.RunID, owned bool) (R, error) {
 	var none R
 	to, err := o.live(session)

@@ -4,42 +4,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Shares are start-time fair queueing. The ready runs of a route and a priority that have
-// fair keys are a flow. Each of them has its place from the moment at which it comes: a key's
-// pass is the place of its next run and grows by store.Pace divided by its weight with each, and a
-// key that comes, or comes again, begins at the higher of its own pass and the present one.
-// So a key with a million runs has places far apart from each other's first, and another
-// key's first run comes before all but one of them; and who always comes back gains nothing,
-// because his pass is remembered while anybody waits.
+// Shares are implemented by start-time fair queueing. The ready runs of a route and a priority with
+// fairness keys are a flow. Each of them has its place from the moment at which it arrives. A key's
+// pass is the place of its next run; it grows by store.Pace divided by the key's weight with each
+// run. A key that arrives, again or for the first time, begins at the higher of its own pass and
+// the present pass. So the runs of a key with a million runs have places far apart, and another
+// key's first run precedes all but one of them. A key that keeps returning gains nothing, because
+// its pass is remembered while any run waits.
 //
-// A place is a number of the order in which runs come, so claims, lines, and the rules of
-// limits know nothing of shares: the lower place goes first, as without them. That order goes on
-// after the highest place that was given: who comes without a key, or first into a flow, comes
-// after all that are there, and before the later runs of their keys. It must not go further: a
-// number for each run that comes would run away from the passes, which grow with the rounds that
-// are served, and a flow in which somebody always waits would keep all others from their turns.
+// A place is a number in the order of arrival, so claims, limiter queues and the rules of limits
+// need not know about shares: the lower place comes first, as it does without shares. The order of
+// arrival continues after the highest place that was assigned: a run without a key, or the first in
+// a flow, comes after all waiting runs, and before the later runs of their keys. It must not
+// advance further. If each arriving run advanced it, it would run ahead of the passes, which grow
+// with the rounds that are served, and a flow in which runs always wait would starve all others.
 
-// ShareTx is the flows of a partition. A LimitTx is one: a store that keeps limits keeps
+// ShareTx is the access to the flows of a partition. A LimitTx includes it: a store with limits has
 // shares.
 type ShareTx[R comparable] interface {
-	// Share returns the fair key of a run that has one.
+	// Share returns the fairness key of a run that has one.
 	Share(r R) (Share, error)
-	// Flow returns how a flow stands; the zero value: nobody waits in it.
+	// Flow returns the state of a flow; the zero value if no run waits in it.
 	Flow(id store.FlowID) (Flow, error)
-	// SaveFlow stores a flow. One in which nobody waits is forgotten, with the passes of all
-	// its keys; passes up to the present one may be.
+	// SaveFlow stores a flow. A flow in which no run waits is removed, with the passes of all its
+	// keys. Passes up to the present one may be removed.
 	SaveFlow(id store.FlowID, f Flow) error
-	// Pass returns the pass of a key, 0: there is none.
+	// Pass returns the pass of a key, or 0 if it has none.
 	Pass(s Share) (int64, error)
-	// SavePass stores it.
+	// SavePass stores the pass of a key.
 	SavePass(s Share, pass int64) error
-	// Come returns the next number of the order in which runs come.
+	// Come returns the next number in the order of arrival.
 	Come() (int64, error)
-	// Came lets that go on after a place.
+	// Came advances the order of arrival beyond a place.
 	Came(place int64) error
 }
 
-// Share is the fair key of a run in its flow.
+// Share is the fairness key of a run in its flow.
 type Share struct {
 	store.FlowID
 
@@ -47,19 +47,19 @@ type Share struct {
 	Weight int // at least 1
 }
 
-// Flow is how a flow stands.
+// Flow is the state of a flow.
 type Flow struct {
-	Waits int   // its ready runs
-	Pass  int64 // the present pass: nobody who comes has a lower place
+	Waits int   // number of its ready runs
+	Pass  int64 // the present pass: no arriving run gets a lower place
 	Last  int64 // the place of the last run whose key had no pass above the present one
 }
 
-// Enter gives a run its place, which came as the number that Come returns, and its key its
-// pass. In a flow in which nobody waits the present pass is where all begin.
+// Enter assigns a run its place and its key its next pass. came is the number that Come returned.
+// In a flow without waiting runs, all keys begin at the present pass.
 func (f *Flow) Enter(came, pass int64, weight int) (place, next int64) {
 	f.enter(came)
-	// Of several that begin at the present pass the first comes first, as far as that makes
-	// no difference to their shares.
+	// Of several keys that begin at the present pass the first to arrive comes first, as far as
+	// that does not change their shares.
 	place = max(f.Pass, min(f.Last+1, f.Pass+store.Pace/8))
 	if pass > place {
 		place = pass
@@ -76,8 +76,8 @@ func (f *Flow) enter(came int64) {
 	f.Waits++
 }
 
-// Serve takes out a run that begins. Who comes from now on comes after it: else those who
-// come for the first time could keep another one from its turn for ever.
+// Serve removes a run that begins. Runs that arrive from now on come after it. Otherwise keys that
+// arrive for the first time could starve a waiting one.
 func (f *Flow) Serve(place int64) {
 	f.Waits--
 	f.Pass = max(f.Pass, place+1)
@@ -88,9 +88,8 @@ func (s *Run[S]) inFlow() bool {
 	return s.Fair && s.QueueState == store.StateReady && s.Place != 0
 }
 
-// enterFlow gives a run that comes to be ready its place, if it has a fair key. One that
-// has lost its owner keeps the place that it had. One that was called off has none: it
-// only ends.
+// enterFlow assigns a run that becomes ready its place, if it has a fairness key. A run that has
+// lost its owner keeps its place. A run that was called off has none, because it only ends.
 func (o *Op[R, S]) enterFlow(r R, s *Run[S]) error {
 	if !s.Fair {
 		return nil
@@ -134,8 +133,8 @@ func (o *Op[R, S]) enterFlow(r R, s *Run[S]) error {
 	return flows.SavePass(share, pass)
 }
 
-// leaveFlow takes a run out of its flow, before it leaves its queue state; begins: a session
-// has it.
+// leaveFlow removes a run from its flow, before it leaves its queue state. begins reports that a
+// session gets it.
 func (o *Op[R, S]) leaveFlow(r R, s *Run[S], begins bool) error {
 	if !s.inFlow() {
 		return nil
@@ -156,7 +155,7 @@ func (o *Op[R, S]) leaveFlow(r R, s *Run[S], begins bool) error {
 	return o.Tx.Limits().SaveFlow(share.FlowID, f)
 }
 
-// guardShare refuses a run with an owner if others wait in its flow: it would pass them.
+// guardShare refuses a run with an owner if others wait in its flow, because it would skip them.
 func (o *Op[R, S]) guardShare(c *store.Create) error {
 	flows := o.Tx.Limits()
 	if flows == nil {

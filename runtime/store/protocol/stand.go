@@ -4,26 +4,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A closed line is one that is shut or called. It holds back the lines after it at the limits at
-// which it counts, and only there. A shut line counts at the first of its limits in the standing
-// order, and at the next one while all before admit it: they are not paused, have room for its
-// first run, and no earlier line counts there. So a line that waits for a limit leaves the limits
-// that come later in the order to others: a key that is full or paused stops its key only.
+// A limiter queue is either open or not. A closed or admitted queue holds back the queues after it
+// at the limits at which it counts, and only there. A closed queue counts at the first of its
+// limits in the standing order, and at the next one while all limits before admit it: they are not
+// paused, have free capacity for its first run, and no earlier queue counts there. So a queue that
+// waits for a limit leaves the limits that come later in the order to others: a key that is full or
+// paused stops its key only.
 //
-// A fixed order lets each line make progress: in the end no earlier line counts at its first
-// limit, where no later run takes what it waits for; once it has room there it counts at the
-// second, and so on. A line whose limit is paused counts at that limit only, wherever it is in the
-// order: nothing that it holds back elsewhere would let it go on.
+// A fixed order lets each queue make progress: finally no earlier queue counts at its first limit,
+// where no later run takes what it waits for; once it has free capacity there it counts at the
+// second, and so on. A queue whose limit is paused counts at that limit only, wherever it is in the
+// order, because nothing that it holds back elsewhere would let it go on.
 //
-// Only the first closed line of a limit can count at a limit beyond it. So an event at a limit
-// moves a few lines, without a scan; see look.
+// Only the first such queue of a limit can count at a limit beyond it. So an event at a limit moves
+// a few queues, without a scan; see look.
 
-// lookMost bounds how many looks one event takes. Each look that moves a line leads to a later
-// limit of the order, so there are a few. The bound keeps a mistake in that argument from
-// stopping the store: the next event at the limit goes on.
+// lookMost bounds how many rechecks one event takes. Each recheck that moves a queue leads to a
+// later limit of the order, so there are few. The bound keeps a mistake in that argument from
+// stopping the store: the next event at the limit continues.
 const lookMost = 1000
 
-// everywhere returns the bits of all uses at which a line can count.
+// everywhere returns the bits of all uses at which a queue can count.
 func everywhere(uses []store.Use) (at uint16) {
 	for i, u := range uses {
 		if !u.Local {
@@ -43,15 +44,15 @@ func changedAt(uses []store.Use, was, is uint16) (changed []store.LimitID) {
 	return changed
 }
 
-// A standing is how the first run of a line stands at its limits.
+// standing is the state of the first run of a queue at its limits.
 type standing struct {
 	lack
-	at    uint16 // the uses at which the line counts while it is shut
+	at    uint16 // the uses at which the queue counts while it is closed
 	may   bool   // the run may have all its permits
 	heavy bool   // it can never have them
 }
 
-// stand returns how the first run of a line stands. [L2, L5]
+// stand returns the standing of the first run of a queue. [L2, L5]
 func (o *Op[R, S]) stand(line *WaitLine, uses []store.Use) (s standing, err error) {
 	limits, err := o.limitsOf(uses)
 	if err != nil {
@@ -68,7 +69,8 @@ func (o *Op[R, S]) stand(line *WaitLine, uses []store.Use) (s standing, err erro
 	return s, err
 }
 
-// countsAt returns the uses at which a shut line counts. It sets admitted if all limits admit it.
+// countsAt returns the uses at which a closed queue counts. It sets admitted if all limits admit
+// it.
 func (o *Op[R, S]) countsAt(line *WaitLine, uses []store.Use, limits []Limit, admitted *bool) (at uint16, err error) {
 	order := store.StandingOrder(uses)
 	for _, i := range order {
@@ -89,7 +91,7 @@ func (o *Op[R, S]) countsAt(line *WaitLine, uses []store.Use, limits []Limit, ad
 	return at, nil
 }
 
-// heldBack reports whether an earlier line that counts at a limit holds back a line there.
+// heldBack reports whether an earlier queue that counts at a limit holds back a queue there.
 func (o *Op[R, S]) heldBack(line *WaitLine, u store.Use) (bool, error) {
 	kept, err := o.Tx.Limits().FirstKept(u.LimitID)
 	if err != nil || kept.First == "" || kept.ID == line.ID || !kept.before(line) {
@@ -101,10 +103,10 @@ func (o *Op[R, S]) heldBack(line *WaitLine, u store.Use) (bool, error) {
 	return true, nil
 }
 
-// owe marks the lines that a nested run passes when it takes its permits, and that count at a limit
-// after the one where it passes them. Such a line keeps counting there although it lacks room now,
-// until it is called or another run comes first in it. Otherwise nested runs could take the earlier
-// limit again and again, each time while the later one is free for the line that was passed. [L5]
+// owe marks the queues that a nested run skips when it takes its permits, and that count at a limit
+// after the one where it skips them. Such a queue keeps counting there although it lacks capacity
+// now, until it is admitted or another run becomes its first. Otherwise nested runs could take the
+// earlier limit repeatedly, each time while the later one is free for the skipped queue. [L5]
 func (o *Op[R, S]) owe(line *WaitLine, uses []store.Use) error {
 	for _, u := range uses {
 		if u.Local {
@@ -137,7 +139,7 @@ func (o *Op[R, S]) owe(line *WaitLine, uses []store.Use) error {
 	return nil
 }
 
-// countsAfter reports whether a line counts at a limit that comes after id in its order.
+// countsAfter reports whether a queue counts at a limit that comes after id in its order.
 func countsAfter(line *WaitLine, uses []store.Use, id store.LimitID) bool {
 	past := false
 	for _, i := range store.StandingOrder(uses) {
@@ -149,7 +151,7 @@ func countsAfter(line *WaitLine, uses []store.Use, id store.LimitID) bool {
 	return false
 }
 
-// call looks at the limits of uses, at which something has changed. [L5, L6, L7, L8]
+// call rechecks the limits of uses, because something has changed there. [L5, L6, L7, L8]
 func (o *Op[R, S]) call(uses []store.Use) error {
 	ids := make([]store.LimitID, len(uses))
 	for i, u := range uses {
@@ -158,7 +160,7 @@ func (o *Op[R, S]) call(uses []store.Use) error {
 	return o.look(ids)
 }
 
-// look looks at limits at which something has changed, and at each limit at which a line begins or
+// look rechecks limits at which something has changed, and each limit at which a queue begins or
 // ceases to count because of that.
 func (o *Op[R, S]) look(ids []store.LimitID) error {
 	for n := 0; len(ids) > 0 && n < lookMost; n++ {
@@ -175,10 +177,10 @@ func (o *Op[R, S]) look(ids []store.LimitID) error {
 	return nil
 }
 
-// lookAt looks at the first two shut lines that count at a limit: the first one may be admitted
-// now, or no longer; the second one has been the first, perhaps, and counts further than it may
-// now. If the first one waits for another limit as well, it is the turn of a nested line. It returns
-// after the first line that moves, with the limits at which that changes something.
+// lookAt rechecks the first two closed queues that count at a limit: the first may be admitted now,
+// or no longer; the second may have been the first before, and count further than it may now. If
+// the first one waits for another limit as well, nested queues are rechecked. lookAt returns after
+// the first queue that changes, with the limits that this affects.
 func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error) {
 	shut, err := o.firstShut(id)
 	if err != nil || len(shut) == 0 {
@@ -202,8 +204,9 @@ func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error)
 	return changed, err
 }
 
-// firstShut returns the first two shut lines that count at a limit, and those with the turn of the second one: lines of different
-// routes may have the same turn, and none of these holds back the others.
+// firstShut returns the first two closed queues that count at a limit, and those with the same
+// position as the second: queues of different routes may have the same position, and none of these
+// holds back the others.
 func (o *Op[R, S]) firstShut(id store.LimitID) ([]WaitLine, error) {
 	for n := 3; ; n *= 2 {
 		lines, err := o.Tx.Limits().ShutLines(id, n)
@@ -221,7 +224,7 @@ func (o *Op[R, S]) firstShut(id store.LimitID) ([]WaitLine, error) {
 	}
 }
 
-// callAt is callLine of a line of a limit. It reports whether no line after it may go.
+// callAt is callLine of a queue at a limit. It reports whether no queue after it may be admitted.
 func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (over bool, changed []store.LimitID, err error) {
 	first, uses, err := o.first(&line)
 	if err != nil {
@@ -231,9 +234,10 @@ func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (over bool, changed [
 	return s.may || s.heavy || s.only(id), changed, err
 }
 
-// callLine calls a closed line if it may go: claims look at it, and no line passes it for CallTime.
-// A line that is too heavy is called as well: it goes without permits. Any other line is shut, and
-// counts where it may. It returns the limits at which the line begins or ceases to count.
+// callLine admits a closed or admitted queue if it may be: claims examine it, and no queue skips it
+// for CallTime. A queue that is too heavy is admitted as well, to go on without permits. Any other
+// queue is closed, and counts where it may. callLine returns the limits at which the queue begins
+// or ceases to count.
 func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing, []store.LimitID, error) {
 	s, err := o.stand(&line, uses)
 	if err != nil {
@@ -246,7 +250,7 @@ func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing,
 		o.Changes.Ready = append(o.Changes.Ready, first)
 	} else {
 		early := line.Mode == LineShut && line.Until > o.Tx.Now().UnixMilli() && (s.limits == 0 || line.Until < s.until && uses[0].Nested)
-		if line.Mode, line.Stands = LineShut, s.at; !early { // else its time comes early enough
+		if line.Mode, line.Stands = LineShut, s.at; !early { // otherwise its time comes early enough
 			line.Until = s.until
 		}
 		if line == was {
@@ -256,8 +260,8 @@ func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing,
 	return s, changedAt(uses, was.Stands, line.Stands), o.saveTurn(line, first)
 }
 
-// restand lets a line stand as the configuration of its limits wants it now. A called line that has
-// no room any longer is shut, or it would hold back others for the rest of its turn. [L6]
+// restand updates a queue after a change of its limits' configuration. An admitted queue that lacks
+// capacity now is closed, or it would hold back others for the rest of CallTime. [L6]
 func (o *Op[R, S]) restand(id string) error {
 	line, err := o.Tx.Limits().WaitLine(id)
 	if err != nil || line.First == "" || line.Mode == LineOpen {

@@ -50,7 +50,7 @@ func (o *Op[R, S]) written(st Stream, p *store.Publication) (bool, error) {
 	return nth >= p.Nth, err
 }
 
-// publish does to a stream what a publication says.
+// publish applies a publication to its stream.
 func (o *Op[R, S]) publish(chain event.RunID, p *store.Publication) error {
 	o.Changes.Streams = append(o.Changes.Streams, StreamChange{chain, p.Stream})
 	st, err := o.Tx.Stream(chain, p.Stream)
@@ -98,8 +98,8 @@ func (o *Op[R, S]) publish(chain event.RunID, p *store.Publication) error {
 	return err
 }
 
-// SetStepData keeps step data of an owned run until the run ends, and forgets its
-// recoveries if what was there differs and that is progress.
+// SetStepData keeps step data of an owned run until the run ends. If progress is set and the data
+// differs from the previous data, it resets the recoveries of the run.
 func (o *Op[R, S]) SetStepData(run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	var none R
 	r, s, err := o.find(run)

@@ -2,8 +2,8 @@ package protocol
 
 import "github.com/flowgen/flowgen/runtime/store"
 
-// label gives a run the label that a commit says: then it is found as one of that group, and no longer as one of the
-// group before. A run comes into a group if it was not in it. [T1] [T2]
+// label gives a run the label of a commit. From then on the run is found in that failure group, and
+// not in its previous one. A run enters a group if it was not in it. [T1] [T2]
 func (o *Op[R, S]) label(s *Run[S], c *store.Commit) error {
 	t, set := c.Label()
 	if !set || t.Group == s.Group {
@@ -16,7 +16,8 @@ func (o *Op[R, S]) label(s *Run[S], c *store.Commit) error {
 	return o.enterTrouble(t, o.Tx.Now().UnixMilli())
 }
 
-// enterTrouble records that a run comes into a group at a time. When there is a new one some are forgotten.
+// enterTrouble records that a run enters a failure group at a time. A new group causes some old
+// ones to be removed.
 func (o *Op[R, S]) enterTrouble(t store.Trouble, at int64) error {
 	fresh, err := o.Tx.EnterTrouble(t, at)
 	if err != nil || !fresh {
@@ -25,5 +26,6 @@ func (o *Op[R, S]) enterTrouble(t store.Trouble, at int64) error {
 	return o.Tx.ForgetTroubles(o.Tx.Now().Add(-store.TroubleKept).UnixMilli(), forgottenAtOnce) // [T3]
 }
 
-// forgottenAtOnce is how many groups are forgotten when there is a new one: so there are ever fewer that nobody needs.
+// forgottenAtOnce is how many old groups are removed for each new one. It is more than one, so that
+// the number of unused groups decreases.
 const forgottenAtOnce = 2

@@ -7,10 +7,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Tx has the operations of a store for the protocol, in one atomic action: they
-// read and write, and decide nothing. R stands for a run and S for
-// a session, as the store knows them; their zero values are none. An error of a Tx is
-// never a refusal: the action has failed, and nothing of it may be kept.
+// Tx provides the operations of a store to the protocol, in one atomic action: they read and write,
+// and decide nothing. R identifies a run and S a session, in the store's representation; their zero
+// values mean none. An error of a Tx is never a refusal: the action has failed, and none of its
+// writes may be kept.
 type Tx[R, S comparable] interface {
 	// Now returns the time of the action by the store's clock.
 	Now() time.Time
@@ -25,49 +25,48 @@ type Tx[R, S comparable] interface {
 	PurgeTx[R]
 	TroubleTx
 
-	// Limits returns the limits of the partition; nil: the store keeps none.
+	// Limits returns the limits of the partition, or nil if the store keeps none.
 	Limits() LimitTx[R]
 }
 
-// RunTx is the runs with their logs.
+// RunTx is the access to the runs with their logs.
 type RunTx[R, S comparable] interface {
-	// Run returns a run, hidden or not; none: there is no such run.
+	// Run returns a run, hidden or not, or the zero value if it does not exist.
 	Run(id event.RunID) (R, error)
-	// State returns what is known of a run.
+	// State returns the state of a run.
 	State(r R) Run[S]
-	// Save stores what is known of a run, and moves it from the set of the queue state that it
-	// was in to that of the one in which it is now: the ready runs of its route, the runs
-	// of its owner, the runs of its route that are blocked, the line of its workflow id,
-	// the due times, and the times of purges. In a line and among the ready runs of one
-	// priority it comes last.
+	// Save stores the state of a run, and moves it from the set of its previous queue state to the
+	// set of its new one: the ready runs of its route, the runs of its owner, the blocked runs of
+	// its route, the queue of its workflow id, the due times, and the purge times. It comes last in
+	// a queue, and among the ready runs of one priority.
 	Save(r R, s Run[S]) error
-	// Insert stores a new run with the first frame of its log, in no queue state yet.
+	// Insert stores a new run with the first frame of its log, without a queue state.
 	Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (R, error)
 	// AppendFrame stores the frame with that number.
 	AppendFrame(r R, n uint64, frame []byte) error
-	// Latest returns the run that has not continued of the chain of r, none if that was
+	// Latest returns the run of the chain of r that has not continued, or the zero value if it was
 	// purged.
 	Latest(r R) (R, error)
-	// SetNext records that next follows r, and is the latest of the chain.
+	// SetNext records that next follows r, and is the latest run of the chain.
 	SetNext(r, next R) error
-	// SetRerun records that a run was tried again as another one.
+	// SetRerun records that another run is the rerun of r.
 	SetRerun(r R, rerun event.RunID) error
-	// Clear removes what only runs have that have not ended: the inbox, step data, and
-	// the sessions that have blocked the run.
+	// Clear removes the data that only unfinished runs have: the inbox, step data, and the sessions
+	// that have blocked the run.
 	Clear(r R) error
-	// StepData returns what a step keeps under a key.
+	// StepData returns the step data under a key.
 	StepData(r R, key string) (body []byte, found bool, err error)
-	// SetStepData stores it.
+	// SetStepData stores the step data under a key.
 	SetStepData(r R, key string, body []byte) error
-	// NextDue returns the earliest due time of the partition, 0 if there is none.
+	// NextDue returns the earliest due time of the partition, or 0.
 	NextDue() (int64, error)
 }
 
-// InboxTx is the inboxes, and what chains have accepted.
+// InboxTx is the access to the inboxes, and to the items that chains have accepted.
 type InboxTx[R comparable] interface {
-	// Item returns the id of item number n, counted from 0, of those that are unread.
+	// Item returns the id of the unread item number n, counted from 0.
 	Item(r R, n int) (event.ItemID, error)
-	// HasRunItem reports whether there is an item of ScopeRun from number n on.
+	// HasRunItem reports whether any item from number n on has ScopeRun.
 	HasRunItem(r R, n int) (bool, error)
 	// AddItem puts an item at the end of the inbox.
 	AddItem(r R, item store.Item) error
@@ -78,17 +77,17 @@ type InboxTx[R comparable] interface {
 
 	// Seen reports whether a chain has accepted an item.
 	Seen(chain event.RunID, id event.ItemID) (bool, error)
-	// Remember records that a chain has accepted an item, until Confirm or not. A later run
-	// of a chain to which such an item was sent remembers it, too, as if it were a chain.
+	// Remember records that a chain has accepted an item; keep means until Confirm. A later run of
+	// a chain to which such an item was sent remembers it as well, as if it were a chain.
 	Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error
-	// ForgetSeen may forget what the chain of r has accepted before a time, but nothing that
-	// is remembered until Confirm or is in the inbox of r.
+	// ForgetSeen may drop what the chain of r has accepted before a time, except items that are
+	// remembered until Confirm or are in the inbox of r.
 	ForgetSeen(r R, before int64) error
-	// Unkeep forgets an item that was remembered until Confirm.
+	// Unkeep drops an item that was remembered until Confirm.
 	Unkeep(chain event.RunID, id event.ItemID) error
 }
 
-// NameTx is the workflow ids, each named by a run that has it.
+// NameTx is the access to the workflow ids, each identified by a run that has it.
 type NameTx[R comparable] interface {
 	// Active returns the active run of a workflow id.
 	Active(workflowID string) (R, error)
@@ -100,27 +99,28 @@ type NameTx[R comparable] interface {
 	IsActive(r R) (bool, error)
 	// NextInLine returns the run that has waited longest for the end of those before it.
 	NextInLine(r R) (R, error)
-	// SetActive makes active the active run of the workflow id of r, none: there is none.
-	// If ended is set, r is the last that has ended.
+	// SetActive sets the active run of r's workflow id. A zero active clears it. If ended is set, r
+	// is the last run that has ended.
 	SetActive(r, active R, ended bool) error
-	// ForgetEnded makes the workflow id of r forget that r was the last that ended.
+	// ForgetEnded removes the record that r was the last run of its workflow id that ended.
 	ForgetEnded(r R) error
 }
 
-// OutboxTx is the records of the outbox.
+// OutboxTx is the access to the records of the outbox.
 type OutboxTx[R comparable] interface {
-	// AddRecord writes a fresh record and returns it, unless the sender has one with that id: its Phase is 0 then.
+	// AddRecord writes a fresh record and returns it. If the sender has a record with that id
+	// already, the Phase of the result is 0.
 	AddRecord(from R, s *store.Send, now int64) (Record, error)
-	// Record returns a record of a sender; its Phase is 0 if there is none.
+	// Record returns a record of a sender; its Phase is 0 if it does not exist.
 	Record(from R, id event.ItemID) (Record, error)
-	// SetPhase puts a record into a phase.
+	// SetPhase sets the phase of a record.
 	SetPhase(from R, rec Record, phase store.Phase, now int64) error
 	// RemoveRecord removes a record.
 	RemoveRecord(from R, rec Record) error
-	// HasBefore reports whether there is an earlier record of the same sender and receiver,
-	// in whatever phase.
+	// HasBefore reports whether there is an earlier record of the same sender and receiver, in any
+	// phase.
 	HasBefore(from R, rec Record) (bool, error)
-	// Refresh makes the answered ones of those records fresh.
+	// Refresh makes the answered ones of those earlier records fresh.
 	Refresh(from R, rec Record, now int64) error
 }
 
@@ -129,27 +129,27 @@ type Record struct {
 	ID    event.ItemID
 	To    event.RunID
 	Phase store.Phase
-	Order int64 // as records were written, if the store has such a number
+	Order int64 // order in which records were written, if the store has such a number
 }
 
-// StreamTx is the streams of chains.
+// StreamTx is the access to the streams of chains.
 type StreamTx interface {
 	// Stream returns a stream of a chain.
 	Stream(chain event.RunID, name string) (Stream, error)
-	// SaveStream stores First, Last and Closed, and makes the stream if it is not there.
+	// SaveStream stores First, Last and Closed, and creates the stream if it does not exist.
 	SaveStream(s Stream) (Stream, error)
 	// TrimStream removes the chunks before First.
 	TrimStream(s Stream) error
 	// AddChunk stores chunk number Last.
 	AddChunk(s Stream, p *store.Publication) error
-	// Written returns the Nth of the last chunk of a writer, 0 if it has written none.
+	// Written returns the Nth of the last chunk of a writer, or 0 if it has written none.
 	Written(s Stream, writer string) (uint64, error)
 	// DropStream removes a stream.
 	DropStream(s Stream) error
 }
 
-// Stream is how a stream stands. The chunks from First to Last are kept; of an empty one
-// First is Last + 1.
+// Stream is the state of a stream. The chunks from First to Last are kept; in an empty stream First
+// is Last + 1.
 type Stream struct {
 	Chain       event.RunID
 	Name        string
@@ -159,40 +159,40 @@ type Stream struct {
 	Key         int64 // of the store, if it needs one
 }
 
-// SessionTx is the sessions.
+// SessionTx is the access to the sessions.
 type SessionTx[R, S comparable] interface {
-	// FindSession returns a session, none if there is none of that id.
+	// FindSession returns the session with an id, or the zero value.
 	FindSession(id store.SessionID) (S, error)
-	// Session returns what is known of a session.
+	// Session returns the state of a session.
 	Session(s S) (Session, error)
-	// Blockers returns the sessions that have blocked a run, as they were noted; of those
-	// that are over some may be absent.
+	// Blockers returns the sessions that have blocked a run, in the order in which they were added.
+	// Sessions that are over may be missing.
 	Blockers(r R) ([]S, error)
-	// SetBlockers stores others. Save stores them.
+	// SetBlockers replaces them. Save stores them.
 	SetBlockers(r R, sessions []S)
 }
 
 // Session is the state of a session.
 type Session struct {
 	ID   store.SessionID
-	Code string // fingerprint of what its process runs
-	// Over says that it is gone, or that its recovery has begun.
+	Code string // fingerprint of the code of its process
+	// Over reports that the session is gone, or that its recovery has begun.
 	Over bool
 }
 
-// TroubleTx keeps the groups of trouble. Which runs are in them, Save and Remove
-// keep: those whose Group says so.
+// TroubleTx is the access to the failure groups. Save and Remove maintain which runs are in them,
+// by Run.Group.
 type TroubleTx interface {
-	// EnterTrouble records that a run comes into a group at a time. It reports whether the
-	// group is new.
+	// EnterTrouble records that a run enters a group at a time. It reports whether the group is
+	// new.
 	EnterTrouble(t store.Trouble, at int64) (fresh bool, err error)
-	// ForgetTroubles forgets up to limit groups in which there is no run, and into which none
-	// has come since a time: those first into which none has come for longest, and of those
-	// the one whose id comes first.
+	// ForgetTroubles removes up to limit groups that contain no run and that no run has entered
+	// since a time. Groups that no run has entered for longest come first, and of those the one
+	// with the smallest id.
 	ForgetTroubles(before int64, limit int) error
 }
 
-// PurgeTx forgets runs.
+// PurgeTx removes runs.
 type PurgeTx[R comparable] interface {
 	// Held returns the reasons that keep a run from its purge.
 	Held(r R) (Held, error)
@@ -204,9 +204,9 @@ type PurgeTx[R comparable] interface {
 	ForgetChain(chain event.RunID) error
 }
 
-// Held has the reasons that keep a run that has ended from its purge.
+// Held contains the reasons that keep an ended run from its purge.
 type Held struct {
-	Records bool // of its outbox, in whatever phase
+	Records bool // its outbox has records, in any phase
 	Later   bool // it is the first of a chain, of which a later run is kept
 	Kept    bool // an item is remembered under its id until Confirm
 }
