@@ -9,20 +9,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Call is one call of Wait: a waiter in each partition of its sessions. Join the
-// partitions, look into each for what is there already, then call Wait.
+// Call is one call of Wait: a waiter in each partition of its sessions. The store must join the
+// partitions, check each of them for what is there already, and then call Wait.
 type Call struct {
 	asked   *store.Wait
-	ready   chan struct{} // there may be something to return
+	ready   chan struct{} // has a value when there may be something to return
 	waiters []*Waiter
-	number  []int // the partition of each
+	number  []int // the partition of each waiter
 }
 
-// NewCall returns a call that waits for nothing yet.
+// NewCall returns a call that has joined no partition.
 func NewCall(asked *store.Wait) *Call { return &Call{asked: asked, ready: make(chan struct{}, 1)} }
 
-// Join begins to wait in a partition, for the sessions that the Wait names in it. Until Wait
-// or Leave ends it, the waiter may be given a wake.
+// Join begins to wait in a partition, for the sessions that the Wait names in it. Until Wait or
+// Leave ends it, the waiter may be given a wake.
 func (c *Call) Join(ws *Waiters, partition int) *Waiter {
 	w := &Waiter{of: ws, call: c, known: protocol.Millis(c.asked.Until)}
 	for _, s := range c.asked.Sessions {
@@ -35,9 +35,9 @@ func (c *Call) Join(ws *Waiters, partition int) *Waiter {
 	return w
 }
 
-// Wait blocks until there is something to return, until the time of the Wait, until done is
-// closed, or until ctx ends. A wake that was given to the call is never lost: it is returned
-// even if ctx has ended.
+// Wait blocks until there is something to return, until the time of the Wait, until done is closed,
+// or until ctx ends. A wake that was given to the call is never lost: Wait returns it even if ctx
+// has ended.
 func (c *Call) Wait(ctx context.Context, clock store.Clock, done <-chan struct{}) (store.Woken, error) {
 	reached, err := c.block(ctx, clock, done)
 	return c.Leave(reached, err)
@@ -85,9 +85,10 @@ func (c *Call) hasSignal() bool {
 	return false
 }
 
-// Leave ends the call in all partitions, with an error if it could not go on. It returns what
-// there was for it instead of the error, so that no wake is lost, unless the store is closed.
-// A promise is waited for: only then it is known whether there is a wake.
+// Leave ends the call in all partitions, with an error if it could not go on. If there is something
+// to return, Leave returns it instead of the error, so that no wake is lost, unless the store is
+// closed. It waits until promises are granted or withdrawn, because only then it is known whether
+// there is a wake.
 func (c *Call) Leave(due bool, err error) (store.Woken, error) {
 	woken := store.Woken{Due: due}
 	for i, w := range c.waiters {
@@ -101,7 +102,7 @@ func (c *Call) Leave(due bool, err error) (store.Woken, error) {
 	return woken, nil
 }
 
-// leave ends the wait in one partition and adds to woken what there was for it.
+// leave ends the wait in one partition and adds its result to woken.
 func (w *Waiter) leave(woken *store.Woken, partition int) {
 	ws := w.of
 	ws.mu.Lock()

@@ -1,6 +1,6 @@
 package notify
 
-// Left counts everything that is kept for those who wait, and for sessions.
+// Left returns the number of entries that are kept for waiters and for sessions.
 func (ws *Waiters) Left() int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Notifier tells subscriptions what is published under their topics. M tells what has
-// happened, or how things stand. All methods are safe for concurrent use; none blocks.
+// Notifier passes what is published under a topic to the topic's subscriptions. M describes what
+// has happened, or a state. All methods are safe for concurrent use; none blocks.
 type Notifier[K, M comparable] struct {
 	done    <-chan struct{}
-	source  Source[K] // nil: everything is published by this process
+	source  Source[K] // nil: only this process publishes
 	keepFor time.Duration
 
 	mu     sync.Mutex
 	topics map[K]*topic[K, M]
-	idle   int // topics without a subscription
+	idle   int // number of topics without a subscription
 }
 
-// Source brings what others publish under topics. It calls Publish for that, Confirm once
-// it will miss nothing of a topic, and Notify for a topic of which it may have missed
-// something. Its methods are called under the lock of the notifier: they must not block,
-// nor call the notifier.
+// Source delivers what other processes publish under topics. It calls Publish for each message,
+// Confirm once it will miss nothing of a topic, and Notify for a topic of which it may have missed
+// something. Its methods are called under the lock of the notifier: they must not block, nor call
+// the notifier.
 type Source[K comparable] interface {
 	Subscribe(topic K)
 	Unsubscribe(topic K)
@@ -34,27 +34,28 @@ type topic[K, M comparable] struct {
 	since     time.Time     // when the last subscription was closed
 }
 
-// seat names one of the topics of a subscription.
+// seat identifies one of the topics of a subscription.
 type seat[K, M comparable] struct {
 	subscription *Subscription[K, M]
 	nth          int
 }
 
-// New returns a notifier for what this process publishes, until done is closed.
+// New returns a notifier for what this process publishes. It ends when done is closed.
 func New[K, M comparable](done <-chan struct{}) *Notifier[K, M] {
 	return &Notifier[K, M]{done: done, topics: map[K]*topic[K, M]{}}
 }
 
-// NewWithSource returns a notifier for what a source brings. A topic stays subscribed to for
-// a while after the last subscription was closed, because whoever waits for one thing mostly
-// waits for the next one soon; see Sweep.
+// NewWithSource returns a notifier for what a source delivers. A topic stays subscribed for keepFor
+// after its last subscription was closed, because a caller that waits for one change usually waits
+// for the next one soon; see Sweep.
 func NewWithSource[K, M comparable](done <-chan struct{}, source Source[K], keepFor time.Duration) *Notifier[K, M] {
 	n := New[K, M](done)
 	n.source, n.keepFor = source, keepFor
 	return n
 }
 
-// Subscribe returns a subscription to topics. It must be closed. Subscribe before you look.
+// Subscribe returns a subscription to topics, which must be closed. Callers must subscribe before
+// they query the state.
 func (n *Notifier[K, M]) Subscribe(names ...K) *Subscription[K, M] {
 	s := &Subscription[K, M]{notifier: n, ready: make(chan struct{}, 1), places: make([]place[K, M], 0, len(names))}
 	n.mu.Lock()
@@ -68,7 +69,7 @@ func (n *Notifier[K, M]) Subscribe(names ...K) *Subscription[K, M] {
 	return s
 }
 
-// topic returns a topic that somebody is about to subscribe to.
+// topic returns the topic for a new subscription.
 func (n *Notifier[K, M]) topic(name K) *topic[K, M] {
 	t := n.topics[name]
 	switch {
@@ -85,7 +86,7 @@ func (n *Notifier[K, M]) topic(name K) *topic[K, M] {
 	return t
 }
 
-// leave takes a subscription off a topic.
+// leave removes a subscription from a topic.
 func (n *Notifier[K, M]) leave(p place[K, M]) {
 	t, last := p.topic, len(p.topic.seats)-1
 	moved := t.seats[last]
@@ -103,10 +104,11 @@ func (n *Notifier[K, M]) leave(p place[K, M]) {
 	}
 }
 
-// Publish tells a topic's subscriptions that something has happened.
+// Publish sends a message to a topic's subscriptions.
 func (n *Notifier[K, M]) Publish(name K, body M) { n.tell(Message[K, M]{Topic: name, Body: body}) }
 
-// Notify tells a topic's subscriptions to look: something has happened, or may have been missed.
+// Notify makes a topic's subscriptions query the state, because something has happened or may have
+// been missed.
 func (n *Notifier[K, M]) Notify(name K) { n.tell(Message[K, M]{Topic: name, Look: true}) }
 
 func (n *Notifier[K, M]) tell(m Message[K, M]) {
@@ -119,9 +121,9 @@ func (n *Notifier[K, M]) tell(m Message[K, M]) {
 	}
 }
 
-// Compare tells how something was found to stand. Subscriptions that have seen it so are
-// not told. One that is about to look may have done so before it was found: it compares once
-// it says what it has seen.
+// Compare reports an observed state. Subscriptions that have seen this state are not notified. If
+// the query of a subscription is in progress, it may have preceded the observation; the states are
+// compared when the subscription reports what it has seen.
 func (n *Notifier[K, M]) Compare(name K, found M) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,8 +138,8 @@ func (n *Notifier[K, M]) Compare(name K, found M) {
 	}
 }
 
-// Confirm records that nothing published under a topic will be missed from now on. If that was
-// so before, something may have been missed since: those who are subscribed look.
+// Confirm records that nothing published under a topic will be missed from now on. If the topic was
+// confirmed before, something may have been missed since, so its subscriptions query the state.
 func (n *Notifier[K, M]) Confirm(name K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,8 +157,8 @@ func (n *Notifier[K, M]) Confirm(name K) {
 	}
 }
 
-// Resubscribe calls reset and then asks the source for all topics again. No topic is asked
-// for or given up in between.
+// Resubscribe calls reset and then subscribes to all topics at the source again. No topic is added
+// or removed in between.
 func (n *Notifier[K, M]) Resubscribe(reset func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +168,7 @@ func (n *Notifier[K, M]) Resubscribe(reset func()) {
 	}
 }
 
-// Sweep gives up the topics that nobody has been subscribed to for that long.
+// Sweep unsubscribes from topics at the source that have had no subscription for keepFor.
 func (n *Notifier[K, M]) Sweep() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -189,7 +191,7 @@ func (n *Notifier[K, M]) Any() bool {
 	return len(n.topics) > n.idle
 }
 
-// Topics returns the topics that somebody is subscribed to.
+// Topics returns the topics that have a subscription.
 func (n *Notifier[K, M]) Topics() []K {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -202,7 +204,7 @@ func (n *Notifier[K, M]) Topics() []K {
 	return names
 }
 
-// Resting returns how many subscriptions to a topic wait, and have nothing to take.
+// Resting returns how many subscriptions to a topic wait without a message to take.
 func (n *Notifier[K, M]) Resting(name K) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

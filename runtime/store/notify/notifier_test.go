@@ -46,8 +46,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// Every step is published once, and only readers that have seen it let the next one be
-// made: a single wake that is lost between a look and the wait after it stops all of them.
+// Every step is published once, and the next one is made only after the readers have seen it: a
+// single wake lost between a query and the wait that follows stops all of them.
 func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	const readers, steps = 4, 200
 	ctx, n := within(t), notify.New[string, int](nil)
@@ -59,7 +59,7 @@ func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 				s := n.Subscribe("log")
 				err := s.Await(ctx, awaiting{Look: func() (int, bool, error) {
 					now := made.Load()
-					runtime.Gosched() // here it may happen
+					runtime.Gosched() // a wake might be lost here
 					return int(now), now >= step, nil
 				}})
 				s.Close()
@@ -80,7 +80,7 @@ func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	}
 }
 
-// The same of a poller, which tells how things stand, and only who does not know it.
+// The same with a poller, which reports states only to subscriptions that have not seen them.
 func TestCompare_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	const steps = 200
 	ctx, n := within(t), notify.New[string, int](nil)
@@ -108,7 +108,8 @@ func TestCompare_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	}
 }
 
-// Whoever has looked, but not yet said what it saw, is told of what was found since.
+// A subscription that has queried the state, but not reported it yet, is notified of what was
+// observed since.
 func TestCompare_TellsThoseWhoHaveNotSaidYetWhatTheySaw(t *testing.T) {
 	for name, found := range map[string]int{"another": 2, "the same": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +271,7 @@ func TestClose_LeavesNothingOfATopicWithoutSubscriptions(t *testing.T) {
 	}
 }
 
-// asked is a source that remembers what it was asked for.
+// asked is a source that records its calls.
 type asked struct {
 	mu  sync.Mutex
 	all []string

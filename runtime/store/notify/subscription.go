@@ -8,43 +8,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Subscription is somebody who is told what is published under some topics. It is used by
-// one goroutine at a time.
+// Subscription receives what is published under some topics. It is used by one goroutine at a time.
 type Subscription[K, M comparable] struct {
 	notifier *Notifier[K, M]
-	ready    chan struct{} // there are messages
+	ready    chan struct{} // has a value when there are messages
 
 	// Guarded by the mutex of the notifier:
 	places   []place[K, M]
 	messages []Message[K, M]
-	seen     M    // how it was when this looked
-	rests    bool // it has looked, and taken nothing since
+	seen     M    // the state that it has seen last
+	rests    bool // it has queried the state, and taken nothing since
 }
 
-// place is where a subscription stands in a topic.
+// place is the position of a subscription in a topic.
 type place[K, M comparable] struct {
 	topic *topic[K, M]
 	index int
 }
 
-// Message is something that was published.
+// Message is a published message.
 type Message[K, M comparable] struct {
 	Topic K
 	Body  M
-	// Look says that only a look tells what has happened.
+	// Look reports that only a query shows what has happened.
 	Look  bool
-	found bool // it says how things stand
+	found bool // Body is an observed state
 }
 
-// maxMessages bounds what a subscription remembers; beyond it looking is cheaper.
+// maxMessages bounds the messages of a subscription; beyond it a query is cheaper.
 const maxMessages = 1000
 
 func (s *Subscription[K, M]) has(t *topic[K, M]) bool {
 	return slices.ContainsFunc(s.places, func(p place[K, M]) bool { return p.topic == t })
 }
 
-// add keeps a message. Equal messages in a row are one. A subscription that has too much to
-// remember is told to look everywhere. The lock is held.
+// add keeps a message. Equal messages in a row count as one. A subscription with too many messages
+// must query all its topics. It must be called with the lock held.
 func (s *Subscription[K, M]) add(m Message[K, M]) {
 	switch last := len(s.messages) - 1; {
 	case last >= 0 && s.messages[last] == m:
@@ -59,7 +58,7 @@ func (s *Subscription[K, M]) add(m Message[K, M]) {
 	signal(s.ready)
 }
 
-// signal wakes the one who receives from c, unless somebody has done so already.
+// signal makes a receiver of c continue, unless c has a value already.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -75,13 +74,13 @@ func (s *Subscription[K, M]) Take() []Message[K, M] {
 	s.notifier.mu.Lock()
 	defer s.notifier.mu.Unlock()
 	taken := s.messages
-	if len(taken) > 0 { // else saw has removed them, and what it saw still holds
+	if len(taken) > 0 { // otherwise saw has removed them, and what it saw still holds
 		s.messages, s.rests = nil, false
 	}
 	return taken
 }
 
-// saw records what a look has seen. What was found to stand just so is known.
+// saw records the state that a query has returned, and drops observations of the same state.
 func (s *Subscription[K, M]) saw(seen M) {
 	s.notifier.mu.Lock()
 	defer s.notifier.mu.Unlock()
@@ -90,7 +89,7 @@ func (s *Subscription[K, M]) saw(seen M) {
 }
 
 // Confirmed blocks until the source has confirmed all topics, but no longer than patience: without
-// the source nothing is heard, and a look says why.
+// the source there are no notifications, and a query returns the reason.
 func (s *Subscription[K, M]) Confirmed(ctx context.Context, patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -112,28 +111,29 @@ func (s *Subscription[K, M]) Confirmed(ctx context.Context, patience time.Durati
 	return nil
 }
 
-// Verdict says how a call that waits takes a message.
+// Verdict is the reaction of a waiting call to a message.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Ignore Verdict = iota // it is about something else
-	Look                  // look again
+	Ignore Verdict = iota // the message does not concern the call
+	Look                  // query again
 	Done                  // the wait is over
 )
 
-// Awaiting says how to wait.
+// Awaiting configures a wait.
 type Awaiting[K, M comparable] struct {
-	// Look finds out how things stand, and whether that ends the wait.
+	// Look queries the state, and reports whether it ends the wait.
 	Look func() (seen M, done bool, err error)
-	// Judge says what a message means that is no mere hint to look; nil: Look.
+	// Judge returns the verdict for a message that is more than a hint to query; a nil Judge always
+	// returns Look.
 	Judge func(Message[K, M]) Verdict
-	// Patience is after how long to look though nothing was told; 0: never.
+	// Patience is the time after which to query without a notification; 0: never.
 	Patience time.Duration
 }
 
-// Await looks, and then waits for messages and looks again, until it is done. The error is that of
-// Look, store.ErrClosed, or that of the context.
+// Await queries, and then waits for messages and queries again, until the wait is over. The error
+// is from Look, store.ErrClosed, or from the context.
 func (s *Subscription[K, M]) Await(ctx context.Context, a Awaiting[K, M]) error {
 	for {
 		seen, done, err := a.Look()
@@ -155,7 +155,7 @@ func (s *Subscription[K, M]) Await(ctx context.Context, a Awaiting[K, M]) error 
 	}
 }
 
-// next blocks until there are messages. It returns none if patience is at its end.
+// next blocks until there are messages. It returns none if patience has expired.
 func (s *Subscription[K, M]) next(ctx context.Context, patience time.Duration) ([]Message[K, M], error) {
 	var end <-chan time.Time
 	if patience > 0 {

@@ -5,15 +5,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unread describes the inboxes of the runs that a session owns.
+// unread is the state of the inboxes of the runs that a session owns.
 type unread struct {
-	open    bool // the session lives, and in this process
+	open    bool // the session is live, and belongs to this process
 	waiters []*Waiter
-	told    map[event.RunID]int64    // the newest item that it knows
-	untold  map[event.RunID]struct{} // runs of which no Wait has told yet
+	told    map[event.RunID]int64    // number of the newest item that the session has seen, by run
+	untold  map[event.RunID]struct{} // runs that no Wait has returned yet
 }
 
-// unreadOf returns what is known of a session, and begins to know it if need be.
+// unreadOf returns the state of a session, and creates it if necessary.
 func (ws *Waiters) unreadOf(session store.SessionID) *unread {
 	u := ws.unread[session]
 	if u == nil {
@@ -36,7 +36,7 @@ func (ws *Waiters) OpenSession(session store.SessionID) {
 	ws.unreadOf(session).open = true
 }
 
-// CloseSession ends that.
+// CloseSession ends the recording for a session.
 func (ws *Waiters) CloseSession(session store.SessionID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -46,8 +46,8 @@ func (ws *Waiters) CloseSession(session store.SessionID) {
 	}
 }
 
-// Unread announces an item in the inbox of an owned run. A store that may announce the same
-// item twice numbers them; 0: it does not.
+// Unread announces an item in the inbox of an owned run. A store that may announce the same item
+// twice numbers the items; 0 means that it does not.
 func (ws *Waiters) Unread(session store.SessionID, run event.RunID, seq int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *unread) remember(run event.RunID, seq int64) {
 	u.told[run] = seq
 }
 
-// Known records that the session knows of all items of a run up to seq.
+// Known records that the session has seen all items of a run up to seq.
 func (ws *Waiters) Known(session store.SessionID, run event.RunID, seq int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -93,7 +93,7 @@ func (ws *Waiters) Read(session store.SessionID, run event.RunID) {
 	}
 }
 
-// Lost records that the session does not own a run any longer.
+// Lost records that the session no longer owns a run.
 func (ws *Waiters) Lost(session store.SessionID, run event.RunID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -116,7 +116,7 @@ func (ws *Waiters) Sessions() []store.SessionID {
 	return all
 }
 
-// hasUnread reports whether there is an item that no Wait has told of.
+// hasUnread reports whether there is an item that no Wait has returned.
 func (w *Waiter) hasUnread() bool {
 	for _, session := range w.sessions {
 		if len(w.of.unread[session].untold) > 0 {
@@ -126,7 +126,7 @@ func (w *Waiter) hasUnread() bool {
 	return false
 }
 
-// take adds the runs with unread items, each told once, to what a Wait returns.
+// take adds the runs with unread items, each once, to the result of a Wait.
 func (w *Waiter) take(woken *store.Woken) {
 	for _, session := range w.sessions {
 		u := w.of.unread[session]

@@ -7,12 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Waiters holds the Waits that are blocked in one partition, and the unread items that they
-// must tell of. All methods are safe for concurrent use; none but Call.Wait blocks.
+// Waiters contains the calls of Wait that are blocked in one partition, and the unread items that
+// they must return. All methods are safe for concurrent use; none but Call.Wait blocks.
 type Waiters struct {
 	mu     sync.Mutex
 	all    map[*Waiter]struct{}
-	idle   map[store.Route][]*Waiter // without a wake, longest wait first
+	idle   map[store.Route][]*Waiter // waiters without a wake, the longest wait first
 	unread map[store.SessionID]*unread
 }
 
@@ -23,15 +23,15 @@ type Waiter struct {
 	sessions []store.SessionID
 
 	// Guarded by the mutex of the Waiters:
-	routes   []store.Route // in whose lists it is
-	known    int64         // due times from here on are known; 0: all are
+	routes   []store.Route // routes in whose idle lists it is
+	known    int64         // the caller knows due times from here on; 0: all
 	promised bool          // it gets a wake if a transaction commits
 	claim    bool          // it has a wake
 	due      bool
-	rests    bool // it has looked
+	rests    bool // it has checked the partition
 }
 
-// NewWaiters returns the waiters of a partition in which nobody waits yet.
+// NewWaiters returns the waiters of a partition, without any waiter.
 func NewWaiters() *Waiters {
 	return &Waiters{
 		all:    map[*Waiter]struct{}{},
@@ -57,8 +57,8 @@ func (ws *Waiters) join(w *Waiter, routes []store.Route) {
 	}
 }
 
-// Wake gives the wake of a route to the waiter that has been there for longest. It reports
-// whether there is one: if not, the store must keep the wake.
+// Wake gives the wake of a route to the waiter that has waited longest. It reports whether there is
+// one: if not, the store must keep the wake.
 func (ws *Waiters) Wake(route store.Route) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -70,8 +70,8 @@ func (ws *Waiters) Wake(route store.Route) bool {
 	return true
 }
 
-// Promise is Wake in a transaction that may fail: the waiter is not given the wake before
-// Grant, and does not return before Grant or Withdraw. Nil: there is none.
+// Promise is Wake in a transaction that may fail: the waiter does not get the wake before Grant,
+// and does not return before Grant or Withdraw. It returns nil if there is no waiter.
 func (ws *Waiters) Promise(route store.Route) *Waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -82,7 +82,7 @@ func (ws *Waiters) Promise(route store.Route) *Waiter {
 	return w
 }
 
-// longest returns the waiter that has waited for longest, and has no wake.
+// longest returns the waiter that has waited longest and was not promised a wake.
 func (ws *Waiters) longest(route store.Route) *Waiter {
 	for _, w := range ws.idle[route] {
 		if !w.promised {
@@ -92,7 +92,7 @@ func (ws *Waiters) longest(route store.Route) *Waiter {
 	return nil
 }
 
-// Grant keeps a promise.
+// Grant gives the waiter the promised wake.
 func (w *Waiter) Grant() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
@@ -100,7 +100,7 @@ func (w *Waiter) Grant() {
 	w.give()
 }
 
-// Withdraw takes back a promise.
+// Withdraw cancels a promise.
 func (w *Waiter) Withdraw() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
@@ -115,14 +115,15 @@ func (w *Waiter) Claim() {
 	w.give()
 }
 
-// give gives a waiter a wake. One is enough: it leaves the others to others.
+// give gives a waiter a wake. One is enough, so it leaves the lists and other waiters get further
+// ones.
 func (w *Waiter) give() {
 	w.claim = true
 	w.forgo()
 	signal(w.call.ready)
 }
 
-// forgo takes the waiter out of the lists of its routes.
+// forgo removes the waiter from the lists of its routes.
 func (w *Waiter) forgo() {
 	for _, c := range w.routes {
 		rest := w.of.idle[c]
@@ -136,7 +137,8 @@ func (w *Waiter) forgo() {
 	w.routes = nil
 }
 
-// WakeAll makes all who wait for a route claim whose sessions may; nil: all of them.
+// WakeAll gives a wake to all waiters for a route with a session for which may returns true; a nil
+// may means all of them.
 func (ws *Waiters) WakeAll(route store.Route, may func(store.SessionID) bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -147,7 +149,7 @@ func (ws *Waiters) WakeAll(route store.Route, may func(store.SessionID) bool) {
 	}
 }
 
-// WakeEverybody makes all claim who wait for any route.
+// WakeEverybody gives a wake to all waiters with a route.
 func (ws *Waiters) WakeEverybody() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -158,15 +160,15 @@ func (ws *Waiters) WakeEverybody() {
 	}
 }
 
-// Serve reports whether a waiter may take the wake of a route. One that was promised another
-// may yet be disappointed.
+// Serve reports whether a waiter may take the wake of a route. A waiter that was promised another
+// wake may still not get that one.
 func (ws *Waiters) Serve(route store.Route) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return len(ws.idle[route]) > 0
 }
 
-// Due announces an earliest due time, in milliseconds, to those who know only of later ones.
+// Due announces an earliest due time, in milliseconds, to the waiters that know only later ones.
 func (ws *Waiters) Due(at int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -178,8 +180,8 @@ func (ws *Waiters) Due(at int64) {
 	}
 }
 
-// Found tells the waiter the earliest due time that was there when it looked, 0: none. If its
-// Wait does not say what it knows, it knows this one.
+// Found passes the waiter the earliest due time at its check, 0 for none. If its Wait does not
+// specify a known time, it knows this one.
 func (w *Waiter) Found(due int64) {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
@@ -195,14 +197,14 @@ func (w *Waiter) Found(due int64) {
 // hasSignal reports whether there is anything that the Wait should return.
 func (w *Waiter) hasSignal() bool { return !w.promised && (w.claim || w.due || w.hasUnread()) }
 
-// Any reports whether anybody waits.
+// Any reports whether there is a waiter.
 func (ws *Waiters) Any() bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return len(ws.all) > 0
 }
 
-// Blocked returns how many waiters there are, and how many of them have looked and have
+// Blocked returns the number of waiters, and how many of them have checked the partition and have
 // nothing to return.
 func (ws *Waiters) Blocked() (all, resting int) {
 	ws.mu.Lock()

@@ -16,14 +16,14 @@ import (
 
 var route, other = store.Route{Queue: "q", Workflow: "a"}, store.Route{Queue: "q", Workflow: "b"}
 
-// partition is as much of a store as a Wait needs.
+// partition is the part of a store that a Wait needs.
 type partition struct {
 	waiters *notify.Waiters
 	done    chan struct{}
 
 	mu   sync.Mutex
-	wake bool // nobody was there to take it
-	runs int  // to be claimed
+	wake bool // a wake that no waiter has taken
+	runs int  // number of runs to be claimed
 }
 
 func newPartition() *partition {
@@ -67,8 +67,8 @@ func waitOf(session store.SessionID, routes ...store.Route) store.Wait {
 	return store.Wait{Sessions: []store.WaitSession{{Session: session}}, Routes: routes}
 }
 
-// Workers come and go, some give up at once. Each run is announced once: if a wake is lost a
-// run is left over, and nobody claims it.
+// Workers come and go, and some give up at once. Each run is announced once: if a wake is lost, a
+// run remains that no worker claims.
 func TestWaiters_LoseNoWake(t *testing.T) {
 	const workers, runs = 4, 200
 	ctx, p := within(t), newPartition()
@@ -80,7 +80,7 @@ func TestWaiters_LoseNoWake(t *testing.T) {
 			for n := 0; ctx.Err() == nil; n++ {
 				short, stop := context.WithCancel(ctx)
 				if worker == 0 && n%2 == 0 {
-					stop() // it may have been given a wake all the same
+					stop() // it may nevertheless have been given a wake
 				}
 				woken, err := p.wait(short, waitOf(store.SessionID(fmt.Sprint(worker)), route))
 				stop()

@@ -1,11 +1,11 @@
-// Package paging puts pages of runs together, for all stores: it merges sorted parts of an
-// index, stops when the page is full or the budget of the query is spent, and says where
-// the next page goes on.
+// Package paging assembles pages of runs, for all stores: it merges sorted parts of an index, stops
+// when the page is full or the budget of the query is spent, and returns where the next page
+// continues.
 //
-// A store names its [Source]s: each has runs in the order of the query, and gives those that
-// come after a position. A [Merge] asks them for a few at a time and delivers all of them in
-// one order. What of them matches, the store finds out, from the index or from the run, and
-// tells the [Page].
+// A store provides [Source]s: each has runs in the order of the query, and returns those after a
+// position. A [Merge] reads a few at a time from each and returns all of them in one order. The
+// store finds out which of them match, from the index or from the run, and adds the result to the
+// [Page].
 //
 //	page, err := paging.New(&q)
 //	if err != nil {
@@ -25,9 +25,9 @@
 //	}
 //	return page.Done(), nil
 //
-// A source may be asked again at any time, and gives what it has then. One that has several
-// parts between which runs move, such as those that have ended and the others, gives all of them
-// as of one moment: so no run is missed because it has moved meanwhile.
+// A source may be read again at any time, and returns its content at that time. If a source has
+// several parts between which runs move, such as ended and unfinished runs, it must read all of
+// them as of one moment, so that no run is missed because it has moved meanwhile.
 //
-// [Troubles] does the same for groups of trouble, of which there are few.
+// [Troubles] does the same for failure groups, of which there are few.
 package paging

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// List is that of a store which looks at the records of two shelves, newest first.
+// list implements List for a store that reads the records of two shelves, newest first.
 func list(q store.Query, shelves ...[]store.Record) (store.Page, error) {
 	var sources []paging.Source[*store.Record]
 	for _, shelf := range shelves {

@@ -6,12 +6,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// journalRead is how many lines of a journal are read at once, at most.
+// journalRead bounds how many lines of a journal are read at once.
 const journalRead = 1000
 
-// Journal returns a page of a journal. read returns lines whose ids are low or more and below high (empty: there is no
-// bound), those with the highest ids first, and up to n of them; fewer only if there are no more. A line that cannot be
-// read is left out: package fsck finds it.
+// Journal returns a page of a journal. read returns up to n lines whose ids are low or more and
+// below high (an empty string means no bound), those with the highest ids first; fewer only if
+// there are no more. A line that cannot be decoded is left out; package fsck finds it.
 func Journal(q *store.JournalQuery, read func(low, high string, n int) ([]store.JournalLine, error)) (store.JournalPage, error) {
 	var page store.JournalPage
 	low, high, err := q.Range()
@@ -26,7 +26,7 @@ func Journal(q *store.JournalQuery, read func(low, high string, n int) ([]store.
 		budget = store.DefaultBudget
 	}
 	for {
-		n := min(budget+1, limit+1, journalRead) // one more says whether there are more
+		n := min(budget+1, limit+1, journalRead) // one more, to find out whether there are more
 		lines, err := read(low, high, n)
 		if err != nil {
 			return store.JournalPage{}, fmt.Errorf("read journal: %w", err)

@@ -6,42 +6,42 @@ import (
 	"sync"
 )
 
-// Entry is a run in a source, with what the store knows of it from there.
+// Entry is a run in a source, with the data that the source has about it.
 type Entry[T any] struct {
 	At    Position
 	Value T
 }
 
-// Source returns runs that come after a position, in the order of the query: n of them if there
-// are so many, or some more or less, and none only if there are none. more says whether there are others behind
-// them. The zero position comes before all.
+// Source returns runs after a position, in the order of the query: about n of them, and none only
+// if there are none. more reports whether there are further ones. The zero position precedes all
+// runs.
 type Source[T any] func(after Position, n int) (runs []Entry[T], more bool, err error)
 
 const (
-	// spare is how many runs a source is asked for beyond its share of a page.
+	// spare is how many runs are requested from a source beyond its share of a page.
 	spare = 8
-	// most is how many it is asked for at once.
+	// most bounds the runs requested at once.
 	most = 512
 )
 
-// Merge delivers the runs of several sources in one order. No run may be in two of them.
+// Merge returns the runs of several sources in one order. No run may be in two of them.
 type Merge[T any] struct {
 	parallel bool
-	last     Position // that was delivered
+	last     Position // of the last returned run
 	ready    parts[T]
-	dry      []*part[T] // may have more, and must be asked
+	dry      []*part[T] // may have more, and must be read
 }
 
-// part is a source with what it has given.
+// part is a source with the runs that were read from it.
 type part[T any] struct {
 	source Source[T]
 	runs   []Entry[T]
 	more   bool
-	asks   int // how many runs it is asked for next
+	asks   int // how many runs to request next
 }
 
-// NewMerge returns a merge of sources that begins where a page does. With parallel the sources
-// that must be asked are asked at the same time.
+// NewMerge returns a merge of sources that begins where a page does. With parallel, sources are
+// read concurrently.
 func NewMerge[T any](p *Page, parallel bool, sources []Source[T]) *Merge[T] {
 	m := &Merge[T]{ready: parts[T]{oldest: p.q.Oldest}, parallel: parallel, last: p.after}
 	for _, s := range sources {
@@ -50,7 +50,7 @@ func NewMerge[T any](p *Page, parallel bool, sources []Source[T]) *Merge[T] {
 	return m
 }
 
-// Next returns the next run; false: there is none.
+// Next returns the next run, or false if there is none.
 func (m *Merge[T]) Next() (first Entry[T], found bool, err error) {
 	if err := m.refill(); err != nil || len(m.ready.all) == 0 {
 		return first, false, err
@@ -70,7 +70,7 @@ func (m *Merge[T]) Next() (first Entry[T], found bool, err error) {
 	return first, true, nil
 }
 
-// refill asks the sources that have nothing ready, and may have more.
+// refill reads the sources that have no runs ready and may have more.
 func (m *Merge[T]) refill() error {
 	errs := make([]error, len(m.dry))
 	var all sync.WaitGroup
@@ -103,7 +103,7 @@ func (p *part[T]) fill(after Position) (err error) {
 	return err
 }
 
-// parts is a heap of sources that have something ready, by what that is first.
+// parts is a heap of sources with runs ready, ordered by their first run.
 type parts[T any] struct {
 	all    []*part[T]
 	oldest bool

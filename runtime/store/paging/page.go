@@ -8,11 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// defaultLimit is the size of a page that asks for none.
+// defaultLimit is the size of a page if the query sets none.
 const defaultLimit = 100
 
-// Position is where a run stands in lists: when it was created, in milliseconds, and its id.
-// The zero value comes before all.
+// Position is the position of a run in lists: its creation time in milliseconds, and its id. The
+// zero value precedes all runs.
 type Position struct {
 	Created int64
 	Run     event.RunID
@@ -26,17 +26,17 @@ func (p Position) compare(o Position) int {
 	return cmp.Or(cmp.Compare(p.Created, o.Created), cmp.Compare(p.Run, o.Run))
 }
 
-// Page is a page of a list while it is put together.
+// Page is a page of a list that is being assembled.
 type Page struct {
 	q     *store.Query
 	after Position
 	limit int
 	page  store.Page
-	last  Position // that was looked at
+	last  Position // of the last examined run
 	done  bool
 }
 
-// New begins a page. The error says that the cursor of the query is none.
+// New begins a page. It returns an error if the cursor of the query is invalid.
 func New(q *store.Query) (*Page, error) {
 	created, run, err := q.After()
 	if err != nil {
@@ -52,20 +52,20 @@ func New(q *store.Query) (*Page, error) {
 	return p, nil
 }
 
-// Limit returns how many runs a page has at most.
+// Limit returns the maximum number of runs in the page.
 func (p *Page) Limit() int { return p.limit }
 
-// More reports whether the page wants another run.
+// More reports whether the page needs another run.
 func (p *Page) More() bool { return !p.done && p.Left() > 0 }
 
-// Left returns how many runs may still be looked at.
+// Left returns how many more runs may be examined.
 func (p *Page) Left() int { return p.q.Work() - p.page.Looked }
 
-// Wanted returns how many runs the page lacks, and one more that tells whether it is the last.
+// Wanted returns how many runs the page lacks, plus one to find out whether it is the last.
 func (p *Page) Wanted() int { return min(p.limit+1-len(p.page.Runs), p.Left()) }
 
-// Add says that the run at a position was looked at; r is nil if it does not match, or is gone.
-// It is not called once More has returned false.
+// Add records that the run at a position was examined; r is nil if it does not match, or is gone.
+// It must not be called once More has returned false.
 func (p *Page) Add(at Position, r *store.Record) {
 	p.page.Looked++
 	if r == nil {
@@ -80,7 +80,7 @@ func (p *Page) Add(at Position, r *store.Record) {
 	p.page.Runs = append(p.page.Runs, *r)
 }
 
-// End says that there are no more runs.
+// End records that there are no more runs.
 func (p *Page) End() { p.done = true }
 
 // Done returns the page.
@@ -92,22 +92,22 @@ func (p *Page) Done() store.Page {
 	return p.page
 }
 
-// Counter counts runs, as long as the budget of a query lasts.
+// Counter counts runs within the budget of a query.
 type Counter struct {
 	q      *store.Query
 	Counts store.Counts
 }
 
-// Count begins to count.
+// Count returns a new Counter.
 func Count(q *store.Query) *Counter { return &Counter{q: q, Counts: store.Counts{Exact: true}} }
 
-// More reports whether another run may be looked at. If none may, the count is not exact.
+// More reports whether another run may be examined. If not, the count is not exact.
 func (c *Counter) More() bool {
 	c.Counts.Exact = c.Counts.Exact && c.Counts.Looked < c.q.Work()
 	return c.Counts.Exact
 }
 
-// Add says that a run was looked at, and what it counts as if it matches.
+// Add records that a run was examined, and counts it if it matches.
 func (c *Counter) Add(matches bool, status event.Status, route store.Route) {
 	c.Counts.Looked++
 	if matches {

@@ -7,7 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// TroubleShare returns how many groups of each of so many partitions a query may look at.
+// TroubleShare returns how many failure groups a query may examine in each of the given number of
+// partitions.
 func TroubleShare(q *store.TroubleQuery, partitions int) int {
 	budget := q.Budget
 	if budget <= 0 {
@@ -16,8 +17,8 @@ func TroubleShare(q *store.TroubleQuery, partitions int) int {
 	return max(budget/max(partitions, 1), 1)
 }
 
-// Troubles makes a page of the groups that were found in the partitions, in each of them up to its [TroubleShare]. cut says
-// that a partition has more. A cursor that is that of no page is an error.
+// Troubles returns a page of the failure groups found in the partitions, in each of them up to its
+// [TroubleShare]. cut reports that a partition has more. An invalid cursor is an error.
 func Troubles(q *store.TroubleQuery, found []store.TroubleGroup, cut bool) (store.TroublePage, error) {
 	last, group, err := q.After()
 	if err != nil {
@@ -43,7 +44,7 @@ func Troubles(q *store.TroubleQuery, found []store.TroubleGroup, cut bool) (stor
 	return page, nil
 }
 
-// matches reports whether a query selects a group. Cursor, Limit and Budget are not looked at.
+// matches reports whether a query selects a group, ignoring Cursor, Limit and Budget.
 func matches(q *store.TroubleQuery, g *store.TroubleGroup) bool {
 	return (len(q.Groups) == 0 || slices.Contains(q.Groups, g.Group)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, g.Kind)) &&
 		(q.Workflow == "" || q.Workflow == g.Workflow) && (q.Step == "" || q.Step == g.Step) && (!q.Open || g.Open > 0) &&

@@ -6,11 +6,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// A bug takes a guard or a transition away from the outside: a Tx that lies to the kernel, or
-// an operation that undoes what the kernel did. The zero value is no bug.
+// A bug disables a guard or a transition from the outside: by a Tx that returns wrong results to
+// the kernel, or by an operation that undoes what the kernel did. The zero value is no bug.
 type bug struct {
 	tx      func(*tx) protocol.Tx[uint8, uint8]
-	after   func(*protocol.Changes[uint8]) // changes what an operation tells
+	after   func(*protocol.Changes[uint8]) // changes the notifications of an operation
 	commit  func(*kernel, *tx, *store.Commit) (store.Committed, error)
 	deliver func(*kernel, *tx, *store.Deliver) (event.RunID, error)
 	forgets bool // heartbeats do not compare runs
@@ -32,11 +32,11 @@ func (m *runs) doDeliver(d *store.Deliver) (event.RunID, error) {
 	return m.op.Deliver(d)
 }
 
-// A homeBug is one in the model of limits.
+// A homeBug is a bug in the model of limits.
 type homeBug struct {
 	tx      func(*tx) protocol.Tx[uint8, uint8]
 	after   func(operation, *protocol.Changes[uint8])
-	tick    func(*home) // what time does besides
+	tick    func(*home) // what happens in addition when time passes
 	forgets bool        // heartbeats do not compare runs
-	noWake  bool        // a claim that leaves something sets no wake
+	noWake  bool        // a claim that leaves ready runs sets no wake
 }

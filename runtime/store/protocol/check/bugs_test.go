@@ -8,31 +8,31 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// liar is a Tx of which one verb lies, or two that belong together.
+// liar is a Tx with one wrong method, or two that belong together.
 type liar struct {
 	*tx
 	state     func(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8]
 	save      func(t *tx, before run, x *run)
-	run       func(t *tx, id event.RunID) bool // whether it is hidden
+	run       func(t *tx, id event.RunID) bool // whether the run is hidden
 	item      func(t *tx) event.ItemID
-	runItem   bool // HasRunItem says no
-	noMove    bool // MoveItems drops them
+	runItem   bool // HasRunItem returns false
+	noMove    bool // MoveItems drops the items
 	noAdd     func(t *tx) bool
-	noSeen    bool // Seen says no
-	noMemory  bool // Remember does not
-	noActive  bool // Active says none
-	noLine    bool // NextInLine says none
-	noHeld    bool // Held says nothing
-	early     bool // NextDue says that some run is due before all others
-	noBlock   bool // SetBlockers does not
-	noTried   bool // Blockers says none
-	noOpen    bool // HasBefore says no
-	noSettled bool // HasBefore does not count what is settled
-	noKept    bool // Held does not know what is remembered
-	noUnkeep  bool // Unkeep does not
+	noSeen    bool // Seen returns false
+	noMemory  bool // Remember does nothing
+	noActive  bool // Active returns none
+	noLine    bool // NextInLine returns none
+	noHeld    bool // Held returns no reason
+	early     bool // NextDue returns a time before all due times
+	noBlock   bool // SetBlockers does nothing
+	noTried   bool // Blockers returns none
+	noOpen    bool // HasBefore returns false
+	noSettled bool // HasBefore ignores settled records
+	noKept    bool // Held ignores remembered items
+	noUnkeep  bool // Unkeep does nothing
 	phase     func(store.Phase) (as store.Phase, old bool)
 	insert    func(event.ItemID) event.ItemID
-	now       bool // no time has passed for what arrives
+	now       bool // no time passes for arriving requests
 }
 
 func (l liar) bug() bug {
@@ -202,12 +202,12 @@ func (l *liar) Now() time.Time {
 	return l.tx.Now()
 }
 
-// seeded are the bugs of the model of runs. Each names the rule that it breaks.
+// seeded are the bugs of the model of runs. Each is named after the rule that it breaks.
 var seeded = []struct {
 	name  string
 	in    config
 	bug   bug
-	finds string // the invariant that it breaks first, after the run or the item that it is about
+	finds string // the invariant that it breaks first, without the run or item concerned
 }{
 	{"F1 the fence is not compared", fence1, bug{commit: unfenced(func(run, *store.Commit) bool { return true })},
 		"epochs go backwards in a log [F1]"},
@@ -313,7 +313,7 @@ func oldAtOnce(p store.Phase) (store.Phase, bool) { return p, true }
 
 func unborn(event.ItemID) event.ItemID { return "" }
 
-// unfenced gives the run the fence of a commit while that is carried out.
+// unfenced gives the run the fence of a commit while the commit is carried out.
 func unfenced(which func(run, *store.Commit) bool) func(*kernel, *tx, *store.Commit) (store.Committed, error) {
 	return func(op *kernel, t *tx, c *store.Commit) (store.Committed, error) {
 		x := &t.p.runs[number(c.Run)-1]

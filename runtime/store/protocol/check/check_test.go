@@ -9,7 +9,7 @@ import (
 
 var full = flag.Bool("full", false, "explore every configuration to its end")
 
-// A short exploration ends after so many states, or with a configuration that is smaller.
+// The bounds, in states, of short explorations, of those with seeded bugs, and of full ones.
 const (
 	shortStates = 3_000
 	seededMost  = 80_000

@@ -13,7 +13,7 @@ var configs = []config{
 	handover, byName, {name: "claim-by-name-line", starter: true, tool: 1}, {name: "blocked-expiry", codes: true, messages: 1, expire: 1, delay: 1},
 }
 
-// Those by which bugs are found.
+// The configurations in which bugs are found.
 var (
 	lostClaim        = config{name: "lost-claim", delay: 1}
 	fence1           = config{name: "fence", messages: 1, expire: 1, delay: 1}
@@ -60,11 +60,11 @@ var (
 	homeCrash = homeConfig{name: "limits-crash", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{crash: 1, cancel: 1}, cover: true}
 	homeLost  = homeConfig{name: "limits-lost", runs: 2, need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{expire: 1, lose: 2, resend: 1}, cover: true}
 	homeLate  = homeConfig{name: "limits-late", runs: 2, need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{expire: 1, late: 1, lose: 1}, cover: true}
-	// Nobody looks now and then: wakes alone must do.
+	// No worker checks periodically: wakes alone must suffice.
 	homeWakes = homeConfig{name: "limits-wakes", need: [slots][kinds]uint8{{0, 1}, {1, 1}, {1, 0}}, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{cancel: 2, yield: 1}}
-	// A run that needs all there is, and a stream of others that need less.
+	// A run that needs the whole limit, and a stream of others that need less.
 	homeHeavy = homeConfig{name: "limits-heavy", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, room: [kinds]uint8{2}, again: [slots]bool{false, true, true}, left: homeBudget{again: 4}}
-	// One limit, two kinds of work, each served by a worker of its own.
+	// One limit, and two classes of work, each served by its own worker.
 	homeClasses = homeConfig{
 		name: "limits-classes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 4, yield: 1},
@@ -83,33 +83,35 @@ var (
 	}
 	homeRate     = homeConfig{name: "limits-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{handover: 1, cancel: 1}}
 	homeRatePair = homeConfig{name: "limits-rate-pair", need: needPair, serves: bothAll, room: [kinds]uint8{1}, rate: [kinds]bool{false, true}, left: homeBudget{yield: 1}}
-	// Workers that start what they own.
+	// Workers that start runs that they own.
 	homeOwners         = homeConfig{name: "limits-owners", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, room: [kinds]uint8{2}, owned: true, left: homeBudget{yield: 1}}
 	homeContinues      = homeConfig{name: "limits-continue", need: needOne, whole: [slots]bool{true, true, true}, serves: bothAll, room: [kinds]uint8{1}, continues: true, left: homeBudget{park: 1}}
 	homeContinuesOther = homeConfig{name: "limits-continue-other", need: [slots][kinds]uint8{{1}, {0, 1}, {1}}, whole: [slots]bool{true, true, true}, serves: bothAll, room: [kinds]uint8{1, 1}, continues: true}
 	homeByName         = homeConfig{name: "limits-by-name", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{tool: 2, yield: 1}}
 	homeRanks          = homeConfig{name: "limits-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{handover: 1, cancel: 1}}
-	// A grant that leaves room for the next.
+	// A grant that leaves capacity for the next.
 	homeGrants = homeConfig{
 		name: "limits-grants", need: [slots][kinds]uint8{{2}, {1}, {1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{2}, left: homeBudget{yield: 1},
 	}
-	// A run that comes to the front of a line in which others were asked for in vain.
+	// A run that becomes the first of a queue in which others were examined in vain.
 	homeBack      = homeConfig{name: "limits-back", need: needOne, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1}, left: homeBudget{handover: 1, tool: 1}}
 	homeBackRanks = homeConfig{
 		name: "limits-back-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothEach, room: [kinds]uint8{1},
 		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{tool: 1, yield: 1},
 	}
-	// A run that has a permit to its end waits for one that uses the other limit, and somebody uses both.
+	// A run that keeps a permit to its end waits for a run that uses the other limit, and a third
+	// run uses both.
 	homeNested = homeConfig{
 		name: "limits-nested", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		room: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
-	// The other limit has room again: by the end of a run, and when it is allowed more.
+	// The other limit has free capacity again: by the end of a run, and when its bound is raised.
 	homeNestedGrants = homeConfig{
 		name: "limits-nested-grants", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 2}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		room: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
-	// One that waits for the earlier limit does not count at the later one, which others use alone.
+	// A run that waits for the earlier limit does not count at the later one, which others use
+	// alone.
 	homeOrder = homeConfig{
 		name: "limits-order", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{1, 2}, again: [slots]bool{false, false, true},
 		left: homeBudget{cancel: 1, yield: 1, again: 2},
@@ -130,7 +132,7 @@ var (
 		name: "limits-order-wakes", need: [slots][kinds]uint8{{2, 1}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{2, 1},
 		left: homeBudget{cancel: 2, yield: 1, park: 1},
 	}
-	// Streams that use one limit each, for ever.
+	// Endless streams that use one limit each.
 	homeStream = homeConfig{
 		name: "limits-order-streams", need: [slots][kinds]uint8{{1, 1}, {1, 0}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1, 1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 4},
@@ -139,7 +141,8 @@ var (
 		name: "limits-order-behind", need: [slots][kinds]uint8{{2, 0}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{2, 1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 3},
 	}
-	// Three limits: who comes to the second one sends back the one that has come further.
+	// Three limits: a queue that begins to count at the second one sends back a queue that has come
+	// further.
 	homeThree = homeConfig{
 		name: "limits-order-three", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {1, 0, 1}}, serves: bothAll, room: [kinds]uint8{1, 1, 1},
 		again: [slots]bool{false, false, true}, left: homeBudget{again: 2, yield: 1},
@@ -152,7 +155,7 @@ var (
 		name: "limits-order-three-pause", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1, 1, 1},
 		sets: []capacity{{0, paused}, {0, 1}, {2, paused}, {2, 1}}, left: homeBudget{yield: 1},
 	}
-	// A nested run that passes one which then keeps the limit for which it waits.
+	// A nested run skips one that then keeps the limit for which it waits.
 	homeNestedPasses = homeConfig{
 		name: "limits-nested-passes", need: [slots][kinds]uint8{{1, 0, 0}, {0, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		room: [kinds]uint8{1, 1, 1}, sets: []capacity{{2, paused}, {2, 1}}, left: homeBudget{yield: 2, again: 2}, again: [slots]bool{false, false, true},
@@ -171,7 +174,7 @@ var (
 		name: "limits-nested-grants-later", need: [slots][kinds]uint8{{0, 1}, {1, 0}, {2, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		room: [kinds]uint8{2, 1}, sets: []capacity{{0, paused}, {0, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
-	// Somebody uses the other limit alone.
+	// Another run uses only the other limit.
 	homeNestedTurn = homeConfig{
 		name: "limits-nested-turn", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {0, 2}}, class: [slots]uint8{0, 1, 0}, whole: [slots]bool{true},
 		within: [slots]uint8{0, 1}, serves: bothEach, room: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},

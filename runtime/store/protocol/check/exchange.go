@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The model of the outbox: R0 of one partition starts R1 in another and sends it a message.
-// Two relays carry the records; each may stand still for any time between two steps.
+// The model of the outbox: R0 of one partition starts R1 in another and sends it a message. Two
+// relays carry the records; each may pause for any time between two steps.
 
 type exchange struct {
 	sender, senderSnap     partition
@@ -26,22 +26,22 @@ type exchange struct {
 type relay struct {
 	id      uint8
 	phase   store.Phase // in which it was read
-	at      uint8       // when that was
+	at      uint8       // when it was read
 	sent    bool
 	unknown bool // the receiver did not exist
 	refused bool
 }
 
-// trade says what may happen in the model of the outbox.
+// trade is a configuration of the model of the outbox.
 type trade struct {
 	name  string
 	short int
-	crash uint8 // of relays
+	crash uint8 // number of crashes of relays
 	fails bool  // each partition has a failover
 	alone bool  // R0 sends no message, and R1 ends without one
 }
 
-// order orders relays.
+// order returns a number by which relays are ordered.
 func (r relay) order() int {
 	n := int(r.id)<<16 | int(r.phase)<<12 | int(r.at)<<4
 	for i, set := range [...]bool{r.sent, r.unknown, r.refused} {
@@ -52,7 +52,7 @@ func (r relay) order() int {
 	return n
 }
 
-// deadline is that of a record as it was read.
+// deadline returns the deadline of the record as it was read.
 func (r relay) deadline() time.Time { return protocol.Time(millis(r.at + 1)).Add(store.Horizon / 2) }
 
 // exchanges is the model of the outbox.
@@ -110,8 +110,8 @@ func (m *exchanges) next(s exchange, e emit[exchange]) {
 	m.repair(s, try)
 }
 
-// repair takes the step of fsck for a Confirm that a failover of the receiver has lost: it
-// forgets what no record stands for at the sender.
+// repair takes the step of fsck for a Confirm that a failover of the receiver has lost: it drops
+// what no record at the sender explains.
 func (m *exchanges) repair(s exchange, try tryExchange) {
 	x := &s.sender.runs[0]
 	if !m.fails || s.senderHas || s.receiverHas || s.relays != [2]relay{} {
@@ -248,7 +248,7 @@ func (m *exchanges) relays(s exchange, i int, r relay, try tryExchange) {
 	}
 }
 
-// mark says what the receiver has answered.
+// mark marks a record with the answer of the receiver.
 func (m *exchanges) mark(n *exchange, i int) string {
 	r := n.relays[i]
 	n.relays[i] = relay{}
@@ -273,7 +273,7 @@ func due(p *partition, k int) bool {
 	return true
 }
 
-// carry does to the receiver what a record says.
+// carry applies a record to the receiver.
 func (m *exchanges) carry(n *exchange, i int) (wrong string) {
 	r, p := &n.relays[i], &n.receiver
 	deadline := r.deadline()
@@ -376,11 +376,10 @@ func (m *exchanges) goal(s exchange) bool {
 	return !s.sender.runs[0].there && !s.receiver.runs[1].there && s.receiver.created[1] == 1 && (m.alone || s.receiver.taken>>message&1 == 1)
 }
 
-// normalize counts time backwards from the present: what is older than two horizons is as
-// old as that.
+// normalize makes times relative to the present: all times older than two horizons become equal.
 func (s *exchange) normalize() {
 	const present = 1
-	if s.relays[0].order() < s.relays[1].order() { // the relays are alike
+	if s.relays[0].order() < s.relays[1].order() { // the relays are interchangeable
 		s.relays[0], s.relays[1] = s.relays[1], s.relays[0]
 	}
 	by := int(s.sender.now) - present

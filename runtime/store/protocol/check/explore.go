@@ -11,16 +11,16 @@ import (
 type model[S comparable] struct {
 	init  S
 	next  func(S, emit[S])
-	check func(S) string // what is wrong with a state
-	goal  func(S) bool   // whether everything has come to its end
+	check func(S) string // returns what is wrong with a state, or ""
+	goal  func(S) bool   // reports whether everything has ended
 }
 
-// emit reports one step. fault marks what the environment may do but need not: a crash,
-// a delay, a failover. The progress check does not rely on it. wrong is not empty if the
-// step itself breaks a rule.
+// emit reports one step. fault marks steps that the environment may take but need not: a crash, a
+// delay, a failover. The progress check does not rely on them. wrong is not empty if the step
+// itself breaks a rule.
 type emit[S comparable] func(l label, fault bool, s S, wrong string)
 
-// label names a step; it is formatted only for a counterexample.
+// label describes a step; it is formatted only for a counterexample.
 type label struct {
 	verb string
 	args [3]uint8
@@ -45,10 +45,10 @@ func (l label) String() string {
 	return fmt.Sprintf(l.verb, args...) + ": " + l.note
 }
 
-// A result has the findings of an exploration.
+// A result contains the findings of an exploration.
 type result struct {
 	states, steps int
-	wrong         string  // empty: nothing
+	wrong         string  // what is wrong, or ""
 	trace         []label // the shortest way to it
 	truncated     bool    // the limit was reached: nothing is known about progress
 }
@@ -68,14 +68,14 @@ func (r result) String() string {
 	return b.String()
 }
 
-// seeds are of two hashes, which together name a state.
+// seeds are the seeds of two hashes, which together identify a state.
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 func key[S comparable](s S) [2]uint64 {
 	return [2]uint64{maphash.Comparable(seeds[0], s), maphash.Comparable(seeds[1], s)}
 }
 
-// search is one exploration. States are numbered as they are found.
+// search is one exploration. States are numbered in the order in which they are found.
 type search[S comparable] struct {
 	m        model[S]
 	ids      map[[2]uint64]uint32
@@ -87,7 +87,7 @@ type search[S comparable] struct {
 	res      result
 }
 
-// explore walks all states breadth first, so that a counterexample is a shortest one.
+// explore visits all states breadth first, so that a counterexample is a shortest one.
 func explore[S comparable](m model[S], limit int) result {
 	x := &search[S]{m: m, ids: map[[2]uint64]uint32{}}
 	x.add(0, label{}, m.init)
@@ -154,8 +154,8 @@ func (x *search[S]) trace(id uint32) []label {
 	return t
 }
 
-// checkProgress walks from the goals backwards: from every state the end must be
-// reachable without a fault.
+// checkProgress searches from the goals backwards: from every state the end must be reachable
+// without a fault.
 func (x *search[S]) checkProgress() {
 	n := len(x.parent)
 	head := make([]uint32, n+1)

@@ -9,16 +9,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The model of starts that share a run. Three clients start by one key; each sends again until
-// it is answered, and each request may be late. A worker claims what is ready, and may crash
-// before it has taken the inbox into the log. Somebody may ask a run to end.
+// The model of starts that share a run. Three clients start by one key; each sends again until it
+// is answered, and each request may be late. A worker claims ready runs, and may crash before it
+// has moved the inbox into the log. A client may cancel a run.
 
 const (
 	starts      = 3
-	cancelStart = starts + 1 // stands for the item that asks to end, among those of starts
+	cancelStart = starts + 1 // represents the cancel item among the items of starts
 )
 
-// gatherer is a run of the model. Its id is that of the start that has created it.
+// gatherer is a run of the model. Its id is the id of the start that has created it.
 type gatherer struct {
 	there, gather, begun bool
 	place                store.QueueState
@@ -31,34 +31,34 @@ type gatherer struct {
 
 type gathering struct {
 	runs   [starts]gatherer
-	joined [starts]uint8 // the run that each has joined
+	joined [starts]uint8 // the run that each start has joined
 	in     [starts]uint8 // ghost: all runs that have accepted it, as bits
 	sent   [starts]uint8
-	late   [starts]bool  // a copy of the request is on its way
+	late   [starts]bool  // a copy of the request is in flight
 	saw    [starts]uint8 // in the bug with two actions: what a start saw, plus 1
 	now    uint8
 
 	resend, crash, cancel uint8
 }
 
-// What a client knows of its start.
+// The state of a start, as its client knows it.
 const (
 	startUnsent uint8 = iota
 	startUnanswered
 	startAnswered
 )
 
-// gatherConfig says what may happen in the model of starts that share a run.
+// gatherConfig is a configuration of the model of starts that share a run.
 type gatherConfig struct {
 	name                  string
 	gather                store.Gather
 	resend, crash, cancel uint8
 }
 
-// A gatherBug is one in the model of starts that share a run.
+// A gatherBug is a bug in the model of starts that share a run.
 type gatherBug struct {
 	tx   func(*gatherTx) protocol.Tx[uint8, uint8]
-	look bool // a start looks who gathers in one action, and joins in another
+	look bool // a start checks which run collects in one action, and joins it in another
 }
 
 // gathers is the model.
@@ -91,7 +91,7 @@ func (m *gathers) do(n *gathering, f func() error) {
 	m.op.Changes.Reset()
 }
 
-// start executes a start, by whichever client.
+// start executes a start.
 func (m *gathers) start(n *gathering, i int) {
 	m.tx.starts = i
 	m.do(n, func() error {
@@ -137,7 +137,7 @@ func (m *gathers) next(s gathering, e emit[gathering]) {
 	}
 }
 
-// sends is the steps of a client.
+// sends takes the steps of a client.
 func (m *gathers) sends(s gathering, i int, try func(label, bool, func(*gathering))) {
 	k := uint8(i + 1)
 	switch {
@@ -163,7 +163,7 @@ func (m *gathers) sends(s gathering, i int, try func(label, bool, func(*gatherin
 	}
 }
 
-// executes is the steps of a run.
+// executes takes the steps of a run.
 func (m *gathers) executes(s gathering, r uint8, x gatherer, try func(label, bool, func(*gathering))) {
 	if s.cancel > 0 && x.there && !x.begun && x.place != store.StateOwned {
 		try(say("somebody asks run %d to end", r), true, func(n *gathering) {
@@ -195,7 +195,7 @@ func (m *gathers) executes(s gathering, r uint8, x gatherer, try func(label, boo
 	}
 }
 
-// begin takes what the inbox holds into the log.
+// begin moves the inbox into the log.
 func (m *gathers) begin(n *gathering, r uint8) error {
 	x := &n.runs[r-1]
 	held := x.items
@@ -228,7 +228,7 @@ func count(items [cancelStart]uint8, start uint8) (n int) {
 	return n
 }
 
-// check says what is wrong with a state.
+// check returns what is wrong with a state.
 func (m *gathers) check(s gathering) string {
 	for i := range starts {
 		k, in := uint8(i+1), 0
@@ -280,7 +280,7 @@ func (m *gathers) done(s gathering) bool {
 	return true
 }
 
-// gatherTx is the Tx of the model. Of what it does not have nothing is asked.
+// gatherTx is the Tx of the model. The methods that it lacks are never called.
 type gatherTx struct {
 	protocol.Tx[uint8, uint8]
 	n      *gathering
@@ -333,7 +333,7 @@ func (t *gatherTx) Insert(c *store.Create, _ event.RunID, _ event.ItemID) (uint8
 	return r, nil
 }
 
-func (t *gatherTx) NextDue() (int64, error) { return 1, nil } // who is told is not modelled
+func (t *gatherTx) NextDue() (int64, error) { return 1, nil } // notifications are not modeled
 
 func (t *gatherTx) Item(r uint8, n int) (event.ItemID, error) {
 	return startItem(t.run(r).items[n]), nil

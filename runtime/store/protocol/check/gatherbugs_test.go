@@ -6,15 +6,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// gatherLiar is a Tx of the model of starts that share a run, of which one verb lies.
+// gatherLiar is a Tx of the model of starts that share a run, with one wrong method.
 type gatherLiar struct {
 	*gatherTx
 	state     func(t *gatherTx, s protocol.Run[uint8]) protocol.Run[uint8]
 	save      func(t *gatherTx, before, x *gatherer)
 	gathering func(t *gatherTx) (uint8, bool)
-	forgets   bool // Joined knows only who has joined the run that gathers now
-	noJoin    bool // Join does not
-	noReplace bool // ReplaceItem does not
+	forgets   bool // Joined knows only the starts that have joined the run which collects now
+	noJoin    bool // Join does nothing
+	noReplace bool // ReplaceItem does nothing
 }
 
 func (l gatherLiar) bug() gatherBug {
@@ -73,7 +73,7 @@ func (l *gatherLiar) ReplaceItem(r uint8, i store.Item) error {
 }
 
 const (
-	debouncing = iota // places in gatherConfigs
+	debouncing = iota // indexes of gatherConfigs
 	batching
 	batchingAny
 )

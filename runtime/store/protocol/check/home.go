@@ -10,20 +10,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The model of limits: one partition in which runs wait in lines, are claimed together with
-// their permits, give them back, and are recovered. All that a limit has lives in this
-// partition, so each operation is one atomic action; requests and answers are not.
+// The model of limits: one partition in which runs wait in limiter queues, are claimed together
+// with their permits, give them back, and are recovered. All data of a limit is in this partition,
+// so each operation is one atomic action; requests and answers are not.
 
-// kinds is how many limits there are.
+// kinds is the number of limits.
 const kinds = 3
 
-// clockTick is the unit of time of the model: the rate lets a weight begin every rateTicks.
+// clockTick is the unit of time of the model: the rate admits a weight every rateTicks.
 const (
 	clockTick = protocol.CallTime
 	rateTicks = 2
 )
 
-// homeConfig says what may happen in the model of limits.
+// homeConfig is a configuration of the model of limits.
 type homeConfig struct {
 	name      string
 	short     int
@@ -33,22 +33,22 @@ type homeConfig struct {
 	priority  [slots]uint8
 	whole     [slots]bool  // keeps its permits to its end
 	within    [slots]uint8 // the run above, from 1, which starts it when it has its permits and ends after it
-	again     [slots]bool  // another run like it comes after its end
-	serves    [2][2]bool   // the classes of a worker
+	again     [slots]bool  // another run like it arrives after its end
+	serves    [2][2]bool   // the classes that a worker serves
 	room      [kinds]uint8
 	rate      [kinds]bool
 	sets      []capacity // one after the other
 	owned     bool       // workers start runs that they own at once
 	continues bool       // R0 continues as R1
-	cover     bool       // workers look now and then; else wakes alone must do
+	cover     bool       // workers check periodically; otherwise wakes alone must suffice
 	gone      bool       // a worker that crashes does not come back
 	left      homeBudget
 }
 
-// homeBudget says how often what may happen.
+// homeBudget contains how often each event may happen.
 type homeBudget struct{ crash, expire, lose, late, cancel, resend, yield, handover, park, again, set, tool uint8 }
 
-// capacity is a configuration of a limit; paused lets nothing begin, and 0 bounds nothing.
+// capacity is a configuration of a limit; paused admits nothing, and 0 bounds nothing.
 type capacity struct{ limit, atOnce uint8 }
 
 const paused = 255
@@ -63,14 +63,14 @@ type home struct {
 	left  homeBudget
 
 	// Ghosts.
-	asked uint8        // the runs that were asked for in vain, a set
+	asked uint8        // the runs that were examined in vain, a set
 	age   [kinds]uint8 // ticks since the last weight began
 }
 
-// limited is the limits of a partition, and the lines of those who wait.
+// limited contains the limits of a partition, and its limiter queues.
 type limited struct {
 	flags  [slots]permits
-	order  [slots + 1]uint8  // the runs in lines, in the order of turns
+	order  [slots + 1]uint8  // the runs in limiter queues, in order of position
 	lines  [slots]lineState  // by the first run that could be in it
 	limits [kinds]limitState // by number
 }
@@ -80,7 +80,7 @@ type permits struct {
 	place    uint8
 }
 
-// lineState is the mode of a line. Times here are in ticks from the present.
+// lineState is the state of a limiter queue. Times here are in ticks from the present.
 type lineState struct {
 	mode  protocol.LineMode
 	timed bool
@@ -102,8 +102,8 @@ type homeWorker struct {
 	session uint8
 	run     uint8 // from 1
 	epoch   uint8
-	life    uint8 // sessions that it has had
-	next    uint8 // of one that sleeps: ticks until it looks, from 1
+	life    uint8 // number of sessions that it has had
+	next    uint8 // while it sleeps: ticks until it checks, from 1
 }
 
 type phase uint8
@@ -117,7 +117,7 @@ const (
 	down
 )
 
-// homeRequest is on its way to the store.
+// homeRequest is a request in flight to the store.
 type homeRequest struct {
 	kind                requestKind
 	session, run, epoch uint8
@@ -129,7 +129,7 @@ var limitIDs = [kinds]store.LimitID{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 
 func kindOf(id store.LimitID) uint8 { return id.Name[0] - 'a' }
 
-// uses returns what a run uses, from 1.
+// uses returns what a run uses; runs are numbered from 1.
 func (c *homeConfig) uses(r uint8) (uses []store.Use) {
 	for l, n := range c.need[r-1] {
 		if n > 0 {
@@ -139,8 +139,8 @@ func (c *homeConfig) uses(r uint8) (uses []store.Use) {
 	return uses
 }
 
-// line returns the number of the line of a run: that of the first run with the same route
-// and uses.
+// line returns the number of the limiter queue of a run, which is the number of the first run with
+// the same route and uses.
 func (c *homeConfig) line(r uint8) uint8 {
 	for i := range c.need {
 		if c.class[i] == c.class[r-1] && c.need[i] == c.need[r-1] && (c.within[i] == 0) == (c.within[r-1] == 0) {
@@ -159,7 +159,7 @@ func (c *homeConfig) shares(a, b uint8) bool {
 	return false
 }
 
-// waits reports whether a run is in a line, by its state.
+// waits reports whether a run is in a limiter queue, according to its state.
 func (h *home) waits(c *homeConfig, r uint8) bool { return waits(c, &h.p, &h.x, r) }
 
 func waits(c *homeConfig, p *partition, x *limited, r uint8) bool {
@@ -167,7 +167,7 @@ func waits(c *homeConfig, p *partition, x *limited, r uint8) bool {
 	return run.there && run.queueState == store.StateReady && len(c.uses(r)) > 0 && !f.has && !f.off
 }
 
-// awaits reports whether a run has started one that has not ended.
+// awaits reports whether a run has started another one that has not ended.
 func (h *home) awaits(c *homeConfig, r uint8) bool {
 	for i, above := range c.within {
 		if x := &h.p.runs[i]; above == r && h.x.flags[r-1].has && (!x.there || x.queueState != store.StateEnded) {
@@ -177,15 +177,15 @@ func (h *home) awaits(c *homeConfig, r uint8) bool {
 	return false
 }
 
-// keepsBack reports whether a run y that waits keeps back r at the limits that both use: a
-// nested one only where y waits for nothing else.
+// keepsBack reports whether a waiting run y holds back r at the limits that both use. It holds back
+// a nested run only if it waits for nothing else.
 func (h *home) keepsBack(c *homeConfig, y, r uint8) bool {
 	var lacks, shared [kinds]bool
 	n := 0
 	for l, x := range h.x.limits {
 		need := int8(c.need[y-1][l])
 		line := h.x.lines[c.line(y)]
-		counts := line.mode == protocol.LineOpen || line.at>>l&1 == 1 // a run that was asked for in vain makes its line a closed one
+		counts := line.mode == protocol.LineOpen || line.at>>l&1 == 1 // a run that was examined in vain closes its queue
 		if shared[l] = need > 0 && c.need[r-1][l] > 0 && counts; need > 0 && (x.paused || x.atOnce > 0 && x.held+need > int8(x.atOnce) || x.rate && x.tat > 0) {
 			lacks[l], n = true, n+1
 		}
@@ -199,7 +199,7 @@ func (h *home) keepsBack(c *homeConfig, y, r uint8) bool {
 	return false
 }
 
-// before reports whether the turn of run a comes before that of b.
+// before reports whether the position of run a precedes that of b.
 func (x *limited) before(c *homeConfig, a, b uint8) bool {
 	if c.priority[a-1] != c.priority[b-1] {
 		return c.priority[a-1] > c.priority[b-1]
@@ -207,7 +207,7 @@ func (x *limited) before(c *homeConfig, a, b uint8) bool {
 	return x.flags[a-1].place < x.flags[b-1].place
 }
 
-// firsts returns the first run of each line, in the order of their turns.
+// firsts returns the first run of each limiter queue, in order of position.
 func (x *limited) firsts(c *homeConfig) []uint8 {
 	var firsts []uint8
 	var seen [slots]bool
@@ -250,7 +250,7 @@ func (x *limited) leave(c *homeConfig, r uint8) {
 	}
 }
 
-// limitedState adds to the state of a run what the limits know of it.
+// limitedState adds the limits' data about a run to its state.
 func (t *tx) limitedState(r uint8, s *protocol.Run[uint8]) {
 	f := t.x.flags[r-1]
 	s.Limited, s.Whole = len(t.home.uses(r)) > 0, t.home.whole[r-1]
@@ -267,7 +267,7 @@ func (t *tx) saveLimited(r uint8, s *protocol.Run[uint8], waited bool) {
 	}
 }
 
-// limitTx is the protocol's LimitTx: lists, and nothing kept that can be computed.
+// limitTx is the protocol's LimitTx: it uses lists, and stores nothing that can be computed.
 type limitTx struct{ *tx }
 
 func (t limitTx) Uses(r uint8) ([]store.Use, error) { return t.home.uses(r), nil }
@@ -292,7 +292,7 @@ func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 	return nil
 }
 
-// ticks returns a time from now in ticks, 0: it has come.
+// ticks converts a duration from now into ticks; 0 means that the time has come.
 func ticks(from, unit int64) uint8 { return uint8(max(0, (from+unit-1)/unit)) }
 
 func (t limitTx) Configure(set *store.SetLimit) error {
@@ -314,7 +314,7 @@ func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 
 func (t limitTx) LineOf(r uint8) (protocol.WaitLine, error) { return t.number(t.home.line(r)), nil }
 
-// number returns a line by its number.
+// number returns a limiter queue by its number.
 func (t limitTx) number(n uint8) protocol.WaitLine {
 	l := protocol.WaitLine{ID: string('0' + rune(n))}
 	for _, r := range t.x.firsts(t.home) {
@@ -357,7 +357,7 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	return nil
 }
 
-// counts reports whether a line counts at a part.
+// counts reports whether a queue counts at a part of a limit.
 func (t limitTx) counts(l protocol.WaitLine, id store.LimitID) bool {
 	return t.x.lines[l.ID[0]-'0'].at>>kindOf(id)&1 == 1
 }
@@ -401,7 +401,7 @@ func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
 	return nested, nil
 }
 
-// nextTurn returns the time of the first line that has one, in milliseconds.
+// nextTurn returns the earliest time of a limiter queue, in milliseconds.
 func (t *tx) nextTurn() (at int64) {
 	for _, s := range t.x.lines {
 		if ms := t.Now().Add(time.Duration(s.until) * clockTick).UnixMilli(); s.timed && (at == 0 || ms < at) {
@@ -417,7 +417,7 @@ type homes struct {
 	bug homeBug
 	tx  tx
 	op  kernel
-	log uint16 // of each run: its first record
+	log uint16 // first record of each run
 }
 
 func (c homeConfig) model(b homeBug) model[home] {
@@ -440,7 +440,7 @@ func (c homeConfig) model(b homeBug) model[home] {
 	return model[home]{init: s, next: m.next, check: m.check, goal: m.done}
 }
 
-// create returns the request that creates a run, from 1.
+// create returns the request that creates a run; runs are numbered from 1.
 func (m *homes) create(r uint8) store.Create {
 	return store.Create{
 		Run: runIDs[r], Route: classes[m.class[r-1]], Frame: m.tx.frames[m.log], CommitID: cid(m.log), Seq: 1, Status: event.StatusRunning,
@@ -448,12 +448,12 @@ func (m *homes) create(r uint8) store.Create {
 	}
 }
 
-// exists reports whether somebody will start a run.
+// exists reports whether the configuration starts a run.
 func (m *homes) exists(r uint8) bool {
 	return int(r) <= cmp.Or(m.runs, slots) && !(m.continues && r == 2)
 }
 
-// done reports whether all runs have ended that somebody serves.
+// done reports whether all runs with a worker that serves them have ended.
 func (m *homes) done(s home) bool {
 	for i, x := range s.p.runs {
 		served := false
@@ -470,7 +470,7 @@ func (m *homes) done(s home) bool {
 	return true
 }
 
-// open gives a worker a session, if it may have another.
+// open opens a session for a worker, if it may have another.
 func (m *homes) open(n *home, i int) {
 	life := n.w[i].life
 	if life == 2 || m.gone && life == 1 {
@@ -482,7 +482,7 @@ func (m *homes) open(n *home, i int) {
 	n.p.leases[session], n.p.codes[session] = leaseLive, 1
 }
 
-// No run of the model has a fair key.
+// No run of the model has a fairness key.
 
 func (t limitTx) Share(uint8) (protocol.Share, error) { return protocol.Share{}, nil }
 

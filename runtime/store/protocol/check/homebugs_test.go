@@ -8,13 +8,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// homeLiar is a Tx with limits of which one verb lies.
+// homeLiar is a Tx with limits and one wrong method.
 type homeLiar struct {
 	liar
 	limits limitLiar
 }
 
-// Limits returns limits that lie, too.
+// Limits returns limits with wrong methods.
 func (l *homeLiar) Limits() protocol.LimitTx[uint8] {
 	lies := l.limits
 	lies.limitTx = limitTx{l.tx}
@@ -28,7 +28,7 @@ func (l homeLiar) bug() homeBug {
 	}}
 }
 
-// limitLiar is a LimitTx of which one verb lies.
+// limitLiar is a LimitTx with one wrong method.
 type limitLiar struct {
 	limitTx
 	uses   func(t *tx, r uint8, uses []store.Use) []store.Use
@@ -37,9 +37,9 @@ type limitLiar struct {
 	line   func(t *tx, before, l protocol.WaitLine) protocol.WaitLine
 	noShut func(t *tx) bool // ShutLines returns none
 	kept   func(t *tx, l protocol.WaitLine) bool
-	nested bool // NestedShut says none
-	passes bool // KeptLines says none
-	one    bool // ShutLines returns the first one only
+	nested bool // NestedShut returns none
+	passes bool // KeptLines returns none
+	one    bool // ShutLines returns only the first one
 }
 
 func (l *limitLiar) Uses(r uint8) ([]store.Use, error) {
@@ -110,7 +110,7 @@ func limitBug(l limitLiar) homeBug { return homeLiar{limits: l}.bug() }
 
 func stateBug(l liar) homeBug { return homeLiar{liar: l}.bug() }
 
-// while says that a lie is told during some operations.
+// while returns a condition that is true during the given operations.
 func while(these ...operation) func(*tx) bool {
 	return func(t *tx) bool {
 		return slices.Contains(these, t.doing)
@@ -121,7 +121,7 @@ const misplaced = "a shut line counts where it must not, or not where it must [L
 
 const stuck = "stuck: there is no way to the end without a fault"
 
-// homeSeeded are the bugs of the model of limits. Each names the rule that it breaks.
+// homeSeeded are the bugs of the model of limits. Each is named after the rule that it breaks.
 var homeSeeded = []struct {
 	name  string
 	in    homeConfig
@@ -375,7 +375,7 @@ func standsNowhere(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
 	return l
 }
 
-// standsOn keeps a shut line where it has counted.
+// standsOn makes a closed queue keep counting where it has counted.
 func standsOn(_ *tx, before, l protocol.WaitLine) protocol.WaitLine {
 	if l.Mode == protocol.LineShut && before.Mode == protocol.LineShut {
 		l.Stands |= before.Stands
@@ -383,7 +383,7 @@ func standsOn(_ *tx, before, l protocol.WaitLine) protocol.WaitLine {
 	return l
 }
 
-// standsStill keeps a shut line from counting anywhere else.
+// standsStill keeps a closed queue from counting anywhere else.
 func standsStill(_ *tx, before, l protocol.WaitLine) protocol.WaitLine {
 	if l.Mode == protocol.LineShut && before.Mode == protocol.LineShut {
 		l.Stands &= before.Stands
@@ -393,7 +393,7 @@ func standsStill(_ *tx, before, l protocol.WaitLine) protocol.WaitLine {
 
 func laterNotPaused(_ *tx, id store.LimitID, l protocol.Limit) protocol.Limit {
 	if id != limitIDs[0] && l.Paused {
-		l.Paused, l.AtOnce = false, -1 // it has no room either
+		l.Paused, l.AtOnce = false, -1 // it has no free capacity either
 	}
 	return l
 }
@@ -417,7 +417,7 @@ func untimed(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
 	return l
 }
 
-// untimedShut leaves the ends of calls as they are.
+// untimedShut drops the times of closed queues, but not the ends of admissions.
 func untimedShut(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
 	if l.Mode == protocol.LineShut {
 		l.Until = 0

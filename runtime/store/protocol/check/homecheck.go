@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// moved checks one operation, and notes what the ghosts must know.
+// moved checks one operation, and updates the ghosts.
 func (m *homes) moved(before, n *home, what operation) (wrong string) {
 	c := &m.homeConfig
 	for i := range n.p.runs {
@@ -26,7 +26,7 @@ func (m *homes) moved(before, n *home, what operation) (wrong string) {
 	return wrong
 }
 
-// granted checks that a run has got its permits rightly.
+// granted checks that a run was allowed to get its permits.
 func (m *homes) granted(before, n *home, r uint8) string {
 	c := &m.homeConfig
 	for l, x := range n.x.limits {
@@ -40,7 +40,7 @@ func (m *homes) granted(before, n *home, r uint8) string {
 		}
 		n.age[l] = 0
 	}
-	for i := range n.p.runs { // a line that one was granted from is asked anew
+	for i := range n.p.runs { // a queue from which a run was granted is examined anew
 		if y := uint8(i + 1); before.waits(c, r) && c.line(y) == c.line(r) {
 			n.asked &^= 1 << y
 		}
@@ -61,7 +61,7 @@ func (m *homes) granted(before, n *home, r uint8) string {
 	return ""
 }
 
-// check is what holds in every state.
+// check checks what holds in every state.
 func (m *homes) check(s home) string {
 	return firstOf(m.checkFlags(&s), m.checkLines(&s), m.checkCounts(&s), m.checkStands(&s), m.checkTurns(&s), m.checkWakes(&s))
 }
@@ -139,13 +139,13 @@ func (m *homes) room(s *home, r uint8) (may, never bool) {
 	return may, never
 }
 
-// checkStands checks that a shut line counts at the limits that admit it, and at the first one that
-// does not. Lines that wait for a rate, and nested ones, may be a look behind.
+// checkStands checks that a closed queue counts at the limits that admit it, and at the first one
+// that does not. Queues that wait for a rate, and nested ones, may be one recheck behind.
 func (m *homes) checkStands(s *home) string {
 	if m.rate != [kinds]bool{} || m.within != [slots]uint8{} {
 		return ""
 	}
-	var counts [kinds]bool // somebody before counts there
+	var counts [kinds]bool // an earlier queue counts there
 	for _, r := range s.x.firsts(&m.homeConfig) {
 		l := s.x.lines[m.line(r)]
 		if l.mode == protocol.LineOpen {
@@ -180,7 +180,7 @@ func (m *homes) checkStands(s *home) string {
 	return ""
 }
 
-// checkTurns says that no line is left out by claims that may go.
+// checkTurns checks that claims examine every queue that may go on.
 func (m *homes) checkTurns(s *home) string {
 	for _, r := range s.x.firsts(&m.homeConfig) {
 		l := s.x.lines[m.line(r)]
@@ -197,7 +197,7 @@ func (m *homes) checkTurns(s *home) string {
 	return ""
 }
 
-// checkWakes says that no worker sleeps that has to do something.
+// checkWakes checks that no worker sleeps while it has something to do.
 func (m *homes) checkWakes(s *home) string {
 	if m.cover {
 		return ""
@@ -223,7 +223,7 @@ func (m *homes) checkWakes(s *home) string {
 	return ""
 }
 
-// attention says of the workers of a class whether one sleeps, and whether one will look.
+// attention reports whether a worker of a class sleeps, and whether one will check.
 func (m *homes) attention(s *home, class uint8) (idle, busy bool) {
 	for i, w := range s.w {
 		if m.serves[i][class] {
@@ -234,7 +234,7 @@ func (m *homes) attention(s *home, class uint8) (idle, busy bool) {
 	return idle, busy
 }
 
-// looks reports whether a worker looks when so much time has passed, or none sleeps.
+// looks reports whether a worker checks after the given time, or none sleeps.
 func (m *homes) looks(s *home, until uint8) bool {
 	sleeps := false
 	for i, w := range s.w {
@@ -252,8 +252,8 @@ func (m *homes) looks(s *home, until uint8) bool {
 	return !sleeps
 }
 
-// normalize gives states that differ only in numbers one name: only the order of places
-// counts, and of epochs whether they are the same.
+// normalize gives states that differ only in numbers the same form: only the order of places
+// matters, and for epochs only whether they are equal.
 func (m *homes) normalize(n *home) {
 	var places []*uint8
 	for i := range n.x.flags {
@@ -276,7 +276,7 @@ func (m *homes) normalize(n *home) {
 	}
 }
 
-// rank numbers what is not 0 from 1, in order.
+// rank replaces the values that are not 0 by their ranks from 1.
 func rank(all []*uint8) {
 	values := []uint8{}
 	for _, v := range all {

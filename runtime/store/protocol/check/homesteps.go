@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// do carries out one operation, tells those who wait, and says what is wrong with it.
+// do carries out one operation, notifies the waiting workers, and returns what is wrong with it.
 func (m *homes) do(n *home, what operation, carryOut func() error) (wrong string) {
 	before := *n
 	m.tx.p, m.tx.x, m.tx.doing = &n.p, &n.x, what
@@ -36,8 +36,8 @@ func (m *homes) do(n *home, what operation, carryOut func() error) (wrong string
 	return wrong
 }
 
-// claim gives a session the first run of its classes that may go, as a claim of a store
-// does: lines whose time has come are looked at before, and a wake is left for the others.
+// claim gives a session the first run of its classes that may go on, as a claim of a store does:
+// queues whose time has come are rechecked first, and a wake remains for the others.
 func (m *homes) claim(n *home, i int, session uint8) (got uint8, wrong string) {
 	if n.p.leases[session] != leaseLive {
 		return 0, ""
@@ -68,7 +68,7 @@ func (m *homes) claim(n *home, i int, session uint8) (got uint8, wrong string) {
 	return got, wrong
 }
 
-// turns looks at the lines whose time has come.
+// turns rechecks the queues whose time has come.
 func (m *homes) turns(n *home) (wrong string) {
 	for l := range n.x.lines {
 		if s := n.x.lines[l]; s.timed && s.until == 0 && wrong == "" {
@@ -81,8 +81,8 @@ func (m *homes) turns(n *home) (wrong string) {
 	return wrong
 }
 
-// head returns what a claim looks at first: what needs no permits, then the line whose turn
-// comes first; 0: nothing.
+// head returns the run that a claim examines first: one that needs no permits, then the first of
+// the queue with the first position; 0: none.
 func (m *homes) head(n *home, i int) uint8 {
 	var best uint8
 	for class, serves := range m.serves[i] {
@@ -138,7 +138,7 @@ func (m *homes) commit(n *home, r, epoch, session uint8, effect store.Effect) (w
 	return wrong
 }
 
-// holds reports whether a fence is that of the present owner.
+// holds reports whether a fence is the fence of the present owner.
 func (m *homes) holds(n *home, r, epoch, session uint8) bool {
 	x := &n.p.runs[r-1]
 	return x.there && x.queueState == store.StateOwned && x.epoch == epoch && x.token == session
@@ -161,7 +161,7 @@ func (t *homeStepper) try(l label, fault bool, f func(n *home) string) {
 	t.emit(l, fault, n, wrong)
 }
 
-// may takes a step that may happen so often.
+// may takes a step whose number is limited by a budget.
 func (t *homeStepper) may(left func(*home) *uint8, l label, f func(n *home) string) {
 	if *left(&t.s) > 0 {
 		t.try(l, true, func(n *home) string {
@@ -195,7 +195,7 @@ func (m *homes) next(s home, e emit[home]) {
 	t.leases()
 }
 
-// run takes the steps of those who start and cancel runs.
+// run takes the steps of the clients that start and cancel runs.
 func (t *homeStepper) run(r uint8) {
 	x := &t.s.p.runs[r-1]
 	start := func(n *home) string {
@@ -207,7 +207,7 @@ func (t *homeStepper) run(r uint8) {
 	}
 	switch {
 	case !t.exists(r):
-	case !x.there && t.within[r-1] != 0 && !t.s.x.flags[t.within[r-1]-1].has: // nobody starts it
+	case !x.there && t.within[r-1] != 0 && !t.s.x.flags[t.within[r-1]-1].has: // nothing starts it
 	case !x.there:
 		t.try(say("R%d is created", r-1), false, start)
 	default:
@@ -340,7 +340,7 @@ func (t *homeStepper) worker(i int) {
 	}
 }
 
-// heartbeat gives back what the worker owns and knows nothing of. [W2]
+// heartbeat gives back the runs that the worker owns without knowing it. [W2]
 func (t *homeStepper) heartbeat(i int) {
 	w := t.s.w[i]
 	for r := range t.s.p.runs {
@@ -448,7 +448,7 @@ func (t *homeStepper) works(i int) {
 	t.lets(i)
 }
 
-// lets takes the steps of a worker that lets a run go before its end.
+// lets takes the steps of a worker that gives a run back before its end.
 func (t *homeStepper) lets(i int) {
 	w, me := t.s.w[i], workerName(i)
 	drop := func(n *home) {
@@ -480,7 +480,7 @@ func (t *homeStepper) ends(i int, l label) {
 	})
 }
 
-// network takes the step of the request that was late.
+// network takes the step of the late request.
 func (t *homeStepper) network() {
 	q := t.s.net
 	switch q.kind {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// changed checks one operation: what it did must be in Changes, and epochs only grow.
+// changed checks one operation: its effects must be in Changes, and epochs never decrease.
 func (m *runs) changed(before, p *partition) string {
 	c := &m.op.Changes
 	hadDue := false
@@ -43,8 +43,8 @@ func (m *runs) changed(before, p *partition) string {
 // own reports whether the owner itself gave a run back, by a commit.
 func (m *runs) own(*run, *run) bool { return m.tx.commit != nil }
 
-// took is the set of messages that the code of a run took: continue hands on all but the
-// first.
+// took returns the set of messages that the code of a run took. A run that continues passes on all
+// but the first.
 func (m *runs) took(log uint16) (set uint16) {
 	f := m.tx.outcomes[log]
 	for i, item := range f.received {
@@ -102,7 +102,7 @@ func (m *runs) check(s state) string {
 	return ""
 }
 
-// checkRun says what is wrong with one run.
+// checkRun returns what is wrong with one run.
 func (m *runs) checkRun(s *state, r uint8, x *run) string {
 	if !x.there {
 		return ""
@@ -156,7 +156,7 @@ func (m *runs) checkRun(s *state, r uint8, x *run) string {
 	return ""
 }
 
-// checkMessage: a message that was accepted is in exactly one queue state.
+// checkMessage checks that an accepted message is in exactly one place: an inbox, or taken by code.
 func (m *runs) checkMessage(s *state, i uint8) string {
 	n := int(s.now.taken >> i & 1)
 	for r := range uint8(2) {

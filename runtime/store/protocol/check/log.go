@@ -7,14 +7,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// node is one commit record together with everything before it: a log is the number of its
-// last node.
+// node is one commit record together with everything before it: a log is identified by the number
+// of its last node.
 type node struct {
 	prev  uint16
 	kind  kind
 	item  uint8
-	gen   uint8    // of a first record: 0 continues once, 1 does not
-	carry [2]uint8 // of a first record: what the run before had received and not taken
+	gen   uint8    // for a first record: a run with 0 continues once, with 1 it does not
+	carry [2]uint8 // for a first record: what the previous run had received and not taken
 }
 
 type kind byte
@@ -32,7 +32,7 @@ const (
 	runCanceled   kind = 'X'
 )
 
-// outcome is the state that a log leads to.
+// outcome is the state that results from a log.
 type outcome struct {
 	n                           uint8
 	started, done, waits, fired bool
@@ -113,8 +113,8 @@ func (f outcome) then(n node) outcome {
 	return f
 }
 
-// cid returns the commit id of the last record of a log. A commit id is as good as random:
-// only the same record after the same records has the same one.
+// cid returns the commit id of the last record of a log. It behaves like a random one: only the
+// same record after the same records has the same id.
 func cid(log uint16) (id event.CommitID) {
 	binary.BigEndian.PutUint16(id[:], log)
 	return id

@@ -1,9 +1,9 @@
 package check
 
-// Tokens are as good as random, and epochs only compared: states that differ in their names
-// alone are one.
+// Tokens behave like random ones, and epochs are only compared: states that differ only in their
+// names are equivalent.
 
-// freshToken returns a token that nothing in the state mentions.
+// freshToken returns a token that does not occur in the state.
 func (s *state) freshToken() uint8 {
 	var used [64]bool
 	s.tokens(func(t *uint8) { used[*t] = true })
@@ -31,7 +31,7 @@ func (s *state) tokens(f func(*uint8)) {
 	}
 }
 
-// freshSession returns a session that nothing in the state mentions, 0: there is none.
+// freshSession returns a session that does not occur in the state, or 0.
 func (s *state) freshSession() uint8 {
 	var used [sessions]bool
 	for _, p := range [...]*partition{&s.now, &s.snap} {
@@ -74,7 +74,7 @@ func (m *runs) normalize(s *state) {
 	}
 }
 
-// lowerEpochs shifts the epochs of a run, so that the lowest that can be mentioned again is 1.
+// lowerEpochs shifts the epochs of a run, so that the lowest one that can still occur is 1.
 func (s *state) lowerEpochs(r uint8) {
 	var all [14]*uint8
 	n := 0

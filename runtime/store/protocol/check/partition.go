@@ -7,12 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A partition holds what a store does, in plain values: it is copied by an assignment and
-// compared by ==.
+// A partition contains the data of a store in plain values: it is copied by assignment and compared
+// by ==.
 type partition struct {
 	runs       [slots]run
 	active     uint8 // the active run of the one workflow id
-	last       uint8 // the last that has ended
+	last       uint8 // the last run that has ended
 	line       [2]uint8
 	seen, kept [slots]uint16 // sets of items, by the first run of the chain
 	leases     [sessions]uint8
@@ -25,7 +25,7 @@ type partition struct {
 	created [slots]uint8
 }
 
-// Runs are R0, R1, and so on; their numbers here count from 1, and 0 is none.
+// The runs are R0, R1, and so on. Their numbers here count from 1; 0 is none.
 const (
 	slots    = 3
 	sessions = 5 // 1 to 4
@@ -61,7 +61,7 @@ type run struct {
 type record struct {
 	id, from, to uint8
 	phase        store.Phase
-	old          bool // a horizon has passed since it got into its phase
+	old          bool // a horizon has passed since it entered its phase
 }
 
 // Items.
@@ -73,7 +73,7 @@ const (
 	given    = 5 // R2 is created with it
 	start    = 6 // the record of R0 that creates R1
 	message  = 7 // the record of R0 that sends R1 a message
-	refusal  = 8 // tells R0 that one was refused
+	refusal  = 8 // notifies R0 that one was refused
 )
 
 var itemIDs = [...]event.ItemID{"", "m1", "m2", "cancel", "hook", "given", "start", "message", "refusal"}
@@ -118,7 +118,7 @@ const (
 
 var epoch0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// tick is a time in horizons, counted from 1; 0: none.
+// tick returns a time in horizons, counted from 1; 0: none.
 func tick(ms int64) uint8 {
 	if ms == 0 {
 		return 0

@@ -8,26 +8,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// A config says what may happen in the model of runs, and how often.
+// A config determines what may happen in the model of runs, and how often.
 type config struct {
 	name      string
 	short     int  // states of the short bound, if it has its own
-	messages  int  // for the chain of R0
+	messages  int  // number of messages for the chain of R0
 	hook      bool // R0 is sent an item for it alone
 	continues bool // R0 continues as R1
-	starter   bool // somebody starts R2 with the workflow id of R0: cancel and start
+	starter   bool // another client starts R2 with the workflow id of R0 and cancels R0
 	codes     bool // the code of worker A cannot replay R0
 	crash     uint8
-	expire    uint8 // leases of workers that live
-	delay     uint8 // requests that are late, or whose answer is
+	expire    uint8 // leases of live workers
+	delay     uint8 // requests that are late, or whose answers are
 	failover  uint8
 	handover  uint8
-	ticks     uint8 // horizons
+	ticks     uint8 // in horizons
 	tool      uint8 // claims of a named run
 }
 
-// A state of the model of runs: the store, the snapshot that a failover restores, and those
-// who use the store.
+// A state of the model of runs: the store, the snapshot that a failover restores, and the users of
+// the store.
 type state struct {
 	now, snap partition
 	hasSnap   bool
@@ -42,7 +42,7 @@ type state struct {
 
 type budget struct{ crash, expire, delay, failover, handover, ticks, tool uint8 }
 
-// told says what a sender knows.
+// told is what a sender knows.
 type told uint8
 
 const (
@@ -62,7 +62,7 @@ type worker struct {
 	pending           pend
 }
 
-// pend is a commit to which the worker has no answer.
+// pend is a commit for which the worker has no answer.
 type pend struct {
 	on                bool
 	run, token, epoch uint8
@@ -72,7 +72,7 @@ type pend struct {
 	due               bool
 }
 
-// request is on its way to the store.
+// request is a request in flight to the store.
 type request struct {
 	kind       requestKind
 	commit     pend
@@ -93,7 +93,7 @@ const (
 	lateRelease
 )
 
-// runs is the model of one chain of runs and a second one of the same workflow id.
+// runs is the model of one chain of runs and a second chain of the same workflow id.
 type runs struct {
 	config
 	bug bug
@@ -129,7 +129,7 @@ func (m *runs) firstGen() uint8 {
 	return 1
 }
 
-// do carries out one operation on p, and says what is wrong with it. A refusal must not have
+// do carries out one operation on p, and returns what is wrong with it. A refusal must not have
 // written anything.
 func (m *runs) do(p *partition, what operation, carryOut func() error) (wrong string) {
 	before := *p
@@ -217,7 +217,7 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// request is the commit of a worker, as it sends it.
+// request returns the commit of a worker, as it sends it.
 func (m *runs) request(q pend) *store.Commit {
 	n := uint64(m.tx.outcomes[q.base].n)
 	c := &store.Commit{
@@ -250,7 +250,7 @@ func (m *runs) request(q pend) *store.Commit {
 	return c
 }
 
-// committed checks a commit that was applied, and notes who wrote the record.
+// committed checks a commit that was applied, and records the writer of the record.
 func (m *runs) committed(before, p *partition, q pend) string {
 	old, x := &before.runs[q.run], &p.runs[q.run]
 	if q.effect == store.EffectBlock {
@@ -277,7 +277,7 @@ func (m *runs) committed(before, p *partition, q pend) string {
 	return ""
 }
 
-// deliver sends an item to R0, and returns what the sender is told.
+// deliver sends an item to R0, and returns what the sender knows afterwards.
 func (m *runs) deliver(p *partition, i uint8) (t told, wrong string) {
 	d := &store.Deliver{Run: runIDs[1], Item: store.Item{ID: itemIDs[i], Scope: scope(i)}}
 	wrong = m.do(p, delivering, func() error {
@@ -291,7 +291,7 @@ func (m *runs) deliver(p *partition, i uint8) (t told, wrong string) {
 	return t, wrong
 }
 
-// start is the start of R2.
+// start carries out the start of R2.
 func (m *runs) start(p *partition) string {
 	_, wrong := m.create(p, store.Create{
 		Run: runIDs[3], WorkflowID: workflowID, Active: store.ActiveCancel, Cancel: store.Item{ID: itemIDs[cancel]},
@@ -300,7 +300,7 @@ func (m *runs) start(p *partition) string {
 	return wrong
 }
 
-// claim takes a run from the ready ones, as a store does.
+// claim takes a ready run, as a store does.
 func (m *runs) claim(p *partition, r, session, token uint8) (granted bool, wrong string) {
 	x := &p.runs[r]
 	if p.leases[session] != leaseLive || x.queueState != store.StateReady {
@@ -390,7 +390,7 @@ func (m *runs) purge(p *partition) (wrong string, purged bool) {
 	return wrong, purged
 }
 
-// gone checks that a run was purged only after nobody could send again what it knew.
+// gone checks that a run was purged only when no sender could send again what it remembered.
 func (m *runs) gone(before *partition, r uint8) string {
 	x := before.runs[r]
 	switch {

@@ -8,17 +8,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// tenant is a fair key with the places of its runs that wait.
+// tenant is a fairness key with the places of its waiting runs.
 type tenant struct {
 	weight int
 	pass   int64
 	waits  []int64
 	served int
-	at     int // in the heap
-	since  int // the grants before its first run came, while that waits; -1: it does not
+	at     int // index in the heap
+	since  int // number of grants before its first run arrived, while that waits; -1 otherwise
 }
 
-// tenants are those who wait, in the order of their first runs: what claims look at.
+// tenants is a heap of the waiting keys, ordered by their first runs, which claims examine.
 type tenants []*tenant
 
 func (t tenants) Len() int           { return len(t) }
@@ -39,8 +39,8 @@ func (t *tenants) Pop() any {
 	return last
 }
 
-// market is a flow of the kernel with those who wait in it. The functions are those of the
-// kernel, unless a bug replaces one.
+// market is a flow of the kernel with its waiting keys. The functions are those of the kernel,
+// unless a bug replaces one.
 type market struct {
 	flow    protocol.Flow
 	came    int64
@@ -75,11 +75,11 @@ func (m *market) grant() *tenant {
 	return t
 }
 
-// shares is what a million grants over ten thousand keys come to.
+// shares is the result of a million grants over ten thousand keys.
 type shares struct {
-	wait   float64 // the longest wait of a key's first run, in rounds of all who wait
+	wait   float64 // the longest wait of a key's first run, in rounds of all waiting keys
 	spread float64 // the largest difference of service by weight between keys that always wait
-	back   float64 // the service of one who always comes back, by that of one who always waits
+	back   float64 // the service of a key that keeps returning, divided by the service of a key that always waits
 }
 
 func sell(m *market) (s shares) {
@@ -98,7 +98,7 @@ func sell(m *market) (s shares) {
 	visitor := keys[10]
 	m.come(visitor, 1, 0)
 	for g := range 1_000_000 {
-		if r.IntN(20) == 0 { // small tenants come with a few runs
+		if r.IntN(20) == 0 { // small tenants arrive with a few runs
 			m.come(keys[11+r.IntN(len(keys)-11)], 1+r.IntN(3), g)
 		}
 		round := 0.0
@@ -127,9 +127,9 @@ func sell(m *market) (s shares) {
 
 func (s shares) fair() bool { return s.wait <= 2 && s.spread <= 1 && s.back < 1.01 && s.back > 0.98 }
 
-// With one key that has a million runs waiting, others that always wait, one that always comes
-// back, and ten thousand that come now and then, service differs by at most one run of the
-// lowest weight, and nobody waits longer than for the rounds that are under way.
+// With one key that has a million waiting runs, others that always wait, one that keeps returning,
+// and ten thousand that arrive occasionally, service differs by at most one run of the lowest
+// weight, and no key waits longer than for the rounds in progress.
 func TestShares_DifferByOneRunAtMost(t *testing.T) {
 	t.Parallel()
 	good := market{enter: (*protocol.Flow).Enter, serve: (*protocol.Flow).Serve}
@@ -157,7 +157,7 @@ func TestShares_DifferByOneRunAtMost(t *testing.T) {
 	}
 }
 
-// Ten thousand keys that all have runs waiting are served round by round.
+// Ten thousand keys that all have waiting runs are served round by round.
 func TestShares_TenThousandKeysTakeTurns(t *testing.T) {
 	t.Parallel()
 	m := market{enter: (*protocol.Flow).Enter, serve: (*protocol.Flow).Serve}

@@ -20,7 +20,7 @@ func (t *stepper) try(l label, fault bool, f func(n *state) string) {
 	t.emit(l, fault, n, wrong)
 }
 
-// noted is like try, and f says what the answer was.
+// noted is like try; f also returns the answer of the step.
 func (t *stepper) noted(l label, fault bool, f func(n *state) (string, string)) {
 	n := t.s
 	note, wrong := f(&n)
@@ -29,7 +29,7 @@ func (t *stepper) noted(l label, fault bool, f func(n *state) (string, string)) 
 	t.emit(l, fault, n, wrong)
 }
 
-// late sends a request that is carried out at some other time, or never.
+// late sends a request that is carried out later, or never.
 func (t *stepper) late(l label, q request, f func(n *state)) {
 	if t.s.left.delay == 0 {
 		return
@@ -60,7 +60,7 @@ func (m *runs) next(s state, e emit[state]) {
 	}
 }
 
-// clock takes the steps of time: a timer is due, and a horizon passes.
+// clock takes the steps of time: a timer becomes due, and a horizon passes.
 func (t *stepper) clock() {
 	for r := range t.s.now.runs {
 		if !t.s.now.runs[r].due {
@@ -89,8 +89,8 @@ func (t *stepper) clock() {
 	}
 }
 
-// waiting reports whether a request may still arrive: none is late by a horizon, and nobody
-// repeats one for so long.
+// waiting reports whether a request may still arrive. No request is late by a horizon, and no
+// sender repeats one for that long.
 func (t *stepper) waiting() bool {
 	for _, told := range t.s.senders {
 		if told == unknown {

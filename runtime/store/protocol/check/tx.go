@@ -9,21 +9,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// tx is the protocol's Tx over a partition.
+// tx is the protocol's Tx on a partition.
 type tx struct {
 	*logs
 	p *partition
 
-	// Of the model of limits; else nil.
+	// Set in the model of limits only.
 	x    *limited
 	home *homeConfig
 
-	// For those who lie: the operation that is carried out.
+	// For the Tx of bugs: the operation that is carried out.
 	doing  operation
 	commit *store.Commit
 }
 
-// operation names what the kernel carries out.
+// operation identifies what the kernel carries out.
 type operation uint8
 
 const (
@@ -42,12 +42,12 @@ var _ protocol.Tx[uint8, uint8] = (*tx)(nil)
 
 func (t *tx) run(r uint8) *run { return &t.p.runs[r-1] }
 
-// EnterTrouble and ForgetTroubles do nothing: no commit here says a label.
+// EnterTrouble and ForgetTroubles do nothing, because no commit here has a label.
 func (t *tx) EnterTrouble(store.Trouble, int64) (bool, error) { return false, nil }
 
 func (t *tx) ForgetTroubles(int64, int) error { return nil }
 
-// SetRerun does nothing: no run here is tried again.
+// SetRerun does nothing, because no run here is rerun.
 func (t *tx) SetRerun(uint8, event.RunID) error { return nil }
 
 func (t *tx) Now() time.Time { return protocol.Time(millis(t.p.now + 1)) }
@@ -223,7 +223,7 @@ func (t *tx) Remember(chain event.RunID, id event.ItemID, _ int64, keep bool) er
 	return nil
 }
 
-// ForgetSeen forgets nothing: no history here is as long as a day.
+// ForgetSeen does nothing, because no history here is as long as a day.
 func (t *tx) ForgetSeen(uint8, int64) error { return nil }
 
 func (t *tx) Unkeep(chain event.RunID, id event.ItemID) error {
@@ -281,7 +281,7 @@ func (t *tx) AddRecord(from uint8, s *store.Send, _ int64) (protocol.Record, err
 	panic("check: the outbox is full")
 }
 
-// find returns the place of a record, -1: it has none.
+// find returns the index of a record, or -1.
 func (t *tx) find(from uint8, id event.ItemID) int {
 	for i, rec := range t.p.outbox {
 		if rec.phase != 0 && rec.from == from && itemIDs[rec.id] == id {
@@ -405,7 +405,7 @@ func (t *tx) Written(protocol.Stream, string) (uint64, error) { return 0, nil }
 
 func (t *tx) DropStream(protocol.Stream) error { return nil }
 
-// No run gathers here: see gather.go.
+// No run collects here; see gather.go.
 
 func (t *tx) Gathering(string) (uint8, error) { return 0, nil }
 

@@ -5,10 +5,10 @@ import "github.com/flowgen/flowgen/runtime/store"
 // workerName returns a letter, for %c.
 func workerName(i int) uint8 { return uint8('A' + i) }
 
-// drop forgets the run, and keeps the session.
+// drop drops the run, and keeps the session.
 func (w *worker) drop() { *w = worker{session: w.session} }
 
-// answered lets a worker go on when it has the answer to a commit.
+// answered handles the answer to a commit.
 func (w *worker) answered(q pend, a answer) {
 	w.pending = pend{}
 	switch a {
@@ -72,10 +72,11 @@ func (w *worker) load(p *partition) {
 	w.loaded, w.view, w.next = true, x.log, x.inbox[0]
 }
 
-// heartbeat compares what the store says that the worker owns with what it runs. [W2]
+// heartbeat compares the runs that the worker owns according to the store with the run that it
+// executes. [W2]
 func (t *stepper) heartbeat(n *state, i int) (wrong string) {
 	w := &n.workers[i]
-	if n.now.leases[w.session] != leaseLive { // and it makes no lease [W1]
+	if n.now.leases[w.session] != leaseLive { // the heartbeat creates no lease [W1]
 		*w = worker{}
 		return ""
 	}
@@ -141,7 +142,7 @@ func (t *stepper) claims(i int) {
 	}
 }
 
-// sendCommit sends a commit, or sends it again.
+// sendCommit sends a commit, possibly again.
 func (t *stepper) sendCommit(i int, q pend, l label, first bool) {
 	t.noted(l, false, func(n *state) (string, string) {
 		a, wrong := t.commit(&n.now, q)
