@@ -2,10 +2,10 @@
 //
 //	go run ./lab/english               check the Go files that differ from the last commit but one
 //	go run ./lab/english -since v0.1.0 check those that differ from that revision
-//	go run ./lab/english -all          check all, and count what is left
+//	go run ./lab/english -all          check all files and count the findings
 //
-// It reports file:line:col, the phrase, and what to write instead, and ends with status 1
-// if it has found something.
+// For each finding it prints file:line:col, the phrase, and a suggestion. The exit status is 1 if
+// there are findings.
 package main
 
 import (
@@ -49,7 +49,7 @@ func run(since string, all bool) (int, error) {
 	left := 0
 	for _, file := range files {
 		src, err := os.ReadFile(file)
-		if os.IsNotExist(err) { // removed since
+		if os.IsNotExist(err) { // removed after the revision
 			continue
 		}
 		if err != nil {
@@ -76,7 +76,7 @@ func changed(since string) ([]string, error) {
 	return slices.DeleteFunc(files, exempt), nil
 }
 
-// every returns all Go files under a directory.
+// every returns all Go files in a directory and below.
 func every(root string) (files []string, err error) {
 	err = filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(at, ".go") && !exempt(at) {
@@ -87,7 +87,7 @@ func every(root string) (files []string, err error) {
 	return files, err
 }
 
-// exempt tells the files that quote the phrases, or that are broken on purpose.
+// exempt reports whether a file quotes the phrases or contains intentional mistakes.
 func exempt(file string) bool {
 	return strings.Contains(file, "lab/english/") || strings.Contains(file, "testdata/")
 }
@@ -102,8 +102,8 @@ type finding struct {
 // String returns the finding as a line of a report.
 func (f finding) String() string { return fmt.Sprintf("%s: %q: %s", f.pos, f.found, f.advice) }
 
-// check returns the findings in a file: phrases in its comments, words everywhere but in
-// the texts of tests. A file that does not parse is somebody else's finding.
+// check returns the findings in a file: phrases in comments, and words everywhere except in string
+// literals of tests. It ignores a file that does not parse.
 func check(name string, src []byte) (found []finding) {
 	set := token.NewFileSet()
 	file := set.AddFile(name, -1, len(src))

@@ -2,13 +2,13 @@ package main
 
 import "regexp"
 
-// phrase is one that comments do not use.
+// phrase is a phrase that comments must not contain.
 type phrase struct {
 	pattern *regexp.Regexp
 	advice  string
 }
 
-// phrases are matched case-insensitively, within a line.
+// phrases contains patterns that are matched within a line, ignoring case.
 var phrases = []phrase{
 	say(`(is|are) what`, "let the noun do something: not “X is what Y does” but “Y does X”"),
 	say(`(is|are) to [a-z]+`, "write must, will, or the verb alone"),
@@ -30,7 +30,7 @@ var phrases = []phrase{
 	say(`lends?|lent`, "write reuse"),
 }
 
-// say returns the phrase that a pattern matches as whole words.
+// say returns a phrase whose pattern matches only whole words.
 func say(pattern, advice string) phrase {
 	return phrase{regexp.MustCompile(`(?i)\b(` + pattern + `)\b`), advice}
 }
