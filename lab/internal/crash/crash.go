@@ -1,5 +1,5 @@
-// Package crash kills the process of an example after an event of a log. It shows what the SDK
-// is for; nothing of it is needed in a program of your own.
+// Package crash kills the process of an example after an event of a log. It demonstrates the
+// recovery of the SDK. Other programs do not need it.
 package crash
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// After returns s, or a store that kills the process right after the commit that brings the
-// events that the process has written, in all runs, to n; 0: never.
+// After returns a store that kills the process directly after the commit that increases the number
+// of events written by the process, over all runs, to n. For n = 0 it returns s.
 func After(s store.Store, n int64) store.Store {
 	if n == 0 {
 		return s
@@ -25,7 +25,7 @@ type deadly struct {
 	written atomic.Int64
 }
 
-// Unwrap lets the optional abilities of the store be found.
+// Unwrap returns the underlying store, which may implement optional interfaces.
 func (s *deadly) Unwrap() store.Store { return s.Store }
 
 // Create counts the first events of new runs.
@@ -39,7 +39,7 @@ func (s *deadly) Create(ctx context.Context, runs []store.Create) ([]store.Creat
 	return created, err
 }
 
-// Commit counts the events of frames that were appended.
+// Commit counts the events of appended frames.
 func (s *deadly) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	done, err := s.Store.Commit(ctx, commits)
 	for i, c := range done {
@@ -56,7 +56,7 @@ func (s *deadly) wrote(events uint64) {
 	}
 }
 
-// die ends the process as kill -9 does: nothing is flushed, no defer runs.
+// die ends the process with SIGKILL: nothing is flushed, and no deferred function runs.
 func die() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()
