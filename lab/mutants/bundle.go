@@ -13,21 +13,21 @@ import (
 	"strings"
 )
 
-// To compile a package with its tests takes ten times as long as what most tests
-// take. So one program is built for all mutants of a package's tests. It holds each
-// function that a mutant changes twice, as it is and changed, and the first calls the
-// second if the environment names the mutant.
+// Compiling a package with its tests takes ten times as long as most tests. Therefore a single
+// program is built for all mutants of a package's tests. It contains two versions of each function
+// that a mutant changes, the original and the mutated one. The original calls the mutated one if
+// the environment variable names the mutant.
 const mutantEnv = "FLOWGEN_MUTANT"
 
-// bundle is a program with many mutants.
+// bundle is a program that contains many mutants.
 type bundle struct {
 	program string
-	holds   map[string]bool // by id
+	holds   map[string]bool // by ID
 }
 
-// bundleOf returns the program for the mutants of a package's tests. Mutants that it
-// does not hold, because they change something beside functions or because the
-// program could not be built with them, are compiled one by one.
+// bundleOf returns the program for the mutants of a package's tests. It does not contain mutants
+// that change code outside of functions, or with which the program does not build. These are
+// compiled separately.
 func (c *campaign) bundleOf(ctx context.Context, pkg string) (*bundle, error) {
 	if b := c.bundles[pkg]; b != nil {
 		return b, nil
@@ -74,8 +74,8 @@ func (c *campaign) bundleOf(ctx context.Context, pkg string) (*bundle, error) {
 	return b, nil
 }
 
-// bundled returns the source with mutants in it, the name of its package, and which
-// mutants it holds. Those that do not fit the source are left out.
+// bundled returns the source with mutants in it, its package name, and the IDs of the included
+// mutants. It omits mutants that do not match the source.
 func bundled(root, file string, mutants []*Mutant) (text, pkg string, held []string, err error) {
 	b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
 	if err != nil {
@@ -114,11 +114,11 @@ func bundled(root, file string, mutants []*Mutant) (text, pkg string, held []str
 	return source + copies.String(), parsed.Name.Name, held, nil
 }
 
-// offset is where a position lies in a file that was parsed alone.
+// offset returns the offset of a position in a file that was parsed alone.
 func offset(p token.Pos) int { return int(p) - 1 }
 
-// enclosing returns the function whose body holds the text from..to, if all that it is
-// given has a name; else nil.
+// enclosing returns the function whose body contains the text from..to. It returns nil if there is
+// none or if not all of its parameters have names.
 func enclosing(file *ast.File, from, to int) *ast.FuncDecl {
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -140,7 +140,7 @@ func enclosing(file *ast.File, from, to int) *ast.FuncDecl {
 	return nil
 }
 
-// call returns the text of a call of another function of the same type.
+// call returns the source of a call of another function with the same type.
 func call(f *ast.FuncDecl, name string) string {
 	var args []string
 	for _, field := range f.Type.Params.List {

@@ -14,34 +14,34 @@ import (
 	"time"
 )
 
-// Result is the verdict on a mutant, with its evidence.
+// Result is the verdict on a mutant with its evidence.
 type Result struct {
 	ID      string        `json:"id"`
 	Verdict Verdict       `json:"verdict"`
 	Killer  string        `json:"killer,omitempty"`
 	Took    time.Duration `json:"took_ns"`
-	Detail  string        `json:"detail,omitempty"` // of a finding
+	Detail  string        `json:"detail,omitempty"` // for a finding
 }
 
-// campaign tries mutants, one after the other: the machine may be small, and tests
-// that are held up say less.
+// campaign tests mutants one at a time, because tests that are slow on a small machine prove less.
 type campaign struct {
-	root    string        // of the module
-	scratch string        // a directory of its own
-	limit   time.Duration // for the tests of one mutant
-	notes   io.Writer     // for whoever watches
+	root    string        // root directory of the module
+	scratch string        // temporary directory
+	limit   time.Duration // time limit for the tests of one mutant
+	notes   io.Writer     // progress messages
 	verbose bool
 	all     bool            // run all tests of the package
-	sound   map[string]bool // tests that pass unmutated, behind their package
-	// scripted is the program of the tests that read scripts; empty: not built yet.
+	sound   map[string]bool // tests that pass without mutants, with their package as prefix
+	// scripted is the path of the test program that reads scripts from files. It is empty until
+	// built.
 	scripted string
-	built    int                // programs
+	built    int                // number of built programs
 	bundles  map[string]*bundle // by package
-	mutants  []Mutant           // all mutants to try
+	mutants  []Mutant           // all mutants to test
 }
 
-// baseline runs every test that must kill a mutant on the unchanged source. What
-// fails there proves nothing elsewhere.
+// baseline runs every test that must kill a mutant on the unchanged source. A test that fails there
+// proves nothing about a mutant.
 func (c *campaign) baseline(ctx context.Context, mutants []Mutant) error {
 	tests := map[string][]string{}
 	for i := range mutants {
@@ -65,7 +65,7 @@ func (c *campaign) baseline(ctx context.Context, mutants []Mutant) error {
 	return nil
 }
 
-// fits returns why a mutant cannot be tried: a test of its is not there.
+// fits returns an error if a mutant cannot be tested because one of its tests does not exist.
 func (c *campaign) fits(m *Mutant) error {
 	for _, name := range m.Tests {
 		if !c.all && !c.sound[m.Package+" "+name] {
@@ -75,7 +75,7 @@ func (c *campaign) fits(m *Mutant) error {
 	return nil
 }
 
-// try breaks one thing and looks who notices.
+// try applies a mutant and runs its tests.
 func (c *campaign) try(ctx context.Context, m *Mutant) Result {
 	start := time.Now()
 	r := Result{ID: m.ID}
@@ -125,8 +125,8 @@ func (c *campaign) testMutant(ctx context.Context, m *Mutant, mutated string, te
 	return c.test(ctx, m.Package, tests, overlay, c.limit)
 }
 
-// overlay writes what makes the go command read texts in place of files, which need
-// not be there, and returns its name.
+// overlay writes an overlay file with which the go command reads texts instead of files, which need
+// not exist, and returns its name.
 func (c *campaign) overlay(texts map[string]string) (string, error) {
 	replace := map[string]string{}
 	for i, file := range sortedKeys(texts) {
@@ -147,7 +147,7 @@ func (c *campaign) overlay(texts map[string]string) (string, error) {
 	return name, nil
 }
 
-// build builds the tests of a package with texts in place of files.
+// build builds the tests of a package with texts instead of files.
 func (c *campaign) build(ctx context.Context, pkg string, texts map[string]string) (program string, err error) {
 	overlay, err := c.overlay(texts)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *campaign) build(ctx context.Context, pkg string, texts map[string]strin
 	return program, nil
 }
 
-// testProgram runs tests of a program that was built before.
+// testProgram runs tests of an existing test program.
 func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests []string, env string) (*testLog, bool, error) {
 	args := []string{"tool", "test2json", program, "-test.v=test2json", "-test.timeout=" + c.limit.String()}
 	if len(tests) > 0 {
@@ -174,18 +174,18 @@ func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests [
 	return c.listen(ctx, 2*c.limit, filepath.Join(c.root, filepath.FromSlash(pkg)), []string{env}, args...)
 }
 
-// patience lets a test that waits for what a mutant never does end as failed, before
-// the limit ends all of them. It is of flowtest, which the tests of the engine are made of.
+// patience makes a test fail before the time limit if it waits for something that a mutant
+// prevents. Package flowtest, on which the tests of the engine are based, reads the variable.
 const patience = "FLOWTEST_PATIENCE=20s"
 
-// buildTime bounds the time of the compiler, beside that of the tests.
+// buildTime is the time limit for the compiler, in addition to that for the tests.
 const buildTime = 5 * time.Minute
 
-// fastCompile makes the compiler leave out what takes its time: the tests of a mutant
-// take less than that.
+// fastCompile disables expensive compiler passes, because the tests of a mutant take less time than
+// these.
 const fastCompile = "-N -l"
 
-// test runs tests of a package by their names; none: all of them.
+// test runs the named tests of a package, or all of them if names is empty.
 func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay string, limit time.Duration) (*testLog, bool, error) {
 	args := []string{"test", "-json", "-vet=off", "-gcflags=" + fastCompile, "-count=1", "-timeout=" + limit.String()}
 	if overlay != "" {
@@ -200,14 +200,14 @@ func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay
 	return c.listen(ctx, limit+buildTime, c.root, nil, append(args, "./"+pkg)...)
 }
 
-// listen runs the go command, which prints what go test -json does, and reports what
-// it has said and whether it has ended well.
+// listen runs a go command that prints the output of go test -json. It returns the parsed output
+// and whether the command succeeded.
 func (c *campaign) listen(ctx context.Context, limit time.Duration, dir string, env []string, args ...string) (*testLog, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(append(os.Environ(), patience), env...), os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends the tests, too
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // also ends the tests
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -225,7 +225,7 @@ func (c *campaign) listen(ctx context.Context, limit time.Duration, dir string, 
 	return log, waitErr == nil, readErr
 }
 
-// pattern returns the argument of go test -run for tests of these names.
+// pattern returns the argument of go test -run that selects the named tests.
 func pattern(names []string) string {
 	all := make([]string, len(names))
 	for i, name := range names {

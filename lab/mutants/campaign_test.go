@@ -73,7 +73,7 @@ func TestJudge_TakesNothingForAKillButATestThatFails(t *testing.T) {
 	}
 }
 
-// module writes a module with a package, its test, and what the mutants need.
+// module creates a module with a package, its test, and everything that the mutants need.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

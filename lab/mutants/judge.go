@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Verdict says whether a mutant was killed.
+// Verdict is the result of testing a mutant.
 type Verdict string
 
-// The verdicts. All but Killed are findings.
+// The verdicts. All except Killed are findings.
 const (
 	Killed   Verdict = "killed"   // a test has failed
 	Survived Verdict = "survived" // all its tests have passed
-	Hung     Verdict = "hung"     // its tests did not end, and it does not say so
-	Broken   Verdict = "broken"   // it does not compile: neither killed nor alive
-	Stale    Verdict = "stale"    // its text is not there once
+	Hung     Verdict = "hung"     // its tests did not end, and the mutant has no Hangs
+	Broken   Verdict = "broken"   // it does not compile, so nothing is proved
+	Stale    Verdict = "stale"    // its text does not occur exactly once
 )
 
-// testEvent is a line of go test -json, as far as it is used here.
+// testEvent contains the used fields of a line of go test -json.
 type testEvent struct {
 	Action      string `json:"Action"`
 	Test        string `json:"Test"`
@@ -30,18 +30,18 @@ type testEvent struct {
 // testLog is the output of a run of go test.
 type testLog struct {
 	Passed  map[string]bool
-	Failed  []string // subtests before what they belong to
+	Failed  []string // subtests before their parents
 	Timeout bool
-	NoBuild bool // also: a script that the server could not compile or carry out
+	NoBuild bool // also set for a script that the server could not compile or execute
 	Output  string
-	tests   map[string]string // what each test has printed
+	tests   map[string]string // output by test
 }
 
-// brokenScript is how Redis names what is wrong with a script itself. A test that
-// fails by it says nothing about the rule.
+// brokenScript contains texts with which Redis reports an invalid script. A test that fails for
+// this reason proves nothing about the rule.
 var brokenScript = []string{"Error compiling script", "nonexistent global variable", ": attempt to "}
 
-// read takes in what go test -json prints.
+// read parses the output of go test -json.
 func (l *testLog) read(r io.Reader) error {
 	l.Passed, l.tests = map[string]bool{}, map[string]string{}
 	var text strings.Builder
@@ -52,7 +52,7 @@ func (l *testLog) read(r io.Reader) error {
 		switch {
 		case len(line) == 0:
 		case json.Unmarshal(line, &e) != nil:
-			text.Write(line) // of the go command itself
+			text.Write(line) // output of the go command itself
 		default:
 			l.take(&e, &text)
 		}
@@ -97,7 +97,7 @@ func (l *testLog) failures() string {
 	return b.String()
 }
 
-// judge returns what the tests say of a mutant, and which of them it was.
+// judge returns the verdict of the tests on a mutant, and the test that killed it.
 func judge(m *Mutant, l *testLog, ok bool) (v Verdict, killer string) {
 	switch {
 	case l.NoBuild:
@@ -109,5 +109,5 @@ func judge(m *Mutant, l *testLog, ok bool) (v Verdict, killer string) {
 	case ok:
 		return Survived, ""
 	}
-	return Broken, "" // the program has ended without a test that failed
+	return Broken, "" // the program ended without a failed test
 }

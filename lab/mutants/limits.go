@@ -1,17 +1,18 @@
 package main
 
-// limitOnRedis is the same in the scripts, in the part that has how limits stand.
+// limitOnRedis returns a limit mutant of the shared part of the Redis scripts that keeps the state
+// of limits.
 func limitOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/limit.lua", before, after, behaviors...)
 }
 
-// lineOnRedis is one in the part that has the lines, joinOnRedis in that by which runs come into them, guardOnRedis in that which
-// refuses starts.
+// lineOnRedis returns a mutant of the script part for limiter queues, joinOnRedis one of the part
+// that adds runs to them, and guardOnRedis one of the part that rejects starts.
 func lineOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/line.lua", before, after, behaviors...)
 }
 
-// handing is a mutant of how commits hand permits on.
+// handing returns a mutant of the transfer of permits by commits.
 func handing(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/hand.lua", before, after, behaviors...)
 }
@@ -24,7 +25,7 @@ func guardOnRedis(what, disabled, before, after string, behaviors ...string) Mut
 	return onRedis("limits/redis/"+what, disabled, "lua/part/guard.lua", before, after, behaviors...)
 }
 
-// limitMutants disable what the rules of limits, L1 to L9, ask for.
+// limitMutants disable the rules of limits, L1 to L9.
 var limitMutants = []Mutant{
 	memory("limits/memory/carry-own", "the rate of a key changes with that of all", "limit.go",
 		"p.tat > now && (!is || own.Follows)", "p.tat > now && (!is || true || own.Follows)", "Rate_OfAKeyOfItsOwnStaysAsItIs"),

@@ -2,20 +2,21 @@ package main
 
 import "strings"
 
-// paged returns a mutant of package paging that behaviours of the conformance suite must kill, on memory.
+// paged returns a mutant of package paging that behaviors of the conformance suite on the memory
+// store must kill.
 func paged(id, disabled, before, after string, behaviors ...string) Mutant {
 	m := memory(id, disabled, "", before, after, behaviors...)
 	m.File = "runtime/store/paging/page.go"
 	return m
 }
 
-// tested returns a mutant of a package that some of its tests must kill.
+// tested returns a mutant of a package that the named tests of the package must kill.
 func tested(id, disabled, file, before, after string, tests ...string) Mutant {
 	pkg, _, _ := strings.Cut(file, "/")
 	return Mutant{ID: id, Disabled: disabled, File: file, Old: before, New: after, Package: pkg, Tests: tests}
 }
 
-// listMutants break what lists and counts say, and the check of formats.
+// listMutants change the results of lists and counts, and the check of formats.
 var listMutants = []Mutant{
 	paged("lists/paging/budget", "a page looks at more than its budget",
 		"func (p *Page) Left() int { return p.q.Work() - p.page.Looked }", "func (p *Page) Left() int { return 1 }", "NoListLooksAtMoreThanItsBudget"),

@@ -1,7 +1,7 @@
 package main
 
-// localStartMutants break the guards that make a run which a worker creates and begins as safe as one
-// that it claims.
+// localStartMutants disable the guards that make a run created and begun by the same worker as safe
+// as a claimed run.
 var localStartMutants = []Mutant{
 	working("engine/worker/local-start-messages", "a worker takes a start that has messages", "host.go",
 		"len(c.Items) > 0 || ", "", "TestFLOW5_AStartHasItsMessagesBeforeTheCodeBegins/memory").in("runtime/promises/runs"),

@@ -40,7 +40,7 @@ func main() {
 	os.Exit(code)
 }
 
-// options are the flags.
+// options contains the flags.
 type options struct {
 	only    *regexp.Regexp
 	list    bool
@@ -79,7 +79,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// run is main without the process; it returns the exit code.
+// run executes the command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// conduct does what the options say, and returns how many mutants were not killed.
+// conduct tests the selected mutants and returns the number that were not killed.
 func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found int, err error) {
 	table := Table()
 	chosen := slices.DeleteFunc(slices.Clone(table), func(m Mutant) bool { return !o.only.MatchString(m.ID) })
@@ -132,7 +132,7 @@ func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found in
 	for i := range chosen {
 		r := c.try(ctx, &chosen[i])
 		if ctx.Err() != nil {
-			break // what was found out until then is kept
+			break // earlier results are kept
 		}
 		if r.Verdict != Killed {
 			found++
@@ -163,7 +163,7 @@ func report(o options, stdout io.Writer, r Result, n, of int) {
 	}
 }
 
-// moduleRoot returns the directory of the module, which the program must be run in.
+// moduleRoot returns the directory of the module that contains the working directory.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// contract names behaviours of the conformance suite as a store runs it.
+// contract returns the test names of behaviors of the conformance suite for a store.
 func contract(suite string, behaviors []string) []string {
 	names := make([]string, len(behaviors))
 	for i, b := range behaviors {
@@ -9,16 +9,15 @@ func contract(suite string, behaviors []string) []string {
 	return names
 }
 
-// waiting is a mutant of package notify, which behaviours of the conformance suite, as
-// memory runs it, must kill.
+// waiting returns a mutant of package notify that behaviors of the conformance suite on the memory
+// store must kill.
 func waiting(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	m := memory(id, disabled, file, before, after, behaviors...)
 	m.File = "runtime/store/notify/" + file
 	return m
 }
 
-// memory is a mutant of memstore that behaviours of the conformance suite are to
-// kill.
+// memory returns a mutant of memstore that behaviors of the conformance suite must kill.
 func memory(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	return Mutant{
 		ID: id, Disabled: disabled, File: "memstore/" + file, Old: before, New: after,
@@ -26,19 +25,19 @@ func memory(id, disabled, file, before, after string, behaviors ...string) Mutan
 	}
 }
 
-// behind looks for the text behind another one, which occurs once.
+// behind restricts the search to the text after another one, which occurs once.
 func (m Mutant) behind(text string) Mutant {
 	m.After = text
 	return m
 }
 
-// by names other tests of the package that must kill the mutant.
+// by adds other tests of the package that must kill the mutant.
 func (m Mutant) by(tests ...string) Mutant {
 	m.Tests = tests
 	return m
 }
 
-// hanging is a mutant that tests notice by not coming to an end.
+// hanging returns the mutant with Hangs set.
 func (m Mutant) hanging() Mutant {
 	m.Hangs = true
 	return m

@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// Mutant is one decision of the engine, disabled.
+// Mutant is one disabled decision of the engine.
 type Mutant struct {
-	// ID is subject/place/what. The subject is a rule, "streams", "limits", "lists" or "engine", the
-	// place a store or a package.
+	// ID has the form subject/place/what. The subject is a rule, "streams", "limits", "lists" or
+	// "engine". The place is a store or a package.
 	ID string
-	// Disabled says in one sentence what no longer holds.
+	// Disabled describes in one sentence the guarantee that the mutant breaks.
 	Disabled string
-	// File is the path in the module.
+	// File is a path relative to the module.
 	File string
-	// After is a text that occurs once in the file: Old is looked for behind it.
-	// Empty: Old itself occurs once.
+	// After is a text that occurs once in the file. The search for Old begins after it. If it is
+	// empty, Old itself must occur once.
 	After string
 	// Old is replaced by New.
 	Old, New string
-	// Package is where the tests are that notice; Tests are their names.
+	// Package contains the tests that must fail. Tests contains their names.
 	Package string
 	Tests   []string
-	// Hangs says that the tests notice by not coming to an end.
+	// Hangs reports whether the tests kill the mutant by not ending.
 	Hangs bool
 }
 
-// Subject is the rule that the mutant breaks, "streams", "limits", "lists", or "engine".
+// Subject returns the rule that the mutant violates, "streams", "limits", "lists", or "engine".
 func (m *Mutant) Subject() string {
 	subject, _, _ := strings.Cut(m.ID, "/")
 	return subject
 }
 
-// Place is the store or the package that is broken.
+// Place returns the store or the package that is mutated.
 func (m *Mutant) Place() string {
 	parts := strings.SplitN(m.ID, "/", 3)
 	if len(parts) < 2 {
@@ -44,12 +44,12 @@ func (m *Mutant) Place() string {
 	return parts[1]
 }
 
-// StaleError says that a mutant no longer fits the source.
+// StaleError reports that a mutant does not match the source.
 type StaleError struct {
 	ID, File, Reason string
 }
 
-// Error names the mutant and how to repair it.
+// Error returns the mutant and how to repair it.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("mutant %s is stale: %s: %s: give it what is there now", e.ID, e.File, e.Reason)
 }
@@ -63,7 +63,7 @@ func (m *Mutant) Apply(source string) (string, error) {
 	return source[:at] + m.New + source[at+len(m.Old):], nil
 }
 
-// place returns where the text begins that is replaced.
+// place returns the offset of the text to replace.
 func (m *Mutant) place(source string) (int, error) {
 	stale := func(format string, args ...any) error {
 		return &StaleError{m.ID, m.File, fmt.Sprintf(format, args...)}
@@ -87,7 +87,7 @@ func (m *Mutant) place(source string) (int, error) {
 	return from + at, nil
 }
 
-// ApplyIn is Apply on the file below root.
+// ApplyIn is like Apply for the file in the directory root.
 func (m *Mutant) ApplyIn(root string) (string, error) {
 	source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.File)))
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *Mutant) ApplyIn(root string) (string, error) {
 	return m.Apply(string(source))
 }
 
-// Table returns all mutants, those of a rule together.
+// Table returns all mutants, grouped by rule.
 func Table() []Mutant {
 	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, localStartMutants, replayMutants, streamMutants, sayMutants, scheduleMutants, gatherMutants, limitMutants, shareMutants, listMutants)
 	order := map[string]int{"streams": len(Rules), "limits": len(Rules) + 1, "lists": len(Rules) + 2, "engine": len(Rules) + 3}
@@ -107,9 +107,8 @@ func Table() []Mutant {
 	return all
 }
 
-// inMemory is the part of a worker's test that is on the store that takes the least
-// time.
+// inMemory returns the subtest of a worker test on the memory store, which is the fastest.
 func inMemory(test string) string { return test + "/memory" }
 
-// throughWorker says that tests of the worker must kill the mutant.
+// throughWorker returns the mutant with tests in package worker.
 func (m Mutant) throughWorker() Mutant { return m.in("runtime/worker") }

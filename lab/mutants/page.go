@@ -12,7 +12,7 @@ What happens if a guard of the engine is taken away: each line is a guard, and t
 as it is: the compiler reads the broken file in place of the right one. Times are seconds for compiling and testing.
 `
 
-// Page returns the page for the mutants of a table that were tried, in the order of the table.
+// Page returns the result page for the tested mutants of a table, in table order.
 func Page(table []Mutant, results []Result) string {
 	tried, killed := map[string]Result{}, 0
 	for _, r := range results {
@@ -49,7 +49,7 @@ func Page(table []Mutant, results []Result) string {
 	return b.String()
 }
 
-// WritePage writes the page of what was tried into a file.
+// WritePage writes the result page to a file.
 func WritePage(name string, table []Mutant, results []Result) error {
 	if err := os.WriteFile(name, []byte(Page(table, results)), 0o644); err != nil { //nolint:gosec // a page that anyone may read
 		return fmt.Errorf("write the page of mutants: %w", err)

@@ -8,7 +8,7 @@ func replaying(id, disabled, file, before, after string, tests ...string) Mutant
 	}
 }
 
-// replayMutants are the decisions that make a replay take the path of the log.
+// replayMutants disable the decisions that make a replay follow the log.
 var replayMutants = []Mutant{
 	replaying("engine/replay/input", "inputs are not compared with the recorded ones", "feed.go",
 		`if diff := compare(rec, same); diff != "" {`, `if diff := ""; diff != "" {`, "TestMismatch_OtherInputShowsTheDifference"),

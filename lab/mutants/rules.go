@@ -1,9 +1,9 @@
 package main
 
-// Rule is one of the rules that a store and its workers must not break.
+// Rule is a rule that a store and its workers must not violate.
 type Rule struct{ Name, Text string }
 
-// Rules are the rules in the order of the protocol.
+// Rules contains the rules in the order of the protocol.
 var Rules = []Rule{
 	{"F1", "Every write to a run names epoch and token."},
 	{"F2", "Whatever takes a run from its owner changes the fence in that action."},
@@ -30,7 +30,7 @@ var Rules = []Rule{
 	{"L12", "Starts gather until the claim; a start is first asked whether it was here."},
 }
 
-// Elsewhere has the rules that no store holds, and why.
+// Elsewhere contains the rules that no store implements, with the reason.
 var Elsewhere = map[string]string{
 	"F4": "Stores cache no state of code: the worker does, and compares the cid of the claim with its own.",
 }

@@ -1,12 +1,12 @@
 package main
 
-// scheduled returns a mutant of schedules, that their tests in memory must kill.
+// scheduled returns a mutant of schedules that their tests on the memory store must kill.
 func scheduled(id, disabled, file, before, after, test string) Mutant {
 	return working(id, disabled, "runtime/"+file, before, after, inMemory(test)).in("runtime/promises/schedules").hanging()
 }
 
-// scheduleMutants break what makes each tick start one run, and orders count from when they
-// were given.
+// scheduleMutants disable the guards by which each tick starts one run and orders apply from the
+// time at which they were given.
 var scheduleMutants = []Mutant{
 	scheduled("engine/schedule/tick", "a tick that is asked for again is another run", "event/schedule.go",
 		`[]byte("schedule\x00" + schedule + "\x00" + tick)`, "[]byte(NewItemID())", "TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore"),

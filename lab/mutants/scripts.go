@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Scripts are parts of the program, and to compile and link that takes ten times as
-// long as what the tests take. So one program is built for all mutants of scripts,
-// which reads them from a directory instead: then a mutant is a file in there.
+// Scripts are embedded in the program, and compiling and linking it takes ten times as long as the
+// tests. Therefore a single program is built for all mutants of scripts, which reads the scripts
+// from a directory instead. Each mutant is then a file in the directory.
 const (
 	scriptDir  = "redisstore/lua"
 	scriptHost = "redisstore/script.go"
 	scriptEnv  = "FLOWGEN_MUTANT_SCRIPTS"
 )
 
-// hosting are the changes of the file that embeds the scripts.
+// hosting contains the changes of the file that embeds the scripts.
 var hosting = []Mutant{
 	{ID: "scripts/import", File: scriptHost, Old: `"embed"`, New: "\"io/fs\"\n\t\"os\""},
 	{
@@ -26,10 +26,10 @@ var hosting = []Mutant{
 	},
 }
 
-// isScript reports whether the mutant is one of a script.
+// isScript reports whether the mutant changes a script.
 func (m *Mutant) isScript() bool { return strings.HasPrefix(m.File, scriptDir+"/") }
 
-// buildScripted builds the tests of the package so that they read scripts, once.
+// buildScripted builds, once, the tests of the package so that they read scripts from a directory.
 func (c *campaign) buildScripted(ctx context.Context) error {
 	if c.scripted != "" {
 		return nil
@@ -49,7 +49,7 @@ func (c *campaign) buildScripted(ctx context.Context) error {
 	return err
 }
 
-// testScript runs tests with a script in place of another one.
+// testScript runs tests with one script replaced.
 func (c *campaign) testScript(ctx context.Context, m *Mutant, mutated string, tests []string) (*testLog, bool, error) {
 	if err := c.buildScripted(ctx); err != nil {
 		return nil, false, err

@@ -1,7 +1,6 @@
 package main
 
-// sqlite is a mutant of sqlitestore that behaviours of the conformance suite are to
-// kill.
+// sqlite returns a mutant of sqlitestore that behaviors of the conformance suite must kill.
 func sqlite(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	return Mutant{
 		ID: id, Disabled: disabled, File: "sqlitestore/" + file, Old: before, New: after,

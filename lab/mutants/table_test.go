@@ -74,7 +74,7 @@ func TestTable_BreaksEveryRuleOnRedis(t *testing.T) {
 	}
 }
 
-// A mutant whose test has another name now is tried in vain.
+// A mutant whose test was renamed is tested without effect.
 func TestTable_NamesTestsThatExist(t *testing.T) {
 	known := map[string]map[string]bool{}
 	behaviors := stringsIn(t, filepath.Join(root, "runtime", "store", "storetest"))
@@ -95,7 +95,7 @@ func TestTable_NamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// each calls visit with every node of the Go files of a directory.
+// each calls visit for every node of the Go files of a directory.
 func each(t *testing.T, dir, files string, visit func(n ast.Node)) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, files))

@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// working returns a mutant of the worker, or of its parts, that tests of the
-// worker must kill. The file is in the worker's package unless it names another.
+// working returns a mutant of the worker or its parts that tests of the worker must kill. The file
+// is in the worker's package unless its path contains a directory.
 func working(id, disabled, file, before, after string, tests ...string) Mutant {
 	m := Mutant{
 		ID: id, Disabled: disabled, File: file, Old: before, New: after, Package: "runtime/worker", Tests: tests,
@@ -14,13 +14,13 @@ func working(id, disabled, file, before, after string, tests ...string) Mutant {
 	return m
 }
 
-// in names another package whose tests must kill the mutant.
+// in sets another package, whose tests must kill the mutant.
 func (m Mutant) in(pkg string) Mutant {
 	m.Package = pkg
 	return m
 }
 
-// workerMutants break the rules that the worker adds, and its own decisions.
+// workerMutants disable the rules that the worker adds, and its own decisions.
 var workerMutants = []Mutant{
 	working("M4/worker/gives-none", "an ended run waits for room in its log for what comes too late", "inbox.go",
 		"|| b.givesNone(&b.pending[0])) {", ") {", inMemory("TestFLOW5_ARunEndsThatHasReadAsMuchAsItsWorkerReadsAtOnce")).in("runtime/promises/flows").hanging(),
@@ -149,8 +149,8 @@ var workerMutants = []Mutant{
 		"s.starts = append(s.starts, a)", "s.launch(a)", "TestEngine_NothingIsDoneBeforeItsCauseIsDurable"),
 	working("engine/worker/cause-before-effect", "what is sent to others is not written with its cause", "nextcommit.go",
 		"req.Send, err = d.sends(events)", "_, err = d.sends(events)", "TestFLOW9_AChildReturnsItsTypedResult").in("runtime/promises/flows"),
-	// That launch and startSteps ask, too, saves work: the attempt itself waits for a
-	// live lease, and nothing that was recorded without one is committed.
+	// The checks in launch and startSteps only save work: the attempt itself waits for a live
+	// lease, and nothing that was recorded without one is committed.
 	working("engine/worker/start-without-lease", "a step starts although the lease may be over", "runtime/worker/internal/lease/lease.go",
 		"for !l.Alive(id) {", "for false {", "TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease", "TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut"),
 	working("engine/worker/commit-without-lease", "something new is committed although the lease may be over", "handle.go",
