@@ -13,14 +13,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-// client asks the library.
+// client sends requests to the library.
 type client struct {
-	base string // of its addresses
+	base string // base URL
 	http *http.Client
 }
 
-// ask gets what is at a path for a question. What the library says about a failure becomes
-// what a step says about it: try again later, hold back all who ask, or give up.
+// ask requests a path for a question. It converts failures of the library to step errors: retry
+// later, delay all users of the limit, or fail permanently.
 func (c *client) ask(ctx context.Context, path, question string, into any) (err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?q="+url.QueryEscape(question), http.NoBody)
 	if err != nil {
@@ -45,8 +45,8 @@ func (c *client) ask(ctx context.Context, path, question string, into any) (err 
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 
-// after is how long the library wants to be left alone. Its Retry-After is in seconds, as HTTP has
-// it, with a fraction: nobody wants to wait for an example.
+// after returns the delay that the library requests. Unlike in HTTP, its Retry-After may contain a
+// fraction of a second, so that the example does not take long.
 func after(answer *http.Response) time.Duration {
 	seconds, err := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64)
 	if err != nil {

@@ -81,9 +81,10 @@ func Register(r workflow.Registrar, library *client) {
 	)
 }
 
-// Research answers a question: it asks the library for sources, fetches them at the same time as
-// far as the library allows it, sums each up as soon as all are there, lets a reviewer look at the
-// summaries, if the reader is strict, and writes a report, with what the reviewer has said or without.
+// Research answers a question. It requests a list of sources from the library, fetches them in
+// parallel as far as the library allows, and summarizes each when all of them have arrived. If the
+// reader is strict, a reviewer examines the summaries. Finally it writes a report, with or without
+// a review.
 //
 // It starts and awaits runs of the graph [research].
 //

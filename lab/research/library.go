@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// library is a service as they are on the internet: it is busy, it fails, and it allows so many
-// requests at a time and no more.
+// library is a typical web service: it is slow, it fails, and it allows only a limited number of
+// concurrent requests.
 type library struct {
 	mu       sync.Mutex
 	asked    map[string]int
-	under    int // way
-	refusals int // for having been asked too often
-	crowds   int // for having been asked by too many at a time
+	under    int // requests in progress
+	refusals int // rejections because the rate was too high
+	crowds   int // rejections because of too many concurrent requests
 }
 
-// atATime is how many requests for pages the library allows at a time.
+// atATime is the number of concurrent page requests that the library allows.
 const atATime = 2
 
 var pages = map[string]string{
@@ -27,7 +27,7 @@ var pages = map[string]string{
 
 func newLibrary() *library { return &library{asked: map[string]int{}} }
 
-// ServeHTTP answers /sources, /page and /review.
+// ServeHTTP serves /sources, /page and /review.
 func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	question := r.URL.Query().Get("q")
 	if r.URL.Path == "/page" && !l.enter() {
@@ -39,9 +39,9 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer l.leave()
 	}
 	switch {
-	case question == "newspaper" && times == 1: // is fetched from the cellar
+	case question == "newspaper" && times == 1: // slow on the first request
 		refuse(w, http.StatusServiceUnavailable, "0.03")
-	case question == "diary" && times <= 2: // has had enough of questions
+	case question == "diary" && times <= 2: // fails on the first two requests
 		l.count(&l.refusals)
 		refuse(w, http.StatusTooManyRequests, "0.05")
 	case r.URL.Path == "/sources":
@@ -64,7 +64,7 @@ func refuse(w http.ResponseWriter, code int, after string) {
 
 func answer(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-// times counts how often something was asked.
+// times returns the number of requests for something, including this one.
 func (l *library) times(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *library) count(what *int) {
 	*what++
 }
 
-// enter lets somebody in, unless there are too many.
+// enter admits a request unless there are too many.
 func (l *library) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *library) leave() {
 	l.under--
 }
 
-// refused returns how often somebody was sent away.
+// refused returns the numbers of rejected requests.
 func (l *library) refused() (often, tooMany int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

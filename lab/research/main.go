@@ -1,10 +1,10 @@
-// Research answers a question with a graph of steps: sources are fetched at the same time as far
-// as a limit allows it, from a local HTTP server that fails and refuses. Kill it at any moment and start
-// it again: it carries on where it was, and no step that has completed runs twice.
+// Research answers a question with a graph of steps: it fetches sources in parallel as far as a
+// limit allows, from a local HTTP server that fails and rejects requests. If it is killed at any
+// moment and restarted, it continues, and no completed step runs twice.
 //
 //	go run ./lab/research
 //
-// See research.go for the graph; its picture is in the doc comment of Research in flow_gen.go.
+// See research.go for the graph. The doc comment of Research in flow_gen.go contains a diagram.
 package main
 
 import (
@@ -43,7 +43,8 @@ func main() {
 	}
 }
 
-// run serves the library, answers the question or goes on where an earlier process has left it, and prints the report.
+// run serves the library, answers the question or continues the run of an earlier process, and
+// prints the report.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("research", flag.ContinueOnError)
 	url := f.String("store", "sqlite:research.db", "`URL` of where the run is kept: memory:, sqlite:PATH or redis://HOST:PORT")
@@ -97,7 +98,7 @@ func serve(l *library) (base string, stop func(), err error) {
 	return "http://" + listener.Addr().String(), func() { _ = s.Close() }, nil
 }
 
-// follow starts the run, or finds it, and prints which steps end.
+// follow starts the run, or finds the existing one, and prints the steps that end.
 func follow(ctx context.Context, c *workflow.Client, in ResearchInput, out io.Writer) error {
 	run, err := Research.Start(ctx, c, in, workflow.WithID(in.Question))
 	if done, ok := errors.AsType[*workflow.FinishedRunError](err); ok {

@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// TestMain lets the test binary be the program: a real process is killed.
+// TestMain runs the test binary as the program, so that a real process is killed.
 func TestMain(m *testing.M) {
 	if os.Getenv("RESEARCH_MAIN") == "1" {
 		main()
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program executes the program, which may be killed.
+// program executes the program. It reports whether the program was killed.
 func program(t *testing.T, args ...string) (out string, killed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -91,7 +91,7 @@ func TestResearch_IsWrittenWithoutAReviewIfNobodyIsStrict(t *testing.T) {
 	}
 }
 
-// A kill after any event, and another start, give the same report.
+// After a kill at any event and a restart, the program produces the same report.
 func TestDAG4_ResearchKilledAfterEachEventEndsWithTheSameReport(t *testing.T) {
 	var killed, survived atomic.Int32
 	var all sync.WaitGroup
@@ -116,7 +116,8 @@ func TestDAG4_ResearchKilledAfterEachEventEndsWithTheSameReport(t *testing.T) {
 	}
 }
 
-// killAndRestart reports whether the process was killed: whether there were so many events.
+// killAndRestart reports whether the process was killed, which happens if it writes at least n
+// events.
 func killAndRestart(t *testing.T, n int, url string) bool {
 	out, killed := program(t, "-store", url, "-crash-after", fmt.Sprint(n))
 	if killed {
@@ -141,7 +142,7 @@ func TestDAG4_ResearchKilledOnRedisEndsWithTheSameReport(t *testing.T) {
 	}
 }
 
-// inProcess asks a handler without a network.
+// inProcess is a RoundTripper that calls a handler without a network.
 type inProcess struct{ http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -9,25 +9,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 )
 
-// Page is what a source says.
+// Page is the content of a source.
 type Page struct {
 	Source string `json:"source"`
 	Text   string `json:"text"`
 }
 
-// Report is what becomes of a question.
+// Report is the answer to a question.
 type Report struct {
 	Title   string   `json:"title"`
 	Text    string   `json:"text"`
 	Sources []string `json:"sources"`
 }
 
-// Net is what the library allows to all who ask it: two requests at a time, fifty in a second.
+// Net is the limit of the library for all clients: two concurrent requests, and fifty requests per
+// second.
 var Net = limit.New("research.net", limit.Config{AtOnce: 2, Rate: 50, Per: time.Second})
 
-// research answers a question: it asks the library for sources, fetches them at the same time as
-// far as the library allows it, sums each up as soon as all are there, lets a reviewer look at the
-// summaries, if the reader is strict, and writes a report, with what the reviewer has said or without.
+// research answers a question. It requests a list of sources from the library, fetches them in
+// parallel as far as the library allows, and summarizes each when all of them have arrived. If the
+// reader is strict, a reviewer examines the summaries. Finally it writes a report, with or without
+// a review.
 //
 //flow:dag
 type research struct {
@@ -36,7 +38,7 @@ type research struct {
 	library  *client
 }
 
-// plan asks which sources there are.
+// plan requests the list of sources.
 //
 //flow:step
 func (r *research) plan(ctx context.Context) ([]string, error) {
@@ -45,7 +47,7 @@ func (r *research) plan(ctx context.Context) ([]string, error) {
 	return sources, err
 }
 
-// fetch gets a source. The library may say that it has too much to do: then all who use Net wait.
+// fetch requests a source. If the library is overloaded, all users of Net wait.
 //
 //flow:step each=plan uses=Net retries=9 backoff=constant(20ms)
 func (r *research) fetch(ctx context.Context, plan string) (Page, error) {
@@ -54,7 +56,7 @@ func (r *research) fetch(ctx context.Context, plan string) (Page, error) {
 	return page, err
 }
 
-// summarise says what a page is about.
+// summarise summarizes a page.
 //
 //flow:step each=fetch
 func (r *research) summarise(ctx context.Context, fetch Page) (string, error) {
@@ -62,10 +64,10 @@ func (r *research) summarise(ctx context.Context, fetch Page) (string, error) {
 	return fmt.Sprintf("%s [%s].", first, fetch.Source), nil
 }
 
-// strict says whether there is a review.
+// strict reports whether the summaries are reviewed.
 func (r *research) strict() bool { return r.Strict }
 
-// review asks for an opinion. A report without one is better than none.
+// review requests a review. A report without one is better than no report.
 //
 //flow:step if=strict onfail=skip retries=5 backoff=constant(20ms)
 func (r *research) review(ctx context.Context, summarise []string) (string, error) {
@@ -74,7 +76,7 @@ func (r *research) review(ctx context.Context, summarise []string) (string, erro
 	return opinion, err
 }
 
-// write makes a report of the summaries.
+// write creates a report from the summaries.
 //
 //flow:step
 func (r *research) write(ctx context.Context, plan, summarise []string, review *string) (Report, error) {
