@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // of the bank
+	_ "modernc.org/sqlite" // for the bank
 
 	"github.com/flowgen/flowgen/lab/tour/flows"
 	_ "github.com/flowgen/flowgen/memstore"
@@ -26,7 +26,7 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
-// openBank opens the database in which steps leave what they did.
+// openBank opens the database in which steps record their effects.
 func openBank(ctx context.Context, path string) (*flows.Bank, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)")
 	if err == nil {
@@ -39,7 +39,7 @@ func openBank(ctx context.Context, path string) (*flows.Bank, error) {
 	return &flows.Bank{DB: db}, nil
 }
 
-// duty configures a worker process, in its environment.
+// duty is the configuration of a worker process, which is passed in its environment.
 type duty struct {
 	URL     string `json:"url"`
 	Bank    string `json:"bank"`
@@ -50,10 +50,10 @@ type duty struct {
 
 const dutyVariable = "FLOWGEN_TOUR_WORKER"
 
-// workerWanted reports whether this process must be a worker.
+// workerWanted reports whether this process must run a worker.
 func workerWanted() bool { return os.Getenv(dutyVariable) != "" }
 
-// workerProcess works until it is killed, or its context ends.
+// workerProcess runs a worker until the process is killed or its context ends.
 func workerProcess(ctx context.Context) (err error) {
 	var d duty
 	if err := json.Unmarshal([]byte(os.Getenv(dutyVariable)), &d); err != nil {
@@ -77,8 +77,8 @@ func workerProcess(ctx context.Context) (err error) {
 	return newWorker(client, bank, d.Name, d.Queue).Run(ctx)
 }
 
-// newWorker returns a worker for one queue. Its lease is short, so that the runs of
-// a killed one do not wait for long.
+// newWorker returns a worker for one queue. Its claims expire quickly, so that the runs of a killed
+// worker are recovered soon.
 func newWorker(client *workflow.Client, bank *flows.Bank, name, queue string) *worker.Worker {
 	w := worker.New(client, worker.Config{
 		Name: name, Queues: []string{queue}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: 600 * time.Millisecond, Recoveries: 1000,
@@ -88,7 +88,7 @@ func newWorker(client *workflow.Client, bank *flows.Bank, name, queue string) *w
 	return w
 }
 
-// crew is the workers of the tour: two for the runs, one for the queue far.
+// crew contains the workers of the tour: two for the runs, and one for the queue far.
 type crew struct {
 	url      string
 	bank     *flows.Bank
@@ -101,11 +101,11 @@ type crew struct {
 	mu    sync.Mutex
 	errs  []error
 	hands []*hand
-	kills atomic.Int64  // of hands
+	kills atomic.Int64  // number of killed processes
 	peace chan struct{} // closed when the kills end
 }
 
-// hand is one worker process after the other.
+// hand is a sequence of worker processes, one at a time.
 type hand struct {
 	duty duty
 	cmd  *exec.Cmd
@@ -142,7 +142,7 @@ func (c *crew) note(err error) {
 	}
 }
 
-// start starts the process anew.
+// start starts a new process.
 func (h *hand) start(logs io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -160,7 +160,7 @@ func (h *hand) start(logs io.Writer) error {
 	}
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // the error reports the kill
 		close(done)
 	}()
 	h.cmd, h.done = cmd, done
@@ -173,7 +173,7 @@ func (h *hand) kill() {
 	<-h.done
 }
 
-// harass kills a worker every now and then, and starts it again, until end.
+// harass repeatedly kills and restarts a worker until end is called.
 func (c *crew) harass(ctx context.Context, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c.work.Go(func() {

@@ -1,15 +1,15 @@
-// Command tour leads through everything that a run can say, hear and become, on a
-// store of your choice. It executes a chain of workflows and prints what holds, what was
-// observed, and the row of the requirements that says so:
+// Command tour demonstrates all operations and states of runs on a store of your choice. It
+// executes a series of workflows. For each requirement it prints the requirement, the observation,
+// and its ID:
 //
 //	go run ./lab/tour                       # in memory
 //	go run ./lab/tour -store sqlite:tour.db
 //	go run ./lab/tour -store redis          # starts a server of its own
 //	go run ./lab/tour -store redis://127.0.0.1:6379 -chaos
 //
-// It exits with 0 only if all of it holds. With -chaos workers are processes of
-// their own, which are killed at random while the tour goes on; then, too, all must
-// hold.
+// The exit code is 0 only if all requirements are met. With -chaos the workers are separate
+// processes, which are killed at random during the tour. All requirements must be met in this case
+// as well.
 package main
 
 import (
@@ -52,7 +52,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// options are the flags of the command line.
+// options contains the flags of the command line.
 type options struct {
 	store    string
 	chaos    bool
@@ -90,7 +90,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// run opens the store, lets workers work on it, and leads through the stops.
+// run opens the store, starts workers, and visits the stops.
 func run(ctx context.Context, o options, out, logs io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

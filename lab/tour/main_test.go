@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// TestMain becomes a worker if the environment asks for one.
+// TestMain runs a worker if the environment requests one.
 func TestMain(m *testing.M) {
 	if workerWanted() {
 		if err := workerProcess(context.Background()); err != nil {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// take takes the tour, and returns what it prints by row.
+// take runs the tour and returns its output by row.
 func take(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	o, err := parse(append(args, "-json", "-messages", "400", "-timeout", "100s"), io.Discard)

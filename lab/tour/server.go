@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// server is a redis-server for the time of the tour.
+// server is a redis-server process for the duration of the tour.
 type server struct {
 	url  string
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// startRedis starts a server on a free port, which keeps nothing.
+// startRedis starts a server without persistence on a free port.
 func startRedis(ctx context.Context, dir string) (*server, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -37,7 +37,7 @@ func startRedis(ctx context.Context, dir string) (*server, error) {
 		return nil, fmt.Errorf("start redis-server: %w", err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // it is killed
+		_ = s.cmd.Wait() // the error reports the kill
 		close(s.done)
 	}()
 	if err := s.await(ctx, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
@@ -47,7 +47,7 @@ func startRedis(ctx context.Context, dir string) (*server, error) {
 	return s, nil
 }
 
-// await waits until somebody listens on the port.
+// await waits until the port accepts connections.
 func (s *server) await(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

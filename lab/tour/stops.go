@@ -1,6 +1,6 @@
 package main
 
-// stops are visited at the same time, and reported in this order.
+// stops are visited concurrently and reported in this order.
 var stops = []stop{
 	{"FLOW5", "messages arrive once and in order", messages},
 	{"FLOW6", "hooks take what others post to a token", hooks},

@@ -46,7 +46,7 @@ func forked(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	got, err := fork.Result(t.ctx) // the message is taken over, too
+	got, err := fork.Result(t.ctx) // the fork keeps the message
 	if err := errors.Join(err, expect("the fork", got, acts)); err != nil {
 		return "", err
 	}
@@ -64,7 +64,7 @@ func forked(t *tour) (string, error) {
 	return "forked at a step with what was before it, restarted from the beginning, tried again after a failure", t.retried()
 }
 
-// retried lets a run fail, mends the reason, and tries again.
+// retried runs a workflow that fails, removes the cause, and retries the run.
 func (t *tour) retried() error {
 	book := t.id("shop")
 	run, err := flows.OpenShop.Start(t.ctx, t.client, book)

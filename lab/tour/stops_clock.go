@@ -9,8 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// schedules lets the clock start runs, changes what it does meanwhile, and counts the runs of
-// each tick.
+// schedules starts runs by a schedule, changes the schedule, and counts the runs of each tick.
 func schedules(t *tour) (string, error) {
 	name, s := t.id("bell"), t.client.Schedules()
 	plan := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
@@ -55,7 +54,7 @@ func schedules(t *tour) (string, error) {
 	if err := s.Delete(t.ctx, name); err != nil {
 		return "", err
 	}
-	// What the schedule has decided is in its log; its outbox creates the runs.
+	// The log contains the decisions of the schedule. Its outbox creates the runs.
 	err = t.eventually("23 runs exist", func() (bool, error) {
 		runs, ticks := 0, map[string]int{}
 		for run, err := range t.client.List(t.ctx, workflow.Filter{Tags: map[string]string{workflow.TagSchedule: name}}) {

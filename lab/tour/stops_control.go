@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// whole plays have these lines.
+// acts contains the lines of a complete play.
 var acts = []string{"act 0", "cue go", "act 1"}
 
 func (t *tour) play(book string, opts ...workflow.StartOption) (*workflow.Run[[]string], error) {
 	return flows.Perform.Start(t.ctx, t.client, flows.Play{Book: t.id(book), Acts: 2, Cue: 1}, opts...)
 }
 
-// atCue starts a play and waits until it waits for its cue.
+// atCue starts a play and returns when it waits for its cue.
 func (t *tour) atCue(book string, opts ...workflow.StartOption) (*workflow.Run[[]string], error) {
 	run, err := t.play(book, opts...)
 	if err != nil {
@@ -27,7 +27,7 @@ func (t *tour) atCue(book string, opts ...workflow.StartOption) (*workflow.Run[[
 	return run, t.standsBy(run.Handle)
 }
 
-// standsBy returns once a run waits for a message.
+// standsBy returns when a run waits for a message.
 func (t *tour) standsBy(run *workflow.Handle) error {
 	for _, err := range run.Events(t.ctx, workflow.Types(event.WaitCreated)) {
 		return err
@@ -35,7 +35,7 @@ func (t *tour) standsBy(run *workflow.Handle) error {
 	return errors.New("the run has ended before it waited")
 }
 
-// ends gives a play its cue, and looks at what came of it.
+// ends sends a play its cue and checks the result.
 func (t *tour) ends(run *workflow.Run[[]string]) error {
 	if err := flows.Cue.Send(t.ctx, run, "go", workflow.IdempotencyKey("go")); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (t *tour) ends(run *workflow.Run[[]string]) error {
 	return errors.Join(err, expect("the play", got, acts))
 }
 
-// startOptions starts runs with options, and finds them by these.
+// startOptions starts runs with options and finds them by these options.
 func startOptions(t *tour) (string, error) {
 	tag := map[string]string{"tour": t.name}
 	before := time.Now()
@@ -73,7 +73,7 @@ func startOptions(t *tour) (string, error) {
 	return "a delayed run with a workflow id, tags, priority, time limit and retention was started once, and found by its tag", nil
 }
 
-// statuses sees a run in different statuses.
+// statuses observes a run in different statuses.
 func statuses(t *tour) (string, error) {
 	run, err := t.play("statuses", workflow.WithHold())
 	if err != nil {
@@ -134,7 +134,7 @@ func followers(t *tour) (string, error) {
 		errors.Join(err, expect("events", len(got[1]), len(got[0])), expect("events", len(got[2]), len(got[0])))
 }
 
-// cancels asks a play to end, twice, which cleans up.
+// cancels cancels a play twice. The play cleans up.
 func cancels(t *tour) (string, error) {
 	run, err := t.atCue("cancels")
 	if err != nil {
@@ -159,7 +159,7 @@ func cancels(t *tour) (string, error) {
 		errors.Join(err, expect("reasons", reasons, []string{"rain"}), expect("book", lines, []string{"act 0", "sweep the stage"}))
 }
 
-// held releases one run, and lets another one wait for too long.
+// held releases one run and stops another one that waits too long.
 func held(t *tour) (string, error) {
 	run, err := t.play("held", workflow.WithHold())
 	if err != nil {
@@ -180,7 +180,7 @@ func held(t *tour) (string, error) {
 	return "a held run began when it was released; one that nobody released failed", errors.Join(run.Release(t.ctx), t.ends(run))
 }
 
-// paused pauses one run, and executes another one operation by operation.
+// paused pauses one run and executes another one operation by operation.
 func paused(t *tour) (string, error) {
 	run, err := t.atCue("paused")
 	if err != nil {
@@ -190,7 +190,7 @@ func paused(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, err := range run.Events(t.ctx, workflow.Types(event.MessageReceived)) { // it is recorded, and nothing comes of it
+	for _, err := range run.Events(t.ctx, workflow.Types(event.MessageReceived)) { // recorded without an effect
 		if err != nil {
 			return "", err
 		}
@@ -207,7 +207,7 @@ func paused(t *tour) (string, error) {
 	return fmt.Sprintf("a paused run recorded a message and stood still until it was resumed; another one took %d commands for its 3 operations", steps), err
 }
 
-// stepped executes a play one operation at a time, and returns how many there were.
+// stepped executes a play one operation at a time and returns the number of operations.
 func (t *tour) stepped() (int, error) {
 	run, err := t.play("stepped", workflow.WithDebug())
 	if err != nil {
@@ -218,7 +218,7 @@ func (t *tour) stepped() (int, error) {
 		if err != nil {
 			return n, err
 		}
-		if info.Status == workflow.StatusWaiting { // for its cue
+		if info.Status == workflow.StatusWaiting { // waits for its cue
 			err = flows.Cue.Send(t.ctx, run, "go", workflow.IdempotencyKey("go"))
 		}
 		if err == nil {
@@ -246,7 +246,7 @@ func (t *tour) stepped() (int, error) {
 	}
 }
 
-// moved waits until a run has done what it was told, and stands still again.
+// moved waits until a run has executed an order and is paused again.
 func (t *tour) moved(run *workflow.Run[[]string], events uint64) error {
 	return t.eventually("the command is executed", func() (bool, error) {
 		info, err := run.Info(t.ctx)

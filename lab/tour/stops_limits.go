@@ -11,15 +11,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// pools lets workers share saws and benches, and looks at how many were used at once.
+// pools runs steps that share saws and benches, and checks the number in concurrent use.
 func pools(t *tour) (string, error) {
 	const jobs = 12
 	all, err := flows.Carpenter.Execute(t.ctx, t.client, jobs)
 	if err := errors.Join(err, expect("jobs", len(all), jobs)); err != nil {
 		return "", err
 	}
-	// Of attempts that died with their workers nothing is known: those whose results were
-	// recorded had their permits until then.
+	// Attempts that died with their workers are unknown. All others held their permits until their
+	// results were recorded.
 	saws, benches := 0, 0
 	for _, one := range all {
 		s, b := 0, 0
@@ -44,7 +44,7 @@ func pools(t *tour) (string, error) {
 	return fmt.Sprintf("of 2 saws and 3 benches, wanted in both orders by %d at once, never more were used", jobs), nil
 }
 
-// cued gives a run its cue.
+// cued sends a run its cue.
 func (t *tour) cued(run *workflow.Run[string], cue string) error {
 	if err := flows.Cue.Send(t.ctx, run, cue, workflow.IdempotencyKey(cue)); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (t *tour) cued(run *workflow.Run[string], cue string) error {
 	return errors.Join(err, expect("the result", got, cue))
 }
 
-// customers lets two runs of one customer and one of another want a counter.
+// customers starts two runs for one customer and one for another, all of which need a counter.
 func customers(t *tour) (string, error) {
 	serve := func(customer string) (*workflow.Run[string], error) {
 		return flows.Serve.Start(t.ctx, t.client, t.id(customer))
@@ -93,7 +93,8 @@ func customers(t *tour) (string, error) {
 	return "the second run of a customer said that it waited for " + flows.Counter.All().Name() + ", while that of another one was served", nil
 }
 
-// refusals are of starts that would have to wait, and of one that nobody begins in time.
+// refusals tests starts that are rejected instead of waiting, and one that expires before it
+// begins.
 func refusals(t *tour) (string, error) {
 	sell := func() (*workflow.Run[string], error) { return flows.Sell.Start(t.ctx, t.client, t.id("window")) }
 	first, err := sell()
@@ -117,7 +118,7 @@ func refusals(t *tour) (string, error) {
 	return "a start at a window that was taken was refused, and what nobody began in time failed", nil
 }
 
-// turns lets copies wait for a press, and looks in which order they are printed.
+// turns starts copies that wait for a press, and checks the order in which they are printed.
 func turns(t *tour) (string, error) {
 	start := func(reader string, rank int, waits bool) (*workflow.Run[int64], error) {
 		return flows.Reprint.Start(t.ctx, t.client, flows.Copy{Press: t.id("press"), Reader: t.id(reader), Rank: rank, Waits: waits})
@@ -147,7 +148,7 @@ func turns(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, next := range []int{4, 0, 3, 1, 2} { // the higher rank, then each reader in turn
+	for _, next := range []int{4, 0, 3, 1, 2} { // the higher rank first, then the readers in turn
 		at, err := waiting[next].Result(t.ctx)
 		if err == nil && at <= printed {
 			err = fmt.Errorf("copy %d was printed before its turn", next)
@@ -160,9 +161,9 @@ func turns(t *tour) (string, error) {
 	return "of one press the copy of a higher rank came first, then those of two readers in turn", nil
 }
 
-// gathered starts runs that share what they do.
+// gathered tests starts that share a run.
 func gathered(t *tour) (string, error) {
-	last := map[workflow.RunID]string{} // by run, the text of its last start
+	last := map[workflow.RunID]string{} // the text of the last start by run
 	var pages []*workflow.Run[string]
 	var letters []*workflow.Run[[]string]
 	for n := range 6 {
@@ -193,7 +194,7 @@ func gathered(t *tour) (string, error) {
 	return fmt.Sprintf("6 letters were taken in 2 runs, and 6 changes of a page in %d", len(last)), nil
 }
 
-// singletons start runs of a key that has an active one.
+// singletons starts runs with a key that already has an active run.
 func singletons(t *tour) (string, error) {
 	key := t.id("singleton")
 	three := func(d workflow.Definition[string, string]) (runs [3]*workflow.Run[string], err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// elsewhere lets steps be executed on other queues.
+// elsewhere executes steps on other queues.
 func elsewhere(t *tour) (string, error) {
 	run, err := flows.Places.Start(t.ctx, t.client, "step")
 	if err != nil {
@@ -32,7 +32,7 @@ func elsewhere(t *tour) (string, error) {
 	return "one step by its directive and one by an option were executed by a worker of another queue; it wrote to the stream of the caller", nil
 }
 
-// deposits brings money to a SQL database, each part exactly once.
+// deposits writes deposits to a SQL database, each exactly once.
 func deposits(t *tour) (string, error) {
 	const runs, parts = 10, 20
 	account := t.id("account")
@@ -61,7 +61,7 @@ func versions(t *tour) (string, error) {
 		errors.Join(err, expect("versions", got, []int{1, 1, 1, 2, 1, 3}))
 }
 
-// toils lets runs take steps whose effects are noted in order.
+// toils starts runs whose steps record their effects in order.
 func toils(t *tour) (string, error) {
 	const runs, steps = 20, 10
 	book := func(i int) string { return t.id(fmt.Sprint("toil-", i)) }

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// messages sends letters twice each, from outside and from another run.
+// messages sends each letter twice, both from outside and from another run.
 func messages(t *tour) (string, error) {
 	const n = 20
 	run, err := flows.ReadLetters.Start(t.ctx, t.client, 2*n)
@@ -49,7 +49,7 @@ func messages(t *tour) (string, error) {
 		expect("letters", got, want)
 }
 
-// hooks pays through a token, in two parts, each reported twice.
+// hooks makes two payments with a token and sends each of them twice.
 func hooks(t *tour) (string, error) {
 	run, err := flows.Collect.Start(t.ctx, t.client, flows.CollectInput{Cents: 30})
 	if err != nil {
@@ -63,7 +63,7 @@ func hooks(t *tour) (string, error) {
 		key := workflow.IdempotencyKey(fmt.Sprint("call ", part))
 		if err := t.client.SendToHook(t.ctx, token, json.RawMessage(strconv.Itoa(part)), key); err != nil {
 			if part == 20 && errors.Is(err, workflow.ErrHookDisposed) {
-				continue // the second time the hook may be closed already
+				continue // the hook may already be closed at the second delivery
 			}
 			return "", err
 		}
@@ -87,7 +87,7 @@ func hooks(t *tour) (string, error) {
 	return "two payloads, each sent twice, arrived once; unknown and closed tokens were refused; a taken token was a conflict", t.conflict()
 }
 
-// stage waits until a run has set its stage to something.
+// stage waits until a run has set its stage to a value.
 func (t *tour) stage(run workflow.Target, want string) error {
 	for stage, err := range flows.Stage.Watch(t.ctx, run) {
 		if err != nil || stage == want {
@@ -97,7 +97,7 @@ func (t *tour) stage(run workflow.Target, want string) error {
 	return fmt.Errorf("the run has ended before its stage was %s", want)
 }
 
-// conflict lets two runs want the same token.
+// conflict starts two runs that use the same token.
 func (t *tour) conflict() error {
 	token := t.id("door")
 	first, err := flows.Collect.Start(t.ctx, t.client, flows.CollectInput{Token: token, Cents: 5})
@@ -122,7 +122,7 @@ func (t *tour) conflict() error {
 	return errors.Join(err, expect("paid at the door", got, 5))
 }
 
-// values follows what a run publishes.
+// values follows the values that a run publishes.
 func values(t *tour) (string, error) {
 	run, err := flows.Collect.Start(t.ctx, t.client, flows.CollectInput{Cents: 1})
 	if err != nil {
@@ -148,7 +148,7 @@ func values(t *tour) (string, error) {
 	return "waited for, followed and read after the end of the run", errors.Join(err, expect("stage", fmt.Sprint(stage, ok), "paidtrue"))
 }
 
-// asks wants discounts of a run.
+// asks requests discounts from a run.
 func asks(t *tour) (string, error) {
 	run, err := flows.Haggle.Start(t.ctx, t.client, 1000)
 	if err != nil {
@@ -178,7 +178,7 @@ func asks(t *tour) (string, error) {
 	return "three questions, one of them asked twice, got two answers; one was refused by the run, one came too late", nil
 }
 
-// streams lets three readers follow what goroutines of a step write.
+// streams starts three readers that follow the output of goroutines of a step.
 func streams(t *tour) (string, error) {
 	pages := flows.Pages{Writers: 20, Each: 100}
 	run, err := flows.Publish.Start(t.ctx, t.client, pages)
@@ -219,7 +219,7 @@ func streams(t *tour) (string, error) {
 		errors.Join(err, expect("written", written, pages.Writers*pages.Each))
 }
 
-// lines reads a stream to its end, with a new reader every now and then.
+// lines reads a stream to its end and occasionally switches to a new reader.
 func (t *tour) lines(run workflow.Target, from uint64) (all []workflow.Chunk[string], err error) {
 	for {
 		before := len(all)
@@ -239,8 +239,8 @@ func (t *tour) lines(run workflow.Target, from uint64) (all []workflow.Chunk[str
 	}
 }
 
-// whole checks that each attempt has written its lines in order, and the last one all
-// of them.
+// whole checks that each attempt wrote its lines in order, and that the last attempt wrote all of
+// them.
 func whole(chunks []workflow.Chunk[string], pages flows.Pages) (attempts int, err error) {
 	next := map[string]int{}
 	for i, c := range chunks {
@@ -271,7 +271,7 @@ func whole(chunks []workflow.Chunk[string], pages flows.Pages) (attempts int, er
 	return attempts, expect("writers", len(next), pages.Writers)
 }
 
-// laggards reads a stream of which only the last chunks are kept.
+// laggards reads a stream that keeps only its last chunks.
 func laggards(t *tour) (string, error) {
 	run, err := flows.Publish.Start(t.ctx, t.client, flows.Pages{Writers: 1, Each: 1})
 	if err != nil {

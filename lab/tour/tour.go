@@ -17,29 +17,29 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// tour holds the parts that the stops share.
+// tour contains the state that the stops share.
 type tour struct {
 	ctx      context.Context
 	client   *workflow.Client
 	store    store.Store
 	bank     *flows.Bank
 	messages int
-	name     string // begins all workflow ids of this tour: the store may have seen others
+	name     string // prefix of all workflow IDs of this tour, because the store may contain others
 	report   *report
 }
 
-// stop shows that a row of the requirements holds.
+// stop demonstrates that a requirement is met.
 type stop struct {
 	row  string
-	what string // it shows, in words
+	what string // description of the requirement
 	show func(t *tour) (observed string, err error)
 }
 
-// newName returns a name that no other tour has.
+// newName returns a unique name of a tour.
 func newName() string { return strings.ToLower(rand.Text()[:10]) }
 
-// visit visits all stops at the same time, and reports in their order. In rounds
-// after the first one only what does not hold is reported.
+// visit visits all stops concurrently and reports the results in order. After the first round it
+// reports only failures.
 func (t *tour) visit(stops []stop, round int) {
 	t.name = fmt.Sprintf("tour-%s-%d", newName(), round)
 	type seen struct {
@@ -63,13 +63,13 @@ func (t *tour) visit(stops []stop, round int) {
 	all.Wait()
 }
 
-// row reports one more row.
+// row reports an additional row.
 func (t *tour) row(row, what string, show func() (string, error)) {
 	observed, err := show()
 	t.report.line(row, what, observed, err)
 }
 
-// sound looks for broken invariants in the whole store.
+// sound checks all invariants of the store.
 func (t *tour) sound() (string, error) {
 	inspector, ok := store.As[store.Inspector](t.store)
 	if !ok {
@@ -86,10 +86,10 @@ func (t *tour) sound() (string, error) {
 	return fmt.Sprintf("%d runs, and no invariant is broken", len(snap.Runs)), errors.Join(broken...)
 }
 
-// id returns a workflow id of this tour.
+// id returns a workflow ID of this tour.
 func (t *tour) id(name string) string { return t.name + "-" + name }
 
-// book returns the lines of a book, in the order in which they were written.
+// book returns the lines of a book in the order in which they were written.
 func (t *tour) book(name string) (lines []string, err error) {
 	rows, err := t.bank.DB.QueryContext(t.ctx, `SELECT line FROM notes WHERE book = $1 ORDER BY id`, name)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *tour) book(name string) (lines []string, err error) {
 	return lines, rows.Err()
 }
 
-// eventually asks until something holds.
+// eventually polls until a condition holds.
 func (t *tour) eventually(what string, holds func() (bool, error)) error {
 	for {
 		ok, err := holds()
@@ -129,7 +129,7 @@ func (t *tour) reaches(run *workflow.Handle, want workflow.Status) error {
 	})
 }
 
-// expect compares what was observed as text.
+// expect returns an error if the texts of got and want differ.
 func expect(what string, got, want any) error {
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
 		return fmt.Errorf("%s: got %.300s, want %.300s", what, g, w)
@@ -137,17 +137,17 @@ func expect(what string, got, want any) error {
 	return nil
 }
 
-// report prints a line per row.
+// report prints a line for each row.
 type report struct {
 	out    io.Writer
 	json   bool
 	failed []string
-	err    error // of printing
+	err    error // the first printing error
 }
 
 func newReport(out io.Writer, json bool) *report { return &report{out: out, json: json} }
 
-// line is one row: what should hold, and what was observed, or why it does not hold.
+// line prints a row: the requirement and the observation or the failure.
 func (r *report) line(row, what, observed string, err error) {
 	text := observed
 	word := "ok    "
@@ -170,7 +170,7 @@ func (r *report) line(row, what, observed string, err error) {
 	r.err = errors.Join(r.err, printed)
 }
 
-// end returns an error that names what does not hold.
+// end returns an error that names the requirements that are not met.
 func (r *report) end() error {
 	if len(r.failed) > 0 {
 		return errors.Join(fmt.Errorf("this does not hold: %s", strings.Join(r.failed, ", ")), r.err)

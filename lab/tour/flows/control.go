@@ -8,12 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Play is a performance: acts that are noted in a book, and a cue to wait for in
-// between.
+// Play is a performance: acts that are noted in a book, with a wait for a cue in between.
 type Play struct {
 	Book string `json:"book"`
 	Acts int    `json:"acts"`
-	Cue  int    `json:"cue"` // the act before which it waits; negative: none
+	Cue  int    `json:"cue"` // the act before which it waits; negative for no wait
 }
 
 // perform performs a play.
@@ -25,7 +24,7 @@ func perform(ctx workflow.Context, p Play) ([]string, error) {
 		if act == p.Cue {
 			cue, err := Cue.Receive(ctx)
 			if err != nil {
-				if errors.Is(err, workflow.ErrCanceled) { // what was begun is cleaned up
+				if errors.Is(err, workflow.ErrCanceled) { // clean up
 					_, cleaned := Note(workflow.Detached(ctx), p.Book, "sweep the stage")
 					err = errors.Join(err, cleaned)
 				}
@@ -42,8 +41,7 @@ func perform(ctx workflow.Context, p Play) ([]string, error) {
 	return done, nil
 }
 
-// travel books three things and fails then: what was booked is cancelled, the last
-// one first.
+// travel makes three bookings and then fails. The bookings are canceled in reverse order.
 //
 //flow:workflow
 func travel(ctx workflow.Context, book string) error {
@@ -53,7 +51,7 @@ func travel(ctx workflow.Context, book string) error {
 		}
 		workflow.Compensate(ctx, func(ctx workflow.Context) error {
 			if what == "car" {
-				if err := Work(ctx, 300*time.Millisecond); err != nil { // for whoever kills workers in between
+				if err := Work(ctx, 300*time.Millisecond); err != nil { // gives the tour time to kill workers here
 					return err
 				}
 			}
@@ -64,7 +62,7 @@ func travel(ctx workflow.Context, book string) error {
 	return Allow(ctx, book, "pay")
 }
 
-// open does a first step, and a second one that a book has to allow.
+// open executes a first step, and a second one that a book must allow.
 //
 //flow:workflow as=OpenShop
 func open(ctx workflow.Context, book string) (string, error) {
@@ -75,8 +73,7 @@ func open(ctx workflow.Context, book string) (string, error) {
 	return line + ", open", Allow(ctx, book, "permit")
 }
 
-// change follows two changes of its code: the version that it was at when it came by
-// for the first time holds for the rest of its life.
+// change simulates two changes of its code. A run keeps the version that it had at the first call.
 //
 //flow:workflow
 func change(ctx workflow.Context, rounds int) ([]int, error) {
@@ -90,7 +87,7 @@ func change(ctx workflow.Context, rounds int) ([]int, error) {
 	return versions, nil
 }
 
-// places calls steps on its own queue and on others.
+// places calls steps on its own queue and on other queues.
 //
 //flow:workflow
 func places(ctx workflow.Context, line string) ([]string, error) {
@@ -106,7 +103,7 @@ func places(ctx workflow.Context, line string) ([]string, error) {
 	return []string{here, there, chosen}, err
 }
 
-// save brings money to the bank, in parts.
+// save deposits money in parts.
 //
 //flow:workflow
 func save(ctx workflow.Context, account string, parts int) (int64, error) {
@@ -118,7 +115,7 @@ func save(ctx workflow.Context, account string, parts int) (int64, error) {
 	return Deposit(ctx, account, 0)
 }
 
-// toil takes some steps, each of which is noted.
+// toil executes some steps, each of which writes a note.
 //
 //flow:workflow
 func toil(ctx workflow.Context, book string, steps int) (int, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// half returns the half of an even number.
+// half returns half of an even number, and an error for an odd one.
 //
 //flow:workflow
 func half(ctx workflow.Context, n int) (int, error) {
@@ -18,7 +18,7 @@ func half(ctx workflow.Context, n int) (int, error) {
 	return n / 2, Work(ctx, time.Millisecond)
 }
 
-// halves asks a child for each number, and does without those that fail.
+// halves starts a child for each number and omits those that fail.
 //
 //flow:workflow
 func halves(ctx workflow.Context, numbers []int) (string, error) {
@@ -42,8 +42,8 @@ func wait(ctx workflow.Context, name string) (string, error) {
 	return name + ": " + cue, err
 }
 
-// leave starts three children, cancels one more, and ends: then one is asked to end,
-// one goes on by itself, and one is waited for. Their workflow ids begin with name.
+// leave starts three children, cancels a fourth, and ends: then one child is canceled, one
+// continues independently, and one is waited for. Their workflow IDs begin with name.
 //
 //flow:workflow
 func leave(ctx workflow.Context, name string) (string, error) {
@@ -65,7 +65,7 @@ func leave(ctx workflow.Context, name string) (string, error) {
 	return "left", nil
 }
 
-// crowd starts more children at once than it may.
+// crowd starts more concurrent children than it may.
 //
 //flow:workflow children=3
 func crowd(ctx workflow.Context, n int) (int, error) {
@@ -91,7 +91,7 @@ type Tally struct {
 	Each  int `json:"each"` // messages per run
 }
 
-// count adds numbers up. It continues as a new run again and again.
+// count adds up numbers. It repeatedly continues as a new run.
 //
 //flow:workflow
 func count(ctx workflow.Context, t Tally) (Tally, error) {

@@ -104,7 +104,7 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	shim.BindWorkflow(r, WaitForCue, wait)
 }
 
-// Bundle takes three letters to an address at once.
+// Bundle sends three letters to an address at once.
 //
 // It starts and awaits runs of [bundle].
 var Bundle = shim.NewWorkflow[Page, []string]("tour.bundle", "", shim.WorkflowPolicy{
@@ -113,19 +113,18 @@ var Bundle = shim.NewWorkflow[Page, []string]("tour.bundle", "", shim.WorkflowPo
 	}, 3, time.Minute),
 })
 
-// Carpenter lets many saw and glue at once.
+// Carpenter saws and glues in parallel.
 //
 // It starts and awaits runs of [carpenter].
 var Carpenter = shim.NewWorkflow[int, []Shift]("tour.carpenter", "jobs", shim.WorkflowPolicy{})
 
-// Change follows two changes of its code: the version that it was at when it came by
-// for the first time holds for the rest of its life.
+// Change simulates two changes of its code. A run keeps the version that it had at the first call.
 //
 // It starts and awaits runs of [change].
 var Change = shim.NewWorkflow[int, []int]("tour.change", "rounds", shim.WorkflowPolicy{})
 
-// Collect is paid through a hook, in as many parts as it takes, and says which
-// token to use. With a token of its own it may find that somebody else has it.
+// Collect receives payments through a hook, in any number of parts, and publishes the token. If it
+// is given a token, another run may already use it.
 //
 // It starts and awaits runs of [collect].
 var Collect = shim.NewWorkflow[CollectInput, int]("tour.collect", "", shim.WorkflowPolicy{})
@@ -136,19 +135,19 @@ type CollectInput struct {
 	Cents int    `json:"cents"`
 }
 
-// Count adds numbers up. It continues as a new run again and again.
+// Count adds up numbers. It repeatedly continues as a new run.
 //
 // It starts and awaits runs of [count].
 var Count = shim.NewWorkflow[Tally, Tally]("tour.count", "t", shim.WorkflowPolicy{})
 
-// Crowd starts more children at once than it may.
+// Crowd starts more concurrent children than it may.
 //
 // It starts and awaits runs of [crowd].
 var Crowd = shim.NewWorkflow[int, int]("tour.crowd", "n", shim.WorkflowPolicy{
 	Children: 3,
 })
 
-// Deploy ends when a newer one begins.
+// Deploy is canceled when a newer run starts.
 //
 // It starts and awaits runs of [deploy].
 var Deploy = shim.NewWorkflow[string, string]("tour.deploy", "key", shim.WorkflowPolicy{
@@ -158,7 +157,7 @@ var Deploy = shim.NewWorkflow[string, string]("tour.deploy", "key", shim.Workflo
 	Active: workflow.CancelActive,
 })
 
-// Fetch comes once more, however many want that.
+// Fetch runs once more after the active run, for any number of starts.
 //
 // It starts and awaits runs of [fetch].
 var Fetch = shim.NewWorkflow[string, string]("tour.fetch", "key", shim.WorkflowPolicy{
@@ -168,7 +167,7 @@ var Fetch = shim.NewWorkflow[string, string]("tour.fetch", "key", shim.WorkflowP
 	Active: workflow.LatestActive,
 })
 
-// Forward sends letters on to another run.
+// Forward sends letters to another run.
 //
 // It starts and awaits runs of [forward].
 var Forward = shim.NewWorkflow[ForwardInput, workflow.None](
@@ -183,7 +182,8 @@ type ForwardInput struct {
 	N  int    `json:"n"`
 }
 
-// Guard, deploy, fetch and post each have one active run for a key, until it gets its cue.
+// Guard, deploy, fetch and post each have one active run per key, which ends when it receives a
+// cue.
 //
 // It starts and awaits runs of [guard].
 var Guard = shim.NewWorkflow[string, string]("tour.guard", "key", shim.WorkflowPolicy{
@@ -193,28 +193,28 @@ var Guard = shim.NewWorkflow[string, string]("tour.guard", "key", shim.WorkflowP
 	Active: workflow.UseActive,
 })
 
-// Haggle answers questions about a price until it is told to stop.
+// Haggle answers asks about a price until it receives a message to stop.
 //
 // It starts and awaits runs of [haggle].
 var Haggle = shim.NewWorkflow[int, int]("tour.haggle", "price", shim.WorkflowPolicy{})
 
-// Half returns the half of an even number.
+// Half returns half of an even number, and an error for an odd one.
 //
 // It starts and awaits runs of [half].
 var Half = shim.NewWorkflow[int, int]("tour.half", "n", shim.WorkflowPolicy{})
 
-// Halves asks a child for each number, and does without those that fail.
+// Halves starts a child for each number and omits those that fail.
 //
 // It starts and awaits runs of [halves].
 var Halves = shim.NewWorkflow[[]int, string]("tour.halves", "numbers", shim.WorkflowPolicy{})
 
-// Leave starts three children, cancels one more, and ends: then one is asked to end,
-// one goes on by itself, and one is waited for. Their workflow ids begin with name.
+// Leave starts three children, cancels a fourth, and ends: then one child is canceled, one
+// continues independently, and one is waited for. Their workflow IDs begin with name.
 //
 // It starts and awaits runs of [leave].
 var Leave = shim.NewWorkflow[string, string]("tour.leave", "name", shim.WorkflowPolicy{})
 
-// OpenShop does a first step, and a second one that a book has to allow.
+// OpenShop executes a first step, and a second one that a book must allow.
 //
 // It starts and awaits runs of [open].
 var OpenShop = shim.NewWorkflow[string, string]("tour.open", "book", shim.WorkflowPolicy{})
@@ -224,12 +224,12 @@ var OpenShop = shim.NewWorkflow[string, string]("tour.open", "book", shim.Workfl
 // It starts and awaits runs of [perform].
 var Perform = shim.NewWorkflow[Play, []string]("tour.perform", "p", shim.WorkflowPolicy{})
 
-// Places calls steps on its own queue and on others.
+// Places calls steps on its own queue and on other queues.
 //
 // It starts and awaits runs of [places].
 var Places = shim.NewWorkflow[string, []string]("tour.places", "line", shim.WorkflowPolicy{})
 
-// Post comes after all before it.
+// Post runs after all earlier starts.
 //
 // It starts and awaits runs of [post].
 var Post = shim.NewWorkflow[string, string]("tour.post", "key", shim.WorkflowPolicy{
@@ -239,18 +239,18 @@ var Post = shim.NewWorkflow[string, string]("tour.post", "key", shim.WorkflowPol
 	Active: workflow.QueueActive,
 })
 
-// Publish lets a step write a stream, between chunks of its own; of another stream
-// only the last chunks are kept.
+// Publish has a step that writes a stream between chunks of the workflow. Another stream keeps only
+// its last chunks.
 //
 // It starts and awaits runs of [publish].
 var Publish = shim.NewWorkflow[Pages, int]("tour.publish", "p", shim.WorkflowPolicy{})
 
-// ReadLetters takes letters, and one more for which it does not wait for long.
+// ReadLetters receives n letters, and one more for which it waits only briefly.
 //
 // It starts and awaits runs of [read].
 var ReadLetters = shim.NewWorkflow[int, []string]("tour.read", "n", shim.WorkflowPolicy{})
 
-// Reprint has the press to itself. The higher rank comes first, and readers take turns.
+// Reprint uses the press exclusively. A higher rank is printed first, and readers take turns.
 //
 // It starts and awaits runs of [reprint].
 var Reprint = shim.NewWorkflow[Copy, int64]("tour.reprint", "c", shim.WorkflowPolicy{
@@ -265,12 +265,12 @@ var Reprint = shim.NewWorkflow[Copy, int64]("tour.reprint", "c", shim.WorkflowPo
 	}),
 })
 
-// Ring returns the tick for which it was started; empty: there was none.
+// Ring returns the tick for which it was started, or "" without a tick.
 //
 // It starts and awaits runs of [ring].
 var Ring = shim.NewWorkflow[string, string]("tour.ring", "bell", shim.WorkflowPolicy{})
 
-// Save brings money to the bank, in parts.
+// Save deposits money in parts.
 //
 // It starts and awaits runs of [save].
 var Save = shim.NewWorkflow[SaveInput, int64]("tour.save", "", shim.WorkflowPolicy{})
@@ -281,7 +281,7 @@ type SaveInput struct {
 	Parts   int    `json:"parts"`
 }
 
-// Sell has a window until it gets its cue. Nobody queues there.
+// Sell holds a window until it receives a cue. Its starts do not wait for a window.
 //
 // It starts and awaits runs of [sell].
 var Sell = shim.NewWorkflow[string, string]("tour.sell", "window", shim.WorkflowPolicy{
@@ -290,7 +290,7 @@ var Sell = shim.NewWorkflow[string, string]("tour.sell", "window", shim.Workflow
 	}),
 })
 
-// Serve has the counter of a customer until it gets its cue.
+// Serve holds the counter of a customer until it receives a cue.
 //
 // It starts and awaits runs of [serve].
 var Serve = shim.NewWorkflow[string, string]("tour.serve", "customer", shim.WorkflowPolicy{
@@ -299,7 +299,7 @@ var Serve = shim.NewWorkflow[string, string]("tour.serve", "customer", shim.Work
 	}),
 })
 
-// Toil takes some steps, each of which is noted.
+// Toil executes some steps, each of which writes a note.
 //
 // It starts and awaits runs of [toil].
 var Toil = shim.NewWorkflow[ToilInput, int]("tour.toil", "", shim.WorkflowPolicy{})
@@ -310,13 +310,12 @@ type ToilInput struct {
 	Steps int    `json:"steps"`
 }
 
-// Travel books three things and fails then: what was booked is cancelled, the last
-// one first.
+// Travel makes three bookings and then fails. The bookings are canceled in reverse order.
 //
 // It starts and awaits runs of [travel].
 var Travel = shim.NewWorkflow[string, workflow.None]("tour.travel", "book", shim.WorkflowPolicy{})
 
-// Typeset waits until nobody writes any more.
+// Typeset runs after the last change of a page.
 //
 // It starts and awaits runs of [typeset].
 var Typeset = shim.NewWorkflow[Page, string]("tour.typeset", "page", shim.WorkflowPolicy{
@@ -330,7 +329,7 @@ var Typeset = shim.NewWorkflow[Page, string]("tour.typeset", "page", shim.Workfl
 // It starts and awaits runs of [wait].
 var WaitForCue = shim.NewWorkflow[string, string]("tour.wait", "name", shim.WorkflowPolicy{})
 
-// Allow fails for good unless a book has a line.
+// Allow fails permanently unless a book contains a line.
 //
 // It is the durable counterpart of [Bank.allow].
 func Allow(ctx workflow.Context, book string, line string) error {
@@ -355,7 +354,7 @@ var allowStep = shim.NewStep("tour.allow", shim.Policy{
 	})
 })
 
-// Deposit adds to an account, once, whatever happens.
+// Deposit adds cents to an account exactly once.
 //
 // It is the durable counterpart of [Bank.deposit].
 func Deposit(ctx workflow.Context, account string, cents int64) (int64, error) {
@@ -377,7 +376,7 @@ var depositStep = shim.NewStep("tour.deposit", shim.Policy{
 	})
 })
 
-// Far is executed on machines that serve the queue far, and says which ones those are.
+// Far runs on machines that serve the queue far, and returns the site of the machine.
 //
 // It is the durable counterpart of [Site.far].
 func Far(ctx workflow.Context, line string) (string, error) {
@@ -399,7 +398,7 @@ var farStep = shim.NewStep("tour.far", shim.Policy{
 	})
 })
 
-// Glue needs two benches and a saw.
+// Glue uses two benches and a saw.
 //
 // It is the durable counterpart of [glue].
 func Glue(ctx workflow.Context) (Shift, error) {
@@ -419,7 +418,7 @@ var glueStep = shim.NewStep("tour.glue", shim.Policy{
 	})
 })
 
-// Near is executed where the run is, unless the call says otherwise.
+// Near runs on the queue of the run unless the call selects another one.
 //
 // It is the durable counterpart of [Site.near].
 func Near(ctx workflow.Context, line string) (string, error) {
@@ -440,7 +439,7 @@ var nearStep = shim.NewStep("tour.near", shim.Policy{
 	})
 })
 
-// Note writes a line into a book. It may be executed again: the line is there once.
+// Note writes a line to a book. If it is executed again, it does not write the line twice.
 //
 // It is the durable counterpart of [Bank.note].
 func Note(ctx workflow.Context, book string, line string) (string, error) {
@@ -462,7 +461,7 @@ var noteStep = shim.NewStep("tour.note", shim.Policy{
 	})
 })
 
-// Saw needs a saw, and a bench to put the wood on.
+// Saw uses a saw and a bench.
 //
 // It is the durable counterpart of [saw].
 func Saw(ctx workflow.Context) (Shift, error) {
@@ -482,7 +481,7 @@ var sawStep = shim.NewStep("tour.saw", shim.Policy{
 	})
 })
 
-// Scribble writes a stream, and closes it.
+// Scribble writes a stream and closes it.
 //
 // It is the durable counterpart of [scribble].
 func Scribble(ctx workflow.Context, p Pages) (int, error) {
@@ -503,7 +502,7 @@ var scribbleStep = shim.NewStep("tour.scribble", shim.Policy{
 	})
 })
 
-// Stamp says when a copy was printed, in microseconds.
+// Stamp returns the time of printing in microseconds.
 //
 // It is the durable counterpart of [stamp].
 func Stamp(ctx workflow.Context) (int64, error) {
@@ -523,7 +522,7 @@ var stampStep = shim.NewStep("tour.stamp", shim.Policy{
 	})
 })
 
-// Work takes its time.
+// Work takes time d.
 //
 // It is the durable counterpart of [work].
 func Work(ctx workflow.Context, d time.Duration) error {

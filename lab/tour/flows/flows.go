@@ -1,5 +1,5 @@
-// Package flows holds the workflows of the tour: each one uses some of the
-// operations that runs have.
+// Package flows contains the workflows of the tour. Each of them uses some of the operations of
+// runs.
 //
 //flow:package name=tour
 package flows
@@ -15,16 +15,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/step/sqlstep"
 )
 
-// Bank is a SQL database in which steps leave what they have done, in the tables
-// that [Schema] makes.
+// Bank is a SQL database in which steps record their effects, in the tables created by [Schema].
 type Bank struct{ DB *sql.DB }
 
-// Schema are the tables of a bank.
+// Schema creates the tables of a bank.
 const Schema = `
 CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, cents INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, book TEXT NOT NULL, line TEXT NOT NULL, key TEXT UNIQUE NOT NULL);`
 
-// deposit adds to an account, once, whatever happens.
+// deposit adds cents to an account exactly once.
 //
 //flow:step retries=20 backoff=constant(20ms)
 func (b *Bank) deposit(ctx context.Context, account string, cents int64) (int64, error) {
@@ -35,7 +34,7 @@ func (b *Bank) deposit(ctx context.Context, account string, cents int64) (int64,
 	})
 }
 
-// note writes a line into a book. It may be executed again: the line is there once.
+// note writes a line to a book. If it is executed again, it does not write the line twice.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func (b *Bank) note(ctx context.Context, book, line string) (string, error) {
@@ -44,12 +43,12 @@ func (b *Bank) note(ctx context.Context, book, line string) (string, error) {
 	return line, err
 }
 
-// ErrNotYet says that a book does not allow something yet.
+// ErrNotYet means that a book does not allow something yet.
 //
 //flow:error
 var ErrNotYet = errors.New("the book does not allow it")
 
-// allow fails for good unless a book has a line.
+// allow fails permanently unless a book contains a line.
 //
 //flow:step fatal=ErrNotYet retries=50 backoff=constant(20ms)
 func (b *Bank) allow(ctx context.Context, book, line string) error {
@@ -63,22 +62,22 @@ func (b *Bank) allow(ctx context.Context, book, line string) error {
 	return nil
 }
 
-// far is executed on machines that serve the queue far, and says which ones those are.
+// far runs on machines that serve the queue far, and returns the site of the machine.
 //
 //flow:step queue=far retries=50 backoff=constant(20ms)
 func (s *Site) far(ctx context.Context, line string) (string, error) {
 	return s.Name + " " + line, step.Write(ctx, Lines, "far: "+line)
 }
 
-// near is executed where the run is, unless the call says otherwise.
+// near runs on the queue of the run unless the call selects another one.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func (s *Site) near(_ context.Context, line string) (string, error) { return s.Name + " " + line, nil }
 
-// Site is where a worker is.
+// Site is the location of a worker.
 type Site struct{ Name string }
 
-// work takes its time.
+// work takes time d.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func work(ctx context.Context, d time.Duration) error {

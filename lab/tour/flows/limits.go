@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What runs share.
+// Limits that runs share.
 var (
 	Saws    = limit.New("tour.saws", limit.Config{AtOnce: 2})
 	Benches = limit.New("tour.benches", limit.Config{AtOnce: 3})
@@ -16,10 +16,10 @@ var (
 	Window  = limit.NewKeyed[string]("tour.window", limit.Config{AtOnce: 1, Refuse: true})
 	Press   = limit.NewKeyed[string]("tour.press", limit.Config{AtOnce: 1})
 	Stamps  = limit.New("tour.stamps", limit.Config{Rate: 200, Burst: 1})
-	Ink     = limit.NewLocal("tour.ink") // of each worker
+	Ink     = limit.NewLocal("tour.ink") // for each worker separately
 )
 
-// Shift is when an attempt used what it shares, in microseconds.
+// Shift is the interval in microseconds in which an attempt used shared resources.
 type Shift struct {
 	Saws    int   `json:"saws"`
 	Benches int   `json:"benches"`
@@ -27,24 +27,24 @@ type Shift struct {
 	To      int64 `json:"to"`
 }
 
-// shift takes a moment.
+// shift takes a moment and returns its interval.
 func shift(saws, benches int) Shift {
 	from := time.Now()
 	time.Sleep(5 * time.Millisecond)
 	return Shift{saws, benches, from.UnixMicro(), time.Now().UnixMicro()}
 }
 
-// saw needs a saw, and a bench to put the wood on.
+// saw uses a saw and a bench.
 //
 //flow:step uses=Saws,Benches retries=50 backoff=constant(20ms)
 func saw(context.Context) (Shift, error) { return shift(1, 1), nil }
 
-// glue needs two benches and a saw.
+// glue uses two benches and a saw.
 //
 //flow:step uses=Benches:2,Saws retries=50 backoff=constant(20ms)
 func glue(context.Context) (Shift, error) { return shift(1, 2), nil }
 
-// carpenter lets many saw and glue at once.
+// carpenter saws and glues in parallel.
 //
 //flow:workflow
 func carpenter(ctx workflow.Context, jobs int) ([]Shift, error) {
@@ -56,50 +56,51 @@ func carpenter(ctx workflow.Context, jobs int) ([]Shift, error) {
 	})
 }
 
-// serve has the counter of a customer until it gets its cue.
+// serve holds the counter of a customer until it receives a cue.
 //
 //flow:workflow uses=Counter(customer)
 func serve(ctx workflow.Context, customer string) (string, error) { return Cue.Receive(ctx) }
 
-// sell has a window until it gets its cue. Nobody queues there.
+// sell holds a window until it receives a cue. Its starts do not wait for a window.
 //
 //flow:workflow uses=Window(window)
 func sell(ctx workflow.Context, window string) (string, error) { return Cue.Receive(ctx) }
 
-// guard, deploy, fetch and post each have one active run for a key, until it gets its cue.
+// guard, deploy, fetch and post each have one active run per key, which ends when it receives a
+// cue.
 //
 //flow:workflow singleton=key
 func guard(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// deploy ends when a newer one begins.
+// deploy is canceled when a newer run starts.
 //
 //flow:workflow singleton=key,replace
 func deploy(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// fetch comes once more, however many want that.
+// fetch runs once more after the active run, for any number of starts.
 //
 //flow:workflow singleton=key,latest
 func fetch(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// post comes after all before it.
+// post runs after all earlier starts.
 //
 //flow:workflow singleton=key,queue
 func post(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// Copy is printed for a reader.
+// Copy is a copy printed for a reader.
 type Copy struct {
 	Press  string `json:"press"`
 	Reader string `json:"reader"`
 	Rank   int    `json:"rank"`
-	Waits  bool   `json:"waits"` // for its cue, with the press
+	Waits  bool   `json:"waits"` // waits for its cue while it uses the press
 }
 
-// stamp says when a copy was printed, in microseconds.
+// stamp returns the time of printing in microseconds.
 //
 //flow:step uses=Stamps,Ink:2 retries=50 backoff=constant(20ms)
 func stamp(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }
 
-// reprint has the press to itself. The higher rank comes first, and readers take turns.
+// reprint uses the press exclusively. A higher rank is printed first, and readers take turns.
 //
 //flow:workflow uses=Press(c.Press) priority=c.Rank fair=c.Reader
 func reprint(ctx workflow.Context, c Copy) (int64, error) {
@@ -111,18 +112,18 @@ func reprint(ctx workflow.Context, c Copy) (int64, error) {
 	return Stamp(ctx)
 }
 
-// Page is written again and again.
+// Page is a page that is changed repeatedly.
 type Page struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// typeset waits until nobody writes any more.
+// typeset runs after the last change of a page.
 //
 //flow:workflow debounce=page.Name,1s,20s
 func typeset(_ workflow.Context, page Page) (string, error) { return page.Text, nil }
 
-// bundle takes three letters to an address at once.
+// bundle sends three letters to an address at once.
 //
 //flow:workflow batch=3,60s,letters.Name
 func bundle(_ workflow.Context, letters []Page) ([]string, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What runs are told, tell, and are asked.
+// Messages, hooks, values, streams and asks of runs.
 var (
 	Letters = workflow.NewTopic[string]("tour-letters")
 	Numbers = workflow.NewTopic[int]("tour-numbers")
@@ -23,7 +23,7 @@ var (
 	Price   = workflow.NewAsk[int, int]("tour-price")
 )
 
-// read takes letters, and one more for which it does not wait for long.
+// read receives n letters, and one more for which it waits only briefly.
 //
 //flow:workflow as=ReadLetters
 func read(ctx workflow.Context, n int) ([]string, error) {
@@ -41,7 +41,7 @@ func read(ctx workflow.Context, n int) ([]string, error) {
 	return all, nil
 }
 
-// forward sends letters on to another run.
+// forward sends letters to another run.
 //
 //flow:workflow
 func forward(ctx workflow.Context, to string, n int) error {
@@ -53,8 +53,8 @@ func forward(ctx workflow.Context, to string, n int) error {
 	return nil
 }
 
-// collect is paid through a hook, in as many parts as it takes, and says which
-// token to use. With a token of its own it may find that somebody else has it.
+// collect receives payments through a hook, in any number of parts, and publishes the token. If it
+// is given a token, another run may already use it.
 //
 //flow:workflow
 func collect(ctx workflow.Context, token string, cents int) (int, error) {
@@ -77,11 +77,11 @@ func collect(ctx workflow.Context, token string, cents int) (int, error) {
 	}
 	hook.Dispose(ctx)
 	Stage.Set(ctx, "paid")
-	_, err = Cue.Receive(ctx) // so that its hook is closed while it goes on
+	_, err = Cue.Receive(ctx) // the run continues after its hook is closed
 	return got, err
 }
 
-// haggle answers questions about a price until it is told to stop.
+// haggle answers asks about a price until it receives a message to stop.
 //
 //flow:workflow
 func haggle(ctx workflow.Context, price int) (int, error) {
@@ -98,13 +98,13 @@ func haggle(ctx workflow.Context, price int) (int, error) {
 	return price, err
 }
 
-// Pages says how much a step writes, and by how many goroutines.
+// Pages specifies how much a step writes, and with how many goroutines.
 type Pages struct {
 	Writers int `json:"writers"`
 	Each    int `json:"each"`
 }
 
-// scribble writes a stream, and closes it.
+// scribble writes a stream and closes it.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func scribble(ctx context.Context, p Pages) (int, error) {
@@ -123,8 +123,8 @@ func scribble(ctx context.Context, p Pages) (int, error) {
 	return p.Writers * p.Each, errors.Join(errors.Join(errs...), step.Close(ctx, Lines))
 }
 
-// publish lets a step write a stream, between chunks of its own; of another stream
-// only the last chunks are kept.
+// publish has a step that writes a stream between chunks of the workflow. Another stream keeps only
+// its last chunks.
 //
 //flow:workflow
 func publish(ctx workflow.Context, p Pages) (int, error) {
