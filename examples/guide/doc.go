@@ -1,5 +1,5 @@
-// Package guide holds the code that the pages of docs/use quote: steps has steps and
-// what can be said about them, flows workflow code and the programs that start
-// and follow runs, program a whole main, mistakes what workflow code must not do, with what happens
-// then as tests.
+// Package guide contains the code that the pages of docs/use quote: steps contains steps and their
+// options; flows contains workflow code and programs that start and follow runs; program contains a
+// complete main function; mistakes contains invalid workflow code, with tests that show the
+// consequences.
 package guide

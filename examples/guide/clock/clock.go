@@ -1,4 +1,4 @@
-// Package clock shows how the clock starts workflows.
+// Package clock demonstrates workflows that are started by a schedule.
 package clock
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Books are closed day by day.
+// Books are closed every day.
 type Books struct{ Close func(day time.Time) error }
 
 // closeDay closes the books of a day.
@@ -18,19 +18,19 @@ type Books struct{ Close func(day time.Time) error }
 //flow:step
 func (b *Books) closeDay(_ context.Context, day time.Time) error { return b.Close(day) }
 
-// nightly closes the books of the day before. However late it is started, and whoever starts
-// it again, it works for the night that the tick says.
+// nightly closes the books of the previous day. It uses the time of its tick, so that the result
+// does not depend on when it starts or on reruns.
 //
 //flow:workflow schedule="30 2 * * * Europe/Zurich"
 func nightly(ctx workflow.Context) error {
 	night, ticked := workflow.Tick(ctx)
-	if !ticked { // somebody has triggered it
+	if !ticked { // triggered manually
 		night = workflow.Now(ctx)
 	}
 	return CloseDay(ctx, night.AddDate(0, 0, -1))
 }
 
-// report counts what a region has sold.
+// report counts the sales of a region.
 //
 //flow:workflow
 func report(ctx workflow.Context, region string) error {
@@ -38,7 +38,7 @@ func report(ctx workflow.Context, region string) error {
 	return nil
 }
 
-// ReportEach gives each region a schedule of its own, with an input.
+// ReportEach creates a schedule for each region with an input.
 func ReportEach(ctx context.Context, client *workflow.Client, regions []string) error {
 	for _, region := range regions {
 		err := Report.Schedule(ctx, client, "report-"+region, workflow.Schedule{
@@ -54,15 +54,15 @@ func ReportEach(ctx context.Context, client *workflow.Client, regions []string) 
 	return nil
 }
 
-// Migrate stops the nightly run while something else needs the database, and does afterwards what
-// was left out.
+// Migrate pauses the nightly schedule while a migration needs the database, and then catches up on
+// the missed ticks.
 func Migrate(ctx context.Context, client *workflow.Client, migrate func() error) error {
 	s, name, begun := client.Schedules(), Nightly.Name(), time.Now()
 	if err := s.Pause(ctx, name, "migration"); err != nil {
 		return err
 	}
 	if err := migrate(); err != nil {
-		return err // it stays paused, and Get says why
+		return err // the schedule stays paused, and Get returns the reason
 	}
 	if err := s.Resume(ctx, name); err != nil {
 		return err
@@ -70,7 +70,7 @@ func Migrate(ctx context.Context, client *workflow.Client, migrate func() error)
 	return s.Backfill(ctx, name, workflow.Backfill{From: begun, To: time.Now(), Overlap: workflow.OverlapAllow})
 }
 
-// Show prints what the schedules do.
+// Show prints the state of the schedules.
 func Show(ctx context.Context, client *workflow.Client) error {
 	for s, err := range client.Schedules().List(ctx) {
 		if err != nil {
@@ -82,7 +82,7 @@ func Show(ctx context.Context, client *workflow.Client) error {
 	return nil
 }
 
-// Now runs the nightly workflow at once, beside its ticks.
+// Now starts the nightly workflow immediately, in addition to its ticks.
 func Now(ctx context.Context, client *workflow.Client) error {
 	run, err := client.Schedules().Trigger(ctx, Nightly.Name())
 	if errors.Is(err, workflow.ErrScheduleNotFound) {

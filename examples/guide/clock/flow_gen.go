@@ -33,8 +33,8 @@ func Register(r workflow.Registrar, books *Books) {
 	})
 }
 
-// Nightly closes the books of the day before. However late it is started, and whoever starts
-// it again, it works for the night that the tick says.
+// Nightly closes the books of the previous day. It uses the time of its tick, so that the result
+// does not depend on when it starts or on reruns.
 //
 // It starts and awaits runs of [nightly].
 var Nightly = shim.NewWorkflow[workflow.None, workflow.None](
@@ -45,7 +45,7 @@ var Nightly = shim.NewWorkflow[workflow.None, workflow.None](
 	},
 )
 
-// Report counts what a region has sold.
+// Report counts the sales of a region.
 //
 // It starts and awaits runs of [report].
 var Report = shim.NewWorkflow[string, workflow.None](

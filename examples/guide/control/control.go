@@ -1,5 +1,5 @@
-// Package control shows how runs undo what they did, change their ways, and are
-// held, stopped and continued from outside.
+// Package control demonstrates how runs undo their effects, change their code, and are held,
+// stopped and continued from outside.
 package control
 
 import (
@@ -17,13 +17,13 @@ type Trip struct {
 	Flight string `json:"flight"`
 }
 
-// Agency books at other companies.
+// Agency makes bookings with other companies.
 type Agency struct {
-	Full func(what string) bool // nothing is left of it
+	Full func(what string) bool // reports whether something is fully booked
 	Log  func(line string)
 }
 
-// reserve books something.
+// reserve makes a booking.
 //
 //flow:step retries=2 backoff=constant(1ms)
 func (a *Agency) reserve(_ context.Context, what string) (string, error) {
@@ -34,7 +34,7 @@ func (a *Agency) reserve(_ context.Context, what string) (string, error) {
 	return "booking of " + what, nil
 }
 
-// release gives a booking back.
+// release cancels a booking.
 //
 //flow:step
 func (a *Agency) release(_ context.Context, booking string) error {
@@ -42,7 +42,7 @@ func (a *Agency) release(_ context.Context, booking string) error {
 	return nil
 }
 
-// travel books a hotel and a flight, or neither.
+// travel books both a hotel and a flight, or neither.
 //
 //flow:workflow
 func travel(ctx workflow.Context, trip Trip) ([]string, error) {
@@ -61,7 +61,7 @@ func travel(ctx workflow.Context, trip Trip) ([]string, error) {
 // Answer is whether a client was accepted.
 var Answer = workflow.NewTopic[string]("answer")
 
-// admit asks somebody about a client, and the bank since that was invented.
+// admit requests a decision about a client. Since a later version it also asks the bank.
 //
 //flow:workflow
 func admit(ctx workflow.Context, client string) (string, error) {
@@ -76,17 +76,17 @@ func admit(ctx workflow.Context, client string) (string, error) {
 	return score + ": " + answer, err
 }
 
-// Studio has graphics processors.
+// Studio has GPUs.
 type Studio struct{}
 
-// render draws a scene.
+// render renders a scene.
 //
 //flow:step queue=gpu timeout=1h
 func (s *Studio) render(_ context.Context, scene string) (string, error) {
 	return "picture of " + scene, nil
 }
 
-// draw draws scenes at the same time.
+// draw renders scenes in parallel.
 //
 //flow:workflow
 func draw(ctx workflow.Context, scenes []string) ([]string, error) {
@@ -96,7 +96,7 @@ func draw(ctx workflow.Context, scenes []string) ([]string, error) {
 // Ledger keeps accounts in a SQL database.
 type Ledger struct{ DB *sql.DB }
 
-// deposit adds to an account, once, whatever happens.
+// deposit adds cents to an account exactly once.
 //
 //flow:step
 func (l *Ledger) deposit(ctx context.Context, account string, cents int64) (int64, error) {
@@ -106,7 +106,7 @@ func (l *Ledger) deposit(ctx context.Context, account string, cents int64) (int6
 	})
 }
 
-// save brings money to the bank.
+// save deposits money in an account.
 //
 //flow:workflow
 func save(ctx workflow.Context, account string, cents int64) (int64, error) {

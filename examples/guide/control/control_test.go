@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// office is an agency that keeps its log, and a bank.
+// office is an agency that records its calls, and a bank.
 type office struct {
 	mu   sync.Mutex
 	full map[string]bool
@@ -83,7 +83,7 @@ func TestTravel_GivesTheHotelBackIfThereIsNoFlight(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	o.fill("flight", false)
-	again, err := control.GoOn(ctx, run) // from the beginning: the hotel was given back
+	again, err := control.GoOn(ctx, run) // from the beginning, because the hotel was released
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,17 +54,17 @@ func Register(r workflow.Registrar, agency *Agency, ledger *Ledger, studio *Stud
 	shim.BindWorkflow(r, Travel, travel)
 }
 
-// Admit asks somebody about a client, and the bank since that was invented.
+// Admit requests a decision about a client. Since a later version it also asks the bank.
 //
 // It starts and awaits runs of [admit].
 var Admit = shim.NewWorkflow[string, string]("control.admit", "client", shim.WorkflowPolicy{})
 
-// Draw draws scenes at the same time.
+// Draw renders scenes in parallel.
 //
 // It starts and awaits runs of [draw].
 var Draw = shim.NewWorkflow[[]string, []string]("control.draw", "scenes", shim.WorkflowPolicy{})
 
-// Preview draws a scene on machines of the caller's choice.
+// Preview renders a scene on machines that the caller selects.
 //
 // It starts and awaits runs of [preview].
 var Preview = shim.NewWorkflow[PreviewInput, string]("control.preview", "", shim.WorkflowPolicy{})
@@ -75,7 +75,7 @@ type PreviewInput struct {
 	Queue string `json:"queue"`
 }
 
-// Save brings money to the bank.
+// Save deposits money in an account.
 //
 // It starts and awaits runs of [save].
 var Save = shim.NewWorkflow[SaveInput, int64]("control.save", "", shim.WorkflowPolicy{})
@@ -86,12 +86,12 @@ type SaveInput struct {
 	Cents   int64  `json:"cents"`
 }
 
-// Travel books a hotel and a flight, or neither.
+// Travel books both a hotel and a flight, or neither.
 //
 // It starts and awaits runs of [travel].
 var Travel = shim.NewWorkflow[Trip, []string]("control.travel", "trip", shim.WorkflowPolicy{})
 
-// Deposit adds to an account, once, whatever happens.
+// Deposit adds cents to an account exactly once.
 //
 // It is the durable counterpart of [Ledger.deposit].
 func Deposit(ctx workflow.Context, account string, cents int64) (int64, error) {
@@ -111,7 +111,7 @@ var depositStep = shim.NewStep("control.deposit", shim.Policy{}, func(f depositF
 	})
 })
 
-// Release gives a booking back.
+// Release cancels a booking.
 //
 // It is the durable counterpart of [Agency.release].
 func Release(ctx workflow.Context, booking string) error {
@@ -130,7 +130,7 @@ var releaseStep = shim.NewStep("control.release", shim.Policy{}, func(f releaseF
 	})
 })
 
-// Render draws a scene.
+// Render renders a scene.
 //
 // It is the durable counterpart of [Studio.render].
 func Render(ctx workflow.Context, scene string) (string, error) {
@@ -152,7 +152,7 @@ var renderStep = shim.NewStep("control.render", shim.Policy{
 	})
 })
 
-// Reserve books something.
+// Reserve makes a booking.
 //
 // It is the durable counterpart of [Agency.reserve].
 func Reserve(ctx workflow.Context, what string) (string, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Watch starts a run so that watcher sees each event of it, from the first on.
+// Watch starts a run such that watcher receives every event of it, including the first.
 func Watch(ctx context.Context, client *workflow.Client, trip Trip, watcher func(*workflow.Run[[]string]) error) error {
 	run, err := Travel.Start(ctx, client, trip, workflow.WithHold())
 	if err != nil {
@@ -20,7 +20,7 @@ func Watch(ctx context.Context, client *workflow.Client, trip Trip, watcher func
 	return run.Release(ctx)
 }
 
-// Trace executes a run operation by operation, as fast as next allows.
+// Trace executes a run operation by operation, as long as next returns true.
 func Trace(ctx context.Context, client *workflow.Client, trip Trip, next func() bool) (*workflow.Run[[]string], error) {
 	run, err := Travel.Start(ctx, client, trip, workflow.WithDebug())
 	if err != nil {
@@ -35,7 +35,7 @@ func Trace(ctx context.Context, client *workflow.Client, trip Trip, next func() 
 	return run, err
 }
 
-// GoOn lets the work of a run go on that has ended badly, whichever way.
+// GoOn continues the work of a run that did not complete.
 func GoOn(ctx context.Context, run *workflow.Run[[]string]) (*workflow.Run[[]string], error) {
 	info, err := run.Info(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func GoOn(ctx context.Context, run *workflow.Run[[]string]) (*workflow.Run[[]str
 	return next, err
 }
 
-// FromLastStep does the last step of a run again, in a new run, and what follows.
+// FromLastStep repeats the last step of a run in a new run and continues from there.
 func FromLastStep(ctx context.Context, run *workflow.Run[[]string]) (*workflow.Run[[]string], error) {
 	last := ""
 	for e, err := range run.Events(ctx, workflow.Types(event.StepCreated)) {

@@ -2,7 +2,7 @@ package control
 
 import "github.com/flowgen/flowgen/runtime/workflow"
 
-// preview draws a scene on machines of the caller's choice.
+// preview renders a scene on machines that the caller selects.
 //
 //flow:workflow
 func preview(ctx workflow.Context, scene, queue string) (string, error) {

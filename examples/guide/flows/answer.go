@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Words are the chunks of an answer, for readers who follow while it is written;
-// Load shows the last ten measurements of whoever writes it.
+// Words contains the chunks of an answer, for readers who follow while it is written. Load contains
+// the last ten measurements of the writer.
 var (
 	Words = workflow.NewStream[string]("words")
 	Load  = workflow.NewStream[int]("load", workflow.KeepLast(10))
 )
 
-// compose writes an answer, word by word.
+// compose writes an answer word by word.
 //
 //flow:step
 func compose(ctx context.Context, question string) (string, error) {
@@ -42,8 +42,8 @@ func reply(ctx workflow.Context, question string) (string, error) {
 	return Compose(ctx, question)
 }
 
-// Print prints an answer while it is written, from the chunk number from on, and
-// returns the number to go on with if it is interrupted.
+// Print prints an answer while it is written, starting with the chunk number from. If it is
+// interrupted, it returns the number to continue with.
 func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer) (next uint64, err error) {
 	next = from
 	attempt := 0
@@ -63,8 +63,8 @@ func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer)
 	return next, nil
 }
 
-// Measurements follows the load for as long as the run writes it, and passes over
-// what came faster than it could be read.
+// Measurements follows the load while the run writes it, and skips measurements that arrive faster
+// than it can show them.
 func Measurements(ctx context.Context, run workflow.Target, show func(int)) error {
 	for from := uint64(0); ; {
 		err := measurements(ctx, run, from, show)

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Cart holds the amount to pay.
+// Cart contains the amount to pay.
 type Cart struct {
 	Customer string `json:"customer"`
 	Cents    int    `json:"cents"`
@@ -29,15 +29,15 @@ var (
 	Discount = workflow.NewAsk[int, int]("discount") // percent; the new price
 )
 
-// transferForm describes a Transfer to programs that know no Go.
+// transferForm describes a Transfer to programs that are not written in Go.
 var transferForm = json.RawMessage(`{"type":"object","required":["cents"],"properties":{"cents":{"type":"integer","minimum":1}}}`)
 
-// ErrTooHigh refuses a discount.
+// ErrTooHigh rejects a discount.
 //
 //flow:error
 var ErrTooHigh = errors.New("the discount is too high")
 
-// bill gives the payment service the token with which to report payments.
+// bill passes the token for reports of payments to the payment service.
 //
 //flow:step
 func bill(ctx context.Context, customer, token string) error {
@@ -45,7 +45,7 @@ func bill(ctx context.Context, customer, token string) error {
 	return nil
 }
 
-// checkout waits until the price is paid, which may become less meanwhile.
+// checkout waits until the price is paid. Discounts may reduce the price in the meantime.
 //
 //flow:workflow
 func checkout(ctx workflow.Context, cart Cart) (int, error) {
@@ -93,7 +93,7 @@ func Report(ctx context.Context, client *workflow.Client, token, callID string, 
 	return err
 }
 
-// Form returns what a page shows to somebody who has a token: a title, and the form to fill in.
+// Form returns the title and the form that a page shows to the owner of a token.
 func Form(ctx context.Context, client *workflow.Client, token string) (title string, form json.RawMessage, err error) {
 	hook, err := client.Hook(ctx, token)
 	switch {
@@ -105,7 +105,7 @@ func Form(ctx context.Context, client *workflow.Client, token string) (title str
 	return hook.Meta.Title, hook.Meta.Form, nil
 }
 
-// OpenBills lists what a checkout waits for, for operators.
+// OpenBills lists the hooks that a checkout waits for, for operators.
 func OpenBills(ctx context.Context, client *workflow.Client, id workflow.RunID) (titles []string, err error) {
 	hooks, err := client.Run(id).Hooks(ctx)
 	for _, hook := range hooks {
@@ -114,7 +114,7 @@ func OpenBills(ctx context.Context, client *workflow.Client, id workflow.RunID) 
 	return titles, err
 }
 
-// Haggle asks a checkout for a discount, and returns the new price.
+// Haggle requests a discount from a checkout and returns the new price.
 func Haggle(ctx context.Context, client *workflow.Client, id workflow.RunID, percent int) (int, error) {
 	price, err := Discount.Ask(ctx, client.Run(id), percent, workflow.IdempotencyKey(fmt.Sprint("percent ", percent)))
 	if errors.Is(err, ErrTooHigh) {
@@ -123,7 +123,7 @@ func Haggle(ctx context.Context, client *workflow.Client, id workflow.RunID, per
 	return price, err
 }
 
-// Show writes how far a checkout is, until it has ended.
+// Show prints the stage of a checkout until it has ended.
 func Show(ctx context.Context, client *workflow.Client, id workflow.RunID, line func(string)) error {
 	for stage, err := range Stage.Watch(ctx, client.Run(id)) {
 		if err != nil {
@@ -134,7 +134,7 @@ func Show(ctx context.Context, client *workflow.Client, id workflow.RunID, line 
 	return nil
 }
 
-// hall is open to one visitor at a time: the token is known to all.
+// hall admits one visitor at a time. The token is public.
 //
 //flow:workflow
 func hall(ctx workflow.Context, name string) (string, error) {

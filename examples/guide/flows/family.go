@@ -7,14 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// price is the offer for one parcel of a shipment.
+// price returns the offer for one parcel of a shipment.
 //
 //flow:workflow
 func price(ctx workflow.Context, carrier string) (Offer, error) {
 	return Quote(ctx, carrier)
 }
 
-// shipment asks for each parcel in a run of its own, and watches over the whole.
+// shipment requests an offer for each parcel in a run of its own, and starts a run that monitors
+// the shipment.
 //
 //flow:workflow children=100
 func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
@@ -28,7 +29,7 @@ func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
 	return workflow.Map(ctx, carriers, Price.Child, workflow.Limit(50))
 }
 
-// Payment comes in for an account.
+// Payment is a payment to an account.
 var Payment = workflow.NewTopic[int]("payment")
 
 // Account is the state of an account.
@@ -37,7 +38,7 @@ type Account struct {
 	Days  int `json:"days"`
 }
 
-// account adds up payments, for years.
+// account adds up payments, possibly for years.
 //
 //flow:workflow as=AccountLoop
 func account(ctx workflow.Context, a Account) error {
@@ -55,7 +56,7 @@ func account(ctx workflow.Context, a Account) error {
 	return AccountLoop.ContinueAsNew(ctx, a)
 }
 
-// forward passes payments on to another account.
+// forward forwards payments to another account.
 //
 //flow:workflow
 func forward(ctx workflow.Context, to string) error {
@@ -70,13 +71,13 @@ func forward(ctx workflow.Context, to string) error {
 	}
 }
 
-// Tracking is the number by which others follow a delivery, and Stops are the places that it was seen at.
+// Tracking is the tracking number of a delivery. Stops contains the places where it was seen.
 var (
 	Tracking = workflow.NewValue[string]("tracking")
 	Stops    = workflow.NewStream[string]("stops")
 )
 
-// delivery goes on for long after it has a number.
+// delivery continues for a long time after it has a number.
 //
 //flow:workflow
 func delivery(ctx workflow.Context, order string) error {
@@ -86,14 +87,14 @@ func delivery(ctx workflow.Context, order string) error {
 	return err
 }
 
-// Followed holds the news of a parcel for its customer.
+// Followed contains the tracking data of a parcel for its customer.
 type Followed struct {
 	Number string   `json:"number"`
 	Stops  []string `json:"stops"`
 	Status string   `json:"status"`
 }
 
-// dispatch ends when the delivery can be followed, and not when it has ended.
+// dispatch ends when the delivery can be tracked, before the delivery ends.
 //
 //flow:workflow
 func dispatch(ctx workflow.Context, order string) (Followed, error) {

@@ -13,7 +13,7 @@ import (
 func TestShipment_AsksForEachParcelInAChild(t *testing.T) {
 	client, _ := serve(t, &flows.Fleet{})
 	ctx := limited(t)
-	for range 2 { // the second one finds that somebody watches already
+	for range 2 { // the second one finds the active monitor
 		got, err := flows.Shipment.Execute(ctx, client, []string{"ups", "dhl"})
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestDispatch_EndsWhenTheDeliveryCanBeFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Status = "" // whether the delivery waits already is a race
+	got.Status = "" // it is undetermined whether the delivery already waits
 	if diff := cmp.Diff(flows.Followed{Number: "T-7", Stops: []string{"depot"}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

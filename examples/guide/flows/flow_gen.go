@@ -77,7 +77,7 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.BindWorkflow(r, Signing, signing)
 }
 
-// AccountLoop adds up payments, for years.
+// AccountLoop adds up payments, possibly for years.
 //
 // It starts and awaits runs of [account].
 var AccountLoop = shim.NewWorkflow[Account, workflow.None](
@@ -86,7 +86,7 @@ var AccountLoop = shim.NewWorkflow[Account, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Cheapest asks all carriers, four at a time.
+// Cheapest requests the prices of all carriers, four at a time.
 //
 // It starts and awaits runs of [cheapest].
 var Cheapest = shim.NewWorkflow[[]string, Offer](
@@ -95,17 +95,17 @@ var Cheapest = shim.NewWorkflow[[]string, Offer](
 	shim.WorkflowPolicy{},
 )
 
-// Checkout waits until the price is paid, which may become less meanwhile.
+// Checkout waits until the price is paid. Discounts may reduce the price in the meantime.
 //
 // It starts and awaits runs of [checkout].
 var Checkout = shim.NewWorkflow[Cart, int]("flows.checkout", "cart", shim.WorkflowPolicy{})
 
-// Coupon gives a customer a coupon when the trial is over.
+// Coupon gives a customer a coupon after the trial period.
 //
 // It starts and awaits runs of [coupon].
 var Coupon = shim.NewWorkflow[string, string]("flows.coupon", "customer", shim.WorkflowPolicy{})
 
-// Delivery goes on for long after it has a number.
+// Delivery continues for a long time after it has a number.
 //
 // It starts and awaits runs of [delivery].
 var Delivery = shim.NewWorkflow[string, workflow.None](
@@ -114,12 +114,12 @@ var Delivery = shim.NewWorkflow[string, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Dispatch ends when the delivery can be followed, and not when it has ended.
+// Dispatch ends when the delivery can be tracked, before the delivery ends.
 //
 // It starts and awaits runs of [dispatch].
 var Dispatch = shim.NewWorkflow[string, Followed]("flows.dispatch", "order", shim.WorkflowPolicy{})
 
-// Fastest takes whichever of two carriers answers first.
+// Fastest returns the offer of the carrier that answers first.
 //
 // It starts and awaits runs of [fastest].
 var Fastest = shim.NewWorkflow[FastestInput, Offer]("flows.fastest", "", shim.WorkflowPolicy{})
@@ -130,23 +130,22 @@ type FastestInput struct {
 	B string `json:"b"`
 }
 
-// Forward passes payments on to another account.
+// Forward forwards payments to another account.
 //
 // It starts and awaits runs of [forward].
 var Forward = shim.NewWorkflow[string, workflow.None]("flows.forward", "to", shim.WorkflowPolicy{})
 
-// Hall is open to one visitor at a time: the token is known to all.
+// Hall admits one visitor at a time. The token is public.
 //
 // It starts and awaits runs of [hall].
 var Hall = shim.NewWorkflow[string, string]("flows.hall", "name", shim.WorkflowPolicy{})
 
-// Price is the offer for one parcel of a shipment.
+// Price returns the offer for one parcel of a shipment.
 //
 // It starts and awaits runs of [price].
 var Price = shim.NewWorkflow[string, Offer]("flows.price", "carrier", shim.WorkflowPolicy{})
 
-// Rent builds on a machine for an hour at most, and gives it back however that
-// ends.
+// Rent builds on a machine for at most an hour, and releases the machine in all cases.
 //
 // It starts and awaits runs of [rent].
 var Rent = shim.NewWorkflow[string, string]("flows.rent", "machine", shim.WorkflowPolicy{})
@@ -156,12 +155,13 @@ var Rent = shim.NewWorkflow[string, string]("flows.rent", "machine", shim.Workfl
 // It starts and awaits runs of [reply].
 var Reply = shim.NewWorkflow[string, string]("flows.reply", "question", shim.WorkflowPolicy{})
 
-// Review gathers comments until there is a verdict, and reminds once a day.
+// Review collects comments until there is a verdict, and sends a reminder once a day.
 //
 // It starts and awaits runs of [review].
 var Review = shim.NewWorkflow[string, string]("flows.review", "doc", shim.WorkflowPolicy{})
 
-// Shipment asks for each parcel in a run of its own, and watches over the whole.
+// Shipment requests an offer for each parcel in a run of its own, and starts a run that monitors
+// the shipment.
 //
 // It starts and awaits runs of [shipment].
 var Shipment = shim.NewWorkflow[[]string, []Offer](
@@ -172,18 +172,18 @@ var Shipment = shim.NewWorkflow[[]string, []Offer](
 	},
 )
 
-// Sign waits for one verdict, but not for ever.
+// Sign waits for a verdict for a limited time.
 //
 // It starts and awaits runs of [sign].
 var Sign = shim.NewWorkflow[string, Decision]("flows.sign", "doc", shim.WorkflowPolicy{})
 
-// Signing returns who has signed a contract.
+// Signing returns the signer of a contract.
 //
 // It starts and awaits runs of [signing].
 var Signing = shim.NewWorkflow[string, string]("flows.signing", "contract", shim.WorkflowPolicy{})
 
-// AskToSign gives a contract to the signing service, which reports when somebody has signed: the step
-// has begun, and is finished by that report. Whoever does not sign in three days is asked again.
+// AskToSign sends a contract to the signing service. The step stays open until the service reports
+// the signature. If there is no report within three days, the contract is sent again.
 //
 // It is the durable counterpart of [askToSign].
 func AskToSign(ctx workflow.Context, contract string) (Signature, error) {
@@ -205,7 +205,7 @@ var askToSignStep = shim.NewStep("flows.askToSign", shim.Policy{
 	})
 })
 
-// Bill gives the payment service the token with which to report payments.
+// Bill passes the token for reports of payments to the payment service.
 //
 // It is the durable counterpart of [bill].
 func Bill(ctx workflow.Context, customer string, token string) error {
@@ -225,7 +225,7 @@ var billStep = shim.NewStep("flows.bill", shim.Policy{}, func(f billFunc) shim.H
 	})
 })
 
-// Build uses the machine until the work is done, which is never.
+// Build uses the machine until the work is done, which never happens.
 //
 // It is the durable counterpart of [Fleet.build].
 func Build(ctx workflow.Context, machine string) error {
@@ -246,7 +246,7 @@ var buildStep = shim.NewStep("flows.build", shim.Policy{
 	})
 })
 
-// Compose writes an answer, word by word.
+// Compose writes an answer word by word.
 //
 // It is the durable counterpart of [compose].
 func Compose(ctx workflow.Context, question string) (string, error) {
@@ -265,7 +265,7 @@ var composeStep = shim.NewStep("flows.compose", shim.Policy{}, func(f composeFun
 	})
 })
 
-// GiveBack makes a machine free.
+// GiveBack releases a machine.
 //
 // It is the durable counterpart of [Fleet.giveBack].
 func GiveBack(ctx workflow.Context, machine string) error {
@@ -284,7 +284,7 @@ var giveBackStep = shim.NewStep("flows.giveBack", shim.Policy{}, func(f giveBack
 	})
 })
 
-// Quote asks a carrier for its price.
+// Quote requests the price of a carrier.
 //
 // It is the durable counterpart of [quote].
 func Quote(ctx workflow.Context, carrier string) (Offer, error) {
@@ -305,7 +305,7 @@ var quoteStep = shim.NewStep("flows.quote", shim.Policy{
 	})
 })
 
-// Remind writes to whoever has to review a document.
+// Remind sends a reminder to the reviewer of a document.
 //
 // It is the durable counterpart of [remind].
 func Remind(ctx workflow.Context, doc string) error {
@@ -324,7 +324,7 @@ var remindStep = shim.NewStep("flows.remind", shim.Policy{}, func(f remindFunc) 
 	})
 })
 
-// Reserve takes a machine.
+// Reserve marks a machine as in use.
 //
 // It is the durable counterpart of [Fleet.reserve].
 func Reserve(ctx workflow.Context, machine string) error {

@@ -1,5 +1,5 @@
-// Package flows shows the operations of workflow code, and how programs start
-// and follow runs.
+// Package flows demonstrates the operations of workflow code, and how programs start and follow
+// runs.
 package flows
 
 import (
@@ -12,20 +12,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Offer is the price that a carrier asks for.
+// Offer is the price of a carrier.
 type Offer struct {
 	Carrier string `json:"carrier"`
 	Cents   int    `json:"cents"`
 }
 
-// quote asks a carrier for its price.
+// quote requests the price of a carrier.
 //
 //flow:step timeout=5s
 func quote(_ context.Context, carrier string) (Offer, error) {
 	return Offer{Carrier: carrier, Cents: 100 * len(carrier)}, nil
 }
 
-// remind writes to whoever has to review a document.
+// remind sends a reminder to the reviewer of a document.
 //
 //flow:step
 func remind(ctx context.Context, doc string) error {
@@ -33,7 +33,7 @@ func remind(ctx context.Context, doc string) error {
 	return nil
 }
 
-// coupon gives a customer a coupon when the trial is over.
+// coupon gives a customer a coupon after the trial period.
 //
 //flow:workflow
 func coupon(ctx workflow.Context, customer string) (string, error) {
@@ -50,7 +50,7 @@ func coupon(ctx workflow.Context, customer string) (string, error) {
 	return fmt.Sprintf("coupon %s for %s", workflow.UUID(ctx), customer), nil
 }
 
-// cheapest asks all carriers, four at a time.
+// cheapest requests the prices of all carriers, four at a time.
 //
 //flow:workflow
 func cheapest(ctx workflow.Context, carriers []string) (Offer, error) {
@@ -67,7 +67,7 @@ func cheapest(ctx workflow.Context, carriers []string) (Offer, error) {
 	return best, nil
 }
 
-// fastest takes whichever of two carriers answers first.
+// fastest returns the offer of the carrier that answers first.
 //
 //flow:workflow
 func fastest(ctx workflow.Context, a, b string) (Offer, error) {

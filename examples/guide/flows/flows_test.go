@@ -20,8 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts a worker on a store in memory whose clock stands still until the
-// test advances it.
+// serve starts a worker on a memory store whose clock advances only when the test advances it.
 func serve(t *testing.T, fleet *flows.Fleet) (*workflow.Client, *storetest.Clock) {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -42,13 +41,12 @@ func serve(t *testing.T, fleet *flows.Fleet) (*workflow.Client, *storetest.Clock
 	return client, clock
 }
 
-// followed is a handle of a run of any type.
+// followed is a handle of a run with any result type.
 type followed interface {
 	Events(ctx context.Context, opts ...workflow.ReadOption) iter.Seq2[event.Event, error]
 }
 
-// await waits until the log of a run holds an event of a type, and returns the
-// first one.
+// await waits until the log of a run contains an event of a type, and returns the first one.
 func await(t *testing.T, run followed, typ event.Type) event.Event {
 	t.Helper()
 	for e, err := range run.Events(limited(t), workflow.Types(typ)) {
@@ -61,8 +59,7 @@ func await(t *testing.T, run followed, typ event.Type) event.Event {
 	return event.Event{}
 }
 
-// pass lets d pass, and then second after second until a run has something to
-// show for it: an event of a type.
+// pass advances the clock by d, and then by single seconds until a run has an event of a type.
 func pass(t *testing.T, clock *storetest.Clock, d time.Duration, run followed, typ event.Type) {
 	t.Helper()
 	clock.Advance(d)
@@ -81,7 +78,7 @@ func pass(t *testing.T, clock *storetest.Clock, d time.Duration, run followed, t
 	}
 }
 
-// limited ends before a hanging test does.
+// limited returns a context that ends before the timeout of the test.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -125,7 +122,7 @@ func TestReview_RemindsOnceADayAndEndsWithTheVerdict(t *testing.T) {
 	}
 	await(t, run, event.MessageReceived)
 	pass(t, clock, 24*time.Hour, run, event.StepCompleted)
-	for range 2 { // somebody clicks twice; the second one is accepted even if the run has ended
+	for range 2 { // a double click; the second send is accepted even if the run has ended
 		if err := flows.Approve(limited(t), client, "spec", "ann", "click-1"); err != nil {
 			t.Fatal(err)
 		}

@@ -7,13 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// StartBriefly starts a review that nobody asks about for longer than a day
-// after its end.
+// StartBriefly starts a review whose run is deleted a day after its end.
 func StartBriefly(ctx context.Context, client *workflow.Client, doc string) (*workflow.Run[string], error) {
 	return Review.Start(ctx, client, doc, workflow.WithRetention(24*time.Hour))
 }
 
-// Forget deletes the finished reviews of a document, and returns how many.
+// Forget deletes the finished reviews of a document and returns their number.
 func Forget(ctx context.Context, client *workflow.Client, doc string) (int, error) {
 	return client.Delete(ctx, workflow.Filter{Workflow: Review.Name(), Tags: map[string]string{"doc": doc}})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// StartOnce starts the review of a document unless it is under way.
+// StartOnce starts the review of a document unless one is active.
 func StartOnce(ctx context.Context, client *workflow.Client, doc string) (*workflow.Run[string], error) {
 	run, err := Review.Start(ctx, client, doc,
 		workflow.WithID("review-"+doc),
@@ -26,7 +26,7 @@ func StartOnce(ctx context.Context, client *workflow.Client, doc string) (*workf
 	return run, nil
 }
 
-// StartEver starts the review of a document unless there ever was one.
+// StartEver starts the review of a document unless there has ever been one.
 func StartEver(ctx context.Context, client *workflow.Client, doc string) (workflow.RunID, error) {
 	run, err := Review.Start(ctx, client, doc, workflow.WithID("review-"+doc),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
@@ -39,7 +39,7 @@ func StartEver(ctx context.Context, client *workflow.Client, doc string) (workfl
 	return run.ID(), nil
 }
 
-// Approve sends a verdict to whichever run reviews the document now.
+// Approve sends a verdict to the active review of the document.
 func Approve(ctx context.Context, client *workflow.Client, doc, who, click string) error {
 	run := Review.GetByID(client, "review-"+doc)
 	return Verdict.Send(ctx, run, Decision{By: who, OK: true}, workflow.IdempotencyKey(click))
@@ -51,8 +51,7 @@ func Remark(ctx context.Context, client *workflow.Client, doc, text, click strin
 		workflow.WithMessage(Comment, text, workflow.IdempotencyKey(click)))
 }
 
-// Follow writes what happens in a run until it has ended, from event number
-// from on.
+// Follow prints the events of a run from number from until the run has ended.
 func Follow(ctx context.Context, client *workflow.Client, id workflow.RunID, from uint64, out io.Writer) error {
 	for e, err := range client.Run(id).Events(ctx, workflow.From(from), workflow.Types(event.StepCompleted, event.StepFailed)) {
 		if err != nil {
@@ -65,7 +64,7 @@ func Follow(ctx context.Context, client *workflow.Client, id workflow.RunID, fro
 	return nil
 }
 
-// Blocked lists the runs that no worker's code fits, and why.
+// Blocked lists the runs that are incompatible with the code of all workers, with the reasons.
 func Blocked(ctx context.Context, client *workflow.Client) (map[workflow.RunID]string, error) {
 	found := map[workflow.RunID]string{}
 	for run, err := range client.List(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true}) {

@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Fleet knows which machines are taken.
+// Fleet keeps track of the machines in use.
 type Fleet struct {
 	mu    sync.Mutex
 	taken map[string]bool
 }
 
-// Taken reports whether somebody has the machine.
+// Taken reports whether a machine is in use.
 func (f *Fleet) Taken(machine string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,7 +32,7 @@ func (f *Fleet) set(machine string, taken bool) {
 	f.taken[machine] = taken
 }
 
-// reserve takes a machine.
+// reserve marks a machine as in use.
 //
 //flow:step
 func (f *Fleet) reserve(_ context.Context, machine string) error {
@@ -40,7 +40,7 @@ func (f *Fleet) reserve(_ context.Context, machine string) error {
 	return nil
 }
 
-// giveBack makes a machine free.
+// giveBack releases a machine.
 //
 //flow:step
 func (f *Fleet) giveBack(_ context.Context, machine string) error {
@@ -48,7 +48,7 @@ func (f *Fleet) giveBack(_ context.Context, machine string) error {
 	return nil
 }
 
-// build uses the machine until the work is done, which is never.
+// build uses the machine until the work is done, which never happens.
 //
 //flow:step timeout=24h
 func (f *Fleet) build(ctx context.Context, machine string) error {
@@ -56,8 +56,7 @@ func (f *Fleet) build(ctx context.Context, machine string) error {
 	return fmt.Errorf("build on %s: %w", machine, context.Cause(ctx))
 }
 
-// rent builds on a machine for an hour at most, and gives it back however that
-// ends.
+// rent builds on a machine for at most an hour, and releases the machine in all cases.
 //
 //flow:workflow
 func rent(ctx workflow.Context, machine string) (ended string, err error) {

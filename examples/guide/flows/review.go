@@ -21,7 +21,7 @@ var (
 	Comment = workflow.NewTopic[string]("comment")
 )
 
-// review gathers comments until there is a verdict, and reminds once a day.
+// review collects comments until there is a verdict, and sends a reminder once a day.
 //
 //flow:workflow
 func review(ctx workflow.Context, doc string) (string, error) {
@@ -46,7 +46,7 @@ func review(ctx workflow.Context, doc string) (string, error) {
 	}
 }
 
-// sign waits for one verdict, but not for ever.
+// sign waits for a verdict for a limited time.
 //
 //flow:workflow
 func sign(ctx workflow.Context, doc string) (Decision, error) {

@@ -10,16 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Signature is what the signing service reports.
+// Signature is a report of the signing service.
 type Signature struct {
 	By string `json:"by"`
 }
 
-// Signed finishes the steps that wait for a signature.
+// Signed completes the steps that wait for a signature.
 var Signed = workflow.NewHook[Signature]("signed")
 
-// askToSign gives a contract to the signing service, which reports when somebody has signed: the step
-// has begun, and is finished by that report. Whoever does not sign in three days is asked again.
+// askToSign sends a contract to the signing service. The step stays open until the service reports
+// the signature. If there is no report within three days, the contract is sent again.
 //
 //flow:step timeout=72h retries=2
 func askToSign(ctx context.Context, contract string) (Signature, error) {
@@ -31,7 +31,7 @@ func askToSign(ctx context.Context, contract string) (Signature, error) {
 	return later.Pending()
 }
 
-// signing returns who has signed a contract.
+// signing returns the signer of a contract.
 //
 //flow:workflow
 func signing(ctx workflow.Context, contract string) (string, error) {
@@ -42,7 +42,7 @@ func signing(ctx workflow.Context, contract string) (string, error) {
 	return contract + " is signed by " + signature.By, nil
 }
 
-// ErrDeclined is the end of a contract that somebody does not sign.
+// ErrDeclined reports that a signer has declined a contract.
 //
 //flow:error
 var ErrDeclined = errors.New("declined")

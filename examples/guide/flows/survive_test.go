@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// quoteAndForget registers everything; the review that a shipment leaves behind has a
-// stand-in, which ends at once.
+// quoteAndForget registers everything. The review that outlives a shipment has a stub that ends
+// immediately.
 func quoteAndForget(env *workflowtest.Env) {
 	flows.Register(env, nil)
 	workflowtest.StubChild[string, string](env, flows.Review, nil)
@@ -30,7 +30,7 @@ func TestShipment_SurvivesEveryCrashAndAnyOrder(t *testing.T) {
 	workflowtest.Interleave(t, flows.Shipment, carriers, quoteAndForget, 40)
 }
 
-// pays plans payments to the run under test, one after the other, and then its end.
+// pays schedules payments to the run under test, followed by its end.
 func pays(env *workflowtest.Env, cents ...int) {
 	env.At(time.Hour, func(ctx context.Context) {
 		for _, c := range cents {
@@ -60,12 +60,12 @@ func TestForward_SurvivesEveryCrashAndAnyOrder(t *testing.T) {
 		flows.Register(env, nil)
 		pays(env, 100, 250)
 	}
-	// Nobody has the account: whoever forwards to it fails.
+	// The account does not exist, so forwarding to it fails.
 	workflowtest.CrashEverywhere(t, flows.Forward, "wrun_01JGFJJZ00000000000000000A", setup, workflowtest.Pairs(40))
 	workflowtest.Interleave(t, flows.Forward, "wrun_01JGFJJZ00000000000000000A", setup, 40, workflowtest.AllowUnread())
 }
 
-// onStores explores a workflow at a few points on stores whose time is real.
+// onStores explores a workflow at a few points on stores with a real clock.
 func onStores(t *testing.T, explore func(t *testing.T, opts ...workflowtest.Option)) {
 	url, n := redistest.Start(t).URL(), 0
 	for name, open := range map[string]func(t testing.TB) (store.Store, error){

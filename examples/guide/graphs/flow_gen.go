@@ -69,7 +69,7 @@ func Register(r workflow.Registrar, shellReceiver Shell, farm *Farm) {
 	)
 }
 
-// Perform executes each task of a plan when those are done that it needs.
+// Perform executes each task of a plan after the tasks that it depends on.
 //
 // It starts and awaits runs of [perform].
 var Perform = shim.NewWorkflow[[]Task, map[string]string](

@@ -1,5 +1,5 @@
-// Package graphs has the workflows of docs/use/graphs.md that are graphs: one whose steps are the
-// methods of a struct, one that is built from data.
+// Package graphs contains the workflows of docs/use/graphs.md: a graph whose steps are the methods
+// of a struct, and a graph that is built from data.
 package graphs
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 )
 
-// Machines bounds how many builds there are at once, in all runs.
+// Machines limits the number of concurrent builds of all runs.
 var Machines = limit.New("graphs.machines", limit.Config{AtOnce: 4})
 
 // Binary is a program for a platform.

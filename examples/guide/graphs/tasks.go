@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Task is a part of a plan that somebody has written.
+// Task is a part of a user's plan.
 type Task struct {
 	ID      string   `json:"id"`
 	Command string   `json:"command"`
@@ -20,7 +20,7 @@ type Shell func(ctx context.Context, command string) (output string, err error)
 //flow:step retries=0
 func (s Shell) execute(ctx context.Context, command string) (string, error) { return s(ctx, command) }
 
-// perform executes each task of a plan when those are done that it needs.
+// perform executes each task of a plan after the tasks that it depends on.
 //
 //flow:workflow
 func perform(ctx workflow.Context, plan []Task) (map[string]string, error) {
@@ -44,10 +44,10 @@ func perform(ctx workflow.Context, plan []Task) (map[string]string, error) {
 	return outputs, nil
 }
 
-// Wrong tells a plan that is no graph from one that could not be performed.
+// Wrong returns the faults of a plan that is not a valid graph. It returns nil for other errors.
 func Wrong(err error) []workflow.GraphFault {
 	if faulty, ok := errors.AsType[*workflow.GraphError](err); ok {
-		return faulty.Faults // all of them; for a cycle, its ids
+		return faulty.Faults // all of them; a cycle is reported with its IDs
 	}
 	return nil
 }

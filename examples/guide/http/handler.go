@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// api answers requests. It holds no state of its own: any process with a client of
-// the same store can answer the next request.
+// api handles requests. It has no state, so that any process with a client of the same store can
+// handle the next request.
 type api struct {
 	client   *workflow.Client
-	stopping context.Context // ends when the server stops: waiting requests end with it
+	stopping context.Context // ends when the server stops, and ends waiting requests
 }
 
 func handler(stopping context.Context, client *workflow.Client) http.Handler {
@@ -29,9 +29,8 @@ func handler(stopping context.Context, client *workflow.Client) http.Handler {
 	return mux
 }
 
-// ask starts a run. A request that is sent again, because its answer was lost, has the
-// same Idempotency-Key, and finds the run that the first one started, for as long as
-// the store keeps that run.
+// ask starts a run. A request that is repeated because its response was lost has the same
+// Idempotency-Key and finds the run of the first request, as long as the store keeps that run.
 func (a api) ask(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	var question string
@@ -54,7 +53,7 @@ func (a api) ask(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// result waits a little for the result, and says 202 if the run needs longer.
+// result waits briefly for the result, and responds with 202 if the run takes longer.
 func (a api) result(w http.ResponseWriter, r *http.Request) {
 	run, ok := a.find(w, r)
 	if !ok {
@@ -76,8 +75,8 @@ func (a api) result(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// words sends each word as soon as it is written. A browser that was cut off asks again
-// with the id of the last event that it has seen, of any process, and misses nothing.
+// words sends each word as soon as it is written. A disconnected browser sends a new request with
+// the ID of the last event that it has received, to any process, and receives all further words.
 func (a api) words(w http.ResponseWriter, r *http.Request) {
 	run, ok := a.find(w, r)
 	if !ok {
@@ -85,14 +84,14 @@ func (a api) words(w http.ResponseWriter, r *http.Request) {
 	}
 	last, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
 	if err != nil {
-		last = 0 // from the first one
+		last = 0 // from the beginning
 	}
 	ctx, cancel := a.waiting(r)
 	defer cancel()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	events := http.NewResponseController(w)
-	_ = events.Flush() // the browser learns that it is connected; what it cannot be sent shows below
+	_ = events.Flush() // confirms the connection; a failure is detected by later writes
 	for chunk, err := range flows.Words.Read(ctx, run, workflow.From(last+1)) {
 		if err != nil {
 			return // the request has ended, or the server stops: the browser asks again
@@ -108,8 +107,8 @@ func (a api) words(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // tells the browser to ask no more
 }
 
-// waiting returns the context of a request that may take long: Shutdown waits for
-// requests, so this one ends when the server stops.
+// waiting returns the context of a request that may take a long time. It ends when the server
+// stops, because Shutdown waits for requests.
 func (a api) waiting(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	forget := context.AfterFunc(a.stopping, cancel)
@@ -130,7 +129,7 @@ func (a api) find(w http.ResponseWriter, r *http.Request) (*workflow.Run[string]
 	return run, true
 }
 
-// fail answers what a client of this program may know of an error.
+// fail writes the public description of an error.
 func fail(w http.ResponseWriter, err error) {
 	var failed *workflow.RunError
 	switch {
@@ -138,7 +137,7 @@ func fail(w http.ResponseWriter, err error) {
 		http.Error(w, "there is no such answer", http.StatusNotFound)
 	case errors.As(err, &failed):
 		http.Error(w, failed.Code, http.StatusConflict)
-	default: // the store does not answer, or the server stops
+	default: // the store does not respond, or the server stops
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	}

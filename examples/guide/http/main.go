@@ -1,5 +1,5 @@
-// The program of docs/use/http.md: an HTTP server that starts runs, answers with their
-// results and sends what they write as server-sent events, beside a worker.
+// The program of docs/use/http.md: an HTTP server that starts runs, returns their results and sends
+// their output as server-sent events. The same process runs a worker.
 package main
 
 import (
@@ -31,8 +31,8 @@ func main() {
 	}
 }
 
-// run serves l until ctx ends, and returns when everything has stopped in order: the
-// server, the worker, the client, the store.
+// run serves l until ctx ends. It returns after the server, the worker, the client and the store
+// have stopped in this order.
 func run(ctx context.Context, file string, l net.Listener) (err error) {
 	st, err := sqlitestore.Open(file)
 	if err != nil {

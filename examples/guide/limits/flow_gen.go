@@ -44,7 +44,7 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Reindex, reindex)
 }
 
-// Catalog keeps its own gigabyte where it is worked on.
+// Catalog uses a gigabyte of memory on its worker.
 //
 // It starts and awaits runs of [catalog].
 var Catalog = shim.NewWorkflow[[]Scene, []string]("limits.catalog", "scenes", shim.WorkflowPolicy{
@@ -63,7 +63,7 @@ var Compile = shim.NewWorkflow[Report, string]("limits.compile", "report", shim.
 	}),
 })
 
-// Crawl fetches pages of many hosts.
+// Crawl fetches pages from many hosts.
 //
 // It starts and awaits runs of [crawl].
 var Crawl = shim.NewWorkflow[[]Page, []string]("limits.crawl", "pages", shim.WorkflowPolicy{})
@@ -116,7 +116,7 @@ var Reindex = shim.NewWorkflow[Doc, string]("limits.reindex", "doc", shim.Workfl
 	}, 10*time.Second, 2*time.Minute),
 })
 
-// Fetch is bounded for each host.
+// Fetch has a limit for each host.
 //
 // It is the durable counterpart of [fetch].
 func Fetch(ctx workflow.Context, page Page) (string, error) {

@@ -1,4 +1,4 @@
-// Package limits holds the code that docs/use/limits.md and its neighbors quote.
+// Package limits contains the code that docs/use/limits.md and related pages quote.
 package limits
 
 import (
@@ -47,7 +47,7 @@ func index(_ context.Context, scene Scene) (string, error) {
 	return "index of " + scene.Name, nil
 }
 
-// catalog keeps its own gigabyte where it is worked on.
+// catalog uses a gigabyte of memory on its worker.
 //
 //flow:workflow uses=Memory:1024
 func catalog(ctx workflow.Context, scenes []Scene) ([]string, error) {
@@ -62,7 +62,7 @@ func catalog(ctx workflow.Context, scenes []Scene) ([]string, error) {
 	return all, nil
 }
 
-// Big returns a worker for machines with so many megabytes.
+// Big returns a worker for machines with the given memory.
 func Big(client *workflow.Client, megabytes int) *worker.Worker {
 	return worker.New(client, worker.Config{
 		Capacity: map[string]int{Memory.Name(): megabytes},
@@ -70,7 +70,7 @@ func Big(client *workflow.Client, megabytes int) *worker.Worker {
 	})
 }
 
-// fetch is bounded for each host.
+// fetch has a limit for each host.
 //
 //flow:step uses=PerHost(page.Host)
 func fetch(_ context.Context, page Page) (string, error) {
@@ -100,14 +100,14 @@ func fulfil(ctx workflow.Context, order Order) (string, error) {
 	return Render(ctx, Scene{order.Item})
 }
 
-// crawl fetches pages of many hosts.
+// crawl fetches pages from many hosts.
 //
 //flow:workflow
 func crawl(ctx workflow.Context, pages []Page) ([]string, error) {
 	return workflow.Map(ctx, pages, Fetch)
 }
 
-// Parcel goes to somebody who may have paid for a higher rank.
+// Parcel is a parcel for a customer who may have paid for a higher rank.
 type Parcel struct {
 	To   string
 	Rank int
@@ -120,7 +120,7 @@ func deliver(ctx workflow.Context, parcel Parcel) (string, error) {
 	return Render(ctx, Scene{"label for " + parcel.To})
 }
 
-// Report tells a tenant something, by the share that it pays for.
+// Report is a report for a tenant with the share that the tenant pays for.
 type Report struct {
 	Tenant string
 	Share  int // from 1 to 100
@@ -134,7 +134,7 @@ func compile(ctx workflow.Context, report Report) (string, error) {
 	return report.Tenant, nil
 }
 
-// Today delivers a parcel, or says that it is too late for that.
+// Today delivers a parcel, or returns false if it is too late for today.
 func Today(ctx context.Context, client *workflow.Client, parcel Parcel) (bool, error) {
 	_, err := Deliver.Execute(ctx, client, parcel, workflow.WithStartBy(time.Minute))
 	if late, ok := errors.AsType[*workflow.RunError](err); ok && late.Code == "notstarted" {
@@ -143,7 +143,7 @@ func Today(ctx context.Context, client *workflow.Client, parcel Parcel) (bool, e
 	return err == nil, err
 }
 
-// Build goes to an environment.
+// Build is a build for an environment.
 type Build struct{ Env, Commit string }
 
 // deploy goes on in an environment until a newer build is there.
@@ -153,7 +153,7 @@ func deploy(ctx workflow.Context, b Build) (string, error) {
 	return Render(ctx, Scene{b.Commit + " in " + b.Env})
 }
 
-// Doc is edited often.
+// Doc is a document that changes often.
 type Doc struct{ ID, Text string }
 
 // reindex begins when nobody has changed the document for ten seconds, and at the latest two
@@ -164,7 +164,7 @@ func reindex(ctx workflow.Context, doc Doc) (string, error) {
 	return Render(ctx, Scene{"index of " + doc.Text})
 }
 
-// Email is one of many.
+// Email is an email to send in a batch.
 type Email struct{ To, Text string }
 
 // dispatch sends a hundred emails at once, or those of five seconds.
@@ -179,7 +179,7 @@ func dispatch(ctx workflow.Context, emails []Email) (int, error) {
 	return len(emails), nil
 }
 
-// Send starts one of the runs of dispatch, or adds to one that has not begun.
+// Send starts a run of dispatch, or adds the email to a run that has not begun.
 func Send(ctx context.Context, client *workflow.Client, email Email) error {
 	_, err := Dispatch.Start(ctx, client, email)
 	return err
@@ -195,7 +195,7 @@ func Hold(ctx context.Context, client *workflow.Client, customer string) error {
 	return client.Limits().Pause(ctx, PerCustomer.For(customer))
 }
 
-// Show prints what is under way and what waits.
+// Show prints the numbers of active and waiting holders.
 func Show(ctx context.Context, client *workflow.Client) error {
 	all, err := client.Limits().List(ctx)
 	if err != nil {

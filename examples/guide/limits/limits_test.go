@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A crash at any point neither loses a permit nor holds one twice: the run ends.
+// A crash at any point neither loses a permit nor acquires one twice, and the run completes.
 func TestFulfil_SurvivesEveryCrash(t *testing.T) {
 	workflowtest.CrashEverywhere(t, limits.Fulfil, limits.Order{Customer: "acme", Item: "chair"},
 		func(env *workflowtest.Env) { limits.Register(env) },

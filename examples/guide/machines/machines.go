@@ -1,4 +1,4 @@
-// Package machines has the code of the guide's section on state machines.
+// Package machines contains the code of the guide's section on state machines.
 //
 //flow:package name=refunds
 package machines
@@ -13,34 +13,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Claim says which order a customer wants the money for back.
+// Claim is a request of a customer for a refund of an order.
 type Claim struct {
 	Order string
 	Cents int64
 }
 
-// Outcome is what became of it.
+// Outcome is the result of a claim.
 type Outcome struct {
 	Refunded  int64
 	Reminders int
 	Why       string
 }
 
-// Decisions are of the clerk that a claim is shown to.
+// Decisions contains the decisions of the clerk about a claim.
 var Decisions = workflow.NewTopic[Decision]("decisions")
 
-// Decision is one of these.
+// Decision is the decision of a clerk.
 type Decision struct {
 	OK  bool
 	Why string
 }
 
-// ErrNoOrder is a claim for an order that there is not.
+// ErrNoOrder reports a claim for an order that does not exist.
 //
 //flow:error
 var ErrNoOrder = errors.New("there is no such order")
 
-// Shop is what the steps need.
+// Shop contains the dependencies of the steps.
 type Shop interface {
 	Check(ctx context.Context, order string) error
 	Ask(ctx context.Context, order, text string) error
@@ -81,7 +81,7 @@ func (r *refund) ask(ctx context.Context, text string) (step.Next[refund, Outcom
 //flow:step
 func (r *refund) remind(context.Context) (step.Next[refund, Outcome], error) {
 	if r.Reminders == 3 {
-		return r.goPay(), nil // silence is consent
+		return r.goPay(), nil // no decision counts as approval
 	}
 	r.Reminders++
 	return r.goAsk(fmt.Sprintf("reminder %d", r.Reminders)), nil

@@ -40,7 +40,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Asks decides by something that the log does not hold.
+// Asks decides by a value that is not in the log.
 //
 // It starts and awaits runs of [asks].
 var Asks = shim.NewWorkflow[workflow.None, workflow.None](
@@ -49,7 +49,7 @@ var Asks = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Blocks waits for something that is not durable.
+// Blocks waits for an event that is not durable.
 //
 // It starts and awaits runs of [blocks].
 var Blocks = shim.NewWorkflow[workflow.None, workflow.None](
@@ -67,12 +67,12 @@ var Borrows = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Hides waits inside of Record.
+// Hides waits inside Record.
 //
 // It starts and awaits runs of [hides].
 var Hides = shim.NewWorkflow[workflow.None, int]("mistakes.hides", "", shim.WorkflowPolicy{})
 
-// Meets lets two branches wait for each other.
+// Meets has two branches that wait for each other.
 //
 // It starts and awaits runs of [meets].
 var Meets = shim.NewWorkflow[workflow.None, workflow.None](
@@ -81,7 +81,7 @@ var Meets = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Work is a step like any other.
+// Work is an ordinary step.
 //
 // It is the durable counterpart of [work].
 func Work(ctx workflow.Context, what string) error {

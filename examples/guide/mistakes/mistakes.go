@@ -1,5 +1,4 @@
-// Package mistakes holds what workflow code must not do. The tests beside it
-// show what happens then.
+// Package mistakes contains invalid workflow code. The tests show the consequences.
 package mistakes
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// work is a step like any other.
+// work is an ordinary step.
 //
 //flow:step
 func work(ctx context.Context, what string) error {
@@ -18,11 +17,11 @@ func work(ctx context.Context, what string) error {
 	return nil
 }
 
-// Weekday stands for anything that changes between an execution and a replay:
-// the clock, an environment variable, a flag, a map's order.
+// Weekday represents anything that may change between an execution and its replay: the clock, an
+// environment variable, a flag, the order of a map.
 var Weekday = time.Monday
 
-// asks decides by something that the log does not hold.
+// asks decides by a value that is not in the log.
 //
 //flow:workflow
 func asks(ctx workflow.Context) error {
@@ -44,14 +43,14 @@ func borrows(ctx workflow.Context) error {
 	return err
 }
 
-// hides waits inside of Record.
+// hides waits inside Record.
 //
 //flow:workflow
 func hides(ctx workflow.Context) (int, error) {
 	return workflow.Record(ctx, func() (int, error) { return 1, Work(ctx, "hidden") }) //flow:ignore record the mistake is what this shows
 }
 
-// meets lets two branches wait for each other.
+// meets has two branches that wait for each other.
 //
 //flow:workflow
 func meets(ctx workflow.Context) error {
@@ -68,10 +67,10 @@ func meets(ctx workflow.Context) error {
 	return err
 }
 
-// Gate stands for a lock, a channel, a loop: anything that keeps a goroutine.
+// Gate represents anything that blocks a goroutine: a lock, a channel, a loop.
 var Gate chan struct{}
 
-// blocks waits for something that is not durable.
+// blocks waits for an event that is not durable.
 //
 //flow:workflow
 func blocks(ctx workflow.Context) error {

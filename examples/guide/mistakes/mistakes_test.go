@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// world is a store whose clock stands still, and what workers on it log.
+// world is a store with a stopped clock, and the log output of its workers.
 type world struct {
 	t      *testing.T
 	client *workflow.Client
@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// work starts a worker and returns what stops it.
+// work starts a worker and returns a function that stops it.
 func (w *world) work() (stop func()) {
 	w.t.Helper()
 	worker := worker.New(w.client, worker.Config{
@@ -66,7 +66,7 @@ func (w *world) ctx() context.Context {
 	return ctx
 }
 
-// panics runs a workflow that must end with a panic that says text.
+// panics runs a workflow that must end with a panic that contains text.
 func panics[T any](t *testing.T, d workflow.Definition[workflow.None, T], text string) {
 	t.Helper()
 	w := newWorld(t)
@@ -129,7 +129,7 @@ func TestAsks_IsBlockedWhenItDecidesOtherwise(t *testing.T) {
 	w.work()
 	w.log.await(w.ctx(), t, "run is blocked")
 	var info workflow.RunInfo
-	for ctx := w.ctx(); info.Status != workflow.StatusBlocked; { // the log line is written first
+	for ctx := w.ctx(); info.Status != workflow.StatusBlocked; { // the log line is written before the status
 		if info, err = run.Info(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -154,13 +154,13 @@ func TestBlocks_IsReportedWhileOtherRunsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log.await(w.ctx(), t, "code of a run blocks outside of the durable operations")
-	_, err := mistakes.Hides.Execute(w.ctx(), w.client, workflow.None{}) // ends at once, badly
+	_, err := mistakes.Hides.Execute(w.ctx(), w.client, workflow.None{}) // fails immediately
 	if _, failed := errors.AsType[*workflow.RunError](err); !failed {
 		t.Errorf("another run did not go on: %v", err)
 	}
 }
 
-// lines collects what is logged.
+// lines collects log lines.
 type lines struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
@@ -177,7 +177,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// await waits until a text was logged.
+// await waits until a text has been logged.
 func (l *lines) await(ctx context.Context, t *testing.T, text string) {
 	t.Helper()
 	for {

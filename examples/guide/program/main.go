@@ -1,4 +1,4 @@
-// The program of the guide: it works, and starts a run.
+// The program of the guide: it runs a worker and starts a run.
 package main
 
 import (

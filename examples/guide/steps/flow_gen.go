@@ -50,7 +50,7 @@ func Register(r workflow.Registrar, archive *Archive, bank *Bank, courier *Couri
 	shim.BindWorkflow(r, Sell, sell)
 }
 
-// Collect is sell's payment for customers who do not mind when.
+// Collect debits customers who accept a delay.
 //
 // It starts and awaits runs of [collect].
 var Collect = shim.NewWorkflow[CollectInput, Receipt]("steps.collect", "", shim.WorkflowPolicy{})
@@ -61,7 +61,7 @@ type CollectInput struct {
 	Cents    int64  `json:"cents"`
 }
 
-// Move copies a lot of rows.
+// Move copies many rows.
 //
 // It starts and awaits runs of [move].
 var Move = shim.NewWorkflow[workflow.None, int]("steps.move", "", shim.WorkflowPolicy{})
@@ -103,7 +103,7 @@ var chargeStep = shim.NewStep("steps.charge", shim.Policy{
 	})
 })
 
-// Check looks at an address.
+// Check validates an address.
 //
 // It is the durable counterpart of [check].
 func Check(ctx workflow.Context, address string) error {
@@ -122,7 +122,7 @@ var checkStep = shim.NewStep("steps.check", shim.Policy{}, func(f checkFunc) shi
 	})
 })
 
-// CopyAll copies what earlier attempts have not.
+// CopyAll copies the rows that earlier attempts have not copied.
 //
 // It is the durable counterpart of [Archive.copyAll].
 func CopyAll(ctx workflow.Context) (int, error) {

@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// till is a bank that keeps what it has booked.
+// till is a bank that records its bookings.
 type till struct {
 	booked map[string]string // by idempotency key
-	calls  int               // of couriers
+	calls  int               // calls of the courier
 }
 
 func (b *till) register(env *workflowtest.Env) {
@@ -36,7 +36,8 @@ func TestSell_SurvivesEveryCrash(t *testing.T) {
 	r := workflowtest.CrashEverywhere(t, steps.Sell, order, b.register,
 		workflowtest.State(func(*workflowtest.Env) any { return b.booked }),
 		workflowtest.Check(func(t testing.TB, _ *workflowtest.Env, run workflowtest.Outcome) {
-			// Fetch is not idempotent: a crash during it fails the run, and a human looks.
+			// Fetch is not idempotent. A crash during the step fails the run, so that an operator
+			// examines it.
 			if b.calls > 1 || run.Status == workflow.StatusCompleted && b.calls != 1 {
 				t.Errorf("the courier was called %d times, the run is %s", b.calls, run.Status)
 			}

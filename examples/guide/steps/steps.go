@@ -1,4 +1,4 @@
-// Package steps shows what can be said about a step.
+// Package steps demonstrates the options of a step.
 package steps
 
 import (
@@ -21,18 +21,18 @@ type Receipt struct {
 //flow:error
 type DeclinedError struct{ Reason string }
 
-// Error says why.
+// Error returns the reason.
 func (e *DeclinedError) Error() string { return "card declined: " + e.Reason }
 
-// BusyError says when the bank may be asked again.
+// BusyError reports when the bank can be called again.
 type BusyError struct{ Wait time.Duration }
 
-// Error says when.
+// Error returns the waiting time.
 func (e *BusyError) Error() string { return fmt.Sprintf("bank is busy for %v", e.Wait) }
 
-// Bank holds the dependencies of the steps: they are its methods.
+// Bank contains the dependencies of the steps, which are its methods.
 type Bank struct {
-	// Book takes the money. A key that it has seen before takes nothing again.
+	// Book debits the customer. It does nothing for a key that was used before.
 	Book func(ctx context.Context, key, customer string, cents int64) (payment string, err error)
 }
 
@@ -53,7 +53,7 @@ func (b *Bank) charge(ctx context.Context, customer string, cents int64) (Receip
 
 // Courier fetches parcels.
 type Courier struct {
-	// Call orders a pick-up, each time that it is called.
+	// Call orders a pick-up. Each call orders another one.
 	Call func(ctx context.Context, orderID string) error
 }
 
@@ -71,7 +71,7 @@ type Archive struct {
 	Copy func(ctx context.Context, from, to int) error
 }
 
-// copyAll copies what earlier attempts have not.
+// copyAll copies the rows that earlier attempts have not copied.
 //
 //flow:step timeout=2h
 func (a *Archive) copyAll(ctx context.Context) (int, error) {
@@ -89,7 +89,7 @@ func (a *Archive) copyAll(ctx context.Context) (int, error) {
 	return done, nil
 }
 
-// check looks at an address.
+// check validates an address.
 //
 //flow:step
 func check(_ context.Context, address string) error {

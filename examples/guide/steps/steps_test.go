@@ -22,8 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts a worker with the given dependencies on a store in memory whose
-// clock stands still.
+// serve starts a worker with the given dependencies on a memory store with a stopped clock.
 func serve(t *testing.T, archive *steps.Archive, bank *steps.Bank, courier *steps.Courier) (*workflow.Client, *storetest.Clock) {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -50,7 +49,7 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// free is a bank and a courier that say yes.
+// free returns a bank and a courier that accept all calls.
 func free() (*steps.Bank, *steps.Courier) {
 	return &steps.Bank{Book: func(_ context.Context, _, customer string, _ int64) (string, error) {
 			return "paid by " + customer, nil
@@ -117,7 +116,7 @@ func TestCharge_WaitsAsLongAsTheBankSaysAndKeepsItsKey(t *testing.T) {
 	}
 }
 
-// pass lets d pass, again and again, until a run has ended.
+// pass repeatedly advances the clock by d until a run has ended.
 func pass[T any](t *testing.T, clock *storetest.Clock, d time.Duration, run *workflow.Run[T]) (v T, err error) {
 	t.Helper()
 	clock.Advance(d)

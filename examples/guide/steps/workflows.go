@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order lists the goods that the customer bought.
+// Order contains the goods that the customer bought.
 type Order struct {
 	ID       string `json:"id"`
 	Customer string `json:"customer"`
@@ -16,12 +16,12 @@ type Order struct {
 	Address  string `json:"address"`
 }
 
-// NoCardError says that the customer must give another card.
+// NoCardError reports that the customer must provide another card.
 //
 //flow:error
 type NoCardError struct{ Customer string }
 
-// Error names the customer.
+// Error returns the problem with the name of the customer.
 func (e *NoCardError) Error() string { return e.Customer + " has no card that works" }
 
 // sell takes the money and has the parcel fetched.
@@ -42,14 +42,14 @@ func sell(ctx workflow.Context, order Order) (Receipt, error) {
 	return receipt, Fetch(ctx, order.ID)
 }
 
-// move copies a lot of rows.
+// move copies many rows.
 //
 //flow:workflow
 func move(ctx workflow.Context) (int, error) {
 	return CopyAll(ctx)
 }
 
-// collect is sell's payment for customers who do not mind when.
+// collect debits customers who accept a delay.
 //
 //flow:workflow
 func collect(ctx workflow.Context, customer string, cents int64) (Receipt, error) {
