@@ -134,8 +134,8 @@ func Register(r workflow.Registrar, site *site) {
 	)
 }
 
-// Onboarding leads somebody from a form to an account: the address is verified by a link in a
-// mail, of which it reminds.
+// Onboarding creates an account for a user: it verifies the address by a link in a mail, and sends
+// reminders.
 //
 // It starts and awaits runs of the machine [onboarding].
 //

@@ -1,11 +1,11 @@
-// Onboarding runs a state machine: somebody signs up, gets a mail with a link, is reminded, and
-// has an account once the link was followed. Mails are printed, and somebody who lives in this
-// program follows the link in the second one, over HTTP. Kill it at any moment and start it again:
-// it carries on where it was.
+// Onboarding runs a state machine: a user signs up, receives a mail with a link, is reminded, and
+// has an account after following the link. The program prints the mails. It also simulates a user
+// who follows the link in the second mail over HTTP. If the program is killed at any moment and
+// restarted, it continues.
 //
 //	go run ./examples/onboarding
 //
-// See onboarding.go for the machine, and flow_gen.go for what was generated from it.
+// See onboarding.go for the machine, and flow_gen.go for the generated code.
 package main
 
 import (
@@ -64,7 +64,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// wrap is a store around that of the program; tests put one there that kills the process.
+// wrap wraps the store of the program. Tests replace it by a store that kills the process.
 var wrap = func(s store.Store) store.Store { return s }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -101,8 +101,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(followed, <-worked)
 }
 
-// follow signs somebody up, or finds the run where an earlier process has left it, and follows
-// it to its end.
+// follow signs up a user, or finds the run of an earlier process, and follows the run until it
+// ends.
 func follow(ctx context.Context, client *workflow.Client, email string, out io.Writer) error {
 	run, err := Onboarding.Start(ctx, client, Signup{Email: email}, workflow.WithID("onboarding:"+email),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.AllowFinishedAfterFailure}))
@@ -129,7 +129,7 @@ func follow(ctx context.Context, client *workflow.Client, email string, out io.W
 	return err
 }
 
-// person reads mail, and follows the link in each but the first.
+// person reads mails and follows the link in each except the first.
 type person struct {
 	ctx    context.Context //nolint:containedctx // as long as the person lives
 	out    io.Writer
@@ -152,7 +152,7 @@ func (p *person) read(m mail) {
 		if err != nil {
 			return
 		}
-		if answer, err := http.DefaultClient.Do(req); err == nil { // else the next reminder comes
+		if answer, err := http.DefaultClient.Do(req); err == nil { // otherwise the next reminder arrives
 			_ = answer.Body.Close()
 		}
 	})

@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// TestMain lets the test binary be the program: a real process is killed.
+// TestMain runs the test binary as the program, so that a real process is killed.
 func TestMain(m *testing.M) {
 	if os.Getenv("ONBOARDING_MAIN") == "1" {
 		if after, err := strconv.ParseUint(os.Getenv("ONBOARDING_CRASH_AFTER"), 10, 64); err == nil && after > 0 {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crashStore kills the process right after the commit that holds an event of the log.
+// crashStore kills the process directly after the commit of an event.
 type crashStore struct {
 	store.Store
 	after uint64
@@ -96,7 +96,7 @@ func checkResult(t *testing.T, out string) {
 	}
 }
 
-// completed returns how often each step was executed that the effects file names, by key.
+// executions returns the number of executions by step and key in the effects file.
 func executions(t *testing.T, path string) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -131,10 +131,10 @@ func TestOnboarding_RefusesABadAddress(t *testing.T) {
 	}
 }
 
-// Killed by SIGKILL after each event of its log, and started again, it ends right, and no step
-// that had completed is executed again.
+// After SIGKILL at each event of its log and a restart, the program completes correctly, and no
+// completed step is executed again.
 func TestSTEP2_OnboardingKilledAfterEachEventEndsRight(t *testing.T) {
-	const most = 45 // more than the log has
+	const most = 45 // exceeds the length of the log
 	var all sync.WaitGroup
 	defer all.Wait()
 	slots := make(chan struct{}, 4) // the processes wait most of the time
@@ -168,7 +168,7 @@ func killAndRestart(t *testing.T, n int) {
 	}
 }
 
-// completedSteps are those that the program has printed before it was killed.
+// completedSteps returns the steps that the program printed as completed before it was killed.
 func completedSteps(out string) (keys []string) {
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); len(f) == 3 && f[1] == "step" {
@@ -178,7 +178,7 @@ func completedSteps(out string) (keys []string) {
 	return keys
 }
 
-// The link is the only way in, and says why it does not work.
+// The server accepts only valid links and explains why others are invalid.
 func TestVerify_AnswersForLinksThatAreNotValid(t *testing.T) {
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	defer func() { _ = client.Close() }()

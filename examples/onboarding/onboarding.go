@@ -10,42 +10,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Signup is what somebody fills in.
+// Signup is the input of a user.
 type Signup struct{ Email string }
 
 // Click is a click on the link in a mail.
 type Click struct{ Token string }
 
-// Profile is what becomes of a signup.
+// Profile is the result of a signup.
 type Profile struct {
 	Email     string
 	Account   string
 	Reminders int
-	Refused   string // why there is no account; empty: there is one
+	Refused   string // the reason why there is no account; otherwise empty
 }
 
-// Clicked is sent by the web server when somebody follows the link.
+// Clicked is sent by the web server when a user follows the link.
 var Clicked = workflow.NewTopic[Click]("clicked")
 
-// ErrBadAddress is an address to which no mail can be sent.
+// ErrBadAddress reports an address to which no mail can be sent.
 //
 //flow:error
 var ErrBadAddress = errors.New("bad address")
 
-// onboarding leads somebody from a form to an account: the address is verified by a link in a
-// mail, of which it reminds.
+// onboarding creates an account for a user: it verifies the address by a link in a mail, and sends
+// reminders.
 //
 //flow:machine start=createAccount max=20 timeout=720h
 type onboarding struct {
 	Email     string
 	Account   string
-	Token     string // in the link
+	Token     string // part of the link
 	Reminders int
 
 	site *site
 }
 
-// createAccount reserves an account under an address.
+// createAccount reserves an account for an address.
 //
 //flow:step retries=5 backoff=exponential(100ms,10s) fatal=ErrBadAddress catch=refuse
 func (o *onboarding) createAccount(ctx context.Context, in Signup) (step.Next[onboarding, Profile], error) {
@@ -53,12 +53,13 @@ func (o *onboarding) createAccount(ctx context.Context, in Signup) (step.Next[on
 	if err != nil {
 		return step.Next[onboarding, Profile]{}, err
 	}
-	// The mail is another step: it has the token that was committed, however often this one was tried.
+	// A separate step sends the mail. It uses the committed token, independently of the number of
+	// attempts of this step.
 	o.Email, o.Account, o.Token = in.Email, account, o.site.token()
 	return o.goInvite("Please confirm your address"), nil
 }
 
-// invite sends a mail with the link and waits until somebody follows it.
+// invite sends a mail with the link and waits until the user follows it.
 //
 //flow:step retries=5 backoff=exponential(100ms,10s) catch=refuse
 func (o *onboarding) invite(ctx context.Context, subject string) (step.Next[onboarding, Profile], error) {
@@ -90,10 +91,10 @@ func (o *onboarding) verify(ctx context.Context, click Click) (step.Next[onboard
 	if subtle.ConstantTimeCompare([]byte(click.Token), []byte(o.Token)) == 0 {
 		return o.wait(), nil
 	}
-	return o.goWelcome().After(time.Millisecond), nil // mail servers dislike haste
+	return o.goWelcome().After(time.Millisecond), nil // limits the rate of mails
 }
 
-// welcome is the last mail.
+// welcome sends the last mail.
 //
 //flow:step retries=5 backoff=exponential(100ms,10s)
 func (o *onboarding) welcome(ctx context.Context) (step.Next[onboarding, Profile], error) {

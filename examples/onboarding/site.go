@@ -18,15 +18,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// site is what the steps need: accounts, mail, and the address of the web server.
+// site contains the dependencies of the steps: accounts, mail, and the address of the web server.
 type site struct {
-	base     string        // of links
-	patience time.Duration // before a reminder
+	base     string        // base URL of links
+	patience time.Duration // time before a reminder
 	token    func() string
-	post     func(m mail) // delivers
+	post     func(m mail) // delivers a mail
 
 	mu      sync.Mutex
-	effects string // path of the file that counts executions of steps; empty: none
+	effects string // path of the file that counts executions of steps; may be empty
 }
 
 type mail struct{ to, subject, link string }
@@ -35,7 +35,7 @@ func newSite(base, effects string, patience time.Duration, post func(mail)) *sit
 	return &site{base: base, effects: effects, patience: patience, token: rand.Text, post: post}
 }
 
-// note records that a step is being executed.
+// note records the execution of a step.
 func (s *site) note(ctx context.Context) {
 	call, ok := step.Current(ctx)
 	if s.effects == "" || !ok {
@@ -53,7 +53,7 @@ func (s *site) note(ctx context.Context) {
 	}
 }
 
-// reserve returns the account of an address: the same for all attempts of the step.
+// reserve returns the account of an address, which is the same for all attempts of the step.
 func (s *site) reserve(ctx context.Context, email string) (string, error) {
 	s.note(ctx)
 	if !strings.Contains(email, "@") {
@@ -73,24 +73,24 @@ func (s *site) mail(ctx context.Context, to, subject, token string) error {
 	return nil
 }
 
-// serve answers clicks on 127.0.0.1 until the listener is closed.
+// serve handles clicks on 127.0.0.1 until the listener is closed.
 func serve(l net.Listener, client *workflow.Client) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /verify", func(w http.ResponseWriter, r *http.Request) { verify(w, r, client) })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(l) }() // it says so when it was closed
+	go func() { _ = server.Serve(l) }() // returns an error when closed
 	return server
 }
 
-// verify sends the click to the run. When it answers 200 the click is durable, whatever happens
-// to this process.
+// verify sends the click to the run. After a response with status 200 the click is durable, even if
+// this process fails.
 func verify(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	id, err := workflow.ParseRunID(r.FormValue("run"))
 	if err != nil {
 		http.Error(w, "this is no link of ours", http.StatusBadRequest)
 		return
 	}
-	// A browser that repeats its request clicks once.
+	// The key makes a repeated request of the browser the same message.
 	token := r.FormValue("token")
 	err = Clicked.Send(r.Context(), client.Run(id), Click{token}, workflow.IdempotencyKey(token))
 	switch {
@@ -99,6 +99,6 @@ func verify(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	case err != nil:
 		http.Error(w, "please try again", http.StatusServiceUnavailable)
 	default:
-		_, _ = io.WriteString(w, "thank you\n") // who does not read this has clicked nevertheless
+		_, _ = io.WriteString(w, "thank you\n") // the click is durable even if the response is lost
 	}
 }
