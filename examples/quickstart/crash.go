@@ -7,14 +7,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// crashStore kills the process right after a commit. It shows what the SDK is
-// for; nothing of it is needed in a program of your own.
+// crashStore kills the process directly after a commit. It demonstrates the recovery of the SDK.
+// Other programs do not need it.
 type crashStore struct {
 	store.Store
-	after uint64 // event of the log
+	after uint64 // sequence number of the event
 }
 
-// crashing returns s, or a store that kills the process after an event of it.
+// crashing returns a store that kills the process after an event. If after is 0, it returns s.
 func crashing(s store.Store, after uint64) store.Store {
 	if after == 0 {
 		return s
@@ -22,10 +22,10 @@ func crashing(s store.Store, after uint64) store.Store {
 	return &crashStore{s, after}
 }
 
-// Unwrap lets the optional abilities of the store be found.
+// Unwrap returns the underlying store, which may implement optional interfaces.
 func (s *crashStore) Unwrap() store.Store { return s.Store }
 
-// Create kills the process if the first frame of a new run holds the event.
+// Create kills the process if the first frame of a new run contains the event.
 func (s *crashStore) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	created, err := s.Store.Create(ctx, runs)
 	for i, c := range created {
@@ -36,7 +36,7 @@ func (s *crashStore) Create(ctx context.Context, runs []store.Create) ([]store.C
 	return created, err
 }
 
-// Commit kills the process if a frame that was appended holds the event.
+// Commit kills the process if an appended frame contains the event.
 func (s *crashStore) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	done, err := s.Store.Commit(ctx, commits)
 	for i, c := range done {
@@ -47,7 +47,7 @@ func (s *crashStore) Commit(ctx context.Context, commits []store.Commit) ([]stor
 	return done, err
 }
 
-// die ends the process as kill -9 does: nothing is flushed, no defer runs.
+// die ends the process with SIGKILL: nothing is flushed, and no deferred function runs.
 func die() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()

@@ -34,12 +34,12 @@ func Register(r workflow.Registrar, shop *shop) {
 	shim.BindWorkflow(r, Fulfil, fulfil)
 }
 
-// Fulfil takes an order from payment to the parcel service.
+// Fulfil processes an order from the payment to the parcel service.
 //
 // It starts and awaits runs of [fulfil].
 var Fulfil = shim.NewWorkflow[Order, Receipt]("quickstart.fulfil", "order", shim.WorkflowPolicy{})
 
-// Charge bills the customer.
+// Charge debits the customer.
 //
 // It is the durable counterpart of [shop.charge].
 func Charge(ctx workflow.Context, orderID string, cents int64) (string, error) {
@@ -80,8 +80,7 @@ var packStep = shim.NewStep("quickstart.pack", shim.Policy{}, func(f packFunc) s
 	})
 })
 
-// Ship hands the boxes to the parcel service, which is down for the first two
-// attempts.
+// Ship passes the boxes to the parcel service, which fails for the first two attempts.
 //
 // It is the durable counterpart of [shop.ship].
 func Ship(ctx workflow.Context, orderID string, boxes []string) (string, error) {

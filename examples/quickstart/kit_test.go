@@ -27,6 +27,6 @@ func TestFulfil_SurvivesEveryCrash(t *testing.T) {
 }
 
 func TestFulfil_WorksInAnyOrder(t *testing.T) {
-	// An approval that comes when the time for it is over is not taken.
+	// An approval that arrives after its timeout is not accepted.
 	workflowtest.Interleave(t, Fulfil, testOrder, setupFulfil, 100, workflowtest.AllowUnread())
 }

@@ -1,6 +1,5 @@
-// Quickstart runs one order through a durable workflow and shows what happens.
-// Kill it at any moment and start it again: it carries on where it was, and no
-// step that has completed runs twice.
+// Quickstart runs one order through a durable workflow and prints its events. If it is killed at
+// any moment and restarted, it continues, and no completed step runs twice.
 //
 //	go run ./examples/quickstart
 //
@@ -69,8 +68,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// run starts the order, or finds it where an earlier process has left it, and
-// follows it to its end.
+// run starts the order, or finds the run of an earlier process, and follows it until it ends.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -89,8 +87,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	})
 	defer func() { _ = client.Close() }()
 
-	// A worker that died on another machine is noticed after ClaimExpiry; one that
-	// died on this machine, with its store in a file, at once.
+	// The death of a worker on another machine is detected after ClaimExpiry. On the same machine
+	// with a store in a file it is detected immediately.
 	w := worker.New(client, worker.Config{Heartbeat: time.Second, ClaimExpiry: 5 * time.Second})
 	Register(w, &shop{effects: o.effects})
 	ctx, cancel := context.WithCancel(ctx)
@@ -102,11 +100,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(followed, <-worked)
 }
 
-// follow starts the run, approves it once it asks, and prints it as it goes.
+// follow starts the run, approves it when it waits for the approval, and prints its events.
 func follow(ctx context.Context, client *workflow.Client, orderID string, out io.Writer) error {
 	order := Order{ID: orderID, Cents: 4990, Items: []string{"lamp", "desk", "chair"}}
-	// One run of an order, ever: started again it finds the run that is there,
-	// under way or completed.
+	// There is at most one run of an order. After a restart, Start finds the existing run, which
+	// may be active or completed.
 	run, err := Fulfil.Start(ctx, client, order, workflow.WithID(order.ID),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.AllowFinishedAfterFailure}))
 	line := newTimeline(out)
@@ -128,8 +126,8 @@ func follow(ctx context.Context, client *workflow.Client, orderID string, out io
 		}
 		line.print(e)
 		if e.Type == event.WaitCreated && e.Wait == event.WaitMessage {
-			// Somebody clicks "approve". The key makes a second click, or this
-			// program started again, arrive as the same message.
+			// This simulates a click on "approve". With the key, a second click or a restart of
+			// this program sends the same message.
 			if err := Approval.Send(ctx, run, "ann", workflow.IdempotencyKey("click-1")); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
 				return err
 			}
@@ -144,13 +142,13 @@ func follow(ctx context.Context, client *workflow.Client, orderID string, out io
 	return err
 }
 
-// shop holds the dependencies of the steps.
+// shop contains the dependencies of the steps.
 type shop struct {
-	effects string // path of the file that counts their executions
+	effects string // path of the file that counts executions
 	mu      sync.Mutex
 }
 
-// effect records that a step is being executed.
+// effect records the execution of a step.
 func (s *shop) effect(ctx context.Context) {
 	call, _ := step.Current(ctx)
 	if s.effects == "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// TestMain lets the test binary be the program: a real process is killed.
+// TestMain runs the test binary as the program, so that a real process is killed.
 func TestMain(m *testing.M) {
 	if os.Getenv("QUICKSTART_MAIN") == "1" {
 		main()
@@ -82,10 +82,10 @@ func TestQuickstart_FulfilsAnOrderOnce(t *testing.T) {
 	}
 }
 
-// A kill after any event of the log, and another start, give the same result,
-// and no step that had completed is executed again.
+// After a kill at any event of the log and a restart, the result is the same, and no completed step
+// is executed again.
 func TestSTEP2_QuickstartKilledAfterEachEventCompletesWithoutRepeatingSteps(t *testing.T) {
-	const most = 30 // more than the log has
+	const most = 30 // exceeds the length of the log
 	var all sync.WaitGroup
 	defer all.Wait()
 	slots := make(chan struct{}, 6) // the processes sleep most of the time

@@ -10,14 +10,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order lists the goods that the customer bought.
+// Order contains the goods that the customer bought.
 type Order struct {
 	ID    string   `json:"id"`
 	Cents int64    `json:"cents"`
 	Items []string `json:"items"`
 }
 
-// Receipt says what became of an order.
+// Receipt is the result of an order.
 type Receipt struct {
 	Payment  string   `json:"payment"`
 	Boxes    []string `json:"boxes"`
@@ -25,10 +25,10 @@ type Receipt struct {
 	Approved string   `json:"approved_by"`
 }
 
-// Approval carries the name of whoever approved the order.
+// Approval contains the name of the person who approved the order.
 var Approval = workflow.NewTopic[string]("approval")
 
-// fulfil takes an order from payment to the parcel service.
+// fulfil processes an order from the payment to the parcel service.
 //
 //flow:workflow
 func fulfil(ctx workflow.Context, order Order) (Receipt, error) {
@@ -43,7 +43,7 @@ func fulfil(ctx workflow.Context, order Order) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, fmt.Errorf("order %s was not approved: %w", order.ID, err)
 	}
-	boxes, err := workflow.Map(ctx, order.Items, Pack) // three branches at once
+	boxes, err := workflow.Map(ctx, order.Items, Pack) // three parallel branches
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -54,11 +54,11 @@ func fulfil(ctx workflow.Context, order Order) (Receipt, error) {
 	return Receipt{Payment: payment, Boxes: boxes, Tracking: tracking, Approved: approver}, nil
 }
 
-// charge bills the customer.
+// charge debits the customer.
 //
 //flow:step timeout=10s
 func (s *shop) charge(ctx context.Context, orderID string, cents int64) (string, error) {
-	s.effect(ctx) // a bank would be given step.IdempotencyKey(ctx), and book once
+	s.effect(ctx) // a real bank would use step.IdempotencyKey(ctx) to book once
 	return fmt.Sprintf("%d.%02d paid for %s", cents/100, cents%100, orderID), nil
 }
 
@@ -70,8 +70,7 @@ func (s *shop) pack(ctx context.Context, item string) (string, error) {
 	return "box with " + item, nil
 }
 
-// ship hands the boxes to the parcel service, which is down for the first two
-// attempts.
+// ship passes the boxes to the parcel service, which fails for the first two attempts.
 //
 //flow:step retries=9 backoff=constant(200ms)
 func (s *shop) ship(ctx context.Context, orderID string, boxes []string) (string, error) {
