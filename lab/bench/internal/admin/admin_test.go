@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// What is found does not depend on how busy the machine is, and is the same on all stores.
+// The findings do not depend on the load of the machine and are equal on all stores.
 func TestAdmin_AllStoresFindTheSame(t *testing.T) {
 	redistest.Binary(t)
 	found := map[string]map[string]Figure{}
@@ -39,7 +39,7 @@ func TestAdmin_AllStoresFindTheSame(t *testing.T) {
 	}
 	for what, want := range found["memory"] {
 		if strings.Contains(what, "time") {
-			continue // each store has its own
+			continue // differs between stores
 		}
 		for _, kind := range []string{"sqlite", "redis"} {
 			if got := found[kind][what]; got.Found != want.Found || got.Partial {

@@ -1,3 +1,4 @@
-// Package admin measures what operators ask a store, with as many runs as they have: lists
-// by one filter and by several, a workflow that does not exist, counts. Each figure stands beside its budget.
+// Package admin measures typical queries of operators on a store with a realistic number of runs:
+// lists with one filter and with several, a workflow that does not exist, and counts. Each figure
+// is compared with its budget.
 package admin

@@ -16,7 +16,7 @@ const (
 	session   = store.SessionID("wses_admin")
 )
 
-// routeOf is the workflow of run n: the higher its number, the rarer.
+// routeOf returns the workflow of run n. Workflows with higher numbers are rarer.
 func routeOf(n int) store.Route {
 	w := 0
 	for w < workflows-1 && n%2 == 1 {
@@ -25,11 +25,12 @@ func routeOf(n int) store.Route {
 	return store.Route{Queue: "default", Workflow: fmt.Sprintf("bench.workflow%d", w)}
 }
 
-// groups is how many kinds of failures there are.
+// groups is the number of failure groups.
 const groups = 200
 
-// fill creates runs and ends nearly all of them: of a thousand 10 have failed, in groups, 10 were cancelled and 5 go on. Each
-// fifth has a parent, each second one tag, one in a thousand another. Their logs are those of runs that were begun and have ended.
+// fill creates runs and ends nearly all of them: of a thousand runs, 10 have failed, in groups, 10
+// were canceled and 5 are active. One in five has a parent, one in two has a tag, and one in a
+// thousand has another tag. The logs contain the start and the end of the runs.
 func fill(ctx context.Context, s store.Store, runs int, say func(done int)) error {
 	for p := range s.Partitions() {
 		if err := s.OpenSession(ctx, store.Session{Partition: p, ID: session, Worker: "bench", TTL: time.Hour}); err != nil {

@@ -21,17 +21,18 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore" // sqlite:
 )
 
-// Exit codes.
+// Exit codes of the command.
 const (
 	exitMeasured = 0
 	exitFailed   = 1 // a measurement failed, or a budget was missed
 	exitUsage    = 2
 )
 
-// roleGuard ends the server that the program has started, however it ends.
+// roleGuard is the role of the process that ends the started server when the program ends for any
+// reason.
 const roleGuard = "admin-guard"
 
-// Role plays the part that the program has started itself for, if args name one.
+// Role runs the role that args name. ok is false if they name none.
 func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	roles := fleet.Roles{Guard: roleGuard, Worker: "admin-worker", Failed: exitFailed, Work: func([]string, io.Writer) error {
 		return errors.New("there are no workers")
@@ -39,7 +40,7 @@ func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	return roles.Play(args, stderr)
 }
 
-// options are the arguments of the program.
+// options contains the arguments of the program.
 type options struct {
 	store string
 	runs  int
@@ -88,7 +89,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func unknown(kind string) bool { return kind != "redis" && kind != "sqlite" && kind != "memory" }
 
-// measure fills a store and asks it all questions. It returns how many budgets were missed.
+// measure fills a store and measures all queries. It returns the number of missed budgets.
 func measure(ctx context.Context, kind string, o *options, stdout, stderr io.Writer) (missed int, err error) {
 	s, end, err := open(ctx, kind)
 	if err != nil {
@@ -147,7 +148,7 @@ func show(w io.Writer, f Figure, asJSON bool) error {
 	return err
 }
 
-// open makes an empty store, and says how it is removed.
+// open creates an empty store. end removes it.
 func open(ctx context.Context, kind string) (s store.Store, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "admin-")
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// question is something that operators ask.
+// question is a query of an operator.
 type question struct {
 	name    string
 	budget  time.Duration
-	partial bool // an answer may be: it combines filters
+	partial bool // the answer may be partial, because it combines filters
 	ask     func(ctx context.Context) (answer, error)
 }
 
-// answer says how much was found, and looked at.
+// answer contains the numbers of found and examined runs.
 type answer struct {
 	found, looked int
 	partial       bool
 }
 
-// The budgets of a page, and of a count.
+// Budgets for a page and for a count.
 const (
 	ofPage  = 50 * time.Millisecond
 	ofCount = 20 * time.Millisecond
@@ -81,7 +81,7 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 	return append(all, pages(admin.New(client))...), nil
 }
 
-// pages are those of the console and of flowctl that are more than a list.
+// pages returns the queries of pages of the console and flowctl that are more than a list.
 func pages(s admin.Service) []question {
 	failures := func(name string, f admin.FailureFilter) question {
 		return question{name: name, budget: ofPage, ask: func(ctx context.Context) (answer, error) {
@@ -89,10 +89,10 @@ func pages(s admin.Service) []question {
 			return answer{len(page.Groups), len(page.Groups), page.Partial}, err
 		}}
 	}
-	newest := func(ctx context.Context) (string, error) { // of the failed ones, each time another one
+	newest := func(ctx context.Context) (string, error) { // the newest failed run, a different one each time
 		page, err := s.Runs(ctx, admin.Filter{Statuses: []string{"failed"}, Limit: 1})
 		if err == nil && len(page.Runs) == 0 {
-			return "", nil // none has failed
+			return "", nil // no failed run
 		}
 		if err != nil {
 			return "", err
@@ -121,7 +121,7 @@ func pages(s admin.Service) []question {
 	}
 }
 
-// Figure says how long one question took, and what it found.
+// Figure is the duration and the result of one query.
 type Figure struct {
 	Store    string  `json:"store"`
 	Runs     int     `json:"runs"`
@@ -131,11 +131,11 @@ type Figure struct {
 	BudgetMs float64 `json:"budgetMs"`
 	Found    int     `json:"found"`
 	Looked   int     `json:"looked"`
-	Partial  bool    `json:"partial"` // or a count that is not exact
-	Missed   bool    `json:"missed"`  // it took longer, or is partial though it has one filter
+	Partial  bool    `json:"partial"` // also set for an inexact count
+	Missed   bool    `json:"missed"`  // exceeds the budget, or is partial with a single filter
 }
 
-// ask asks a question several times.
+// ask executes a query several times.
 func ask(ctx context.Context, q question, times int) (Figure, error) {
 	f := Figure{What: q.name, BudgetMs: ms(q.budget)}
 	took := make([]time.Duration, times)
