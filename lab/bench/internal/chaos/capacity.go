@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 )
 
-// capacities knows what was set by the names of limits. Its lock is held while something is
-// set, and through failovers.
+// capacities contains the current capacities by the names of limits. Its lock is held during
+// changes and failovers.
 type capacities struct {
 	sync.Mutex
 
@@ -28,8 +28,8 @@ func newCapacities() *capacities {
 	return c
 }
 
-// changeCapacities sets the capacity of one limit after the other to what chance says, until
-// the harm is over, and then to what was declared.
+// changeCapacities sets random capacities of the limits in turn until harm ends, and then the
+// declared ones.
 func (x *experiment) changeCapacities(harm, ctx context.Context) {
 	r := rand.New(rand.NewPCG(x.seed, 3))
 	pause(harm, x.every)
@@ -53,8 +53,9 @@ func (x *experiment) changeCapacity(ctx, next context.Context, l limit.Limit, at
 	x.setCapacity(ctx, next, l, atOnce)
 }
 
-// setCapacity sets a capacity, however often that must be tried, and looks until next ends when no more
-// than that is held: from then on nobody has a right to more.
+// setCapacity sets a capacity and retries until it succeeds. Then it polls, at most until next
+// ends, until no more than the new capacity is held. From that time on the new capacity must not be
+// exceeded.
 func (x *experiment) setCapacity(ctx, next context.Context, l limit.Limit, atOnce int) {
 	change := check.Change{Limit: l.Name(), AtOnce: atOnce, Asked: time.Now()}
 	x.insist(ctx, func(ctx context.Context) error {
@@ -79,7 +80,7 @@ func (x *experiment) noteChange(c check.Change) {
 	x.changes = append(x.changes, c)
 }
 
-// errHeld says that more is held of a limit than it has.
+// errHeld reports that more of a limit is held than its capacity.
 var errHeld = errors.New("more is held")
 
 func (x *experiment) held(ctx context.Context, l limit.Limit) (int, error) {

@@ -20,9 +20,8 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
 )
 
-// TestMain plays the other parts of the program, too. Every process that it
-// starts has a goroutine that waits for its end: one that is left behind is
-// found with it.
+// TestMain also runs the other roles of the program. Each started process has a goroutine that
+// waits for its end, so that the leak check finds processes that are left behind.
 func TestMain(m *testing.M) {
 	if code, ok := Role(os.Args[1:], os.Stderr); ok {
 		os.Exit(code)
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// summary holds the fields of -json that the tests look at.
+// summary contains the fields of -json that the tests use.
 type summary struct {
 	Kills, Stalls, Stops, ServerRestarts int
 	Changes, Failovers, Pauses           int
@@ -54,8 +53,8 @@ func play(t *testing.T, want int, args ...string) summary {
 	return s
 }
 
-// Every fleet keeps its promises. Whom a harm meets at work is up to the machine: other harms are
-// tried until one has, in no more than a handful of short experiments.
+// Every fleet keeps its promises. Whether a disturbance hits an active worker depends on the
+// machine. The test repeats short experiments with other seeds a few times until one does.
 func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 	redistest.Binary(t)
 	for name, args := range map[string][]string{
@@ -87,8 +86,7 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// Both limits are full at some time, and nobody ever takes more, even when a replica becomes
-// the master.
+// Both limits are full at some time and are never exceeded, even when a replica becomes the master.
 func TestChaos_NobodyTakesMoreThanALimitHas(t *testing.T) {
 	redistest.Binary(t)
 	for name, args := range map[string][]string{
@@ -150,7 +148,7 @@ func TestChaos_InterruptedSaysHowFarItCameAndLeavesNobody(t *testing.T) {
 	}
 }
 
-// watched is a buffer that tells when a text was written for the third time.
+// watched is a buffer that notifies when a text has been written three times.
 type watched struct {
 	bytes.Buffer
 

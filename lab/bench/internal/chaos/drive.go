@@ -14,13 +14,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// drive does what was planned, each order at its time, and returns when nothing
-// is left to do, or when ctx ends.
+// drive executes each order at its time, and returns when all are executed or ctx ends.
 func (x *experiment) drive(ctx context.Context) {
 	var work sync.WaitGroup
 	for _, o := range x.orders {
 		if o.Replaces {
-			continue // whoever has started the run that it replaces starts it
+			continue // started after the run that it replaces
 		}
 		work.Go(func() {
 			if pause(ctx, time.Until(x.began.Add(o.at))) {
@@ -54,13 +53,13 @@ func (x *experiment) carryOut(ctx context.Context, o *order) {
 	work.Wait()
 }
 
-// chance is the source of what happens to one order.
+// chance returns the random source for one order.
 func (x *experiment) chance(o *order) *rand.Rand {
 	return rand.New(rand.NewPCG(x.seed, 1000+uint64(o.Input.ID)))
 }
 
-// start starts the run of an order, perhaps several times at once, and returns
-// its id. All must be given the same run.
+// start starts the run of an order, possibly several times concurrently, and returns its ID. All
+// starts must return the same run.
 func (x *experiment) start(ctx context.Context, o *order) (event.RunID, bool) {
 	runs := make([]event.RunID, o.starters)
 	var work sync.WaitGroup
@@ -112,8 +111,8 @@ var starters = map[string]starter{
 	flows.Hoarder.Name(): starts(flows.Hoarder),
 }
 
-// starts returns a function that starts a workflow and returns its run, even if the workflow
-// id has one already.
+// starts returns a function that starts a workflow and returns its run, even if the workflow ID
+// already has one.
 func starts[Out any](d workflow.Definition[flows.Job, Out]) starter {
 	return func(ctx context.Context, c *workflow.Client, job flows.Job, opts ...workflow.StartOption) (event.RunID, error) {
 		run, err := d.Start(ctx, c, job, opts...)
@@ -130,8 +129,7 @@ func starts[Out any](d workflow.Definition[flows.Job, Out]) starter {
 	}
 }
 
-// insist repeats what may fail while a server is down, until it succeeds or ctx
-// ends.
+// insist retries f, which may fail while a server is down, until it succeeds or ctx ends.
 func (x *experiment) insist(ctx context.Context, f func(context.Context) error) {
 	for {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -162,14 +160,14 @@ func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
 	}
 }
 
-// results are the workflows that have one.
+// results maps the names of workflows with a result to their definitions.
 var results = map[string]workflow.Definition[flows.Job, flows.Result]{
 	flows.Chain.Name(): flows.Chain, flows.Fan.Name(): flows.Fan, flows.Mail.Name(): flows.Mail, flows.Long.Name(): flows.Long,
 	flows.Crowd.Name(): flows.Crowd, flows.Holder.Name(): flows.Holder, flows.Hoarder.Name(): flows.Hoarder,
 }
 
-// send sends the messages of one sender in their order, each perhaps several
-// times: the next one when the one before was accepted.
+// send sends the messages of one sender in order, each possibly several times. It sends the next
+// one after the previous one was accepted.
 func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender int) {
 	r := rand.New(rand.NewPCG(x.seed, uint64(o.Input.ID)<<8|uint64(sender)))
 	target := x.client.Run(run)
@@ -182,7 +180,7 @@ func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender
 					x.notef(check.Message, run, "message %d of sender %d was refused, for the run has ended", number, sender)
 				}
 				if errors.Is(err, workflow.ErrRunTerminal) {
-					return nil // the last one was taken already, when it came for the first time
+					return nil // the first delivery was the last one that the run received
 				}
 				return err
 			})
@@ -200,7 +198,7 @@ func (x *experiment) cancel(ctx context.Context, o *order, run event.RunID) {
 	x.insist(ctx, func(ctx context.Context) error {
 		err := x.client.Run(run).Cancel(ctx, "chaos")
 		if errors.Is(err, workflow.ErrRunTerminal) {
-			return nil // by a try whose answer was lost
+			return nil // ended by an attempt whose response was lost
 		}
 		return err
 	})

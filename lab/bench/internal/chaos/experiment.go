@@ -32,31 +32,31 @@ type experiment struct {
 	began  time.Time
 
 	mu      sync.Mutex
-	started map[event.RunID]bool // those that are not known to have ended
+	started map[event.RunID]bool // runs that are not known to have ended
 	ended   map[event.RunID]time.Time
 	answers map[event.RunID]flows.Result
 	stalls  []check.Stall
-	deaths  map[string]time.Time // by worker: before it was told to end
+	deaths  map[string]time.Time // by worker: the time before it was stopped
 	changes []check.Change
 
 	capacities *capacities
-	found      []check.Violation // by the driver itself
+	found      []check.Violation // found by the driver
 	harms      harms
-	// recovered is how many recoveries since its last progress a run had when it
-	// was last looked at.
+	// recovered is the number of recoveries since its last progress that a run had at the last
+	// poll.
 	recovered map[event.RunID]int
 }
 
-// harms counts what was done to the fleet.
+// harms counts the disturbances.
 type harms struct {
 	Kills          int `json:"kills"`
 	Stalls         int `json:"stalls"`
 	Stops          int `json:"stops"`
 	ServerRestarts int `json:"serverRestarts"`
 	Failovers      int `json:"failovers"`
-	Changes        int `json:"changes"` // of capacities
-	Pauses         int `json:"pauses"`  // of limits, their keys, and runs
-	Recoveries     int `json:"-"`       // seen so far
+	Changes        int `json:"changes"` // changes of capacities
+	Pauses         int `json:"pauses"`  // pauses of limits, their keys, and runs
+	Recoveries     int `json:"-"`       // recoveries observed so far
 }
 
 func newExperiment(o *options, dir string, stderr io.Writer) *experiment {
@@ -68,7 +68,7 @@ func newExperiment(o *options, dir string, stderr io.Writer) *experiment {
 	}
 }
 
-// run makes the experiment. An error says that it could not be made.
+// run executes the experiment. It returns an error if the experiment could not be carried out.
 func (x *experiment) run(ctx context.Context) (*outcome, error) {
 	var err error
 	if x.self, err = os.Executable(); err != nil {
@@ -77,7 +77,7 @@ func (x *experiment) run(ctx context.Context) (*outcome, error) {
 	if x.guard, err = fleet.NewGuard(x.self, roleGuard); err != nil {
 		return nil, err
 	}
-	defer func() { _ = x.guard.Close() }() // everything it guards has ended
+	defer func() { _ = x.guard.Close() }() // all its processes have ended
 	if x.site, err = fleet.Open(ctx, x.guard, x.dir, x.options.store, x.settings()...); err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func (x *experiment) settings() []string {
 	return fleet.Settings(x.appendfsync)
 }
 
-// harmAndWait lets the fleet work, harms it for the time that was asked for, and
-// then waits until every run has ended. It returns with the fleet stopped.
+// harmAndWait disturbs the fleet for the requested time and then waits until every run has ended.
+// The fleet is stopped when it returns.
 func (x *experiment) harmAndWait(ctx context.Context) error {
 	first, err := x.hireAll()
 	if err != nil {
@@ -155,10 +155,10 @@ func (x *experiment) harmAndWait(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errLate) {
 		return err
 	}
-	return nil // runs that have not ended are found to be lost
+	return nil // active runs are reported as lost
 }
 
-// errLate is the cause of a context whose time is up.
+// errLate is the cause of a context that has timed out.
 var errLate = errors.New("the runs did not end in time")
 
 // outcome is the result of an experiment.
@@ -188,13 +188,13 @@ func (x *experiment) judge(ctx context.Context) (*outcome, error) {
 	return &outcome{Verdict: v, evidence: e}, nil
 }
 
-// inspect reads everything that a store holds.
+// inspect reads the whole contents of a store.
 func inspect(ctx context.Context, url string) (*store.Snapshot, error) {
 	st, err := store.Open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = st.Close() }() // it was only read
+	defer func() { _ = st.Close() }() // opened only for reading
 	inspector, ok := store.As[store.Inspector](st)
 	if !ok {
 		return nil, errors.New("the store does not show it")
@@ -202,7 +202,7 @@ func inspect(ctx context.Context, url string) (*store.Snapshot, error) {
 	return inspector.Inspect(ctx)
 }
 
-// notef keeps what the driver itself finds wrong.
+// notef records a violation found by the driver.
 func (x *experiment) notef(kind check.Kind, run event.RunID, format string, args ...any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
 )
 
-// failOver kills the master as often as that was asked for, in equal distances.
+// failOver kills the master the requested number of times at equal intervals.
 func (x *experiment) failOver(harm, ctx context.Context) error {
 	for n := range x.failovers {
 		if !pause(harm, time.Until(x.began.Add(x.duration()*time.Duration(n+1)/time.Duration(x.failovers+1)))) {
@@ -22,8 +22,8 @@ func (x *experiment) failOver(harm, ctx context.Context) error {
 	return nil
 }
 
-// failOverOnce does not lose what was committed. The capacity that was set last may not have
-// come to the replica: then the one before it holds again.
+// failOverOnce performs a failover without loss of commits. The most recent capacity may not have
+// reached the replica. In that case the previous one applies again.
 func (x *experiment) failOverOnce(ctx context.Context) error {
 	x.capacities.Lock()
 	defer x.capacities.Unlock()

@@ -14,9 +14,8 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
 )
 
-// live keeps one place of the fleet filled, and harms whoever is there, at first p, until the
-// harm is over; then the last one works until it may leave. It is killed if ctx
-// has ended.
+// live keeps one position of the fleet occupied and disturbs its worker, at first p, until harm
+// ends. The last worker then works until leave is closed, or is killed if ctx has ended.
 func (x *experiment) live(ctx, harm context.Context, place int, p *fleet.Process, leave <-chan struct{}) error {
 	r := rand.New(rand.NewPCG(x.seed, 100+uint64(place)))
 	for generation := 2; ; generation++ {
@@ -33,7 +32,7 @@ func (x *experiment) live(ctx, harm context.Context, place int, p *fleet.Process
 				x.bury(p)
 				alive = false
 			case <-harm.Done():
-				select { // in peace
+				select { // an undisturbed period
 				case <-leave:
 				case <-p.Done():
 				}
@@ -49,8 +48,8 @@ func (x *experiment) live(ctx, harm context.Context, place int, p *fleet.Process
 	}
 }
 
-// hireAll starts the first workers. The time of the harm begins once they are there: on a busy
-// machine it would be over before.
+// hireAll starts the first workers. The time of the disturbances begins after they have started,
+// because starting takes longer than that on a busy machine.
 func (x *experiment) hireAll() ([]*fleet.Process, error) {
 	all, errs := make([]*fleet.Process, x.workers), make([]error, x.workers)
 	var hiring sync.WaitGroup
@@ -61,7 +60,7 @@ func (x *experiment) hireAll() ([]*fleet.Process, error) {
 	return all, errors.Join(errs...)
 }
 
-// hire starts a worker and waits until it has begun its life.
+// hire starts a worker and waits until it is ready.
 func (x *experiment) hire(place, generation int) (*fleet.Process, error) {
 	m := member{
 		name: fmt.Sprintf("worker-%d.%d", place, generation), store: x.site.URL, records: x.dir, lease: x.lease, heartbeat: x.heartbeat,
@@ -72,7 +71,7 @@ func (x *experiment) hire(place, generation int) (*fleet.Process, error) {
 	}
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for !record.Exists(x.dir, m.name) { // once it does, the worker knows what to do at SIGTERM
+	for !record.Exists(x.dir, m.name) { // after that the worker handles SIGTERM
 		select {
 		case <-tick.C:
 		case <-p.Done():
@@ -82,8 +81,8 @@ func (x *experiment) hire(place, generation int) (*fleet.Process, error) {
 	return p, nil
 }
 
-// stopTime is how long a worker may take to stop: its grace period is short, but
-// it hands over everything, and a server may be down.
+// stopTime is the time that a worker may take to stop. Its grace period is short, but it hands over
+// all runs, and a server may be down.
 const stopTime = 30 * time.Second
 
 // kill kills a worker.
@@ -92,14 +91,14 @@ func (x *experiment) kill(p *fleet.Process) {
 	p.Kill()
 }
 
-// noteDeath records that a worker is about to be told to end, or has ended.
+// noteDeath records that a worker is about to be stopped or has ended.
 func (x *experiment) noteDeath(p *fleet.Process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.deaths[p.Name] = time.Now()
 }
 
-// dismiss stops a worker. One that ends badly has broken a promise, too.
+// dismiss stops a worker. An unclean exit is a violation.
 func (x *experiment) dismiss(p *fleet.Process) {
 	x.noteDeath(p)
 	if err := p.Stop(stopTime); err != nil && !x.excused(p) {
@@ -107,21 +106,20 @@ func (x *experiment) dismiss(p *fleet.Process) {
 	}
 }
 
-// bury takes note of a worker that has ended by itself.
+// bury records that a worker has ended unexpectedly.
 func (x *experiment) bury(p *fleet.Process) {
 	if !x.excused(p) {
 		x.notef(check.Process, "", "%v", p.Crashed())
 	}
 }
 
-// excused reports whether a worker that has ended may have failed: one that could
-// not start because the server was down leaves it to whoever has started it to
-// try again.
+// excused reports whether a worker was allowed to fail: it could not start because the server was
+// down, and the caller must retry.
 func (x *experiment) excused(p *fleet.Process) bool {
 	return (x.restartServer || x.failovers > 0) && p.ExitCode() == exitNotStarted
 }
 
-// hurt does one harm and reports whether the worker is still there.
+// hurt performs one disturbance and reports whether the worker is still running.
 func (x *experiment) hurt(harm context.Context, p *fleet.Process, r *rand.Rand) (alive bool) {
 	switch n := r.IntN(100); {
 	case n < 50:
@@ -154,8 +152,8 @@ func (x *experiment) count(f func(*harms)) {
 	f(&x.harms)
 }
 
-// restartServers kills one server after the other and starts it again, until the
-// harm is over. It never leaves a server dead.
+// restartServers kills and restarts one server after the other until harm ends. All servers are
+// running when it returns.
 func (x *experiment) restartServers(harm, ctx context.Context) error {
 	r := rand.New(rand.NewPCG(x.seed, 2))
 	for {
@@ -175,7 +173,7 @@ func (x *experiment) restartServers(harm, ctx context.Context) error {
 	}
 }
 
-// pause waits and reports whether ctx still lives.
+// pause waits and reports whether ctx is still valid.
 func pause(ctx context.Context, d time.Duration) bool {
 	end := time.NewTimer(d)
 	defer end.Stop()

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Exit codes.
+// Exit codes of the command.
 const (
 	exitSound       = 0
 	exitBroken      = 1
@@ -18,8 +18,8 @@ const (
 	exitInterrupted = 130
 )
 
-// Main executes the command and returns its exit code. It ends early, and leaves
-// no process behind, when ctx does.
+// Main executes the command and returns its exit code. If ctx ends, it returns early and leaves no
+// process behind.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args)
 	switch {
@@ -62,8 +62,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitSound
 }
 
-// directory makes the directory for logs and records; it must be empty, for what
-// is in it is taken for evidence.
+// directory creates the directory for logs and records. It must be empty, because its contents are
+// used as evidence.
 func directory(dir string) (string, error) {
 	if dir == "" {
 		return os.MkdirTemp("", "chaos-")

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
 )
 
-// options are the flags of the command.
+// options contains the flags of the command.
 type options struct {
 	store         string
 	runs          int
@@ -108,7 +108,7 @@ violation, and the log of each run concerned in the directory; 2 if the flags ar
 wrong or the experiment could not be made; 130 if it was interrupted.
 `
 
-// parse reads the flags.
+// parse parses the flags.
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)

@@ -11,8 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// pauseSome pauses a limit, a key of a limit or a run, one after the other, until the harm is over, and resumes each of them. Nothing of
-// it begins meanwhile, all others go on, and in the end every run has its result.
+// pauseSome pauses a limit, a key of a limit or a run, one at a time, until harm ends, and resumes
+// each of them. Nothing under a pause begins, everything else continues, and in the end every run
+// has its result.
 func (x *experiment) pauseSome(harm, ctx context.Context) {
 	r := rand.New(rand.NewPCG(x.seed, 4))
 	keys, _ := flows.Keys()
@@ -31,7 +32,7 @@ func (x *experiment) pauseSome(harm, ctx context.Context) {
 	}
 }
 
-// pauseLimit keeps failovers away: the resume that was asked for last might not have come to the replica.
+// pauseLimit prevents failovers, because the last resume may not have reached the replica.
 func (x *experiment) pauseLimit(harm, ctx context.Context, l limit.Limit) {
 	x.capacities.Lock()
 	defer x.capacities.Unlock()
@@ -40,7 +41,7 @@ func (x *experiment) pauseLimit(harm, ctx context.Context, l limit.Limit) {
 	x.insist(ctx, func(ctx context.Context) error { return x.client.Limits().Resume(ctx, l) })
 }
 
-// pauseRun pauses a run, which may end before that, or be asked to.
+// pauseRun pauses a run, which may end or be canceled before that.
 func (x *experiment) pauseRun(harm, ctx context.Context, run event.RunID) {
 	h := x.client.Run(run)
 	over := false
@@ -59,7 +60,7 @@ func (x *experiment) pauseRun(harm, ctx context.Context, run event.RunID) {
 	}
 }
 
-// anyRun returns a run that has begun; empty: there is none.
+// anyRun returns a random run that has begun, or "" if there is none.
 func (x *experiment) anyRun(r *rand.Rand) event.RunID {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -9,21 +9,21 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
 )
 
-// order describes a run to start and the commands for it.
+// order describes a run to start and the operations on it.
 type order struct {
 	check.Job
 
-	at       time.Duration // after the beginning
-	delay    time.Duration // that the start asks for
+	at       time.Duration // after the beginning of the experiment
+	delay    time.Duration // requested start delay
 	priority int
-	starters int           // that start it at the same time
-	asked    bool          // somebody waits for its result
-	cancel   time.Duration // after its start; 0: nobody does
-	next     *order        // that replaces it
-	pauses   time.Duration // between two messages of one sender, at most
+	starters int           // number of concurrent starts
+	asked    bool          // the driver waits for its result
+	cancel   time.Duration // after its start; 0 for no cancellation
+	next     *order        // the order that replaces it
+	pauses   time.Duration // maximum pause between two messages of a sender
 }
 
-// share is how many of hundred runs are of a workflow.
+// share is the percentage of runs of a workflow.
 type share struct {
 	of       int
 	workflow string
@@ -39,21 +39,22 @@ var shares = []share{
 	{5, flows.Doomed.Name(), check.Fails},
 }
 
-// limitedShares are those of runs that use limits: one in ten has its permits to its end.
+// limitedShares contains the shares for runs that use limits. One in ten holds its permits until
+// its end.
 var limitedShares = []share{
 	{90, flows.Crowd.Name(), check.Completes},
 	{6, flows.Holder.Name(), check.Completes},
 	{4, flows.Hoarder.Name(), check.Completes},
 }
 
-// plan draws what is asked for; the same options give the same orders.
+// plan generates the orders. Equal options yield equal orders.
 func plan(o *options) []*order {
 	r := rand.New(rand.NewPCG(o.seed, 1))
 	orders := make([]*order, o.runs)
 	for i := range orders {
 		orders[i] = draw(r, o, i)
 	}
-	// Some that never end are replaced by others.
+	// Some endless runs are replaced by others.
 	for i := 0; i+1 < len(orders); i++ {
 		a, b := orders[i], orders[i+1]
 		if a.Fate == check.IsCanceled && b.Workflow == flows.Chain.Name() && r.IntN(2) == 0 {
@@ -67,7 +68,7 @@ func plan(o *options) []*order {
 
 func draw(r *rand.Rand, o *options, i int) *order {
 	kind := o.drawShare(r)
-	span := o.duration() * 3 / 4 // so that the last ones are harmed, too
+	span := o.duration() * 3 / 4 // leaves time to disturb the last runs
 	d := &order{
 		Job: check.Job{
 			Workflow: kind.workflow, Fate: kind.fate, WorkflowID: fmt.Sprintf("chaos-%d", i),

@@ -14,10 +14,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// most bounds how many violations of a kind are printed; all are in a file.
+// most limits the number of printed violations of a kind. A file contains all of them.
 const most = 10
 
-// report explains what was found and prints the last line.
+// report explains the violations and prints the final line.
 func (x *experiment) report(o *outcome, stdout io.Writer) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -46,14 +46,13 @@ func (x *experiment) report(o *outcome, stdout io.Writer) error {
 	return err
 }
 
-// explain prints the violations, writes all of them into a file, and the log of
-// each run that one is about.
+// explain prints the violations and writes to files all of them and the logs of their runs.
 func (x *experiment) explain(o *outcome) error {
 	file, err := os.OpenFile(filepath.Join(x.dir, "violations.txt"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // what was written is on the terminal, too
+	defer func() { _ = file.Close() }() // its contents are also printed
 	printed := map[check.Kind]int{}
 	runs := map[event.RunID]bool{}
 	for _, v := range o.Violations {
@@ -103,7 +102,7 @@ func (x *experiment) reportJSON(o *outcome, stdout io.Writer) error {
 		Store   string  `json:"store"`
 		Seed    uint64  `json:"seed"`
 		Workers int     `json:"workers"`
-		Seconds float64 `json:"seconds"` // that it took
+		Seconds float64 `json:"seconds"` // duration of the experiment
 		harms
 		*check.Verdict
 		Sound bool   `json:"sound"`
@@ -111,5 +110,5 @@ func (x *experiment) reportJSON(o *outcome, stdout io.Writer) error {
 	}{x.options.store, x.seed, x.workers, time.Since(x.began).Seconds(), x.harms, o.Verdict, o.Sound(), x.dir})
 }
 
-// clean removes what an experiment leaves in which all was well.
+// clean removes the files of a successful experiment.
 func (x *experiment) clean() error { return os.RemoveAll(x.dir) }

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// lookEvery is how often the driver looks which runs have ended.
+	// lookEvery is the polling interval for ended runs.
 	lookEvery = 500 * time.Millisecond
-	// lookBatch is how many it looks at in one call.
+	// lookBatch is the number of runs per call.
 	lookBatch = 500
 )
 
-// watch looks which runs have ended, prints a line each second, and returns when
-// everything is driven and all have, or when ctx ends.
+// watch polls for ended runs and prints a line each second. It returns when all orders are executed
+// and all runs have ended, or when ctx ends.
 func (x *experiment) watch(ctx context.Context, driven <-chan struct{}) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -36,7 +36,7 @@ func (x *experiment) watch(ctx context.Context, driven <-chan struct{}) {
 	fmt.Fprintln(x.stderr, x.progress())
 }
 
-// finished reports whether every order was carried out, and every run has ended.
+// finished reports whether every order was executed and every run has ended.
 func (x *experiment) finished(driven <-chan struct{}) bool {
 	select {
 	case <-driven:
@@ -48,8 +48,8 @@ func (x *experiment) finished(driven <-chan struct{}) bool {
 	return len(x.started) == 0
 }
 
-// look asks the store for the runs that are not known to have ended. What it
-// cannot tell now it tells the next time.
+// look queries the store for runs that are not known to have ended. On failure it leaves them to
+// the next call.
 func (x *experiment) look(ctx context.Context) {
 	x.mu.Lock()
 	loads := make([]store.Load, 0, len(x.started))
@@ -72,7 +72,7 @@ func (x *experiment) look(ctx context.Context) {
 
 func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	if l.Err != nil {
-		return // it is found to be lost in the end
+		return // reported as lost at the end
 	}
 	if l.Record.QueueState == store.StateEnded {
 		x.sawEnd(run)
@@ -85,8 +85,8 @@ func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	x.recovered[run] = l.Record.Recoveries
 }
 
-// lookAgain forgets the ends that were seen lately: a failover may have lost them before they
-// were confirmed.
+// lookAgain discards recently observed ends, which a failover may have lost before they were
+// confirmed.
 func (x *experiment) lookAgain() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -98,10 +98,10 @@ func (x *experiment) lookAgain() {
 	}
 }
 
-// lately is much longer than what a master has done is on its way to the replica.
+// lately is much longer than the replication delay.
 const lately = 30 * time.Second
 
-// sawEnd keeps when it was first known that a run had ended.
+// sawEnd records when the end of a run was first observed.
 func (x *experiment) sawEnd(run event.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -111,7 +111,7 @@ func (x *experiment) sawEnd(run event.RunID) {
 	}
 }
 
-// progress says how far it has come.
+// progress describes the state of the experiment.
 func (x *experiment) progress() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

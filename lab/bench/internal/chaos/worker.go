@@ -13,24 +13,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The other roles of the program, which it starts itself.
+// The other roles of the program, in which it starts itself.
 const (
 	roleWorker = "chaos-worker"
 	roleGuard  = "chaos-guard"
 )
 
-// exitNotStarted is the exit code of a worker whose Run returned an error; one
-// that panics has another.
+// exitNotStarted is the exit code of a worker whose Run returned an error. The code after a panic
+// differs.
 const exitNotStarted = 3
 
-// Role plays the part that the program has started itself for, if args name one.
-// ok is false if they do not.
+// Role runs the role that args name. ok is false if they name none.
 func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	roles := fleet.Roles{Guard: roleGuard, Worker: roleWorker, Work: work, Failed: exitNotStarted}
 	return roles.Play(args, stderr)
 }
 
-// member configures a worker process.
+// member is the configuration of a worker process.
 type member struct {
 	name, store, records string
 	lease, heartbeat     time.Duration
@@ -43,7 +42,7 @@ func (m *member) arguments() []string {
 	}
 }
 
-// work is the life of a worker process, until SIGTERM.
+// work runs a worker until SIGTERM.
 func work(args []string, stderr io.Writer) (err error) {
 	var m member
 	flags := flag.NewFlagSet(roleWorker, flag.ContinueOnError)
@@ -64,9 +63,9 @@ func work(args []string, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, records.Close()) }()
 	return fleet.Work(ctx, m.store, stderr, worker.Config{
 		Name: m.name, Heartbeat: m.heartbeat, ClaimExpiry: m.lease,
-		Grace:       m.lease / 2, // less than its longest steps take
+		Grace:       m.lease / 2, // shorter than its longest steps
 		Concurrency: 64,
-		Parked:      200,     // so that many runs are replayed when they wake
-		Recoveries:  1 << 20, // the workers do not die of the runs here
+		Parked:      200,     // causes many replays
+		Recoveries:  1 << 20, // effectively unlimited, because runs do not cause the deaths of workers here
 	}, func(r workflow.Registrar) { flows.Register(r, &flows.Hands{Record: records}) })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// Check judges the evidence.
+// Check checks the evidence of an experiment.
 func Check(e Evidence) *Verdict {
 	c := &checker{
 		Evidence:   &e,
@@ -35,7 +35,7 @@ func Check(e Evidence) *Verdict {
 	}
 	c.assign()
 	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
-		if h := c.histories[run]; !h.unreadable { // or steps are missing that may well be there
+		if h := c.histories[run]; !h.unreadable { // otherwise steps may be missing only because the log is unreadable
 			c.checkSteps(h)
 			c.checkAttempts(h)
 		}
@@ -51,20 +51,20 @@ func Check(e Evidence) *Verdict {
 	return c.verdict
 }
 
-// checker gathers what is wrong.
+// checker collects violations.
 type checker struct {
 	*Evidence
 	verdict    *Verdict
 	histories  map[event.RunID]*history
 	executions map[event.RunID][]*record.Execution
-	broken     map[event.RunID]bool         // logs
+	broken     map[event.RunID]bool         // runs with broken logs
 	caught     map[*Stall]*record.Execution // see isCaught
 	voids      map[fence]time.Time
-	last       map[string]time.Time // that workers are known to have lived
+	last       map[string]time.Time // last time at which a worker is known to have been alive
 }
 
-// assign gives the executions to the runs whose logs have them: a step that uses limits says
-// whose step it is, and a run of its own executes it.
+// assign assigns executions to the runs whose logs contain them. A step that uses limits is
+// executed by a run of its own and records the run that called it.
 func (c *checker) assign() {
 	type place struct {
 		run event.RunID
@@ -80,7 +80,7 @@ func (c *checker) assign() {
 		x := c.Executions[i]
 		if h := elsewhere[place{x.Run, x.Key}]; h != nil {
 			x.Run = h.run
-			for key := range h.steps { // there is one
+			for key := range h.steps { // there is exactly one
 				x.Key = key
 			}
 		}
@@ -97,10 +97,10 @@ func (c *checker) damaged(runs []*history) bool {
 	return slices.ContainsFunc(runs, func(h *history) bool { return c.broken[h.run] })
 }
 
-// logInvariants are those of fsck that are about the log itself.
+// logInvariants is the number of fsck invariants that concern a single log.
 const logInvariants = 3
 
-// checkStore takes over what fsck finds.
+// checkStore adds the findings of fsck.
 func (c *checker) checkStore() {
 	for _, f := range fsck.Check(c.Snapshot) {
 		kind := Broken

@@ -16,11 +16,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// crime is something that must never happen, made up.
+// crime is a fabricated violation.
 type crime struct {
 	commit func(s *scene)
-	kinds  []check.Kind // that are found, and no others
-	line   string       // that ends the report
+	kinds  []check.Kind // the expected kinds of violations
+	line   string       // the end of the report
 }
 
 const (
@@ -212,8 +212,8 @@ func TestCheck_FindsNothingWhereNothingIs(t *testing.T) {
 	}
 }
 
-// What a stall catches between the last look at the lease and the step's first
-// instruction cannot be helped: it is counted, and nothing else.
+// A step that begins late because its worker was suspended between the last lease check and the
+// first instruction of the step is counted, but is not a violation.
 func TestCheck_CountsWhatAStallHasCaught(t *testing.T) {
 	s := newScene(t)
 	s.stall()
@@ -253,13 +253,13 @@ func (s *scene) result(job int, change func(*flows.Result)) {
 	})
 }
 
-// completed returns the number of a step of the run that has completed.
+// completed returns the number of a completed step of the run.
 func (s *scene) completed(job int) (ref uint64) {
 	s.rewriteEvents(job, event.StepCompleted, func(e *event.Event) { ref = e.Ref })
 	return ref
 }
 
-// stall suspends the worker after all that it has done.
+// stall records a suspension of the worker after all its executions.
 func (s *scene) stall() {
 	from := time.Now().Add(time.Second)
 	s.Stalls = []check.Stall{{Worker: "w", From: from, To: from.Add(time.Minute)}}

@@ -1,7 +1,7 @@
-// Package check decides whether a fleet that was harmed has kept its promises,
-// from what the store holds at the end, what the steps have recorded themselves,
-// and what was asked of the runs. It changes nothing and asks nobody.
+// Package check decides whether a fleet under disturbance has kept its promises. It compares the
+// final contents of the store, the records written by steps, and the orders given to runs. It
+// changes nothing and makes no requests.
 //
-// Reading order: evidence.go, check.go; then history.go (what a log says),
-// steps.go, runs.go and dump.go.
+// Reading order: evidence.go, check.go; then history.go (the contents of a log), steps.go, runs.go
+// and dump.go.
 package check

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Dump writes what is known of a run for people: its log, frame by frame, who
-// has intervened, and what its steps say.
+// Dump writes all evidence about a run in readable form: its log frame by frame, interventions, and
+// the records of its steps.
 func Dump(w io.Writer, e *Evidence, run event.RunID) error {
 	var b strings.Builder
 	r := e.Snapshot.Runs[run]

@@ -10,38 +10,38 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Evidence holds everything known at the end of an experiment.
+// Evidence contains all data at the end of an experiment.
 type Evidence struct {
-	// Jobs are the runs that were asked for.
+	// Jobs contains the requested runs.
 	Jobs []Job
 	// Snapshot is the state of the store.
 	Snapshot *store.Snapshot
-	// Executions are the records that steps wrote.
+	// Executions contains the records that steps wrote.
 	Executions []record.Execution
-	// Ended is when somebody outside saw that a run had ended: it had by then.
+	// Ended contains for each run the first time at which the driver observed that it had ended.
 	Ended map[event.RunID]time.Time
-	// Answers are the results that somebody outside was given.
+	// Answers contains the results that the driver received.
 	Answers map[event.RunID]flows.Result
-	// Stalls are the times at which workers were suspended.
+	// Stalls contains the suspensions of workers.
 	Stalls []Stall
-	// Deaths has when workers were told to end, by their names.
+	// Deaths contains the times at which workers were stopped or killed, by worker name.
 	Deaths map[string]time.Time
-	// Changes are those of the capacities of limits, one after the other.
+	// Changes contains the changes of the capacities of limits, in order.
 	Changes []Change
 }
 
-// Job describes one run that was asked for, and the outcome it must have.
+// Job is a requested run with its required outcome.
 type Job struct {
-	Input      flows.Job // its ID tells it from all others
+	Input      flows.Job // unique by its ID
 	Workflow   string    // stored name
 	WorkflowID string
 	Fate       Fate
-	// Replaces says that the run was to cancel the one before it of its workflow
-	// id. If the answer to such a start was lost, the next try replaces that run.
+	// Replaces reports whether the run cancels the previous run of its workflow ID. If the response
+	// to such a start is lost, the retry replaces the run of the first attempt.
 	Replaces bool
 }
 
-// Fate is how a run must end.
+// Fate is the required end of a run.
 type Fate uint8
 
 // The fates.
@@ -62,7 +62,7 @@ func (f Fate) status() event.Status {
 	}
 }
 
-// Stall is a time during which a worker was suspended.
+// Stall is an interval in which a worker was suspended.
 type Stall struct {
 	Worker   string
 	From, To time.Time
@@ -72,36 +72,36 @@ type Stall struct {
 type Change struct {
 	Limit  string
 	AtOnce int
-	Asked  time.Time // before the store was asked for it
-	// Settled is when the store said, for the first time after it had done it, that no more
-	// was held; zero: it did not before the next change.
+	Asked  time.Time // before the request to the store
+	// Settled is the time of the first report after the change that no more than the capacity is
+	// held. It is zero if there was none before the next change.
 	Settled time.Time
 }
 
-// Kind is a kind of broken promise.
+// Kind is a kind of violation.
 type Kind string
 
 // The kinds.
 const (
 	Lost       Kind = "lost"                  // a run was not created, or has not ended
-	Wrong      Kind = "wrong result"          // a run ended otherwise than it must
-	Message    Kind = "message"               // one was lost, came twice or out of order
+	Wrong      Kind = "wrong result"          // a run ended differently than required
+	Message    Kind = "message"               // a message was lost, duplicated or reordered
 	Repeated   Kind = "repeated after commit" // a step was executed after its completion was committed
 	Late       Kind = "late start"            // a step was executed after it had failed, or after the end of its run
-	Twice      Kind = "executed twice"        // one attempt, or a step that is not idempotent
-	Unrecorded Kind = "unrecorded"            // the log and the step itself say different things of an execution
-	Overlap    Kind = "two active"            // two runs of one workflow id
-	BrokenLog  Kind = "broken log"            // it has a hole, a duplicate, or two writers at a time
-	Above      Kind = "above the capacity"    // more was under way than a limit allows
-	Together   Kind = "two attempts"          // of one step, under way at once
-	Process    Kind = "process"               // one ended by itself, or could not be stopped
-	Broken     Kind = "broken store"          // what is kept beside the logs is wrong
+	Twice      Kind = "executed twice"        // one attempt, or a step that is not idempotent, was executed twice
+	Unrecorded Kind = "unrecorded"            // the log and the record of a step disagree
+	Overlap    Kind = "two active"            // two active runs of one workflow ID
+	BrokenLog  Kind = "broken log"            // a gap, a duplicate, or two concurrent writers
+	Above      Kind = "above the capacity"    // a limit was exceeded
+	Together   Kind = "two attempts"          // two concurrent attempts of one step
+	Process    Kind = "process"               // a process ended unexpectedly, or could not be stopped
+	Broken     Kind = "broken store"          // data outside of the logs is wrong
 )
 
-// Violation is one broken promise.
+// Violation is a broken promise.
 type Violation struct {
 	Kind Kind        `json:"kind"`
-	Run  event.RunID `json:"run,omitempty"` // empty: it is about none in particular
+	Run  event.RunID `json:"run,omitempty"` // empty if it concerns no particular run
 	What string      `json:"what"`
 }
 
@@ -116,38 +116,38 @@ func (v Violation) String() string {
 // Verdict is the result of a check.
 type Verdict struct {
 	Runs       int `json:"runs"`
-	Completed  int `json:"completed"` // ended as they must
+	Completed  int `json:"completed"` // with the required outcome
 	Lost       int `json:"lost"`
 	Repeated   int `json:"repeatedAfterCommit"`
 	BrokenLogs int `json:"brokenLogs"`
 
-	Steps      int                  `json:"steps"`      // that have completed
-	Executions int                  `json:"executions"` // of steps
+	Steps      int                  `json:"steps"`      // completed steps
+	Executions int                  `json:"executions"` // executions of steps
 	Recoveries map[store.Reason]int `json:"recoveries"`
-	// Caught counts executions that began late because their worker was suspended
-	// between its last look at the lease and the first instruction of the step:
-	// nobody can help that, as long as it is rare.
+	// Caught counts executions that began late because their worker was suspended between its last
+	// lease check and the first instruction of the step. This is unavoidable and acceptable if it
+	// is rare.
 	Caught int `json:"caught"`
-	// Void counts attempts that were under way when their fence became void, VoidAwake those of
-	// workers that had not been suspended.
+	// Void counts attempts that were executing when their fence became void. VoidAwake counts those
+	// of workers that had not been suspended.
 	Void       int         `json:"void"`
 	VoidAwake  int         `json:"voidAwake"`
 	Limits     []Limit     `json:"limits,omitempty"`
 	Violations []Violation `json:"violations"`
 }
 
-// Limit is how much was under way of a limit at once.
+// Limit contains the observed usage of a limit.
 type Limit struct {
 	Name     string `json:"name"`
-	Attempts int    `json:"attempts"` // that used it themselves
-	Whole    int    `json:"whole"`    // runs that held it to their ends
-	Most     int    `json:"most"`     // weights that were under way at once
-	// Beside is Most if also what went on under a void fence counts.
+	Attempts int    `json:"attempts"` // attempts that used the limit
+	Whole    int    `json:"whole"`    // runs that held the limit until their end
+	Most     int    `json:"most"`     // maximum concurrent weight
+	// Beside is Most including usage under a void fence.
 	Beside  int `json:"beside"`
-	Changes int `json:"changes"` // of the capacity
-	Full    int `json:"full"`    // how often as much was under way as there was
-	// Between is the share of the time, in percent, in which a capacity had been lowered, and
-	// more than that was still held.
+	Changes int `json:"changes"` // changes of the capacity
+	Full    int `json:"full"`    // how often the limit was full
+	// Between is the percentage of time in which a capacity had been lowered but more than that was
+	// still held.
 	Between float64 `json:"between"`
 }
 

@@ -19,22 +19,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The jobs of the evidence, by what they are for.
+// The jobs of the evidence by purpose.
 const (
 	aChain = iota
 	aFan
 	aMail
 	anEndless
-	replaced // another one that never ends, until
+	replaced // another endless run, until it is replaced
 	aDoomed
 	aLong
 	aCrowd
 	aHoarder
-	replacing // a chain takes its place
+	replacing // a chain that replaces it
 	jobs
 )
 
-// scene is evidence that a test may tamper with.
+// scene is evidence that a test may modify.
 type scene struct {
 	t *testing.T
 	check.Evidence
@@ -42,7 +42,7 @@ type scene struct {
 	runs [jobs]event.RunID
 }
 
-// newScene lets one worker do one job of each kind, in peace.
+// newScene executes one job of each kind on one worker without disturbances.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,7 +97,7 @@ func (s *scene) work(ctx context.Context, c *workflow.Client) {
 			}
 		}
 	}
-	for _, n := range []int{anEndless, replaced} { // they are under way
+	for _, n := range []int{anEndless, replaced} { // still active
 		for _, err := range c.Run(s.runs[n]).Events(ctx, workflow.Types(event.StepCompleted)) {
 			if err != nil {
 				s.t.Fatal(err)
@@ -142,7 +142,7 @@ func (s *scene) job(ctx context.Context, c *workflow.Client, id int, name string
 		Workflow: name, WorkflowID: fmt.Sprintf("job-%d", id), Fate: fate,
 	}
 	if id == aCrowd {
-		j.Input.Steps = 12 // so that each limit is used
+		j.Input.Steps = 12 // uses each limit
 	}
 	policy := workflow.IDPolicy{}
 	if id == replacing {
@@ -156,7 +156,7 @@ func (s *scene) job(ctx context.Context, c *workflow.Client, id int, name string
 	s.runs[id] = run
 }
 
-// copy returns evidence that can be changed without changing this.
+// copy returns a deep copy of the evidence.
 func (s *scene) copy(t *testing.T) *scene {
 	c := *s
 	c.t = t
@@ -174,7 +174,7 @@ func (s *scene) copy(t *testing.T) *scene {
 	return &c
 }
 
-// rewrite changes the frames of a run.
+// rewrite modifies the frames of a run.
 func (s *scene) rewrite(job int, change func(n int, f *event.Frame)) {
 	s.t.Helper()
 	r := s.state(job)
@@ -190,7 +190,7 @@ func (s *scene) rewrite(job int, change func(n int, f *event.Frame)) {
 	}
 }
 
-// rewriteEvents changes the events of a type in the log of a run.
+// rewriteEvents modifies the events of a type in the log of a run.
 func (s *scene) rewriteEvents(job int, typ event.Type, change func(*event.Event)) {
 	s.t.Helper()
 	found := false
@@ -222,7 +222,7 @@ func (s *scene) execution(job int, key string) *record.Execution {
 	return nil
 }
 
-// again adds an execution that differs from another one.
+// again adds a modified copy of an execution.
 func (s *scene) again(x *record.Execution, change func(*record.Execution)) {
 	other := *x
 	change(&other)

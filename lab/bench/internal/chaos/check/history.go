@@ -15,13 +15,13 @@ type history struct {
 	created time.Time
 	spec    *event.Spec
 	input   flows.Job
-	started time.Time // zero: no worker ever ran its code
+	started time.Time // zero if no worker ever executed its code
 	frames  int
 	steps   map[string]*stepHistory // by key
-	end     *event.Event            // nil: it has not ended
-	// unreadable says that what it says is not all.
+	end     *event.Event            // nil if it has not ended
+	// unreadable reports whether a part of the log could not be read.
 	unreadable bool
-	// interrupted says that a step ended because its worker died.
+	// interrupted reports whether a step ended because its worker died.
 	interrupted bool
 }
 
@@ -29,18 +29,18 @@ type history struct {
 type stepHistory struct {
 	name     string
 	attempts map[int]attempt
-	end      *event.Event // nil: it has not ended
-	endFrame int          // that holds the end, counted from 0
+	end      *event.Event // nil if it has not ended
+	endFrame int          // number of the frame with the end, from 0
 }
 
-// attempt records the beginning of an attempt.
+// attempt is the beginning of an attempt.
 type attempt struct {
 	by    string
 	frame int
-	epoch uint64 // of the fence under which it began
+	epoch uint64 // of the fence when it began
 }
 
-// read reads as much of a log as can be read: what cannot is found by fsck.
+// read reads a log as far as possible. fsck reports the rest.
 func read(r *store.RunState) *history {
 	h := &history{run: r.Run, steps: map[string]*stepHistory{}}
 	keys := map[uint64]*stepHistory{}
@@ -66,7 +66,7 @@ func (h *history) apply(e *event.Event, frame int, epoch uint64, steps map[uint6
 		var in struct {
 			Job flows.Job `json:"job"`
 		}
-		if json.Unmarshal(e.Payload, &in) == nil { // else its job is found to be missing
+		if json.Unmarshal(e.Payload, &in) == nil { // otherwise its job is reported missing
 			h.input = in.Job
 		}
 	case e.Type == event.RunStarted:
@@ -76,7 +76,7 @@ func (h *history) apply(e *event.Event, frame int, epoch uint64, steps map[uint6
 	case e.Type == event.StepCreated:
 		s = &stepHistory{name: e.Name, attempts: map[int]attempt{}}
 		steps[e.Seq], h.steps[e.Key] = s, s
-	case s == nil: // about something else, or in a log that fsck finds broken
+	case s == nil: // another item, or a broken log, which fsck reports
 	case e.Type == event.StepStarted:
 		s.attempts[e.Attempt] = attempt{by: e.By, frame: frame, epoch: epoch}
 	case e.Type == event.StepCompleted, e.Type == event.StepFailed:

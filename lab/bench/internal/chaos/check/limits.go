@@ -14,13 +14,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkLimits checks that what was under way never used more of a limit than that had, by
-// what the steps say of themselves, and that in the end nothing is held and nothing waits.
+// checkLimits checks, by the records of steps, that the usage of a limit never exceeded its
+// capacity, and that in the end nothing is held or waiting.
 //
-// A limit promises that what holds permits fits at each moment at which permits are given. An
-// attempt that is under way under a fence that holds has permits. So once the store has said
-// that no more is held than a capacity allows, no more may be under way until a higher one
-// is asked for; before that it may be what was allowed already.
+// A limit guarantees that the held permits fit its capacity whenever permits are given. An attempt
+// executing under a valid fence has permits. Therefore, after the store has reported that no more
+// than the capacity is held, the usage must not exceed the capacity until a higher one is
+// requested. Before that, the usage may be as high as the earlier capacity allowed.
 func (c *checker) checkLimits() {
 	for _, capacity := range flows.Capacities {
 		name := capacity.Limit.Name()
@@ -43,18 +43,18 @@ func (c *checker) checkLimits() {
 	}
 }
 
-// span is a time in which something used a limit.
+// span is an interval in which a limit was used.
 type span struct {
 	from, to time.Time
-	// void is when it really ended, if its fence had become void by to.
+	// void is the real end of the usage if the fence became void at to.
 	void   time.Time
 	weight int
 	run    event.RunID
 	what   string
 }
 
-// spansOf returns what used a limit: attempts, and runs that held it to their ends, from the
-// first beginning of a step of theirs to the last end.
+// spansOf returns the usages of a limit: attempts, and runs that held it until their end, from the
+// first beginning of one of their steps to the last end.
 func (c *checker) spansOf(limit string) (all []span) {
 	whole := map[event.RunID]*span{}
 	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
@@ -83,7 +83,8 @@ func (c *checker) spansOf(limit string) (all []span) {
 	return all
 }
 
-// extend lets a run that holds a limit to its end do so while a step of it is executed.
+// extend extends the usage of a run that holds a limit until its end to the execution of one of its
+// steps.
 func (c *checker) extend(whole map[event.RunID]*span, run event.RunID, limit string, s span) {
 	h := c.histories[run]
 	if h == nil || h.spec == nil || !h.spec.Whole || weight(h.spec, limit) == 0 {
@@ -111,7 +112,7 @@ func weight(spec *event.Spec, limit string) int {
 	return 0
 }
 
-// spanOf returns when an attempt was under way; false if that cannot be said.
+// spanOf returns the interval of an attempt, or false if it is not known.
 func (c *checker) spanOf(h *history, x *record.Execution) (span, bool) {
 	s := span{from: x.Began, to: x.Ended, run: h.run, what: fmt.Sprintf("attempt %d of %s of run %s by %s", x.Attempt, x.Key, x.Run, x.Worker)}
 	step := h.steps[x.Key]
@@ -120,7 +121,7 @@ func (c *checker) spanOf(h *history, x *record.Execution) (span, bool) {
 	}
 	began, ok := step.attempts[x.Attempt]
 	if !ok {
-		return s, false // found to be unrecorded
+		return s, false // reported as unrecorded
 	}
 	if x.Outcome == record.Unknown {
 		if s.to = c.Deaths[x.Worker]; s.to.IsZero() {
@@ -133,14 +134,14 @@ func (c *checker) spanOf(h *history, x *record.Execution) (span, bool) {
 	return s, s.to.After(s.from)
 }
 
-// fence tells one time that a run was owned from all others.
+// fence identifies one claim of a run.
 type fence struct {
 	run   event.RunID
 	epoch uint64
 }
 
-// readFences finds when fences became void because somebody took the run away, and how long
-// each worker is known to have lived.
+// readFences determines when fences became void because the run was taken away, and until when each
+// worker is known to have lived.
 func (c *checker) readFences() {
 	for _, a := range c.Snapshot.Audit {
 		f := fence{a.Run, a.Epoch}
@@ -158,8 +159,8 @@ func (c *checker) readFences() {
 	}
 }
 
-// checkAttempts checks that no two attempts of a step were under way at once, and counts those
-// that went on when their fence was void.
+// checkAttempts checks that no two attempts of a step executed concurrently, and counts those that
+// continued with a void fence.
 func (c *checker) checkAttempts(h *history) {
 	last := map[string]span{} // by step
 	for _, x := range slices.SortedFunc(slices.Values(c.executions[h.run]), func(a, b *record.Execution) int { return a.Began.Compare(b.Began) }) {
@@ -187,17 +188,17 @@ func (c *checker) wasStalled(worker string, from, to time.Time) bool {
 	return slices.ContainsFunc(c.Stalls, func(s Stall) bool { return s.Worker == worker && s.From.Before(to) && s.To.After(from) })
 }
 
-// edge is a moment at which what is under way, or what may be, changes.
+// edge is a moment at which the usage or the allowed usage changes.
 type edge struct {
 	at    time.Time
-	order int // among those at one time: what ends goes first
+	order int // order of edges at the same time: ends come first
 	span  *span
 	sign  int
-	void  bool // it goes on, but its fence is void; or it ends after that
+	void  bool // the usage continues with a void fence, or ends after that
 	bound int
 }
 
-// bounds returns how much of a limit may be under way from which time on.
+// bounds returns the maximum usage of a limit over time.
 func (c *checker) bounds(limit string, declared int) []edge {
 	allowed := declared
 	all := []edge{{order: 1, bound: allowed}}
@@ -215,7 +216,7 @@ func (c *checker) bounds(limit string, declared int) []edge {
 	return all
 }
 
-// sweep goes through what used a limit in the order of time.
+// sweep computes the usage of a limit over time and reports violations.
 func (c *checker) sweep(l *Limit, spans []span, edges []edge) {
 	for i := range spans {
 		s := &spans[i]
@@ -260,7 +261,7 @@ func (c *checker) sweep(l *Limit, spans []span, edges []edge) {
 	c.verdict.Limits = append(c.verdict.Limits, *l)
 }
 
-// tipping returns the run that is about to be explained: the one that began, or any.
+// tipping returns the run to explain: the one that began last, or any.
 func tipping(e edge, under map[*span]bool) event.RunID {
 	if e.span != nil {
 		return e.span.run
@@ -273,7 +274,7 @@ func tipping(e edge, under map[*span]bool) event.RunID {
 	return ""
 }
 
-// list names what is under way.
+// list names the active usages.
 func list(under map[*span]bool) string {
 	var all []string
 	for s, there := range under {
@@ -285,8 +286,8 @@ func list(under map[*span]bool) string {
 	return strings.Join(all, "; ")
 }
 
-// between returns the share of the time in which a capacity had been changed, and it was not
-// known yet that no more was held.
+// between returns the fraction of time in which a capacity had been changed but the store had not
+// yet reported that no more was held.
 func between(changes []Change, limit string) float64 {
 	var unknown, all time.Duration
 	var first, open time.Time

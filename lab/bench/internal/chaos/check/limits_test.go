@@ -44,16 +44,16 @@ func init() {
 	})
 }
 
-// twoForBig lets a step that uses Big, and the run that holds that to its end, go on for an hour
-// after all else has ended, when there is enough for one of them. It returns the execution and
-// the run that executes the step.
+// twoForBig extends a step that uses Big, and a run that holds Big until its end, by an hour after
+// everything else, with a capacity for one of them. It returns the execution and the run of the
+// step.
 func (s *scene) twoForBig() (*record.Execution, event.RunID) {
 	s.t.Helper()
 	x, held := s.returned(aCrowd, "takeBig"), s.returned(aHoarder, "hoarder")
 	later := time.Now().Add(time.Minute)
 	begun := time.Unix(1, 0)
 	s.Changes = []check.Change{
-		{Limit: flows.Big.Name(), AtOnce: 100, Asked: begun, Settled: begun}, // all the time for which they really were under way
+		{Limit: flows.Big.Name(), AtOnce: 100, Asked: begun, Settled: begun}, // the interval in which they really executed
 		{Limit: flows.Big.Name(), AtOnce: 2, Asked: later, Settled: later},
 	}
 	x.Ended, held.Ended = later.Add(time.Hour), later.Add(time.Hour)
@@ -70,8 +70,7 @@ func (s *scene) twoForBig() (*record.Execution, event.RunID) {
 	return nil, ""
 }
 
-// returned returns an execution of a step of a run with such a key that has returned without an
-// error.
+// returned returns a successful execution of a step of a run with the given key.
 func (s *scene) returned(job int, key string) *record.Execution {
 	s.t.Helper()
 	i := slices.IndexFunc(s.Executions, func(x record.Execution) bool {
@@ -83,7 +82,7 @@ func (s *scene) returned(job int, key string) *record.Execution {
 	return &s.Executions[i]
 }
 
-// takenAway says that somebody took the run away from its owner.
+// takenAway records that a run was taken away from its owner.
 func (s *scene) takenAway(run event.RunID, at time.Time) {
 	s.t.Helper()
 	s.Snapshot.Audit = append(slices.Clone(s.Snapshot.Audit), store.AuditEntry{
@@ -91,8 +90,8 @@ func (s *scene) takenAway(run event.RunID, at time.Time) {
 	})
 }
 
-// A worker that was suspended for longer than its claims last goes on with what it did when it
-// wakes, beside those who have its permits now.
+// A worker that was suspended for longer than its claims last continues its work when it wakes, at
+// the same time as the new holders of its permits.
 func TestCheck_WhatHasLostItsFenceHasNoPermits(t *testing.T) {
 	s := newScene(t)
 	x, run := s.twoForBig()
@@ -111,8 +110,8 @@ func TestCheck_WhatHasLostItsFenceHasNoPermits(t *testing.T) {
 	}
 }
 
-// What holds permits may finish when a capacity is lowered: the lower number holds once the
-// store has said that no more is held.
+// Usage may continue when a capacity is lowered. The lower capacity applies after the store has
+// reported that no more is held.
 func TestCheck_ALoweredCapacityHoldsFromWhenNoMoreIsHeld(t *testing.T) {
 	s := newScene(t)
 	for settled, sound := range map[time.Time]bool{{}: true, time.Now().Add(time.Hour): true, time.Unix(1, 0): false} {

@@ -13,14 +13,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// checkJobs checks that what was asked for was done.
+// checkJobs checks that all requested work was done.
 func (c *checker) checkJobs() {
 	runs := map[int][]*history{}
-	lines := map[string][]*history{}                           // by workflow id
-	for _, id := range slices.Sorted(maps.Keys(c.histories)) { // in the order of their creation
+	lines := map[string][]*history{}                           // by workflow ID
+	for _, id := range slices.Sorted(maps.Keys(c.histories)) { // in the order of creation
 		h := c.histories[id]
 		if h.spec == nil || event.Internal(h.spec.Workflow) {
-			continue // its log cannot be read, or it is part of another one
+			continue // the log is unreadable, or part of another one
 		}
 		runs[h.input.ID] = append(runs[h.input.ID], h)
 		lines[h.spec.WorkflowID] = append(lines[h.spec.WorkflowID], h)
@@ -55,7 +55,7 @@ func (c *checker) checkJob(job Job, runs []*history) {
 		}
 	}
 	if last.unreadable {
-		return // nobody can say how it has ended
+		return // the end is not known
 	}
 	if last.end == nil {
 		place := c.Snapshot.Runs[last.run].QueueState
@@ -65,7 +65,7 @@ func (c *checker) checkJob(job Job, runs []*history) {
 	c.checkEnd(job, last)
 }
 
-// losef counts a job that was not done; run is empty if it has none.
+// losef reports a job that was not done. run is empty if the job has no run.
 func (c *checker) losef(run event.RunID, format string, args ...any) {
 	c.verdict.Lost++
 	c.findf(Lost, run, format, args...)
@@ -117,8 +117,7 @@ func (c *checker) checkResult(job Job, h *history) {
 	}
 }
 
-// checkMessages checks that each message came once, and in the order of its
-// sender.
+// checkMessages checks that each message was received once, and in the order of its sender.
 func (c *checker) checkMessages(job Job, h *history, got []flows.Message) {
 	last := map[int]int{}
 	for _, m := range got {
@@ -134,8 +133,7 @@ func (c *checker) checkMessages(job Job, h *history, got []flows.Message) {
 	}
 }
 
-// checkCleaned checks that a run that was canceled, and had begun, has cleaned up
-// once.
+// checkCleaned checks that a run that was canceled after it had begun has cleaned up exactly once.
 func (c *checker) checkCleaned(h *history) {
 	begun, cleaned := false, 0
 	for _, s := range h.steps {
@@ -150,17 +148,17 @@ func (c *checker) checkCleaned(h *history) {
 	}
 }
 
-// slack is by how much the clocks of two workers may differ; both compare theirs
-// with that of the store.
+// slack is the maximum difference between the clocks of two workers. Both synchronize with the
+// clock of the store.
 const slack = 250 * time.Millisecond
 
-// checkLine checks that the runs of a workflow id, in the order of their
-// creation, were active one after the other.
+// checkLine checks that the runs of a workflow ID were active one after the other, in the order of
+// their creation.
 func (c *checker) checkLine(runs []*history) {
 	for i, h := range runs[:len(runs)-1] {
 		next := runs[i+1]
 		if h.end == nil || next.started.IsZero() {
-			continue // found elsewhere, or canceled before it began
+			continue // reported elsewhere, or canceled before it began
 		}
 		if early := h.end.Time.Sub(next.started); early > slack {
 			c.findf(Overlap, next.run, "it was started %v before the end of run %s of the same workflow id %q", early, h.run, h.spec.WorkflowID)

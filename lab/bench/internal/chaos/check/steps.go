@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// checkSteps compares what the steps of a run say of themselves with its log.
+// checkSteps compares the records of the steps of a run with its log.
 func (c *checker) checkSteps(h *history) {
 	durable := c.durable(h)
 	seen := map[string]int{} // executions by step and attempt
@@ -54,9 +54,9 @@ func (c *checker) checkSteps(h *history) {
 	}
 }
 
-// durable returns for each frame a time by which it was committed: a step that
-// it starts, or a later frame, began only after that. When a frame was made says
-// less: it may have been on its way for long.
+// durable returns for each frame an upper bound of its commit time: the beginning of a step that
+// the frame starts, or a bound of a later frame. The creation time of a frame is not sufficient,
+// because the commit may take long.
 func (c *checker) durable(h *history) []bound {
 	bounds := make([]bound, h.frames)
 	for i := range bounds {
@@ -82,15 +82,14 @@ func (c *checker) durable(h *history) []bound {
 	return bounds
 }
 
-// bound is a time by which something had happened, and what shows it.
+// bound is an upper bound of the time of an action, with its evidence.
 type bound struct {
 	at  time.Time
 	by  string
-	key string // of the step whose beginning it is
+	key string // the step whose beginning is the evidence
 }
 
-// checkBeginning checks that an execution did not begin when there was nothing
-// left to do.
+// checkBeginning checks that an execution did not begin after its step had ended.
 func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution, durable []bound) {
 	name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
 	kind, ended, frame := Late, "the run had ended", h.frames-1
@@ -120,18 +119,17 @@ func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	// wake is how long after the end of a stall what it has caught may begin: the
-	// machine has other things to do, too.
+	// wake is the maximum delay after a stall at which a caught execution may begin, on a busy
+	// machine.
 	wake = 100 * time.Millisecond
-	// rarely is how many stalls there must be for each execution that one has
-	// caught, rounded up. A few microseconds lie between the look and the step; who
-	// does not look is caught more often.
+	// rarely is the minimum number of stalls per caught execution, rounded up. Only a few
+	// microseconds lie between the lease check and the step. A worker that does not check would be
+	// caught more often.
 	rarely = 10
 )
 
-// isCaught reports whether the late beginning of an execution cannot be helped,
-// because a stall came between the worker's last look at its lease and the
-// step's first instruction. A stall catches one at most.
+// isCaught reports whether the late beginning of an execution is excused by a stall between the
+// worker's last lease check and the first instruction of the step. A stall excuses at most one.
 func (c *checker) isCaught(x *record.Execution) bool {
 	for i := range c.Stalls {
 		s := &c.Stalls[i]

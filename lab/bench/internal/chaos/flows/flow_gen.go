@@ -86,13 +86,13 @@ func Register(r workflow.Registrar, hands *Hands) {
 	shim.BindWorkflow(r, Mail, mail)
 }
 
-// Chain does one thing after the other: steps that fail at first, a sleep,
-// values drawn once, a step that must not be repeated, and one that fails.
+// Chain executes operations in sequence: steps that fail at first, a sleep, values drawn once, a
+// step that must not be repeated, and one that fails.
 //
 // It starts and awaits runs of [chain].
 var Chain = shim.NewWorkflow[Job, Result]("flows.chain", "job", shim.WorkflowPolicy{})
 
-// Crowd runs steps that use limits in every combination, two at a time.
+// Crowd executes steps that use the limits in every combination, two at a time.
 //
 // It starts and awaits runs of [crowd].
 var Crowd = shim.NewWorkflow[Job, Result]("flows.crowd", "job", shim.WorkflowPolicy{})
@@ -102,18 +102,18 @@ var Crowd = shim.NewWorkflow[Job, Result]("flows.crowd", "job", shim.WorkflowPol
 // It starts and awaits runs of [doomed].
 var Doomed = shim.NewWorkflow[Job, workflow.None]("flows.doomed", "job", shim.WorkflowPolicy{})
 
-// Endless goes on until it is canceled, and then cleans up.
+// Endless continues until it is canceled, and then cleans up.
 //
 // It starts and awaits runs of [endless].
 var Endless = shim.NewWorkflow[Job, workflow.None]("flows.endless", "job", shim.WorkflowPolicy{})
 
-// Fan does things side by side: branches with a limit, races, and a branch that
-// is left open and canceled with its step under way.
+// Fan executes operations in parallel: branches with a limit, races, and a branch that is canceled
+// while its step executes.
 //
 // It starts and awaits runs of [fan].
 var Fan = shim.NewWorkflow[Job, Result]("flows.fan", "job", shim.WorkflowPolicy{})
 
-// Hoarder holds both limits from its first claim to its end, and its steps wait for nothing.
+// Hoarder holds both limits from its first claim to its end, and its steps do not wait.
 //
 // It starts and awaits runs of [hoarder].
 var Hoarder = shim.NewWorkflow[Job, Result]("flows.hoarder", "job", shim.WorkflowPolicy{
@@ -122,8 +122,8 @@ var Hoarder = shim.NewWorkflow[Job, Result]("flows.hoarder", "job", shim.Workflo
 	}),
 })
 
-// Holder holds one limit from its first claim to its end, while steps of it wait for the other
-// one, beside the steps of others that wait for both.
+// Holder holds one limit from its first claim to its end while its steps wait for the other one.
+// Steps of other runs wait for both.
 //
 // It starts and awaits runs of [holder].
 var Holder = shim.NewWorkflow[Job, Result]("flows.holder", "job", shim.WorkflowPolicy{
@@ -132,12 +132,12 @@ var Holder = shim.NewWorkflow[Job, Result]("flows.holder", "job", shim.WorkflowP
 	}),
 })
 
-// Long has a step that takes longer than a claim lasts.
+// Long has a step that takes longer than the duration of a claim.
 //
 // It starts and awaits runs of [long].
 var Long = shim.NewWorkflow[Job, Result]("flows.long", "job", shim.WorkflowPolicy{})
 
-// Mail takes the messages of several senders in three ways, and notes each.
+// Mail receives the messages of several senders in three ways and records each of them.
 //
 // It starts and awaits runs of [mail].
 var Mail = shim.NewWorkflow[Job, Result]("flows.mail", "job", shim.WorkflowPolicy{})
@@ -164,7 +164,7 @@ var addStep = shim.NewStep("flows.add", shim.Policy{
 	})
 })
 
-// Clean is done once a run was canceled.
+// Clean is executed after a run was canceled.
 //
 // It is the durable counterpart of [Hands.clean].
 func Clean(ctx workflow.Context) error {
@@ -202,7 +202,7 @@ var echoStep = shim.NewStep("flows.echo", shim.Policy{
 	})
 })
 
-// Grind takes its time, and begins where the attempt before has come to.
+// Grind takes a long time and continues where the previous attempt stopped.
 //
 // It is the durable counterpart of [Hands.grind].
 func Grind(ctx workflow.Context, job Job) (int, error) {
@@ -223,7 +223,7 @@ var grindStep = shim.NewStep("flows.grind", shim.Policy{
 	})
 })
 
-// Note notes a message, under its own key.
+// Note records a message under a key of its own.
 //
 // It is the durable counterpart of [Hands.note].
 func Note(ctx workflow.Context, job Job, m Message) (int, error) {
@@ -266,7 +266,7 @@ var onceStep = shim.NewStep("flows.once", shim.Policy{
 	})
 })
 
-// Refuse fails for good.
+// Refuse fails permanently.
 //
 // It is the durable counterpart of [Hands.refuse].
 func Refuse(ctx workflow.Context) error {
@@ -283,7 +283,7 @@ var refuseStep = shim.NewStep("flows.refuse", shim.Policy{
 	})
 })
 
-// TakeBig is add under a limit that it uses twice, and the key of a tenant.
+// TakeBig is add with a limit that it uses with weight two, and the key of a tenant.
 //
 // It is the durable counterpart of [Hands.takeBig].
 func TakeBig(ctx workflow.Context, job Job, n int) (int, error) {
@@ -308,7 +308,7 @@ var takeBigStep = shim.NewStep("flows.takeBig", shim.Policy{
 	})
 })
 
-// TakeBigAndSmall is add under both limits, in the other order.
+// TakeBigAndSmall is add with both limits in the other order.
 //
 // It is the durable counterpart of [Hands.takeBigAndSmall].
 func TakeBigAndSmall(ctx workflow.Context, job Job, n int) (int, error) {
@@ -333,7 +333,7 @@ var takeBigAndSmallStep = shim.NewStep("flows.takeBigAndSmall", shim.Policy{
 	})
 })
 
-// TakeSmall is add under a limit.
+// TakeSmall is add with a limit.
 //
 // It is the durable counterpart of [Hands.takeSmall].
 func TakeSmall(ctx workflow.Context, job Job, n int) (int, error) {
@@ -358,7 +358,7 @@ var takeSmallStep = shim.NewStep("flows.takeSmall", shim.Policy{
 	})
 })
 
-// TakeSmallAndBig is add under both limits and the key of a tenant.
+// TakeSmallAndBig is add with both limits and the key of a tenant.
 //
 // It is the durable counterpart of [Hands.takeSmallAndBig].
 func TakeSmallAndBig(ctx workflow.Context, job Job, n int) (int, error) {

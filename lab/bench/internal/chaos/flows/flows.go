@@ -1,6 +1,5 @@
-// Package flows is the workload of the chaos program: workflows that use
-// everything there is, and whose results can be computed from their input
-// ([Job.Want]), whatever happens to the workers meanwhile.
+// Package flows is the workload of the chaos program: workflows that use all features, and whose
+// results can be computed from their input ([Job.Want]), regardless of failures of workers.
 package flows
 
 import (
@@ -11,14 +10,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Post is where messages arrive.
+// Post is the topic of messages.
 var Post = workflow.NewTopic[Message]("post")
 
-// refusedValue counts for a step that failed for good.
+// refusedValue is the contribution of a step that failed permanently.
 const refusedValue = 1_000_000
 
-// chain does one thing after the other: steps that fail at first, a sleep,
-// values drawn once, a step that must not be repeated, and one that fails.
+// chain executes operations in sequence: steps that fail at first, a sleep, values drawn once, a
+// step that must not be repeated, and one that fails.
 //
 //flow:workflow
 func chain(ctx workflow.Context, job Job) (Result, error) {
@@ -59,8 +58,8 @@ func chain(ctx workflow.Context, job Job) (Result, error) {
 	return r, nil
 }
 
-// fan does things side by side: branches with a limit, races, and a branch that
-// is left open and canceled with its step under way.
+// fan executes operations in parallel: branches with a limit, races, and a branch that is canceled
+// while its step executes.
 //
 //flow:workflow
 func fan(ctx workflow.Context, job Job) (Result, error) {
@@ -92,7 +91,7 @@ func fan(ctx workflow.Context, job Job) (Result, error) {
 	return r, err
 }
 
-// mail takes the messages of several senders in three ways, and notes each.
+// mail receives the messages of several senders in three ways and records each of them.
 //
 //flow:workflow
 func mail(ctx workflow.Context, job Job) (Result, error) {
@@ -115,7 +114,7 @@ func mail(ctx workflow.Context, job Job) (Result, error) {
 	return r, nil
 }
 
-// patience is how long a receive waits before it waits anew.
+// patience is the timeout of a receive, which is then repeated.
 const patience = 3 * time.Second
 
 func take(ctx workflow.Context, n int) (m Message, ok bool, err error) {
@@ -136,7 +135,7 @@ func take(ctx workflow.Context, n int) (m Message, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// endless goes on until it is canceled, and then cleans up.
+// endless continues until it is canceled, and then cleans up.
 //
 //flow:workflow
 func endless(ctx workflow.Context, job Job) error {
@@ -151,7 +150,7 @@ func endless(ctx workflow.Context, job Job) error {
 	}
 }
 
-// long has a step that takes longer than a claim lasts.
+// long has a step that takes longer than the duration of a claim.
 //
 //flow:workflow
 func long(ctx workflow.Context, job Job) (Result, error) {

@@ -6,47 +6,47 @@ import (
 	"time"
 )
 
-// Job is the input of every workflow: what it does, and what comes of it, can be
-// computed from it.
+// Job is the input of every workflow. The operations and the result of the workflow can be computed
+// from it.
 type Job struct {
 	ID       int    `json:"id"`
 	Seed     uint64 `json:"seed"`
-	Steps    int    `json:"steps"`    // one after the other, or side by side
-	Nap      int    `json:"nap"`      // milliseconds that it sleeps
-	Work     int    `json:"work"`     // milliseconds that its long step takes
+	Steps    int    `json:"steps"`    // sequential or parallel
+	Nap      int    `json:"nap"`      // duration of its sleep in milliseconds
+	Work     int    `json:"work"`     // duration of its long step in milliseconds
 	Senders  int    `json:"senders"`  // of messages
-	Messages int    `json:"messages"` // by each of them
-	Nested   bool   `json:"nested"`   // steps of a run that holds a limit wait for another one
+	Messages int    `json:"messages"` // from each sender
+	Nested   bool   `json:"nested"`   // steps of a run that holds a limit wait for another limit
 	Tenant   int    `json:"tenant"`   // below Tenants
 }
 
-// Result is returned by every workflow.
+// Result is the result of every workflow.
 type Result struct {
 	Sum int `json:"sum"`
-	// Interrupted says that the step that must not be repeated began, and that its
-	// worker died before it ended.
+	// Interrupted reports whether the step that must not be repeated began and its worker died
+	// before the step ended.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Messages are those that the run took, in order.
+	// Messages contains the messages that the run received, in order.
 	Messages []Message `json:"messages,omitempty"`
 }
 
-// Message is sent by senders. Number counts from 1 for each sender.
+// Message is a message of a sender. Each sender numbers its messages from 1.
 type Message struct {
 	Sender int `json:"sender"`
 	Number int `json:"number"`
 }
 
-// Key is the idempotency key of the message.
+// Key returns the idempotency key of the message.
 func (m Message) Key() string { return fmt.Sprintf("%d-%d", m.Sender, m.Number) }
 
-// draw returns a number below n that depends on the job and on what it is for.
+// draw returns a number below n that depends on the job and on what.
 func (j Job) draw(n int, what ...any) int {
 	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, append([]any{j.Seed, " ", j.ID, " "}, what...)...) // a hash takes everything
+	_, _ = fmt.Fprint(h, append([]any{j.Seed, " ", j.ID, " "}, what...)...) // writing to a hash never fails
 	return int(h.Sum64() % uint64(n))
 }
 
-// failures is how many attempts of a step fail.
+// failures returns the number of failing attempts of a step.
 func (j Job) failures(n int) int {
 	if k := j.draw(6, "failures", n); k < 3 {
 		return k
@@ -56,7 +56,7 @@ func (j Job) failures(n int) int {
 
 func (j Job) nap() time.Duration { return time.Duration(j.Nap) * time.Millisecond }
 
-// value is the result of a step.
+// value returns the result of a step.
 func (j Job) value(n int) int { return j.draw(1000, "value", n) }
 
 func (j Job) values(n int) (sum int) {
@@ -66,15 +66,15 @@ func (j Job) values(n int) (sum int) {
 	return sum
 }
 
-// The places of steps outside of the row of [Job.Steps].
+// The numbers of steps that are not counted by [Job.Steps].
 const (
 	raced = 1000 + iota
 	only
-	noted // and the number of the message
+	noted // plus the number of the message
 )
 
-// Want returns the sum that the named workflow must have in its result. Of one
-// that ends without a result it is zero.
+// Want returns the sum that the result of the named workflow must contain. It is zero for a
+// workflow without a result.
 func (j Job) Want(workflow string, r Result) int {
 	switch workflow {
 	case Chain.Name():

@@ -8,24 +8,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What the limits bound until somebody sets something else.
+// The declared capacities of the limits.
 const (
 	smallAtOnce = 3
 	bigAtOnce   = 5
 	eachAtOnce  = 2
 )
 
-// Tenants is how many keys of [Each] there are.
+// Tenants is the number of keys of [Each].
 const Tenants = 4
 
-// The steps of [Crowd], [Holder] and [Hoarder] wait for Small and Big, some also for the key of their tenant.
+// Limits of the steps of [Crowd], [Holder] and [Hoarder], which wait for Small and Big, and some of
+// them also for the key of their tenant.
 var (
 	Small = limit.New("chaos.small", limit.Config{AtOnce: smallAtOnce})
 	Big   = limit.New("chaos.big", limit.Config{AtOnce: bigAtOnce})
 	Each  = limit.NewKeyed[int]("chaos.each", limit.Config{AtOnce: eachAtOnce})
 )
 
-// Capacity is between which numbers the capacity of a limit is set. No step uses more than
+// Capacity contains a limit and the range of capacities that are set for it. No step uses more than
 // Least.
 type Capacity struct {
 	Limit    limit.Limit
@@ -34,13 +35,13 @@ type Capacity struct {
 	Most     int
 }
 
-// Capacities are those of the limits without keys.
+// Capacities contains the limits without keys.
 var Capacities = []Capacity{
 	{Small, smallAtOnce, 1, 4},
 	{Big, bigAtOnce, 2, 7},
 }
 
-// Keys are the parts of Each, and what each of them has.
+// Keys returns the partitions of Each and the capacity of each of them.
 func Keys() (keys []limit.Limit, atOnce int) {
 	for n := range Tenants {
 		keys = append(keys, Each.For(n))
@@ -48,7 +49,7 @@ func Keys() (keys []limit.Limit, atOnce int) {
 	return keys, eachAtOnce
 }
 
-// crowd runs steps that use limits in every combination, two at a time.
+// crowd executes steps that use the limits in every combination, two at a time.
 //
 //flow:workflow
 func crowd(ctx workflow.Context, job Job) (Result, error) {
@@ -68,15 +69,15 @@ func crowd(ctx workflow.Context, job Job) (Result, error) {
 	})
 }
 
-// holder holds one limit from its first claim to its end, while steps of it wait for the other
-// one, beside the steps of others that wait for both.
+// holder holds one limit from its first claim to its end while its steps wait for the other one.
+// Steps of other runs wait for both.
 //
 //flow:workflow uses=Small
 func holder(ctx workflow.Context, job Job) (Result, error) {
 	return steps(ctx, job, 1, func(ctx workflow.Context, i int) (int, error) {
 		switch n := job.draw(4, "uses", i); {
 		case n == 0:
-			return TakeSmall(ctx, job, i) // it has that already
+			return TakeSmall(ctx, job, i) // a limit that the run already holds
 		case n == 1 && job.Nested:
 			return TakeBig(ctx, job, i)
 		case n == 2 && job.Nested:
@@ -87,7 +88,7 @@ func holder(ctx workflow.Context, job Job) (Result, error) {
 	})
 }
 
-// hoarder holds both limits from its first claim to its end, and its steps wait for nothing.
+// hoarder holds both limits from its first claim to its end, and its steps do not wait.
 //
 //flow:workflow uses=Big:2,Small
 func hoarder(ctx workflow.Context, job Job) (Result, error) {
@@ -99,7 +100,7 @@ func hoarder(ctx workflow.Context, job Job) (Result, error) {
 	})
 }
 
-// steps adds what the steps of a job return, so many of which are under way at once.
+// steps returns the sum of the results of the steps of a job, of which atOnce execute in parallel.
 func steps(ctx workflow.Context, job Job, atOnce int, step func(workflow.Context, int) (int, error)) (Result, error) {
 	items := make([]int, job.Steps)
 	for i := range items {
@@ -113,36 +114,36 @@ func steps(ctx workflow.Context, job Job, atOnce int, step func(workflow.Context
 	return r, err
 }
 
-// takeSmall is add under a limit.
+// takeSmall is add with a limit.
 //
 //flow:step uses=Small retries=1000 backoff=constant(5ms)
 func (h *Hands) takeSmall(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeBig is add under a limit that it uses twice, and the key of a tenant.
+// takeBig is add with a limit that it uses with weight two, and the key of a tenant.
 //
 //flow:step uses=Big:2,Each(job.Tenant) retries=1000 backoff=constant(5ms)
 func (h *Hands) takeBig(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeSmallAndBig is add under both limits and the key of a tenant.
+// takeSmallAndBig is add with both limits and the key of a tenant.
 //
 //flow:step uses=Small,Big,Each(job.Tenant) retries=1000 backoff=constant(5ms)
 func (h *Hands) takeSmallAndBig(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeBigAndSmall is add under both limits, in the other order.
+// takeBigAndSmall is add with both limits in the other order.
 //
 //flow:step uses=Big:2,Small retries=1000 backoff=constant(5ms)
 func (h *Hands) takeBigAndSmall(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// take is long enough for two that are under way at once to be seen beside each other; one in
-// ten is often met by what is done to its worker.
+// take takes long enough for concurrent executions to overlap. One in ten takes so long that a
+// disturbance of its worker often hits it.
 func (h *Hands) take(ctx context.Context, job Job, n int) (int, error) {
 	return execute(ctx, h, func() (int, error) {
 		takes := 3 + job.draw(10, "rest", n)

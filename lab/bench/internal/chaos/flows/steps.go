@@ -10,10 +10,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-// Hands execute the steps, and record that they do.
+// Hands contains the steps, which record their executions.
 type Hands struct{ Record *record.Writer }
 
-// errRefused is why steps fail.
+// errRefused is the error of failing steps.
 var errRefused = errors.New("refused")
 
 // execute runs the code of a step between its two records.
@@ -22,7 +22,7 @@ func execute[T any](ctx context.Context, h *Hands, code func() (T, error)) (v T,
 	if err := h.Record.Begin(call); err != nil {
 		return v, err
 	}
-	outcome := record.Failed // even if the code panics
+	outcome := record.Failed // remains if the code panics
 	defer func() {
 		if e := h.Record.End(call, outcome); e != nil && err == nil {
 			err = e
@@ -34,7 +34,7 @@ func execute[T any](ctx context.Context, h *Hands, code func() (T, error)) (v T,
 	return v, err
 }
 
-// rest takes some time, as long as the attempt may go on.
+// rest sleeps until the duration has passed or the attempt is canceled.
 func rest(ctx context.Context, d time.Duration) error {
 	end := time.NewTimer(d)
 	defer end.Stop()
@@ -83,13 +83,13 @@ func (h *Hands) echo(ctx context.Context, text string) (string, error) {
 //flow:step nonidempotent
 func (h *Hands) once(ctx context.Context, job Job) (int, error) {
 	return execute(ctx, h, func() (int, error) {
-		// It is not for cancelling: a part of it may have had its effect.
+		// It ignores cancellation, because a part of it may have had its effect.
 		err := rest(context.WithoutCancel(ctx), time.Duration(job.draw(20, "once"))*time.Millisecond)
 		return job.value(only), err
 	})
 }
 
-// refuse fails for good.
+// refuse fails permanently.
 //
 //flow:step retries=1000
 func (h *Hands) refuse(ctx context.Context) error {
@@ -97,17 +97,17 @@ func (h *Hands) refuse(ctx context.Context) error {
 	return err
 }
 
-// note notes a message, under its own key.
+// note records a message under a key of its own.
 //
 //flow:step key=m.Key() retries=1000 backoff=constant(5ms)
 func (h *Hands) note(ctx context.Context, job Job, m Message) (int, error) {
 	return execute(ctx, h, func() (int, error) { return job.value(noted + m.Number), nil })
 }
 
-// pieces is in how many pieces grind does its work.
+// pieces is the number of parts of the work of grind.
 const pieces = 10
 
-// grind takes its time, and begins where the attempt before has come to.
+// grind takes a long time and continues where the previous attempt stopped.
 //
 //flow:step retries=1000 backoff=constant(5ms)
 func (h *Hands) grind(ctx context.Context, job Job) (int, error) {
@@ -125,7 +125,7 @@ func (h *Hands) grind(ctx context.Context, job Job) (int, error) {
 	})
 }
 
-// clean is done once a run was canceled.
+// clean is executed after a run was canceled.
 //
 //flow:step retries=1000 backoff=constant(5ms)
 func (h *Hands) clean(ctx context.Context) error {

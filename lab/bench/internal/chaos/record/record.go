@@ -1,7 +1,6 @@
-// Package record keeps what steps say of themselves, outside of the store: that
-// an execution has begun, and how it ended. Each worker appends to a file of its
-// own, one write per line, so that a line is there once the write has returned,
-// whatever becomes of the worker.
+// Package record stores records of steps outside of the store: when an execution began and how it
+// ended. Each worker appends to a file of its own with one write per line, so that a line survives
+// a crash of the worker after the write has returned.
 package record
 
 import (
@@ -17,24 +16,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-// Outcome is how an execution ended, as the step itself says.
+// Outcome is the end of an execution as recorded by the step.
 type Outcome string
 
 // The outcomes.
 const (
-	// Unknown: it has begun, and nothing says that it ended.
+	// Unknown means that the execution has begun and no end is recorded.
 	Unknown Outcome = ""
-	// Done: it is about to return without an error.
+	// Done means that the step is about to return without an error.
 	Done Outcome = "done"
-	// Failed: it is about to return an error, or to panic.
+	// Failed means that the step is about to return an error or to panic.
 	Failed Outcome = "failed"
 )
 
-// Execution is one time that a step was executed.
+// Execution is one execution of a step.
 type Execution struct {
 	Worker  string
 	Run     event.RunID
-	Key     string // of the step within the run
+	Key     string // of the step in its run
 	Attempt int
 	Began   time.Time
 	Ended   time.Time // zero if Outcome is Unknown
@@ -44,16 +43,16 @@ type Execution struct {
 // Writer writes the records of one worker. It is safe for concurrent use.
 type Writer struct{ file *os.File }
 
-// extension tells the files of records from others in their directory.
+// extension is the file name extension of records.
 const extension = ".steps"
 
-// Exists reports whether the file of a worker is there.
+// Exists reports whether the file of a worker exists.
 func Exists(dir, worker string) bool {
 	_, err := os.Stat(filepath.Join(dir, worker+extension))
 	return err == nil
 }
 
-// NewWriter makes the file of a worker in dir.
+// NewWriter creates the file of a worker in dir.
 func NewWriter(dir, worker string) (*Writer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, worker+extension), os.O_APPEND|os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -62,10 +61,10 @@ func NewWriter(dir, worker string) (*Writer, error) {
 	return &Writer{file: f}, nil
 }
 
-// Begin writes that the step has begun. The time is the one of the call.
+// Begin records that the step has begun, with the current time.
 func (w *Writer) Begin(c step.Call) error { return w.write("began", time.Now(), c) }
 
-// End writes how the step ends.
+// End records the end of the step.
 func (w *Writer) End(c step.Call, o Outcome) error { return w.write(string(o), time.Now(), c) }
 
 func (w *Writer) write(what string, at time.Time, c step.Call) error {
@@ -79,8 +78,7 @@ func (w *Writer) write(what string, at time.Time, c step.Call) error {
 // Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// Read returns what all workers have recorded in dir, in the order of each
-// worker.
+// Read returns the records of all workers in dir, in order for each worker.
 func Read(dir string) ([]Execution, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+extension))
 	if err != nil {
@@ -95,7 +93,7 @@ func Read(dir string) ([]Execution, error) {
 	return all, nil
 }
 
-// attempt names an execution within the file of a worker.
+// attempt identifies an execution in the file of a worker.
 type attempt struct {
 	run    event.RunID
 	key    string
@@ -107,7 +105,7 @@ func readFile(all []Execution, name string) ([]Execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // opened only for reading
 	worker := strings.TrimSuffix(filepath.Base(name), extension)
 	open := map[attempt]int{} // index into all
 	lines := bufio.NewScanner(f)
@@ -133,7 +131,7 @@ func readFile(all []Execution, name string) ([]Execution, error) {
 	return all, lines.Err()
 }
 
-// parse reads a line. Of an execution that begins Began is set, else Ended.
+// parse parses a line. It sets Began if the execution begins, otherwise Ended.
 func parse(line string) (Execution, error) {
 	fields := strings.SplitN(line, " ", 5)
 	if len(fields) != 5 {
