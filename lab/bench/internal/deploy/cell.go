@@ -21,48 +21,47 @@ const (
 	stopTime = 30 * time.Second
 )
 
-// cell is one deploy.
+// cell is one deployment.
 type cell struct {
 	store    string // "sqlite" or "redis"
-	strategy string // of strategies
-	version  bool   // the new code asks for the version of a run
-	kill     bool   // workers are ended by SIGKILL, not by SIGTERM
+	strategy string // an element of strategies
+	version  bool   // the new code uses Version
+	kill     bool   // workers end by SIGKILL instead of SIGTERM
 	runs     int
-	step     time.Duration // how long a step takes
-	pace     time.Duration // between two steps of the deploy
-	// still is how long nothing but blocked runs must have been left before they are taken
-	// to wait for code that no worker has: longer than workers take to find one that fits.
+	step     time.Duration // duration of a step of a run
+	pace     time.Duration // time between two steps of the deployment
+	// still is the time with only blocked runs after which these are assumed to need code that no
+	// worker has. It is longer than a worker needs to find a compatible run.
 	still time.Duration
 }
 
-// strategies are the deploys. The last one begins as the one before it does, and takes
-// the new code back.
+// strategies lists the deployments. The last one begins like the previous one and then rolls back.
 var strategies = []string{"rolling", "blue/green", "canary", "canary, taken back"}
 
-// outcome counts the runs of a cell by their ends.
+// outcome contains the numbers of runs of a cell by their end.
 type outcome struct {
 	completed, failed int
 	blocked           int           // how often a worker could not replay a run
-	longest           time.Duration // that a run was seen blocked, but for those that waited for the other code
-	waited            int           // runs that no worker fitted until the other code was put back
-	used, given       int           // attempts that count, beyond the first, and that do not
+	longest           time.Duration // maximum time for which a run was blocked, except for runs that needed the other code
+	waited            int           // runs that were blocked on all workers until the other code was restored
+	used, given       int           // attempts that count, beyond the first, and those that do not count
 	took              time.Duration
 }
 
-// site is a cell that is played.
+// site is a cell during its execution.
 type site struct {
 	*cell
 	dir, self string
 	guard     *fleet.Guard
 	url       string
 	client    *workflow.Client
-	alive     map[bool][]*fleet.Process // by whether the code is changed, oldest first
+	alive     map[bool][]*fleet.Process // oldest first, by whether the code is changed
 	started   int
 	ids       []workflow.RunID
-	opened    []func() // what close must call, in the opposite order
+	opened    []func() // called by close in reverse order
 }
 
-// open prepares a cell in a folder: a store, and a client of it.
+// open prepares a store for a cell in a directory, and a client.
 func (c *cell) open(ctx context.Context, dir, self string) (s *site, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -76,7 +75,7 @@ func (c *cell) open(ctx context.Context, dir, self string) (s *site, err error) 
 	if s.guard, err = fleet.NewGuard(self, roleGuard); err != nil {
 		return nil, err
 	}
-	s.opened = append(s.opened, func() { _ = s.guard.Close() }) // it ends what is left
+	s.opened = append(s.opened, func() { _ = s.guard.Close() }) // ends the remaining processes
 	what := "redis"
 	if c.store == "sqlite" {
 		what = "sqlite:" + filepath.Join(dir, "runs.db")
@@ -133,7 +132,7 @@ func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err err
 		return got, err
 	}
 	left, err := s.await(ctx)
-	if err == nil && left > 0 { // the other code is put back beside that which is there
+	if err == nil && left > 0 { // start the other code in addition
 		got.waited = left
 		watch.settle()
 		if err = s.begin(c.strategy == "canary, taken back"); err == nil {
@@ -153,7 +152,7 @@ func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err err
 	return got, err
 }
 
-// logged counts lines in the logs of the workers.
+// logged counts lines with a message in the logs of the workers.
 func (s *site) logged(message string) (n int, err error) {
 	logs, err := filepath.Glob(filepath.Join(s.dir, "worker-*.log"))
 	for _, name := range logs {
@@ -224,7 +223,7 @@ func (s *site) begin(changed bool) error {
 	return err
 }
 
-// end ends the worker with that code that is there for longest.
+// end ends the oldest worker with the given code.
 func (s *site) end(changed bool) {
 	p := s.alive[changed][0]
 	s.alive[changed] = s.alive[changed][1:]
@@ -232,7 +231,7 @@ func (s *site) end(changed bool) {
 		p.Kill()
 		return
 	}
-	_ = p.Stop(stopTime) // its log says what was wrong
+	_ = p.Stop(stopTime) // its log contains the reason
 }
 
 func (s *site) start(ctx context.Context, n int) error {
@@ -246,7 +245,7 @@ func (s *site) start(ctx context.Context, n int) error {
 	return nil
 }
 
-// startSlowly starts runs while the deploy goes on.
+// startSlowly starts runs during the deployment.
 func (s *site) startSlowly(ctx context.Context, n int) error {
 	for range n {
 		if err := s.start(ctx, 1); err != nil {
@@ -257,8 +256,8 @@ func (s *site) startSlowly(ctx context.Context, n int) error {
 	return nil
 }
 
-// await waits until all runs have ended, or nothing but blocked runs is left for a
-// while. It returns how many are left.
+// await waits until all runs have ended, or only blocked runs are left for some time. It returns
+// the number of remaining runs.
 func (s *site) await(ctx context.Context) (left int, err error) {
 	since, before := time.Now(), -1
 	for ctx.Err() == nil {
@@ -284,7 +283,7 @@ func (s *site) await(ctx context.Context) (left int, err error) {
 	return left, ctx.Err()
 }
 
-// count reads what became of the runs and of the attempts of their steps.
+// count reads the outcomes of the runs and of the attempts of their steps.
 func (s *site) count(ctx context.Context, got *outcome) error {
 	for _, id := range s.ids {
 		started, completed := 0, 0

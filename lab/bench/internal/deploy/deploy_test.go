@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// TestMain plays the other parts of the program, too.
+// TestMain also runs the other roles of the program.
 func TestMain(m *testing.M) {
 	if code, ok := Role(os.Args[1:], os.Stderr); ok {
 		os.Exit(code)
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// With Version no run is blocked for good, and none fails.
+// With Version no run is blocked permanently, and none fails.
 func TestDeploy_RunsUnderWayEndAndNoneFails(t *testing.T) {
 	redistest.Binary(t)
 	self, err := os.Executable()
@@ -27,7 +27,7 @@ func TestDeploy_RunsUnderWayEndAndNoneFails(t *testing.T) {
 	}
 	for _, c := range cells(false) {
 		if !c.version || c.strategy != "rolling" && c.strategy != "blue/green" {
-			continue // the full table has them
+			continue // only in the full table
 		}
 		t.Run(c.name(), func(t *testing.T) {
 			t.Parallel()

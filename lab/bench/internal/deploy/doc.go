@@ -1,8 +1,7 @@
-// Package deploy shows what happens to runs under way while the workers are replaced by
-// workers with other code: worker processes of two builds on one store, and a load of
-// runs with long steps, of which one half is started before and one half during the
-// deploy.
+// Package deploy shows the effect on active runs of replacing workers by workers with different
+// code. It uses worker processes of two builds on one store, and runs with long steps. Half of the
+// runs start before the deployment and half during it.
 //
-// Each cell of its table is one such deploy. flows.go has the code of both builds,
-// worker.go the processes, cell.go one deploy, and table.go what became of the runs.
+// Each cell of its table is one such deployment. flows.go contains the code of both builds,
+// worker.go the processes, cell.go one deployment, and table.go the table of outcomes.
 package deploy

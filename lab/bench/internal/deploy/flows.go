@@ -12,7 +12,7 @@ import (
 // job is the input of a run.
 type job struct {
 	N    int           `json:"n"`
-	Step time.Duration `json:"step"` // how long each step takes
+	Step time.Duration `json:"step"` // duration of each step
 }
 
 type stepFunc = func(context.Context, job) (int, error)
@@ -25,7 +25,7 @@ func declare(name string) shim.Step[stepFunc] {
 
 var (
 	reserve = declare("reserve")
-	check   = declare("check") // only the new build has it
+	check   = declare("check") // only in the new build
 	charge  = declare("charge")
 	ship    = declare("ship")
 
@@ -34,8 +34,8 @@ var (
 
 // build is the code of a worker.
 type build struct {
-	changed bool // it checks before it charges
-	version bool // and asks which way a run goes
+	changed bool // checks before it charges
+	version bool // uses Version to decide whether to check
 }
 
 func (b build) register(r workflow.Registrar) {
@@ -63,7 +63,7 @@ func versioned(ctx workflow.Context, j job) (int, error) {
 func never(workflow.Context) bool  { return false }
 func always(workflow.Context) bool { return true }
 
-// orderBy is the workflow: steps, between which it sleeps, so that other workers wake it.
+// orderBy is the workflow: steps with sleeps in between, after which any worker may continue.
 func orderBy(ctx workflow.Context, j job, checks func(workflow.Context) bool) (int, error) {
 	steps := []shim.Step[stepFunc]{reserve, charge, ship}
 	sum := 0
@@ -85,7 +85,7 @@ func orderBy(ctx workflow.Context, j job, checks func(workflow.Context) bool) (i
 	return sum, nil
 }
 
-// work is a long step that honours its context, and records how far it is.
+// work is a long step that observes its context and records its progress.
 func work(ctx context.Context, j job) (int, error) {
 	const parts = 4
 	done, _ := step.LastHeartbeat[int](ctx)

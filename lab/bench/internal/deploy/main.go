@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Exit codes.
+// Exit codes of the command.
 const (
 	exitSound  = 0
 	exitBroken = 1
 	exitUsage  = 2
 )
 
-// Main plays the deploys, and prints what became of the runs as a table in Markdown.
+// Main executes the deployments and prints the outcomes of the runs as a Markdown table.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -60,6 +60,6 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if !sound {
 		return exitBroken
 	}
-	_ = os.RemoveAll(dir) // if it fails, the logs stay
+	_ = os.RemoveAll(dir) // the logs remain if it fails
 	return exitSound
 }

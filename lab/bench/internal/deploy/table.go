@@ -9,7 +9,7 @@ const tableHead = `| store | deploy | ` + "`Version`" + ` | workers end by | com
 |---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
-// cells are all deploys.
+// cells returns all deployments.
 func cells(kills bool) []cell {
 	var all []cell
 	for _, kill := range []bool{false, true} {
@@ -40,7 +40,7 @@ func (c *cell) asks() string {
 	return "no"
 }
 
-// name says which deploy a cell is.
+// name returns the description of a cell's deployment.
 func (c *cell) name() string {
 	return fmt.Sprintf("%s/%s/version=%s/%s", c.store, c.strategy, c.asks(), c.signal())
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// watch sees for how long runs are blocked. The loop must have ended before longest is read.
+// watch measures how long runs are blocked. longest must not be read before the loop has ended.
 type watch struct {
 	client  *workflow.Client
-	since   map[workflow.RunID]time.Time // of those that are blocked
+	since   map[workflow.RunID]time.Time // start time by blocked run
 	longest time.Duration
 	settled chan chan struct{}
 }
 
-// lookEvery is how often it looks.
+// lookEvery is the polling interval.
 const lookEvery = 200 * time.Millisecond
 
 func newWatch(c *workflow.Client) *watch {
@@ -57,7 +57,7 @@ func (w *watch) look(ctx context.Context) {
 	}
 }
 
-// settle leaves out the runs that are blocked now: they wait for other code.
+// settle excludes the runs that are currently blocked, because they wait for other code.
 func (w *watch) settle() {
 	done := make(chan struct{})
 	w.settled <- done

@@ -9,20 +9,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// The other roles of the program, which it starts itself.
+// The other roles of the program, in which it starts itself.
 const (
 	roleWorker = "deploy-worker"
 	roleGuard  = "deploy-guard"
 )
 
-// Role plays the part that the program has started itself for, if args name one.
-// ok is false if they do not.
+// Role runs the role that args name. ok is false if they name none.
 func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	roles := fleet.Roles{Guard: roleGuard, Worker: roleWorker, Work: workerProcess, Failed: exitBroken}
 	return roles.Play(args, stderr)
 }
 
-// workerProcess works until SIGTERM.
+// workerProcess runs a worker until SIGTERM.
 func workerProcess(args []string, stderr io.Writer) error {
 	var b build
 	flags := flag.NewFlagSet(roleWorker, flag.ContinueOnError)
