@@ -12,25 +12,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// journey is a run that was started, and what came of it.
+// journey is a started run with its outcome.
 type journey struct {
 	job   flows.Job
 	run   event.RunID
 	done  bool
-	wrong string        // how it ended other than it must
-	still time.Duration // longest time without an event beyond what its work takes
-	where string        // after which event
+	wrong string        // how the end differs from the required one
+	still time.Duration // longest time without an event, minus the duration of its work
+	where string        // the event before that time
 }
 
 const (
-	// keep is how long ended runs stay in the store: long enough to look at them.
+	// keep is the retention of ended runs, which is long enough to inspect them.
 	keep = 5 * time.Minute
-	// longest is the longest work or nap of a journey.
+	// longest is the maximum duration of a step or sleep of a journey.
 	longest = 1500 * time.Millisecond
 )
 
-// drive starts runs for as long as harm is done, and returns when all that are not
-// excused have ended, or when that takes too long.
+// drive starts runs until harm ends. It returns when all runs have ended, except for excused ones,
+// or when that takes too long.
 func (e *experiment) drive(ctx, harm context.Context) {
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
@@ -60,7 +60,7 @@ func (e *experiment) drive(ctx, harm context.Context) {
 	fmt.Fprintln(e.stderr, e.progress())
 }
 
-// allEnded reports whether every run that is not excused has ended.
+// allEnded reports whether every run has ended, except for excused ones.
 func (e *experiment) allEnded() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,8 +72,7 @@ func (e *experiment) allEnded() bool {
 	return len(e.journeys) == e.started
 }
 
-// travel starts a run, sends it its message, waits for its result and looks at its
-// log.
+// travel starts a run, sends its message, waits for its result and inspects its log.
 func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	e.mu.Lock()
 	e.started++
@@ -82,13 +81,13 @@ func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	e.insist(ctx, func(ctx context.Context) (err error) {
 		run, err = flows.Journey.Start(ctx, e.client, job, workflow.WithID(fmt.Sprint("journey-", job.ID)), workflow.WithRetention(keep),
 			workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
-		if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok { // an answer was lost
+		if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok { // the response was lost
 			run, err = flows.Journey.Get(e.client, finished.Run), nil
 		}
 		return err
 	})
 	if run == nil {
-		return // ctx has ended: it counts as lost
+		return // ctx has ended: the run counts as lost
 	}
 	j := &journey{job: job, run: run.ID()}
 	e.mu.Lock()
@@ -97,7 +96,7 @@ func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	e.insist(ctx, func(ctx context.Context) error {
 		err := flows.Post.Send(ctx, run, job.Message(), workflow.IdempotencyKey("told"))
 		if errors.Is(err, workflow.ErrRunTerminal) || errors.Is(err, workflow.ErrRunNotFound) {
-			return nil // its result tells
+			return nil // the result shows whether it was received
 		}
 		return err
 	})
@@ -131,14 +130,14 @@ func (e *experiment) await(ctx context.Context, run *workflow.Run[int], j *journ
 	}
 }
 
-// standstill returns the longest time between two events of a run, beyond what its
-// steps and naps take.
+// standstill returns the longest time between two events of a run, minus the duration of its steps
+// and sleeps.
 func (e *experiment) standstill(ctx context.Context, run *workflow.Run[int]) (still time.Duration, where string) {
 	e.insist(ctx, func(ctx context.Context) error {
 		var last event.Event
 		for ev, err := range run.Events(ctx) {
 			if err != nil {
-				return nil // a log that cannot be read belongs to a key that was deleted, or its result tells
+				return nil // a key of the log was deleted, or the result shows the problem
 			}
 			if gap := ev.Time.Sub(last.Time) - longest; last.Seq > 0 && gap > still {
 				still, where = gap, fmt.Sprintf("event %d (%s), before %s", last.Seq, last.Type, ev.Type)
@@ -150,8 +149,7 @@ func (e *experiment) standstill(ctx context.Context, run *workflow.Run[int]) (st
 	return max(still, 0), where
 }
 
-// insist repeats what may fail while the server is down, until it succeeds or ctx
-// ends.
+// insist retries f, which may fail while the server is down, until it succeeds or ctx ends.
 func (e *experiment) insist(ctx context.Context, f func(context.Context) error) {
 	for {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)

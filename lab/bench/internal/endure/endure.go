@@ -30,15 +30,15 @@ type experiment struct {
 	mu       sync.Mutex
 	journeys map[event.RunID]*journey
 	started  int
-	excused  map[event.RunID]string // the key that was deleted, by the root of the runs that it concerns
-	damaged  []string               // keys that were deleted
-	shared   int                    // of them: those that belong to no run
+	excused  map[event.RunID]string // the deleted key, by the root of the affected runs
+	damaged  []string               // deleted keys
+	shared   int                    // number of deleted keys that belong to no run
 	problems []string
 	deploys  int
 	kills    int
 	bounces  int
 	fixes    int
-	seen     map[string]bool // keys that have been drawn
+	seen     map[string]bool // keys that were considered for deletion
 }
 
 func newExperiment(o *options, stderr io.Writer) *experiment {
@@ -47,10 +47,10 @@ func newExperiment(o *options, stderr io.Writer) *experiment {
 	}
 }
 
-// chance returns a source of its own for each part of the experiment.
+// chance returns a separate random source for a part of the experiment.
 func (e *experiment) chance(part uint64) *rand.Rand { return rand.New(rand.NewPCG(e.seed, part)) }
 
-// run makes the experiment. An error says that it could not be made.
+// run executes the experiment. It returns an error if the experiment could not be carried out.
 func (e *experiment) run(ctx context.Context) error {
 	var err error
 	if e.self, err = os.Executable(); err != nil {
@@ -59,7 +59,7 @@ func (e *experiment) run(ctx context.Context) error {
 	if e.guard, err = fleet.NewGuard(e.self, roleGuard); err != nil {
 		return err
 	}
-	defer func() { _ = e.guard.Close() }() // everything it guards has ended
+	defer func() { _ = e.guard.Close() }() // all its processes have ended
 	if e.site, err = fleet.Open(ctx, e.guard, e.dir, "redis", fleet.Settings("always")...); err != nil {
 		return err
 	}
@@ -73,9 +73,8 @@ func (e *experiment) run(ctx context.Context) error {
 	return e.endure(ctx)
 }
 
-// endure lets the fleet work and harms it for the time that was asked for, and then
-// waits until every run that is not excused has ended. It returns with the fleet
-// stopped.
+// endure disturbs the fleet for the requested time, and then waits until every run has ended,
+// except for excused ones. The fleet is stopped when it returns.
 func (e *experiment) endure(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -104,14 +103,14 @@ func (e *experiment) endure(ctx context.Context) error {
 	return nil
 }
 
-// problemf keeps what is found wrong.
+// problemf records a problem.
 func (e *experiment) problemf(format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.problems = append(e.problems, fmt.Sprintf(format, args...))
 }
 
-// progress says how far it has come.
+// progress describes the state of the experiment.
 func (e *experiment) progress() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,7 +124,7 @@ func (e *experiment) progress() string {
 		int(time.Since(e.began).Seconds()), ended, e.started, e.deploys, e.kills, e.bounces, len(e.damaged), e.shared, e.fixes)
 }
 
-// pause waits and reports whether ctx still lives.
+// pause waits and reports whether ctx is still valid.
 func pause(ctx context.Context, d time.Duration) bool {
 	end := time.NewTimer(d)
 	defer end.Stop()

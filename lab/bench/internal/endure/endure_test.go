@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// TestMain plays the other parts of the program, too.
+// TestMain also runs the other roles of the program.
 func TestMain(m *testing.M) {
 	if code, ok := Role(os.Args[1:], os.Stderr); ok {
 		os.Exit(code)
@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestEndure_LosesNothing is the short version of make endure: deploys, a restart of the
-// server, deleted keys and repairs beside one another.
+// TestEndure_LosesNothing is the short version of make endure: deployments, a restart of the
+// server, deleted keys and repairs at the same time.
 func TestEndure_LosesNothing(t *testing.T) {
 	redistest.Binary(t)
 	var out, progress bytes.Buffer

@@ -14,12 +14,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// stopTime is how long a worker may take to stop: its grace period, and time for a
-// server that is down.
+// stopTime is the time that a worker may take to stop: its grace period, and time for a server that
+// is down.
 const stopTime = time.Minute
 
-// deployBuilds replaces one worker after the other by one of the next build, until
-// the harm is over; those that are there then work until they may leave.
+// deployBuilds replaces one worker after the other by one of the next build until harm ends. The
+// last workers then work until leave is closed.
 func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct{}) error {
 	members := make([]*fleet.Process, e.workers)
 	hire := func(n int) (err error) {
@@ -71,16 +71,16 @@ func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct
 	return nil
 }
 
-// inspect records that a worker has ended by itself. One that was started while the server
-// was down has said so and left: whoever starts it tries again.
+// inspect records a problem if a worker has ended unexpectedly. A worker that was started while the
+// server was down may end, and the caller retries.
 func (e *experiment) inspect(p *fleet.Process) {
 	if err := p.Crashed(); err != nil && p.ExitCode() != exitFailed {
 		e.problemf("%v", err)
 	}
 }
 
-// bounceServer kills the server and starts it again, until the harm is over. It never
-// leaves it dead.
+// bounceServer kills and restarts the server repeatedly until harm ends. The server is running when
+// it returns.
 func (e *experiment) bounceServer(ctx, harm context.Context) error {
 	server := e.site.Servers[0]
 	for e.bounce > 0 && pause(harm, e.bounce) {
@@ -99,10 +99,10 @@ func (e *experiment) bounceServer(ctx, harm context.Context) error {
 	return nil
 }
 
-// lookEvery is how often keys are drawn.
+// lookEvery is the interval between searches for new keys.
 const lookEvery = 5 * time.Second
 
-// deleteKeys draws each key once, soon after it is there, and deletes one in so many.
+// deleteKeys considers each key once, soon after its creation, and deletes a random selection.
 func (e *experiment) deleteKeys(harm context.Context) error {
 	if e.damage == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (e *experiment) deleteKeys(harm context.Context) error {
 	for pause(harm, lookEvery) {
 		keys, err := everyKey(harm, server)
 		if err != nil {
-			continue // it is down
+			continue // the server is down
 		}
 		for _, key := range keys {
 			if e.drawn(key) || chance.IntN(e.damage) > 0 {
@@ -134,7 +134,7 @@ func everyKey(ctx context.Context, server *redis.Client) ([]string, error) {
 	return all, scan.Err()
 }
 
-// drawn reports whether a key has been drawn, and records that it is now.
+// drawn reports whether a key was considered before, and records it.
 func (e *experiment) drawn(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,8 +143,8 @@ func (e *experiment) drawn(key string) bool {
 	return before
 }
 
-// deleteKey deletes a key, and excuses the runs whose it is. They are excused first:
-// what is gone cannot be asked.
+// deleteKey deletes a key and excuses the affected runs. It excuses them first, because it cannot
+// find them after the deletion.
 func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key string) {
 	run := runOf(key)
 	root := run
@@ -156,7 +156,7 @@ func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key st
 	}
 	n, err := server.Del(ctx, key).Result()
 	if err == nil && n == 0 {
-		return // it went by itself
+		return // the key no longer exists
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,10 +168,10 @@ func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key st
 	e.excused[root], e.excused[run] = key, key
 }
 
-// runOf returns the run that a key is of; empty: of none.
+// runOf returns the run that a key belongs to, or "".
 func runOf(key string) event.RunID {
 	_, name, _ := strings.Cut(key, "}")
-	name = strings.TrimLeft(name, "0123456789") // the version of the format
+	name = strings.TrimLeft(name, "0123456789") // version of the format
 	letter, rest, ok := strings.Cut(name, ":")
 	if !ok || len(letter) != 1 || !strings.ContainsAny(letter, "mlingxjOBsSCW") {
 		return ""
@@ -180,7 +180,7 @@ func runOf(key string) event.RunID {
 	return event.RunID(event.PrefixRun + "_" + id)
 }
 
-// keepUp repairs the store at an interval, also once the harm is over.
+// keepUp repairs the store at an interval, even after the disturbances have ended.
 func (e *experiment) keepUp(ctx context.Context, leave <-chan struct{}) error {
 	if e.upkeep == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Exit codes.
+// Exit codes of the command.
 const (
 	exitSound       = 0
 	exitBroken      = 1
@@ -17,8 +17,8 @@ const (
 	exitInterrupted = 130
 )
 
-// Main executes the command and returns its exit code. It ends early, and leaves no
-// process behind, when ctx does.
+// Main executes the command and returns its exit code. If ctx ends, it returns early and leaves no
+// process behind.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args)
 	switch {

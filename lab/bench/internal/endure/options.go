@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
 )
 
-// options are the flags of the command.
+// options contains the flags of the command.
 type options struct {
 	duration time.Duration
 	workers  int
@@ -63,7 +63,7 @@ Exit code: 0 if nothing was lost; 1 if something was, with an explanation; 2 if 
 flags are wrong or the experiment could not be made; 130 if it was interrupted.
 `
 
-// parse reads the flags.
+// parse parses the flags.
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("endure", flag.ContinueOnError)

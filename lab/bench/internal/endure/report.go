@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// result holds the figures of an experiment.
+// result contains the figures of an experiment.
 type result struct {
 	Runs      int `json:"runs"`
 	Completed int `json:"completed"` // with the right result
-	Lost      int `json:"lost"`      // not excused, and did not
-	Excused   int `json:"excused"`   // a key of theirs was deleted
-	Survived  int `json:"survived"`  // of them: completed all the same
+	Lost      int `json:"lost"`      // neither completed nor excused
+	Excused   int `json:"excused"`   // affected by a deleted key
+	Survived  int `json:"survived"`  // excused runs that completed nevertheless
 
 	Median  time.Duration `json:"standstillMedian"`
 	P99     time.Duration `json:"standstillP99"`
@@ -37,7 +37,7 @@ type result struct {
 	Problems []string `json:"problems"`
 }
 
-// judge compares what was asked for with what came of it.
+// judge compares the required outcomes with the actual ones.
 func (e *experiment) judge() *result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,8 +83,8 @@ func (e *experiment) judge() *result {
 	return r
 }
 
-// logged returns how many lines the workers have logged per minute, and how many of
-// them as errors.
+// logged returns the number of log lines of the workers per minute, and the number of those with
+// errors.
 func (e *experiment) logged() (lines, failures float64) {
 	files, err := filepath.Glob(filepath.Join(e.dir, "worker-*.log"))
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *experiment) logged() (lines, failures float64) {
 	return lines / minutes, failures / minutes
 }
 
-// most bounds how many problems are printed.
+// most limits the number of printed problems.
 const most = 30
 
 func (r *result) print(stdout, stderr io.Writer, asJSON bool) error {

@@ -12,24 +12,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The other roles of the program, which it starts itself.
+// The other roles of the program, in which it starts itself.
 const (
 	roleWorker = "endure-worker"
 	roleGuard  = "endure-guard"
 )
 
-// exitFailed is the exit code of a worker whose Run returned an error; one that
-// panics has another.
+// exitFailed is the exit code of a worker whose Run returned an error. The code after a panic
+// differs.
 const exitFailed = 3
 
-// Role plays the part that the program has started itself for, if args name one.
-// ok is false if they do not.
+// Role runs the role that args name. ok is false if they name none.
 func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	roles := fleet.Roles{Guard: roleGuard, Worker: roleWorker, Work: work, Failed: exitFailed}
 	return roles.Play(args, stderr)
 }
 
-// work is the life of a worker process, until SIGTERM.
+// work runs a worker until SIGTERM.
 func work(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet(roleWorker, flag.ContinueOnError)
 	name := flags.String("name", "", "")
@@ -42,7 +41,7 @@ func work(args []string, stderr io.Writer) error {
 	defer stop()
 	return fleet.Work(ctx, *url, stderr, worker.Config{Name: *name}, func(r workflow.Registrar) {
 		flows.Register(r)
-		// One program plays all builds: they differ in the code that they register.
+		// The same program simulates all builds, which differ in the registered code.
 		mark := shim.NewWorkflow[workflow.None, workflow.None](fmt.Sprintf("endure.build-%d", flows.Build), "", shim.WorkflowPolicy{})
 		shim.BindWorkflow(r, mark, func(workflow.Context, workflow.None) (workflow.None, error) { return workflow.None{}, nil })
 	})

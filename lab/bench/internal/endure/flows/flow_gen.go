@@ -36,12 +36,12 @@ func Register(r workflow.Registrar) {
 // It starts and awaits runs of [errand].
 var Errand = shim.NewWorkflow[Job, int]("flows.errand", "job", shim.WorkflowPolicy{})
 
-// Journey takes its steps one by one, sends out a child, and takes a message.
+// Journey executes its steps in sequence, starts a child, and receives a message.
 //
 // It starts and awaits runs of [journey].
 var Journey = shim.NewWorkflow[Job, int]("flows.journey", "job", shim.WorkflowPolicy{})
 
-// Toll is a step that each second build executes.
+// Toll is a step that every second build executes.
 //
 // It is the durable counterpart of [toll].
 func Toll(ctx workflow.Context, at int) error {
@@ -62,7 +62,7 @@ var tollStep = shim.NewStep("flows.toll", shim.Policy{
 	})
 })
 
-// Work takes its time, and begins where the attempt before has come to.
+// Work takes a long time and continues where the previous attempt stopped.
 //
 // It is the durable counterpart of [work].
 func Work(ctx workflow.Context, job Job, i int) (int, error) {

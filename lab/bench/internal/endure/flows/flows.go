@@ -1,5 +1,5 @@
-// Package flows is the workload of the endurance run: journeys whose results can be
-// computed from their input, whatever happens to workers and server meanwhile.
+// Package flows is the workload of the endurance test: journeys whose results can be computed from
+// their input, regardless of failures of workers and the server.
 package flows
 
 import (
@@ -12,19 +12,19 @@ import (
 
 //go:generate go run github.com/flowgen/flowgen/cmd/flowgen
 
-// Build is the release of the code that a worker runs. A journey follows the build
-// that was the newest when it got to its first fork; older ones cannot replay it.
+// Build is the number of the build that a worker runs. A journey uses the version of the newest
+// build at its first call of Version. Older builds cannot replay it.
 var Build = 1
 
-// Post is where a journey is told a number.
+// Post is the topic on which a journey receives a number.
 var Post = workflow.NewTopic[int]("endure.post")
 
 // Job is the input of a journey.
 type Job struct {
 	ID    int `json:"id"`
 	Steps int `json:"steps"`
-	Work  int `json:"work"` // milliseconds that a step takes
-	Nap   int `json:"nap"`  // milliseconds that it sleeps after each step
+	Work  int `json:"work"` // duration of a step in milliseconds
+	Nap   int `json:"nap"`  // sleep after each step in milliseconds
 }
 
 // Want returns the result of a journey.
@@ -32,10 +32,10 @@ func (j Job) Want() int {
 	return j.Steps*(j.Steps-1)/2 + j.ID + j.Message()
 }
 
-// Message returns the number that a journey is told.
+// Message returns the number that is sent to a journey.
 func (j Job) Message() int { return 7 * j.ID }
 
-// journey takes its steps one by one, sends out a child, and takes a message.
+// journey executes its steps in sequence, starts a child, and receives a message.
 //
 //flow:workflow
 func journey(ctx workflow.Context, job Job) (int, error) {
@@ -47,7 +47,7 @@ func journey(ctx workflow.Context, job Job) (int, error) {
 		}
 		sum += n
 		//flow:ignore version each build of this program is linked with another number, which is the point
-		if workflow.Version(ctx, "build", Build)%2 == 0 { // what each second build does differently
+		if workflow.Version(ctx, "build", Build)%2 == 0 { // behavior that alternates between builds
 			if err := Toll(ctx, i); err != nil {
 				return 0, err
 			}
@@ -74,10 +74,10 @@ func errand(ctx workflow.Context, job Job) (int, error) {
 	return job.ID, nil
 }
 
-// pieces is in how many pieces work is done.
+// pieces is the number of parts of the work.
 const pieces = 10
 
-// work takes its time, and begins where the attempt before has come to.
+// work takes a long time and continues where the previous attempt stopped.
 //
 //flow:step retries=8 backoff=constant(50ms)
 func work(ctx context.Context, job Job, i int) (int, error) {
@@ -97,7 +97,7 @@ func work(ctx context.Context, job Job, i int) (int, error) {
 	return i, nil
 }
 
-// toll is a step that each second build executes.
+// toll is a step that every second build executes.
 //
 //flow:step retries=8 backoff=constant(50ms)
 func toll(ctx context.Context, at int) error { return ctx.Err() } //nolint:revive // an argument is stored under its name
