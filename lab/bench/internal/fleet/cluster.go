@@ -15,8 +15,8 @@ const (
 	slots   = 16384
 )
 
-// StartCluster starts a Redis Cluster of three masters. A master that is killed
-// takes its part of the data with it until it is started again.
+// StartCluster starts a Redis Cluster of three masters. While a master is killed, its part of the
+// data is unavailable until it is restarted.
 func StartCluster(ctx context.Context, guard *Guard, dir string, settings ...string) ([]*Redis, error) {
 	var nodes []*Redis
 	for i := range masters {
@@ -42,14 +42,14 @@ func killAll(nodes []*Redis) {
 	}
 }
 
-// form gives each node its slots and introduces it to the first one.
+// form assigns slots to each node and introduces it to the first one.
 func form(ctx context.Context, nodes []*Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	clients := make([]*redis.Client, len(nodes))
 	defer func() {
 		for _, c := range clients {
-			_ = c.Close() // everything was answered
+			_ = c.Close() // all requests have been answered
 		}
 	}()
 	for i, n := range nodes {

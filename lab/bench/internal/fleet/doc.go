@@ -1,5 +1,5 @@
-// Package fleet starts and harms the processes of an experiment: workers, which
-// are this program in another role, and the servers of their store.
+// Package fleet starts and disturbs the processes of an experiment: workers, which run this program
+// in another role, and the servers of their store.
 //
-// Whatever is started ends with the program, however that ends: see [Guard].
+// All started processes end when the program ends for any reason: see [Guard].
 package fleet

@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
 )
 
-// TestMain becomes the process that the first argument names.
+// TestMain runs the role that the first argument names.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2:
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("ready")
 		os.Exit(7)
 	}
-	goleak.VerifyTestMain(m) // a process that lives has a goroutine that waits for it
+	goleak.VerifyTestMain(m) // a running process has a goroutine that waits for it
 }
 
 const patience = 20 * time.Second
@@ -98,7 +98,7 @@ func TestGuard_KillsWhatIsLeftWhenTheProgramHasGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	removed.Kill()
-	if err := g.Close(); err != nil { // as the end of this process would
+	if err := g.Close(); err != nil { // like the end of this process
 		t.Fatal(err)
 	}
 	gone(t, p)
@@ -149,7 +149,7 @@ func TestSpawn_MissingProgramIsAnError(t *testing.T) {
 func TestRedis_KeepsItsDataWhenItIsKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	const key = "b" // which the first of a cluster of three serves
+	const key = "b" // served by the first node of a cluster of three
 	for _, kind := range []string{"redis", "redis-cluster"} {
 		site, err := fleet.Open(ctx, newGuard(t), t.TempDir(), kind, fleet.Settings("always")...)
 		if err != nil {

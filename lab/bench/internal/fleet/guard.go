@@ -11,17 +11,16 @@ import (
 	"sync"
 )
 
-// Guard kills the processes of the experiment once this program has gone, even
-// if it was killed itself: it is a process that reads which ones there are from
-// a pipe, until the pipe ends.
+// Guard kills the processes of the experiment when this program ends, even if it is killed. It is a
+// process that reads the IDs of the others from a pipe until the pipe is closed.
 type Guard struct {
 	cmd *exec.Cmd
 	mu  sync.Mutex
 	in  io.WriteCloser
 }
 
-// NewGuard starts a guard; command is this program with the arguments that make
-// it call [Watch].
+// NewGuard starts a guard. command is the command line of this program with arguments that make it
+// call [Watch].
 func NewGuard(command ...string) (*Guard, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	detach(cmd)
@@ -35,7 +34,7 @@ func NewGuard(command ...string) (*Guard, error) {
 	return &Guard{cmd: cmd, in: in}, nil
 }
 
-// add and remove fail only if the guard is gone, which harms nobody else.
+// add and remove fail only if the guard has ended, which does not affect other processes.
 func (g *Guard) add(pid int)    { g.tell("+", pid) }
 func (g *Guard) remove(pid int) { g.tell("-", pid) }
 
@@ -45,15 +44,14 @@ func (g *Guard) tell(sign string, pid int) {
 	_, _ = fmt.Fprintf(g.in, "%s%d\n", sign, pid)
 }
 
-// Close ends the guard and what it still guards.
+// Close ends the guard and the processes that it still guards.
 func (g *Guard) Close() error {
 	_ = g.in.Close()
 	return g.cmd.Wait()
 }
 
-// Watch is the life of a guard: it reads numbers of processes, each behind a plus
-// or a minus, and kills at the end of the input those that were added and not
-// removed.
+// Watch is the main loop of a guard. It reads process IDs, each after a plus or a minus, and at the
+// end of the input kills those that were added and not removed.
 func Watch(in io.Reader) {
 	guarded := map[int]bool{}
 	for s := bufio.NewScanner(in); s.Scan(); {

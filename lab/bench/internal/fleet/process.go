@@ -10,31 +10,30 @@ import (
 	"time"
 )
 
-// Process is a process of the experiment. Its output goes into a file.
+// Process is a process of the experiment. Its output is written to a file.
 type Process struct {
-	// Name is its name in reports.
+	// Name is the name in reports.
 	Name string
-	// Log is the path of the file that holds what it printed.
+	// Log is the path of the output file.
 	Log string
 
 	guard *Guard
 	cmd   *exec.Cmd
 	done  chan struct{}
-	err   error // of its end; set before done is closed
+	err   error // exit error; set before done is closed
 
 	mu       sync.Mutex
-	expected bool // somebody has told it to end
+	expected bool // the program has requested its end
 }
 
-// Spawn starts a process. Its output is appended to a file in dir that is named
-// after it.
+// Spawn starts a process. Its output is appended to a file in dir with the name of the process.
 func Spawn(guard *Guard, dir, name string, command ...string) (*Process, error) {
 	p := &Process{Name: name, Log: filepath.Join(dir, name+".log"), guard: guard, done: make(chan struct{})}
 	out, err := os.OpenFile(p.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer func() { _ = out.Close() }() // the process has its own
+	defer func() { _ = out.Close() }() // the process has its own descriptor
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	detach(p.cmd)
@@ -52,19 +51,19 @@ func (p *Process) await() {
 	close(p.done)
 }
 
-// PID returns the number of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode returns the exit code of a process that has ended, -1 if it was killed.
+// ExitCode returns the exit code of a process that has ended, or -1 if it was killed.
 func (p *Process) ExitCode() int {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Crashed returns an error if the process has ended although nobody told it to.
+// Crashed returns an error if the process has ended unexpectedly.
 func (p *Process) Crashed() error {
 	select {
 	case <-p.done:
@@ -85,8 +84,8 @@ func (p *Process) expect() {
 	p.expected = true
 }
 
-// Kill ends the process with SIGKILL, stopped or not, and waits for its end.
-// Killing it again is harmless.
+// Kill ends the process with SIGKILL, even if it is suspended, and waits for its end. Further calls
+// have no effect.
 func (p *Process) Kill() {
 	p.expect()
 	_ = p.cmd.Process.Kill() // fails if it has ended
@@ -96,7 +95,7 @@ func (p *Process) Kill() {
 // Suspend stops the process with SIGSTOP until Resume.
 func (p *Process) Suspend() error { return p.send("suspend", suspend) }
 
-// Resume lets a suspended process go on.
+// Resume continues a suspended process.
 func (p *Process) Resume() error { return p.send("resume", resume) }
 
 func (p *Process) send(what string, signal func(*os.Process) error) error {
@@ -106,15 +105,15 @@ func (p *Process) send(what string, signal func(*os.Process) error) error {
 	return nil
 }
 
-// ErrStuck says that a process did not end when it was asked to.
+// ErrStuck reports that a process did not end when requested.
 var ErrStuck = errors.New("it has not ended and was killed")
 
-// Stop asks the process to end, waits for that at most for the time given, and
-// kills it then. The error says how the process ended if that was not well.
+// Stop requests the end of the process and kills it if it has not ended within patience. The error
+// describes an unclean exit.
 func (p *Process) Stop(patience time.Duration) error {
 	p.expect()
 	_ = resume(p.cmd.Process)    // fails if it has ended
-	_ = interrupt(p.cmd.Process) // as well
+	_ = interrupt(p.cmd.Process) // fails if it has ended
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {

@@ -16,20 +16,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a redis-server on this machine, on a port of its own.
+// Redis is a redis-server on this machine with a port of its own.
 type Redis struct {
 	Addr string // host and port
 
 	guard    *Guard
 	dir      string
 	name     string
-	bus      int // the port by which a cluster talks
+	bus      int // port of the cluster bus
 	settings []string
 	process  *Process
 	starts   int
 }
 
-// ServerBinary finds the server; the error says how to get it.
+// ServerBinary returns the path of the server. The error explains how to install it.
 func ServerBinary() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -39,7 +39,8 @@ func ServerBinary() (string, error) {
 	return "", errors.New("there is no redis-server: install Redis 7.0 or later, or name a server by its URL")
 }
 
-// startTime is how long a server may take to answer, with its data to be read.
+// startTime is the maximum time until a started server answers, including the time to load its
+// data.
 const startTime = 30 * time.Second
 
 // StartRedis starts a server that keeps its data in dir/name.
@@ -49,7 +50,7 @@ func StartRedis(ctx context.Context, guard *Guard, dir, name string, settings ..
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	var err error
-	for range 10 { // another process may take the port that was found free
+	for range 10 { // another process may take the free port
 		r := &Redis{guard: guard, dir: dir, name: name, settings: settings}
 		var port int
 		if port, r.bus, err = freePorts(); err != nil {
@@ -63,7 +64,7 @@ func StartRedis(ctx context.Context, guard *Guard, dir, name string, settings ..
 	return nil, err
 }
 
-// freePorts finds two ports, each while the other one is held.
+// freePorts returns two different free ports.
 func freePorts() (port, bus int, err error) {
 	one, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,13 +75,13 @@ func freePorts() (port, bus int, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("find a free port: %w", err)
 	}
-	defer func() { _ = two.Close() }() // as well
+	defer func() { _ = two.Close() }() // for the server
 	number := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	return number(one), number(two), nil
 }
 
-// Start starts the server again after Kill, with the data that it had kept, and with more
-// settings than those that it has always.
+// Start restarts the server after Kill with its previous data. more contains additional settings
+// for this start.
 func (r *Redis) Start(ctx context.Context, more ...string) error {
 	binary, err := ServerBinary()
 	if err != nil {
@@ -105,8 +106,7 @@ func (r *Redis) Start(ctx context.Context, more ...string) error {
 	return nil
 }
 
-// await blocks until the server that was started answers; another one may have
-// got its port.
+// await blocks until the started server answers, because another one may have taken its port.
 func (r *Redis) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -114,7 +114,7 @@ func (r *Redis) await(ctx context.Context) error {
 	defer func() { _ = client.Close() }()
 	mine := fmt.Sprintf("process_id:%d\r\n", r.process.PID())
 	return poll(ctx, r.process.Done(), func() bool {
-		probe, err := net.Dial("tcp", r.Addr) // the client would log that it cannot
+		probe, err := net.Dial("tcp", r.Addr) // the client would log the failure
 		if err != nil {
 			return false
 		}
@@ -124,7 +124,7 @@ func (r *Redis) await(ctx context.Context) error {
 	})
 }
 
-// poll asks until the answer is yes.
+// poll calls done until it returns true.
 func poll(ctx context.Context, gone <-chan struct{}, done func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -140,12 +140,12 @@ func poll(ctx context.Context, gone <-chan struct{}, done func() bool) error {
 	return nil
 }
 
-// Kill ends the server as kill -9 does.
+// Kill ends the server with SIGKILL.
 func (r *Redis) Kill() {
 	if r.process != nil {
 		r.process.Kill()
 	}
 }
 
-// Crashed returns an error if the server has ended by itself.
+// Crashed returns an error if the server has ended unexpectedly.
 func (r *Redis) Crashed() error { return r.process.Crashed() }

@@ -21,18 +21,17 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore" // for sqlite:…
 )
 
-// Roles names the parts that a program plays when it has started itself for them, by its
-// first argument.
+// Roles contains the roles in which a program starts itself, selected by the first argument.
 type Roles struct {
 	Guard  string
 	Worker string
-	// Work is called with the other arguments of a worker.
+	// Work is called with the remaining arguments of a worker.
 	Work func(args []string, stderr io.Writer) error
-	// Failed is the exit code if Work returns an error; a process that panics has another.
+	// Failed is the exit code if Work returns an error. The exit code after a panic differs.
 	Failed int
 }
 
-// Play plays the part that args name. ok is false if they name none.
+// Play runs the role that args name. ok is false if they name none.
 func (r *Roles) Play(args []string, stderr io.Writer) (code int, ok bool) {
 	switch {
 	case len(args) > 0 && args[0] == r.Guard:
@@ -48,8 +47,8 @@ func (r *Roles) Play(args []string, stderr io.Writer) (code int, ok bool) {
 	return 0, true
 }
 
-// UntilStopped returns a context that ends with SIGTERM. A worker that tells somebody of
-// itself calls it before it does: from then on it may be stopped.
+// UntilStopped returns a context that ends with SIGTERM. A worker must call it before it reports
+// that it is ready, because it may be stopped after that.
 func UntilStopped() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM)
 }
@@ -77,7 +76,7 @@ func (s *Site) Connect(ctx context.Context, dir string) (st store.Store, client 
 		_ = f.Close() // nothing was written
 		return nil, nil, nil, err
 	}
-	redis.SetLogger(redisLog{f}) // it complains of servers that are down
+	redis.SetLogger(redisLog{f}) // it reports servers that are down
 	client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f, nil))})
 	return st, client, func() {
 		_ = client.Close()
@@ -86,7 +85,7 @@ func (s *Site) Connect(ctx context.Context, dir string) (st store.Store, client 
 	}, nil
 }
 
-// redisLog writes the lines of go-redis into a file.
+// redisLog writes the log lines of go-redis to a file.
 type redisLog struct{ w io.Writer }
 
 // Printf writes a line.

@@ -13,8 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Pair is a master and its replica, and a Sentinel that makes the replica the master when
-// that is gone.
+// Pair is a master with a replica, and a Sentinel that promotes the replica when the master fails.
 type Pair struct {
 	// Sentinel is the address of the Sentinel.
 	Sentinel string
@@ -23,7 +22,7 @@ type Pair struct {
 	watcher         *Process
 }
 
-// pairName is how the Sentinel calls the pair.
+// pairName is the name of the pair for the Sentinel.
 const pairName = "main"
 
 // StartPair starts both servers and the Sentinel.
@@ -41,7 +40,7 @@ func StartPair(ctx context.Context, guard *Guard, dir string, settings ...string
 	if p.replica, err = StartRedis(ctx, guard, dir, "redis-2", append(settings, replicaOf(p.master)...)...); err != nil {
 		return nil, err
 	}
-	p.replica.settings = settings // whom it follows is said at each start
+	p.replica.settings = settings // its master is set at each start
 	if err := p.watch(guard, dir); err != nil {
 		return nil, err
 	}
@@ -52,11 +51,11 @@ func StartPair(ctx context.Context, guard *Guard, dir string, settings ...string
 }
 
 func replicaOf(master *Redis) []string {
-	host, port, _ := net.SplitHostPort(master.Addr) // it was joined
+	host, port, _ := net.SplitHostPort(master.Addr) // created by JoinHostPort
 	return []string{"--replicaof", host, port}
 }
 
-// watch starts the Sentinel, which keeps what it knows in its configuration.
+// watch starts the Sentinel, which keeps its state in its configuration file.
 func (p *Pair) watch(guard *Guard, dir string) error {
 	binary, err := ServerBinary()
 	if err != nil {
@@ -81,12 +80,12 @@ func (p *Pair) watch(guard *Guard, dir string) error {
 	return err
 }
 
-// await blocks until the Sentinel knows who is master, and that the replica is well.
+// await blocks until the Sentinel knows the master and a healthy replica.
 func (p *Pair) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
-	defer func() { _ = sentinel.Close() }() // everything was answered
+	defer func() { _ = sentinel.Close() }() // all requests have been answered
 	master := redis.NewClient(&redis.Options{Addr: p.master.Addr})
 	defer func() { _ = master.Close() }()
 	err := poll(ctx, p.watcher.Done(), func() bool {
@@ -107,8 +106,8 @@ func (p *Pair) await(ctx context.Context) error {
 	return nil
 }
 
-// Failover kills the master, waits until the Sentinel has promoted the replica, and starts the
-// one that was killed as its replica, without its data.
+// Failover kills the master, waits until the Sentinel has promoted the replica, and restarts the
+// killed server without data as a replica of the new master.
 func (p *Pair) Failover(ctx context.Context) error {
 	if err := errors.Join(p.master.Crashed(), p.replica.Crashed()); err != nil {
 		return err
@@ -135,10 +134,10 @@ func (p *Pair) promoted(ctx context.Context) error {
 	})
 }
 
-// Kill ends all three.
+// Kill ends all three processes.
 func (p *Pair) Kill() {
 	if p.watcher != nil {
-		p.watcher.Kill() // first, or it would promote somebody
+		p.watcher.Kill() // first, because it would promote the replica
 	}
 	for _, r := range []*Redis{p.master, p.replica} {
 		if r != nil {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// detach keeps the signals of the terminal, such as those of Ctrl-C, from the
-// process: the program decides when it ends.
+// detach prevents signals of the terminal, such as Ctrl-C, from reaching the process, because the
+// program decides when it ends.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }

@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// Site is where the runs of an experiment are kept.
+// Site is the store of an experiment.
 type Site struct {
 	// URL opens the store.
 	URL string
-	// Servers are those that the experiment has started and may kill.
+	// Servers contains the servers that the experiment has started and may kill.
 	Servers []*Redis
-	// Pair is a master and its replica; nil: there are none.
+	// Pair is a master with a replica, or nil.
 	Pair *Pair
 
-	prefix string // of keys on a server of somebody else's; empty: the store goes with the experiment
+	prefix string // key prefix on an external server; empty if the store is removed with the experiment
 }
 
-// Own reports whether what names a store whose servers the program starts itself.
+// Own reports whether what selects a store whose servers the program starts.
 func Own(what string) bool { return what == "redis" || what == "redis-cluster" }
 
-// Paired names a store on a master and a replica that the program starts itself.
+// Paired selects a store on a master and a replica that the program starts.
 const Paired = "redis-sentinel"
 
-// Check says why a store cannot be used; nil if it can. It connects to nothing.
+// Check returns an error if a store cannot be used. It does not connect to the store.
 func Check(what string) error {
 	scheme, rest, _ := strings.Cut(what, ":")
 	switch {
@@ -50,7 +50,7 @@ func Check(what string) error {
 	return fmt.Errorf("%q is none of redis, redis-cluster, redis-sentinel, sqlite:PATH, redis://…, redis+cluster://…, redis+sentinel://…", what)
 }
 
-// absent refuses a file that exists: whatever it holds would be checked, too.
+// absent returns an error if a file exists, because its contents would be included in the check.
 func absent(path string) error {
 	switch _, err := os.Stat(path); {
 	case err == nil:
@@ -61,13 +61,13 @@ func absent(path string) error {
 	return nil
 }
 
-// Settings returns the settings of servers that survive being killed.
+// Settings returns settings with which servers keep their data when killed.
 func Settings(appendfsync string) []string {
 	return []string{"--appendonly", "yes", "--appendfsync", appendfsync}
 }
 
-// Open makes a store of the kind ready: it starts servers in dir, or chooses a
-// prefix of its own on a server that is there.
+// Open prepares a store of the given kind: it starts servers in dir, or chooses a new key prefix on
+// an external server.
 func Open(ctx context.Context, guard *Guard, dir, what string, settings ...string) (*Site, error) {
 	if err := Check(what); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func Open(ctx context.Context, guard *Guard, dir, what string, settings ...strin
 		return nil, fmt.Errorf("read the URL of the store: %w", err)
 	}
 	var random [4]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
+	_, _ = rand.Read(random[:]) // never fails
 	query := u.Query()
 	s := &Site{prefix: query.Get("prefix") + "bench-" + hex.EncodeToString(random[:])}
 	query.Set("prefix", s.prefix)
@@ -114,8 +114,7 @@ func Open(ctx context.Context, guard *Guard, dir, what string, settings ...strin
 	return s, nil
 }
 
-// Patient returns a URL for reading everything at once, which takes a server
-// longer than other requests do.
+// Patient returns a URL with longer timeouts, for reading all data in one request.
 func (s *Site) Patient() string {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme == "sqlite" {
@@ -127,8 +126,7 @@ func (s *Site) Patient() string {
 	return u.String()
 }
 
-// Prefix returns what the names of the keys begin with on a server of somebody
-// else's, "" elsewhere.
+// Prefix returns the key prefix on an external server, or "" for other stores.
 func (s *Site) Prefix() string { return s.prefix }
 
 // Close kills the servers.
