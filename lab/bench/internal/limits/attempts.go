@@ -14,21 +14,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// attempt holds what a step has recorded of itself.
+// attempt is the record of a step.
 type attempt struct {
 	flows.Weight
 	begin, end time.Time
 }
 
-// notebook holds what steps have recorded.
+// notebook contains the records of steps.
 type notebook struct {
 	mu       sync.Mutex
 	attempts []attempt
-	held     flows.Weight // by those under way
+	held     flows.Weight // held by active attempts
 	most     flows.Weight
 }
 
-// enter records an attempt.
+// enter records the beginning of an attempt. The result records its end.
 func (n *notebook) enter(w flows.Weight) func() {
 	begin := time.Now()
 	n.mu.Lock()
@@ -44,7 +44,7 @@ func (n *notebook) enter(w flows.Weight) func() {
 	}
 }
 
-// all returns the attempts by their begins.
+// all returns the attempts in the order of their beginnings.
 func (n *notebook) all() []attempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,22 +52,23 @@ func (n *notebook) all() []attempt {
 	return n.attempts
 }
 
-// crowd is many steps that are called all at once.
+// crowd is a large number of steps that are called at the same time.
 type crowd struct {
 	workers int
 	cfg     worker.Config
 	kind    flows.Kind
 	steps   int
 	nap     time.Duration
-	// gate, if it is not the zero Limit, lets none begin before all wait. It is configured as open says.
+	// gate, unless it is the zero Limit, prevents steps from beginning until all of them wait. open
+	// is its configuration after that.
 	gate limit.Limit
 	open limit.Config
 }
 
-// crowdOf is how many steps of one run are under way at once.
+// crowdOf is the number of concurrent steps of one run.
 const crowdOf = 500
 
-// execute returns what the steps have recorded, and what was seen of the ends of their runs.
+// execute returns the records of the steps and the observed ends of their runs.
 func (w *crowd) execute(ctx context.Context, s *session) (_ *notebook, _ *ends, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {
@@ -114,7 +115,7 @@ func (w *crowd) shut(ctx context.Context, c *crew) error {
 	return c.client.Limits().Pause(ctx, w.gate)
 }
 
-// unshut opens the gate once all steps wait.
+// unshut opens the gate when all steps wait.
 func (w *crowd) unshut(ctx context.Context, c *crew) error {
 	if w.gate == (limit.Limit{}) {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// claimer is the session of a worker that only claims, in the partition where limits are kept.
+// claimer is the session of a worker that only claims, in the partition that contains the limits.
 type claimer struct {
 	store     store.Store
 	slot      uint16
 	partition int
 	session   store.SessionID
 	route     store.Route
-	created   event.RunID // the last one
+	created   event.RunID // the most recent run
 }
 
-// newClaimer opens a session for a workflow. It may last as long as a row does.
+// newClaimer opens a session for a workflow. It may last as long as a row.
 func newClaimer(ctx context.Context, st store.Store, workflow string) (*claimer, error) {
 	c := &claimer{store: st, slot: flows.Ample.Use(1).Slot, session: store.SessionID("wses_" + event.NewToken().String())}
 	c.partition = int(c.slot) % st.Partitions()
@@ -45,8 +45,8 @@ func (c *claimer) bound(ctx context.Context, all map[limit.Limit]int) error {
 	return nil
 }
 
-// order says what the run of a number uses, and by which fair key it has its turns. Without a
-// function it uses nothing, or has none.
+// order defines the limit and the fairness key of run i. A nil function means that runs use no
+// limit or have no fairness key.
 type order struct {
 	uses func(i int) limit.Limit
 	fair func(i int) string
@@ -109,7 +109,7 @@ func (c *claimer) finish(ctx context.Context, runs []store.ClaimedRun) error {
 	return nil
 }
 
-// drain claims and ends n runs, some at a time, and returns the time that the claims took.
+// drain claims and ends n runs in batches. It returns the total duration of the claims.
 func (c *claimer) drain(ctx context.Context, n int) (claiming time.Duration, err error) {
 	for left := n; left > 0; {
 		begun := time.Now()
@@ -128,5 +128,5 @@ func (c *claimer) drain(ctx context.Context, n int) (claiming time.Duration, err
 	return claiming, nil
 }
 
-// claimMost is how many runs a claim asks for.
+// claimMost is the maximum number of runs per claim.
 const claimMost = 100

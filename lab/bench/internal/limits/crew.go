@@ -15,15 +15,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// patience bounds how long a row waits for one thing: what hangs is an error that says what
-// it waits for.
+// patience is the maximum waiting time of a row. After that the row fails with an error that
+// describes what it waits for.
 const patience = 10 * time.Minute
 
-// crew is a place with a client, and workers as soon as somebody hires them.
+// crew is a place with a client, and with workers after hire.
 type crew struct {
 	*session
 	*place
-	store  store.Store // of the client
+	store  store.Store // used by the client
 	client *workflow.Client
 	ends   *ends
 	probe  *flows.Probe
@@ -32,10 +32,10 @@ type crew struct {
 	failed context.CancelCauseFunc
 	work   sync.WaitGroup
 	mu     sync.Mutex
-	err    error // of workers
+	err    error // error of the workers
 }
 
-// newCrew lets a client use a place. The context ends when a worker fails.
+// newCrew connects a client to a place. The context ends when a worker fails.
 func (s *session) newCrew(ctx context.Context, p *place) (*crew, context.Context, error) {
 	st, err := p.open(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *session) newCrew(ctx context.Context, p *place) (*crew, context.Context
 	return c, ctx, nil
 }
 
-// settle opens a new place for a client.
+// settle opens a new place with a client.
 func (s *session) settle(ctx context.Context, where func(context.Context) (*place, error)) (*crew, context.Context, error) {
 	p, err := where(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *crew) newClient(st store.Store) *workflow.Client {
 	return workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 }
 
-// hire starts workers, each with a store and a client of its own.
+// hire starts workers, each with its own store and client.
 func (c *crew) hire(ctx context.Context, n int, cfg worker.Config) error {
 	var running context.Context
 	running, c.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -103,20 +103,20 @@ func (c *crew) dismiss() error {
 	return err
 }
 
-// leave stops the workers and closes what is open; the place stays.
+// leave stops the workers and closes everything except the place.
 func (c *crew) leave() error {
 	err := errors.Join(c.dismiss(), c.client.Close(), c.store.Close())
 	c.failed(nil)
 	return err
 }
 
-// close ends everything.
+// close stops everything, including the place.
 func (c *crew) close() error { return errors.Join(c.leave(), c.end()) }
 
-// batch is how many runs are started in one call.
+// batch is the number of runs started in one call.
 const batch = 500
 
-// start starts n runs of a workflow, the input of each by its number.
+// start starts n runs of a workflow. input returns the input of run i.
 func start[In, Out any](ctx context.Context, c *crew, d workflow.Definition[In, Out], n int, input func(i int) (In, []workflow.StartOption)) error {
 	for from := 0; from < n; from += batch {
 		requests := make([]workflow.StartRequest[In], min(batch, n-from))
@@ -139,19 +139,19 @@ func start[In, Out any](ctx context.Context, c *crew, d workflow.Definition[In, 
 	return nil
 }
 
-// tap is the store of a worker that tells of the ends of runs.
+// tap is the store of a worker. It records the runs that end in ends.
 type tap struct {
 	store.Store
 	ends *ends
 }
 
-// Unwrap returns the store, for its optional abilities.
+// Unwrap returns the underlying store, which may implement optional interfaces.
 func (t *tap) Unwrap() store.Store { return t.Store }
 
-// Examine finds nothing: servers that are measured keep nothing, on purpose.
+// Examine returns an empty report, because measured servers are configured without persistence.
 func (t *tap) Examine(context.Context) (store.Report, error) { return store.Report{}, nil }
 
-// Commit passes commits on.
+// Commit forwards commits and records the runs that they end.
 func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	sent := time.Now()
 	answers, err := t.Store.Commit(ctx, commits)
@@ -167,13 +167,13 @@ func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Commi
 	return answers, err
 }
 
-// ends counts runs that have ended, those of steps included.
+// ends counts runs that have ended, including the runs of steps.
 type ends struct {
 	mu    sync.Mutex
 	n     int
 	timed bool
 	sent  []time.Time // when commits that end runs were sent, if timed
-	until int         // somebody waits for so many
+	until int         // the number that await waits for
 	done  chan struct{}
 }
 
@@ -189,7 +189,7 @@ func (e *ends) add(n int, sent time.Time) {
 	}
 }
 
-// all returns when commits that end runs were sent, in order.
+// all returns the times at which commits that end runs were sent, in order.
 func (e *ends) all() []time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -197,14 +197,14 @@ func (e *ends) all() []time.Time {
 	return e.sent
 }
 
-// now returns how many there are.
+// now returns the current number of ended runs.
 func (e *ends) now() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.n
 }
 
-// await blocks until there are so many.
+// await blocks until n runs have ended.
 func (e *ends) await(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// fair compares claims with and without fair keys, and lets many runs of one key wait.
+// fair compares claims with and without fairness keys, and measures claims while many runs of one
+// key wait.
 func fair(ctx context.Context, s *session) ([]Figure, error) {
 	without, many := &variant{name: "without fair keys"}, &variant{name: "fair keys"}
 	servers, err := compareClaims(ctx, s, "fair", []*variant{without, many}, map[*variant]order{
@@ -25,8 +26,8 @@ func fair(ctx context.Context, s *session) ([]Figure, error) {
 	}, err
 }
 
-// turnOf lets runs of one fair key wait, and returns how many claims it takes until one comes
-// that was created after them, of another key.
+// turnOf creates many waiting runs of one fairness key, and then a run of another key. It returns
+// the number of claims until that run is claimed.
 func turnOf(ctx context.Context, s *session) (claims int, first time.Duration, err error) {
 	p, err := s.newHome(ctx)
 	if err != nil {

@@ -18,21 +18,21 @@ type Figure struct {
 	What    string   `json:"what"`
 	Value   float64  `json:"value"`
 	Unit    string   `json:"unit,omitempty"`
-	Budget  string   `json:"budget,omitempty"` // empty: it has none
+	Budget  string   `json:"budget,omitempty"` // empty without a budget
 	Verdict string   `json:"verdict,omitempty"`
-	Beside  []Number `json:"beside,omitempty"` // what the same program did without limits, and more
+	Beside  []Number `json:"beside,omitempty"` // results without limits, and other numbers
 
 	budget budget
 }
 
-// Number is a number with its name.
+// Number is a named number.
 type Number struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit,omitempty"`
 }
 
-// budget is between which values a figure should be.
+// budget is the allowed range of a figure.
 type budget struct {
 	text        string
 	least, most float64
@@ -46,13 +46,13 @@ func atMost(n float64, unit string) budget {
 	return budget{"≤ " + number(n, unit), math.Inf(-1), n}
 }
 
-// The verdicts, beside reasons why there is none.
+// The verdicts. Other texts are reasons why there is none.
 const (
 	verdictMet    = "met"
 	verdictMissed = "MISSED"
 )
 
-// judge compares a figure with its budget, unless something has been said about that.
+// judge compares a figure with its budget, unless the verdict is already set.
 func (f *Figure) judge() {
 	f.Budget = f.budget.text
 	switch {
@@ -64,7 +64,7 @@ func (f *Figure) judge() {
 	}
 }
 
-// number formats a number with three digits at least, and its unit.
+// number formats a number with its unit and at least three digits.
 func number(n float64, unit string) string {
 	digits := 0
 	for a := math.Abs(n); a < 100 && digits < 2 && n != math.Trunc(n); a *= 10 {
@@ -87,7 +87,7 @@ func number(n float64, unit string) string {
 // printer prints figures.
 type printer struct {
 	out  io.Writer
-	json *json.Encoder // nil: the rows of a Markdown table
+	json *json.Encoder // nil for a Markdown table
 	rows int
 }
 
@@ -123,8 +123,8 @@ func (p *printer) print(f Figure) error {
 	return err
 }
 
-// quantile returns the smallest value that is not exceeded by that part of all, in
-// milliseconds; 0 if there is none. It sorts them.
+// quantile returns the smallest value that is at least as large as the fraction q of all, in
+// milliseconds, or 0 if all is empty. It sorts all.
 func quantile(all []time.Duration, q float64) float64 {
 	if len(all) == 0 {
 		return 0
@@ -134,7 +134,7 @@ func quantile(all []time.Duration, q float64) float64 {
 	return float64(all[min(max(i, 0), len(all)-1)]) / float64(time.Millisecond)
 }
 
-// median returns the middle of some numbers; 0 if there is none. It sorts them.
+// median returns the median, or 0 if all is empty. It sorts all.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0

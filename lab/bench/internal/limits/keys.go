@@ -13,13 +13,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// keyBudget bounds what keys may cost.
+// keyBudget limits the cost of keys.
 var keyBudget = atLeast(80, "%")
 
-// perKey is how many runs there are of each key.
+// perKey is the number of runs of each key.
 const perKey = 2
 
-// keys compares claims, and then all of short runs.
+// keys compares claims, and then complete short runs.
 func keys(ctx context.Context, s *session) ([]Figure, error) {
 	claims, err := keyClaims(ctx, s)
 	if err != nil {
@@ -29,12 +29,12 @@ func keys(ctx context.Context, s *session) ([]Figure, error) {
 	return append(claims, runs...), err
 }
 
-// variant is one of the things that are compared, in turns.
+// variant is one of several things that are measured alternately and compared.
 type variant struct {
 	name    string
-	perUnit []float64 // seconds, by round
-	cpu     []float64 // of the server, microseconds
-	calls   []float64 // of the server
+	perUnit []float64 // seconds by round
+	cpu     []float64 // CPU time of the server in microseconds
+	calls   []float64 // commands executed by the server
 }
 
 func (v *variant) add(took time.Duration, u usage, units int) {
@@ -46,10 +46,10 @@ func (v *variant) add(took time.Duration, u usage, units int) {
 
 func (v *variant) rate() float64 { return 1 / median(v.perUnit) }
 
-// percent returns the speed of v in relation to that of another one.
+// percent returns the speed of v as a percentage of that of other.
 func (v *variant) percent(other *variant) float64 { return 100 * v.rate() / other.rate() }
 
-// beside shows the numbers of variants.
+// beside returns the numbers of variants.
 func beside(unit string, servers bool, all ...*variant) (numbers []Number) {
 	for _, v := range all {
 		numbers = append(numbers, Number{v.name, v.rate(), unit + "/s"})
@@ -62,7 +62,7 @@ func beside(unit string, servers bool, all ...*variant) (numbers []Number) {
 	return numbers
 }
 
-// keyClaims claims runs of the store, without workers.
+// keyClaims measures claims without workers.
 func keyClaims(ctx context.Context, s *session) ([]Figure, error) {
 	without, single, many := &variant{name: "without limits"}, &variant{name: "without keys"}, &variant{name: "keys"}
 	servers, err := compareClaims(ctx, s, "keys", []*variant{without, single, many}, map[*variant]order{
@@ -76,7 +76,7 @@ func keyClaims(ctx context.Context, s *session) ([]Figure, error) {
 	}, err
 }
 
-// compareClaims claims what was ordered, in turns.
+// compareClaims measures the claims of the orders alternately.
 func compareClaims(ctx context.Context, s *session, row string, all []*variant, orders map[*variant]order) (servers bool, err error) {
 	p, err := s.newPlace(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func compareClaims(ctx context.Context, s *session, row string, all []*variant, 
 			if err != nil {
 				return false, err
 			}
-			if _, total := busiest(after); round > 0 { // the first one is for warming up
+			if _, total := busiest(after); round > 0 { // the first round is a warm-up
 				v.add(took, total, n)
 			}
 		}
@@ -122,7 +122,7 @@ func compareClaims(ctx context.Context, s *session, row string, all []*variant, 
 	return len(p.nodes) > 0, nil
 }
 
-// keyRuns lets workers execute short runs that wait for them.
+// keyRuns measures workers that execute a backlog of short runs.
 func keyRuns(ctx context.Context, s *session) (_ []Figure, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {
@@ -151,7 +151,7 @@ func keyRuns(ctx context.Context, s *session) (_ []Figure, err error) {
 	}, nil
 }
 
-// backlog starts runs while there is no worker, and then lets workers execute all of them.
+// backlog starts runs without a worker, and then measures the workers that execute all of them.
 func (c *crew) backlog(ctx context.Context, flow workflow.Definition[string, string], n, keys int) (took time.Duration, used []usage, err error) {
 	if err := start(ctx, c, flow, n, func(i int) (string, []workflow.StartOption) { return key(i % keys), nil }); err != nil {
 		return 0, nil, err
@@ -172,10 +172,10 @@ func (c *crew) backlog(ctx context.Context, flow workflow.Definition[string, str
 	return took, used, errors.Join(err, c.dismiss())
 }
 
-// key returns a key as real ones are.
+// key returns a key with a realistic form.
 func key(i int) string { return "cus_01j9zvq3n8k5x2m7" + strconv.Itoa(100_000_000+i) }
 
-// turns returns variants in another order each round.
+// turns returns the variants in a different order for each round.
 func turns[T any](round int, all ...T) []T {
 	n := round % len(all)
 	return append(append([]T{}, all[n:]...), all[:n]...)

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// TestMain plays the other part of the program, too.
+// TestMain also runs the other role of the program.
 func TestMain(m *testing.M) {
 	if code, ok := Role(os.Args[1:], os.Stderr); ok {
 		os.Exit(code)
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// measured runs the program, and returns what it printed.
+// measured runs the program and returns its output.
 func measured(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -33,10 +33,10 @@ func measured(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// tiny are sizes for which each row takes a moment.
+// tiny contains sizes with which each row takes only a moment.
 var tiny = []string{"-progress=false", "-keys", "40", "-rounds", "1", "-waiting", "1000", "-seconds", "0.2", "-steps", "24", "-nap", "2ms", "-ticks", "12", "-schedules", "6", "-workers", "3"}
 
-// figures reads what was printed as JSON.
+// figures parses JSON output.
 func figures(t *testing.T, out string) (all []Figure) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -49,8 +49,8 @@ func figures(t *testing.T, out string) (all []Figure) {
 	return all
 }
 
-// What does not depend on how busy the machine is may not grow unseen. Each bound is a little
-// more than what was counted when it was set. Budgets of times are not looked at.
+// Figures that do not depend on the load of the machine stay within their bounds. Each bound is
+// slightly above the value at the time when it was set. Budgets of times are not checked.
 func TestLimits_EachRowPrintsFiguresWithinWhatDoesNotDependOnNoise(t *testing.T) {
 	t.Parallel()
 	redistest.Binary(t)
@@ -85,7 +85,7 @@ func TestLimits_EachRowPrintsFiguresWithinWhatDoesNotDependOnNoise(t *testing.T)
 	}
 }
 
-// bounds looks at counts, commands and bytes.
+// bounds checks counts, commands and bytes.
 func bounds(t *testing.T, kind string, all []Figure) {
 	t.Helper()
 	most := map[string]float64{
@@ -94,14 +94,14 @@ func bounds(t *testing.T, kind string, all []Figure) {
 	}
 	if kind == "redis" {
 		most["bytes of a run that waits, of 1000, more than without limits"] = 300
-		most["commands, keys"] = 56 // in scripts, for a claim and its end
+		most["commands, keys"] = 56 // in scripts, for a claim and the end of the run
 		most["commands, without keys"] = 42
 		most["commands, without limits"] = 18
 		most["commands, fair keys"] = 24
 	}
 	seen := map[string]bool{}
 	check := func(what string, value float64) {
-		if bound, ok := most[what]; ok && !seen[what] { // the first one is about claims
+		if bound, ok := most[what]; ok && !seen[what] { // the first figure is about claims
 			seen[what] = true
 			if t.Logf("%s: %.4g, at most %v", what, value, bound); value > bound {
 				t.Errorf("%s: %.4g, want at most %v", what, value, bound)
@@ -197,7 +197,7 @@ func TestMost_CountsTheFullestSpan(t *testing.T) {
 	}{
 		{at(0), 1},
 		{at(0, 999), 2},
-		{at(0, 1000), 1}, // the end does not belong to the span
+		{at(0, 1000), 1}, // the end does not belong to the interval
 		{at(0, 500, 999, 1001, 1400, 1499, 2500), 5},
 	} {
 		if got := most(tt.all, time.Second); got != tt.want {

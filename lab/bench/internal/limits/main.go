@@ -11,17 +11,18 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
 )
 
-// Exit codes.
+// Exit codes of the command.
 const (
 	exitMeasured = 0
 	exitFailed   = 1 // a measurement failed or, with -check, a budget was missed
 	exitUsage    = 2
 )
 
-// roleGuard ends the servers that the program has started, however it ends.
+// roleGuard is the role of the process that ends the started servers when the program ends for any
+// reason.
 const roleGuard = "limits-guard"
 
-// Role plays the part that the program has started itself for, if args name one.
+// Role runs the role that args name. ok is false if they name none.
 func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	roles := fleet.Roles{Guard: roleGuard, Worker: "limits-worker", Failed: exitFailed, Work: func([]string, io.Writer) error {
 		return errors.New("workers are no processes of their own")
@@ -52,7 +53,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitMeasured
 }
 
-// measure prints the figures of all rows, and returns how many budgets were missed.
+// measure prints the figures of all rows and returns the number of missed budgets.
 func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (missed int, err error) {
 	s := &session{options: o, stderr: stderr}
 	if s.dir, err = os.MkdirTemp("", "limits-"); err != nil {
@@ -90,11 +91,11 @@ type session struct {
 	*options
 	stderr io.Writer
 	dir    string
-	guard  *fleet.Guard // nil: nothing was started yet
+	guard  *fleet.Guard // nil until needed
 	places int
 }
 
-// sayf says on standard error what is going on.
+// sayf prints a progress message to standard error.
 func (s *session) sayf(format string, args ...any) {
 	if s.progress {
 		fmt.Fprintf(s.stderr, "limits: "+format+"\n", args...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// options are the arguments of the program.
+// options contains the arguments of the program.
 type options struct {
 	flags *flag.FlagSet
 
@@ -68,7 +68,7 @@ func parse(args []string) (*options, error) {
 	return o, err
 }
 
-// kind names the store in figures.
+// kind returns the name of the store in figures.
 func (o *options) kind() string {
 	kind, _, _ := strings.Cut(o.store, ":")
 	return kind
@@ -87,7 +87,7 @@ func (o *options) help(w io.Writer) {
 	fmt.Fprint(w, "\nBudgets are for Redis and a machine that does nothing else. The figures are explained in docs/internals/performance.md.\n")
 }
 
-// pick returns the rows of those names.
+// pick returns the rows with the given names.
 func pick(names string) ([]*row, error) {
 	if names == "" || names == "all" {
 		return rows, nil

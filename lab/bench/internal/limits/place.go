@@ -19,20 +19,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// place is an empty store, and what its servers say of themselves.
+// place is an empty store with statistics of its servers.
 type place struct {
-	// open returns the store. On Redis each call returns one with connections of its own.
+	// open returns the store. On Redis each call returns a store with connections of its own.
 	open  func(ctx context.Context) (store.Store, error)
-	size  func(ctx context.Context) (int64, error) // bytes; asked while nobody has the store open
-	nodes []*redis.Client                          // of Redis
+	size  func(ctx context.Context) (int64, error) // in bytes; called while the store is not open
+	nodes []*redis.Client                          // the Redis servers
 	end   func() error
 }
 
-// newPlace makes an empty store of the kind that is measured.
+// newPlace creates an empty store of the measured kind.
 func (s *session) newPlace(ctx context.Context) (*place, error) { return s.newPlaceOf(ctx, "") }
 
-// newHome makes one in which everything is where limits are kept: what runs with and without
-// limits take can be compared, whatever their number.
+// newHome creates a store in which all data is in the partition of the limits, so that runs with
+// and without limits can be compared in any number.
 func (s *session) newHome(ctx context.Context) (*place, error) {
 	return s.newPlaceOf(ctx, "partitions=1")
 }
@@ -51,7 +51,7 @@ func (s *session) newPlaceOf(ctx context.Context, parameters string) (*place, er
 	return s.newFile(ctx)
 }
 
-// newFile makes a file of SQLite.
+// newFile creates a SQLite file.
 func (s *session) newFile(ctx context.Context) (*place, error) {
 	s.places++
 	path := fmt.Sprintf("%s-limits-%d-%d", strings.TrimPrefix(s.store, "sqlite:"), os.Getpid(), s.places)
@@ -61,7 +61,7 @@ func (s *session) newFile(ctx context.Context) (*place, error) {
 	}
 	return &place{
 		open: func(context.Context) (store.Store, error) { return kept{st}, nil },
-		size: func(context.Context) (int64, error) { // closing writes back the log of the file
+		size: func(context.Context) (int64, error) { // closing the store writes back the log of the file
 			if err := st.Close(); err != nil {
 				return 0, err
 			}
@@ -83,16 +83,16 @@ func (s *session) newFile(ctx context.Context) (*place, error) {
 	}, nil
 }
 
-// kept is a store that all workers use, and none of them closes.
+// kept is a store that all workers share and none of them closes.
 type kept struct{ store.Store }
 
-// Unwrap returns the store, for its optional abilities.
+// Unwrap returns the underlying store, which may implement optional interfaces.
 func (k kept) Unwrap() store.Store { return k.Store }
 
-// Close leaves it open.
+// Close does nothing.
 func (kept) Close() error { return nil }
 
-// newServers starts one server, or the three of a cluster.
+// newServers starts one server or a cluster of three.
 func (s *session) newServers(ctx context.Context, what, parameters string) (*place, error) {
 	if s.guard == nil {
 		self, err := os.Executable()
@@ -139,14 +139,14 @@ func (s *session) newServers(ctx context.Context, what, parameters string) (*pla
 	return p, nil
 }
 
-// usage says what a server has done since its start, and what it holds.
+// usage contains the work that a server has done since its start, and its memory.
 type usage struct {
 	cpu   time.Duration
-	calls float64 // commands, those within scripts included
-	bytes int64   // without the buffers of clients and the scripts
+	calls float64 // commands, including those within scripts
+	bytes int64   // without client buffers and scripts
 }
 
-// usage asks each server.
+// usage returns the usage of each server.
 func (p *place) usage(ctx context.Context) ([]usage, error) {
 	all := make([]usage, len(p.nodes))
 	for i, c := range p.nodes {
@@ -159,7 +159,7 @@ func (p *place) usage(ctx context.Context) ([]usage, error) {
 			count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 			n, err := strconv.ParseFloat(count, 64)
 			if err != nil {
-				continue // a text
+				continue // not a number
 			}
 			switch name {
 			case "used_cpu_user", "used_cpu_sys":
@@ -179,7 +179,7 @@ func (p *place) usage(ctx context.Context) ([]usage, error) {
 	return all, nil
 }
 
-// since returns what each server has done since it said before.
+// since returns the difference of the usage of each server to an earlier one.
 func (p *place) since(ctx context.Context, before []usage) ([]usage, error) {
 	now, err := p.usage(ctx)
 	for i := range now {
@@ -190,7 +190,7 @@ func (p *place) since(ctx context.Context, before []usage) ([]usage, error) {
 	return now, err
 }
 
-// busiest returns the CPU time of the server that has worked the most, and total what all have done.
+// busiest returns the usage of the server with the highest CPU time, and the total of all servers.
 func busiest(all []usage) (busiest, total usage) {
 	for _, u := range all {
 		total.cpu += u.cpu
@@ -202,7 +202,7 @@ func busiest(all []usage) (busiest, total usage) {
 	return busiest, total
 }
 
-// inUse returns the bytes of the heap that are in use.
+// inUse returns the number of heap bytes in use.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()

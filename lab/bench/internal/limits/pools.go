@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// The pools.
+// Sizes of the pools.
 const (
 	smallPool = 3
 	bigPool   = 5
 )
 
-// pools keeps two pools busy.
+// pools measures the utilization of two pools.
 func pools(ctx context.Context, s *session) ([]Figure, error) {
 	s.sayf("pools: %d steps of %v without limits", s.steps, s.nap)
 	free, _, err := (&crowd{workers: 1, cfg: worker.Config{Concurrency: smallPool}, kind: flows.InPlace, steps: s.steps, nap: s.nap}).execute(ctx, s)
@@ -49,8 +49,8 @@ func pools(ctx context.Context, s *session) ([]Figure, error) {
 	return figures, nil
 }
 
-// busy returns how much of a pool the code of steps was using, from the first begin to the
-// last: after that there is not enough to do.
+// busy returns the fraction of a pool that steps used, from the first to the last beginning of an
+// attempt. After that there is too little work.
 func busy(all []attempt, size int, weight func(attempt) int) float64 {
 	last := all[len(all)-1].begin
 	sum := time.Duration(0)
@@ -65,10 +65,10 @@ func busy(all []attempt, size int, weight func(attempt) int) float64 {
 	return 100 * sum.Seconds() / (max(span(all), time.Microsecond).Seconds() * float64(size))
 }
 
-// handoffWorkers is how many workers wait for a permit.
+// handoffWorkers is the number of workers that wait for a permit.
 const handoffWorkers = 2
 
-// handoff lets one attempt follow the other.
+// handoff measures the time between consecutive attempts that use the same permit.
 func handoff(ctx context.Context, s *session) ([]Figure, error) {
 	s.sayf("handoff: %d steps, one after the other", s.steps)
 	notes, ended, err := (&crowd{workers: handoffWorkers, kind: flows.InTurn, steps: s.steps, gate: flows.One, open: limit.Config{AtOnce: 1}}).execute(ctx, s)

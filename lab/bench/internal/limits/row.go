@@ -4,16 +4,16 @@ import (
 	"context"
 )
 
-// row is something that is measured.
+// row is a measurement.
 type row struct {
 	name  string
 	about string
-	// redis says that the row is about the servers of Redis.
+	// redis reports whether the row requires Redis servers.
 	redis   bool
 	measure func(ctx context.Context, s *session) ([]Figure, error)
 }
 
-// lacks says why the row cannot be measured; "": it can.
+// lacks returns why the row cannot be measured, or "".
 func (r *row) lacks(o *options) string {
 	if r.redis && o.kind() != "redis" {
 		return "not measured: only Redis has servers"
@@ -21,7 +21,7 @@ func (r *row) lacks(o *options) string {
 	return ""
 }
 
-// rows are all there are, in the order in which they are measured.
+// rows contains all rows in the order of their execution.
 var rows = []*row{
 	{name: "keys", about: "claims and runs that use a limit with many keys, against those without keys and without limits", measure: keys},
 	{name: "fair", about: "claims over many fair keys, against those without keys; many runs of one key wait", measure: fair},

@@ -10,10 +10,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// spreadCores are the cores that three servers, and workers that keep them busy, need.
+// spreadCores is the number of cores that three servers and enough workers need.
 const spreadCores = 8
 
-// spread executes the same runs on one server and on three.
+// spread compares the same runs on one server and on three.
 func spread(ctx context.Context, s *session) ([]Figure, error) {
 	one, err := spreadOver(ctx, s, "redis")
 	if err != nil {
@@ -40,7 +40,7 @@ func spread(ctx context.Context, s *session) ([]Figure, error) {
 	return figures, nil
 }
 
-// spreadOver returns what runs with and without limits take on servers.
+// spreadOver measures runs with and without limits on the given servers.
 func spreadOver(ctx context.Context, s *session, what string) (_ []*variant, err error) {
 	c, ctx, err := s.settle(ctx, func(ctx context.Context) (*place, error) { return s.newServers(ctx, what, "") })
 	if err != nil {

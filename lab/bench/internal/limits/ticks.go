@@ -12,15 +12,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// lateness is how late steps have begun.
+// lateness records the delays of steps.
 type lateness struct {
-	clock func() time.Time // of the store
+	clock func() time.Time // clock of the store
 
 	mu    sync.Mutex
 	late  []time.Duration
-	seen  map[string]int // by what was due
+	seen  map[string]int // by the name of what was due
 	until int
-	done  chan struct{} // closed when there are so many
+	done  chan struct{} // closed when the expected number is reached
 }
 
 func newLateness(c *crew, until int) *lateness {
@@ -43,7 +43,7 @@ func (l *lateness) add(name string, due time.Time) {
 	}
 }
 
-// times returns what was recorded.
+// times waits for the expected number of steps and returns their delays.
 func (l *lateness) times(ctx context.Context) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -64,11 +64,11 @@ func (l *lateness) times(ctx context.Context) ([]time.Duration, error) {
 	return l.late, nil
 }
 
-// ticks watches schedules, and runs that were started for a time.
+// ticks measures schedules, and runs that were started for a due time.
 func ticks(ctx context.Context, s *session) ([]Figure, error) {
 	late, err := onTime(ctx, s, s.ticks, func(ctx context.Context, c *crew) error {
 		for i := range s.clocks {
-			// They meet at no moment: each has an interval of its own.
+			// Each has a different interval, so that their ticks do not coincide.
 			plan := workflow.Schedule{When: "every " + (time.Second + time.Duration(i)*time.Millisecond).String(), Overlap: workflow.OverlapAllow}
 			name := fmt.Sprintf("clock-%d", i)
 			if err := flows.Chime.Schedule(ctx, c.client, name, plan, name); err != nil {
@@ -102,7 +102,7 @@ func ticks(ctx context.Context, s *session) ([]Figure, error) {
 	return []Figure{p50, p99}, nil
 }
 
-// onTime returns how late the first n steps have begun of what begin starts.
+// onTime returns the delays of the first n steps of the runs that begin starts.
 func onTime(ctx context.Context, s *session, n int, begin func(context.Context, *crew) error) (_ []time.Duration, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {
@@ -119,8 +119,7 @@ func onTime(ctx context.Context, s *session, n int, begin func(context.Context, 
 	return l.times(ctx)
 }
 
-// starts returns how long it takes from the start of a run to its first step, one after the
-// other.
+// starts returns the times from the start of a run to its first step, for one run at a time.
 func starts(ctx context.Context, s *session) (all []time.Duration, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// listBudget is how long a list of limits may take, in milliseconds.
+// listBudget is the maximum duration of listing limits, in milliseconds.
 var listBudget = atMost(100, "ms")
 
-// waiting lets many runs of one tenant wait.
+// waiting measures a store in which many runs of one tenant wait.
 func waiting(ctx context.Context, s *session) ([]Figure, error) {
 	free, err := crowded(ctx, s, flows.Free)
 	if err != nil {
@@ -40,15 +40,15 @@ func waiting(ctx context.Context, s *session) ([]Figure, error) {
 	return append(figures, many...), err
 }
 
-// crowdedness holds what was seen of a store with many runs that wait.
+// crowdedness contains the measurements of a store with many waiting runs.
 type crowdedness struct {
-	bytes       float64 // of a run
-	claims      int     // until that of another tenant came
-	claim, list float64 // milliseconds
+	bytes       float64 // per run
+	claims      int     // until the run of another tenant was claimed
+	claim, list float64 // in milliseconds
 	held, waits int
 }
 
-// crowded starts the runs of a tenant, and then one of another.
+// crowded starts the runs of a tenant, and then one of another tenant.
 func crowded(ctx context.Context, s *session, flow workflow.Definition[string, string]) (_ *crowdedness, err error) {
 	p, err := s.newHome(ctx)
 	if err != nil {
@@ -81,8 +81,8 @@ func crowded(ctx context.Context, s *session, flow workflow.Definition[string, s
 	return see, err
 }
 
-// fill starts the runs of a tenant, and returns how many bytes one takes. It has no
-// connection when it looks at what a server holds: their buffers are no runs.
+// fill starts the runs of a tenant and returns the bytes per run. It closes its connections before
+// it measures a server, because their buffers are not part of the runs.
 func fill(ctx context.Context, s *session, p *place, flow workflow.Definition[string, string]) (bytes float64, err error) {
 	before, err := p.size(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func fill(ctx context.Context, s *session, p *place, flow workflow.Definition[st
 	return float64(after-before) / float64(s.waiting), err
 }
 
-// search claims until the run comes, or once where there is no order between tenants.
+// search claims until the run of the other tenant is claimed, or once if tenants have no order.
 func (see *crowdedness) search(ctx context.Context, c *claimer, run workflow.RunID, all bool) (first time.Duration, err error) {
 	for see.claims < 10 {
 		begun := time.Now()
@@ -124,7 +124,7 @@ func (see *crowdedness) search(ctx context.Context, c *claimer, run workflow.Run
 	return first, fmt.Errorf("the run of another tenant was in none of %d claims", see.claims)
 }
 
-// look lists the limits several times.
+// look measures the listing of limits.
 func (see *crowdedness) look(ctx context.Context, client *workflow.Client) error {
 	var times []float64
 	for range 5 {
@@ -143,7 +143,7 @@ func (see *crowdedness) look(ctx context.Context, client *workflow.Client) error
 	return nil
 }
 
-// manyParts lists a limit with many keys, each of which something waits for.
+// manyParts measures the listing of a limit with many keys, each of which has a waiting run.
 func manyParts(ctx context.Context, s *session) (_ []Figure, err error) {
 	c, ctx, err := s.settle(ctx, s.newHome)
 	if err != nil {

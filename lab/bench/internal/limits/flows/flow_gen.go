@@ -80,12 +80,12 @@ func Register(r workflow.Registrar, probe *Probe) {
 	shim.BindWorkflow(r, Wide, wide)
 }
 
-// Chime says when it was started for a tick.
+// Chime reports when it was started for a tick.
 //
 // It starts and awaits runs of [chime].
 var Chime = shim.NewWorkflow[string, string]("limits.chime", "name", shim.WorkflowPolicy{})
 
-// Crowd calls a step many times at once.
+// Crowd calls a step many times in parallel.
 //
 // It starts and awaits runs of [crowd].
 var Crowd = shim.NewWorkflow[CrowdInput, int]("limits.crowd", "", shim.WorkflowPolicy{})
@@ -97,7 +97,7 @@ type CrowdInput struct {
 	Nap   time.Duration `json:"nap"`
 }
 
-// Delayed says when it was started for a time.
+// Delayed reports when it was started for a due time.
 //
 // It starts and awaits runs of [delayed].
 var Delayed = shim.NewWorkflow[DelayedInput, string]("limits.delayed", "", shim.WorkflowPolicy{})
@@ -113,7 +113,7 @@ type DelayedInput struct {
 // It starts and awaits runs of [free].
 var Free = shim.NewWorkflow[string, string]("limits.free", "key", shim.WorkflowPolicy{})
 
-// Keyed uses the part of a limit.
+// Keyed uses a key of a limit in one partition.
 //
 // It starts and awaits runs of [keyed].
 var Keyed = shim.NewWorkflow[string, string]("limits.keyed", "key", shim.WorkflowPolicy{
@@ -122,7 +122,7 @@ var Keyed = shim.NewWorkflow[string, string]("limits.keyed", "key", shim.Workflo
 	}),
 })
 
-// Spread uses the part of a limit that has a home for each key.
+// Spread uses a key of a limit that has a partition for each key.
 //
 // It starts and awaits runs of [spread].
 var Spread = shim.NewWorkflow[string, string]("limits.spread", "key", shim.WorkflowPolicy{
@@ -185,7 +185,7 @@ var bigSmallStep = shim.NewStep("limits.bigSmall", shim.Policy{
 	})
 })
 
-// Here is executed where it is called.
+// Here is executed in the calling run.
 //
 // It is the durable counterpart of [Probe.here].
 func Here(ctx workflow.Context, n int, nap time.Duration) (int, error) {
@@ -205,7 +205,7 @@ var hereStep = shim.NewStep("limits.here", shim.Policy{}, func(f hereFunc) shim.
 	})
 })
 
-// Hundredth begins by a rate.
+// Hundredth is limited by the rate Hundred.
 //
 // It is the durable counterpart of [Probe.hundredth].
 func Hundredth(ctx workflow.Context, n int) (int, error) {
@@ -228,7 +228,7 @@ var hundredthStep = shim.NewStep("limits.hundredth", shim.Policy{
 	})
 })
 
-// Next begins when the one before has ended.
+// Next begins when the previous attempt has ended.
 //
 // It is the durable counterpart of [Probe.next].
 func Next(ctx workflow.Context, n int) (int, error) {
@@ -251,7 +251,7 @@ var nextStep = shim.NewStep("limits.next", shim.Policy{
 	})
 })
 
-// OnlyBig uses the other one.
+// OnlyBig uses the big pool.
 //
 // It is the durable counterpart of [Probe.onlyBig].
 func OnlyBig(ctx workflow.Context, n int, nap time.Duration) (int, error) {
@@ -275,7 +275,7 @@ var onlyBigStep = shim.NewStep("limits.onlyBig", shim.Policy{
 	})
 })
 
-// OnlySmall uses one pool.
+// OnlySmall uses the small pool.
 //
 // It is the durable counterpart of [Probe.onlySmall].
 func OnlySmall(ctx workflow.Context, n int, nap time.Duration) (int, error) {
@@ -323,7 +323,7 @@ var smallBigStep = shim.NewStep("limits.smallBig", shim.Policy{
 	})
 })
 
-// Struck is told when something that was due has begun.
+// Struck notifies the probe that something that was due has begun.
 //
 // It is the durable counterpart of [Probe.struck].
 func Struck(ctx workflow.Context, name string, due time.Time) error {
@@ -343,7 +343,7 @@ var struckStep = shim.NewStep("limits.struck", shim.Policy{}, func(f struckFunc)
 	})
 })
 
-// Thousandth begins by a rate.
+// Thousandth is limited by the rate Thousand.
 //
 // It is the durable counterpart of [Probe.thousandth].
 func Thousandth(ctx workflow.Context, n int) (int, error) {

@@ -1,5 +1,5 @@
-// Package flows holds the workflows by which limits are measured, and those beside them that
-// use none. They are generated like those of any user.
+// Package flows contains the workflows with which limits are measured, and comparable workflows
+// without limits. Their code is generated like that of any user.
 //
 //flow:package name=limits
 package flows
@@ -15,25 +15,25 @@ import (
 
 //go:generate go run github.com/flowgen/flowgen/cmd/flowgen
 
-// TenantAtOnce is how many runs of a tenant may be under way.
+// TenantAtOnce is the maximum number of active runs of a tenant.
 const TenantAtOnce = 100
 
 var (
-	// Tenant is kept in one partition, whatever the key.
+	// Tenant is kept in one partition for all keys.
 	Tenant = limit.NewKeyed[string]("bench.tenant", limit.Config{AtOnce: TenantAtOnce})
-	// Customer has a home for each key.
+	// Customer has a partition for each key.
 	Customer = limit.NewKeyed[string]("bench.customer", limit.Config{AtOnce: 1, Spread: true})
-	// Ample has no keys, and room for all.
+	// Ample has no keys and is never full.
 	Ample = limit.New("bench.ample", limit.Config{AtOnce: 1 << 30})
-	// Hundred is a rate.
+	// Hundred is a rate of 100 per second.
 	Hundred = limit.New("bench.hundred", limit.Config{Rate: 100})
-	// Thousand is another one.
+	// Thousand is a rate of 1,000 per second.
 	Thousand = limit.New("bench.thousand", limit.Config{Rate: 1000})
-	// Small is a pool.
+	// Small is the smaller pool.
 	Small = limit.New("bench.small", limit.Config{AtOnce: 3})
-	// Big is another one.
+	// Big is the larger pool.
 	Big = limit.New("bench.big", limit.Config{AtOnce: 5})
-	// One lets one attempt follow the other.
+	// One allows one attempt at a time.
 	One = limit.New("bench.one", limit.Config{AtOnce: 1})
 )
 
@@ -47,31 +47,31 @@ func free(_ workflow.Context, key string) (string, error) { return key, nil }
 //flow:workflow uses=Ample
 func wide(_ workflow.Context, key string) (string, error) { return key, nil }
 
-// keyed uses the part of a limit.
+// keyed uses a key of a limit in one partition.
 //
 //flow:workflow uses=Tenant(key)
 func keyed(_ workflow.Context, key string) (string, error) { return key, nil }
 
-// spread uses the part of a limit that has a home for each key.
+// spread uses a key of a limit that has a partition for each key.
 //
 //flow:workflow uses=Customer(key)
 func spread(_ workflow.Context, key string) (string, error) { return key, nil }
 
-// Kind names a step that crowd calls.
+// Kind selects a step for crowd.
 type Kind string
 
 // The kinds.
 const (
 	AtHundred  Kind = "hundred"
 	AtThousand Kind = "thousand"
-	InBoth     Kind = "both" // pools
-	InMix      Kind = "mix"  // of both pools, of the small one, of the big one
+	InBoth     Kind = "both" // both pools
+	InMix      Kind = "mix"  // alternately both pools, the small one, and the big one
 	InTurn     Kind = "turn"
-	Aside      Kind = "aside" // by a run of its own, as steps that use limits are, without any
+	Aside      Kind = "aside" // without a limit, but in a run of its own like a step with limits
 	InPlace    Kind = "in place"
 )
 
-// crowd calls a step many times at once.
+// crowd calls a step many times in parallel.
 //
 //flow:workflow
 func crowd(ctx workflow.Context, kind Kind, calls int, nap time.Duration) (int, error) {
@@ -108,7 +108,7 @@ func one(ctx workflow.Context, kind Kind, n int, nap time.Duration) (int, error)
 	return 0, fmt.Errorf("there is no kind %q of steps", kind)
 }
 
-// chime says when it was started for a tick.
+// chime reports when it was started for a tick.
 //
 //flow:workflow
 func chime(ctx workflow.Context, name string) (string, error) {
@@ -119,25 +119,26 @@ func chime(ctx workflow.Context, name string) (string, error) {
 	return name, Struck(ctx, name, due)
 }
 
-// delayed says when it was started for a time.
+// delayed reports when it was started for a due time.
 //
 //flow:workflow
 func delayed(ctx workflow.Context, name string, due time.Time) (string, error) {
 	return name, Struck(ctx, name, due)
 }
 
-// Probe is told of the attempts of steps.
+// Probe receives notifications from steps.
 type Probe struct {
-	// Attempt is called when an attempt begins, and what it returns when that ends.
+	// Attempt is called when an attempt begins. It returns a function that is called when the
+	// attempt ends.
 	Attempt func(weight Weight) (end func())
-	// Struck is called for what was due.
+	// Struck is called when something that was due has begun.
 	Struck func(name string, due time.Time)
 }
 
-// Weight is how many permits of the pools an attempt holds.
+// Weight is the number of permits of each pool that an attempt holds.
 type Weight struct{ Small, Big int }
 
-// during is an attempt that takes so long.
+// during simulates an attempt with the duration nap.
 func (p *Probe) during(w Weight, nap time.Duration) {
 	defer p.Attempt(w)()
 	if nap > 0 {
@@ -145,7 +146,7 @@ func (p *Probe) during(w Weight, nap time.Duration) {
 	}
 }
 
-// hundredth begins by a rate.
+// hundredth is limited by the rate Hundred.
 //
 //flow:step uses=Hundred
 func (p *Probe) hundredth(_ context.Context, n int) (int, error) {
@@ -153,7 +154,7 @@ func (p *Probe) hundredth(_ context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// thousandth begins by a rate.
+// thousandth is limited by the rate Thousand.
 //
 //flow:step uses=Thousand
 func (p *Probe) thousandth(_ context.Context, n int) (int, error) {
@@ -177,7 +178,7 @@ func (p *Probe) bigSmall(_ context.Context, n int, nap time.Duration) (int, erro
 	return n, nil
 }
 
-// onlySmall uses one pool.
+// onlySmall uses the small pool.
 //
 //flow:step uses=Small
 func (p *Probe) onlySmall(_ context.Context, n int, nap time.Duration) (int, error) {
@@ -185,7 +186,7 @@ func (p *Probe) onlySmall(_ context.Context, n int, nap time.Duration) (int, err
 	return n, nil
 }
 
-// onlyBig uses the other one.
+// onlyBig uses the big pool.
 //
 //flow:step uses=Big
 func (p *Probe) onlyBig(_ context.Context, n int, nap time.Duration) (int, error) {
@@ -193,7 +194,7 @@ func (p *Probe) onlyBig(_ context.Context, n int, nap time.Duration) (int, error
 	return n, nil
 }
 
-// next begins when the one before has ended.
+// next begins when the previous attempt has ended.
 //
 //flow:step uses=One
 func (p *Probe) next(_ context.Context, n int) (int, error) {
@@ -209,7 +210,7 @@ func (p *Probe) apart(_ context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// here is executed where it is called.
+// here is executed in the calling run.
 //
 //flow:step
 func (p *Probe) here(_ context.Context, n int, nap time.Duration) (int, error) {
@@ -217,7 +218,7 @@ func (p *Probe) here(_ context.Context, n int, nap time.Duration) (int, error) {
 	return n, nil
 }
 
-// struck is told when something that was due has begun.
+// struck notifies the probe that something that was due has begun.
 //
 //flow:step
 func (p *Probe) struck(_ context.Context, name string, due time.Time) error {
