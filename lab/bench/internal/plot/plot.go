@@ -1,5 +1,4 @@
-// Package plot draws charts with logarithmic axes as SVG, which can be read on a
-// light and on a dark page.
+// Package plot draws charts with logarithmic axes as SVG, for light and dark pages.
 package plot
 
 import (
@@ -10,16 +9,16 @@ import (
 	"strings"
 )
 
-// Chart shows how values depend on a size. Both axes are logarithmic: a line
-// that is level says that the size does not matter.
+// Chart shows values that depend on a size. Both axes are logarithmic. A horizontal line shows that
+// the size has no influence.
 type Chart struct {
 	Title string
-	X, Y  string // what the axes show, with the unit
+	X, Y  string // labels of the axes with units
 	Lines []Line
 }
 
-// Line is a series of values. Points that are not positive are left out: a
-// logarithmic axis has no place for them.
+// Line is a series of values. Points that are not positive are omitted, because a logarithmic axis
+// cannot show them.
 type Line struct {
 	Name   string
 	Points []Point
@@ -28,13 +27,13 @@ type Line struct {
 // Point is a value at a size.
 type Point struct{ X, Y float64 }
 
-// The picture, in pixels.
+// Dimensions of the image in pixels.
 const (
 	width, height            = 720, 420
 	left, right, top, bottom = 80, 160, 50, 60
 )
 
-// style colors everything for both kinds of pages.
+// style defines colors for both kinds of pages.
 const style = `
     text { font: 12px system-ui, sans-serif; fill: #222 }
     .title { font-size: 15px; font-weight: 600 }
@@ -50,7 +49,7 @@ const style = `
     }
 `
 
-// colors is how many lines can be told apart by their color.
+// colors is the number of distinguishable line colors.
 const colors = 4
 
 // Encode writes the chart. It fails if there is nothing to show.
@@ -130,7 +129,7 @@ func text(out io.Writer, x, y float64, class, anchor, s string) {
 
 var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace
 
-// label writes a number as briefly as it can.
+// label formats a number as briefly as possible.
 func label(v float64) string {
 	switch {
 	case v >= 1e9:
@@ -148,7 +147,7 @@ func label(v float64) string {
 // axis places values on a logarithmic scale between two pixels.
 type axis struct {
 	from, to float64 // pixels
-	low      float64 // the least and the greatest value
+	low      float64 // smallest and largest value
 	high     float64
 }
 
@@ -163,7 +162,7 @@ func (a *axis) fit() {
 	a.low, a.high = all[0], all[len(all)-1]
 }
 
-// ticks returns the values at which there are lines.
+// ticks returns the values of the grid lines.
 func (a *axis) ticks() []float64 {
 	all := steps(a.low, a.high)
 	if len(all) <= 10 {
@@ -182,8 +181,8 @@ func (a *axis) place(v float64) float64 {
 	return a.from + (a.to-a.from)*(math.Log(v)-math.Log(a.low))/(math.Log(a.high)-math.Log(a.low))
 }
 
-// steps returns the values 1, 2 and 5 of each decade from one that is not above
-// low to one that is not below high, at least two.
+// steps returns the values 1, 2 and 5 of each decade that cover the range from low to high, at
+// least two.
 func steps(low, high float64) []float64 {
 	var all []float64
 	for i := math.Floor(math.Log10(low)) - 1; ; i++ {
