@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// target is a kind of store that is measured.
+// target is a kind of store to measure.
 type target interface {
 	name() string
 	// fresh returns an empty store.
@@ -17,27 +17,27 @@ type target interface {
 	close() error
 }
 
-// bed is an empty store with what is measured beside it.
+// bed is an empty store with functions for measurements.
 type bed interface {
 	store() store.Store
-	// usage returns what the server has done since it was started, by whomever.
+	// usage returns the total work of the server since its start, for all clients.
 	usage(ctx context.Context) (usage, error)
-	// bytes returns how much the store takes.
+	// bytes returns the size of the store.
 	bytes(ctx context.Context) (int64, error)
-	// append is the limit: it appends a frame to the log of each of the runs, if
-	// the last frame of the run is the one that the row names.
+	// append is the operation of the limit. For each row it appends a frame to the log of the run
+	// if the last frame is the one in the row.
 	append(ctx context.Context, rows []*row, frame []byte) error
-	// drop removes what append has made.
+	// drop removes the logs created by append.
 	drop(ctx context.Context, rows []*row) error
 	// discard closes the store and removes everything.
 	discard() error
 }
 
-// usage counts the work of a server. A store without a server has none.
+// usage contains the work of a server. It is zero for a store without a server.
 type usage struct {
 	cpu      time.Duration
-	commands float64 // that were sent to it
-	calls    float64 // commands that it executed, those within scripts included
+	commands float64 // commands received
+	calls    float64 // commands executed, including those within scripts
 }
 
 func (u usage) minus(v usage) usage {

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// chain is many short runs at once: the client starts them batch by batch, and
-// waits while too many are under way.
+// chain consists of many short runs. The client starts them in batches and waits while too many are
+// active.
 type chain struct{ ids []event.RunID }
 
 func (c *chain) warm(ctx context.Context, s *stage) error {
@@ -61,7 +61,7 @@ func (c *chain) verify(ctx context.Context, s *stage, _ *Result) error {
 	return s.check(ctx, c.ids, func(i int) want { return want{result: payload(i), steps: s.size.steps} })
 }
 
-// starts is the part of chain that the client does.
+// starts is chain without the execution of the runs.
 type starts struct{ chain }
 
 func (c *starts) warm(ctx context.Context, s *stage) error {
@@ -81,7 +81,7 @@ func (c *starts) round(ctx context.Context, s *stage, _, runs int) (tally, error
 	return t, nil
 }
 
-// verify looks whether all runs are there, each with its input.
+// verify checks that all runs exist with the correct input.
 func (c *starts) verify(ctx context.Context, s *stage, _ *Result) error {
 	for from := 0; from < len(c.ids); from += checkBatch {
 		part := c.ids[from:min(from+checkBatch, len(c.ids))]

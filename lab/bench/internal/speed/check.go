@@ -10,18 +10,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkBatch is how many logs are read at once to be checked.
+// checkBatch is the number of logs per read.
 const checkBatch = 200
 
 // want lists the events that the log of a run must hold.
 type want struct {
-	result   any // what the run returns
-	steps    int // completed
-	waits    int // completed; less than 0: any number
-	children int // completed
+	result   any // result of the run
+	steps    int // completed steps
+	waits    int // completed waits; negative for any number
+	children int // completed children
 }
 
-// check reads the whole log of each run, and compares.
+// check reads the whole log of each run and compares it with the expected contents.
 func (s *stage) check(ctx context.Context, runs []event.RunID, of func(i int) want) error {
 	for from := 0; from < len(runs); from += checkBatch {
 		part := runs[from:min(from+checkBatch, len(runs))]

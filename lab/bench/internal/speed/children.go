@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// children is many runs, each of which starts others and waits for them.
+// children consists of many runs, each of which starts others and waits for them.
 type children struct{ ids []event.RunID }
 
 func (c *children) warm(ctx context.Context, s *stage) error {
@@ -18,7 +18,7 @@ func (c *children) warm(ctx context.Context, s *stage) error {
 	return err
 }
 
-// round starts runs batch by batch, and waits for them and their children.
+// round starts runs in batches and waits for them and their children.
 func (c *children) round(ctx context.Context, s *stage, _, runs int) (tally, error) {
 	before := s.tap.now().finished
 	for left := runs; left > 0; left -= s.o.batch {

@@ -9,21 +9,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// row is a run of the limit: where its log ends, and the frame that comes next.
+// row is the log of a run of the limit: the position of its end, and the next frame.
 type row struct {
 	id        string
 	n         uint64
 	prev, cid event.CommitID
 }
 
-// shape is how the worker writes: the limit is measured with the same.
+// shape describes the commits of the worker. The limit is measured with the same shape.
 type shape struct {
-	writers int // calls at once
+	writers int // concurrent calls
 	batch   int // commits per call
-	bytes   int // per frame
+	bytes   int // bytes per frame
 }
 
-// limit measures how many bare conditional appends a second the store can do.
+// limit measures the number of bare conditional appends per second.
 func limit(ctx context.Context, b bed, s shape, d time.Duration) (perSecond float64, err error) {
 	frame := make([]byte, s.bytes)
 	for i := range frame {
@@ -66,7 +66,7 @@ func limit(ctx context.Context, b bed, s shape, d time.Duration) (perSecond floa
 	return float64(sum) / elapsed.Seconds(), nil
 }
 
-// appendFor appends to all rows again and again, at least once.
+// appendFor appends to all rows repeatedly until a time, but at least once.
 func appendFor(ctx context.Context, b bed, rows []*row, frame []byte, until time.Time) (n int, err error) {
 	for {
 		if err := b.append(ctx, rows, frame); err != nil {

@@ -8,9 +8,8 @@ import (
 	"io"
 )
 
-// Main runs the program with its arguments, without the name of the subcommand,
-// and returns the exit code: 0, 1 if a measurement failed, 2 if the arguments
-// are wrong.
+// Main runs the program with its arguments, without the name of the subcommand. It returns the exit
+// code: 0, 1 if a measurement failed, or 2 for invalid arguments.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {
@@ -46,8 +45,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) 
 	return report(ctx, t, o, p, stdout)
 }
 
-// report measures the workloads and prints a line for each as soon as it is
-// known.
+// report measures the workloads and prints each result immediately.
 func report(ctx context.Context, t target, o *options, p *progress, stdout io.Writer) error {
 	out := newPrinter(stdout, o)
 	for _, w := range o.workloads {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// patience bounds one measurement: a workload that hangs is an error that says
-// what it waits for.
+// patience is the maximum duration of a measurement. After that the measurement fails with an error
+// that describes what it waits for.
 const patience = 10 * time.Minute
 
 // measure executes a workload once.
@@ -19,7 +19,7 @@ func measure(ctx context.Context, t target, w *workload, o *options, p *progress
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	debug.FreeOSMemory() // what the one before has left behind is not this one's
+	debug.FreeOSMemory() // frees the memory of the previous workload
 	s, err := newStage(ctx, fail, t, w, o, p)
 	if err != nil {
 		return nil, err
@@ -32,14 +32,14 @@ func measure(ctx context.Context, t target, w *workload, o *options, p *progress
 	return m.r, nil
 }
 
-// measurement is one execution of a workload, and what came of it so far.
+// measurement is one execution of a workload with its intermediate results.
 type measurement struct {
 	*stage
 	w      *workload
 	r      *Result
 	shape  shape
 	limits []float64
-	before int64 // bytes in the store before the first round
+	before int64 // size of the store before the first round
 
 	total     tally
 	spent     reading
@@ -85,7 +85,7 @@ func (m *measurement) execute(ctx context.Context, c course) error {
 	return nil
 }
 
-// round executes one round and adds up what it took.
+// round executes one round and adds its results.
 func (m *measurement) round(ctx context.Context, c course, number, runs int, memory *memoryWatch) error {
 	m.tap.restart()
 	before, err := m.read(ctx)
@@ -125,8 +125,7 @@ func (m *measurement) round(ctx context.Context, c course, number, runs int, mem
 
 // limit measures the limit once.
 func (m *measurement) limit(ctx context.Context) error {
-	// What the collector has to do for the workload is not the limit's, and the
-	// other way round.
+	// The collection prevents garbage of the workload from affecting the limit, and vice versa.
 	runtime.GC()
 	perSecond, err := limit(ctx, m.bed, m.shape, m.o.limit)
 	if err != nil {

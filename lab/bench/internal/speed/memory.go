@@ -41,7 +41,7 @@ func (b *memoryBed) store() store.Store                   { return b.st }
 func (b *memoryBed) usage(context.Context) (usage, error) { return usage{}, nil }
 func (b *memoryBed) discard() error                       { return b.st.Close() }
 
-// bytes returns the memory of the whole process: the store is in it.
+// bytes returns the memory of the whole process, which includes the store.
 func (b *memoryBed) bytes(context.Context) (int64, error) { return int64(inUse()), nil }
 
 func (b *memoryBed) append(_ context.Context, rows []*row, frame []byte) error {
@@ -73,7 +73,7 @@ func (b *memoryBed) drop(_ context.Context, rows []*row) error {
 	return nil
 }
 
-// inUse returns the bytes of heap and stacks that are in use.
+// inUse returns the number of heap and stack bytes in use.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

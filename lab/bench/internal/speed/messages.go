@@ -11,11 +11,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// senders is how many messages are sent at once.
+// senders is the number of concurrent sends.
 const senders = 16
 
-// messages is many runs that wait, and are sent a message each, and another one
-// when all have taken it. A run gets as many as there are steps.
+// messages consists of many waiting runs. Each of them is sent a message, and the next one after
+// all runs have received theirs. Each run receives as many messages as the workload has steps.
 type messages struct{ ids []event.RunID }
 
 // warm starts the runs and sends each of them its first message.
@@ -41,8 +41,7 @@ func (c *messages) warm(ctx context.Context, s *stage) error {
 	return err
 }
 
-// round sends some messages to all runs: rounds are split by runs, of which each
-// gets its share.
+// round sends its share of the messages to all runs. The number of runs is ignored.
 func (c *messages) round(ctx context.Context, s *stage, number, _ int) (tally, error) {
 	t := tally{runs: len(c.ids)}
 	rounds := len(workloadNamed("messages").split(s.size.runs))
@@ -56,7 +55,7 @@ func (c *messages) round(ctx context.Context, s *stage, number, _ int) (tally, e
 	return t, nil
 }
 
-// send sends message n to all runs and waits until it is taken.
+// send sends message n to all runs and waits until it is received.
 func (c *messages) send(ctx context.Context, s *stage, n int) ([]time.Duration, error) {
 	before := s.tap.now().consumed
 	took := make([]time.Duration, len(c.ids))

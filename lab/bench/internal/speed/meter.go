@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// reading is the time and memory that this process and the server have used.
+// reading contains the time and memory used by this process and the server.
 type reading struct {
 	cpu    time.Duration // of this process
-	allocs float64       // objects
-	bytes  float64       // allocated
-	calls  float64       // of the store
+	allocs float64       // number of objects
+	bytes  float64       // allocated bytes
+	calls  float64       // calls of the store
 	server usage
 }
 
@@ -39,7 +39,7 @@ func (r reading) minus(s reading) reading {
 
 func (r reading) plus(s reading) reading { return r.minus(reading{}.minus(s)) }
 
-// memoryWatch looks at the memory of this process that the system gives it.
+// memoryWatch samples the memory that this process has obtained from the system.
 type memoryWatch struct {
 	running atomic.Bool
 	peak    atomic.Uint64
@@ -78,16 +78,16 @@ func (m *memoryWatch) look() {
 	}
 }
 
-// resume begins to look.
+// resume starts sampling.
 func (m *memoryWatch) resume() { m.running.Store(true) }
 
-// pause looks once more, and then no longer.
+// pause takes a last sample and stops sampling.
 func (m *memoryWatch) pause() {
 	m.running.Store(false)
 	m.look()
 }
 
-// end returns the most that there was.
+// end returns the maximum.
 func (m *memoryWatch) end() uint64 {
 	close(m.stop)
 	m.work.Wait()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// options are the arguments of the program.
+// options contains the arguments of the program.
 type options struct {
 	store     string
 	workloads []*workload
 	count     int
-	size      size // 0: the workload's own
+	size      size // zero selects the size of the workload
 	batch     int
 	inflight  int
 	limit     time.Duration
@@ -29,13 +29,13 @@ type options struct {
 	cpuProfile, memProfile, trace string
 }
 
-// size is how much a workload does.
+// size is the amount of work of a workload.
 type size struct {
 	runs  int
-	steps int // of each run
+	steps int // steps of each run
 }
 
-// or returns s with what it does not say from other.
+// or returns s with zero fields replaced by those of other.
 func (s size) or(other size) size {
 	if s.runs == 0 {
 		s.runs = other.runs
@@ -102,7 +102,7 @@ func help(f *flag.FlagSet) {
 	fmt.Fprint(w, "\nSteps per second are units per second. The fields are explained in docs/internals/performance.md.\n")
 }
 
-// pick returns the workloads of those names.
+// pick returns the workloads with the given names.
 func pick(names string) ([]*workload, error) {
 	if names == "" || names == "all" {
 		return workloads, nil

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// printer prints results, one line or block each.
+// printer prints results, each as a line or a block.
 type printer struct {
 	out   io.Writer
-	json  *json.Encoder // nil: for people
+	json  *json.Encoder // nil for readable output
 	table bool
-	rows  int // of the table
+	rows  int // rows of the table so far
 }
 
 func newPrinter(out io.Writer, o *options) *printer {
@@ -33,7 +33,7 @@ func (p *printer) print(r *Result) error {
 	return p.block(r)
 }
 
-// columns are those of the table, behind the name of the workload.
+// columns contains the columns of the table after the name of the workload.
 var columns = []struct {
 	name  string
 	value func(r *Result) string
@@ -68,7 +68,7 @@ func (p *printer) row(r *Result) error {
 	return err
 }
 
-// block prints a result for people.
+// block prints a result in readable form.
 func (p *printer) block(r *Result) error {
 	rows := []struct{ name, value string }{
 		{"throughput", fmt.Sprintf("%.0f %ss/s, %.1f runs/s", r.StepsPerSecond, r.Unit, r.RunsPerSecond)},

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime returns 0: how to ask is not known here.
+// cpuTime returns 0, because it is not implemented on this platform.
 func cpuTime() (time.Duration, error) { return 0, nil }
 
-// apart does nothing: there are no process groups.
+// apart does nothing, because this platform has no process groups.
 func apart(*exec.Cmd) {}

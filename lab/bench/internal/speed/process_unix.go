@@ -18,6 +18,5 @@ func cpuTime() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
-// apart keeps from a command the signals of the terminal: it is this process that
-// ends it.
+// apart prevents signals of the terminal from reaching a command, because this process ends it.
 func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -9,11 +9,11 @@ import (
 	"runtime/trace"
 )
 
-// memProfileRate is one sample per so many bytes allocated, if a profile of
-// allocations is wanted: finer than usual, because steps allocate little each.
+// memProfileRate is the number of allocated bytes per sample of an allocation profile. It is lower
+// than the default, because steps allocate little memory.
 const memProfileRate = 16 << 10
 
-// startProfiles begins what the flags ask for. stop ends it and writes the files.
+// startProfiles starts the requested profiles. stop ends them and writes the files.
 func startProfiles(o *options) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() error {

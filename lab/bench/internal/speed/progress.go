@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// progress is a line that says what is going on, written over and over.
+// progress is a status line that is overwritten repeatedly.
 type progress struct {
 	mu    sync.Mutex
-	out   io.Writer // nil: nobody wants to know
+	out   io.Writer // nil without output
 	shown time.Time
 	wrote bool
 }
 
-// often is how long a line stays at least.
+// often is the minimum time for which a line is shown.
 const often = 100 * time.Millisecond
 
 func newProgress(w io.Writer, wanted bool) *progress {
@@ -25,7 +25,7 @@ func newProgress(w io.Writer, wanted bool) *progress {
 	return &progress{out: w}
 }
 
-// sayf replaces the line, unless it is too new.
+// sayf replaces the line, unless the current one is too recent.
 func (p *progress) sayf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +36,7 @@ func (p *progress) sayf(format string, args ...any) {
 	fmt.Fprintf(p.out, "\r\x1b[K"+format, args...)
 }
 
-// done removes the line, so that something else can be printed.
+// done removes the line, so that other output can be printed.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,6 +2,5 @@
 
 package speed
 
-// slack multiplies the bounds on allocations: the race detector lets
-// pools forget.
+// slack multiplies the bounds on allocations, because pools drop objects under the race detector.
 const slack = 1.5

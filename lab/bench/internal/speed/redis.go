@@ -23,7 +23,7 @@ import (
 type redisTarget struct {
 	options *redis.Options
 	admin   *redis.Client
-	server  *server // nil: it is not ours
+	server  *server // nil for an external server
 }
 
 func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
@@ -31,7 +31,7 @@ func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the URL of -store: %w", err)
 	}
-	// What redisstore.Open sets: its own client cannot be asked what it sends.
+	// These are the options of redisstore.Open, whose client does not allow counting commands.
 	o.ContextTimeoutEnabled, o.PipelinePoolSize, o.MaxRetries = true, -1, -1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PoolSize, o.MaxActiveConns = 9, 9
@@ -43,7 +43,7 @@ func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
 	return t, nil
 }
 
-// startRedis measures on a server of its own.
+// startRedis returns a target with a server of its own.
 func startRedis(ctx context.Context) (*redisTarget, error) {
 	s, err := startServer(ctx)
 	if err != nil {
@@ -82,10 +82,10 @@ func (t *redisTarget) fresh(ctx context.Context) (bed, error) {
 	return b, nil
 }
 
-// redisBed is a prefix of a server.
+// redisBed is a key prefix on a server.
 type redisBed struct {
-	admin  *redis.Client // what it sends is not counted
-	client *redis.Client // of the store, and of the limit
+	admin  *redis.Client // its commands are not counted
+	client *redis.Client // client of the store and of the limit
 	prefix string
 	sent   sent
 	st     *redisstore.Store
@@ -93,9 +93,8 @@ type redisBed struct {
 
 func (b *redisBed) store() store.Store { return b.st }
 
-// usage returns the commands that the store has sent, and what the server says of
-// itself. Subscriptions do not go through the hooks of a client; within scripts
-// they cannot be.
+// usage returns the commands sent by the store and the counters of the server. It omits commands of
+// subscriptions, which do not pass the hooks of a client.
 func (b *redisBed) usage(ctx context.Context) (usage, error) {
 	info, err := b.admin.Info(ctx, "cpu", "commandstats").Result()
 	if err != nil {
@@ -127,7 +126,7 @@ func (b *redisBed) usage(ctx context.Context) (usage, error) {
 	return u, nil
 }
 
-// each calls f with all keys of the prefix, some at a time.
+// each calls f with all keys of the prefix in batches.
 func (b *redisBed) each(ctx context.Context, f func(keys []string) error) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := b.admin.Scan(ctx, cursor, "{"+b.prefix+":*", 1000).Result()
@@ -143,7 +142,7 @@ func (b *redisBed) each(ctx context.Context, f func(keys []string) error) error 
 	}
 }
 
-// bytes returns MEMORY USAGE of all keys.
+// bytes returns the sum of MEMORY USAGE of all keys.
 func (b *redisBed) bytes(ctx context.Context) (int64, error) {
 	var sum int64
 	err := b.each(ctx, func(keys []string) error {
@@ -152,7 +151,7 @@ func (b *redisBed) bytes(ctx context.Context) (int64, error) {
 			pipe.MemoryUsage(ctx, k, 0)
 		}
 		answers, err := pipe.Exec(ctx)
-		if err != nil && !errors.Is(err, redis.Nil) { // a key may have gone
+		if err != nil && !errors.Is(err, redis.Nil) { // the key may have been deleted
 			return err
 		}
 		for _, a := range answers {
@@ -175,13 +174,13 @@ var appendText string
 
 var appendScript = redis.NewScript(appendText)
 
-// keys are those of a row of the limit: metadata and log, in one slot.
+// keys returns the keys of a row of the limit: metadata and log, in one slot.
 func (b *redisBed) keys(r *row) []string {
 	tag := "{" + b.prefix + ":limit}:"
 	return []string{tag + "m:" + r.id, tag + "l:" + r.id}
 }
 
-// append sends one script per row, in one round trip.
+// append executes one script per row in a single round trip.
 func (b *redisBed) append(ctx context.Context, rows []*row, frame []byte) error {
 	pipe := b.client.Pipeline()
 	answers := make([]*redis.Cmd, len(rows))
@@ -222,7 +221,7 @@ func (b *redisBed) drop(ctx context.Context, rows []*row) error {
 // sent counts the commands that a client sends.
 type sent struct{ n atomic.Int64 }
 
-// DialHook changes nothing.
+// DialHook returns next.
 func (s *sent) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }

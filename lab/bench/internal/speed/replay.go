@@ -11,12 +11,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// replay is two runs with long logs on a worker that remembers only one of them:
-// they are woken in turn, so each has to be read and replayed.
+// replay consists of two runs with long logs on a worker that caches only one of them. They are
+// woken alternately, so that each wake requires reading and replaying a log.
 type replay struct {
 	runs   [2]*workflow.Run[int]
-	events [2]int // in each log
-	sums   [2]int // of the messages sent
+	events [2]int // events in each log
+	sums   [2]int // sums of the sent messages
 	sent   [2]int
 }
 
@@ -31,7 +31,7 @@ func (c *replay) warm(ctx context.Context, s *stage) error {
 		}
 		c.runs[i] = run
 	}
-	for n := range 2 { // now the first one is forgotten
+	for n := range 2 { // evicts the first run
 		if _, _, err := c.wake(ctx, s, n); err != nil {
 			return err
 		}
@@ -39,12 +39,13 @@ func (c *replay) warm(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// tries is how often a run may be woken before it was forgotten: the worker forgets
-// it only after the commit that parks the other one.
+// tries is the maximum number of wakes of a run that is still cached. The worker evicts it only
+// after the commit that parks the other run.
 const tries = 100
 
-// wake sends a message, measures how long it takes until the commit that says that it was taken, and waits until
-// the worker gives the run back. It reports how many logs were read: 1, or 0 if the run was still remembered.
+// wake sends a message, measures the time until the commit that records its receipt, and waits
+// until the worker releases the run. It returns the number of logs that were read: 1, or 0 if the
+// run was still cached.
 func (c *replay) wake(ctx context.Context, s *stage, number int) (read int, d time.Duration, err error) {
 	i := number % 2
 	before := s.tap.now()
@@ -80,7 +81,7 @@ func (c *replay) round(ctx context.Context, s *stage, number, runs int) (tally, 
 			return t, err
 		}
 		if read == 0 {
-			continue // it was still remembered, and is no replay
+			continue // still cached, so not a replay
 		}
 		t.units, t.runs, t.latencies, t.elapsed = t.units+events, t.runs+1, append(t.latencies, d), t.elapsed+d
 	}
@@ -97,7 +98,7 @@ func (c *replay) length(ctx context.Context, s *stage, i int) (int, error) {
 	return c.events[i], loaded[0].Err
 }
 
-// verify ends the runs and looks at what they add up to.
+// verify ends the runs and checks their sums.
 func (c *replay) verify(ctx context.Context, s *stage, r *Result) error {
 	r.EventsPerLog = float64(r.Steps) / float64(r.Runs)
 	var ids []event.RunID

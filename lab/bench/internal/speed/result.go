@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Result holds the figures of one workload on one store; docs/internals/performance.md explains
+// Result contains the figures of one workload on one store. docs/internals/performance.md explains
 // the fields. Steps are units of the workload.
 type Result struct {
 	Workload string `json:"workload"`
@@ -15,7 +15,7 @@ type Result struct {
 	Unit     string `json:"unit"`
 	Runs     int    `json:"runs"`
 	Steps    int    `json:"steps"`
-	Count    int    `json:"count"` // measurements of which these are the medians
+	Count    int    `json:"count"` // number of measurements whose medians these are
 
 	Seconds           float64 `json:"seconds"`
 	StepsPerSecond    float64 `json:"steps_per_second"`
@@ -44,7 +44,7 @@ type Result struct {
 	EventsPerLog      float64 `json:"events_per_log,omitempty"`
 }
 
-// numbers are the fields of which medians are taken.
+// numbers returns the fields that contain medians.
 func (r *Result) numbers() []*float64 {
 	return []*float64{
 		&r.Seconds, &r.StepsPerSecond, &r.RunsPerSecond, &r.P50ms, &r.P99ms, &r.CommitsPerStep, &r.CommandsPerRun, &r.CommandsPerStep,
@@ -54,7 +54,7 @@ func (r *Result) numbers() []*float64 {
 	}
 }
 
-// median returns the median of each number, and the rest of the first result.
+// median returns the median of each number, and the other fields of the first result.
 func median(results []*Result) *Result {
 	m := *results[0]
 	m.Count = len(results)
@@ -73,7 +73,7 @@ func median(results []*Result) *Result {
 	return &m
 }
 
-// summarize makes the result of what was added up.
+// summarize computes the result from the accumulated values.
 func (m *measurement) summarize(ctx context.Context) error {
 	if m.total.units == 0 || m.total.runs == 0 || len(m.latencies) == 0 {
 		return fmt.Errorf("nothing was measured: %d %ss of %d runs, %d times", m.total.units, m.w.unit, m.total.runs, len(m.latencies))
@@ -85,7 +85,7 @@ func (m *measurement) summarize(ctx context.Context) error {
 	r.CommitsPerStep = float64(m.commits) / steps
 	commands := m.spent.server.commands
 	if commands == 0 {
-		commands = m.spent.calls // a store without a server is called
+		commands = m.spent.calls // calls of a store without a server
 	}
 	r.CommandsPerRun, r.CommandsPerStep = commands/runs, commands/steps
 	r.ServerCallsPerRun = m.spent.server.calls / runs
@@ -114,8 +114,8 @@ func (m *measurement) summarize(ctx context.Context) error {
 	return nil
 }
 
-// quantile returns the smallest value that is not exceeded by that part of all.
-// It sorts them.
+// quantile returns the smallest value that is at least as large as the fraction q of all. It sorts
+// all.
 func quantile(all []time.Duration, q float64) time.Duration {
 	slices.Sort(all)
 	i := int(float64(len(all))*q+0.999999) - 1

@@ -113,7 +113,7 @@ func TestLimit_RefusesALogThatHasMoved(t *testing.T) {
 	if err := b.append(t.Context(), []*row{r}, []byte("frame")); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.append(t.Context(), []*row{r}, []byte("frame")); err == nil { // prev is not what is there
+	if err := b.append(t.Context(), []*row{r}, []byte("frame")); err == nil { // prev differs from the stored value
 		t.Error("a frame was appended behind a position that is past")
 	}
 	r.n = 2

@@ -16,17 +16,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// server is a redis-server without persistence that this process has started.
+// server is a redis-server without persistence, started by this process.
 type server struct {
 	addr  string
 	dir   string
 	cmd   *exec.Cmd
 	guard *exec.Cmd
-	leash io.Closer // the guard waits for as long as it is open
+	leash io.Closer // keeps the guard process waiting until closed
 }
 
-// startServer starts a redis-server on a free port. Another process may take the
-// port that was found free: then it tries another one.
+// startServer starts a redis-server on a free port. It retries with another port if another process
+// takes the port first.
 func startServer(ctx context.Context) (*server, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -73,8 +73,7 @@ func launch(ctx context.Context, binary string) (_ *server, err error) {
 	return s, err
 }
 
-// watch starts a process that kills the server once this one has gone, however it
-// goes.
+// watch starts a process that kills the server when this process ends for any reason.
 func (s *server) watch() error {
 	guard := exec.Command("sh", "-c", "read _; kill -9 "+strconv.Itoa(s.cmd.Process.Pid))
 	apart(guard)
@@ -89,8 +88,7 @@ func (s *server) watch() error {
 	return nil
 }
 
-// await blocks until the server answers, this one and not another one that has
-// got the port.
+// await blocks until this server answers, and not another one that has taken the port.
 func (s *server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -100,7 +98,7 @@ func (s *server) await(ctx context.Context) error {
 	defer tick.Stop()
 	want := fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)
 	for {
-		if probe, err := net.Dial("tcp", s.addr); err == nil { // the client would log that it cannot
+		if probe, err := net.Dial("tcp", s.addr); err == nil { // the client would log the failure
 			_ = probe.Close()
 			if info, err := c.Info(ctx, "server").Result(); err == nil && strings.Contains(info, want) {
 				return nil
@@ -119,7 +117,7 @@ func (s *server) await(ctx context.Context) error {
 func (s *server) stop() error {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill() // fails if it has ended
-		_ = s.cmd.Wait()         // says that it was killed
+		_ = s.cmd.Wait()         // returns the signal as an error
 	}
 	if s.guard != nil {
 		_ = s.guard.Process.Kill()

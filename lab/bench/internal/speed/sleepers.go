@@ -11,26 +11,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// sleepers is many runs that sleep until the same moment. They are started and
-// parking is how many runs may be under way to their sleep at once.
+// parking is the maximum number of runs that have started but are not yet parked.
 const parking = 8000
 
-// parked before that; what is measured is how they wake.
+// sleepers consists of many runs that sleep until the same time. They are started and parked before
+// that time. The measurement covers their wake-up.
 type sleepers struct {
 	ids    []event.RunID
-	first  int // of those that are measured
+	first  int // index of the first measured run
 	due    time.Time
 	rate   float64 // runs started and parked per second
-	memory uint64  // in use before the first start
-	parked uint64  // in use when all are parked
+	memory uint64  // memory in use before the first start
+	parked uint64  // memory in use when all are parked
 	store  float64 // bytes per parked run
 }
 
-// errEarly says that some runs woke while others were not yet parked.
+// errEarly reports that some runs woke before all were parked.
 var errEarly = errors.New("runs have woken before all were parked: use a greater -wake")
 
-// warm parks some runs to learn how long all of them will take, wakes them, and
-// then parks those of the round.
+// warm parks some runs to estimate the duration for all of them, wakes them, and then parks the
+// runs of the round.
 func (c *sleepers) warm(ctx context.Context, s *stage) error {
 	some := max(s.size.runs/50, 1)
 	var took func() time.Duration
@@ -61,7 +61,7 @@ func (c *sleepers) warm(ctx context.Context, s *stage) error {
 		if !errors.Is(err, errEarly) || s.o.wake != 0 || tries == estimates {
 			return err
 		}
-		// The machine is busier than it was: let them all end, and try again.
+		// The machine has become slower. Wait for all runs to end, and retry.
 		if err := c.awaitAll(ctx, s); err != nil {
 			return err
 		}
@@ -69,15 +69,15 @@ func (c *sleepers) warm(ctx context.Context, s *stage) error {
 	}
 }
 
-// awaitAll waits until all runs that were started have ended.
+// awaitAll waits until all started runs have ended.
 func (c *sleepers) awaitAll(ctx context.Context, s *stage) error {
 	return s.tap.await(ctx, "all sleepers to end", func(n counts) bool { return n.finished >= len(c.ids) })
 }
 
-// estimates is how often the time of waking is estimated.
+// estimates is the maximum number of estimates of the wake-up time.
 const estimates = 3
 
-// prepare parks the runs of the round and looks at what they take.
+// prepare parks the runs of the round and measures their memory.
 func (c *sleepers) prepare(ctx context.Context, s *stage, wake time.Duration) error {
 	before, err := s.bed.bytes(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *sleepers) verify(ctx context.Context, s *stage, r *Result) error {
 	r.ParkedBytesPerRun = max(0, float64(c.parked)-float64(c.memory)) / float64(s.size.runs)
 	return s.check(ctx, c.ids, func(i int) want {
 		if i < c.first {
-			return want{result: payload(i), waits: -1} // it may have come too late to sleep
+			return want{result: payload(i), waits: -1} // the run may have started too late to sleep
 		}
 		return want{result: payload(i), waits: 1}
 	})

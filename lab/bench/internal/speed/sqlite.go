@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// sqliteTarget measures sqlitestore, in directories beside a path.
+// sqliteTarget measures sqlitestore in directories next to a path.
 type sqliteTarget struct{ dir, base string }
 
 func newSQLiteTarget(path string) (*sqliteTarget, error) {
@@ -62,7 +62,7 @@ type sqliteBed struct {
 func (b *sqliteBed) store() store.Store                   { return b.st }
 func (b *sqliteBed) usage(context.Context) (usage, error) { return usage{}, nil }
 
-// bytes returns the size that the file has once its log is written back.
+// bytes returns the size of the file after its log was written back.
 func (b *sqliteBed) bytes(context.Context) (size int64, err error) {
 	c, err := sqlite.OpenConn(b.path, sqlite.OpenReadOnly|sqlite.OpenWAL)
 	if err != nil {
@@ -91,8 +91,7 @@ func (b *sqliteBed) discard() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// openBare makes the tables of the limit, in a file with the settings of the
-// store's.
+// openBare creates the tables of the limit in a file with the settings of the store.
 func openBare(path string) (*sqlite.Conn, error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
@@ -138,8 +137,7 @@ func (b *sqliteBed) append(_ context.Context, rows []*row, frame []byte) (err er
 	return nil
 }
 
-// exec binds values without looking at their kinds one by one by reflection, as
-// the store does.
+// exec binds values without reflection, as the store does.
 func (b *sqliteBed) exec(query string, args ...any) error {
 	s, err := b.limit.Prepare(query)
 	if err != nil {

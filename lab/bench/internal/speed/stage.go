@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// stage is an empty store with a client and a worker on it.
+// stage is an empty store with a client and a worker.
 type stage struct {
 	bed      bed
 	tap      *tap
@@ -26,11 +26,11 @@ type stage struct {
 	progress *progress
 	log      *complaints
 
-	stop   context.CancelFunc // nil: there is no worker
+	stop   context.CancelFunc // nil without a worker
 	worked chan error
 }
 
-// newStage returns a stage. If its worker gives up, fail is told why.
+// newStage returns a stage. If its worker fails, fail receives the cause.
 func newStage(ctx context.Context, fail context.CancelCauseFunc, t target, w *workload, o *options, p *progress) (*stage, error) {
 	b, err := t.fresh(ctx)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *stage) work(l *workload, fail context.CancelCauseFunc) {
 	}()
 }
 
-// end waits until a run has ended, the next one after so many before it, and
-// returns its result.
+// end waits until a run has ended, which is the next one after before others, and returns its
+// result.
 func end[T any](ctx context.Context, s *stage, run *workflow.Run[T], before int) (T, error) {
 	ended := func() error {
 		return s.tap.await(ctx, "the end of the run", func(n counts) bool { return n.finished > before })
@@ -75,11 +75,10 @@ func end[T any](ctx context.Context, s *stage, run *workflow.Run[T], before int)
 	if err != nil {
 		return zero, err
 	}
-	return v, ended() // the client may know before the worker has its answer
+	return v, ended() // the client may receive the result before the worker receives its response
 }
 
-// close ends everything. A worker that has complained has not done what was
-// asked of it: that is an error, too.
+// close stops everything. It returns an error if the worker has logged warnings.
 func (s *stage) close() error {
 	var err error
 	if s.stop != nil {
@@ -93,7 +92,7 @@ func (s *stage) close() error {
 	return err
 }
 
-// complaints keeps what the worker warns of.
+// complaints collects the warnings of the worker.
 type complaints struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -101,8 +100,8 @@ type complaints struct {
 
 var _ io.Writer = (*complaints)(nil)
 
-// Write keeps the first few kilobytes, without the lines about long logs: they
-// are long on purpose.
+// Write keeps the first few kilobytes. It discards warnings about long logs, which are intended
+// here.
 func (c *complaints) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte(`msg="log of a run is long`)) {
 		return len(p), nil
@@ -115,7 +114,7 @@ func (c *complaints) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was kept.
+// String returns the collected warnings.
 func (c *complaints) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/plot"
 )
 
-// most is how far a sweep goes, unless the flags say otherwise.
+// most is the default maximum size of a sweep.
 var most = size{runs: 100_000, steps: 10_000}
 
-// sweep measures chain with ever more runs, and long with ever more steps, and
-// draws what one of them costs.
+// sweep measures chain with increasing numbers of runs, and long with increasing numbers of steps,
+// and draws the cost of one of them.
 func sweep(ctx context.Context, t target, o *options, p *progress, stdout io.Writer) error {
 	if err := os.MkdirAll(o.plot, 0o755); err != nil { //nolint:gosec // plots are for everybody
 		return fmt.Errorf("make the directory of the plots: %w", err)
@@ -62,7 +62,7 @@ func sweep(ctx context.Context, t target, o *options, p *progress, stdout io.Wri
 	)
 }
 
-// decades returns 10, 100, … up to most, which is the last one.
+// decades returns 10, 100, … up to and including most.
 func decades(most int) []int {
 	var all []int
 	for n := 10; n < most; n *= 10 {
@@ -71,7 +71,7 @@ func decades(most int) []int {
 	return append(all, most)
 }
 
-// curve is a value of a result to be drawn.
+// curve is a value of a result to draw.
 type curve struct {
 	name string
 	of   func(*Result) float64
@@ -87,7 +87,7 @@ var (
 	bytesPerStep = []curve{{"bytes", func(r *Result) float64 { return r.BytesPerRun * float64(r.Runs) / float64(r.Steps) }}}
 )
 
-// draw writes a chart of some values of the results.
+// draw writes a chart of values of the results.
 func draw(dir, name, title, x, y string, size func(*Result) float64, results []*Result, curves []curve) (err error) {
 	c := plot.Chart{Title: title, X: x, Y: y}
 	for _, one := range curves {

@@ -11,41 +11,40 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// tap passes everything on to a store, and counts. It also keeps when runs ended,
-// which is when the commit that ends a run was answered, and if asked to how long
-// they have lived.
+// tap forwards all calls to a store and counts them. It also records when runs ended, which is when
+// the commit that ends a run was answered, and on request the duration from their creation.
 type tap struct {
 	store.Store
-	calls   atomic.Int64 // of any method
+	calls   atomic.Int64 // calls of all methods
 	writing atomic.Int32 // Commit calls in flight
 
 	mu      sync.Mutex
 	counts  counts
-	timed   bool // firstBytes are kept
+	timed   bool // created is maintained
 	created map[event.RunID]time.Time
-	begun   map[event.RunID]bool // created by the worker with what it did first, and nothing since
-	lives   []time.Duration      // of the runs in created that have ended
+	begun   map[event.RunID]bool // runs created by the worker together with their first frame, without further commits
+	lives   []time.Duration      // durations of the ended runs in created
 	ends    []time.Time
 	waiting []*waiting
 }
 
-// counts are those of the requests through a tap since it was restarted.
+// counts contains the counts of requests since the last restart of the tap.
 type counts struct {
-	commits    int // that appended a frame
+	commits    int // commits that appended a frame
 	batches    int // calls of Commit
-	writers    int // calls of Commit at once, at most
-	bytes      int // of frames
-	creates    int // runs that were created
+	writers    int // maximum number of concurrent calls of Commit
+	bytes      int // bytes of frames
+	creates    int // created runs
 	starts     int // calls of Create
-	firstBytes int // bytes of their frames
-	finished   int // runs that ended
-	parked     int // commits that gave their run back until something comes, and had a frame or the run its first one before
-	left       int // commits that gave their run back until something comes
-	consumed   int // items that were taken out of inboxes
+	firstBytes int // bytes of the frames of created runs
+	finished   int // ended runs
+	parked     int // commits that released their waiting run and had a frame, or whose run had its first one before
+	left       int // commits that released their waiting run
+	consumed   int // items removed from inboxes
 	reread     int // logs of more than one frame that were read
 }
 
-// waiting is somebody who waits for counts.
+// waiting is a caller that waits for counts.
 type waiting struct {
 	enough func(counts) bool
 	done   chan struct{}
@@ -55,29 +54,28 @@ func newTap(s store.Store) *tap {
 	return &tap{Store: s, created: map[event.RunID]time.Time{}, begun: map[event.RunID]bool{}}
 }
 
-// Unwrap returns the store, for its optional abilities.
+// Unwrap returns the underlying store, which may implement optional interfaces.
 func (t *tap) Unwrap() store.Store { return t.Store }
 
-// Examine finds nothing: a server that is measured keeps nothing on purpose, and what a
-// worker asks when it starts must not be counted.
+// Examine returns an empty report, because a measured server has no persistence and the calls of a
+// starting worker must not be counted.
 func (t *tap) Examine(context.Context) (store.Report, error) { return store.Report{}, nil }
 
-// now returns what was counted.
+// now returns the current counts.
 func (t *tap) now() counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts
 }
 
-// restart begins to count anew.
+// restart resets the counts.
 func (t *tap) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts, t.lives, t.ends = counts{}, nil, nil
 }
 
-// shape returns how commits were written, or how runs were created if nothing was
-// committed.
+// shape returns the shape of the commits, or that of the creations if there were no commits.
 func (c counts) shape() shape {
 	frames, calls, bytes := c.commits, c.batches, c.bytes
 	if frames == 0 {
@@ -86,22 +84,21 @@ func (c counts) shape() shape {
 	return shape{writers: max(c.writers, 1), batch: max(1, (frames+calls/2)/calls), bytes: max(1, bytes/frames)}
 }
 
-// time keeps how long runs live that are created from now on.
+// time starts to record the durations of runs that are created after the call.
 func (t *tap) time() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.timed = true
 }
 
-// ended returns how long the runs have lived, and when they ended, that have done
-// so since the restart.
+// ended returns the durations and the end times of the runs that have ended since the restart.
 func (t *tap) ended() ([]time.Duration, []time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lives, t.ends
 }
 
-// await blocks until enough was counted.
+// await blocks until enough returns true for the counts.
 func (t *tap) await(ctx context.Context, what string, enough func(counts) bool) error {
 	t.mu.Lock()
 	if enough(t.counts) {
@@ -121,7 +118,7 @@ func (t *tap) await(ctx context.Context, what string, enough func(counts) bool) 
 	}
 }
 
-// tell wakes those for whom it is enough. The lock is held.
+// tell wakes the callers whose condition is met. The caller holds the lock.
 func (t *tap) tell() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting {
@@ -134,7 +131,7 @@ func (t *tap) tell() {
 	t.waiting = kept
 }
 
-// Create records when runs were created.
+// Create records the creation times of runs.
 func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	t.calls.Add(1)
 	now := time.Now()
@@ -154,7 +151,7 @@ func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created,
 	return t.Store.Create(ctx, runs)
 }
 
-// Commit counts what was committed.
+// Commit counts commits.
 func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	t.calls.Add(1)
 	at := int(t.writing.Add(1))
@@ -174,7 +171,7 @@ func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Commi
 	return answers, err
 }
 
-// count records a commit that was answered. The lock is held.
+// count records an answered commit. The caller holds the lock.
 func (t *tap) count(c *store.Commit, now time.Time) {
 	n := &t.counts
 	if c.Frame != nil {

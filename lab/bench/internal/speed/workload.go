@@ -15,23 +15,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// workload is something that users do, to be measured.
+// workload is a typical use to measure.
 type workload struct {
 	name    string
 	about   string
-	unit    string // what is counted as a step
-	latency string // what p50 and p99 are about
-	size    size   // by default
-	rounds  int    // at most; 0: one per run
+	unit    string // the unit that counts as a step
+	latency string // the subject of p50 and p99
+	size    size   // default size
+	rounds  int    // maximum number; 0 for one per run
 	alone   bool   // without a worker
-	parked  int    // branches that the worker keeps; 0: its default
-	// register makes known to the worker what the workload needs, and no more:
-	// each workflow costs a claim something.
+	parked  int    // branches that the worker caches; 0 for its default
+	// register registers only the workflows of the workload, because each workflow adds to the cost
+	// of a claim.
 	register func(r workflow.Registrar, s *stage)
 	begin    func() course
 }
 
-// workloads are all there are, in the order in which they are measured.
+// workloads contains all workloads in the order of their measurement.
 var workloads = []*workload{
 	{
 		name: "chain", about: "runs of sequential steps that do nothing, 100 bytes in and out", unit: "step",
@@ -99,26 +99,25 @@ func workloadNamed(name string) *workload {
 
 // course is one execution of a workload on a stage.
 type course interface {
-	// warm does a little of everything, and what has to be there before the
-	// first round.
+	// warm performs a warm-up and creates everything that the first round needs.
 	warm(ctx context.Context, s *stage) error
-	// round does one part, of that many runs; the first one is number 0. It
-	// returns when nothing is left to do for the worker.
+	// round executes one part with the given number of runs. The first one has number 0. It returns
+	// when the worker has no more work.
 	round(ctx context.Context, s *stage, number, runs int) (tally, error)
-	// verify checks the results, and puts into r what only this workload knows.
+	// verify checks the results and sets the fields of r that are specific to the workload.
 	verify(ctx context.Context, s *stage, r *Result) error
 }
 
-// tally sums up a round.
+// tally contains the results of a round.
 type tally struct {
 	units     int
-	runs      int // that it concerned
-	appends   int // what is set in relation to the limit; 0: commits
+	runs      int // number of runs
+	appends   int // number to compare with the limit; 0 for the number of commits
 	latencies []time.Duration
-	elapsed   time.Duration // 0: all of the round
+	elapsed   time.Duration // 0 for the whole round
 }
 
-// split returns the numbers of runs of each round.
+// split returns the number of runs of each round.
 func (w *workload) split(runs int) []int {
 	n := runs
 	if w.rounds > 0 {
@@ -131,7 +130,7 @@ func (w *workload) split(runs int) []int {
 	return all
 }
 
-// payload returns 100 bytes that name the number.
+// payload returns 100 bytes that contain the number n.
 func payload(n int) string {
 	text := fmt.Sprintf("payload of run %d ", n)
 	return text + strings.Repeat("x", max(0, 100-len(text)))

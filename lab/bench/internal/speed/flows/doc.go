@@ -1,4 +1,4 @@
-// Package flows holds the workflows that the speed program measures, a package for
-// each kind, so that a worker serves no others. They are generated like those of
-// any user, so the figures are those of the code that users run.
+// Package flows contains the workflows that the speed program measures. Each kind has a package, so
+// that a worker serves no others. Their code is generated like that of any user, so that the
+// figures apply to the code that users run.
 package flows

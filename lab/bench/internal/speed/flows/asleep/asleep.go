@@ -1,4 +1,4 @@
-// Package asleep is a workflow that sleeps.
+// Package asleep contains a workflow that sleeps.
 package asleep
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// sleeper sleeps until a time of the clock.
+// sleeper sleeps until a given time.
 //
 //flow:workflow
 func sleeper(ctx workflow.Context, until time.Time, data string) (string, error) {

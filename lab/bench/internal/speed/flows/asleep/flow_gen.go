@@ -20,7 +20,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Sleeper sleeps until a time of the clock.
+// Sleeper sleeps until a given time.
 //
 // It starts and awaits runs of [sleeper].
 var Sleeper = shim.NewWorkflow[SleeperInput, string]("asleep.sleeper", "", shim.WorkflowPolicy{})

@@ -29,8 +29,7 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Listener, listener)
 }
 
-// History makes a log with many steps, and then adds up messages until the last
-// one comes.
+// History creates a log with many steps, and then adds up messages until the last one.
 //
 // It starts and awaits runs of [history].
 var History = shim.NewWorkflow[HistoryInput, int]("inbox.history", "", shim.WorkflowPolicy{})
@@ -41,12 +40,12 @@ type HistoryInput struct {
 	Data  string `json:"data"`
 }
 
-// Listener adds up the messages that it is sent.
+// Listener adds up the messages that it receives.
 //
 // It starts and awaits runs of [listener].
 var Listener = shim.NewWorkflow[int, int]("inbox.listener", "messages", shim.WorkflowPolicy{})
 
-// Noop is a step that does nothing: the figures are those of the engine around it.
+// Noop does nothing, so that only the engine is measured.
 //
 // It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {

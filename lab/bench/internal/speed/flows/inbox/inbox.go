@@ -1,4 +1,4 @@
-// Package inbox is workflows that are sent messages.
+// Package inbox contains workflows that receive messages.
 package inbox
 
 import (
@@ -9,14 +9,14 @@ import (
 
 // Note is a message to a run.
 type Note struct {
-	N    int    `json:"n"` // what the run adds up; less than 0: the last one
+	N    int    `json:"n"` // the number to add; negative in the last message
 	Data string `json:"data"`
 }
 
 // Notes is the topic of the messages.
 var Notes = workflow.NewTopic[Note]("bench-notes")
 
-// listener adds up the messages that it is sent.
+// listener adds up the messages that it receives.
 //
 //flow:workflow
 func listener(ctx workflow.Context, messages int) (int, error) {
@@ -31,8 +31,7 @@ func listener(ctx workflow.Context, messages int) (int, error) {
 	return sum, nil
 }
 
-// history makes a log with many steps, and then adds up messages until the last
-// one comes.
+// history creates a log with many steps, and then adds up messages until the last one.
 //
 //flow:workflow
 func history(ctx workflow.Context, steps int, data string) (int, error) {
@@ -50,7 +49,7 @@ func history(ctx workflow.Context, steps int, data string) (int, error) {
 	}
 }
 
-// noop is a step that does nothing: the figures are those of the engine around it.
+// noop does nothing, so that only the engine is measured.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }

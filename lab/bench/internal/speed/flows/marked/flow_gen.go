@@ -29,7 +29,7 @@ func Register(r workflow.Registrar, probe *Probe) {
 	})
 }
 
-// Long executes steps one after the other.
+// Long executes steps in sequence.
 //
 // It starts and awaits runs of [long].
 var Long = shim.NewWorkflow[LongInput, string]("marked.long", "", shim.WorkflowPolicy{})
@@ -40,7 +40,7 @@ type LongInput struct {
 	Data  string `json:"data"`
 }
 
-// Mark does nothing, and tells when it is executed.
+// Mark only notifies the probe.
 //
 // It is the durable counterpart of [Probe.mark].
 func Mark(ctx workflow.Context, n int, data string) (string, error) {

@@ -1,4 +1,4 @@
-// Package marked is a workflow of steps that can be told apart.
+// Package marked contains a workflow whose steps report their execution.
 package marked
 
 import (
@@ -7,13 +7,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Probe sees the steps of a run go by.
+// Probe observes the steps of a run.
 type Probe struct {
-	// Seen is called when step n of a run executes; nil: it is not looked at.
+	// Seen is called when step n of a run executes. It may be nil.
 	Seen func(n int)
 }
 
-// long executes steps one after the other.
+// long executes steps in sequence.
 //
 //flow:workflow
 func long(ctx workflow.Context, steps int, data string) (string, error) {
@@ -26,7 +26,7 @@ func long(ctx workflow.Context, steps int, data string) (string, error) {
 	return data, nil
 }
 
-// mark does nothing, and tells when it is executed.
+// mark only notifies the probe.
 //
 //flow:step
 func (p *Probe) mark(_ context.Context, n int, data string) (string, error) {

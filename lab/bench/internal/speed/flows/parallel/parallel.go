@@ -1,4 +1,4 @@
-// Package parallel is a workflow of steps all at once.
+// Package parallel contains a workflow with parallel steps.
 package parallel
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// fanout executes steps all at once and returns how many gave back their input.
+// fanout executes steps in parallel and returns the number of those that returned their input.
 //
 //flow:workflow
 func fanout(ctx workflow.Context, steps int, data string) (int, error) {
@@ -25,7 +25,7 @@ func fanout(ctx workflow.Context, steps int, data string) (int, error) {
 	return same, err
 }
 
-// noop is a step that does nothing: the figures are those of the engine around it.
+// noop does nothing, so that only the engine is measured.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }

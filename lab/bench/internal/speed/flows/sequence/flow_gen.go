@@ -28,8 +28,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Chain executes steps one after the other, each with the result of the one
-// before.
+// Chain executes steps in sequence, each with the result of the previous one.
 //
 // It starts and awaits runs of [chain].
 var Chain = shim.NewWorkflow[ChainInput, string]("sequence.chain", "", shim.WorkflowPolicy{})
@@ -40,7 +39,7 @@ type ChainInput struct {
 	Data  string `json:"data"`
 }
 
-// Noop is a step that does nothing: the figures are those of the engine around it.
+// Noop does nothing, so that only the engine is measured.
 //
 // It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {

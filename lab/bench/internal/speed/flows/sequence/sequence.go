@@ -1,4 +1,4 @@
-// Package sequence is a workflow of steps one after the other.
+// Package sequence contains a workflow with sequential steps.
 package sequence
 
 import (
@@ -7,8 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// chain executes steps one after the other, each with the result of the one
-// before.
+// chain executes steps in sequence, each with the result of the previous one.
 //
 //flow:workflow
 func chain(ctx workflow.Context, steps int, data string) (string, error) {
@@ -21,7 +20,7 @@ func chain(ctx workflow.Context, steps int, data string) (string, error) {
 	return data, nil
 }
 
-// noop is a step that does nothing: the figures are those of the engine around it.
+// noop does nothing, so that only the engine is measured.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }
