@@ -1,5 +1,4 @@
-// Command bench measures flowgen, and harms it to see what it endures. Run it
-// with -help.
+// Command bench measures flowgen, and disturbs it to test its resilience. See -help.
 package main
 
 import (
