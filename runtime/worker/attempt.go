@@ -40,7 +40,7 @@ type attempt struct {
 	labels  *attemptLabels
 	info    at.Attempt // the part that step code can read; the attempt's goroutine adds the step data
 
-	// These belong to the executor that has the run.
+	// The executor that has the run owns these.
 	launched bool // the goroutine of the attempt frees the slot
 	finished bool // finished from outside: the outcome is in the log, although the code has not returned
 
@@ -97,7 +97,7 @@ func (a *attempt) stop(cause error) {
 	}
 }
 
-// attemptTimeoutError is the cause of a context whose attempt took too long.
+// attemptTimeoutError is the cause of the context of an attempt that has timed out.
 type attemptTimeoutError struct{ after time.Duration }
 
 func (e *attemptTimeoutError) Error() string {

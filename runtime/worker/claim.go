@@ -40,7 +40,7 @@ type claimer struct {
 	asker   *asker                    // an idle asker; nil if there is none or it has a claim
 }
 
-// source is a partition that runs are claimed from.
+// source is a partition from which runs are claimed.
 type source struct {
 	*lease.Lease
 	asking *asker      // asker of a slow claim; used by the claim loop only
@@ -267,8 +267,8 @@ func (c *claimer) dismiss() {
 	}
 }
 
-// claimUntil claims from a partition until it is answered, until ctx ends, or until the
-// store is closed.
+// claimUntil claims from a partition until the store answers, until ctx ends, or until the store is
+// closed.
 func (c *claimer) claimUntil(ctx context.Context, s *source, why cause) (a claimAnswer) {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		a = c.claimFrom(ctx, s, why)

@@ -23,7 +23,7 @@ func (w *Worker) describe(ctx context.Context) {
 			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 				return
 			}
-			if err == nil || errors.As(err, new(*store.InvalidError)) { // such as a schema that is too large
+			if err == nil || errors.As(err, new(*store.InvalidError)) { // for example because a schema is too large
 				break
 			}
 			w.log.Warn("the store cannot be told of a workflow yet", "worker", w.cfg.Name, "workflow", e.Workflow, "error", err)

@@ -20,7 +20,7 @@ type execution struct {
 	in      *inputs     // of its run loop
 	run     *replay.Run // nil if the run is not in memory
 	exec    *executor
-	blocked error // why the run cannot go on here
+	blocked error // why the run cannot continue here
 }
 
 // apply applies an event to the run, with the current time.
@@ -29,7 +29,7 @@ func (x *execution) apply(e event.Event) {
 	x.exec.inUserCode(func() { _ = x.run.Apply(e) }) // the caller has checked Err
 }
 
-// end ends a run without its code. The event names the caller who requested the end, or else the
+// end ends a run without its code. The event names the caller that requested the end, or else the
 // worker.
 func (x *execution) end(e event.Event) {
 	e.By = cmp.Or(e.By, x.cfg.Name)

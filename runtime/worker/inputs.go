@@ -15,7 +15,7 @@ type inputKind uint8
 const (
 	inputClaimed   inputKind = iota // the run was claimed
 	inputStart                      // the run must be created
-	inputLoaded                     // its log, or only its inbox, was read
+	inputLoaded                     // its log or only its inbox was read
 	inputUnread                     // its inbox has something new
 	inputStep                       // an attempt has ended
 	inputHook                       // an attempt opens a hook

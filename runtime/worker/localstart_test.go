@@ -196,7 +196,7 @@ func TestFLOW5_MessageForARunThatWasJustCreatedIsReceived(t *testing.T) {
 			st.Around = func(ctx context.Context, op string, req any, do func() error) error {
 				c, ok := req.([]store.Create)
 				err := do()
-				// A start that no worker takes in time is created without an owner.
+				// A start that no worker takes in time is created by the client, without an owner.
 				if ok && err == nil && on.Swap(false) {
 					owned.Store(owned.Load() || c[0].Owner != nil)
 					err = errors.Join(err, topic.Send(ctx, takes.Get(far, c[0].Run), 9))

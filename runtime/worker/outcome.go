@@ -21,7 +21,7 @@ type outcome struct {
 	failure *event.Failure // nil if the attempt completed
 	gone    bool           // the code has ended its goroutine; the failure is not created yet
 	fatal   bool           // another attempt is useless
-	stopped bool           // it failed after the worker had told it to end
+	stopped bool           // it failed after the stopping worker had canceled it
 	after   *time.Duration // delay before the next attempt, if the step set one
 	hold    time.Duration  // for how long the rates of the step are closed
 	closes  []string       // streams that are closed if the attempt completed

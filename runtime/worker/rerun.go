@@ -36,7 +36,7 @@ func worthRerun(f *event.LogState) bool {
 		return false
 	case f.Unsure: // a rerun might repeat an effect that must happen once
 		return false
-	case len(f.Failure.Undone)+len(f.Failure.NotUndone) > 0: // its effects were, at least partly, undone
+	case len(f.Failure.Undone)+len(f.Failure.NotUndone) > 0: // compensations were executed, so its effects are missing
 		return false
 	}
 	return !hopeless(f.Failure)

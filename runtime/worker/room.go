@@ -74,8 +74,8 @@ func (r *runs) leftIn(queue string) int {
 // fit, wait.
 const passedPause = time.Second
 
-// passOver records the runs that a claim has skipped. It warns once per route if a run has waited
-// for long that this worker can never have the capacity for, because perhaps no worker has.
+// passOver records the runs that a claim has skipped. It warns once per route of a run that has
+// waited for long and for which this worker can never have the capacity: perhaps no worker has it.
 func (r *runs) passOver(passed []store.PassedRun) {
 	if len(passed) == 0 {
 		return

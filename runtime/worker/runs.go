@@ -30,12 +30,13 @@ type runs struct {
 	behind    []bool         // by partition: runs may wait in it for a slot of this worker
 	turns     turns          // turns of quarantined runs
 	promised  map[string]int // slots, by queue with a bound, reserved for claims in flight
-	releasing int            // runs that are being given back outside of a commit
+	releasing int            // runs that are being given back without a commit
 	reserved  int            // slots reserved for runs that commits claim
 	limited   []store.Route  // routes of runs with permits that have ended or waited here
 	aside     map[event.RunID]*asideRun
-	// passed has the routes of which a claim has skipped a run, and when. never has the routes with
-	// a run that this worker can never have the capacity for, and since when; see passOver.
+	// passed contains the routes of which a claim has skipped a run, and when. never contains the
+	// routes with a run for which this worker can never have the capacity, and since when; see
+	// passOver.
 	passed, never map[store.Route]time.Time
 }
 

@@ -34,8 +34,8 @@ type unserved struct {
 	looks   sync.WaitGroup
 }
 
-// look ends those of the runs that must end. It does not delay the heartbeats, and returns at once
-// if an earlier call is still busy.
+// look ends the runs among the given ones that must end. It does not delay the heartbeats, and
+// returns at once if an earlier call is still busy.
 func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	if len(runs) == 0 || u.stopping.Load() || !u.looking.CompareAndSwap(false, true) {
 		return
@@ -46,7 +46,7 @@ func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	})
 }
 
-// end claims those of the runs that must end.
+// end claims the runs among the given ones that must end.
 func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	loads := make([]store.Load, len(runs))
 	for i, run := range runs {

@@ -65,7 +65,7 @@ func TestDecodeChunk_RefusesDamageAndNewerVersions(t *testing.T) {
 		}
 	}
 	for n := range batch {
-		if _, err := DecodeBatch(batch[:n]); n != 3 && !errors.Is(err, event.ErrCorrupt) { // 3: a batch without chunks
+		if _, err := DecodeBatch(batch[:n]); n != 3 && !errors.Is(err, event.ErrCorrupt) { // with n = 3 the batch has no chunks
 			t.Errorf("a batch cut at %d: %v, want ErrCorrupt", n, err)
 		}
 	}

@@ -58,7 +58,7 @@ func (w *World) Keep(workers int, cfg worker.Config, bindings func(die func()) [
 	return f
 }
 
-// Stop ends all workers and waits for them. They end with the test as well.
+// Stop ends all workers and waits for them. The end of the test stops them as well.
 func (f *Fleet) Stop() {
 	f.once.Do(func() { close(f.stop) })
 	f.all.Wait()

@@ -26,7 +26,7 @@ var (
 	})
 )
 
-// TokenOf waits for the token that a run has published.
+// TokenOf waits until a run has published its token, and returns it.
 func (w *World) TokenOf(run workflow.Target) string {
 	w.T.Helper()
 	t, err := Token.Wait(w.Ctx, run)

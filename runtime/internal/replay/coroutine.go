@@ -22,7 +22,7 @@ type coroutine struct {
 	idle   bool   // the last job has ended
 	dying  bool   // the job is being unwound by exit
 	crash  *crash // set if the last job did not return
-	exited bool   // the last job called runtime.Goexit: the coroutine is gone
+	exited bool   // the last job called runtime.Goexit, which has ended the coroutine's goroutine
 }
 
 // crash describes how a job ended that did not return.

@@ -94,13 +94,13 @@ func Seed(run event.RunID, log []event.Event) event.RunID {
 	return seed
 }
 
-// forgetAttempts returns what lets the steps begin again that are under way where
-// the events end.
+// forgetAttempts returns the events that make the steps begin again whose attempts are in progress
+// at the end of events.
 func forgetAttempts(events []event.Event, now time.Time) (again []event.Event) {
 	var f event.LogState
 	for i := range events {
 		if f.Apply(&events[i]) != nil {
-			return nil // the replay will say what is wrong
+			return nil // the replay will return the error
 		}
 	}
 	f.Opens(func(o *event.Open) bool {
@@ -115,12 +115,12 @@ func forgetAttempts(events []event.Event, now time.Time) (again []event.Event) {
 
 type keeper struct {
 	cut, until uint64
-	ends       map[uint64]*event.Event // of operations, by what created them
-	keys       map[string]uint64       // what created the operation with a key
-	over       map[uint64]bool         // what created an operation from the cut on that is taken over, and recorded values
+	ends       map[uint64]*event.Event // ends of operations, by the number of their creating event
+	keys       map[string]uint64       // numbers of the creating events, by the key of the operation
+	over       map[uint64]bool         // numbers of events from the cut on, of recorded values and creating events; true if taken over
 }
 
-// known reports whether the new run has an operation, by what created it.
+// known reports whether the new run has the operation with the given creating event.
 func (k *keeper) known(ref uint64) bool { return ref != 0 && ref < k.cut || k.over[ref] }
 
 // settled reports whether the outcome of an operation is kept.
@@ -136,14 +136,14 @@ func (k *keeper) carries(e *event.Event) bool {
 	}
 	switch e.Type {
 	case event.MessageReceived:
-		return e.Name != event.NoticeTopic // they are about the old run
+		return e.Name != event.NoticeTopic // notices concern the old run
 	case event.StepCompleted, event.ChildStarted, event.ChildCompleted, event.SendCompleted, event.SendFailed:
 		return k.known(e.Ref)
 	case event.StepStarted, event.StepRetrying, event.StepHookCreated, event.StepPending:
 		return k.known(e.Ref) && k.settled(e.Ref)
 	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated:
 		return k.over[e.Seq]
-	case event.WaitCompleted: // other timers that fell due are due at once
+	case event.WaitCompleted: // other timers that have become due are due at once in the new run
 		return k.over[e.Ref]
 	case event.StreamClosed: // by a step that has completed
 		ref := k.keys[e.Key]
@@ -152,9 +152,10 @@ func (k *keeper) carries(e *event.Event) bool {
 	return false
 }
 
-// retreat moves the cut in front of the first operation that others know the old
-// run by and that has not ended, and in front of a part that this run itself has taken over from behind a cut, which is
-// taken over as a whole or not at all. Moving it may undo the end of another one.
+// retreat moves the cut before the first unfinished operation through which others know the old
+// run. It also moves the cut before a part that this run itself has taken over from behind a cut,
+// because such a part is taken over as a whole or not at all. Each move may remove the end of
+// another operation, so retreat repeats until the cut does not change.
 func (k *keeper) retreat(log []event.Event) {
 	for first := uint64(0); first != k.cut; {
 		first = k.cut
@@ -181,9 +182,9 @@ func (k *keeper) retreat(log []event.Event) {
 	}
 }
 
-// findOver finds what is taken over of what was asked for from the cut on.
+// findOver determines which operations requested from the cut on are taken over.
 func (k *keeper) findOver(log []event.Event, part Kept) {
-	begun := map[string]bool{} // branches
+	begun := map[string]bool{} // branches before the cut
 	for i := range log {
 		e := &log[i]
 		switch {
@@ -210,20 +211,21 @@ func (k *keeper) findOver(log []event.Event, part Kept) {
 	}
 }
 
-// branchOf returns the branch that has asked for an operation with a key.
+// branchOf returns the branch that has requested an operation with a key.
 func branchOf(key string) string {
-	key, _, _ = strings.Cut(key, "[") // which the user may have given
+	key, _, _ = strings.Cut(key, "[") // the part in brackets may be chosen by the user
 	return key[:max(strings.LastIndexByte(key, '/'), 0)]
 }
 
-// apart reports whether a branch had no part in the failure of an operation: it is not the one that has asked for that, nor
-// one that has opened it, nor was it opened afterwards by such a branch. What such a branch recorded, nothing but
-// the place tells from what it records next time.
+// apart reports whether a branch had no part in the failure of an operation: it is neither the
+// branch that has requested the operation nor one that has opened that branch, nor was it opened
+// afterwards by such a branch. For a branch with a part in the failure, a recorded value is
+// identified only by its place, so the same key may stand for another value in the new run.
 func apart(branch, failed string, begun map[string]bool) bool {
 	return !strings.HasPrefix(failed, branch+"/") && (begun[branch] || !strings.HasPrefix(branch, branchOf(failed)+"/"))
 }
 
-// renumber gives events new numbers, and their references with them.
+// renumber renumbers events and their references.
 func renumber(events []event.Event) []event.Event {
 	events = slices.Clip(events)
 	seq := make(map[uint64]uint64, len(events))
@@ -240,8 +242,8 @@ func renumber(events []event.Event) []event.Event {
 	return events
 }
 
-// halt makes code wait that asks for more than what was kept of an older run's log
-// (see [Keep]), until the events that stand behind it were read.
+// halt makes code wait that requests more than the part kept of an older run's log (see [Keep]),
+// until the events behind that part were read.
 func (r *Run) halt() {
 	for r.current != nil && len(r.feed) > 0 && r.boundary(&r.feed[0]) {
 		b := r.current
@@ -250,7 +252,7 @@ func (r *Run) halt() {
 	}
 }
 
-// boundary reports whether the event stands behind what was kept.
+// boundary reports whether the event ends the kept part.
 func (r *Run) boundary(e *event.Event) bool {
 	return e.Type == event.RunPaused && e.Next != ""
 }
@@ -262,14 +264,14 @@ func (r *Run) kept() int {
 	return r.state.Spec.Kept
 }
 
-// carried is an operation, or a recorded value, from behind the kept part of an older log. It is in the log of this run, between
-// the pause and its end, and nothing until the code asks for it.
+// carried is an operation, or a recorded value, from behind the kept part of an older log. It is in
+// the log of this run, between the pause and its end, and has no effect until the code requests it.
 type carried struct {
 	created event.Event
-	end     *event.Event // once it has come into effect
+	end     *event.Event // set once it has taken effect
 }
 
-// carry keeps what the code may ask for.
+// carry stores an operation that the code may request.
 func (r *Run) carry(e *event.Event) {
 	c := &carried{created: *e}
 	if r.carried == nil {
@@ -278,7 +280,8 @@ func (r *Run) carry(e *event.Event) {
 	r.carried[e.Key], r.carriedRefs[e.Seq] = c, c
 }
 
-// carriedEnd keeps what came of an operation that the code has not asked for, and reports whether it is one that it may ask for.
+// carriedEnd stores the outcome of a carried operation that the code has not requested, and reports
+// whether the event belongs to a carried operation.
 func (r *Run) carriedEnd(e *event.Event) bool {
 	c := r.carriedRefs[e.Ref]
 	if c == nil {
@@ -291,8 +294,9 @@ func (r *Run) carriedEnd(e *event.Event) bool {
 	return true
 }
 
-// takeOver returns the operation from behind the kept part of an older log that is what the code asks for: it has the same key,
-// type and name, and same finds no difference. nil: there is none, and it is a command.
+// takeOver returns the carried operation that matches a request of the code: it has the same key,
+// type and name, and same reports no difference. It returns nil if there is none, and the request
+// is a command.
 func (r *Run) takeOver(asked *event.Event, same func(rec *event.Event) string) *carried {
 	r.halt()
 	c := r.carried[asked.Key]
@@ -303,7 +307,7 @@ func (r *Run) takeOver(asked *event.Event, same func(rec *event.Event) string) *
 	return c
 }
 
-// operation asks for an operation under a scope, of which the log may have the outcome already.
+// operation requests an operation under a scope. The log may contain its outcome already.
 func (r *Run) operation(s *Scope, asked *event.Event, same func(rec *event.Event) string) (op *Op, e *event.Event, c *carried) {
 	if c = r.takeOver(asked, same); c != nil {
 		e = &c.created
@@ -313,7 +317,7 @@ func (r *Run) operation(s *Scope, asked *event.Event, same func(rec *event.Event
 	return r.newOp(s, e), e, c
 }
 
-// settled ends an operation whose outcome has come into effect before the code has asked for it.
+// settled ends an operation whose outcome took effect before the code requested it.
 func (r *Run) settled(op *Op, c *carried) {
 	if c != nil && c.end != nil {
 		r.settle(op, c.end)

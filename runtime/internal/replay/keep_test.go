@@ -136,7 +136,7 @@ func TestKeep_EndsInFrontOfWhatHasNotEndedAndOthersKnow(t *testing.T) {
 			log[i].Seq = uint64(i + 1)
 		}
 		got, kept := Keep(log, Kept{Cut: 8, Until: 8, Next: newRun, Seed: newRun, Now: t0})
-		// Without the event behind it, the failure of the first one is not kept either.
+		// The failure of the first child is not carried over, so the cut moves before that child as well.
 		if kept != 2 || len(got) != 5 || got[3].Type != event.MessageReceived {
 			t.Errorf("%s: kept %d of %v", typ, kept, got)
 		}

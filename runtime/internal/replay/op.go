@@ -169,7 +169,7 @@ func (b *Branch) newWait(s *Scope, kind event.WaitKind, key, topic string, due t
 	return b.run.newOp(s, b.run.command(&asked, nil))
 }
 
-// endWait ends a wait that the code no longer needs or whose message it took.
+// endWait ends a wait that the code no longer needs, or whose message it took.
 func (b *Branch) endWait(op *Op, outcome event.Outcome) {
 	if op.done {
 		return

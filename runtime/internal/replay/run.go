@@ -62,7 +62,7 @@ type Run struct {
 	missed     []*event.Event    // received payloads that no branch can take any more
 	awaiting   map[string]uint64 // children and sends, by key
 	unstarted  list[Op]          // steps that were never started, oldest first
-	versions   map[string]int    // versions of the changes that the code has asked for
+	versions   map[string]int    // versions of the changes that the code has requested
 	closed     map[string]bool   // streams that are closed for further writes
 	undos      list[Undo]        // registered undos, oldest first
 	windup     windingUp

@@ -118,7 +118,8 @@ func (l *Limit) short(now time.Time, weight int) bool {
 }
 
 // inFront returns the weights of the runs that may get their permits here before a run that arrives
-// now. Others wait for another limit, and take nothing here before they count again.
+// now. Runs that wait for another limit take nothing here before they count again, so they are not
+// included.
 func (l *Limit) inFront() int { return max(l.Waits-l.Away, 0) }
 
 func (l *Limit) tooHeavy(weight int) bool { return l.AtOnce > 0 && weight > l.AtOnce }

@@ -32,7 +32,7 @@ type homeConfig struct {
 	class     [slots]uint8 // the route
 	priority  [slots]uint8
 	whole     [slots]bool  // keeps its permits to its end
-	within    [slots]uint8 // the run above, from 1, which starts it when it has its permits and ends after it
+	within    [slots]uint8 // number, from 1, of the run above, which starts this run when it has its permits and ends after it
 	again     [slots]bool  // another run like it arrives after its end
 	serves    [2][2]bool   // the classes that a worker serves
 	room      [kinds]uint8
@@ -111,9 +111,9 @@ type phase uint8
 // Phases of a worker.
 const (
 	awake   phase = iota // claims next
-	asleep               // until a wake of its classes, or its time
+	asleep               // sleeps until a wake of its classes, or its time
 	working              // has a run
-	ending               // has sent the end, and has no answer
+	ending               // has sent the end, and has no answer yet
 	down
 )
 
