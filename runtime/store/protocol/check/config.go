@@ -47,6 +47,7 @@ var homeConfigs = []homeConfig{
 	homePairs, homeCrash, homeLost, homeLate, homeWakes, homeHeavy, homeClasses, homeGone, homeSets, homeShrinks, homeWhole, homeRate,
 	homeRatePair, homeOwners, homeContinues, homeContinuesOther, homeByName, homeRanks, homeGrants, homeGoneWakes, homeBack, homeBackRanks, homeNested, homeNestedGrants, homeNestedTurn,
 	homeOrder, homeOrderPause, homeOrderLater, homeOrderHeavy, homeOrderWakes, homeNestedLater, homeNestedGrantsLater, homeOrderRate, homeStream, homeKept, homeThree, homeThreeAll, homeThreePause, homeNestedPasses, homeNestedAll,
+	homeSeize, homeSeizeWakes, homeUnused, homeUnusedRate,
 }
 
 var (
@@ -164,7 +165,15 @@ var (
 		name: "limits-nested-all", need: [slots][kinds]uint8{{0, 0, 1}, {1, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		room: [kinds]uint8{1, 1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
-	homeOrderRate = homeConfig{name: "limits-order-rate", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{0, 1}, rate: [kinds]bool{true}, left: homeBudget{yield: 1, cancel: 1}}
+	// A client takes runs from their lines and from workers, and may die with them.
+	homeSeize      = homeConfig{name: "limits-seize", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{seize: 1, crash: 1}, cover: true}
+	homeSeizeWakes = homeConfig{name: "limits-seize-wakes", need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{seize: 2, yield: 1}}
+	// Runs that find that they must not begin, and give back what they were granted.
+	homeUnused = homeConfig{
+		name: "limits-unused", need: needOne, whole: [slots]bool{true, true}, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{unused: 2, yield: 1, handover: 1},
+	}
+	homeUnusedRate = homeConfig{name: "limits-unused-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{unused: 1, cancel: 1}}
+	homeOrderRate  = homeConfig{name: "limits-order-rate", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{0, 1}, rate: [kinds]bool{true}, left: homeBudget{yield: 1, cancel: 1}}
 	// The run above holds the later limit.
 	homeNestedLater = homeConfig{
 		name: "limits-nested-later", need: [slots][kinds]uint8{{0, 1}, {1, 0}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,

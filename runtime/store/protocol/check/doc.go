@@ -32,7 +32,7 @@
 // The model of limits (home.go, homesteps.go, homecheck.go) has one partition, up to three runs
 // that use up to three limits, and two workers that claim them from their limiter queues. Workers
 // crash, pause and lose answers, requests are late, runs are canceled in their queues, yield, park,
-// are released and continue, and limits are changed. A worker sleeps until the wake of a route that
+// also with unused permits, are released, seized and continue, and limits are changed. A worker sleeps until the wake of a route that
 // it serves, or until the time that the store has returned, and in a configuration without cover no
 // worker checks periodically. Time passes in ticks: an admitted queue holds back others for one,
 // and a rate admits a weight every second one.

@@ -46,7 +46,9 @@ type homeConfig struct {
 }
 
 // homeBudget contains how often each event may happen.
-type homeBudget struct{ crash, expire, lose, late, cancel, resend, yield, handover, park, again, set, tool uint8 }
+type homeBudget struct {
+	crash, expire, lose, late, cancel, resend, yield, handover, park, again, set, tool, seize, unused uint8
+}
 
 // capacity is a configuration of a limit; paused admits nothing, and 0 bounds nothing.
 type capacity struct{ limit, atOnce uint8 }
@@ -63,8 +65,9 @@ type home struct {
 	left  homeBudget
 
 	// Ghosts.
-	asked uint8        // the runs that were examined in vain, a set
-	age   [kinds]uint8 // ticks since the last weight began
+	asked  uint8        // the runs that were examined in vain, a set
+	seized uint8        // the runs whose owner has seized them, a set
+	age    [kinds]uint8 // ticks since the last weight began
 }
 
 // limited contains the limits of a partition, and its limiter queues.

@@ -3,6 +3,7 @@ package check
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
@@ -202,6 +203,19 @@ var homeSeeded = []struct {
 		"a canceled run still waits [L9]"},
 	{"L9 what is too heavy stays out", homeSets, limitBug(limitLiar{line: neverOpened}),
 		"a run can never have its permits, and is left out by claims [L9]"},
+	{"F2 a seizure keeps the fence", homeSeize, stateBug(liar{save: fenceOnSeizure}),
+		"a run was taken from its owner under the same fence [F2]"},
+	{"L2 a seized run gets permits", homeSeize, stateBug(liar{save: permitsOnSeizure}),
+		"a run was seized, and has permits [L2]"},
+	{"L2 a run keeps permits that it has not used", homeUnused, stateBug(liar{save: keptUnused}),
+		"a run has parked without use, and has permits [L2]"},
+	{"L6 a seizure calls nobody", homeSeizeWakes, limitBug(limitLiar{noShut: while(seizing)}),
+		"the turn of a line has come, and nobody calls it [L6]"},
+	{"L9 a seized run loses its place", homeSeize, stateBug(liar{save: noPlace(seizing)}),
+		"a seized run has lost its place [L9]"},
+	{"L9 a run that has begun nothing loses its place", homeUnused, stateBug(liar{save: noPlace(committing)}),
+		"a run that parks in its place has lost it [L9]"},
+	{"a rate keeps what was not used", homeUnusedRate, limitBug(limitLiar{save: noRefund}), "a rate has kept what was not used [rate]"},
 	{"the rate is not counted", homeRate, limitBug(limitLiar{save: noTAT}), "more begin than the rate allows [rate]"},
 	{"the rate is given back", homeRate, limitBug(limitLiar{save: tatBack}), "more begin than the rate allows [rate]"},
 	{"the rate is not asked", homeRatePair, limitBug(limitLiar{limit: noRate}), "more begin than the rate allows [rate]"},
@@ -454,6 +468,49 @@ func notCalledOff(t *tx, before run, x *run) {
 			t.x.enter(t.home, uint8(i+1))
 		}
 	}
+}
+
+// saved returns the number of the run that is saved, from 0.
+func saved(t *tx, x *run) int {
+	for i := range t.p.runs {
+		if &t.p.runs[i] == x {
+			return i
+		}
+	}
+	panic("check: a run is none of the partition")
+}
+
+func fenceOnSeizure(t *tx, before run, x *run) {
+	if t.doing == seizing {
+		x.epoch = before.epoch
+	}
+}
+
+func permitsOnSeizure(t *tx, _ run, x *run) {
+	if t.doing == seizing && x.queueState == store.StateOwned {
+		t.x.flags[saved(t, x)].has = true
+	}
+}
+
+func keptUnused(t *tx, _ run, x *run) {
+	if t.doing == committing && x.queueState == store.StateParked && t.commit.Unused != store.UnusedNone {
+		t.x.flags[saved(t, x)].has = true
+	}
+}
+
+func noPlace(what operation) func(*tx, run, *run) {
+	return func(t *tx, _ run, x *run) {
+		if t.doing == what && x.queueState != store.StateReady {
+			t.x.flags[saved(t, x)].place = 0
+		}
+	}
+}
+
+func noRefund(t *tx, before limitState, l protocol.Limit) protocol.Limit {
+	if t.doing == committing {
+		l.TAT = t.Now().Add(time.Duration(before.tat) * clockTick).UnixMicro()
+	}
+	return l
 }
 
 func noTAT(_ *tx, before limitState, l protocol.Limit) protocol.Limit {

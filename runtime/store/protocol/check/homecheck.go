@@ -22,6 +22,9 @@ func (m *homes) moved(before, n *home, what operation) (wrong string) {
 		if !n.waits(c, r) || what == turning && opened {
 			n.asked &^= 1 << r
 		}
+		if x := &n.p.runs[i]; x.queueState != store.StateOwned || x.epoch != before.p.runs[i].epoch {
+			n.seized &^= 1 << r
+		}
 	}
 	return wrong
 }
@@ -73,7 +76,9 @@ func (m *homes) checkFlags(s *home) string {
 		switch {
 		case f.has && !owned && (!m.whole[i] || !x.there || x.queueState == store.StateEnded):
 			return "a run has permits, and nobody owns it [L2]"
-		case owned && !f.has && !f.off && len(m.uses(uint8(i+1))) > 0:
+		case owned && f.has && s.seized>>(i+1)&1 == 1 && !m.whole[i]:
+			return "a run was seized, and has permits [L2]"
+		case owned && !f.has && !f.off && len(m.uses(uint8(i+1))) > 0 && s.seized>>(i+1)&1 == 0:
 			return "a run is owned without its permits [L2]"
 		case owned && f.has && f.off:
 			return "a run was called off, and has permits [L9]"

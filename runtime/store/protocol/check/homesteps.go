@@ -112,8 +112,13 @@ func (m *homes) headOf(n *home, class uint8) uint8 {
 
 // commit sends a commit of a session that had a run under an epoch.
 func (m *homes) commit(n *home, r, epoch, session uint8, effect store.Effect) (wrong string) {
+	return m.commitUnused(n, r, epoch, session, effect, store.UnusedNone)
+}
+
+// commitUnused is commit with what becomes of permits with which nothing was begun.
+func (m *homes) commitUnused(n *home, r, epoch, session uint8, effect store.Effect, unused store.Unused) (wrong string) {
 	x := &n.p.runs[r-1]
-	c := &store.Commit{Run: runIDs[r], Fence: fence(epoch, session), Prev: cid(m.log), Effect: effect}
+	c := &store.Commit{Run: runIDs[r], Fence: fence(epoch, session), Prev: cid(m.log), Effect: effect, Unused: unused}
 	if l := x.length(); l > 0 {
 		c.Consume, c.ConsumeLast = int(l), itemIDs[x.inbox[l-1]]
 	}
@@ -315,6 +320,7 @@ func (t *homeStepper) worker(i int) {
 	case awake:
 		t.claims(i)
 	case asleep:
+		t.seizes(i)
 		for class, set := range t.s.wakes {
 			if set && t.serves[i][class] {
 				t.try(say("%c: takes a wake", me), false, func(n *home) string {
@@ -469,6 +475,7 @@ func (t *homeStepper) lets(i int) {
 		drop(n)
 		return t.do(n, otherwise, func() error { return t.op.Release(runIDs[w.run], fence(w.epoch, w.session)) })
 	})
+	t.parksUnused(i)
 }
 
 // ends sends the end of a run.
@@ -518,7 +525,12 @@ func (t *homeStepper) leases() {
 	for i := range t.s.p.runs {
 		if x := &t.s.p.runs[i]; x.there && x.owner != 0 && t.s.p.leases[x.owner] == leaseOver {
 			t.try(say("R%d is recovered", uint8(i)), false, func(n *home) string {
-				return t.do(n, recovering, func() error { return t.op.Recover(uint8(i + 1)) })
+				before := *n
+				wrong := t.do(n, recovering, func() error { return t.op.Recover(uint8(i + 1)) })
+				if place := before.x.flags[i].place; before.seized>>(i+1)&1 == 1 && place != 0 && n.x.flags[i].place != place {
+					wrong = firstOf(wrong, "a seized run has lost its place [L9]")
+				}
+				return wrong
 			})
 		}
 	}

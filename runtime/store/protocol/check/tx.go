@@ -36,6 +36,7 @@ const (
 	recovering
 	configuring
 	turning
+	seizing
 )
 
 var _ protocol.Tx[uint8, uint8] = (*tx)(nil)
