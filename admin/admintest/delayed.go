@@ -58,7 +58,7 @@ func resumesDelayed(s *Scene) {
 	}
 	same(s, "actions of a rerun in its delay", r.Actions, []string{"cancel", "pause", "resume", "restart", "fork", "terminate"})
 	if _, err := s.Service.Act(s.ctx(), rerun, admin.Action{Verb: "resume", Reason: "the carrier is open"}); err != nil {
-		s.Errorf("resume: %v", err)
+		s.Fatalf("resume: %v", err)
 	}
 	s.goesOn(rerun)
 	_, err = s.Service.Act(s.ctx(), rerun, admin.Action{Verb: "resume"})
@@ -71,11 +71,11 @@ func resumesManyDelayed(s *Scene) {
 	request := admin.BulkRequest{Filter: admin.Filter{Tags: map[string]string{"bulk": "delayed"}}, Action: admin.Action{Verb: "resume"}}
 	b := s.bulkDone(request)
 	if b.Status != admin.BulkCompleted || b.Total != 7 || b.Done != 3 || b.Refused != 4 || b.Failed+b.Skipped+b.Left != 0 {
-		s.Errorf("got %+v, want that the three reruns are resumed, and what failed or waits is refused", b)
+		s.Fatalf("got %+v, want that the three reruns are resumed, and what failed or waits is refused", b)
 	}
 	for _, f := range b.Failures {
 		if slices.Contains(reruns, f.Run) {
-			s.Errorf("resume of rerun %s is refused: %s", f.Run, f.Detail)
+			s.Fatalf("resume of rerun %s is refused: %s", f.Run, f.Detail)
 		}
 	}
 	for _, rerun := range reruns {
