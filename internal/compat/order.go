@@ -167,7 +167,7 @@ func maybe(o *manifest.Op) bool {
 	return found
 }
 
-// within reports whether a conditional one of ops contains an operation like o.
+// within reports whether one of ops that some runs skip contains an operation like o.
 func within(ops []*manifest.Op, o *manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(c *manifest.Op) bool {
 		found := false
@@ -209,8 +209,8 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	}
 }
 
-// turnsGone reports a removed loop that had an iteration in every run, if no block with alike
-// operations can replace it.
+// turnsGone reports a removed loop that had an iteration in every run. The report depends on whether
+// a new block contains operations of the loop.
 func (o *orders) turnsGone(op *manifest.Op, added []*manifest.Op) {
 	if slices.ContainsFunc(added, func(a *manifest.Op) bool { return shares(a, op) }) {
 		o.reportf(o.at, Breaks, "branch.wrapped", "what was called in a loop is called in branches now, so their keys are others")

@@ -1,7 +1,7 @@
-// Package cron computes the times of a schedule: [Parse] parses a text such as "30 2 * * *
-// Europe/Zurich" or "every 10m", and [Ticks.Next] returns the first tick after a time. It has no
-// clock of its own. The generator validates directives with it, and the runtime computes ticks with
-// it, so that both accept the same texts.
+// Package cron computes the times of a schedule: [Parse] parses a text such as "every 10m" or
+// "30 2 * * * Europe/Zurich", and [Ticks.Next] returns the first tick after a time. It has no clock
+// of its own. The generator validates directives with it, and the runtime computes ticks with it,
+// so that both accept the same texts.
 //
 // A cron expression has five fields: minute, hour, day of the month, month and day of the week (0
 // and 7 are Sunday). A time zone may follow; the default is UTC. A field is * or a list of numbers,

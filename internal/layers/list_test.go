@@ -55,8 +55,7 @@ func list(t *testing.T, patterns ...string) map[string]*goPackage {
 	}
 }
 
-// chain returns the shortest import chain from one of the roots to a package, for example "a → b →
-// c".
+// chain returns the shortest import chain, such as "a → b → c", from one of the roots to a package.
 func chain(packages map[string]*goPackage, roots []string, to string) string {
 	from := map[string]string{}
 	queue := slices.Clone(roots)

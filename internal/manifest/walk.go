@@ -30,7 +30,7 @@ type walker struct {
 	count map[string]int // number of operations by name
 	vars  int
 	depth int // nesting of loops
-	// outside contains, for each enclosing loop and switch, the known values at its begin.
+	// outside contains, for each enclosing loop and switch, the known values at its start.
 	outside []map[types.Object]value
 	size    int
 }
@@ -243,8 +243,8 @@ func (x *walker) stmt(s ast.Stmt) (ends bool) {
 	return false
 }
 
-// changed returns the values of variables that changed since the begin of the loop or switch that
-// is left. After it they are not known.
+// changed returns the values of variables that changed since the start of the loop or switch that
+// is left. The values are not known after it.
 func (x *walker) changed() string {
 	if len(x.outside) == 0 {
 		return ""

@@ -63,8 +63,9 @@ func (n *Node) needs() (needs []dag.Need) {
 	return needs
 }
 
-// Needs returns the nodes that must have ended before the node begins, without duplicates, and
-// those of them that may have been skipped. It omits the node over whose elements it runs.
+// Needs returns the nodes that must have ended before the node begins, without duplicates. maybe
+// reports for each of them whether the node begins even if it was skipped. Needs omits the node over
+// whose elements the node runs.
 func (n *Node) Needs() (nodes []*Node, maybe map[*Node]bool) {
 	maybe = map[*Node]bool{}
 	for _, d := range n.needs() {

@@ -1,7 +1,7 @@
 package main
 
-// gatherMutants disable the guards of starts that share a run: each start joins one run, once, that
-// no worker has claimed.
+// gatherMutants disable the guards of starts that share a run: each start joins exactly one run,
+// which no worker has claimed.
 var gatherMutants = []Mutant{
 	memory("L12/memory/last", "the first start counts, and not the last", "gather.go",
 		"r.inbox[0] = item", "_ = item", "L12_OnlyTheItemOfTheLastStartIsKept"),

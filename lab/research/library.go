@@ -39,9 +39,9 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer l.leave()
 	}
 	switch {
-	case question == "newspaper" && times == 1: // slow on the first request
+	case question == "newspaper" && times == 1: // unavailable on the first request
 		refuse(w, http.StatusServiceUnavailable, "0.03")
-	case question == "diary" && times <= 2: // fails on the first two requests
+	case question == "diary" && times <= 2: // allows no request at first
 		l.count(&l.refusals)
 		refuse(w, http.StatusTooManyRequests, "0.05")
 	case r.URL.Path == "/sources":

@@ -116,7 +116,7 @@ func TestRun_StopsAlthoughAStreamIsOpen(t *testing.T) {
 	}
 }
 
-// held starts a run that writes nothing from another client, and returns its ID.
+// held uses another client to start a run that writes nothing, and returns the ID of the run.
 func held(t *testing.T, file string) string {
 	t.Helper()
 	st, err := sqlitestore.Open(file)
