@@ -26,7 +26,7 @@ type attempt struct {
 	ref      uint64
 	number   int
 	started  time.Time
-	deadline time.Time // the earliest of the attempt's own, the run's and those of WithTimeout
+	deadline time.Time // the earliest deadline of the attempt, of the run and of WithTimeout
 
 	// The run loop sets these when it launches the attempt.
 	steps   *steps     // nil if the attempt was not launched

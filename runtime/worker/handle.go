@@ -113,7 +113,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 		return
 	}
 	if !t.runs.own(&t.inputs) {
-		t.forget() // a later claim of the same run was handled first, so this one is over
+		t.forget() // another run loop has the run by another claim, so this claim is over
 		return
 	}
 	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.draft.unsaved) == 0 && t.last == c.Last && t.n == c.N &&

@@ -95,7 +95,7 @@ func TestFLOW16_ARefusalIsToldOnce(t *testing.T) {
 	begun, release := make(chan struct{}, 3), make(chan struct{}, 3)
 	w.Work(worker.Config{}, flowtest.As(busy, func(ctx workflow.Context, n int) (int, error) {
 		flowtest.Add.Handle(ctx, func(int) error { return &flowtest.LimitError{Limit: n} }, func(_ workflow.Context, n int) (int, error) { return n, nil })
-		for range 3 { // each sends in a commit of its own
+		for range 3 { // each step takes commits of its own
 			if _, err := flowtest.Slow.Call(ctx, n); err != nil {
 				return 0, err
 			}

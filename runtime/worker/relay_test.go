@@ -92,7 +92,7 @@ func TestREC5_WhatRunsSendIsDeliveredWithoutReadingTheOutbox(t *testing.T) {
 			}
 			return sum, nil
 		}))
-		for _, n := range []int{1, children} { // before the second run the relay has begun, and read the records of others
+		for _, n := range []int{1, children} { // before the second iteration the relay has begun, and has read the records of others
 			st.reads.Store(0)
 			st.deliveries.Store(0)
 			if got := flowtest.Result(w, flowtest.Start(w, parents, n)); got != 2*n {

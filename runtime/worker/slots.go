@@ -12,7 +12,7 @@ type slots struct {
 
 	mu   sync.Mutex
 	line []*inputs
-	in   map[*inputs]bool // the run loops in line, which is the queue
+	in   map[*inputs]bool // the members of line, which is the queue
 }
 
 func newSlots(n int) *slots {

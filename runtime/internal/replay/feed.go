@@ -56,7 +56,7 @@ func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *ev
 		return nil
 	}
 	if rec.Seq <= uint64(r.kept()) {
-		same = nil // it may contain the id of the older run
+		same = nil // it may contain the id of the run that requested it
 	}
 	if diff := compare(rec, same); diff != "" {
 		r.err = r.mismatch(rec, asked, diff)

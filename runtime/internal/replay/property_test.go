@@ -329,7 +329,7 @@ func mutateLog(rt *rapid.T, log []event.Event) []event.Event {
 	case 7:
 		log[i].Ref = uint64(j + 1)
 	case 8:
-		switch log[i].Type { // others have no due time, or have the one that counts
+		switch log[i].Type { // other events have no payload, or one that a replay does not compare
 		case event.StepCreated, event.StepCompleted, event.MessageReceived, event.RunCompleted:
 			log[i].Payload = []byte("77")
 		}

@@ -16,7 +16,7 @@ type Run[S comparable] struct {
 	CreatedBy  event.ItemID // record that created it, until it is confirmed
 	QueueState store.QueueState
 	Status     event.Status
-	N, Seq     uint64         // number of frames, and of the last event
+	N, Seq     uint64         // number of frames, and sequence number of the last event
 	Last       event.CommitID // of the last frame
 	Fence      store.Fence
 	Owner      S

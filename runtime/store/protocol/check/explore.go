@@ -49,7 +49,7 @@ func (l label) String() string {
 type result struct {
 	states, steps int
 	wrong         string  // what is wrong, or ""
-	trace         []label // the shortest way to it
+	trace         []label // a shortest sequence of steps that leads to it
 	truncated     bool    // the limit was reached: nothing is known about progress
 }
 
