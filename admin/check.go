@@ -50,15 +50,14 @@ type Checked struct {
 	Fixes   []Mending `json:"fixes"`   // in the order in which they were made, or would be; of a [Service] the first 1,000
 }
 
-// Mending is the repair of one run, one workflow id, or the store itself.
+// Mending is the repair of one run, or of the store itself.
 type Mending struct {
-	Run        string   `json:"run,omitempty"`
-	WorkflowID string   `json:"workflowId,omitempty"`
-	Outcome    string   `json:"outcome"`          // planned, repaired, moved or remains
-	Action     string   `json:"action,omitempty"` // what is done; empty: nothing can be
-	Why        string   `json:"why,omitempty"`    // nothing can be done
-	Reason     string   `json:"reason,omitempty"` // that the audit trail of the run has: see [store.Reason]
-	Broken     []Broken `json:"broken,omitempty"`
+	Run     string   `json:"run,omitempty"`
+	Outcome string   `json:"outcome"`          // planned, repaired, moved or remains
+	Action  string   `json:"action,omitempty"` // what is done; empty: nothing can be
+	Why     string   `json:"why,omitempty"`    // nothing can be done
+	Reason  string   `json:"reason,omitempty"` // that the audit trail of the run has: see [store.Reason]
+	Broken  []Broken `json:"broken,omitempty"`
 }
 
 // Broken is an invariant that does not hold.
@@ -125,7 +124,7 @@ func (d *Direct) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
 	}
 	report, err := fsck.Repair(ctx, d.client.Store(), opts)
 	if errors.Is(err, fsck.ErrNotRepairable) {
-		return Checked{}, NewProblem(CodeUnsupported, "this kind of store can be neither checked nor repaired", "let it implement store.Repairer")
+		return Checked{}, NewProblem(CodeUnsupported, "this kind of store can be neither checked nor repaired", "let it implement store.Rebuilder")
 	}
 	if err != nil {
 		return Checked{}, fmt.Errorf("check the store: %w", err)
@@ -146,7 +145,7 @@ func CheckedOf(r *fsck.Report) Checked {
 		case fsck.OutcomeRepaired:
 			got.Done++
 		}
-		m := Mending{Run: string(f.Run), WorkflowID: f.WorkflowID, Outcome: string(f.Outcome), Action: f.Action, Why: f.Why, Reason: string(f.Reason)}
+		m := Mending{Run: string(f.Run), Outcome: string(f.Outcome), Action: f.Action, Why: f.Why, Reason: string(f.Reason)}
 		for _, b := range f.Findings {
 			m.Broken = append(m.Broken, Broken{Invariant: b.Invariant, Run: string(cmp.Or(b.Run, f.Run)), What: b.What, Explain: b.Explain, Lasting: b.Lasting})
 		}

@@ -24,7 +24,7 @@ type scanned struct {
 
 var errScan = errors.New("not readable")
 
-func (s *scanned) ScanPartition(context.Context, int) (store.Scan, error) {
+func (s *scanned) ReadPartition(context.Context, int) (*store.PartitionState, error) {
 	s.all.Add(1)
 	n := s.now.Add(1)
 	defer s.now.Add(-1)

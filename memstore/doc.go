@@ -26,6 +26,6 @@
 // what "make ready" and "end" mean. Then one file per duty, named as in the
 // other stores: create.go, session.go, claim.go, commit.go, continue.go,
 // release.go, deliver.go, outbox.go, load.go, wait.go, stream.go, list.go,
-// purge.go, inspect.go. There is no store.Repairer: a store that goes with its process
+// purge.go, inspect.go. There is no store.Rebuilder: a store that goes with its process
 // has nothing to repair.
 package memstore

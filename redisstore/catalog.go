@@ -103,7 +103,7 @@ func (v *view) showCatalog(snap *store.Snapshot) {
 }
 
 // lookAtCatalog finds entries of the catalogue that cannot be read.
-func (e *partitionScan) lookAtCatalog() {
+func (e *partitionState) lookAtCatalog() {
 	for _, name := range sortedKeys(e.catalog.Val()) {
 		packed := e.catalog.Val()[name]
 		if _, err := store.UnpackCatalog(name, []byte(packed)); err != nil {

@@ -30,7 +30,7 @@ const (
 )
 
 // look finds what a snapshot has no room for.
-func (e *partitionScan) look() {
+func (e *partitionState) look() {
 	for _, key := range sortedKeys(e.wrong) {
 		e.repairable(store.Defect{
 			Invariant: 16, What: fmt.Sprintf("key %s is a %s, which it never is: another program has overwritten it", key, e.wrong[key]),
@@ -62,13 +62,12 @@ func (e *partitionScan) look() {
 }
 
 // repairable adds a defect that swaps repair.
-func (e *partitionScan) repairable(f store.Defect, how string, swaps ...swap) {
-	f.Repair, f.Key = how, strconv.Itoa(len(e.defects))
-	e.swaps[f.Key] = swaps
+func (e *partitionState) repairable(f store.Defect, how string, swaps ...swap) {
+	f.Repair, f.Do = how, func(ctx context.Context) (bool, error) { return e.swapAll(ctx, f.What, swaps) }
 	e.defects = append(e.defects, f)
 }
 
-func (e *partitionScan) lookAtSessions() {
+func (e *partitionState) lookAtSessions() {
 	leased := map[string]bool{}
 	for _, z := range e.leases.Val() {
 		code, _ := z.Member.(string)
@@ -89,7 +88,7 @@ func (e *partitionScan) lookAtSessions() {
 	}
 }
 
-func (e *partitionScan) lookAtNames() {
+func (e *partitionState) lookAtNames() {
 	for _, code := range e.keys.routes {
 		route := e.route(code)
 		if _, named := e.routes.Val()[code]; named || routeCode(route) != code {
@@ -121,7 +120,7 @@ func (e *partitionScan) lookAtNames() {
 	}
 }
 
-func (e *partitionScan) lookAtCounts() {
+func (e *partitionState) lookAtCounts() {
 	greatest := int64(0)
 	for _, code := range e.keys.routes {
 		for _, member := range e.ready[code].Val() {
@@ -144,7 +143,7 @@ func (e *partitionScan) lookAtCounts() {
 }
 
 // lookAtChains compares how many later runs chains count with those there are.
-func (e *partitionScan) lookAtChains() {
+func (e *partitionState) lookAtChains() {
 	if e.unread != nil {
 		return // those that were not read count, too
 	}
@@ -207,7 +206,7 @@ func hasLeftItsChain(r *store.RunState) bool {
 
 // lookAtLatest compares what is known as the last run of a chain with the one that has
 // not continued. Of several, which is damage, that is the newest; it may be gone.
-func (e *partitionScan) lookAtLatest(chain string, more bool, last *store.RunState) {
+func (e *partitionState) lookAtLatest(chain string, more bool, last *store.RunState) {
 	seen := e.latestOfChains.Val()[chain]
 	s := swap{key: e.p.latestOfChains(), kind: inHash, field: chain, seen: seen}
 	if more && last != nil {
@@ -222,7 +221,7 @@ func (e *partitionScan) lookAtLatest(chain string, more bool, last *store.RunSta
 
 // lookAtRun finds what is wrong with the keys and indexes of a run that a snapshot
 // does not show. It is repaired with the run.
-func (e *partitionScan) lookAtRun(run string) {
+func (e *partitionState) lookAtRun(run string) {
 	found := func(invariant int, what, explain string) {
 		e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: long(run), What: what, Explain: explain})
 	}
@@ -279,7 +278,7 @@ func (e *partitionScan) lookAtRun(run string) {
 }
 
 // listedAs returns the sets of open and done runs that a run is in.
-func (e *partitionScan) listedAs(run string) (keys []string) {
+func (e *partitionState) listedAs(run string) (keys []string) {
 	for _, at := range e.entries[run] {
 		if e.listed[at.key] != nil {
 			keys = append(keys, at.key)
@@ -290,7 +289,7 @@ func (e *partitionScan) listedAs(run string) (keys []string) {
 }
 
 // wantedIn returns those that it should be in.
-func (e *partitionScan) wantedIn(run string, r *store.RunState) []string {
+func (e *partitionState) wantedIn(run string, r *store.RunState) []string {
 	m := e.metaOf(run)
 	switch child := m["u"] != ""; {
 	case r.Hidden:
@@ -303,7 +302,7 @@ func (e *partitionScan) wantedIn(run string, r *store.RunState) []string {
 }
 
 // lookAtHeader finds what the header of a run says otherwise than what it is about.
-func (e *partitionScan) lookAtHeader(run string, r *store.RunState, found func(invariant int, what, explain string)) {
+func (e *partitionState) lookAtHeader(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	m := e.metaOf(run)
 	h, items := unpackHeader(m["H"]), len(e.runs[run].inbox.Val())
 	if h.wid != digestOf(r.WorkflowID) {
@@ -323,21 +322,19 @@ func (e *partitionScan) lookAtHeader(run string, r *store.RunState, found func(i
 	}
 }
 
-// RepairDefect replaces the wrong values, one after the other. Of several calls at the same
+// swapAll replaces wrong values, one after the other. Of several calls at the same
 // time the one that replaces the last value has repaired it.
-func (e *partitionScan) RepairDefect(ctx context.Context, f store.Defect) (bool, error) {
-	repaired := false
-	for _, w := range e.swaps[f.Key] {
-		var err error
+func (e *partitionState) swapAll(ctx context.Context, what string, swaps []swap) (repaired bool, err error) {
+	for _, w := range swaps {
 		if repaired, err = e.replace(ctx, w); err != nil {
-			return false, fmt.Errorf("repair %s: %w", f.What, err)
+			return false, fmt.Errorf("repair %s: %w", what, err)
 		}
 	}
 	return repaired, nil
 }
 
 // replace replaces a value, and reports whether it was still there.
-func (e *partitionScan) replace(ctx context.Context, w swap) (bool, error) {
+func (e *partitionState) replace(ctx context.Context, w swap) (bool, error) {
 	if w.kind == limits {
 		return e.repairLimits(ctx)
 	}

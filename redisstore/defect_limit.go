@@ -18,7 +18,7 @@ import (
 
 // showWaiting adds the limits and lines to the snapshot. What cannot be read is left out:
 // lookAtLimits finds it.
-func (e *partitionScan) showWaiting() {
+func (e *partitionState) showWaiting() {
 	_ = e.s.showLimits(e.view, e.snap, e.route)
 	for i := range e.snap.Waiting {
 		l := &e.snap.Waiting[i]
@@ -46,7 +46,7 @@ func (e *partitionScan) showWaiting() {
 type weights struct{ held, waits int }
 
 // countedByRuns returns what the runs have of limits and wait for.
-func (e *partitionScan) countedByRuns() map[store.LimitID]weights {
+func (e *partitionState) countedByRuns() map[store.LimitID]weights {
 	counted := map[store.LimitID]weights{}
 	for _, r := range e.snap.Runs {
 		for _, u := range r.Uses {
@@ -71,7 +71,7 @@ func lineIDOf(m map[string]string) string {
 
 // lookAtLimits compares what is counted of limits, and the lines, with the runs, and names
 // configurations that cannot be read.
-func (e *partitionScan) lookAtLimits() {
+func (e *partitionState) lookAtLimits() {
 	for _, field := range sortedKeys(e.configs.Val()) {
 		packed := e.configs.Val()[field]
 		if json.Unmarshal([]byte(packed), &packedConfig{}) != nil {
@@ -93,7 +93,7 @@ func (e *partitionScan) lookAtLimits() {
 }
 
 // wrongCount says what is counted wrong; empty: nothing is.
-func (e *partitionScan) wrongCount() string {
+func (e *partitionState) wrongCount() string {
 	runs := e.countedByRuns()
 	ids := slices.Collect(maps.Keys(runs))
 	for id, packed := range e.limits.Val() {
@@ -115,7 +115,7 @@ func (e *partitionScan) wrongCount() string {
 }
 
 // wrongAway is wrongCount of hash F: what waits for another limit first follows from the lines.
-func (e *partitionScan) wrongAway() string {
+func (e *partitionState) wrongAway() string {
 	want := map[string]string{}
 	away := map[string]int{}
 	for i := range e.snap.Waiting {
@@ -146,7 +146,7 @@ func (e *partitionScan) wrongAway() string {
 
 // wrongLine says what is wrong with the lines; empty: nothing is. A line has its runs, and
 // a record of the turn of the first one; entries lead to it by its mode.
-func (e *partitionScan) wrongLine() string {
+func (e *partitionState) wrongLine() string {
 	want := map[entry]int64{} // with their scores
 	turns := map[string]waitLine{}
 	for run, r := range e.runs {
@@ -212,7 +212,7 @@ type scored struct {
 const anyScore = -1 << 62
 
 // ofLines returns all entries of lines and in lines.
-func (e *partitionScan) ofLines() (all []scored) {
+func (e *partitionState) ofLines() (all []scored) {
 	for _, code := range e.keys.routes {
 		for _, member := range e.ready[code].Val() {
 			if isLine(member) {
@@ -241,7 +241,7 @@ func (e *partitionScan) ofLines() (all []scored) {
 }
 
 // repairLimits counts the permits and makes the lines again.
-func (e *partitionScan) repairLimits(ctx context.Context) (bool, error) {
+func (e *partitionState) repairLimits(ctx context.Context) (bool, error) {
 	keys := []string{e.p.routes(), e.p.limits(), e.p.waitLines(), e.p.flows()}
 	for _, id := range e.keys.waiting {
 		keys = append(keys, e.p.waiting(id))

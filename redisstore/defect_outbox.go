@@ -14,7 +14,7 @@ import (
 
 // showSent adds the records of the outbox, in the order in which they were written.
 // One of which nobody knows how far it is has no phase, and comes last.
-func (e *partitionScan) showSent() {
+func (e *partitionState) showSent() {
 	type placed struct {
 		order  string
 		record store.Outgoing
@@ -47,18 +47,18 @@ const unplaced = "~"
 
 // heldBack reports whether a run that has ended may not be purged, whatever the
 // time: as the script of that does.
-func (e *partitionScan) heldBack(run string) bool {
+func (e *partitionState) heldBack(run string) bool {
 	return e.metaOf(run)["B"] != "" || len(e.sent[run].Val()) > 0 || e.chains.Val()[run] != "" || e.remembers(run)
 }
 
 // remembers reports whether an item is remembered under the id of a run until Confirm.
-func (e *partitionScan) remembers(run string) bool {
+func (e *partitionState) remembers(run string) bool {
 	seen := e.seen[run]
 	return seen != nil && slices.ContainsFunc(seen.Val(), func(z redis.Z) bool { return z.Score >= kept })
 }
 
 // lastSent returns the greatest place of a record.
-func (e *partitionScan) lastSent() int64 {
+func (e *partitionState) lastSent() int64 {
 	greatest := int64(0)
 	for _, sent := range e.sent {
 		for _, packed := range sent.Val() {
@@ -74,7 +74,7 @@ func (e *partitionScan) lastSent() int64 {
 }
 
 // lookAtOutbox compares the due time of each record with its phase.
-func (e *partitionScan) lookAtOutbox() {
+func (e *partitionState) lookAtOutbox() {
 	due := map[string]string{} // by the member of the set
 	for _, run := range e.judged(sortedKeys(e.sent)) {
 		for id, packed := range e.sent[run].Val() {

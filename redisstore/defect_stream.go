@@ -9,7 +9,7 @@ import (
 
 // scanStreams shows streams whose chunks are those that they should have, and that
 // there are others of chains that do not exist.
-func (e *partitionScan) scanStreams() {
+func (e *partitionState) scanStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
 		if e.unread[chain] || e.streams[chain] == nil {
@@ -28,7 +28,7 @@ func (e *partitionScan) scanStreams() {
 }
 
 // hasRuns reports whether there is a run of a chain.
-func (e *partitionScan) hasRuns(chain string) bool {
+func (e *partitionState) hasRuns(chain string) bool {
 	if e.snap.Runs[long(chain)] != nil {
 		return true
 	}
@@ -43,7 +43,7 @@ func (e *partitionScan) hasRuns(chain string) bool {
 // counted returns the state of a stream that follows from its chunks: those after the last
 // gap. Without any the next chunk is the one after the last that was counted. Empty: there
 // is no such stream.
-func (e *partitionScan) counted(stream string, seen streamState) string {
+func (e *partitionState) counted(stream string, seen streamState) string {
 	chunks, _ := chunksIn(e.chunks[stream].Val())
 	if len(chunks) == 0 {
 		seen.first = seen.last + 1
@@ -62,7 +62,7 @@ func (e *partitionScan) counted(stream string, seen streamState) string {
 }
 
 // lookAtStreams compares how streams stand with their chunks.
-func (e *partitionScan) lookAtStreams() {
+func (e *partitionState) lookAtStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
 		if e.unread[chain] || !e.hasRuns(chain) {
@@ -93,7 +93,7 @@ func (e *partitionScan) lookAtStreams() {
 }
 
 // keysOfStreams is all keys that a chain has of streams.
-func (e *partitionScan) keysOfStreams(chain string) []string {
+func (e *partitionState) keysOfStreams(chain string) []string {
 	keys := []string{e.p.streams(chain)}
 	for _, stream := range e.keys.streams {
 		if of, name, _ := strings.Cut(stream, ":"); of == chain {

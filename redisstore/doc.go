@@ -185,8 +185,8 @@
 // crowd.go idle workers let each other go first. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, view.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
-// repair.go serve package fsck, import.go takes in runs of other stores, and the files with stream in their names do the same
+// await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, view.go, purge.go, inspect.go, stepdata.go; state.go, stateview.go, defect.go and
+// rebuild.go serve package fsck, import.go takes in runs of other stores, and the files with stream in their names do the same
 // for streams; and lua, one file per operation, with common functions in lua/part. The files doctor*.go are the doctor: checks in small functions, by
 // subject.
 package redisstore

@@ -38,7 +38,7 @@ func ScriptOf(argument any) string {
 		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptFleet, scriptCloseSession, scriptClaim, scriptClaimRun,
 		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptStepData, scriptPurge, scriptDelete,
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
-		scriptRepairRun, scriptRepairLinks, scriptRepairName, scriptForget, scriptReplace, scriptPublish, scriptStream,
+		scriptRebuild, scriptForget, scriptReplace, scriptPublish, scriptStream,
 	} {
 		if argument == &s.sha || argument == &s.text {
 			return s.name

@@ -17,7 +17,7 @@ func (v *view) showGathering(snap *store.Snapshot) {
 
 // lookAtGathering compares the runs that starts are told to join with those that say that they
 // gather them.
-func (e *partitionScan) lookAtGathering() {
+func (e *partitionState) lookAtGathering() {
 	if e.unread != nil {
 		return
 	}

@@ -88,7 +88,7 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 type view struct {
 	p    *partition
 	keys *keySet
-	logs map[string]*scannedLog // by run, that were read before
+	logs map[string]*readLog // by run, that were read before
 
 	leases                        *redis.ZSliceCmd
 	listed                        map[string]*redis.ZSliceCmd // sets of open and done runs, by their keys

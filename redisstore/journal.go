@@ -76,7 +76,7 @@ func (v *view) showJournal(snap *store.Snapshot) {
 }
 
 // lookAtJournal finds lines of the journal that cannot be read, are there more than once, or stand where a page does not come to them.
-func (e *partitionScan) lookAtJournal() {
+func (e *partitionState) lookAtJournal() {
 	stays := map[string]string{} // the member that stays of each id: one with an outcome, if there is one
 	for _, z := range e.journal.Val() {
 		member, _ := z.Member.(string)

@@ -90,7 +90,7 @@ func (v *view) showLabels(snap *store.Snapshot) {
 }
 
 // scanLabels is showLabels without the runs that are not judged, and notes where each run stands.
-func (e *partitionScan) scanLabels() {
+func (e *partitionState) scanLabels() {
 	e.misplaced = map[string]bool{}
 	for _, code := range sortedKeys(e.labelled) {
 		for _, z := range indexedIn(e.labelled[code]) {

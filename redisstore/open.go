@@ -47,7 +47,7 @@ var (
 	_ store.Inspector     = (*Store)(nil)
 	_ store.StepDataStore = (*Store)(nil)
 	_ store.Purger        = (*Store)(nil)
-	_ store.Repairer      = (*Store)(nil)
+	_ store.Rebuilder     = (*Store)(nil)
 )
 
 // The defaults of Config.

@@ -275,7 +275,7 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 		"z":      {owned, func(k *keysOfScene) { k.del(k.session(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonNoClaim)},
 		"o":      {owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)},
 		"a":      {ownedUnread, func(k *keysOfScene) { k.del(k.unread(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonWrongRecord)},
-		"q":      {queued, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
+		"q":      {queued, func(k *keysOfScene) { k.del(k.line("a")) }, repairtest.Want{Invariants: []int{9}, Run: "other", Reason: store.ReasonWrongRecord}},
 		"t":      {sleeps, func(k *keysOfScene) { k.del(k.timers()) }, wrong(7, store.ReasonStuckRunning)},
 		"e":      {owned, func(k *keysOfScene) { k.del(k.leases()) }, repairtest.Want{Invariants: []int{6}, Keeps: true}},
 		"w":      {starts, func(k *keysOfScene) { k.del(k.wakes()) }, wrong(15, store.ReasonStuckCreated)},
@@ -336,7 +336,7 @@ func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 		"1 the last frame is missing":  {sleeps, func(k *keysOfScene) { k.do("xtrim", k.log(k.run), "maxlen", 1) }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"2 the epoch was given before": {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.fence.Epoch = 0 }) }, wrong(2, store.ReasonStuckRunning)},
 		"4 the status":                 {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.status = event.StatusFailed }) }, wrong(4, store.ReasonWrongRecord)},
-		"4 the root of an owned run":   {owned, func(k *keysOfScene) { k.setMeta("x", "wrun_x") }, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Keeps: true}},
+		"4 the root of an owned run":   {owned, func(k *keysOfScene) { k.setMeta("x", "wrun_x") }, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
 		"5 no state":                   {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.queueState = 0 }) }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
 		"5 in two ready sets":          {starts, func(k *keysOfScene) { k.do("zadd", k.ready("other"), 0, "00000000000001"+k.run) }, repairtest.Want{Invariants: []int{5, 15}, Reason: store.ReasonStuckCreated}},
 		"5 owned by two":               {owned, func(k *keysOfScene) { k.do("sadd", k.owned("other"), k.run) }, repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonWrongRecord}},
@@ -431,7 +431,7 @@ func TestREC8_RepairsOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{
 		"metadata": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7, 9}, Reason: store.ReasonStuckRunning}},
-		"lines": {queued, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
+		"lines": {queued, func(k *keysOfScene) { k.del(k.line("a")) }, repairtest.Want{Invariants: []int{9}, Run: "other", Reason: store.ReasonWrongRecord}},
 	} {
 		t.Run(name, func(t *testing.T) { d.repairsOn(t, redistest.SharedCluster(t).Client(t)) })
 	}
@@ -460,4 +460,28 @@ func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
 	w := repairtest.New(t, st, clock)
 	w.Dump = func() any { return dump(w.Ctx, t, client, st) }
 	w.Refuses()
+}
+
+// A heartbeat puts a run back that has lost its entry, before a repair that has seen the loss rebuilds the run.
+func TestREC8_ARebuildLeavesNoEntryThatAHeartbeatHasPutBack(t *testing.T) {
+	g := openGuarded(t)
+	alive := g.session()
+	run := g.start("").Run
+	ready := g.parts[0].ready(routeCode(guardedRoute))
+	g.loser("r:" + routeCode(guardedRoute))()
+	part, err := g.ReadPartition(g.ctx, 0)
+	g.check(err)
+	g.clock.Advance(5 * time.Second)
+	if got := g.beat(alive).Restored; !slices.Equal(got, []event.RunID{run}) {
+		t.Fatalf("restored %v, want %v", got, run)
+	}
+	rec := part.Snapshot.Runs[run].Record
+	rec.Fence.Epoch++
+	done, err := part.Rebuild(g.ctx, &store.Rebuild{Run: run, Record: &rec, Reasons: []store.Reason{store.ReasonStuckCreated}, By: "late"})
+	if got := g.client.ZRange(g.ctx, ready, 0, -1).Val(); err != nil || !done || len(got) != 1 {
+		t.Errorf("rebuilt: %v, %v; the ready runs are %q, want one", done, err, got)
+	}
+	if got := g.claim(alive); !slices.Equal(got, []event.RunID{run}) {
+		t.Errorf("claimed %v, want %v", got, run)
+	}
 }

@@ -41,7 +41,7 @@ func (b *busy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-func TestScanPartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing.T) {
+func TestReadPartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing.T) {
 	clock, server, prefix := storetest.NewClock(), redistest.Shared(t), redistest.Prefix()
 	open := func(client redis.UniversalClient) *Store {
 		st, err := New(client, Config{Clock: clock, Prefix: prefix, Partitions: 1})
@@ -68,14 +68,14 @@ func TestScanPartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing
 		t.Fatal(err)
 	}
 	hook.create()
-	exam, err := st.ScanPartition(w.Ctx, 0)
+	exam, err := st.ReadPartition(w.Ctx, 0)
 	if err != nil || hook.calls <= readings {
 		t.Fatalf("examine: %v after %d readings", err, hook.calls)
 	}
-	if defects := exam.Defects(); len(defects) > 0 {
+	if defects := exam.Defects; len(defects) > 0 {
 		t.Errorf("defects: %+v", defects)
 	}
-	snap := exam.Snapshot()
+	snap := exam.Snapshot
 	for _, f := range fsck.Check(snap) {
 		t.Errorf("found: %v", f)
 	}
@@ -131,7 +131,7 @@ func TestREC8_ACheckHasMoreTimeThanOtherRequests(t *testing.T) {
 	far, err := New(client, Config{Clock: s.clock, Prefix: s.st.cfg.Prefix, Partitions: 1})
 	s.check(err)
 	far.manyRuns = 1
-	if _, err := far.ScanPartition(s.ctx, 0); err != nil {
+	if _, err := far.ReadPartition(s.ctx, 0); err != nil {
 		t.Errorf("check behind a server that answers after %v: %v", 2*patience, err)
 	}
 	proxy.Do(nil)
@@ -190,7 +190,7 @@ func TestREC8_ACheckReadsFewLogsInOneTransaction(t *testing.T) {
 			}
 		}
 	})
-	if _, err := st.ScanPartition(s.ctx, 0); err != nil {
+	if _, err := st.ReadPartition(s.ctx, 0); err != nil {
 		t.Fatal(err)
 	}
 	if most == 0 || most > readBatch || rest > 0 {
@@ -214,12 +214,12 @@ func TestREC8_ACheckReadsALogAgainThatHasGrownMeanwhile(t *testing.T) {
 			grow()
 		}
 	})
-	scan, err := st.ScanPartition(s.ctx, 0)
+	scan, err := st.ReadPartition(s.ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := scan.Snapshot().Runs[r.Run]
-	if n := uint64(len(got.Frames)); n != 2 || n != got.N || scan.Partial() {
-		t.Errorf("got %d frames of a log of %d, partial %v, want 2 frames of 2", n, got.N, scan.Partial())
+	got := scan.Snapshot.Runs[r.Run]
+	if n := uint64(len(got.Frames)); n != 2 || n != got.N || scan.Partial {
+		t.Errorf("got %d frames of a log of %d, partial %v, want 2 frames of 2", n, got.N, scan.Partial)
 	}
 }

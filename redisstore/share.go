@@ -48,7 +48,7 @@ func unpackFlow(packed string) (waits int, pass int64, ok bool) {
 }
 
 // flowsByRuns counts the runs that have their places by fair keys.
-func (e *partitionScan) flowsByRuns() map[store.FlowID]int {
+func (e *partitionState) flowsByRuns() map[store.FlowID]int {
 	counted := map[store.FlowID]int{}
 	for _, r := range e.snap.Runs {
 		if r.InFlow() {
@@ -60,7 +60,7 @@ func (e *partitionScan) flowsByRuns() map[store.FlowID]int {
 
 // wrongFlow says what is wrong with the flows; empty: nothing is. Each has so many runs as it
 // counts, which have places, and no key of them begins again before its own runs.
-func (e *partitionScan) wrongFlow() string {
+func (e *partitionState) wrongFlow() string {
 	want := map[string]int{}
 	flowOf := func(run string, r *store.RunState) string { return e.metaOf(run)["c"] + ":" + strconv.Itoa(r.Priority) }
 	for run := range e.runs {

@@ -142,7 +142,7 @@ func (v *view) showTroubles(snap *store.Snapshot) {
 }
 
 // showGroups is showTroubles without the runs that are not judged, and notes where each run stands.
-func (e *partitionScan) showGroups() {
+func (e *partitionState) showGroups() {
 	for _, group := range sortedKeys(e.grouped) {
 		runs := e.judged(members(e.grouped[group]))
 		for _, run := range runs {
@@ -161,7 +161,7 @@ func (e *partitionScan) showGroups() {
 }
 
 // groupsOf returns the sets of runs in trouble that a run is in.
-func (e *partitionScan) groupsOf(run string) (keys []string) {
+func (e *partitionState) groupsOf(run string) (keys []string) {
 	for _, at := range e.entries[run] {
 		if letter := at.key[len(e.p.tag)]; letter == 'I' || letter == 'U' {
 			keys = append(keys, at.key)
@@ -171,7 +171,7 @@ func (e *partitionScan) groupsOf(run string) (keys []string) {
 }
 
 // lookAtPlaces finds a run in trouble that lists have at another time.
-func (e *partitionScan) lookAtPlaces(run string, r *store.RunState, found func(invariant int, what, explain string)) {
+func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	for _, set := range []*redis.ZSliceCmd{e.grouped[r.Group], e.troubled} {
 		if set == nil {
 			continue
@@ -186,7 +186,7 @@ func (e *partitionScan) lookAtPlaces(run string, r *store.RunState, found func(i
 
 // lookAtTroubles compares what is kept of groups with the runs that say that they are in them. The
 // sets of runs are repaired with those.
-func (e *partitionScan) lookAtTroubles() {
+func (e *partitionState) lookAtTroubles() {
 	if e.unread != nil {
 		return // those that were not read are in groups, too
 	}

@@ -79,7 +79,7 @@ func (v *view) showViews(snap *store.Snapshot) {
 }
 
 // lookAtViews finds views that cannot be read.
-func (e *partitionScan) lookAtViews() {
+func (e *partitionState) lookAtViews() {
 	for _, name := range sortedKeys(e.views.Val()) {
 		packed := e.views.Val()[name]
 		if _, err := store.UnpackView(name, []byte(packed)); err != nil {

@@ -70,6 +70,6 @@
 // end. Then one file per duty, named as in the other stores: create.go,
 // session.go, recover.go, claim.go, commit.go, continue.go, release.go,
 // deliver.go, outbox.go, load.go, wait.go, stream.go, await.go, list.go, purge.go,
-// inspect.go, stepdata.go; scan.go and repair.go serve package fsck. damage.go keeps a damaged
+// inspect.go, stepdata.go; state.go, the files with defect in their names and rebuild.go serve package fsck. damage.go keeps a damaged
 // page from all runs but those on it.
 package sqlitestore

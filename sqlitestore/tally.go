@@ -51,17 +51,3 @@ func (t *tx) rebuildTallies() error {
 	}
 	return t.exec(countTallies)
 }
-
-// recount counts the runs that are counted together with one that a repair has changed.
-func (t *tx) recount(r *run) error {
-	if !r.status.Terminal() {
-		return nil
-	}
-	of := tally{r.route, r.child, r.status}
-	delete(t.tallies, of) // what operations before it have recorded is in the rows
-	if err := t.exec(`DELETE FROM tallies WHERE class = +? AND child = +? AND status = +?`, of.class, of.child, string(of.status)); err != nil {
-		return err
-	}
-	return t.exec(`INSERT INTO tallies SELECT ?1, ?2, ?3, count(*) FROM runs r INDEXED BY runs_class
-		WHERE r.class = +?1 AND r.child = +?2 AND r.status = +?3 AND r.hidden = 0 HAVING count(*) > 0`, of.class, of.child, string(of.status))
-}

@@ -20,7 +20,7 @@ func checks(s *Scene) {
 			s.Errorf("a finding that says nothing: %+v", f)
 		}
 	}
-	if _, ok := store.As[store.Repairer](s.Client.Store()); !ok {
+	if _, ok := store.As[store.Rebuilder](s.Client.Store()); !ok {
 		_, err := s.Service.Check(s.ctx())
 		problem(s, "checking a store that cannot be", err, http.StatusNotImplemented, admin.CodeUnsupported)
 		_, err = s.Service.Repair(s.ctx(), admin.Because{})
@@ -54,26 +54,27 @@ func checks(s *Scene) {
 func (s *Scene) Damage(ref string) {
 	s.Helper()
 	st := s.Client.Store()
-	repairer, ok := store.As[store.Repairer](st)
+	rebuilder, ok := store.As[store.Rebuilder](st)
 	if !ok {
-		s.Fatal("the store cannot be damaged: it is no store.Repairer")
+		s.Fatal("the store cannot be damaged: it is no store.Rebuilder")
 	}
 	for p := range st.Partitions() {
-		scan, err := repairer.ScanPartition(s.ctx(), p)
+		part, err := rebuilder.ReadPartition(s.ctx(), p)
 		if err != nil {
 			s.Fatal(err)
 		}
-		r := scan.Snapshot().Runs[event.RunID(ref)]
+		r := part.Snapshot.Runs[event.RunID(ref)]
 		if r == nil {
 			continue
 		}
-		m := store.RunRepair{Record: r.Record, Reason: store.ReasonStuckTerminal, By: "admintest"}
-		m.Record.Tags = maps.Clone(m.Record.Tags)
-		if m.Record.Tags == nil {
-			m.Record.Tags = map[string]string{}
+		rec := r.Record
+		rec.Tags = maps.Clone(rec.Tags)
+		if rec.Tags == nil {
+			rec.Tags = map[string]string{}
 		}
-		m.Record.Tags["damaged"] = "yes"
-		if ok, err := scan.RepairRun(s.ctx(), m); err != nil || !ok {
+		rec.Tags["damaged"] = "yes"
+		m := &store.Rebuild{Run: r.Run, Record: &rec, Last: rec.WorkflowID != "", Reasons: []store.Reason{store.ReasonStuckTerminal}, By: "admintest"}
+		if ok, err := part.Rebuild(s.ctx(), m); err != nil || !ok {
 			s.Fatalf("damage run %s: %v, %v", ref, ok, err)
 		}
 		return

@@ -13,7 +13,7 @@
 -- heartbeat never creates one. A session of which a key was overwritten is over. The keys of
 -- ready sets are built from the names of the routes, and those of runs: they are found here.
 --
--- Parts: tag intact clock header hear unserved trail ready park leave restore
+-- Parts: tag intact clock header hear unserved trail ready park leave place restore
 
 local s, owned, unread = intact('HMGET', KEYS[1], 'i', 'r', 'l', 'k') or {}, intact('SCARD', KEYS[3]), intact('HKEYS', KEYS[4])
 if not s[1] or s[2] then

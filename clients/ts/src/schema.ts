@@ -493,7 +493,6 @@ export interface Mending {
   reason?: string;
   run?: string;
   why?: string;
-  workflowId?: string;
 }
 
 export interface Message {

@@ -23,7 +23,8 @@ func (c *command) fsck() *cobra.Command {
 			"and into memory; no time limit holds unless --timeout gives one.\n\n" +
 			"Workers may work meanwhile, and several repairs at once. A partition is judged as of one moment, and what is between\n" +
 			"partitions last, causes before effects: what is merely under way is no finding. A repair acts only on what is still as it\n" +
-			"was when it was judged, makes it again from the log of the run, and takes no run from a worker that can go on with it.\n\n" +
+			"was when it was judged. It deletes what is kept of a run beside its log, and writes it again; a worker that has the run\n" +
+			"loses it to the next one that claims it.\n\n" +
 			"The outcome is planned: --repair would do it; repaired; moved: it had changed, and was looked at again; or remains: no\n" +
 			"repair makes it go away. The exit code is 7 if something is found, or with --repair if something is left.",
 		Example: "  flowctl fsck --json >before.json\n  flowctl fsck --repair",
@@ -65,7 +66,7 @@ func (c *command) checked(ctx context.Context, s admin.Service, repair bool, why
 	case c.store != nil:
 		report, err := c.mend(ctx, s, repair, why.Reason)
 		if errors.Is(err, fsck.ErrNotRepairable) {
-			err = admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Repairer")
+			err = admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Rebuilder")
 		}
 		if report == nil {
 			return admin.Checked{}, err
@@ -137,14 +138,14 @@ func (c *command) printFixes(fixes []admin.Mending) error {
 	for i := range fixes {
 		fix := &fixes[i]
 		if len(fix.Broken) == 0 { // it restores what the repair of another one needs
-			t.row("", subject(fix, ""), fix.Outcome, "", cmp.Or(fix.Action, fix.Why))
+			t.row("", fix.Run, fix.Outcome, "", cmp.Or(fix.Action, fix.Why))
 		}
 		for _, b := range fix.Broken {
 			outcome := fix.Outcome
 			if b.Lasting && outcome == string(fsck.OutcomePlanned) {
 				outcome = string(fsck.OutcomeRemains)
 			}
-			row := []string{fmt.Sprint(b.Invariant), subject(fix, b.Run), outcome, b.What, cmp.Or(fix.Action, fix.Why)}
+			row := []string{fmt.Sprint(b.Invariant), cmp.Or(b.Run, fix.Run), outcome, b.What, cmp.Or(fix.Action, fix.Why)}
 			if c.output == "wide" {
 				row = append(row, fix.Reason, b.Explain)
 			}
@@ -152,14 +153,6 @@ func (c *command) printFixes(fixes []admin.Mending) error {
 		}
 	}
 	return t.end()
-}
-
-// subject says what a finding is about: a run, a workflow id, or the store.
-func subject(fix *admin.Mending, run string) string {
-	if run = cmp.Or(run, fix.Run); run == "" && fix.WorkflowID != "" {
-		return "id:" + fix.WorkflowID
-	}
-	return run
 }
 
 // affected returns the runs that findings are about, each of them once.

@@ -213,9 +213,6 @@ func TestOPS1_FsckNamesWorkflowIdsAndTheRunsThatTheyLost(t *testing.T) {
 	if g := s.flowctl("fsck", "-o", "name"); !sameLines(g.stdout, s.runs["good"], s.runs["bad"], s.runs["wait"], s.runs["held"]) {
 		t.Errorf("each run once: %+v", g)
 	}
-	if g := s.flowctl("fsck"); !hasRow(g.stdout, "id:order-wait", "planned") { // follows from the repair of its run
-		t.Errorf("the workflow id: %s", g.stdout)
-	}
 }
 
 // sameLines reports whether a text has these lines, in any order.
@@ -226,15 +223,15 @@ func sameLines(text string, want ...string) bool {
 // torn is a store that fails after a number of scans.
 type torn struct {
 	store.Store
-	store.Repairer
+	store.Rebuilder
 	left int
 }
 
-func (s *torn) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
+func (s *torn) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
 	if s.left--; s.left < 0 {
 		return nil, errors.New("the disk is gone")
 	}
-	return s.Repairer.ScanPartition(ctx, partition)
+	return s.Rebuilder.ReadPartition(ctx, partition)
 }
 
 func TestOPS1_FsckPrintsWhatItDidBeforeTheStoreFailed(t *testing.T) {
@@ -242,7 +239,7 @@ func TestOPS1_FsckPrintsWhatItDidBeforeTheStoreFailed(t *testing.T) {
 	s.damage(loseTags)
 	fails := func(after int) func(store.Store) store.Store {
 		return func(st store.Store) store.Store {
-			r, _ := store.As[store.Repairer](st)
+			r, _ := store.As[store.Rebuilder](st)
 			return &torn{st, r, after}
 		}
 	}
@@ -262,7 +259,7 @@ func TestOPS1_DoctorAndFsckSayThatAStoreFailsOrCannot(t *testing.T) {
 	if g := s.with(wrap, "doctor"); g.code != 124 || g.stdout != "" {
 		t.Errorf("doctor: %+v", g)
 	}
-	if g := s.with(wrap, "fsck"); g.code != 1 || g.stdout != "" || !strings.Contains(g.stderr, "let it implement store.Repairer") {
+	if g := s.with(wrap, "fsck"); g.code != 1 || g.stdout != "" || !strings.Contains(g.stderr, "let it implement store.Rebuilder") {
 		t.Errorf("fsck: %+v", g)
 	}
 }

@@ -1,6 +1,7 @@
 package repairtest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Refuses fails the test unless a repair does nothing for scanned runs that have changed since the
-// scan.
+// Refuses fails the test unless a rebuild does nothing for runs that have changed since they were
+// read.
 func (w *World) Refuses() {
 	w.T.Helper()
 	name := "a name"
@@ -21,8 +22,8 @@ func (w *World) Refuses() {
 	later := storetest.NewLog(&w.ids, w.Clock, event.NewRunID(w.Clock.Now(), slot), event.Spec{
 		Workflow: "another", Queue: "default", Tags: map[string]string{"long": long},
 	})
-	exam := w.examine()[w.Partition(waits.Run)]
-	seen := exam.Snapshot().Runs[waits.Run]
+	part := w.examine()[w.Partition(waits.Run)]
+	seen := part.Snapshot.Runs[waits.Run]
 
 	// A message wakes the run, another run gets its workflow ID, and a run is created under an ID
 	// that was unused.
@@ -33,38 +34,56 @@ func (w *World) Refuses() {
 	if _, err := w.Store.Create(w.Ctx, []store.Create{later.Create()}); err != nil {
 		w.T.Fatal(err)
 	}
+	fresh := w.examine()[w.Partition(next.Run)]
+	taken := ""
+	for n := 0; taken == ""; n++ {
+		id := fmt.Sprint("another name ", n)
+		if s := w.Created(workflow.WithID(id), workflow.WithDelay(time.Hour)); w.Partition(s.Run) == w.Partition(next.Run) {
+			taken = id
+		}
+	}
+	ended := w.Completed()
+	kept := w.examine()[w.Partition(ended.Run)]
+	if err := w.Client.Run(ended.Run).Delete(w.Ctx); err != nil {
+		w.T.Fatal(err)
+	}
 	before := w.dump()
 
-	m := store.RunRepair{Record: seen.Record, Reason: store.ReasonWrongRecord, By: "late"}
-	m.Record.QueueState, m.Record.Due = store.StateReady, time.Time{}
-	moved := map[string]func() (bool, error){
-		"a run": func() (bool, error) { return exam.RepairRun(w.Ctx, m) },
-		"a workflow id": func() (bool, error) {
-			return exam.RepairName(w.Ctx, store.NameRepair{WorkflowID: name, Run: next.Run, By: "late"})
-		},
-		"a new run": func() (bool, error) { return exam.Forget(w.Ctx, later.Run) },
-		"nothing":   func() (bool, error) { return exam.Forget(w.Ctx, event.NewRunID(w.Clock.Now(), slot)) },
-		"no defect": func() (bool, error) { return exam.RepairDefect(w.Ctx, store.Defect{What: "nothing", Key: "none"}) },
-		"links": func() (bool, error) {
-			return exam.RepairLinks(w.Ctx, store.LinkRepair{Run: next.Run, Confirm: []event.ItemID{"x"}, By: "late"})
-		},
-		"a record": func() (bool, error) {
-			o := store.Outgoing{Send: store.Send{ID: "x", To: next.Run}, From: next.Run, Phase: store.PhaseFresh}
-			return exam.RepairLinks(w.Ctx, store.LinkRepair{Run: next.Run, Remove: []store.Outgoing{o}, By: "late"})
-		},
-		"a record of a stranger": func() (bool, error) {
-			none := event.NewRunID(w.Clock.Now(), slot)
-			return exam.RepairLinks(w.Ctx, store.LinkRepair{Run: none, Write: []store.Send{{ID: "x", To: next.Run}}, By: "late"})
-		},
-		"a stranger": func() (bool, error) {
-			other := m
-			other.Record.Run = event.NewRunID(w.Clock.Now(), slot)
-			return exam.RepairRun(w.Ctx, other)
-		},
+	gone := kept.Snapshot.Runs[ended.Run].Record
+	if done, err := kept.Rebuild(w.Ctx, &store.Rebuild{Run: ended.Run, Record: &gone, Reasons: []store.Reason{store.ReasonWrongRecord}, By: "late"}); done || err != nil {
+		w.T.Errorf("rebuild a run that was deleted since: %v, %v", done, err)
 	}
-	for what, repair := range moved {
-		if done, err := repair(); done || err != nil {
-			w.T.Errorf("repair %s that is not as it was seen: %v, %v", what, done, err)
+	rebuilt := func(run event.RunID) *store.Rebuild {
+		rec := seen.Record
+		rec.Run, rec.QueueState, rec.Due = run, store.StateReady, time.Time{}
+		return &store.Rebuild{Run: run, Record: &rec, Reasons: []store.Reason{store.ReasonWrongRecord}, By: "late"}
+	}
+	none := event.NewRunID(w.Clock.Now(), slot)
+	for what, m := range map[string]*store.Rebuild{
+		"a run":      rebuilt(waits.Run),
+		"a stranger": rebuilt(none),
+		"a new run":  {Run: later.Run, By: "late"},
+		"nothing":    {Run: none, By: "late"},
+	} {
+		if done, err := part.Rebuild(w.Ctx, m); done || err != nil {
+			w.T.Errorf("rebuild %s that is not as it was seen: %v, %v", what, done, err)
+		}
+	}
+	rec := fresh.Snapshot.Runs[next.Run].Record
+	rec.Fence.Epoch++
+	for what, change := range map[string]func(m *store.Rebuild){
+		"an item that is not remembered": func(m *store.Rebuild) { m.Confirm = []event.ItemID{"x"} },
+		"a record that does not exist": func(m *store.Rebuild) {
+			m.Remove = []store.Outgoing{{Send: store.Send{ID: "x", To: next.Run}, From: next.Run, Phase: store.PhaseFresh}}
+		},
+		"a workflow id that another one has got": func(m *store.Rebuild) { m.Record.WorkflowID = taken },
+		"a line without a run before it":         func(m *store.Rebuild) { m.Record.QueueState, m.Record.Due = store.StateQueued, time.Time{} },
+	} {
+		made := rec
+		m := &store.Rebuild{Run: next.Run, Record: &made, Reasons: []store.Reason{store.ReasonWrongRecord}, By: "late"}
+		change(m)
+		if done, err := fresh.Rebuild(w.Ctx, m); done || err != nil {
+			w.T.Errorf("rebuild a run with %s: %v, %v", what, done, err)
 		}
 	}
 	if diff := cmp.Diff(before, w.dump()); diff != "" {

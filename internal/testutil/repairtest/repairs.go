@@ -3,6 +3,7 @@ package repairtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func (w *World) Repairs(s *Scene, damage func(), want Want) {
 	repaired := w.concurrently()
 	if testing.Verbose() {
 		for _, r := range repaired {
-			w.T.Logf("repaired: %s%s: %s (%s) because of %v", r.Run, r.WorkflowID, r.Action, r.Reason, r.Findings)
+			w.T.Logf("repaired: %s: %s (%s) because of %v", r.Run, r.Action, r.Reason, r.Findings)
 		}
 	}
 	if diff := cmp.Diff(logs, w.logs()); diff != "" {
@@ -83,7 +84,7 @@ func (w *World) Repairs(s *Scene, damage func(), want Want) {
 	w.sound(want.Remaining)
 }
 
-func aboutRun(r fsck.Fix) bool { return r.Run != "" || r.WorkflowID != "" }
+func aboutRun(r fsck.Fix) bool { return r.Run != "" }
 
 // dry fails the test unless a dry run finds and explains all damage and changes nothing.
 func (w *World) dry(want Want) {
@@ -106,7 +107,7 @@ func (w *World) dry(want Want) {
 		}
 		reasoned = reasoned || r.Reason == want.Reason
 	}
-	if first := len(report.Fixes) > 0 && report.Fixes[0].Run == "" && report.Fixes[0].WorkflowID == ""; !reasoned && !first {
+	if first := len(report.Fixes) > 0 && report.Fixes[0].Run == ""; !reasoned && !first {
 		w.T.Errorf("no repair has reason %q: %+v", want.Reason, report.Fixes)
 	}
 }
@@ -139,13 +140,13 @@ func newTogether(st store.Store) *together {
 	return g
 }
 
-// ScanPartition returns when all repairs have called it.
-func (g *together) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
-	r, ok := store.As[store.Repairer](g.Store)
+// ReadPartition returns when all repairs have called it.
+func (g *together) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
+	r, ok := store.As[store.Rebuilder](g.Store)
 	if !ok {
 		return nil, fsck.ErrNotRepairable
 	}
-	exam, err := r.ScanPartition(ctx, partition)
+	part, err := r.ReadPartition(ctx, partition)
 	g.mu.Lock()
 	if g.calls[partition]++; g.calls[partition] == repairers {
 		close(g.all[partition])
@@ -155,7 +156,7 @@ func (g *together) ScanPartition(ctx context.Context, partition int) (store.Scan
 	case <-g.all[partition]:
 	case <-ctx.Done():
 	}
-	return exam, err
+	return part, err
 }
 
 // concurrently runs ten repairs at the same time. It fails the test if a fix is applied twice, and
@@ -181,7 +182,7 @@ func (w *World) concurrently() []fsck.Fix {
 			if r.Outcome != fsck.OutcomeRepaired {
 				continue
 			}
-			key := fmt.Sprint(r.Run, r.WorkflowID, r.Action, r.Findings)
+			key := fmt.Sprint(r.Run, r.Action, r.Findings)
 			if before, twice := made[key]; twice {
 				w.T.Fatalf("repaired twice: %+v\nand: %+v", before, r)
 			}
@@ -231,6 +232,19 @@ func (w *World) owner(before store.Record, want Want) {
 		w.T.Errorf("run %s is %s, of %q under %v, want it without owner and token", r.Run, r.QueueState, r.Owner, r.Fence)
 	case r.Fence.Epoch < before.Fence.Epoch:
 		w.T.Errorf("run %s has epoch %d, want at least %d, which it had before", r.Run, r.Fence.Epoch, before.Fence.Epoch)
+	case before.QueueState == store.StateOwned:
+		w.fenced(before)
+	}
+}
+
+// fenced fails the test unless a run refuses what its former owner writes.
+func (w *World) fenced(before store.Record) {
+	w.T.Helper()
+	got, err := w.Store.Commit(w.Ctx, []store.Commit{{
+		Run: before.Run, WorkflowID: before.WorkflowID, Fence: before.Fence, Prev: before.Last, Effect: store.EffectBlock, Status: event.StatusBlocked,
+	}})
+	if err != nil || !errors.Is(got[0].Err, store.ErrFenced) {
+		w.T.Errorf("a commit of the former owner of run %s: got %+v, %v, want %v", before.Run, got, err, store.ErrFenced)
 	}
 }
 
@@ -283,8 +297,8 @@ func (w *World) audits(want Want, before int) {
 func (w *World) audit(run event.RunID) []store.AuditEntry {
 	w.T.Helper()
 	var all []store.AuditEntry
-	for _, exam := range w.examine() {
-		for _, e := range exam.Snapshot().Audit {
+	for _, part := range w.examine() {
+		for _, e := range part.Snapshot.Audit {
 			if e.Run == run {
 				all = append(all, e)
 			}
@@ -299,8 +313,8 @@ func (w *World) dump() any {
 		return w.Dump()
 	}
 	var all []any
-	for _, exam := range w.examine() {
-		all = append(all, exam.Snapshot(), exam.Defects())
+	for _, part := range w.examine() {
+		all = append(all, part.Snapshot, len(part.Defects))
 	}
 	return all
 }

@@ -73,8 +73,8 @@ func (w *World) Settled() *Scene {
 // outbox returns the outbox records of all runs.
 func (w *World) outbox() []store.Outgoing {
 	var all []store.Outgoing
-	for _, exam := range w.examine() {
-		all = append(all, exam.Snapshot().Outbox...)
+	for _, part := range w.examine() {
+		all = append(all, part.Snapshot.Outbox...)
 	}
 	return all
 }

@@ -117,17 +117,17 @@ func Must[T any](t testing.TB, v T, err error) T {
 	return v
 }
 
-// examine scans the whole store.
-func (w *World) examine() []store.Scan {
+// examine examines the whole store.
+func (w *World) examine() []*store.PartitionState {
 	w.T.Helper()
-	r := able[store.Repairer](w)
-	var all []store.Scan
+	r := able[store.Rebuilder](w)
+	var all []*store.PartitionState
 	for p := range w.Store.Partitions() {
-		exam, err := r.ScanPartition(w.Ctx, p)
+		part, err := r.ReadPartition(w.Ctx, p)
 		if err != nil {
 			w.T.Fatal(err)
 		}
-		all = append(all, exam)
+		all = append(all, part)
 	}
 	return all
 }
@@ -136,8 +136,8 @@ func (w *World) examine() []store.Scan {
 func (w *World) runs() map[event.RunID]*store.RunState {
 	w.T.Helper()
 	all := map[event.RunID]*store.RunState{}
-	for _, exam := range w.examine() {
-		maps.Copy(all, exam.Snapshot().Runs)
+	for _, part := range w.examine() {
+		maps.Copy(all, part.Snapshot.Runs)
 	}
 	return all
 }

@@ -5,48 +5,40 @@
 -- every claim compares, and an owned one gets a new fence, so that its owner, if it lives, can write nothing any more.
 local function reachable(run, by, now)
   local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'p', 'c', 'r', 'F') or {}
-  local header, place, route = m[1], m[2], m[3]
+  local header, value, route = m[1], m[2], m[3]
   local state = queue_state_of(header)
-  if not state or not place or not route then
+  if not state or not value or not route then
     return true -- its metadata is damaged: fsck makes it again from the log
   end
   local function restored(owner, reason)
     trail(run, reason or string.byte(header, 50) == 1 and 'stuck_created' or 'stuck_running', by, owner, now, header)
     return false
   end
-  if state == '1' then
-    if flagged(header, is_limited) then
-      -- Part: limit
-      if not queues(uses_of(run)) then
-        return true -- it waits for limits: fsck makes their queues again
-      end
-    end
-    if intact('ZSCORE', tag .. 'r:' .. route, place .. run) == false then
-      enqueue(run, route, m[4], place)
-      return restored('')
+  local set, member = 'r:' .. route, value .. run
+  if state == '1' and flagged(header, is_limited) then
+    -- Part: limit
+    if not queues(uses_of(run)) then
+      return true -- it waits for limits: fsck makes their queues again
     end
   elseif state == '2' then
-    local owner = intact('HGET', tag .. 'z:' .. place, 'i')
-    if owner == false or intact('SISMEMBER', tag .. 'o:' .. place, run) == 0 then
+    local owner = intact('HGET', tag .. 'z:' .. value, 'i')
+    if owner == false or intact('SISMEMBER', tag .. 'o:' .. value, run) == 0 then
       restored(owner or '', 'no_claim')
-      leave_owner(run, place)
+      leave_owner(run, value)
       make_ready(run, refenced(header, '1', nobody), route, m[4])
       return false
     end
+    return true
   elseif state == '3' then
-    if place ~= '0' and intact('ZSCORE', tag .. 't', run) == false then
-      set_timer(run, route, place)
-      return restored('')
-    end
+    set, member = 't', run
   elseif state == '4' then
-    local member = (m[5] or '') .. ' ' .. run
-    if intact('ZSCORE', tag .. 'b:' .. route, member) == false then
-      intact('ZADD', tag .. 'b:' .. route, '0', member)
-      redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
-      return restored('')
-    end
+    set, member = 'b:' .. route, (m[5] or '') .. ' ' .. run
   end
-  return true
+  if state > '4' or state == '3' and value == '0' or intact('ZSCORE', tag .. set, member) ~= false then
+    return true
+  end
+  place(run, state, route, m[4], value, m[5] or '')
+  return restored('')
 end
 
 -- restore looks at up to most open runs, unless a session has looked just now, and puts back those that are not reachable. It

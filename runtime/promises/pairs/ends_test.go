@@ -169,7 +169,7 @@ func sound(s *stage, cells []*cell) {
 	for _, f := range fsck.Check(snap) {
 		blame(f.Run, "R26", "fsck: "+f.String())
 	}
-	if _, ok := store.As[store.Repairer](s.Store); ok {
+	if _, ok := store.As[store.Rebuilder](s.Store); ok {
 		report, err := fsck.Repair(s.Ctx, s.Store, fsck.Options{})
 		if err != nil {
 			s.T.Fatal(err)

@@ -8,31 +8,43 @@
 //
 // # Repair
 //
-// [Repair] does so for a whole store that is a [store.Repairer], and repairs it: it
-// works out from the log of a run what must be kept beside it, and has the store
-// write that in one action, with an entry in the audit trail that names the
-// reason. There is one mechanism for all kinds of damage. A run that has ended is
-// ended; one that waits undisturbed goes on waiting; any other one is made ready
-// under a new fence, and a worker replays it and parks it again, which restores
-// whatever else it needs. A log is never changed: a run whose log cannot be read
+// [Repair] does so for a whole store that is a [store.Rebuilder], and repairs it. There is one repair of a run, whatever is
+// wrong with it: it reads the log, works out what must be kept beside it, and has the store delete what it keeps of the run
+// and write it again, in one action, with an entry in the audit trail that names the reason. A run that has ended is
+// ended; one that waits undisturbed goes on waiting; any other one is made ready, and a worker replays it and parks
+// it again, which restores whatever else it needs. A log is never changed: a run whose log cannot be read
 // to its end is blocked, with the finding as the explanation.
 //
-// An outbox must hold the records that the log has caused. A record that is missing, or cannot
-// be delivered, is derived from the log and written again with the same id, so that
-// it has no effect twice; the records that were caused after it are written after
-// it. A record that nothing has caused is removed, and so is one of which neither its
-// body nor the log says any more what it was to do. What is between runs of several
-// partitions is checked last: a child that was lost is begun again, a parent that was
+// A rebuild acts only if the run is as it was seen, and the epoch of the run rises with it. So repairs may run while
+// workers work, and any number of them at once. A worker that commits first changes the run: the rebuild writes nothing, and
+// the partition is read again. A worker that commits after it is refused by the epoch and has lost the run, as if
+// its lease had ended: the next one that claims the run goes on from what is in the log, and nothing of that is lost, since
+// nothing takes effect before it is in the log. A run without an owner has no permits but those of a whole run, which the
+// limits are counted from.
+//
+// # What is not in logs
+//
+// Some of what is kept beside a log does not follow from it. Deleted and derived again it would be lost, so a rebuild leaves it
+// as it is, or changes just the part that a finding names:
+//
+//   - Unread items. What was accepted is in the inbox alone until a worker has read it. An item is removed only if it cannot be
+//     read, stands there twice, or is in a log.
+//   - How far a record of an outbox was delivered. A settled record that was sent again might find that its receiver
+//     has forgotten it. A record that is missing, or cannot be delivered, is derived from the log and written again with
+//     the same id, so that it has no effect twice; the unsettled records that were caused after it are
+//     written after it. A record that nothing has caused is removed, and so is one of which neither its
+//     body nor the log says any more what it was to do.
+//   - The ids of items that a chain has accepted: those that are missing are added.
+//   - Step data, the audit trail, the time at which a run was to start, the place of a run in the line of its workflow id, who was
+//     deleted before the deletion was carried out, and chunks of streams.
+//   - What all runs of a partition share: counts, limits and their lines, sessions, routes, the journal and the like. A store
+//     finds that as a [store.Defect], counts it again from the runs or removes what cannot be read, and has nothing
+//     else to derive it from. What it cannot repair stays reported.
+//
+// What is between runs of several partitions is checked last: a child that was lost is begun again, a parent that was
 // not told of an end is told, and what a lost record has left is forgotten.
 //
-// Each action is guarded by all that was seen of its subject. So repairs may run
-// while workers work, and any number of them at once: whoever comes second finds
-// another state and does nothing. A run whose owner is at work, and can go on, is
-// left to it.
-//
-// What only stood outside of the logs cannot be made again: items that nobody had
-// read yet, step data, when a run was to start, who was
-// deleted before the deletion was carried out, and the audit trail. A run without
+// What only stood outside of the logs and is lost cannot be made again. A run without
 // any of its log has no repair but a backup, and its fresh records stay: nobody knows
 // whether they have arrived. What a chain had accepted from an outbox, and has
 // forgotten, is remembered again for a day, and not until it is confirmed. Of a stream
@@ -42,9 +54,9 @@
 // # Reading order
 //
 // fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go,
-// orphan.go, stream.go, limit.go, trouble.go, label.go, journal.go and catalog.go the invariants. repair.go has Repair, plan.go decides what to do about each
-// finding, rebuild.go makes a record from a log, planname.go decides about workflow
-// ids, planlink.go about outboxes, and links.go about what is between partitions.
+// orphan.go, stream.go, limit.go, trouble.go, label.go, journal.go and catalog.go the invariants. repair.go has Repair, decide.go what
+// to do about each finding, rebuild.go makes a record from a log, lead.go decides what
+// workflow ids lead to, resend.go about outboxes, and links.go about what is between partitions.
 //
 // The numbers of the invariants are stable. [Check] knows no operation of workflow
 // code: number 13 is checked by [Repair] alone.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -24,9 +25,9 @@ type linker struct {
 
 // survey sees whether something in a partition may be wrong, which is found
 // without reading another one.
-func (l *linker) survey(ctx context.Context, partition int, p *planner) error {
-	begun, err := l.begun(ctx, p)
-	if len(begun) > 0 || len(p.left(p.sent)) > 0 {
+func (l *linker) survey(ctx context.Context, partition int, d *decider) error {
+	begun, err := l.begun(ctx, d)
+	if len(begun) > 0 || len(d.left(d.sent)) > 0 {
 		l.doubtful[partition] = true
 	}
 	return err
@@ -46,7 +47,7 @@ func (l *linker) repair(ctx context.Context) error {
 			l.conclude(found, fixes)
 			return nil
 		}
-		if err := l.act(ctx, nil, fixes); err != nil {
+		if err := l.act(ctx, fixes); err != nil {
 			return err
 		}
 	}
@@ -56,12 +57,12 @@ func (l *linker) repair(ctx context.Context) error {
 func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err error) {
 	sent, partial := map[event.ItemID]bool{}, false
 	for partition := range l.partitions {
-		exam, err := l.store.ScanPartition(ctx, partition)
+		part, err := l.store.ReadPartition(ctx, partition)
 		if err != nil {
 			return nil, nil, err
 		}
-		partial = partial || exam.Partial()
-		for _, o := range exam.Snapshot().Outbox {
+		partial = partial || part.Partial
+		for _, o := range part.Snapshot.Outbox {
 			sent[o.ID] = true
 		}
 	}
@@ -69,18 +70,18 @@ func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err er
 		if !l.doubtful[partition] {
 			continue
 		}
-		p, exam, err := l.read(ctx, partition)
+		v, err := l.read(ctx, partition)
 		if err != nil {
 			return nil, nil, err
 		}
 		if !partial {
-			fixes = append(fixes, p.forgetLeft(exam, sent)...)
+			fixes = append(fixes, v.forgetLeft(sent)...)
 		}
-		begun, err := l.begun(ctx, p)
+		begun, err := l.begun(ctx, v.decider)
 		if err != nil {
 			return nil, nil, err
 		}
-		more, err := l.follow(ctx, view{p, exam, partition}, begun)
+		more, err := l.follow(ctx, v, begun)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -94,35 +95,43 @@ func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err er
 
 // view is a partition as it was read.
 type view struct {
-	*planner
-	exam      store.Scan
+	*decider
+	part      *store.PartitionState
 	partition int
 }
 
-func (l *linker) read(ctx context.Context, partition int) (*planner, store.Scan, error) {
-	exam, err := l.store.ScanPartition(ctx, partition)
+func (l *linker) read(ctx context.Context, partition int) (view, error) {
+	part, err := l.store.ReadPartition(ctx, partition)
 	if err != nil {
-		return nil, nil, err
+		return view{}, err
 	}
-	p, _ := plan(exam, l.opts)
-	return p, exam, nil
+	d, _ := decide(part, l.opts)
+	return view{d, part, partition}, nil
 }
 
 // forgetLeft lets receivers forget what records have left that are in no outbox.
-func (p *planner) forgetLeft(exam store.Scan, sent map[event.ItemID]bool) []Fix {
+func (v view) forgetLeft(sent map[event.ItemID]bool) []Fix {
+	found, ids := map[event.RunID][]Finding{}, map[event.RunID][]event.ItemID{}
+	for _, left := range v.left(sent) {
+		found[left.run], ids[left.run] = append(found[left.run], left.finding()), append(ids[left.run], left.id)
+	}
 	var fixes []Fix
-	for _, left := range p.left(sent) {
-		fix := p.linking(Fix{Run: left.run, Findings: []Finding{left.finding()}},
-			store.LinkRepair{Run: left.run, Confirm: []event.ItemID{left.id}, Reason: store.ReasonWrongRecord, By: p.by})
-		fixes = append(fixes, bound(fix, exam))
+	for _, run := range slices.Sorted(maps.Keys(ids)) {
+		fixes = append(fixes, v.linking(run, found[run], &store.Rebuild{Confirm: ids[run]}))
 	}
 	return fixes
 }
 
-// bound makes a fix act on one scan, whatever it is given.
-func bound(fix Fix, exam store.Scan) Fix {
-	do := fix.do
-	fix.do = func(ctx context.Context, _ store.Scan) (bool, error) { return do(ctx, exam) }
+// linking returns the fix of the links of a run.
+func (v view) linking(run event.RunID, found []Finding, m *store.Rebuild) Fix {
+	fix, r := Fix{Run: run, Findings: found}, v.Runs[run]
+	if r == nil || v.logs[run].newer || v.unknown(r) {
+		fix.Why = "the run cannot be rebuilt"
+		return fix
+	}
+	m.Run, m.By = run, v.by
+	fix.Action = v.relink(m, r, store.ReasonWrongRecord)
+	bind(&fix, v.part, m)
 	return fix
 }
 
@@ -135,9 +144,9 @@ type child struct {
 
 // begun returns the children of the runs of a partition that are not there, or that
 // have ended without their parents knowing.
-func (l *linker) begun(ctx context.Context, p *planner) ([]child, error) {
+func (l *linker) begun(ctx context.Context, d *decider) ([]child, error) {
 	var candidates []child
-	for all := range slices.Chunk(p.children(), 1000) {
+	for all := range slices.Chunk(d.children(), 1000) {
 		loads := make([]store.Load, len(all))
 		for i, c := range all {
 			loads[i] = store.Load{Run: c.run, Limit: -1}
@@ -157,16 +166,16 @@ func (l *linker) begun(ctx context.Context, p *planner) ([]child, error) {
 
 // children returns the open children of all runs that go on, as far as nothing says
 // that they are yet to be created.
-func (p *planner) children() []child {
+func (d *decider) children() []child {
 	var all []child
-	for r := range p.runs {
-		h := p.logs[r.Run]
+	for r := range d.runs {
+		h := d.logs[r.Run]
 		if r.QueueState == store.StateEnded || !h.whole || h.state.Run.Terminal() || h.underived {
 			continue
 		}
 		for _, c := range open(r.Run, &h.state, r.Inbox) {
 			start := effects.StartID(r.Run, c.key)
-			if _, caused := h.causes[start]; caused && !p.starting(r.Run, start) {
+			if _, caused := h.causes[start]; caused && !d.starting(r.Run, start) {
 				all = append(all, c)
 			}
 		}
@@ -176,8 +185,8 @@ func (p *planner) children() []child {
 
 // starting reports whether a record says that a child is yet to be created, or may
 // have to be created again.
-func (p *planner) starting(from event.RunID, id event.ItemID) bool {
-	return p.records[from][id] > 0 && slices.ContainsFunc(p.outboxOf(from), func(o store.Outgoing) bool {
+func (d *decider) starting(from event.RunID, id event.ItemID) bool {
+	return d.records[from][id] > 0 && slices.ContainsFunc(d.outboxOf(from), func(o store.Outgoing) bool {
 		return o.ID == id && o.Phase != store.PhaseSettled
 	})
 }
@@ -213,6 +222,7 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 	of := func(c child) int { return int(c.run.Slot()) % l.partitions }
 	slices.SortStableFunc(begun, func(a, b child) int { return cmp.Compare(of(a), of(b)) })
 	var fixes []Fix
+	lost := map[event.RunID][]child{} // by parent
 	v := parents
 	for _, c := range begun {
 		switch partition := of(c); partition {
@@ -220,17 +230,16 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 		case parents.partition:
 			v = parents
 		default:
-			p, exam, err := l.read(ctx, partition)
-			if err != nil {
+			var err error
+			if v, err = l.read(ctx, partition); err != nil {
 				return nil, err
 			}
-			v = view{p, exam, partition}
 		}
 		last, there := v.latestOf(c.run)
 		switch {
-		case !there && v.exam.Partial(): // it may have been left out
+		case !there && v.part.Partial: // it may have been left out
 		case !there:
-			fixes = append(fixes, parents.begin(c))
+			lost[c.parent] = append(lost[c.parent], c)
 		case last != nil && v.untold(last):
 			waits, err := l.waits(ctx, c)
 			if err != nil {
@@ -240,6 +249,9 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 				fixes = append(fixes, v.tell(last, c))
 			}
 		}
+	}
+	for _, parent := range slices.Sorted(maps.Keys(lost)) {
+		fixes = append(fixes, parents.begin(parent, lost[parent]))
 	}
 	return fixes, nil
 }
@@ -296,25 +308,28 @@ func stateOf(frames [][]byte) (*event.LogState, bool) {
 	return state, true
 }
 
-// begin has a child created that its parent has recorded, and that does not exist.
-func (v view) begin(c child) Fix {
-	found := Finding{
-		Invariant: 13, Run: c.parent, What: fmt.Sprintf("its log has begun child %s, which does not exist, and no record will create it", c.run),
-		Explain: "it waits for ever",
+// begin has children created that their parent has recorded, and that do not exist.
+func (v view) begin(parent event.RunID, children []child) Fix {
+	var found []Finding
+	records, gone, again := map[event.ItemID]store.Outgoing{}, map[event.RunID]bool{}, map[event.ItemID]bool{}
+	for _, c := range children {
+		gone[c.run] = true
+		found = append(found, Finding{
+			Invariant: 13, Run: parent, What: fmt.Sprintf("its log has begun child %s, which does not exist, and no record will create it", c.run),
+			Explain: "it waits for ever",
+		})
 	}
-	m := store.LinkRepair{Run: c.parent, Reason: store.ReasonWrongRecord, By: v.by}
-	records := map[event.ItemID]store.Outgoing{}
-	again := map[event.ItemID]bool{}
-	for _, o := range v.outboxOf(c.parent) {
+	for _, o := range v.outboxOf(parent) {
 		records[o.ID] = o
 	}
-	for _, s := range v.logs[c.parent].sends {
-		if s.To == c.run {
+	for _, s := range v.logs[parent].sends {
+		if gone[s.To] {
 			again[s.ID] = true
 		}
 	}
-	rewrite(&m, v.logs[c.parent].sends, records, again)
-	return bound(v.linking(Fix{Run: c.parent, Findings: []Finding{found}}, m), v.exam)
+	m := &store.Rebuild{}
+	rewrite(m, v.logs[parent].sends, records, again)
+	return v.linking(parent, found, m)
 }
 
 // tell has the parent told of the end of a child.
@@ -323,12 +338,12 @@ func (v view) tell(last *store.RunState, c child) Fix {
 		Invariant: 13, Run: last.Run, What: fmt.Sprintf("it has ended, its parent %s does not know, and no record will tell", c.parent),
 		Explain: "the parent waits for ever",
 	}
-	m := store.LinkRepair{Run: last.Run, Reason: store.ReasonWrongRecord, By: v.by}
+	m := &store.Rebuild{}
 	id := effects.EndID(last.Run)
 	for _, s := range v.logs[last.Run].sends {
 		if s.ID == id {
 			m.Write = append(m.Write, s)
 		}
 	}
-	return bound(v.linking(Fix{Run: last.Run, Findings: []Finding{found}}, m), v.exam)
+	return v.linking(last.Run, []Finding{found}, m)
 }

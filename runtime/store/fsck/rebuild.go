@@ -17,39 +17,39 @@ const dedupe = 24 * time.Hour
 // rebuild makes the record of a run from its log. What the log does not
 // say is kept as it is: a priority of zero, which older logs have, when it was created
 // for later, and how often it was recovered.
-func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
-	spec, m := h.state.Spec, store.RunRepair{Record: r.Record}
-	rec := &m.Record
-	rec.Chain = p.chainOf(r, h)
+func (d *decider) rebuild(m *store.Rebuild, r *store.RunState) {
+	h, made := d.logs[r.Run], r.Record
+	spec, rec := h.state.Spec, &made
+	m.Record = rec
+	rec.Chain = d.chainOf(r, h)
 	rec.WorkflowID, rec.Route = spec.WorkflowID, store.Route{Queue: spec.Queue, Workflow: spec.Workflow}
 	rec.Priority = cmp.Or(spec.Priority, rec.Priority)
 	rec.Tags, rec.Parent, rec.Root = spec.Tags, spec.Parent, spec.Root
 	rec.N, rec.Seq, rec.Last = uint64(len(r.Frames)), h.state.Seq, h.cid
 	rec.Next, rec.Closing = h.state.Next, false
-	rec.Recoveries = max(0, min(r.Recoveries, p.audited[r.Run]))
+	rec.Recoveries = max(0, min(r.Recoveries, d.audited[r.Run]))
 	if rec.CreatedAt.IsZero() {
 		rec.CreatedAt = h.state.CreatedAt
 	}
 	rec.Retention = cmp.Or(max(spec.Retention, 0), max(r.Retention, 0), store.DefaultRetention)
-	if p.imported[r.Run] {
+	if d.imported[r.Run] {
 		rec.Retention = max(rec.Retention, r.Retention)
 	}
-	p.put(r, h, rec)
+	d.put(r, h, rec)
 	permits(r, h, rec)
-	m.Hidden = r.Hidden && rec.QueueState == store.StateEnded
-	rec.Rerun = cmp.Or(rec.Rerun, p.rerunOf(r))
+	m.Hidden, m.Last = r.Hidden && rec.QueueState == store.StateEnded, d.wantLast(r.Run)
+	rec.Rerun = cmp.Or(rec.Rerun, d.rerunOf(r))
 	if rec.QueueState != store.StateEnded {
 		rec.Rerun = ""
 	}
 	if rec.Rerun != "" || outOfTrouble(rec.QueueState, rec.Status, m.Hidden) {
 		rec.Group = ""
 	}
-	m.Remember, m.Drop = p.items(r, rec.Chain)
-	return m
+	m.Remember, m.Drop = d.items(r, rec.Chain)
 }
 
-// permits says what a run uses, and what it has of that: an owner has the permits, and so has
-// a whole run from its first claim on, also above the capacity of a limit: its code relies
+// permits says what a run uses, and what it has of that: no run is owned after its rebuild, so only a whole run has
+// permits, from its first claim on, also above the capacity of a limit: its code relies
 // on it. If nobody knows that a run was called off, it waits for its permits. The uses of a
 // run whose log does not say them stay.
 func permits(r *store.RunState, h *history, rec *store.Record) {
@@ -67,8 +67,6 @@ func permits(r *store.RunState, h *history, rec *store.Record) {
 	switch {
 	case ended || rec.CalledOff:
 		rec.Permits = false
-	case rec.QueueState == store.StateOwned:
-		rec.Permits = true
 	case rec.Whole:
 		rec.Permits = r.Permits || lost(r) && h.state.Run != event.StatePending
 	default:
@@ -77,10 +75,9 @@ func permits(r *store.RunState, h *history, rec *store.Record) {
 }
 
 // put says where a run belongs.
-func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
-	owner, fence := rec.Owner, rec.Fence
+func (d *decider) put(r *store.RunState, h *history, rec *store.Record) {
 	due := rec.Due
-	rec.Owner, rec.Fence, rec.Due, rec.EndedAt = "", store.Fence{Epoch: p.epoch(r)}, noTime, noTime
+	rec.Owner, rec.Fence, rec.Due, rec.EndedAt = "", store.Fence{Epoch: d.epoch(r)}, noTime, noTime
 	if rec.Status.Terminal() || rec.Status == "" {
 		rec.Status = h.state.Status()
 	}
@@ -90,16 +87,14 @@ func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
 		if rec.EndedAt.IsZero() {
 			rec.EndedAt = h.state.EndedAt
 		}
-	case p.lines(r.Run):
+	case d.lines(r.Run):
 		rec.QueueState = store.StateQueued
-	case p.stays(r, h, rec):
-		rec.QueueState, rec.Owner, rec.Fence = store.StateOwned, owner, fence
-	case r.QueueState == store.StateParked && p.current(r, h) && p.mayPark(r, h):
+	case r.QueueState == store.StateParked && d.current(r, h) && d.mayPark(r, h):
 		rec.QueueState, rec.Due = store.StateParked, due
 		if due.IsZero() {
-			rec.Due = p.Timers[r.Run]
+			rec.Due = d.Timers[r.Run]
 		}
-	case r.QueueState == store.StateBlocked && p.current(r, h):
+	case r.QueueState == store.StateBlocked && d.current(r, h):
 		rec.QueueState = store.StateBlocked
 	default:
 		rec.QueueState = store.StateReady
@@ -123,36 +118,6 @@ func (c *checker) current(r *store.RunState, h *history) bool {
 	return r.N == uint64(len(r.Frames)) && r.Seq == h.state.Seq && r.Last == h.cid && r.Fence.Epoch >= h.epoch
 }
 
-// healthy reports whether a run is owned, and nothing that its owner relies on is
-// broken.
-func (c *checker) healthy(r *store.RunState) bool {
-	lease, alive := c.Leases[r.Owner]
-	_, timed := c.Timers[r.Run]
-	unread := c.unreadOf[r.Run]
-	return r.QueueState == store.StateOwned && alive && !lease.Recovering && r.Owner != "" && r.Fence.Token != (event.Token{}) &&
-		slices.Equal(c.ownedBy[r.Run], []store.SessionID{r.Owner}) && len(c.readyIn[r.Run]) == 0 && !timed && r.Due.IsZero() &&
-		(len(r.Inbox) == 0 && len(unread) == 0 || len(r.Inbox) > 0 && slices.Equal(unread, []store.SessionID{r.Owner}))
-}
-
-// stays reports whether an owned run is left with its owner: if only what is said
-// about it is wrong, so that the owner need not know. There must be something
-// wrong that is said about it: by that the repair can tell that nobody else has
-// made it.
-func (p *planner) stays(r *store.RunState, h *history, rec *store.Record) bool {
-	_, purged := p.Purges[r.Run]
-	return p.healthy(r) && p.current(r, h) && r.Route == rec.Route && r.WorkflowID == rec.WorkflowID && !purged && !r.Hidden &&
-		(differs(r.Tags, rec.Tags) || r.Parent != rec.Parent || r.Root != rec.Root || r.Retention != rec.Retention)
-}
-
-func differs(a, b map[string]string) bool {
-	for k, v := range a {
-		if w, ok := b[k]; !ok || v != w {
-			return true
-		}
-	}
-	return len(a) != len(b)
-}
-
 // mayPark reports whether a parked run can go on waiting: it has read its inbox, or
 // holds what it was created with, and the time of its wake is known.
 func (c *checker) mayPark(r *store.RunState, h *history) bool {
@@ -168,7 +133,7 @@ func (c *checker) mayPark(r *store.RunState, h *history) bool {
 
 // chainOf returns the first run of the chain of a run: as the logs tell it, and where
 // a run of the chain was purged, as it is kept of those after that.
-func (p *planner) chainOf(r *store.RunState, h *history) event.RunID {
+func (d *decider) chainOf(r *store.RunState, h *history) event.RunID {
 	first, kept := r.Run, event.RunID("")
 	for passed := map[event.RunID]bool{}; !passed[r.Run]; {
 		passed[r.Run] = true
@@ -180,40 +145,41 @@ func (p *planner) chainOf(r *store.RunState, h *history) event.RunID {
 			return r.Run
 		}
 		first = before
-		b := p.Runs[before]
-		if b == nil || p.logs[before] == nil || p.logs[before].state.Spec == nil {
+		b := d.Runs[before]
+		if b == nil || d.logs[before] == nil || d.logs[before].state.Spec == nil {
 			break
 		}
-		r, h = b, p.logs[before]
+		r, h = b, d.logs[before]
 	}
 	return cmp.Or(kept, first)
 }
 
 // items says which accepted items must be remembered, and which stand in the
 // inbox and should not.
-func (p *planner) items(r *store.RunState, chain event.RunID) (remember map[event.ItemID]time.Time, drop []int) {
+func (d *decider) items(r *store.RunState, chain event.RunID) (remember map[event.ItemID]time.Time, drop []int) {
 	remember = map[event.ItemID]time.Time{}
-	for _, i := range p.logs[r.Run].items {
-		if _, ok := p.Seen[chain][i.id]; !ok && p.Now.Sub(i.at) < dedupe {
+	for _, i := range d.logs[r.Run].items {
+		if _, ok := d.Seen[chain][i.id]; !ok && d.Now.Sub(i.at) < dedupe {
 			remember[i.id] = i.at
 		}
 	}
-	read, unread := p.received[chain], map[event.ItemID]bool{}
+	read, unread := d.received[chain], map[event.ItemID]bool{}
 	for n, i := range r.Inbox {
 		if i.ID == "" || read[i.ID] || unread[i.ID] {
 			drop = append(drop, n)
 			continue
 		}
 		unread[i.ID] = true
-		if _, ok := p.Seen[chain][i.ID]; !ok {
-			remember[i.ID] = p.Now
+		if _, ok := d.Seen[chain][i.ID]; !ok {
+			remember[i.ID] = d.Now
 		}
 	}
 	return remember, drop
 }
 
 // reason names the state in which a run was found.
-func (p *planner) reason(r *store.RunState, h *history, to *store.Record) store.Reason {
+func (d *decider) reason(r *store.RunState, h *history, to *store.Record) store.Reason {
+	others := func(f Finding) bool { return f.Invariant != 9 }
 	switch {
 	case h.state.Run.Terminal() && r.QueueState != store.StateEnded:
 		switch h.state.Run {
@@ -223,11 +189,13 @@ func (p *planner) reason(r *store.RunState, h *history, to *store.Record) store.
 			return store.ReasonStuckFailed
 		}
 		return store.ReasonStuckTerminal
+	case !lost(r) && to.QueueState == r.QueueState && !slices.ContainsFunc(d.about[r.Run], others):
+		return store.ReasonWrongRecord // only its workflow id leads elsewhere
 	case h.state.Run.Terminal():
 		return store.ReasonStuckTerminal
-	case r.QueueState == store.StateOwned && to.QueueState != store.StateOwned && !p.claimed(r):
+	case r.QueueState == store.StateOwned && to.QueueState != store.StateOwned && !d.claimed(r):
 		return store.ReasonNoClaim
-	case !p.stuck(r, h):
+	case !d.stuck(r, h):
 		return store.ReasonWrongRecord
 	case h.state.Run == event.StatePending:
 		return store.ReasonStuckCreated
@@ -235,7 +203,7 @@ func (p *planner) reason(r *store.RunState, h *history, to *store.Record) store.
 	if due := h.state.Due(); !due.IsZero() && retrying(&h.state, due) {
 		return store.ReasonRetryAfterFailure
 	}
-	if due := p.dueOf(h); !due.IsZero() && !due.After(p.Now) {
+	if due := d.dueOf(h); !due.IsZero() && !due.After(d.Now) {
 		return store.ReasonTimeout
 	}
 	return store.ReasonStuckRunning

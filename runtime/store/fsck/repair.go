@@ -42,12 +42,10 @@ type Report struct {
 	Remaining []Finding `json:"remaining"`
 }
 
-// Fix repairs one run, one workflow id, or one defect of the store.
+// Fix rebuilds one run, or repairs one defect of the store.
 type Fix struct {
-	// Run is the run that is repaired; WorkflowID the workflow id. Both are empty for
-	// a defect of the store that is about neither.
-	Run        event.RunID `json:"run,omitempty"`
-	WorkflowID string      `json:"workflow_id,omitempty"`
+	// Run is the run that is rebuilt; empty for a defect of the store that is about none.
+	Run event.RunID `json:"run,omitempty"`
 	// Findings are the broken invariants that led here.
 	Findings []Finding `json:"findings"`
 	// Reason is recorded in the audit trail; empty: nothing is.
@@ -57,7 +55,7 @@ type Fix struct {
 	Outcome Outcome `json:"outcome"`
 	Why     string  `json:"why,omitempty"`
 
-	do func(context.Context, store.Scan) (bool, error)
+	do func(context.Context) (bool, error)
 	// first says that it is about the store itself: what else seems broken may be
 	// its doing, and is judged again once it is repaired.
 	first bool
@@ -80,7 +78,7 @@ const (
 )
 
 // ErrNotRepairable says that a store has no way to be repaired.
-var ErrNotRepairable = errors.New("store is not a store.Repairer")
+var ErrNotRepairable = errors.New("store is not a store.Rebuilder")
 
 // passes bounds how often a partition is looked at again after something was
 // repaired. Two are enough unless the store is being damaged, or worked on, at the
@@ -99,7 +97,7 @@ const passes = 5
 // tells what was done before.
 func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	report := &Report{DryRun: opts.DryRun, Fixes: []Fix{}, Remaining: []Finding{}}
-	r, ok := store.As[store.Repairer](s)
+	r, ok := store.As[store.Rebuilder](s)
 	if !ok {
 		return report, fmt.Errorf("repair %T: %w", s, ErrNotRepairable)
 	}
@@ -125,7 +123,7 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 
 // repairer repairs one partition after the other.
 type repairer struct {
-	store      store.Repairer
+	store      store.Rebuilder
 	runs       store.Store // the same
 	partitions int
 	opts       *Options
@@ -136,12 +134,12 @@ type repairer struct {
 func (f *repairer) partition(ctx context.Context, partition int, l *linker) error {
 	before := f.report.Runs
 	for pass := 0; ; pass++ {
-		exam, err := f.store.ScanPartition(ctx, partition)
+		part, err := f.store.ReadPartition(ctx, partition)
 		if err != nil {
 			return err
 		}
-		p, repairs := plan(exam, f.opts)
-		f.report.Runs = before + len(exam.Snapshot().Runs)
+		d, repairs := decide(part, f.opts)
+		f.report.Runs = before + len(part.Snapshot.Runs)
 		f.progress.Runs, f.progress.Planned, f.progress.Done = f.report.Runs, 0, 0
 		for _, r := range repairs {
 			if r.do != nil {
@@ -150,10 +148,10 @@ func (f *repairer) partition(ctx context.Context, partition int, l *linker) erro
 		}
 		f.opts.Progress(f.progress)
 		if f.opts.DryRun || f.progress.Planned == 0 || pass == passes {
-			f.conclude(p.findings, repairs)
-			return l.survey(ctx, partition, p)
+			f.conclude(d.findings, repairs)
+			return l.survey(ctx, partition, d)
 		}
-		if err := f.act(ctx, exam, repairs); err != nil {
+		if err := f.act(ctx, repairs); err != nil {
 			return err
 		}
 	}
@@ -175,20 +173,20 @@ func (f *repairer) conclude(found []Finding, repairs []Fix) {
 	f.report.Remaining = append(f.report.Remaining, found...)
 }
 
-// add reports a fix, without the scan that it was decided by: with that a report would keep each partition in memory that has one.
+// add reports a fix, without the state that it was decided by: with that a report would keep each partition in memory that has one.
 func (r *Report) add(fix Fix) {
 	fix.do = nil
 	r.Fixes = append(r.Fixes, fix)
 }
 
 // act carries out repairs. What is left of the others is seen in the next pass.
-func (f *repairer) act(ctx context.Context, exam store.Scan, repairs []Fix) error {
+func (f *repairer) act(ctx context.Context, repairs []Fix) error {
 	defective := slices.ContainsFunc(repairs, func(r Fix) bool { return r.first && r.do != nil })
 	for _, r := range repairs {
 		if r.do == nil || defective && !r.first {
 			continue
 		}
-		done, err := r.do(ctx, exam)
+		done, err := r.do(ctx)
 		if err != nil {
 			return err
 		}

@@ -30,36 +30,21 @@ type examined struct {
 	snap    *store.Snapshot
 	defects []store.Defect
 	asked   []string
-	runs    []store.RunRepair
+	runs    []*store.Rebuild
 	err     error
 }
 
 func (e *examined) Partitions() int { return 1 }
 
-func (e *examined) ScanPartition(context.Context, int) (store.Scan, error) { return e, e.err }
-func (e *examined) Snapshot() *store.Snapshot                              { return e.snap }
-func (e *examined) Partial() bool                                          { return false }
-func (e *examined) Defects() []store.Defect                                { return e.defects }
-
-func (e *examined) RepairRun(_ context.Context, m store.RunRepair) (bool, error) {
-	e.runs = append(e.runs, m)
-	return e.ask("run " + string(m.Record.Run))
+func (e *examined) ReadPartition(context.Context, int) (*store.PartitionState, error) {
+	return &store.PartitionState{Snapshot: e.snap, Defects: e.defects, Rebuild: e.rebuild}, e.err
 }
 
-func (e *examined) RepairLinks(_ context.Context, m store.LinkRepair) (bool, error) {
-	return e.ask("links of " + string(m.Run))
-}
-
-func (e *examined) RepairName(_ context.Context, m store.NameRepair) (bool, error) {
-	return e.ask("name " + m.WorkflowID)
-}
-
-func (e *examined) RepairDefect(_ context.Context, f store.Defect) (bool, error) {
-	return e.ask("defect " + f.What)
-}
-
-func (e *examined) Forget(_ context.Context, run event.RunID) (bool, error) {
-	return e.ask("forget " + string(run))
+func (e *examined) rebuild(_ context.Context, m *store.Rebuild) (bool, error) {
+	if m.Record != nil {
+		e.runs = append(e.runs, m)
+	}
+	return e.ask("run " + string(m.Run))
 }
 
 func (e *examined) ask(what string) (bool, error) {
@@ -125,7 +110,8 @@ func TestRepair_NeverTouchesWhatIsNotBroken(t *testing.T) {
 func TestRepair_RepairsDefectsOfTheStoreFirstAndAlone(t *testing.T) {
 	s := intact(t)
 	delete(s.Timers, s.parked)
-	e := &examined{snap: s.Snapshot, defects: []store.Defect{{Invariant: 16, What: "it leaks", Explain: "it drips", Repair: "seal it"}}}
+	e := &examined{snap: s.Snapshot}
+	e.defects = []store.Defect{{Invariant: 16, What: "it leaks", Explain: "it drips", Repair: "seal it", Do: func(context.Context) (bool, error) { return e.ask("defect it leaks") }}}
 	report := repaired(t, e, fsck.Options{})
 	for _, asked := range e.asked {
 		if asked != "defect it leaks" {
@@ -152,14 +138,17 @@ func TestRepair_GivesUpWhatNeverStays(t *testing.T) {
 	}
 }
 
-func TestRepair_LeavesAHealthyOwnerAlone(t *testing.T) {
+// An owner goes by what it has read before: after the rebuild its fence is over.
+func TestRepair_TakesARunThatItRebuildsFromItsOwner(t *testing.T) {
 	for name, tt := range map[string]struct {
 		damage func(s *state)
 		want   store.QueueState
 	}{
-		"what is said of it is wrong": {func(s *state) { s.Runs[s.owned].Root = "wrun_x" }, store.StateOwned},
-		"its items are not told":      {func(s *state) { delete(s.Unread, s.owner) }, store.StateReady},
-		"its log is ahead":            {func(s *state) { s.Runs[s.owned].Seq--; s.Runs[s.owned].N-- }, store.StateReady},
+		"its root is wrong":          {func(s *state) { s.Runs[s.owned].Root = "wrun_x" }, store.StateReady},
+		"its items are not told":     {func(s *state) { delete(s.Unread, s.owner) }, store.StateReady},
+		"its log is ahead":           {func(s *state) { s.Runs[s.owned].Seq--; s.Runs[s.owned].N-- }, store.StateReady},
+		"a frame of its log is gone": {func(s *state) { s.Runs[s.owned].Frames = slices.Delete(s.Runs[s.owned].Frames, 0, 1) }, store.StateBlocked},
+		"the end of its log is gone": {func(s *state) { s.Runs[s.owned].Frames = s.Runs[s.owned].Frames[:1] }, store.StateBlocked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := intact(t)
@@ -171,19 +160,28 @@ func TestRepair_LeavesAHealthyOwnerAlone(t *testing.T) {
 				t.Fatal("nothing is repaired")
 			}
 			got := e.runs[0].Record
-			if got.QueueState != tt.want || (got.Fence == before) != (tt.want == store.StateOwned) || got.Fence.Epoch < before.Epoch {
-				t.Errorf("repaired to %s under %v, want %s; it was under %v", got.QueueState, got.Fence, tt.want, before)
+			if got.Run != s.owned || got.QueueState != tt.want || got.Owner != "" || got.Fence.Token != (event.Token{}) || got.Fence.Epoch <= before.Epoch {
+				t.Errorf("rebuilt as %s of %q under %v, want %s without an owner; it was under %v", got.QueueState, got.Owner, got.Fence, tt.want, before)
 			}
 		})
 	}
-	t.Run("its log is damaged", func(t *testing.T) {
-		s := intact(t)
-		s.Runs[s.owned].Frames = slices.Delete(s.Runs[s.owned].Frames, 0, 1)
-		e := &examined{snap: s.Snapshot}
-		if repaired(t, e, fsck.Options{}); len(e.asked) > 0 {
-			t.Errorf("asked for %q", e.asked)
+}
+
+// The log of a run in line cannot be read, and the line has lost it: it is blocked when its turn comes, and not before.
+func TestRepair_LinesUpARunWhoseLogIsDamaged(t *testing.T) {
+	s := intact(t)
+	s.Runs[s.queued].Frames[0] = []byte("torn")
+	clear(s.Lines)
+	e := &examined{snap: s.Snapshot}
+	repaired(t, e, fsck.Options{})
+	if len(e.runs) == 0 {
+		t.Fatal("nothing is repaired")
+	}
+	for _, m := range e.runs {
+		if rec := m.Record; rec.Run != s.queued || rec.QueueState != store.StateQueued || rec.WorkflowID != s.Runs[s.queued].WorkflowID {
+			t.Errorf("rebuilt run %s as %s of workflow id %q, want run %s in line", rec.Run, rec.QueueState, rec.WorkflowID, s.queued)
 		}
-	})
+	}
 }
 
 func TestRepair_TellsHowFarItGot(t *testing.T) {
@@ -250,13 +248,14 @@ func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 			if err != nil || m.Record.Fence.Epoch <= last.Epoch || m.Record.Fence.Token != (event.Token{}) {
 				t.Errorf("run %s is repaired under fence %v, its last frame has epoch %d, %v", m.Record.Run, m.Record.Fence, last.Epoch, err)
 			}
-			m.Record.Fence, w.Fence = store.Fence{}, store.Fence{}
-			m.Record.CreatedAt, m.Record.EndedAt = w.CreatedAt, w.EndedAt // to the millisecond, and by the writer's clock
-			m.Record.Recoveries = w.Recoveries
-			if m.Record.QueueState == store.StateReady {
-				w.QueueState, w.Status = m.Record.QueueState, m.Record.Status
+			rec := *m.Record
+			rec.Fence, w.Fence = store.Fence{}, store.Fence{}
+			rec.CreatedAt, rec.EndedAt = w.CreatedAt, w.EndedAt // to the millisecond, and by the writer's clock
+			rec.Recoveries = w.Recoveries
+			if rec.QueueState == store.StateReady {
+				w.QueueState, w.Status = rec.QueueState, rec.Status
 			}
-			want[m.Record.Run], got[m.Record.Run] = w, m.Record
+			want[rec.Run], got[rec.Run] = w, rec
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -76,7 +76,7 @@ func (h *harness) imports(m store.Import, fresh bool) {
 // sound fails the test unless a scan of the store, which sees what a snapshot does not show, finds nothing to repair.
 func (h *harness) sound() {
 	h.Helper()
-	if _, ok := store.As[store.Repairer](h.store); !ok {
+	if _, ok := store.As[store.Rebuilder](h.store); !ok {
 		return
 	}
 	report, err := fsck.Repair(h.ctx, h.store, fsck.Options{DryRun: true})

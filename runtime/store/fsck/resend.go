@@ -2,7 +2,6 @@ package fsck
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,35 +12,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// link decides about the outbox of a run, which must hold the records that its log has caused. A
-// record is removed only if that loses nothing that the run, as its log tells it,
-// has done, or if nobody can ever deliver it.
-func (p *planner) link(id event.RunID) Fix {
-	fix := Fix{Run: id, Findings: p.linked[id]}
-	m := store.LinkRepair{Run: id, Reason: store.ReasonWrongRecord, By: p.by}
-	if p.Runs[id] == nil {
-		p.disown(&m)
-		fix.Why = "its sender is lost, and it may not have been delivered yet: restore its sender from a backup"
-	} else {
-		fix.Why = p.resend(&m, p.logs[id])
-	}
-	if len(m.Remove) == 0 && len(m.Write) == 0 {
-		return fix
-	}
-	return p.linking(fix, m)
-}
+// The outbox of a run is the one thing that is repaired in place, record by record, and not deleted and derived again. How far
+// a record was delivered is in no log: a settled record that was sent again could find that its receiver has forgotten
+// it, and take effect twice. So records that are sound stay as they are, and only those that are missing, or that cannot be
+// delivered, are derived from the log.
 
-// linking returns the fix of the links of a run.
-func (p *planner) linking(fix Fix, m store.LinkRepair) Fix {
-	fix.Why, fix.Action = "", describeLinks(&m)
-	if p.Runs[m.Run] != nil {
-		fix.Reason = m.Reason
-	}
-	fix.do = func(ctx context.Context, e store.Scan) (bool, error) { return e.RepairLinks(ctx, m) }
-	return fix
-}
-
-func describeLinks(m *store.LinkRepair) string {
+// describeLinks says what is done with the links of a run.
+func describeLinks(m *store.Rebuild, reason store.Reason) string {
 	written := map[event.ItemID]bool{}
 	var all []string
 	for _, s := range m.Write {
@@ -49,7 +26,7 @@ func describeLinks(m *store.LinkRepair) string {
 		all = append(all, fmt.Sprintf("write record %s to run %s again", s.ID, s.To))
 	}
 	for _, o := range m.Remove {
-		if m.Reason == store.ReasonLostRecord && !written[o.ID] {
+		if reason == store.ReasonLostRecord && !written[o.ID] {
 			all = append(all, fmt.Sprintf("remove record %s to run %s: nothing says any more what it was to do", o.ID, cmp.Or(string(o.To), "?")))
 		} else if !written[o.ID] {
 			all = append(all, fmt.Sprintf("remove record %s to run %s, which is %s", o.ID, cmp.Or(string(o.To), "?"), o.Phase))
@@ -89,8 +66,8 @@ func newer(o *store.Outgoing) bool { return errors.Is(effects.Check(o), effects.
 
 // disown removes records whose sender does not exist, unless they may not have
 // arrived: an answered one is only sent again in case of a loss.
-func (p *planner) disown(m *store.LinkRepair) {
-	for _, o := range p.outboxOf(m.Run) {
+func (d *decider) disown(m *store.Rebuild) {
+	for _, o := range d.outboxOf(m.Run) {
 		if o.Phase != store.PhaseFresh || !sound(&o) && !newer(&o) {
 			m.Remove = append(m.Remove, o)
 		}
@@ -110,12 +87,12 @@ func (p *planner) disown(m *store.LinkRepair) {
 // from a backup, the record is missing, which is a finding with a repair of its own for a
 // day, and for longer if it was to start a child or to tell of an end.
 //
-// It returns what to say if nothing can be done.
-func (p *planner) resend(m *store.LinkRepair, h *history) (why string) {
-	why = "it is there more than once, and what one of them does, the other one undoes"
-	told := h.whole && !h.underived && !p.damaged(p.Runs[m.Run])
+// It returns the reason, and what to say if nothing can be done.
+func (d *decider) resend(m *store.Rebuild, h *history) (reason store.Reason, why string) {
+	reason, why = store.ReasonWrongRecord, "it is there more than once, and what one of them does, the other one undoes"
+	told := h.whole && !h.underived && !d.damaged(d.Runs[m.Run])
 	sends, records, write := slices.Clone(h.sends), map[event.ItemID]store.Outgoing{}, map[event.ItemID]bool{}
-	for _, o := range p.outboxOf(m.Run) {
+	for _, o := range d.outboxOf(m.Run) {
 		records[o.ID] = o
 		fresh := again(o)
 		switch _, caused := h.causes[o.ID]; {
@@ -129,21 +106,21 @@ func (p *planner) resend(m *store.LinkRepair, h *history) (why string) {
 		case newer(&o), h.newer:
 			why = "a newer release wrote it, or the log of its sender: repair with that one"
 		default:
-			m.Remove, m.Reason = append(m.Remove, o), store.ReasonLostRecord
+			m.Remove, reason = append(m.Remove, o), store.ReasonLostRecord
 		}
 	}
 	for id := range h.causes {
-		if p.missing(m.Run, h, id) {
+		if d.missing(m.Run, h, id) {
 			write[id] = true
 		}
 	}
 	rewrite(m, sends, records, write)
-	return why
+	return reason, why
 }
 
 // rewrite adds to m what it takes to write records again. Those of the same
 // receiver that were caused later, and are not settled, follow them.
-func rewrite(m *store.LinkRepair, sends []store.Send, records map[event.ItemID]store.Outgoing, again map[event.ItemID]bool) {
+func rewrite(m *store.Rebuild, sends []store.Send, records map[event.ItemID]store.Outgoing, again map[event.ItemID]bool) {
 	behind, done := map[event.RunID]bool{}, map[event.ItemID]bool{}
 	for _, s := range sends {
 		o, there := records[s.ID]

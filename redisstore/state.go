@@ -14,15 +14,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// partitionScan implements [store.Scan]: a partition as of one moment, with the
-// stored values, which guard the repairs.
-type partitionScan struct {
+// partitionState is a partition as of one moment, with the
+// stored values, which guard the rebuilds.
+type partitionState struct {
 	*view
 
 	s       *Store
 	snap    *store.Snapshot
 	defects []store.Defect
-	swaps   map[string][]swap // by defect
 
 	blocked        map[string]*redis.StringSliceCmd // by route
 	noted          map[string]*redis.IntCmd         // by run
@@ -31,6 +30,7 @@ type partitionScan struct {
 	counter        *redis.StringCmd
 	format         *redis.StringCmd
 	entries        map[string][]entry // by run
+	named          map[string][]entry // by run: what workflow ids lead to
 	indexed        map[string][]indexed
 	misplaced      map[string]bool   // runs that a label has at another time
 	odd            []string          // keys of the partition that have no place in it
@@ -43,30 +43,21 @@ type entry struct {
 	key, member string
 }
 
-// ScanPartition reads a partition: all keys that begin with its tag, whatever leads to
+// ReadPartition reads a partition: all keys that begin with its tag, whatever leads to
 // them. To find them it goes through the names of all keys of the server.
-func (s *Store) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
+func (s *Store) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
-		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
+		return nil, fmt.Errorf("read partition %d: %w", partition, err)
 	}
 	e, err := s.examine(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
+		return nil, fmt.Errorf("read partition %d: %w", partition, err)
 	}
 	e.show()
 	e.look()
-	return e, nil
+	return &store.PartitionState{Snapshot: e.snap, Partial: e.unread != nil, Defects: e.defects, Rebuild: e.rebuild}, nil
 }
-
-// Snapshot returns the state of the partition.
-func (e *partitionScan) Snapshot() *store.Snapshot { return e.snap }
-
-// Partial reports whether runs were left out.
-func (e *partitionScan) Partial() bool { return e.unread != nil }
-
-// Defects returns the defects of keys that a snapshot does not show.
-func (e *partitionScan) Defects() []store.Defect { return e.defects }
 
 // readings is how often a partition is read again because there was more in it than
 // was read, before what came meanwhile is left out.
@@ -75,7 +66,7 @@ const readings = 5
 // examine reads the logs, then everything else in one transaction, and begins again if
 // there was more, or a log has grown meanwhile: those are read with the rest then. In a partition that changes all the time it leaves out runs that
 // are too new, with what they touch: those of the next look will be others.
-func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, error) {
+func (s *Store) examine(ctx context.Context, p *partition) (*partitionState, error) {
 	keys, odd, err := s.keysOf(ctx, p)
 	if err != nil {
 		return nil, err
@@ -85,7 +76,7 @@ func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, erro
 		return nil, err
 	}
 	for n := range 4 * readings {
-		e := &partitionScan{s: s, view: &view{p: p, keys: keys, logs: logs}, odd: odd, swaps: map[string][]swap{}}
+		e := &partitionState{s: s, view: &view{p: p, keys: keys, logs: logs}, odd: odd}
 		if err := e.readAll(ctx); err != nil {
 			return nil, err
 		}
@@ -110,7 +101,7 @@ const scanTimeout = 10 * time.Minute
 const manyRuns = 2000
 
 // patient returns a client that waits for the answer of a large partition. Hooks of the client of the store do not see it.
-func (e *partitionScan) patient(ctx context.Context) (redis.Cmdable, error) {
+func (e *partitionState) patient(ctx context.Context) (redis.Cmdable, error) {
 	if len(e.keys.runs) < e.s.manyRuns {
 		return e.s.client, nil
 	}
@@ -127,7 +118,7 @@ func (e *partitionScan) patient(ctx context.Context) (redis.Cmdable, error) {
 // readAll reads everything but the logs that are known in one transaction. A key of an impossible type
 // counts as missing, and is noted: another program has overwritten it, and its
 // contents are gone.
-func (e *partitionScan) readAll(ctx context.Context) error {
+func (e *partitionState) readAll(ctx context.Context) error {
 	client, err := e.patient(ctx)
 	if err != nil {
 		return err
@@ -167,7 +158,7 @@ func (e *partitionScan) readAll(ctx context.Context) error {
 
 // leaveOut decides what is not judged: runs that were not read, or only their old logs, or not with the sets of their labels, and those of the
 // workflow ids that lead to them.
-func (e *partitionScan) leaveOut(all *keySet, old map[string]bool) {
+func (e *partitionState) leaveOut(all *keySet, old map[string]bool) {
 	e.unread = map[string]bool{}
 	for _, run := range all.runs {
 		e.unread[run] = e.runs[run].meta == nil || old[run] || slices.ContainsFunc(e.labelsOf(run), func(code string) bool { return e.labelled[code] == nil })
@@ -280,7 +271,7 @@ func (k *keySet) with(o *keySet) *keySet {
 	}
 }
 
-func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
+func (e *partitionState) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
 	e.chains, e.latestOfChains, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.latestOfChains()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
@@ -295,7 +286,7 @@ func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
 }
 
 // mentioned returns the keys that the values of the partition refer to.
-func (e *partitionScan) mentioned() *keySet {
+func (e *partitionState) mentioned() *keySet {
 	k := e.found()
 	k.names = append(k.names, sortedKeys(e.lastEnded())...)
 	k.routes = append(k.routes, slices.Collect(maps.Keys(e.wakes.Val()))...)
@@ -334,12 +325,12 @@ func (v *view) extraOf(run string) *extra {
 }
 
 // gone reports whether neither metadata nor log is kept under the id of a run.
-func (e *partitionScan) gone(run string) bool {
+func (e *partitionState) gone(run string) bool {
 	return len(e.metaOf(run)) == 0 && len(e.frames(run)) == 0
 }
 
 // route returns the route of a code. An unknown one is named by its code.
-func (e *partitionScan) route(code string) store.Route {
+func (e *partitionState) route(code string) store.Route {
 	if name, ok := e.routes.Val()[code]; ok {
 		return parseRoute(name)
 	}
@@ -350,7 +341,7 @@ func (e *partitionScan) route(code string) store.Route {
 }
 
 // session returns the session of a code. An unknown one is named by its code.
-func (e *partitionScan) session(code string) store.SessionID {
+func (e *partitionState) session(code string) store.SessionID {
 	if id := e.sessions[code].Val()["i"]; id != "" {
 		return store.SessionID(id)
 	}
@@ -361,7 +352,7 @@ func (e *partitionScan) session(code string) store.SessionID {
 const unnamed = "?"
 
 // runOf builds the visible state of a run from its values.
-func (e *partitionScan) runOf(run string) *store.RunState {
+func (e *partitionState) runOf(run string) *store.RunState {
 	m := e.metaOf(run)
 	r := &store.RunState{Record: store.Record{Run: long(run), Chain: long(run)}, Frames: e.frames(run)}
 	if len(m) == 0 {
@@ -387,7 +378,7 @@ func (e *partitionScan) runOf(run string) *store.RunState {
 
 // wasHidden reports whether a run without metadata had been deleted: it waits to be
 // purged, and is not among the runs that have ended.
-func (e *partitionScan) wasHidden(run string) bool {
+func (e *partitionState) wasHidden(run string) bool {
 	if !slices.Contains(members(e.purges), run) && !slices.Contains(members(e.held), run) {
 		return false
 	}

@@ -43,8 +43,7 @@ type brokenEntry struct {
 }
 
 // readEntries finds the rows that are no entries. Damaged pages, readPages names.
-func (e *partitionScan) readEntries(c *conn) error {
-	e.broken = map[string]brokenEntry{}
+func (e *partitionState) readEntries(c *conn) error {
 	for i := range entryTables {
 		table := &entryTables[i]
 		err := c.queryOnce(table.selectAll, func(r row) error {
@@ -54,9 +53,8 @@ func (e *partitionScan) readEntries(c *conn) error {
 			}
 			f := store.Defect{
 				Invariant: table.invariant, What: fmt.Sprintf(table.what, b.body, b.key), Explain: table.explain, Repair: table.removes,
-				Key: fmt.Sprintf("entry %d %s", table.invariant, b.key),
 			}
-			e.broken[f.Key] = b
+			f.Do = e.s.repairing(f.What, func(t *tx) (bool, error) { return t.removeEntry(b) })
 			e.defects = append(e.defects, f)
 			return nil
 		})

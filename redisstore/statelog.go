@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scannedLog is a log as a check has read it, before the rest of its partition.
-type scannedLog struct {
+// readLog is a log as a check has read it, before the rest of its partition.
+type readLog struct {
 	header string // of the run, as of the same moment
 	frames [][]byte
 }
@@ -20,8 +20,8 @@ const headerField = "H"
 // readLogs reads the logs of runs, so many in one transaction that an answer is not large. Logs are most of a partition: without them,
 // the transaction that reads everything else keeps a server busy for a short time only. A log that cannot be read is left out, to be
 // read with the rest. Whether one has grown meanwhile, its header tells: see outdated.
-func (s *Store) readLogs(ctx context.Context, p *partition, runs []string) (map[string]*scannedLog, error) {
-	logs := map[string]*scannedLog{}
+func (s *Store) readLogs(ctx context.Context, p *partition, runs []string) (map[string]*readLog, error) {
+	logs := map[string]*readLog{}
 	for some := range slices.Chunk(runs, readBatch) {
 		sizes, err := s.headersOf(ctx, p, some)
 		if err != nil {
@@ -66,7 +66,7 @@ func readHeader(ctx context.Context, tx redis.Pipeliner, p *partition, run strin
 
 func (r headerReading) header() string { return cmp.Or(r.seen.Val(), r.hidden.Val()) }
 
-func (s *Store) readSomeLogs(ctx context.Context, p *partition, runs []string, logs map[string]*scannedLog) error {
+func (s *Store) readSomeLogs(ctx context.Context, p *partition, runs []string, logs map[string]*readLog) error {
 	headers, frames := make([]headerReading, len(runs)), make([]*redis.XMessageSliceCmd, len(runs))
 	err := s.transactionOf(ctx, p, func(tx redis.Pipeliner) {
 		for i, run := range runs {
@@ -78,7 +78,7 @@ func (s *Store) readSomeLogs(ctx context.Context, p *partition, runs []string, l
 	}
 	for i, run := range runs {
 		if header := headers[i].header(); header != "" && frames[i].Err() == nil {
-			logs[run] = &scannedLog{header, framesOf(frames[i].Val())}
+			logs[run] = &readLog{header, framesOf(frames[i].Val())}
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *Store) readSomeLogs(ctx context.Context, p *partition, runs []string, l
 
 // outdated returns the runs whose logs were read before they had their present headers, and forgets these logs. A log only ever grows by a
 // commit, which changes the header in the same action: a run whose header is the same has the log that was read.
-func (e *partitionScan) outdated() map[string]bool {
+func (e *partitionState) outdated() map[string]bool {
 	old := map[string]bool{}
 	for run, l := range e.logs {
 		if e.metaOf(run)[headerField] != l.header {
@@ -98,7 +98,7 @@ func (e *partitionScan) outdated() map[string]bool {
 }
 
 // frames returns the log of a run.
-func (e *partitionScan) frames(run string) [][]byte {
+func (e *partitionState) frames(run string) [][]byte {
 	if l := e.logs[run]; l != nil {
 		return l.frames
 	}

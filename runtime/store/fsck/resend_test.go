@@ -40,7 +40,7 @@ func TestRewrite_KeepsTheOrderOfWhatAReceiverIsSent(t *testing.T) {
 		"what is gone is not brought back": {nil, "message", nil, []event.ItemID{"message"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var m store.LinkRepair
+			var m store.Rebuild
 			rewrite(&m, sends, there(tt.there), map[event.ItemID]bool{tt.again: true})
 			var removed, wrote []event.ItemID
 			for _, o := range m.Remove {

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,18 +13,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// partitionScan implements [store.Scan]: the file as of one moment.
-type partitionScan struct {
+// partitionState is the file as of one moment.
+type partitionState struct {
 	s       *Store
 	snap    *store.Snapshot
+	leads   map[event.RunID][]string // workflow ids that lead to a run
 	defects []store.Defect
-	broken  map[string]brokenEntry // by defect
 	partial bool
 }
 
-// ScanPartition reads the whole file, also rows that refer to others that are not there.
-func (s *Store) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
-	e := &partitionScan{s: s}
+// ReadPartition reads the whole file, also rows that refer to others that are not there.
+func (s *Store) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
+	e := &partitionState{s: s, leads: map[event.RunID][]string{}}
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
 		if err = s.read(ctx, e.read); isDamage(err) {
@@ -31,21 +32,17 @@ func (s *Store) ScanPartition(ctx context.Context, partition int) (store.Scan, e
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
+		return nil, fmt.Errorf("read partition %d: %w", partition, err)
 	}
-	return e, nil
+	for _, leading := range []map[string]event.RunID{e.snap.Active, e.snap.LastEnded} {
+		for name, run := range leading {
+			e.leads[run] = append(e.leads[run], name)
+		}
+	}
+	return &store.PartitionState{Snapshot: e.snap, Partial: e.partial, Defects: e.defects, Rebuild: e.rebuild}, nil
 }
 
-// Snapshot returns the state of the file.
-func (e *partitionScan) Snapshot() *store.Snapshot { return e.snap }
-
-// Partial returns false, because everything is read at once, unless rows are unreadable.
-func (e *partitionScan) Partial() bool { return e.partial }
-
-// Defects returns rows that are missing, left over, or miscounted.
-func (e *partitionScan) Defects() []store.Defect { return e.defects }
-
-func (e *partitionScan) read(c *conn) error {
+func (e *partitionState) read(c *conn) error {
 	e.snap, e.defects = newSnapshot(e.s.clock.Now()), nil
 	for _, part := range []func(*conn) error{e.readRuns, e.readTags, e.readPurges, e.readCounts, e.readEntries} {
 		if err := part(c); err != nil {
@@ -68,10 +65,10 @@ func (e *partitionScan) read(c *conn) error {
 }
 
 // readPages looks at every page, also of indexes that nothing else has read.
-func (e *partitionScan) readPages(c *conn) error {
+func (e *partitionState) readPages(c *conn) error {
 	damaged := func(what string) {
 		e.defects = append(e.defects, store.Defect{
-			Invariant: 16, What: "the file is damaged: " + what, Key: "page " + what,
+			Invariant: 16, What: "the file is damaged: " + what,
 			Explain: "what is stored on that page cannot be read, and what belongs there not be written",
 		})
 	}
@@ -91,7 +88,7 @@ func (e *partitionScan) readPages(c *conn) error {
 // readDamage names the runs whose rows cannot be read, if the error is about those. Nothing else is
 // shown then: to what is left of a file that has lost a page nearly everything seems
 // to be wrong that belongs to the lost runs, and a repair would remove it.
-func (e *partitionScan) readDamage(ctx context.Context, damage error) error {
+func (e *partitionState) readDamage(ctx context.Context, damage error) error {
 	lost, err := e.s.unreadable(ctx)
 	if err != nil || len(lost) == 0 {
 		return damage
@@ -101,7 +98,6 @@ func (e *partitionScan) readDamage(ctx context.Context, damage error) error {
 		e.defects = append(e.defects, store.Defect{
 			Invariant: 16, What: fmt.Sprintf("the row of run %s cannot be read", run),
 			Explain: fmt.Sprintf("a page of the file is damaged: the run does not go on, and nothing else of the file is checked or repaired: %v", damage),
-			Key:     "row of run " + string(run),
 		})
 	}
 	return nil
@@ -110,7 +106,7 @@ func (e *partitionScan) readDamage(ctx context.Context, damage error) error {
 // selectLoose is selectStored for runs whose route may be missing.
 var selectLoose = strings.Replace(selectStored, "JOIN classes", "LEFT JOIN classes", 1)
 
-func (e *partitionScan) readRuns(c *conn) error {
+func (e *partitionState) readRuns(c *conn) error {
 	all, err := c.loose(selectLoose)
 	if err != nil {
 		return err
@@ -150,12 +146,12 @@ func (c *conn) loose(query string, args ...any) ([]stored, error) {
 }
 
 // found records a defect that is repaired with its run.
-func (e *partitionScan) found(invariant int, run event.RunID, what, explain string) {
+func (e *partitionState) found(invariant int, run event.RunID, what, explain string) {
 	e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: run, What: what, Explain: explain})
 }
 
 // readTags compares the rows by which runs are searched with what is said of them.
-func (e *partitionScan) readTags(c *conn) error {
+func (e *partitionState) readTags(c *conn) error {
 	rows := map[event.RunID]map[string]string{}
 	err := c.query(`SELECT r.id, t.name, t.value FROM tags t JOIN runs r ON r.key = t.run`, func(r row) error {
 		id := unpackRun(r, 0)
@@ -175,7 +171,7 @@ func (e *partitionScan) readTags(c *conn) error {
 
 // readPurges reads when runs may be purged, through the index by that time, and
 // compares it with what holds them back.
-func (e *partitionScan) readPurges(c *conn) error {
+func (e *partitionState) readPurges(c *conn) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
 		e.snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
 		return nil
@@ -198,7 +194,6 @@ func (c *conn) scanOutbox(snap *store.Snapshot) error {
 
 // repair finds damage, and repairs it by one statement.
 type repair struct {
-	key       string
 	invariant int
 	// count finds how many rows are wrong, repair puts them right; empty: nothing can.
 	count, repair string
@@ -221,7 +216,7 @@ const leftover = "they are never cleaned up"
 // repairs are in the order in which they are made.
 var repairs = []repair{
 	{
-		key: "counter", invariant: 5,
+		invariant: 5,
 		count: `SELECT count(*) FROM (SELECT max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)) AS n)
 			WHERE n > coalesce((SELECT seq FROM counters WHERE id = 1), -1)`,
 		repair: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)),
@@ -231,87 +226,87 @@ var repairs = []repair{
 		repairing: "set it to what it has counted",
 	},
 	{
-		key: "route without runs", invariant: 16,
-		count:  `SELECT count(*) FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
-		repair: `DELETE FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
-		what:   "%d routes have no runs", explain: leftover, repairing: "remove them",
+		invariant: 16,
+		count:     `SELECT count(*) FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
+		repair:    `DELETE FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
+		what:      "%d routes have no runs", explain: leftover, repairing: "remove them",
 	},
 	{
-		key: "children", invariant: 22,
-		count:  `SELECT count(*) FROM runs WHERE child <> (parent IS NOT NULL)`,
-		repair: `UPDATE runs SET child = parent IS NOT NULL WHERE child <> (parent IS NOT NULL)`,
-		what:   "%d runs are not noted as they have a parent or none", explain: "lists and counts of runs without a parent have others", repairing: "note it again",
+		invariant: 22,
+		count:     `SELECT count(*) FROM runs WHERE child <> (parent IS NOT NULL)`,
+		repair:    `UPDATE runs SET child = parent IS NOT NULL WHERE child <> (parent IS NOT NULL)`,
+		what:      "%d runs are not noted as they have a parent or none", explain: "lists and counts of runs without a parent have others", repairing: "note it again",
 	},
 	{
-		key: "tallies", invariant: 22,
+		invariant: 22,
 		count: `SELECT count(*) FROM (SELECT class, child, status, sum(n) FROM (SELECT class, child, status, n FROM tallies UNION ALL
 			SELECT class, child, status, -1 FROM runs WHERE hidden = 0 AND status IN ` + terminal + `) GROUP BY 1, 2, 3 HAVING sum(n) <> 0)`,
 		do:   (*tx).rebuildTallies,
 		what: "%d counts of runs are not as there are runs", explain: "counts say another number than lists", repairing: "count them again",
 	},
 	{
-		key: "tag times", invariant: 22,
-		count:  `SELECT count(*) FROM tags t JOIN runs r ON r.key = t.run WHERE t.created <> r.created`,
-		repair: `UPDATE tags SET created = (SELECT created FROM runs WHERE key = tags.run) WHERE run IN (SELECT key FROM runs)`,
-		what:   "%d tags have another time than their runs", explain: "pages of runs with a tag skip or repeat some", repairing: "write it again",
+		invariant: 22,
+		count:     `SELECT count(*) FROM tags t JOIN runs r ON r.key = t.run WHERE t.created <> r.created`,
+		repair:    `UPDATE tags SET created = (SELECT created FROM runs WHERE key = tags.run) WHERE run IN (SELECT key FROM runs)`,
+		what:      "%d tags have another time than their runs", explain: "pages of runs with a tag skip or repeat some", repairing: "write it again",
 	},
 	{
-		key: "groups", invariant: 23,
-		count: `SELECT count(DISTINCT trouble) FROM runs WHERE trouble IS NOT NULL AND trouble NOT IN (SELECT name FROM troubles)`,
+		invariant: 23,
+		count:     `SELECT count(DISTINCT trouble) FROM runs WHERE trouble IS NOT NULL AND trouble NOT IN (SELECT name FROM troubles)`,
 		repair: `INSERT INTO troubles SELECT trouble, '', '', '', '', min(created), max(created), count(*) FROM runs
 			WHERE trouble IS NOT NULL AND trouble NOT IN (SELECT name FROM troubles) GROUP BY trouble`,
 		what: "%d groups of trouble have runs, and nothing is kept of them", explain: "they are not listed", repairing: "list them, without what they are about",
 	},
 	{
-		key: "limits", invariant: 19, find: countWrongLimits, do: (*tx).rebuildLimits,
+		invariant: 19, find: countWrongLimits, do: (*tx).rebuildLimits,
 		what: "%d permits, counts of limits or lines are not as the runs say", explain: "limits let too many begin or too few, or runs wait for ever",
 		repairing: "make them again from the runs",
 	},
 	{
-		key: "active", invariant: 9,
-		count:  `SELECT count(*) FROM workflow_ids WHERE active NOT IN (SELECT key FROM runs)`,
-		repair: `UPDATE workflow_ids SET active = NULL WHERE active NOT IN (SELECT key FROM runs)`,
-		what:   "%d workflow ids have an active run that does not exist", explain: "they cannot be started", repairing: "make them forget it",
+		invariant: 9,
+		count:     `SELECT count(*) FROM workflow_ids WHERE active NOT IN (SELECT key FROM runs)`,
+		repair:    `UPDATE workflow_ids SET active = NULL WHERE active NOT IN (SELECT key FROM runs)`,
+		what:      "%d workflow ids have an active run that does not exist", explain: "they cannot be started", repairing: "make them forget it",
 	},
 	{
-		key: "last", invariant: 9,
-		count:  `SELECT count(*) FROM workflow_ids WHERE last NOT IN (SELECT key FROM runs)`,
-		repair: `UPDATE workflow_ids SET last = NULL WHERE last NOT IN (SELECT key FROM runs)`,
-		what:   "%d workflow ids have a last run that does not exist", explain: "starts are answered wrongly", repairing: "make them forget it",
+		invariant: 9,
+		count:     `SELECT count(*) FROM workflow_ids WHERE last NOT IN (SELECT key FROM runs)`,
+		repair:    `UPDATE workflow_ids SET last = NULL WHERE last NOT IN (SELECT key FROM runs)`,
+		what:      "%d workflow ids have a last run that does not exist", explain: "starts are answered wrongly", repairing: "make them forget it",
 	},
 	{
-		key: "workflow id", invariant: 16,
-		count:  `SELECT count(*) FROM workflow_ids w WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = w.id)`,
-		repair: `DELETE FROM workflow_ids WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = workflow_ids.id)`,
-		what:   "%d workflow ids have no run", explain: leftover, repairing: "remove them",
+		invariant: 16,
+		count:     `SELECT count(*) FROM workflow_ids w WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = w.id)`,
+		repair:    `DELETE FROM workflow_ids WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = workflow_ids.id)`,
+		what:      "%d workflow ids have no run", explain: leftover, repairing: "remove them",
 	},
 	{
-		key: "tip", invariant: 11,
-		count:  `SELECT count(*) FROM runs WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
-		repair: `UPDATE runs SET tip = (` + lastOfChain + `) WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
-		what:   "%d chains do not know their last run", explain: "items for them go astray", repairing: "look for it again",
+		invariant: 11,
+		count:     `SELECT count(*) FROM runs WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
+		repair:    `UPDATE runs SET tip = (` + lastOfChain + `) WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
+		what:      "%d chains do not know their last run", explain: "items for them go astray", repairing: "look for it again",
 	},
 	brokenStreams, strayOf("chunks", "chunks of streams"), strayOf("writers", "writers of streams"),
 	stray("inbox", "items in inboxes"), stray("notes", "step data"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
 	{
-		key: "outbox", invariant: 12,
-		count:  `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
-		repair: `DELETE FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
-		what:   "%d records of the outbox were answered, and belong to no run", explain: "nobody will ever settle them", repairing: "remove them",
+		invariant: 12,
+		count:     `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		repair:    `DELETE FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		what:      "%d records of the outbox were answered, and belong to no run", explain: "nobody will ever settle them", repairing: "remove them",
 	},
 	{
-		key: "fresh", invariant: 12,
-		count: `SELECT count(*) FROM outbox WHERE phase = 1 AND sender NOT IN (SELECT key FROM runs)`,
-		what:  "%d records of the outbox belong to no run", explain: "the rows of their senders are lost, and they are not delivered: restore them from a backup",
+		invariant: 12,
+		count:     `SELECT count(*) FROM outbox WHERE phase = 1 AND sender NOT IN (SELECT key FROM runs)`,
+		what:      "%d records of the outbox belong to no run", explain: "the rows of their senders are lost, and they are not delivered: restore them from a backup",
 	},
 	{
-		key: "outbox due", invariant: 12,
-		count:  `SELECT count(*) FROM outbox WHERE (phase = 1) <> (due = 0) OR due < 0`,
-		repair: fmt.Sprintf(`UPDATE outbox SET due = CASE phase WHEN 1 THEN 0 ELSE since + %d END WHERE (phase = 1) <> (due = 0) OR due < 0`, store.Horizon.Milliseconds()),
-		what:   "%d records of the outbox are due at a wrong time", explain: "what runs have begun is done at the wrong time, or never", repairing: "write it again",
+		invariant: 12,
+		count:     `SELECT count(*) FROM outbox WHERE (phase = 1) <> (due = 0) OR due < 0`,
+		repair:    fmt.Sprintf(`UPDATE outbox SET due = CASE phase WHEN 1 THEN 0 ELSE since + %d END WHERE (phase = 1) <> (due = 0) OR due < 0`, store.Horizon.Milliseconds()),
+		what:      "%d records of the outbox are due at a wrong time", explain: "what runs have begun is done at the wrong time, or never", repairing: "write it again",
 	},
 	{
-		key: "frames", invariant: 16, count: `SELECT count(*) FROM frames WHERE run NOT IN (SELECT key FROM runs)`,
+		invariant: 16, count: `SELECT count(*) FROM frames WHERE run NOT IN (SELECT key FROM runs)`,
 		what: "%d frames of logs belong to no run", explain: "the rows of their runs are lost, and with them the ids: bring them back from a backup",
 	},
 }
@@ -320,13 +315,14 @@ var repairs = []repair{
 func stray(table, what string) repair {
 	const where = ` WHERE run NOT IN (SELECT key FROM runs)`
 	return repair{
-		key: table, invariant: 16, count: `SELECT count(*) FROM ` + table + where, repair: `DELETE FROM ` + table + where,
+		invariant: 16, count: `SELECT count(*) FROM ` + table + where, repair: `DELETE FROM ` + table + where,
 		what: "%d " + what + " belong to no run", explain: leftover, repairing: "remove them",
 	}
 }
 
-func (e *partitionScan) readCounts(c *conn) error {
-	for _, r := range repairs {
+func (e *partitionState) readCounts(c *conn) error {
+	for i := range repairs {
+		r := &repairs[i]
 		n, err := r.wrong(c, e.snap.Now)
 		if err != nil {
 			return err
@@ -334,43 +330,43 @@ func (e *partitionScan) readCounts(c *conn) error {
 		if n == 0 {
 			continue
 		}
-		f := store.Defect{Invariant: r.invariant, What: r.what, Explain: r.explain, Repair: r.repairing, Key: r.key}
+		f := store.Defect{Invariant: r.invariant, What: r.what, Explain: r.explain, Repair: r.repairing}
 		if strings.Contains(r.what, "%d") {
 			f.What = fmt.Sprintf(r.what, n)
+		}
+		if r.repairing != "" {
+			f.Do = e.s.repairing(f.What, r.mend)
 		}
 		e.defects = append(e.defects, f)
 	}
 	return nil
 }
 
-// RepairDefect corrects the rows that are damaged.
-func (e *partitionScan) RepairDefect(ctx context.Context, f store.Defect) (bool, error) {
-	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.repairing != "" })
-	b, isEntry := e.broken[f.Key]
-	if i < 0 && !isEntry {
-		return false, nil
+// mend corrects the rows that are damaged.
+func (r *repair) mend(t *tx) (bool, error) {
+	if err := t.settle(); err != nil {
+		return false, err
 	}
-	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
-		if isEntry {
-			return t.removeEntry(b)
-		}
-		if err := t.settle(); err != nil {
-			return false, err
-		}
-		n, err := repairs[i].wrong(t.conn, t.now)
-		if err != nil || n == 0 {
-			return false, err
-		}
-		*t.names = newNames()
-		if do := repairs[i].do; do != nil {
-			return true, do(t)
-		}
-		return true, t.exec(repairs[i].repair)
-	})
-	if err != nil {
-		return false, fmt.Errorf("repair %s: %w", f.What, err)
+	n, err := r.wrong(t.conn, t.now)
+	if err != nil || n == 0 {
+		return false, err
 	}
-	return done, nil
+	*t.names = newNames()
+	if r.do != nil {
+		return true, r.do(t)
+	}
+	return true, t.exec(r.repair)
+}
+
+// repairing returns the action that repairs a defect in one transaction.
+func (s *Store) repairing(what string, do func(t *tx) (bool, error)) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		done, err := perform(ctx, s, do)
+		if err != nil {
+			return false, fmt.Errorf("repair %s: %w", what, err)
+		}
+		return done, nil
+	}
 }
 
 // settle stores what the transaction has counted for others so far, so that it can
@@ -382,7 +378,8 @@ func (t *tx) settle() error {
 		}
 		t.seq = 0
 	}
-	err := t.forgetRoutes()
+	err := errors.Join(t.saveTallies(), t.forgetRoutes())
+	clear(t.tallies)
 	clear(t.emptied)
 	return err
 }

@@ -8,7 +8,7 @@ const selectBroken = `SELECT s.id FROM streams s
 // brokenStreams is repaired by what can be read without a gap: the chunks behind the last
 // one. Without any the next chunk is the one behind the last that was counted.
 var brokenStreams = repair{
-	key: "streams", invariant: 18, count: `SELECT count(*) FROM (` + selectBroken + `)`,
+	invariant: 18, count: `SELECT count(*) FROM (` + selectBroken + `)`,
 	what: "%d streams have other chunks than they count", explain: "readers miss chunks, or wait for some that exist",
 	repairing: "keep the chunks after the last gap, and count them", do: (*tx).repairStreams,
 }
@@ -41,7 +41,7 @@ func (t *tx) repairStreams() error {
 func strayOf(table, what string) repair {
 	const where = ` WHERE stream NOT IN (SELECT id FROM streams)`
 	return repair{
-		key: table, invariant: 16, count: `SELECT count(*) FROM ` + table + where, repair: `DELETE FROM ` + table + where,
+		invariant: 16, count: `SELECT count(*) FROM ` + table + where, repair: `DELETE FROM ` + table + where,
 		what: "%d " + what + " belong to none that is known", explain: leftover, repairing: "remove them",
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What ScanPartition makes of the values of a partition. It is lenient where Inspect is
+// What ReadPartition makes of the values of a partition. It is lenient where Inspect is
 // not.
 
 func newSnapshot() *store.Snapshot {
@@ -38,8 +38,8 @@ func newSnapshot() *store.Snapshot {
 }
 
 // show fills the snapshot, and notes where each run stands.
-func (e *partitionScan) show() {
-	e.snap, e.entries = newSnapshot(), map[string][]entry{}
+func (e *partitionState) show() {
+	e.snap, e.entries, e.named = newSnapshot(), map[string][]entry{}, map[string][]entry{}
 	e.indexed = map[string][]indexed{}
 	e.snap.Now = e.s.Clock().Now()
 	wids := map[string]string{} // by their keys
@@ -55,6 +55,7 @@ func (e *partitionScan) show() {
 		}
 	}
 	e.showNames(wids, e.snap)
+	e.noteNames()
 	e.showGathering(e.snap)
 	e.showReady()
 	e.showWork()
@@ -66,11 +67,27 @@ func (e *partitionScan) show() {
 	e.scanLabels()
 }
 
-func (e *partitionScan) at(run, key, member string) {
+// noteNames notes what workflow ids lead to each run.
+func (e *partitionState) noteNames() {
+	note := func(run, key, member string) { e.named[run] = append(e.named[run], entry{key, member}) }
+	for wid, run := range e.active.Val() {
+		note(run, e.p.active(), wid)
+	}
+	for wid, run := range e.latest.Val() {
+		note(run, e.p.latest(), wid)
+	}
+	for wid, line := range e.lines {
+		for _, run := range line.Val() {
+			note(run, e.p.line(wid), run)
+		}
+	}
+}
+
+func (e *partitionState) at(run, key, member string) {
 	e.entries[run] = append(e.entries[run], entry{key, member})
 }
 
-func (e *partitionScan) showSeen(run string) {
+func (e *partitionState) showSeen(run string) {
 	e.view.showSeen(run, e.snap)
 	for _, text := range e.audit[run].Val() {
 		if entries, err := auditOf(long(run), []string{text}); err == nil {
@@ -79,7 +96,7 @@ func (e *partitionScan) showSeen(run string) {
 	}
 }
 
-func (e *partitionScan) showReady() {
+func (e *partitionState) showReady() {
 	for _, code := range e.keys.routes {
 		route := e.route(code)
 		for _, member := range e.ready[code].Val() {
@@ -101,7 +118,7 @@ func (e *partitionScan) showReady() {
 	}
 }
 
-func (e *partitionScan) showWork() {
+func (e *partitionState) showWork() {
 	expires := map[string]redis.Z{}
 	for _, z := range e.leases.Val() {
 		code, _ := z.Member.(string)
@@ -126,7 +143,7 @@ func (e *partitionScan) showWork() {
 	}
 }
 
-func (e *partitionScan) showIndexes() {
+func (e *partitionState) showIndexes() {
 	type index struct {
 		key  string
 		all  *redis.ZSliceCmd
@@ -154,6 +171,6 @@ func (e *partitionScan) showIndexes() {
 }
 
 // judged leaves out runs that are not judged.
-func (e *partitionScan) judged(runs []string) []string {
+func (e *partitionState) judged(runs []string) []string {
 	return slices.DeleteFunc(runs, func(run string) bool { return e.unread[run] })
 }

@@ -1,0 +1,244 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// rewritten are the fields of the metadata that a repair writes, or leaves out.
+var rewritten = []string{
+	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F", "V",
+	"U", "U1", "U2", "U3", "f", "g", "R",
+}
+
+// rebuild deletes what is kept of a run beside its log, and writes it again, by one script: see there.
+func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, error) {
+	var c *call
+	switch seen := e.snap.Runs[m.Run]; {
+	case m.Record == nil:
+		c = e.forgetting(m)
+	case seen == nil:
+		return false, nil
+	default:
+		c = e.rebuilding(m, seen)
+	}
+	if err := e.s.do(ctx, c); err != nil {
+		return false, fmt.Errorf("rebuild run %s: %w", m.Run, err)
+	}
+	return c.answer().word() == "ok", nil
+}
+
+// rebuilding returns the script that rebuilds a run.
+func (e *partitionState) rebuilding(m *store.Rebuild, seen *store.RunState) *call {
+	rec, run := m.Record, short(m.Run)
+	p, route, wid := e.p, e.s.names.codeOf(rec.Route), widKey(rec.WorkflowID)
+	fields, extra := e.fields(m, run, route)
+	var reasons, before, drop, data, remember, writes, confirms []any
+	for _, reason := range m.Reasons {
+		reasons = append(reasons, string(reason))
+	}
+	was := e.metaOf(run)
+	for _, name := range sortedKeys(was) {
+		if name != "y" && name != "Y" {
+			before = append(before, name, was[name])
+		}
+	}
+	for _, n := range m.Drop {
+		drop = append(drop, n, e.runs[run].inbox.Val()[n])
+	}
+	for _, key := range sortedKeys(m.StepData) {
+		data = append(data, key, m.StepData[key])
+	}
+	for id, at := range m.Remember {
+		remember = append(remember, string(id), millis(at))
+	}
+	for _, s := range m.Write {
+		writes = append(writes, string(s.ID), string(s.To), s.Body)
+	}
+	for _, id := range m.Confirm {
+		confirms = append(confirms, string(id))
+	}
+	child := rec.Parent != ""
+	keys := []string{
+		p.meta(run), p.hidden(run), p.inbox(run), p.stepData(run), p.extra(run), p.seen(short(rec.Chain)),
+		p.routes(), p.openRuns(route, child), p.doneRuns(route, child, outcomeOf(rec.Status)), p.held(),
+		p.active(), p.latest(), p.line(wid), p.sent(run), p.bodies(run), p.outbox(),
+	}
+	entered, sets := e.expelled(run, m)
+	args := []any{
+		e.s.at(), run, int(rec.QueueState), route, routeName(rec.Route), rec.Priority,
+		millis(rec.Due), purgeAt(m), mark(m.Hidden, "h"), extra, string(m.By), string(seen.Owner),
+		wid, e.active.Val()[wid], e.latest.Val()[wid], mark(m.Last, "l"), mark(len(e.runs[run].meta.Val()) == 0 && len(e.hidden[run].Val()) > 0, "h"),
+		len(reasons), len(before) / 2, len(fields) / 2, len(sets), len(remember) / 2, len(data) / 2, len(drop) / 2, len(m.Remove), len(m.Write), len(confirms),
+	}
+	args = slices.Concat(args, reasons, before, fields, sets, remember, data, drop, e.removed(m), writes, confirms)
+	return &call{script: scriptRebuild, p: p, keys: append(keys, entered...), args: args}
+}
+
+// expelled returns the keys of the sets that a run is to be taken out of, and what stands in them. What its workflow id leads
+// to is among them only where it leads to the run and should not.
+func (e *partitionState) expelled(run string, m *store.Rebuild) (keys []string, members []any) {
+	all, wid, state := slices.Clone(e.entries[run]), "", store.QueueState(0)
+	if m.Record != nil {
+		wid, state = widKey(m.Record.WorkflowID), m.Record.QueueState
+	}
+	for _, at := range e.named[run] {
+		right := false
+		switch {
+		case at.key == e.p.active():
+			right = at.member == wid && state != store.StateQueued && state != store.StateEnded
+		case at.key == e.p.latest():
+			right = at.member == wid && m.Last
+		default:
+			right = at.key == e.p.line(wid) && state == store.StateQueued
+		}
+		if !right || m.Record == nil {
+			all = append(all, at)
+		}
+	}
+	for _, at := range all {
+		keys, members = append(keys, at.key), append(members, at.member)
+	}
+	return keys, members
+}
+
+// removed returns the records that a rebuild removes, as they were seen.
+func (e *partitionState) removed(m *store.Rebuild) (args []any) {
+	run := short(m.Run)
+	for _, o := range m.Remove {
+		args = append(args, string(o.ID), "", "")
+		if e.sent[run] != nil { // else it was not seen, and is not there
+			args[len(args)-2], args[len(args)-1] = e.sent[run].Val()[string(o.ID)], e.bodies[run].Val()[string(o.ID)]
+		}
+	}
+	return args
+}
+
+func purgeAt(m *store.Rebuild) int64 {
+	if m.Record.QueueState != store.StateEnded {
+		return 0
+	}
+	keep := m.Record.Retention
+	if m.Hidden {
+		keep = 0
+	}
+	return millis(store.PurgeTime(timeOf(millis(m.Record.CreatedAt)), timeOf(millis(m.Record.EndedAt)), keep))
+}
+
+func mark(set bool, as string) string {
+	if set {
+		return as
+	}
+	return ""
+}
+
+// fields returns the metadata to write, in pairs, and the text to keep beside it.
+// Fields that this release does not know stay as they are.
+func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []any, besides string) {
+	rec := m.Record
+	field := func(name, value string) {
+		if value != "" {
+			fields = append(fields, name, value)
+		}
+	}
+	was := e.metaOf(run)
+	field("H", e.headerOf(rec, was)) // first, where it is found at once
+	if rec.QueueState == store.StateEnded {
+		field("p", number(millis(rec.EndedAt)))
+	}
+	for _, name := range sortedKeys(was) {
+		if !slices.Contains(rewritten, name) {
+			field(name, was[name])
+		}
+	}
+	if rec.Priority != 0 {
+		field("r", number(int64(rec.Priority)))
+	}
+	wid := widKey(rec.WorkflowID)
+	for name, value := range map[string]string{
+		"c": route, "w": wid, "u": string(rec.Parent), "N": short(rec.Next), "B": string(rec.CreatedBy), "a": number(millis(rec.CreatedAt)), "g": rec.Group, "R": short(rec.Rerun),
+	} {
+		field(name, value)
+	}
+	if len(rec.Uses) > 0 {
+		for name, piece := range piecesOf(packUses(rec.Uses)) {
+			field(name, piece)
+		}
+	}
+	if len(rec.Uses) > 0 || rec.Fair != "" {
+		field("f", packShare(rec.Fair, rec.Share))
+		field("V", packPermits(rec.Permits, rec.Whole, rec.CalledOff)+was["V"][min(3, len(was["V"])):])
+	}
+	if rec.Chain != rec.Run {
+		field("h", short(rec.Chain))
+	}
+	packed, beside := e.describing(rec, wid)
+	return append(fields, packed...), beside
+}
+
+// headerOf returns the header of a run. Whether there are unread items, the script sees; there may be
+// more to do at the end of a run that was repaired.
+func (e *partitionState) headerOf(rec *store.Record, was map[string]string) string {
+	h := header{
+		wid: digestOf(rec.WorkflowID), queueState: rec.QueueState, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
+		status: rec.Status, flags: hasRest, recoveries: rec.Recoveries, frames: rec.N,
+	}
+	for _, f := range e.snap.Runs[rec.Run].Frames {
+		h.bytes += len(f)
+	}
+	for flag, set := range map[byte]bool{
+		isWatched: was["y"] != "" && rec.QueueState != store.StateEnded, isClosing: rec.Closing,
+		isLimited: len(rec.Uses) > 0 || rec.Fair != "", hasRetention: rec.Retention > 0 && rec.Retention != store.DefaultRetention,
+	} {
+		if set {
+			h.flags |= flag
+		}
+	}
+	return h.pack()
+}
+
+// describing returns the fields that users have set on a run, and the text to keep
+// beside them.
+func (e *partitionState) describing(rec *store.Record, wid string) (fields []any, besides string) {
+	switch {
+	case rec.Root == rec.Parent && rec.Root != "":
+		fields = append(fields, "x", "=")
+	case rec.Root != "":
+		fields = append(fields, "x", string(rec.Root))
+	}
+	if rec.Retention > 0 && rec.Retention != store.DefaultRetention {
+		fields = append(fields, "j", number(durationMillis(rec.Retention)))
+		if rec.Retention%time.Millisecond != 0 {
+			fields = append(fields, "J", number(int64(rec.Retention)))
+		}
+	}
+	rest := extra{tags: rec.Tags}
+	if hashed(wid) {
+		rest.workflowID = rec.WorkflowID
+	}
+	packed := rest.pack()
+	switch {
+	case packed == "":
+	case len(packed) <= compactLimit:
+		return append(fields, "i", packed), ""
+	default:
+		return append(fields, "i", beside), packed
+	}
+	return fields, ""
+}
+
+// forgetting returns the script that removes what is kept under the id of a run that does not exist.
+func (e *partitionState) forgetting(m *store.Rebuild) *call {
+	p, run := e.p, short(m.Run)
+	keys := []string{
+		p.meta(run), p.hidden(run), p.log(run), p.seen(run), p.chains(), p.inbox(run), p.stepData(run), p.extra(run), p.audit(run),
+		p.sent(run), p.bodies(run), p.outbox(),
+	}
+	entered, sets := e.expelled(run, m)
+	args := slices.Concat([]any{run, len(sets), len(m.Remove)}, sets, e.removed(m))
+	return &call{script: scriptForget, p: p, keys: slices.Concat(keys, entered, e.keysOfStreams(run)), args: args}
+}
