@@ -37,7 +37,7 @@ func (f *flaky) do(_ context.Context, n int) (int, error) {
 }
 
 // inGroup waits until a run is in a failure group of the given kind, step and text; an empty kind
-// means in none.
+// means no group.
 func inGroup(w *flowtest.World, run flowtest.Follows, kind workflow.TroubleKind, step, text string) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("the run is in trouble: %s %s %q", kind, step, text), func() bool {

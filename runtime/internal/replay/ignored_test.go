@@ -29,7 +29,8 @@ func TestIgnored_CodeThatGoesOnAndOnAfterACancelFailsTheRunNowAndInAReplay(t *te
 	h.replay(heedless(0))
 }
 
-// A log continues after code that began few operations, where the current code has begun too many.
+// The log of code that began few operations continues at a place where the current code has begun
+// too many.
 func TestIgnored_ALogThatGoesOnIsFollowed(t *testing.T) {
 	h := begin(t, heedless(mostIgnored/2))
 	h.cancel()
