@@ -49,8 +49,8 @@ type Start struct {
 type Item struct {
 	Scope store.Scope `json:"scope,omitempty"`
 	Body  []byte      `json:"body"`
-	// Urgent makes a run that waits for permits be claimed without them, because the item is a
-	// cancel.
+	// Urgent reports that the item is a cancel. A run that waits for permits is then claimed without
+	// them.
 	Urgent bool `json:"urgent,omitempty"`
 	// Pauses reports that the item pauses the run, which then waits for no permits.
 	Pauses bool `json:"pauses,omitempty"`

@@ -180,7 +180,7 @@ func (r *Run) deadlocked() bool {
 		}
 	}
 	if len(r.feed) > 0 && (!r.isCommand(&r.feed[0]) || r.breaks() && r.feed[0].Type != event.CancelRequested) {
-		r.overlooked = true // by other code, which wrote the log
+		r.overlooked = true // the log was written by other code
 		return false
 	}
 	return true

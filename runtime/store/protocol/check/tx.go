@@ -392,7 +392,7 @@ func (t *tx) ForgetChain(chain event.RunID) error {
 	return nil
 }
 
-// Streams are not modelled.
+// Streams are not modeled.
 
 func (t *tx) Stream(event.RunID, string) (protocol.Stream, error) { return protocol.Stream{}, nil }
 
