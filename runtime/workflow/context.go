@@ -134,12 +134,11 @@ type stepOptions struct {
 	queue   string // empty: the queue of the directive
 }
 
-// Retry replaces the retry policy of the directive as a whole: fields of p that
-// are zero have the defaults of [RetryPolicy].
+// Retry replaces the whole retry policy of the directive: zero fields of p have the defaults of
+// [RetryPolicy].
 func Retry(p RetryPolicy) StepOption { return func(o *stepOptions) { o.retry = &p } }
 
-// AttemptTimeout replaces the time that one attempt may take. It panics if d is
-// not positive.
+// AttemptTimeout sets the timeout of an attempt. It panics if d is not positive.
 func AttemptTimeout(d time.Duration) StepOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("workflow: AttemptTimeout(%v): the duration must be positive", d))
@@ -147,15 +146,14 @@ func AttemptTimeout(d time.Duration) StepOption {
 	return func(o *stepOptions) { o.timeout = d }
 }
 
-// Key replaces the ordinal in the keys of the steps: k then says which call it
-// is, instead of how many came before it. A step that is called again with the
-// same key is another step, with an ordinal after the key.
+// Key replaces the ordinal in the keys of the steps: k identifies the call instead of the number of
+// calls before it. A further call with the same key is another step, with an ordinal after the key.
 func Key(k string) StepOption { return func(o *stepOptions) { o.key = &k } }
 
-// Queue executes the steps on workers that serve this queue, whatever the directive
-// says, as queue= does; those of the run's own queue are executed in place. Workers
-// serve a queue that no directive names if worker.Config.Queues does: while none
-// does, the step waits. It panics if the name is empty.
+// Queue executes the steps on workers that serve this queue, overriding queue= in the directive.
+// Steps on the run's own queue are executed in place. Workers serve a queue that no directive names
+// if it is in worker.Config.Queues; while no worker serves it, the step waits. Queue panics if the
+// name is empty.
 func Queue(name string) StepOption {
 	if name == "" {
 		panic("workflow: Queue: the name is empty")

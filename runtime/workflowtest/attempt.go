@@ -9,27 +9,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 )
 
-// errDead ends attempts of a worker that was killed. Nobody sees it.
+// errDead ends the attempts of a killed worker. Callers never see it.
 var errDead = errors.New("the worker was killed")
 
-// phase says how far the execution of an attempt has come.
+// phase is the progress of an attempt's execution.
 type phase uint8
 
 const (
 	phaseLaunched phase = iota // the worker has just launched it
-	phaseReady                 // may begin
+	phaseReady                 // it may begin
 	phaseRunning               // the code of the step runs
 	phaseAsleep                // the code waits for virtual time
 	phaseStalled               // the code waits for the end of its context
-	phaseEnded                 // the code has returned; the worker does not know
-	phaseTold                  // the worker knows
+	phaseEnded                 // the code has returned; the worker was not notified yet
+	phaseTold                  // the worker was notified
 )
 
-// counted reports whether the worker's activity holds the execution, so that
-// everybody waits for it.
+// counted reports whether the execution counts as activity of the worker, so that the scheduler
+// waits for it.
 func (p phase) counted() bool { return p == phaseLaunched || p == phaseRunning || p == phaseTold }
 
-// shift changes the phase. It is called with the lock of the scheduler held.
+// shift changes the phase. The caller must hold the lock of the scheduler.
 func (x *execution) shift(to phase) {
 	from := x.phase
 	x.phase = to
@@ -50,15 +50,15 @@ type execution struct {
 
 	// The lock of the scheduler guards the fields below.
 	phase  phase
-	since  time.Time // real, of the beginning
-	done   bool      // the step's own code has asked for the end of its context
+	since  time.Time // real time of the beginning
+	done   bool      // the step's own code has called Done of its context
 	wanted time.Time // the attempt's deadline
 	ctx    context.Context
 	begin  chan struct{} // closed when the code may run
-	tell   chan struct{} // closed when the worker may know
+	tell   chan struct{} // closed when the worker may be notified
 }
 
-// intercept stands between the worker and a step.
+// intercept wraps the implementation of a step for a worker.
 func (e *Env) intercept(l *incarnation) func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
 	return func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
 		f := e.implementation(name, impl)
@@ -72,16 +72,16 @@ func (e *Env) intercept(l *incarnation) func(name string, spec *engine.StepSpec,
 	}
 }
 
-// execute runs the code of a step when it is its turn, and returns when the
-// worker may know what came of it.
+// execute runs the code of a step when the scheduler allows it, and returns when the worker may be
+// notified of the outcome.
 func (l *incarnation) execute(ctx context.Context, f engine.StepFunc, args []byte, once bool) (result []byte, err error) {
 	x := &execution{incarnation: l, once: once, id: currentGoroutine(), info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
 	if !l.enter(ctx, x) {
 		return nil, errDead
 	}
 	l.env.launched(x)
-	defer l.exit(x) // even if the code ends its goroutine
-	defer func() {  // a panic is held back like any other outcome
+	defer l.exit(x) // also if the code ends its goroutine
+	defer func() {  // a panic is delayed like any other outcome
 		<-l.ended(x)
 		if l.dead.Load() {
 			result, err = nil, errDead
@@ -94,7 +94,7 @@ func (l *incarnation) execute(ctx context.Context, f engine.StepFunc, args []byt
 	return f(&stepContext{Context: ctx, x: x}, args)
 }
 
-// enter makes the execution known. It reports false if the worker is dead.
+// enter registers the execution. It returns false if the worker is dead.
 func (l *incarnation) enter(ctx context.Context, x *execution) bool {
 	c := &l.env.scheduler
 	c.mu.Lock()
@@ -115,7 +115,8 @@ func (l *incarnation) enter(ctx context.Context, x *execution) bool {
 	return true
 }
 
-// ended says that the code of the step has returned.
+// ended records that the code of the step has returned. The result is closed when the worker may be
+// notified.
 func (l *incarnation) ended(x *execution) <-chan struct{} {
 	if !l.env.virtual() {
 		return x.tell
@@ -130,8 +131,8 @@ func (l *incarnation) ended(x *execution) <-chan struct{} {
 	return x.tell
 }
 
-// release tells the worker the outcome of an execution. It is called with the lock of
-// the scheduler held.
+// release notifies the worker of the outcome of an execution. The caller must hold the lock of the
+// scheduler.
 func (x *execution) release() {
 	if x.phase != phaseTold {
 		x.shift(phaseTold)
@@ -157,9 +158,9 @@ func executionOf(ctx context.Context) *execution {
 	return x
 }
 
-// stepContext is the context of the code of a step. It notices that the code itself,
-// and not a library, waits for its end: then nothing but virtual time, or the
-// workflow, can go on.
+// stepContext is the context of a step's code. It detects that the code itself, rather than a
+// library, waits for the end of the context: then only virtual time or the workflow can make
+// progress.
 type stepContext struct {
 	context.Context
 	x *execution
@@ -184,10 +185,10 @@ func (c *stepContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Sleep waits for d of virtual time, or until ctx ends. It is for stand-ins and
-// for steps under test: the virtual time stands still while a step runs, unless
-// it waits here or for the end of its context. With a context that is of no step
-// of an Env, or a store whose time is real, it waits for real.
+// Sleep waits for d of virtual time, or until ctx ends. It is meant for stand-ins and steps under
+// test: virtual time does not advance while a step runs, unless the step waits here or for the end
+// of its context. If ctx does not belong to a step of an Env, or the time of the store is real, it
+// waits for d of real time.
 func Sleep(ctx context.Context, d time.Duration) error {
 	x := executionOf(ctx)
 	if x == nil || !x.incarnation.env.virtual() {
@@ -231,8 +232,8 @@ func (x *execution) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// implementation returns the code that executes a step: a stand-in, or what was
-// registered; nil if there is none.
+// implementation returns the code that executes a step: a stand-in, or the registered function; nil
+// if there is none.
 func (e *Env) implementation(name string, impl engine.StepFunc) engine.StepFunc {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -249,8 +250,8 @@ func (e *Env) implementation(name string, impl engine.StepFunc) engine.StepFunc 
 	return impl
 }
 
-// missingReceiver is told of a receiver that is nil: its steps need stand-ins if they
-// are called.
+// missingReceiver records a nil receiver: a step that needs it must have a stand-in if it is
+// called.
 func (e *Env) missingReceiver(what, step string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,15 +10,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// clientStore is the store of an Env as its clients see it. In virtual time a call that
-// blocks in it drives the scheduler, and new runs get ids that are the same in
-// every execution of the test.
+// clientStore is the store of an Env as used by clients. In virtual time, a blocking call drives
+// the scheduler, and new runs get IDs that are the same in every execution of the test.
 type clientStore struct {
 	store.Store
 	env *Env
 }
 
-// Unwrap returns the wrapped store, for optional abilities.
+// Unwrap returns the wrapped store, for optional capabilities.
 func (d *clientStore) Unwrap() store.Store { return d.Store }
 
 // Clock returns the clock of the store.
@@ -40,7 +39,7 @@ func (d *clientStore) Create(ctx context.Context, runs []store.Create) ([]store.
 		}
 	}
 	for i := range runs {
-		d.env.committed(runs[i].Run, runs[i].Frame) // which may hold what another run has done; before a worker sees it
+		d.env.committed(runs[i].Run, runs[i].Frame) // the frame may contain events of another run; before a worker can read it
 	}
 	d.env.creating.Lock() // a worker may start children before this call returns
 	defer d.env.creating.Unlock()
@@ -59,8 +58,8 @@ func (d *clientStore) Deliver(ctx context.Context, v store.Deliver) (event.RunID
 	return d.Store.Deliver(ctx, v)
 }
 
-// delivers records what is not a message: a command or the end of a child that comes
-// when the code of a run has ended is no loss.
+// delivers records items that are not messages: a command, or the end of a child, that arrives
+// after the code of a run has ended is not a loss.
 func (e *Env) delivers(item store.Item) {
 	ev, err := event.DecodeItem(item.Body)
 	if err != nil || ev.Type == event.MessageReceived {
@@ -86,7 +85,7 @@ func (d *clientStore) Watch(ctx context.Context, run event.RunID, n uint64) erro
 	if err != nil {
 		return err
 	}
-	return d.Store.Watch(ctx, run, n) // which does not wait any more
+	return d.Store.Watch(ctx, run, n) // it does not block any more
 }
 
 // AwaitStream waits until there is something new in a stream.
@@ -104,18 +103,18 @@ func (d *clientStore) AwaitStream(ctx context.Context, run event.RunID, stream s
 	if err != nil {
 		return err
 	}
-	return d.Store.AwaitStream(ctx, run, stream, after) // which does not wait any more
+	return d.Store.AwaitStream(ctx, run, stream, after) // it does not block any more
 }
 
-// nextRunID returns the id of the next run. It has the time and the place of the
-// one that the client made.
+// nextRunID returns the ID of the next run. It has the time, and with a workflow ID the slot, of
+// the ID made by the client.
 func (e *Env) nextRunID(made event.RunID, workflowID string) event.RunID {
 	e.mu.Lock()
 	e.started++
 	n := e.started
 	e.mu.Unlock()
 	var u ulid.ULID
-	_ = u.SetTime(ulid.Timestamp(made.Time())) // it was in range when it was made
+	_ = u.SetTime(ulid.Timestamp(made.Time())) // the time was in range when the ID was made
 	binary.BigEndian.PutUint64(u[6:14], n)
 	if workflowID != "" {
 		binary.BigEndian.PutUint16(u[14:], made.Slot())

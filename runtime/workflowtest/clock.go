@@ -9,21 +9,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Epoch is when the virtual time of every Env begins.
+// Epoch is the time at which the virtual time of every Env begins.
 var Epoch = time.Date(2030, time.January, 2, 3, 4, 5, 0, time.UTC)
 
-// never is the period of the heartbeats of a worker in virtual time: what has
-// to be done then is not done. Nothing else waits for exactly that long.
+// never is the heartbeat period of a worker in virtual time. The clock ignores timers with this
+// duration, which nothing else uses.
 const never = 50*365*24*time.Hour + 1
 
-// clock is the virtual time of an Env. It stands still until the scheduler advances
-// it.
+// clock is the virtual time of an Env. It advances only by the scheduler.
 type clock struct {
 	activity *activity.Counter
 
 	mu     sync.Mutex
 	now    time.Time
-	alarms []*alarm // by time, those of one time in the order in which they were set
+	alarms []*alarm // by time; alarms with equal times in the order in which they were set
 }
 
 var _ store.Clock = (*clock)(nil)
@@ -42,8 +41,8 @@ func (c *clock) Now() time.Time {
 	return c.now
 }
 
-// AfterFunc calls f once d has passed; on the goroutine that moves the clock, so
-// that what follows from it is known to be under way.
+// AfterFunc calls f once d has passed. It calls f on the goroutine that advances the clock, so that
+// the scheduler counts its consequences as activity.
 func (c *clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	if d <= 0 {
 		c.activity.Begin()
@@ -77,7 +76,7 @@ func (c *clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	}
 }
 
-// next returns when the clock has something to do; zero: never.
+// next returns the time of the next alarm; zero: there is none.
 func (c *clock) next() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,9 +86,8 @@ func (c *clock) next() time.Time {
 	return c.alarms[0].at
 }
 
-// moveTo sets the clock, unless it is later already, and calls what is due. The
-// clock shows the new time before the first call: what that sets in motion sets
-// alarms of its own.
+// moveTo advances the clock to t, unless it is later already, and calls the functions that are due.
+// The clock shows the new time before the first call, because the functions set further alarms.
 func (c *clock) moveTo(t time.Time) {
 	c.mu.Lock()
 	if t.After(c.now) {
@@ -105,11 +103,11 @@ func (c *clock) moveTo(t time.Time) {
 	c.mu.Unlock()
 }
 
-// clientClock is the clock of clients: they pause only between two tries of a
-// request, while a worker does something, and need not wait for virtual time.
+// clientClock is the clock of clients: they pause only between retries of a request while a worker
+// is active, and need not wait for virtual time.
 type clientClock struct{ *clock }
 
-// AfterFunc calls f almost at once.
+// AfterFunc calls f after a millisecond of real time.
 func (clientClock) AfterFunc(_ time.Duration, f func()) (stop func() bool) {
 	return time.AfterFunc(time.Millisecond, f).Stop
 }

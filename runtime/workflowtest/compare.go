@@ -13,12 +13,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// everything lets cmp look at unexported fields, too.
+// everything makes cmp compare unexported fields as well.
 var everything = cmp.Exporter(func(reflect.Type) bool { return true })
 
-// same returns how an execution differs from the one without a crash, as
-// sentences for people; none if it does not. It also reports whether a step was
-// interrupted that may be: then only what must never happen counts.
+// same returns the differences between an execution and the one without a crash, as text; none if
+// they are equivalent. It also reports whether a step that may be interrupted was interrupted: then
+// only violations that are never allowed count.
 func (w *workload) same(want, got *trial) (problems []string, interrupted bool) {
 	problems = slices.Clone(got.problems)
 	problems = append(problems, executedAgain(got)...)
@@ -51,7 +51,7 @@ func (w *workload) same(want, got *trial) (problems []string, interrupted bool) 
 	return problems, false
 }
 
-// executedAgain finds executions that must never be.
+// executedAgain returns executions that must never happen.
 func executedAgain(got *trial) []string {
 	var problems []string
 	executed := map[string]bool{}
@@ -79,8 +79,8 @@ func newInterrupted(want, got *trial) []string {
 	return keys
 }
 
-// forbidden says which steps may not fail because the worker died during their
-// last attempt.
+// forbidden describes the steps that must not fail because the worker died during their last
+// attempt.
 func (w *workload) forbidden(keys []string, got *trial) []string {
 	if w.explo.interrupted {
 		return nil
@@ -117,7 +117,7 @@ func outcomeDiffers(want, got *trial) string {
 	return ""
 }
 
-// lost says which messages were accepted and never taken.
+// lost describes messages that were accepted but never taken.
 func (w *workload) lost(want, got *trial) []string {
 	lines := got.unread()
 	if w.explo.unread || len(lines) == 0 || want != nil && len(lines) <= len(want.unread()) {
@@ -139,7 +139,7 @@ func stateDiff(want, got *trial) (text string) {
 	return ""
 }
 
-// hints says what usually leads to such differences.
+// hints describes the usual cause of such differences.
 func hints(want, got *trial) string {
 	if changed := countsDiffer(want.effects, got.effects); len(changed) > 0 {
 		return "The crash has changed how often steps were executed: " + strings.Join(changed, ", ") + ". That is what it does to a step that is under way: it is executed again.\n" +
@@ -155,8 +155,8 @@ func hints(want, got *trial) string {
 		"effects belong into steps, and LogLength must decide nothing but when to stop."
 }
 
-// overtaken returns the keys of steps that a failure has canceled, or kept from beginning, in one of
-// two executions that failed, and not in the other.
+// overtaken returns the keys of steps that a failure has canceled, or prevented from beginning, in
+// only one of two failed executions.
 func overtaken(want, got *trial) (keys []string) {
 	if want.Failure == nil || got.Failure == nil {
 		return nil
@@ -176,7 +176,7 @@ func overtaken(want, got *trial) (keys []string) {
 	return keys
 }
 
-// countsDiffer says which steps were executed more or less often than they should.
+// countsDiffer describes the steps that were executed more or less often than expected.
 func countsDiffer(want, got []effect) []string {
 	counts := map[string][2]int{}
 	count := func(effects []effect, i int) {

@@ -10,36 +10,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// CrashReport says what CrashEverywhere has tried.
+// CrashReport contains the numbers of an exploration by CrashEverywhere.
 type CrashReport struct {
-	Events      int // of the log without a crash
-	Points      int // places at which the worker can be killed
+	Events      int // length of the log without a crash
+	Points      int // points at which the worker can be killed
 	Tried       int // executions with one crash
-	Pairs       int // executions with two
-	Interrupted int // of both: those in which a step may have failed as interrupted
-	Missed      int // of both: those that did not come to the point, because their order is not fixed (real time)
-	Failed      int // of both
+	Pairs       int // executions with two crashes
+	Interrupted int // executions in which a step may have failed as interrupted
+	Missed      int // executions that did not reach their point, because their order is not fixed (real time)
+	Failed      int // executions that failed
 }
 
-// maxFailures is after how many failures an exploration stops.
+// maxFailures is the number of failures after which an exploration stops.
 const maxFailures = 3
 
-// CrashEverywhere proves that a workflow survives the death of its worker. It
-// executes it once without a crash, and then once for each place at which the
-// worker can die: before each request to the store arrives, before its answer
-// arrives, and whenever everything waits, which together covers the time after each
-// event of the log, before it and in the middle of each step. There the worker is
-// killed with all that it has in memory, and a new one continues. Then pairs of
-// two crashes.
+// CrashEverywhere proves that a workflow survives the death of its worker. It executes the workflow
+// once without a crash, and then once for each point at which the worker can die: before each
+// request to the store arrives, before its response arrives, and whenever everything waits.
+// Together these points cover the time after each event of the log, before it and in the middle of
+// each step. At the point the worker is killed, losing everything in its memory, and a new worker
+// continues. Then CrashEverywhere tries pairs of two crashes.
 //
-// It fails the test if the run ends otherwise, if steps ran with other arguments
-// or ended otherwise, if a completed step ran again, if a message was lost, or
-// if the result of [State] differs. A failure says where the worker died, shows
-// both logs, and says how to try only that crash again.
+// It fails the test if the run ends differently, if steps ran with other arguments or ended
+// differently, if a completed step ran again, if a message was lost, or if the result of [State]
+// differs. A failure names the point at which the worker died, shows both logs, and contains the
+// command that repeats only this crash.
 //
-// setup prepares each Env: it registers the workflow and its steps, puts in
-// stand-ins, plans messages with [Env.At] to [Env.Run]. It is called for each
-// execution, and must begin with fresh dependencies each time.
+// setup prepares each Env: it registers the workflow and its steps, adds stand-ins, and plans
+// messages with [Env.At] to [Env.Run]. It is called for each execution, and must create new
+// dependencies each time.
 func CrashEverywhere[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In, setup func(*Env), opts ...Option) CrashReport {
 	t.Helper()
 	w := newWorkload(t, d, in, setup, opts)
@@ -70,16 +69,16 @@ type crashes struct {
 	random *rand.Rand
 	want   *trial
 	report CrashReport
-	drift  string // how two executions without a crash differ
+	drift  string // difference between two executions without a crash
 	after  []*trial
 	failed []failure
 }
 
-// failure is an execution that was wrong.
+// failure is an execution with a wrong outcome.
 type failure struct {
 	text    string
 	point   string
-	precise bool // the Env itself has found it, and says where
+	precise bool // the Env itself has detected it, with the cause
 }
 
 // baseline executes the workflow without a crash.
@@ -98,8 +97,7 @@ func (c *crashes) baseline() bool {
 	return true
 }
 
-// enough reports whether there are failures to learn from, with one that says
-// where.
+// enough reports whether enough failures were found, including one with a precise cause.
 func (c *crashes) enough() bool {
 	return len(c.failed) >= maxFailures && slices.ContainsFunc(c.failed, func(f failure) bool { return f.precise })
 }
@@ -122,7 +120,7 @@ func (c *crashes) single() {
 	}
 }
 
-// pairs tries a second crash behind each first one.
+// pairs tries a second crash after each first one.
 func (c *crashes) pairs() {
 	var all [][]string
 	for _, tr := range c.after {
@@ -146,8 +144,7 @@ func (c *crashes) pairs() {
 	}
 }
 
-// try executes the workflow with crashes, and returns the execution if it was
-// right.
+// try executes the workflow with crashes, and returns the execution if its outcome was correct.
 func (c *crashes) try(kills []string) *trial {
 	tr := c.run(func(e *Env) { e.crash.kills = slices.Clone(kills) }, nil)
 	tr.kills = kills
@@ -187,10 +184,10 @@ func (c *crashes) try(kills []string) *trial {
 	return nil
 }
 
-// rootTest returns the pattern that runs a test, which may be a subtest.
+// rootTest returns the pattern that selects a test, which may be a subtest.
 func rootTest(name string) string { return strings.ReplaceAll(name, "/", "$/^") }
 
-// finish reports what was done, and what is wrong even without a crash.
+// finish reports the failures, and differences that occur even without a crash.
 func (c *crashes) finish() {
 	c.t.Helper()
 	slices.SortStableFunc(c.failed, func(a, b failure) int {

@@ -27,7 +27,7 @@ func TestTEST3_AWorkflowOfManyOperationsSurvivesEveryCrash(t *testing.T) {
 	began := time.Now()
 	r := workflowtest.CrashEverywhere(t, order, "o1", setupOrder)
 	t.Logf("%+v in %v", r, time.Since(began))
-	// Each commit is a point twice, and each event stands in one.
+	// Each commit is two points, and each event is part of one commit.
 	if r.Events < 20 || r.Points < 30 || r.Tried != r.Points || r.Pairs != 200 || r.Interrupted == 0 || r.Missed+r.Failed != 0 {
 		t.Errorf("got %+v", r)
 	}
@@ -49,7 +49,7 @@ func (b *books) book(ctx context.Context, entry string) {
 	}
 }
 
-// everythingCode uses every operation that there is.
+// everythingCode uses every operation.
 func everythingCode(ctx workflow.Context, in string) (string, error) {
 	n, err := workflow.Record(ctx, func() (int, error) { return 7, nil })
 	if err != nil {

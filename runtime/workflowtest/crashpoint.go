@@ -8,23 +8,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// when says on which side of a request the worker dies.
+// when is the side of a request at which the worker dies.
 type when string
 
 const (
 	before when = "lost"       // the request does not arrive
-	after  when = "unanswered" // it is carried out, the answer does not arrive
+	after  when = "unanswered" // the request is executed, its response does not arrive
 )
 
-// point is a place at which the worker can be killed.
+// point is a point at which the worker can be killed.
 type point struct {
-	id     string // what the flag takes, such as commit:3:lost
-	what   string // request; empty: everything waited
+	id     string // as passed to the flag, for example commit:3:lost
+	what   string // kind of request; empty: everything waited
 	n      int    // counts from 1
 	when   when
 	writes bool
-	frames [][]byte // that the request appends
-	last   string   // what the log ended with
+	frames [][]byte // frames that the request appends
+	last   string   // last event of the log
 }
 
 // String describes the point.
@@ -42,16 +42,16 @@ func (p *point) String() string {
 	return fmt.Sprintf("%s %d was answered, and nothing was done with the answer", p.what, p.n)
 }
 
-// crashPlan says where the worker is killed, and what was reached. Env.mu guards
+// crashPlan contains the points at which to kill the worker, and the points reached. Env.mu guards
 // it.
 type crashPlan struct {
-	kills   []string       // the first is next
-	counts  map[string]int // of requests and quiet moments
+	kills   []string       // the first is the next one
+	counts  map[string]int // number of requests of each kind, and of quiet moments
 	reached []point
 	killed  []int // indices into reached
 }
 
-// reach records that the worker is at a point, and reports whether it dies there.
+// reach records that the worker has reached a point, and reports whether it dies there.
 func (e *Env) reach(l *incarnation, r request, w when) bool {
 	e.mu.Lock()
 	if e.closed {
@@ -70,7 +70,7 @@ func (e *Env) reach(l *incarnation, r request, w when) bool {
 	dies := plan.visit(p)
 	revives := dies && !e.virtual()
 	if revives {
-		e.background.Add(1) // before it is closed: close waits for what was added until then
+		e.background.Add(1) // before the Env is closed: close waits for what was added until then
 	}
 	e.mu.Unlock()
 	if dies {
@@ -79,13 +79,13 @@ func (e *Env) reach(l *incarnation, r request, w when) bool {
 	if revives {
 		go func() {
 			defer e.background.Done()
-			_ = e.revive() // a failure is the test's
+			_ = e.revive() // a failure is reported to the test
 		}()
 	}
 	return dies
 }
 
-// visit enters a point, and reports whether to kill the worker there.
+// visit records a point, and reports whether to kill the worker there.
 func (p *crashPlan) visit(at point) bool {
 	p.reached = append(p.reached, at)
 	if len(p.kills) == 0 || p.kills[0] != at.id {
@@ -96,8 +96,8 @@ func (p *crashPlan) visit(at point) bool {
 	return true
 }
 
-// reachQuiet records that everything waits, and reports whether the worker was
-// killed there.
+// reachQuiet records that everything waits, and reports whether the worker was killed at this
+// point.
 func (e *Env) reachQuiet() bool {
 	l := e.current()
 	if l == nil {
@@ -118,7 +118,7 @@ func (e *Env) reachQuiet() bool {
 	return dies
 }
 
-// holding says which events frames hold.
+// holding describes the events in frames.
 func holding(frames [][]byte) string {
 	var names []string
 	for _, b := range frames {
@@ -147,7 +147,7 @@ func short(ev *event.Event) string {
 	return s
 }
 
-// committed records what has become durable.
+// committed records events that have become durable.
 func (e *Env) committed(run event.RunID, frame []byte) {
 	if frame == nil {
 		return
@@ -186,16 +186,16 @@ type effect struct {
 	Step        string
 	Key         string
 	incarnation int
-	// again says that the step had completed before.
+	// again reports that the step had completed before.
 	again bool
-	once  bool // it is not idempotent
+	once  bool // the step is not idempotent
 }
 
-// launched checks that the start of an attempt was durable before it was launched.
+// launched checks that the start of an attempt was durable before the attempt was launched.
 func (e *Env) launched(x *execution) {
 	e.mu.Lock()
 	durable := e.attempts[e.entry(x)]
-	ours := slices.Contains(e.runs, x.info.Log) // else it was there before, and what is durable of it is not known
+	ours := slices.Contains(e.runs, x.info.Log) // otherwise the run existed before, and its durable events are unknown
 	e.mu.Unlock()
 	if ours && durable < x.info.Number {
 		e.fail(fmt.Sprintf("workflowtest: attempt %d of step %s (%s) was launched before its start was recorded: that is a defect of the engine",
@@ -203,8 +203,7 @@ func (e *Env) launched(x *execution) {
 	}
 }
 
-// begun records that the code of a step is about to run. It reports false if the
-// worker is dead.
+// begun records that the code of a step is about to run. It returns false if the worker is dead.
 func (e *Env) begun(x *execution) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -218,7 +217,7 @@ func (e *Env) begun(x *execution) bool {
 	return true
 }
 
-// entry names the step of an execution as attempts and completed do.
+// entry returns the key of an execution's step in attempts and completed.
 func (e *Env) entry(x *execution) string {
 	return string(x.info.Log) + " " + x.info.LogKey
 }

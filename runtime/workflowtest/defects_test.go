@@ -22,11 +22,11 @@ import (
 // code is the code of a workflow.
 type code = func(ctx workflow.Context, in string) (string, error)
 
-// A defect is a mistake that people make. found runs a test of a workflow that
-// has it, or of the same workflow mended.
+// A defect is a common mistake in workflow code. found runs a test of a workflow that has the
+// mistake, or of the corrected workflow.
 type defect struct {
 	found func(t testing.TB, mended bool)
-	says  []string // what the failure says
+	says  []string // texts in the failure
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 	note = workflow.NewTopic[string]("note")
 )
 
-// crash puts code under CrashEverywhere; l counts the effects.
+// crash runs code under CrashEverywhere; l counts the effects.
 func crash(t testing.TB, c code, prepare func(e *workflowtest.Env, l *ledger)) {
 	d := flow("defects.flow")
 	var l *ledger
@@ -49,7 +49,7 @@ func crash(t testing.TB, c code, prepare func(e *workflowtest.Env, l *ledger)) {
 // plain binds the step work to an echo.
 func plain(e *workflowtest.Env, _ *ledger) { work.Bind(e, echo) }
 
-// interleave puts code under Interleave.
+// interleave runs code under Interleave.
 func interleave(t testing.TB, c code, prepare func(e *workflowtest.Env), opts ...workflowtest.Option) {
 	d := flow("defects.flow")
 	workflowtest.Interleave(t, d, "in", func(e *workflowtest.Env) {
@@ -59,7 +59,7 @@ func interleave(t testing.TB, c code, prepare func(e *workflowtest.Env), opts ..
 	}, 60, opts...)
 }
 
-// replayed records a run of the old code and replays it against the new.
+// replayed records a run of the old code and replays it with the new code.
 func replayed(t testing.TB, old, today code) {
 	d := flow("defects.flow")
 	file := filepath.Join(t.TempDir(), "run.json")
@@ -112,7 +112,7 @@ var defects = map[string]defect{
 			var l *ledger
 			crash(t, func(ctx workflow.Context, in string) (string, error) {
 				if !mended {
-					l.add("mail to " + in) // not in a step
+					l.add("mail to " + in) // outside of a step
 				}
 				return steps(ctx, in)
 			}, func(e *workflowtest.Env, fresh *ledger) {
@@ -211,7 +211,7 @@ var defects = map[string]defect{
 				second, err := note.Receive(ctx, workflow.Timeout(time.Hour))
 				switch {
 				case errors.Is(err, workflow.ErrTimeout):
-					second, err = steps(ctx, "nobody") // meanwhile one may come
+					second, err = steps(ctx, "nobody") // a message may arrive in the meantime
 				}
 				if err != nil {
 					return "", err
@@ -238,7 +238,7 @@ var defects = map[string]defect{
 				if !mended {
 					return steps(ctx, "b", "a")
 				}
-				a, err := call(ctx, work, "a") // written otherwise, in the same order
+				a, err := call(ctx, work, "a") // different code, same order
 				if err != nil {
 					return "", err
 				}
@@ -286,7 +286,7 @@ var defects = map[string]defect{
 			gate := make(chan struct{})
 			d := flow("defects.flow")
 			env := workflowtest.New(t)
-			t.Cleanup(func() { close(gate) }) // before the Env looks for what is left
+			t.Cleanup(func() { close(gate) }) // before the Env checks for leaks
 			shim.BindWorkflow(env, d, func(ctx workflow.Context, in string) (string, error) {
 				if !mended {
 					<-gate
@@ -303,10 +303,10 @@ var defects = map[string]defect{
 			lock.Lock()
 			d := flow("defects.flow")
 			env := workflowtest.New(t)
-			t.Cleanup(lock.Unlock) // before the Env looks for what is left
+			t.Cleanup(lock.Unlock) // before the Env checks for leaks
 			shim.BindWorkflow(env, d, func(ctx workflow.Context, in string) (string, error) {
 				if !mended {
-					lock.Lock() // the innermost frame is of the standard library
+					lock.Lock() // the innermost frame is in the standard library
 					defer lock.Unlock()
 				}
 				return in, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Env is a world of its own for one test: a store, a worker, a client, and
-// virtual time. Make one with New, and pass it to the generated Register.
+// Env is an isolated environment for one test: a store, a worker, a client, and virtual time.
+// Create it with New, and pass it to the generated Register.
 type Env struct {
 	tb       testing.TB
 	options  options
@@ -38,40 +38,41 @@ type Env struct {
 
 	starting sync.Mutex // held while the first worker is started
 	creating sync.Mutex // held while a run is created and recorded
-	// told is held for reading while a worker's request that may create runs is carried out and what it has created is
-	// recorded. Whoever wants to know all runs waits for that: a worker that was killed meanwhile does not.
+	// told is held for reading while a worker's request that may create runs is executed and the
+	// created runs are recorded. A reader that needs all runs waits for it, including requests of a
+	// worker that was killed meanwhile.
 	told sync.RWMutex
 
 	mu          sync.Mutex
 	closed      bool
 	incarnation *incarnation
 	lives       int
-	started     uint64        // runs
+	started     uint64        // number of runs
 	runs        []event.RunID // in the order in which they were created
-	routes      []store.Route // that the worker serves
+	routes      []store.Route // routes that the worker serves
 	stubs       map[string]*Calls
 	missing     map[string]string                 // receivers that are nil, by step
-	hooks       map[string]func(id, token string) // stand-ins for who resumes them, by name
-	hooked      map[string]bool                   // hooks whose stand-ins know
-	blocked     string                            // what the watchdog has reported
-	failed      bool                              // the test has been told that it fails
-	warned      map[string]bool                   // of what losers of races have taken
+	hooks       map[string]func(id, token string) // stand-ins for the callers of hooks, by name of the hook
+	hooked      map[string]bool                   // hooks reported to their stand-ins
+	blocked     string                            // report of the watchdog
+	failed      bool                              // the failure was reported to the test
+	warned      map[string]bool                   // warnings about losers of races
 	completed   map[string]bool                   // steps whose completion is durable, by run and key
-	attempts    map[string]int                    // the last one of a step whose start is durable, by run and key
+	attempts    map[string]int                    // last attempt whose start is durable, by run and key of the step
 	effects     []effect
-	keys        map[event.RunID]map[uint64]string // of steps, by the event that created them
+	keys        map[event.RunID]map[uint64]string // keys of steps, by the event that created them
 	lastEvent   string
-	asides      map[event.ItemID]bool // that were delivered and are no messages
-	onceSteps   map[string]bool       // names of steps that are not idempotent, if they were launched
+	asides      map[event.ItemID]bool // delivered items that are not messages
+	onceSteps   map[string]bool       // names of launched steps that are not idempotent
 	crash       crashPlan
 	background  sync.WaitGroup // functions planned with At; new workers of a store whose time is real
 }
 
-// New returns an Env with a store in memory, whose time is virtual: it stands
-// still while anything works, and jumps to the next due time when everything
-// waits and somebody waits for a run. Everything ends with the test.
+// New returns an Env with an in-memory store and virtual time, which does not advance while
+// anything works, and jumps to the next due time when everything waits and a caller waits for a
+// run. The Env is closed at the end of the test.
 //
-// The worker starts with the first run; register workflows and steps before.
+// The worker starts with the first run; register workflows and steps before that.
 func New(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	e := newEnv(t, opts)
@@ -100,10 +101,10 @@ func newEnv(t testing.TB, opts []Option) *Env {
 	return e
 }
 
-// virtual reports whether time is.
+// virtual reports whether the time is virtual.
 func (e *Env) virtual() bool { return e.memory != nil }
 
-// Registry is where generated Register functions put workflows and steps.
+// Registry returns the registry that generated Register functions fill.
 func (e *Env) Registry() *workflow.Registry { return &e.registry }
 
 // Client returns a client of the store.
@@ -118,13 +119,13 @@ func (e *Env) Context() context.Context { return e.ctx }
 // Now returns the time by the clock of the store. Virtual time begins at Epoch.
 func (e *Env) Now() time.Time { return e.store.Clock().Now() }
 
-// At plans f for d after the beginning of the Env, in virtual time; with a store
-// whose time is real, for d after the start of the first run. f runs on a goroutine of its own and may
-// send, cancel, start and wait; its context ends with the Env. Time stands still
-// while it works.
+// At calls f when d has passed since the beginning of the Env, in virtual time; with a store whose
+// time is real, when d has passed since the start of the first run. f runs on its own goroutine and
+// may send, cancel, start and wait; its context ends with the Env. Virtual time does not advance
+// while f works.
 //
-// CrashEverywhere and Interleave run f once in each execution; a send in it that
-// must not be lost when f itself fails belongs to another test.
+// CrashEverywhere and Interleave call f once in each execution. They do not test a failure of f
+// itself, for example in the middle of a send.
 func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 	if !e.virtual() {
 		e.background.Go(func() {
@@ -152,8 +153,8 @@ func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 	c.calls = append(c.calls[:i:i], append([]*call{{at: at, f: f}}, c.calls[i:]...)...)
 }
 
-// callPlanned calls a function planned with At. Its panic is a failure of the
-// test, and not the end of the process.
+// callPlanned calls a function planned with At. If the function panics, the test fails, but the
+// process continues.
 func (e *Env) callPlanned(ctx context.Context, f func(context.Context)) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -163,9 +164,8 @@ func (e *Env) callPlanned(ctx context.Context, f func(context.Context)) {
 	f(ctx)
 }
 
-// Run returns a handle of the run that was started first: in CrashEverywhere and
-// Interleave the run under test. It fails the test if there is none yet, so call
-// it in functions planned with At.
+// Run returns a handle of the run that was started first: in CrashEverywhere and Interleave the run
+// under test. It fails the test if there is none, so call it in functions planned with At.
 func (e *Env) Run() *workflow.Handle {
 	e.tb.Helper()
 	e.mu.Lock()
@@ -177,8 +177,8 @@ func (e *Env) Run() *workflow.Handle {
 	return e.client.Run(e.runs[0])
 }
 
-// Advance lets d of virtual time pass and everything happen that falls due
-// meanwhile, and returns when everything waits.
+// Advance advances virtual time by d, executes everything that becomes due, and returns when
+// everything waits.
 func (e *Env) Advance(d time.Duration) {
 	e.tb.Helper()
 	if !e.virtual() {
@@ -212,14 +212,14 @@ func (e *Env) Advance(d time.Duration) {
 	}
 }
 
-// cancelRun tells the run under test to end.
+// cancelRun cancels the run under test.
 func (e *Env) cancelRun(ctx context.Context) {
 	if err := e.Run().Cancel(ctx, "workflowtest"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
 		e.fail("workflowtest: cancel the run: " + err.Error())
 	}
 }
 
-// createdByWorker appends a run that the worker has created to those that existed before it.
+// createdByWorker records a run that the worker has created.
 func (e *Env) createdByWorker(run event.RunID) {
 	e.creating.Lock()
 	defer e.creating.Unlock()
@@ -230,14 +230,14 @@ func (e *Env) created(run event.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if slices.Contains(e.runs, run) {
-		return // it was told before
+		return // already recorded
 	}
 	if e.runs = append(e.runs, run); len(e.runs) == 1 {
 		close(e.first)
 	}
 }
 
-// ensureWorker starts the worker if none was started yet; one, whoever asks.
+// ensureWorker starts the worker if none was started yet. Concurrent calls start one worker.
 func (e *Env) ensureWorker() error {
 	e.starting.Lock()
 	defer e.starting.Unlock()
@@ -256,7 +256,7 @@ func (e *Env) ensureWorker() error {
 	return nil
 }
 
-// nextDue returns when the store has something due; zero: never.
+// nextDue returns when the next thing in the store is due; zero: never.
 func (e *Env) nextDue() (first time.Time, err error) {
 	for p := range e.store.Partitions() {
 		next, err := e.store.Due(e.ctx, p, 0)
@@ -297,7 +297,7 @@ func (e *Env) isClosed() bool {
 	return e.closed
 }
 
-// close ends everything.
+// close stops the worker and closes the client and the store.
 func (e *Env) close() {
 	e.mu.Lock()
 	e.closed = true
@@ -311,5 +311,5 @@ func (e *Env) close() {
 		}
 	}
 	_ = e.client.Close()
-	_ = e.store.Close() // nothing is left to lose
+	_ = e.store.Close() // the data is not needed any more
 }

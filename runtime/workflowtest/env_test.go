@@ -167,8 +167,7 @@ func TestTEST1_StepsSleepInVirtualTime(t *testing.T) {
 			return arg, workflowtest.Sleep(ctx, d)
 		})
 	})
-	// The attempt may take 10 minutes by default: the step is tried again, and
-	// fails at last.
+	// An attempt may take 10 minutes by default: the step is retried, and finally fails.
 	if got, err := run.Result(t.Context()); err == nil {
 		t.Errorf("got %q, want a step that has timed out", got)
 	}

@@ -16,7 +16,7 @@ import (
 
 var errNothingRegistered = errors.New("workflowtest: no workflow is registered: pass the Env to the generated Register before the first run starts")
 
-// fail fails the test with a text, once.
+// fail reports a failure to the test, once.
 func (e *Env) fail(text string) {
 	e.mu.Lock()
 	first := !e.failed && !e.closed
@@ -32,8 +32,7 @@ func (e *Env) failWith(err error) error {
 	return err
 }
 
-// explain fails the test because nobody's wait will ever be over, and says what
-// everything waits for.
+// explain fails the test because no wait can end, and describes what each run waits for.
 func (e *Env) explain(why error) error {
 	var b strings.Builder
 	passed := e.Now().Sub(Epoch)
@@ -65,7 +64,7 @@ func (e *Env) explain(why error) error {
 	return err
 }
 
-// open says of each run that has not ended what it waits for.
+// open describes what each open run waits for.
 func (e *Env) open() []string {
 	e.mu.Lock()
 	runs := slices.Clone(e.runs)
@@ -85,7 +84,7 @@ func (e *Env) open() []string {
 	return lines
 }
 
-// anyBlocked reports whether the code does not fit the log of a run.
+// anyBlocked reports whether the code does not fit the log of some run.
 func (e *Env) anyBlocked() bool {
 	e.mu.Lock()
 	runs := slices.Clone(e.runs)
@@ -96,7 +95,7 @@ func (e *Env) anyBlocked() bool {
 	})
 }
 
-// waits says what a run waits for.
+// waits describes what a run waits for.
 func (e *Env) waits(l *store.Loaded) []string {
 	rec := &l.Record
 	switch {
@@ -140,8 +139,7 @@ func (e *Env) blockedReason(run event.RunID) string {
 	return "it is blocked"
 }
 
-// replay runs the code of a workflow against a log. The caller closes what it
-// returns.
+// replay runs the code of a workflow against a log. The caller must close the result.
 func (e *Env) replay(id event.RunID, name string, events []event.Event) (*replay.Run, error) {
 	program, short, ok := engine.RegistryOf(&e.registry).Program(name, engine.ClientOf(e.client), discard)
 	if !ok {
@@ -157,7 +155,7 @@ func (e *Env) replay(id event.RunID, name string, events []event.Event) (*replay
 	return run, nil
 }
 
-// decode reads the frames of a log.
+// decode decodes the frames of a log.
 func decode(frames [][]byte) ([]event.Event, error) {
 	var events []event.Event
 	for i, b := range frames {
@@ -170,7 +168,7 @@ func decode(frames [][]byte) ([]event.Event, error) {
 	return events, nil
 }
 
-// runningSteps says of each step that is under way since when.
+// runningSteps describes the running steps, with the time for which they have been running.
 func (e *Env) runningSteps() []string {
 	c := &e.scheduler
 	c.mu.Lock()

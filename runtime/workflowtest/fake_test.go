@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeTB is a test whose failures are observed.
+// fakeTB is a test whose failures are recorded.
 type fakeTB struct {
 	testing.TB
 	mu       sync.Mutex
@@ -17,7 +17,7 @@ type fakeTB struct {
 	cleanups []func()
 }
 
-// observe runs a test and returns what it has failed with.
+// observe runs a test and returns its failures.
 func observe(t testing.TB, test func(t testing.TB)) string {
 	t.Helper()
 	f := &fakeTB{TB: t}

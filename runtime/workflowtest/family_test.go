@@ -17,8 +17,8 @@ var (
 	parcel   = flow("shop.parcel")
 )
 
-// familyCode uses what runs do to other runs: it starts children, speaks to one of
-// them, and continues as new between two messages from outside.
+// familyCode uses the operations between runs: it starts children, sends a message to one of them,
+// and continues as new between two messages from outside.
 func familyCode(ctx workflow.Context, in string) (string, error) {
 	first, err := note.Receive(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func familyCode(ctx workflow.Context, in string) (string, error) {
 func setupFamily(e *workflowtest.Env) *books {
 	shim.BindWorkflow(e, family, familyCode)
 	for i, text := range []string{"one", "two"} {
-		// The second one comes while the first run is at work, or between the two runs.
+		// The second message arrives while the first run is active, or between the two runs.
 		e.At(time.Hour+time.Duration(i)*time.Millisecond, func(ctx context.Context) {
 			if err := note.Send(ctx, e.Run(), text, workflow.IdempotencyKey(text)); err != nil {
 				panic(err)
@@ -59,7 +59,7 @@ func setupFamily(e *workflowtest.Env) *books {
 	return bindFamily(e)
 }
 
-// bindFamily registers what familyCode uses.
+// bindFamily registers the workflows and steps that familyCode uses.
 func bindFamily(e *workflowtest.Env) *books {
 	b := &books{seen: map[string]bool{}}
 	shim.BindWorkflow(e, listener, func(ctx workflow.Context, in string) (string, error) {

@@ -11,15 +11,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The flags are named for the package: tests have flags of their own.
+// The flags have the name of the package as a prefix, because tests have their own flags.
 var (
 	updateFlag = flag.Bool("workflowtest.update", false, "write golden logs instead of comparing them")
 	crashFlag  = flag.String("workflowtest.crash", "", "let CrashEverywhere try only this `POINT`, as a failure has printed it")
 	seedFlag   = flag.Uint64("workflowtest.seed", 0, "let Interleave try only this `SEED`; 0: all")
 )
 
-// updating reports whether to write golden files: by this package's flag, or by a flag
-// -update of the test itself.
+// updating reports whether to write golden files: by this package's flag, or by a flag -update of
+// the test itself.
 func updating() bool {
 	if *updateFlag {
 		return true
@@ -28,9 +28,8 @@ func updating() bool {
 	return own != nil && own.Value.String() == "true"
 }
 
-// Golden compares the log of a run with the file testdata/<name of the test>.log,
-// as [Env.Log] renders it. The flag -workflowtest.update, or -update if the test
-// declares one, writes the file.
+// Golden compares the log of a run, as rendered by [Env.Log], with the file testdata/<name of the
+// test>.log. The flag -workflowtest.update, or -update if the test declares one, writes the file.
 func (e *Env) Golden(run *workflow.Handle) {
 	e.tb.Helper()
 	path := filepath.Join("testdata", filepath.FromSlash(e.tb.Name())+".log")
@@ -53,11 +52,10 @@ func (e *Env) Golden(run *workflow.Handle) {
 	}
 }
 
-// writeFile writes a file that is kept with the source, and the directories
-// above it.
+// writeFile writes a file that is part of the source, and creates its directories.
 func writeFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // source is for everybody
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // source files are readable for all users
 		return err
 	}
-	return os.WriteFile(path, data, 0o644) //nolint:gosec // source is for everybody
+	return os.WriteFile(path, data, 0o644) //nolint:gosec // source files are readable for all users
 }

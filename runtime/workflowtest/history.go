@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// historyFormat is the version of the files that Record writes. The frames in
-// them have a version of their own, that of the wire format.
+// historyFormat is the version of the files that Record writes. The frames in them have the version
+// of the wire format.
 const historyFormat = 1
 
-// history is a recorded log, as a file holds it.
+// history is the content of a file with a recorded log.
 type history struct {
 	Format   int         `json:"format"`
 	Workflow string      `json:"workflow"`
@@ -27,9 +27,8 @@ type history struct {
 	Frames [][]byte `json:"frames"`
 }
 
-// Record writes the log of a run, as far as it has come, into a file for Replay.
-// Directories are made; a file that is there is replaced. It works on every
-// store, also on a live one.
+// Record writes the current log of a run to a file for Replay. It creates missing directories, and
+// replaces an existing file. It works with every store, including live ones.
 func Record(ctx context.Context, s store.Store, run workflow.RunID, path string) error {
 	loaded, err := s.Load(ctx, []store.Load{{Run: run}})
 	if err == nil {
@@ -54,7 +53,7 @@ func Record(ctx context.Context, s store.Store, run workflow.RunID, path string)
 	return nil
 }
 
-// Record writes the log of a run into a file for Replay; see the function Record.
+// Record writes the log of a run to a file for Replay; see the function Record.
 func (e *Env) Record(run *workflow.Handle, path string) {
 	e.tb.Helper()
 	if err := Record(e.ctx, e.store, run.ID(), path); err != nil {
@@ -62,10 +61,10 @@ func (e *Env) Record(run *workflow.Handle, path string) {
 	}
 }
 
-// Replay runs today's code against recorded logs, and fails the test for each
-// that it does not fit: a run in flight with that log would be blocked by a
-// deployment of this code. No step is executed. setup registers the workflows;
-// files are paths or patterns as in filepath.Glob, and each must match something.
+// Replay runs the current code against recorded logs, and fails the test for each log that it does
+// not fit: deploying this code would block an open run with that log. No step is executed. setup
+// registers the workflows; files are paths or patterns as in filepath.Glob, and each must match at
+// least one file.
 func Replay(t testing.TB, setup func(*Env), files ...string) {
 	t.Helper()
 	if len(files) == 0 {
@@ -101,7 +100,7 @@ func (e *Env) replayFile(name string) error {
 	return e.replayFrames(h.Run, h.Workflow, h.Frames)
 }
 
-// replayFrames runs the code against a log, which may end anywhere.
+// replayFrames runs the code against a log, which may be incomplete.
 func (e *Env) replayFrames(id event.RunID, name string, frames [][]byte) error {
 	events, err := decode(frames)
 	if err != nil {
@@ -115,10 +114,10 @@ func (e *Env) replayFrames(id event.RunID, name string, frames [][]byte) error {
 	return nil
 }
 
-// ReplayStore runs today's code against the runs of a live store that match f,
-// finished or not, as Replay does with files, and returns how many there were. It
-// only reads. The store must be able to list runs. Runs of workflows that setup
-// does not register are left out. To read some of many runs, see [ReplaySample].
+// ReplayStore runs the current code against the runs of a live store that match f, finished or not,
+// as Replay does with files, and returns their number. It only reads. The store must be able to
+// list runs. Runs of workflows that setup does not register are skipped. To replay a sample of many
+// runs, see [ReplaySample].
 func ReplayStore(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter) int {
 	t.Helper()
 	replayed := 0

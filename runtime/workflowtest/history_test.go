@@ -20,15 +20,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// histories is where the logs of each release are kept: those of a release never
-// change. The flag -histories records those of today into the directory "next",
-// which is renamed when it is released.
+// histories is the directory with the logs of each release; the logs of a release never change. The
+// flag -histories records the current logs into the directory "next", which is renamed on release.
 const histories = "testdata/histories"
 
 var recordFlag = flag.Bool("histories", false, "record today's histories")
 
-// recorded are the workflows whose histories are kept. Their code never changes
-// in what it asks for.
+// recorded contains the workflows whose histories are kept. The operations of their code never
+// change.
 var recorded = map[string]func(e *workflowtest.Env) *workflow.Handle{
 	"order": func(e *workflowtest.Env) *workflow.Handle { return begin(e, order, "o1") },
 	"waits": func(e *workflowtest.Env) *workflow.Handle { return begin(e, keptWaits, "w1") },
@@ -123,7 +122,7 @@ func recordHistories(t *testing.T) {
 	}
 }
 
-// history has the fields of a file that the tests change.
+// history has the fields of a history file that the tests change.
 type history struct {
 	Format   int      `json:"format"`
 	Workflow string   `json:"workflow"`
@@ -131,7 +130,7 @@ type history struct {
 	Frames   [][]byte `json:"frames"`
 }
 
-// newerFrame raises the version of a frame's wire format, as a later release would.
+// newerFrame increments the version of a frame's wire format, as a later release would.
 func newerFrame(frame []byte) {
 	frame[1]++
 	body := frame[:len(frame)-4]

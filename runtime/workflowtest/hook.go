@@ -14,15 +14,15 @@ import (
 
 // Payload is one payload that a stand-in sends to a hook, with the time of sending.
 type Payload[T any] struct {
-	After time.Duration // the hook was opened, in virtual time
+	After time.Duration // virtual time since the hook was opened
 	Value T
-	// Err is sent instead, to the hook of a step: it lets the attempt fail.
+	// Err is sent instead of Value, to the hook of a step: it makes the attempt fail.
 	Err error
 }
 
-// StubHook stands in for the caller of hooks of this name: each hook that a run, or an attempt of a
-// step, opens is sent the payloads, in the order of their times, unless it is closed by
-// then.
+// StubHook stands in for the caller of hooks with this name: it sends the payloads to each hook
+// that a run or an attempt of a step opens, in the order of their times, unless the hook is closed
+// by then.
 //
 //	workflowtest.StubHook(env, orders.Paid, workflowtest.Payload[orders.Callback]{After: time.Hour, Value: …})
 //
@@ -51,7 +51,7 @@ func StubHook[T any](e *Env, h workflow.Hook[T], payloads ...Payload[T]) {
 	}
 }
 
-// later plans f for d after now.
+// later calls f when d has passed from now.
 func (e *Env) later(d time.Duration, f func(ctx context.Context)) {
 	if e.virtual() {
 		d += e.Now().Sub(Epoch)
@@ -59,23 +59,22 @@ func (e *Env) later(d time.Duration, f func(ctx context.Context)) {
 	e.At(d, f)
 }
 
-// opened tells the stand-in of a hook that one was opened. It is called with the lock
-// held.
+// opened notifies the stand-in of a hook that was opened. The caller must hold the lock.
 func (e *Env) opened(run event.RunID, ev *event.Event) {
 	id := ev.Correlation(run)
-	if ev.Attempt > 0 { // each attempt of a step opens its own
+	if ev.Attempt > 0 { // each attempt of a step opens its own hook
 		id += fmt.Sprint("/", ev.Attempt)
 	}
 	if stub := e.hooks[ev.Name]; stub != nil && !e.hooked[id] {
 		if e.hooked == nil {
 			e.hooked = map[string]bool{}
 		}
-		e.hooked[id] = true // a commit may be answered twice
+		e.hooked[id] = true // a commit may be recorded twice
 		stub(id, ev.Token)
 	}
 }
 
-// secret is that of a hook's token.
+// secret returns the secret part of a hook's token.
 func secret(run event.RunID, key string) string {
 	sum := sha256.Sum256([]byte(string(run) + " " + key))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

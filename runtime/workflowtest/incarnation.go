@@ -21,11 +21,11 @@ type incarnation struct {
 	worker   *worker.Worker
 	activity *activity.Counter
 	dying    atomic.Bool
-	dead     atomic.Bool        // what it sends does not arrive
-	stop     context.CancelFunc // of Run
+	dead     atomic.Bool        // its requests do not arrive
+	stop     context.CancelFunc // cancels the context of Run
 	endSteps context.CancelFunc
 	over     chan struct{} // closed when Run has returned
-	err      error         // of Run
+	err      error         // error of Run
 
 	mu       sync.Mutex
 	sessions []lease
@@ -36,7 +36,7 @@ type lease struct {
 	session   store.SessionID
 }
 
-// current returns the worker that lives; nil: none does.
+// current returns the latest worker; nil: none was started.
 func (e *Env) current() *incarnation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,8 +70,8 @@ func (e *Env) startIncarnation() {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.endSteps = stop, endSteps
 	l.activity.Begin() // the claim loop, until it waits
-	// It is the present one before it can reach a point at which it dies: else the one
-	// before would be buried twice, and this one never.
+	// It becomes the current one before it can reach a point at which it dies; otherwise the
+	// previous one would be reaped twice, and this one never.
 	e.mu.Lock()
 	e.incarnation = l
 	e.mu.Unlock()
@@ -81,17 +81,16 @@ func (e *Env) startIncarnation() {
 	}()
 }
 
-// blockedAfter is how long workflow code may run for real between two durable
-// operations.
+// blockedAfter is how long workflow code may run in real time between two durable operations.
 const blockedAfter = time.Second
 
-// kill makes the worker do nothing more: what it still sends does not arrive,
-// and no code of a run goes on. It returns at once; reap does the rest.
+// kill stops all effects of the worker: its requests do not arrive any more, and the code of runs
+// does not continue. It returns at once; reap does the rest.
 func (l *incarnation) kill() {
 	if l.dying.Swap(true) {
 		return
 	}
-	engine.Kill(l.worker) // before the store seems closed: it must not stop in an orderly way
+	engine.Kill(l.worker) // before the store appears closed: it must not shut down gracefully
 	l.dead.Store(true)
 	l.stop()
 	l.endSteps()
@@ -113,8 +112,8 @@ func (l *incarnation) kill() {
 	l.env.wakeUp()
 }
 
-// reap waits until every goroutine of a worker that was killed has ended, and
-// takes its runs from it, as the end of its lease would.
+// reap waits until all goroutines of a killed worker have ended, and releases its runs, as the
+// expiry of its lease would.
 func (l *incarnation) reap() error {
 	late := time.After(hang)
 	select {
@@ -146,7 +145,7 @@ func (l *incarnation) reap() error {
 	return nil
 }
 
-// hangsIn says which code does not end.
+// hangsIn describes the code that does not end.
 func (l *incarnation) hangsIn() string {
 	c := &l.env.scheduler
 	c.mu.Lock()
@@ -160,13 +159,13 @@ func (l *incarnation) hangsIn() string {
 	return "the code of a workflow does not return"
 }
 
-// dying reports whether the worker was killed and not buried yet.
+// dying reports whether the worker was killed and not reaped yet.
 func (e *Env) dying() bool {
 	l := e.current()
 	return l != nil && l.dying.Load()
 }
 
-// revive buries a worker that was killed, and starts the next one.
+// revive reaps a killed worker, and starts the next one.
 func (e *Env) revive() error {
 	l := e.current()
 	if l != nil && !l.dying.Load() {
@@ -175,7 +174,7 @@ func (e *Env) revive() error {
 		default:
 			return nil
 		}
-		if !l.dying.Load() { // else it was killed just now
+		if !l.dying.Load() { // otherwise it was killed just now
 			return e.failWith(fmt.Errorf("workflowtest: the worker has ended: %w", l.err))
 		}
 	}

@@ -14,29 +14,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// InterleaveReport says what Interleave has tried.
+// InterleaveReport contains the numbers of an exploration by Interleave.
 type InterleaveReport struct {
 	Seeds    int // executions
-	Orders   int // different orders in which things arrived
+	Orders   int // different orders of events
 	Outcomes int // different outcomes
-	Canceled int // executions in which the run was told to end
+	Canceled int // executions in which the run was canceled
 	Failed   int
 }
 
-// Interleave executes a workflow once for each of so many seeds, each time with
-// another order in which its steps begin and end, its timers fire and what is
-// planned with [Env.At] happens: a message may come before or after anything
-// else, whatever its time. With every fourth seed the run is also told to end,
-// at some moment.
+// Interleave executes a workflow once for each of the given number of seeds, each time with another
+// order in which its steps begin and end, its timers fire and functions planned with [Env.At] are
+// called: a message may arrive before or after anything else, regardless of its time. With every
+// fourth seed it also cancels the run at some moment.
 //
-// Orders may lead to different outcomes. What must hold for all of them is: the
-// run ends; its log, replayed, leads the code down the same path; no message
-// that it accepted is left; its branches do not wait for one another in some orders only; if it is canceled while it waits, it does not complete as
-// if nothing had happened; and the conditions of [Check]. If [State] is given, it must be
-// the same for the same outcome.
+// Orders may lead to different outcomes. The following must hold for all of them: the run ends; a
+// replay of its log takes the code down the same path; all accepted messages are taken; its
+// branches do not deadlock in some orders only; if the run is canceled while it waits, it does not
+// complete as if nothing had happened; and the conditions of [Check] hold. If [State] is given, its
+// result must be the same for the same outcome.
 //
-// A failure names its seed; the flag -workflowtest.seed tries only that one.
-// setup is as for [CrashEverywhere].
+// A failure contains its seed; the flag -workflowtest.seed tries only that one. setup is as for
+// [CrashEverywhere].
 func Interleave[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In, setup func(*Env), seeds int, opts ...Option) InterleaveReport {
 	t.Helper()
 	w := newWorkload(t, d, in, setup, opts)
@@ -61,8 +60,8 @@ func Interleave[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In
 type interleaving struct {
 	*workload
 	orders   map[uint64]bool
-	outcomes map[string]any // what State returned, by outcome
-	deadlock *string        // of the first order: what was said of a deadlock, empty: there was none
+	outcomes map[string]any // result of State, by outcome
+	deadlock *string        // deadlock message of the first order; empty: no deadlock
 	report   InterleaveReport
 }
 
@@ -104,7 +103,7 @@ func (i *interleaving) try(seed uint64) {
 		i.name, seed, strings.Join(problems, "\n"), indent(indent(strings.Join(tr.Log, "\n"))), rootTest(i.t.Name()), seed)
 }
 
-// judge says what is wrong with an execution.
+// judge describes the faults of an execution.
 func (i *interleaving) judge(tr *trial, canceled bool) []string {
 	var problems []string
 	if canceled && !i.explo.outlive {
@@ -112,7 +111,7 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 			problems = append(problems, p)
 		}
 	}
-	if !canceled { // who is told to end need not read its messages
+	if !canceled { // a canceled run need not read its messages
 		problems = append(problems, i.lost(nil, tr)...)
 		if p := i.deadlocked(tr); p != "" {
 			problems = append(problems, p)
@@ -128,7 +127,7 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 		return problems
 	}
 	if canceled {
-		return problems // how far it came does not show in the outcome
+		return problems // the outcome does not show how far the run got
 	}
 	if d := stateDiff(&trial{state: known}, tr); d != "" {
 		problems = append(problems, "the same outcome, "+strings.TrimSpace(outcome)+", but "+strings.Replace(d, "(- without a crash, + with it)", "(- earlier seed, + this one)", 1))
@@ -136,8 +135,8 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 	return problems
 }
 
-// deadlocked says what is wrong if the branches of the run wait for one another in some orders
-// only: what they do in each of them is seen by every test.
+// deadlocked returns a fault if the branches of the run deadlock in some orders only. A deadlock in
+// every order is visible to any test.
 func (i *interleaving) deadlocked(tr *trial) string {
 	what := ""
 	if tr.Failure != nil && tr.Failure.Code == event.CodeDeadlock {
@@ -156,7 +155,7 @@ func (i *interleaving) deadlocked(tr *trial) string {
 	return "another order goes well, and this one does not: " + what
 }
 
-// replays checks that the log leads the code down the same path again.
+// replays checks that a replay of the log takes the code down the same path.
 func (i *interleaving) replays(e *Env, tr *trial) {
 	if len(tr.events) == 0 {
 		return
@@ -173,16 +172,16 @@ func (i *interleaving) replays(e *Env, tr *trial) {
 	tr.problems = append(tr.problems, err.Error())
 }
 
-// nondeterminism says what leads the same code another way.
+// nondeterminism describes why the same code may take another path.
 const nondeterminism = "If the code was not changed, it looks at something that the log does not hold: the clock, random numbers, the order of a map, a global variable. " +
 	"Use workflow.Now, Rand, UUID and Record, and sort the keys of maps."
 
-// swallowed says how a run went on that was told to end.
+// swallowed describes how a run ignored its cancellation.
 func swallowed(tr *trial) string {
 	at, cut := -1, ""
 	for n := range tr.events {
 		ev := &tr.events[n]
-		// What waits ends right behind the request; a step when its code has ended.
+		// A wait ends directly after the request; a step ends when its code has returned.
 		ended := n == at+1 && ev.Type == event.WaitCompleted && ev.Outcome == event.OutcomeCanceled ||
 			ev.Type == event.StepFailed && ev.Failure != nil && ev.Failure.Code == event.CodeCanceled
 		switch {
@@ -200,7 +199,7 @@ func swallowed(tr *trial) string {
 		tr.events[at].Seq, cut)
 }
 
-// orderOf names the order in which things arrived.
+// orderOf returns a hash of the order of events.
 func orderOf(events []event.Event) uint64 {
 	h := fnv.New64a()
 	for i := range events {

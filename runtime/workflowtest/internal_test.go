@@ -17,7 +17,7 @@ import (
 func TestExecutedAgain_NoticesWhatAnEngineMustNeverDo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		effects []effect
-		says    string // empty: nothing
+		says    string // empty: no text
 	}{
 		"once each":                     {[]effect{{Key: "a"}, {Key: "b", once: true}}, ""},
 		"twice, not completed":          {[]effect{{Key: "a", incarnation: 1}, {Key: "a", incarnation: 2}}, ""},
@@ -45,7 +45,7 @@ func TestKin_NamesRunsInWhateverOrderTheyAreTold(t *testing.T) {
 		"root": "", "child": "f/child#1/", "second": "turn 2/", "third": "turn 3/", "theirs": "turn 3/f/child#1/",
 		"onwards": "turn 3/f/child#1/turn 2/", "more": "turn 3/f/child#1/turn 3/",
 	}
-	for first := range specs { // the order of a map is another one every time
+	for first := range specs { // the iteration order of a map varies
 		got := kin{}
 		got.add(first, specs)
 		for run := range specs {
@@ -57,7 +57,8 @@ func TestKin_NamesRunsInWhateverOrderTheyAreTold(t *testing.T) {
 	}
 }
 
-// The end of a run is that of the last run of its chain: a commit that continues a run may be told of after those of the next ones.
+// The outcome of a run is the outcome of the last run of its chain, even if the commit that
+// continues a run is recorded after commits of later runs.
 func TestRead_FollowsAChainInWhateverOrderItIsToldOf(t *testing.T) {
 	turns := shim.NewWorkflow[string, string]("shop.turns", "in", shim.WorkflowPolicy{})
 	e := New(t)
@@ -119,7 +120,7 @@ func TestClock_ShowsTheNewTimeBeforeItCalls(t *testing.T) {
 		t.Errorf("next: got %v", got)
 	}
 	c.moveTo(Epoch.Add(time.Hour))
-	c.moveTo(Epoch.Add(time.Minute)) // not back
+	c.moveTo(Epoch.Add(time.Minute)) // the clock does not move back
 	c.moveTo(Epoch.Add(2 * time.Hour))
 	if d := cmp.Diff([]time.Duration{time.Hour, 2 * time.Hour}, seen); d != "" {
 		t.Errorf("calls (-want +got):\n%s", d)
@@ -155,7 +156,7 @@ func TestSwallowed_TellsACompletionFromOneThatIgnoresTheCancel(t *testing.T) {
 	}
 }
 
-// Elements of a graph's each= run at the same time: which of them had ended when one failed is no
+// Elements of a graph's each= run concurrently: which of them had ended when one failed is not a
 // fault of the code.
 func TestCrashEverywhere_AFailureAmongAttemptsIsNotBlamedOnTheCode(t *testing.T) {
 	failure := &event.Failure{Message: "no such page", Code: "error"}

@@ -41,7 +41,7 @@ func call(ctx workflow.Context, s shim.Step[stepFunc], arg string) (string, erro
 	return shim.Call[string](ctx, s, stepArgs{arg})
 }
 
-// flow declares a workflow of a string, as generated code does.
+// flow declares a workflow with a string input, as generated code does.
 func flow(name string) workflow.Definition[string, string] {
 	return shim.NewWorkflow[string, string](name, "in", shim.WorkflowPolicy{})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// late answers commits late, and not at all whoever does not wait any more: as stores
-// do that are reached over a network, or write for many at once.
+// late responds to commits late, and not at all if the caller has stopped waiting, like stores that
+// are accessed over a network or batch their writes.
 type late struct{ store.Store }
 
 func (s *late) Unwrap() store.Store { return s.Store }
@@ -28,7 +28,7 @@ func (s *late) Commit(ctx context.Context, commits []store.Commit) ([]store.Comm
 	}
 }
 
-// What a worker has sent before it dies is carried out, and the kit knows of it.
+// Requests that a worker sent before its death are executed, and the Env records their effects.
 func TestCrashEverywhere_KnowsWhatADyingWorkerHasWritten(t *testing.T) {
 	many := flow("shop.many")
 	setup := func(e *workflowtest.Env) {

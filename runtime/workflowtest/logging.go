@@ -13,8 +13,8 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// logHandler writes what the worker and the workflows log to the test, and
-// listens for reports about code that blocks.
+// logHandler writes the records of the worker and the workflows to the test, and detects reports of
+// blocking code.
 type logHandler struct {
 	env   *Env
 	attrs []slog.Attr
@@ -59,10 +59,10 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &n
 }
 
-// WithGroup returns a handler whose attributes are not told apart.
+// WithGroup returns h: groups are ignored.
 func (h *logHandler) WithGroup(string) slog.Handler { return h }
 
-// log writes a line to the test, as long as it runs.
+// log writes a line to the test while it runs.
 func (e *Env) log(line string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,8 +74,7 @@ func (e *Env) log(line string) {
 // frameLine matches a frame of a stack in a goroutine profile.
 var frameLine = regexp.MustCompile(`(?m)^#\s+\S+\s+(\S+?)\+0x[0-9a-f]+\s+(\S+:\d+)$`)
 
-// blocks records that the code of a workflow blocks outside of the durable
-// operations.
+// blocks records that the code of a workflow blocks outside of the durable operations.
 func (e *Env) blocks(workflow, trace string) {
 	where := ""
 	for _, m := range frameLine.FindAllStringSubmatch(trace, -1) {
@@ -91,7 +90,8 @@ func (e *Env) blocks(workflow, trace string) {
 	e.wakeUp()
 }
 
-// losersTook warns of what branches took that had lost a race: once of each place.
+// losersTook logs a warning for messages and payloads taken by branches that have lost a race, once
+// per place.
 func (e *Env) losersTook(workflow string, taken []string) {
 	if e.options.quiet {
 		return

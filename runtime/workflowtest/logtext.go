@@ -14,9 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Log returns the log of a run as text, one line for each event: how long after
-// the creation of the run, the type, the key, and the data. It does not wait. The
-// text holds no ids and no names of workers, so that it is the same each time.
+// Log returns the log of a run as text, one line for each event: the time since the creation of the
+// run, the type, the key, and the data. It does not wait. The text contains no IDs and no names of
+// workers, so that it is the same in each execution.
 func (e *Env) Log(run *workflow.Handle) []string {
 	e.tb.Helper()
 	events, err := e.events(run.ID())
@@ -26,8 +26,7 @@ func (e *Env) Log(run *workflow.Handle) []string {
 	return textOf(events)
 }
 
-// WantLog fails the test if the log of a run is not want, and shows the
-// difference.
+// WantLog fails the test, and shows the difference, if the log of a run differs from want.
 func (e *Env) WantLog(run *workflow.Handle, want ...string) {
 	e.tb.Helper()
 	if d := diff(want, e.Log(run)); d != "" {
@@ -60,13 +59,13 @@ func textOf(events []event.Event) []string {
 	return lines
 }
 
-// lineOf renders one event; key is that of the entity which it is about.
+// lineOf renders one event; key is the key of its entity.
 func lineOf(ev *event.Event, start time.Time, key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "+%v %s", ev.Time.Sub(start), ev.Type)
 	word := func(format string, args ...any) { fmt.Fprintf(&b, " "+format, args...) }
 	switch {
-	case ev.Key != "" && ev.Type.Entity() != event.EntityAsk && (ev.Type.Entity() != event.EntityStep || ev.Type.Creates()): // else keys are ids of what was sent
+	case ev.Key != "" && ev.Type.Entity() != event.EntityAsk && (ev.Type.Entity() != event.EntityStep || ev.Type.Creates()): // other keys are item IDs
 		word("%s", ev.Key)
 	case key != "":
 		word("%s", key)
@@ -101,7 +100,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	if !ev.From.IsZero() {
 		word("since +%v", ev.From.Sub(start))
 	}
-	if len(ev.Payload) > 0 && ev.Type != event.HookCreated && ev.Type != event.StepHookCreated { // of a hook it is the shape of its type
+	if len(ev.Payload) > 0 && ev.Type != event.HookCreated && ev.Type != event.StepHookCreated { // for a hook it is the shape of its type
 		word("%s", ev.Payload)
 	}
 	if ev.Failure != nil {
@@ -113,15 +112,13 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	return b.String()
 }
 
-// diff returns how two values differ, in a form for people; empty if they do
-// not.
+// diff returns the difference between two values as readable text, or "" if they are equal.
 func diff(want, got any, opts ...cmp.Option) string {
-	// cmp writes non-breaking spaces, to keep programs from reading its output.
+	// cmp writes non-breaking spaces, to prevent programs from parsing its output.
 	return strings.ReplaceAll(cmp.Diff(want, got, opts...), "\u00a0", " ")
 }
 
-// sideBySide shows two texts beside each other, with a mark between the lines
-// that differ.
+// sideBySide renders two texts in columns, with a mark between lines that differ.
 func sideBySide(leftTitle string, left []string, rightTitle string, right []string) string {
 	const most = 76
 	clip := func(s string) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// logged is a test whose log is observed.
+// logged is a test whose log is recorded.
 type logged struct {
 	testing.TB
 	mu    sync.Mutex
@@ -36,7 +36,8 @@ func (l *logged) with(text string) (all []string) {
 	return all
 }
 
-// What a loser takes is warned of once, with its place, if nobody asks for it.
+// If a losing branch takes a message and no code gets its result, one warning with the place is
+// logged.
 func TestFirst_ALoserThatTakesTheNextMessageIsWarnedOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks bool

@@ -26,23 +26,22 @@ var (
 	crashSeed   = flag.Uint64("crash.seed", 1, "seed of the choice of them")
 )
 
-// operation is a workflow that uses something that runs can do, or that is done to
-// them. What has to pass takes some units of time: hours of virtual time, and
-// milliseconds of real time.
+// operation is a workflow that uses one operation of runs, or on which one is performed. Waits are
+// multiples of a unit of time: hours of virtual time, and milliseconds of real time.
 type operation struct {
 	code  func(unit time.Duration) func(ctx workflow.Context, in string) (string, error)
 	setup func(e *workflowtest.Env, unit time.Duration)
 	opts  func(unit time.Duration) []workflowtest.Option
-	want  string // the log without a crash holds an event of this type
+	want  string // the log without a crash contains an event of this type
 }
 
-// lift is a step that a run of its own executes, once that has a permit.
+// lift is a step that a separate run executes once it has a permit.
 var (
 	cranes = limit.New("shop.cranes", limit.Config{AtOnce: 1})
 	lift   = newStep("shop.lift", shim.Policy{Uses: shim.Uses(func(stepArgs) []limit.Use { return []limit.Use{cranes.Use(1)} })})
 )
 
-// timed is an order that takes three units.
+// timed returns the code of an order that takes three units.
 func timed(unit time.Duration) func(ctx workflow.Context, in string) (string, error) {
 	return func(ctx workflow.Context, in string) (string, error) {
 		paid, err := call(ctx, charge, in)
@@ -57,13 +56,12 @@ func timed(unit time.Duration) func(ctx workflow.Context, in string) (string, er
 	}
 }
 
-// untimed is code that takes no time.
+// untimed returns code that does not depend on the unit.
 func untimed(code func(ctx workflow.Context, in string) (string, error)) func(time.Duration) func(workflow.Context, string) (string, error) {
 	return func(time.Duration) func(workflow.Context, string) (string, error) { return code }
 }
 
-// commands plans what is told to the run under test after a unit, one after the
-// other.
+// commands sends commands to the run under test after one unit, one after the other.
 func commands(all ...func(h *workflow.Handle, ctx context.Context) error) func(*workflowtest.Env, time.Duration) {
 	return func(e *workflowtest.Env, unit time.Duration) {
 		e.At(unit, func(ctx context.Context) {
@@ -76,7 +74,8 @@ func commands(all ...func(h *workflow.Handle, ctx context.Context) error) func(*
 	}
 }
 
-// ends reports whether a command was refused because the run has ended, or was asked to end and cannot be paused.
+// ends reports whether a command was refused because the run has ended, or is ending and cannot be
+// paused.
 func ends(err error) bool {
 	var status *workflow.StatusError
 	return errors.Is(err, workflow.ErrRunTerminal) || errors.As(err, &status) && status.Verb == "pause"
@@ -96,7 +95,7 @@ func startsWith(opt func(unit time.Duration) workflow.StartOption) func(time.Dur
 	}
 }
 
-// leaves is a parent that ends while its child sleeps, for so many units.
+// leaves is a parent that ends while its child sleeps for the given number of units.
 func leaves(p workflow.ParentClose, units int) operation {
 	return operation{
 		code: untimed(func(ctx workflow.Context, in string) (string, error) {
@@ -115,7 +114,7 @@ func leaves(p workflow.ParentClose, units int) operation {
 	}
 }
 
-// bare gives a command without options.
+// bare calls a command without options.
 func bare(f func(*workflow.Handle, context.Context, ...workflow.CommandOption) error) func(*workflow.Handle, context.Context) error {
 	return func(h *workflow.Handle, ctx context.Context) error { return f(h, ctx) }
 }
@@ -195,7 +194,7 @@ var operations = map[string]operation{
 	},
 }
 
-// undone registers what undoes its steps, and fails.
+// undone registers compensations of its steps, and fails.
 func undone(ctx workflow.Context, in string) (string, error) {
 	for _, what := range []string{"one", "two"} {
 		if _, err := call(ctx, charge, what); err != nil {
@@ -209,11 +208,11 @@ func undone(ctx workflow.Context, in string) (string, error) {
 	return "", errors.New("changed my mind about " + in)
 }
 
-// again is a workflow whose run is done again in every way.
+// again is a workflow whose run is rerun in every way.
 var again = flow("shop.again")
 
-// runAgain makes new runs of one that has failed and of one that was cancelled, and
-// tells the run under test what came of them.
+// runAgain makes reruns of a failed run and of a canceled one, and sends their outcomes to the run
+// under test.
 func runAgain(e *workflowtest.Env, unit time.Duration) {
 	var open atomic.Bool
 	ship := newStep("shop.ship-late", shim.Policy{})
@@ -286,7 +285,7 @@ func inEveryWay(ctx context.Context, c *workflow.Client, open *atomic.Bool) (tol
 func (o operation) prepare(unit time.Duration) func(*workflowtest.Env) {
 	return func(e *workflowtest.Env) {
 		shim.BindWorkflow(e, o.workflow(), o.code(unit))
-		if o.want != "run_continued" { // which binds them itself
+		if o.want != "run_continued" { // that operation binds them itself
 			pack.Bind(e, echo)
 		}
 		charge.Bind(e, echo)
@@ -297,8 +296,8 @@ func (o operation) prepare(unit time.Duration) func(*workflowtest.Env) {
 	}
 }
 
-// workflow returns the definition of the workflow; one that continues as itself has
-// a name of its own.
+// workflow returns the definition of the workflow; a workflow that continues as new has its own
+// name.
 func (o operation) workflow() workflow.Definition[string, string] {
 	if o.want == "run_continued" {
 		return family
@@ -306,7 +305,7 @@ func (o operation) workflow() workflow.Definition[string, string] {
 	return order
 }
 
-// options returns the options with which to explore the operation.
+// options returns the options for exploring the operation.
 func (o operation) options(unit time.Duration, more ...workflowtest.Option) []workflowtest.Option {
 	if o.opts != nil {
 		more = append(more, o.opts(unit)...)
@@ -333,7 +332,7 @@ func TestTEST3_EveryOperationOnRunsSurvivesCrashesAndAnyOrder(t *testing.T) {
 	}
 }
 
-// holds reports whether the log of a run holds an event of a type.
+// holds reports whether the log of a run contains an event of a type.
 func holds(e *workflowtest.Env, run *workflow.Handle, typ string) bool {
 	for ev, err := range run.Events(e.Context()) {
 		if err == nil && ev.Type.String() == typ {
@@ -365,8 +364,7 @@ func TestTEST3_EveryOperationOnRunsSurvivesCrashesOnRedis(t *testing.T) {
 	})
 }
 
-// crashSampled crashes workers at some points of each operation on a store whose time
-// is real.
+// crashSampled crashes workers at some points of each operation, on a store whose time is real.
 func crashSampled(t *testing.T, open func(t testing.TB) store.Store) {
 	const unit = 5 * time.Millisecond
 	for name, o := range operations {

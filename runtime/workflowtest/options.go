@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Option changes an Env, or a whole exploration.
+// Option configures an Env or an exploration.
 type Option func(*options)
 
 type options struct {
@@ -21,7 +21,7 @@ type options struct {
 	explore exploration
 }
 
-// exploration holds the options of CrashEverywhere and Interleave.
+// exploration contains the options of CrashEverywhere and Interleave.
 type exploration struct {
 	state       func(*Env) any
 	check       func(t testing.TB, e *Env, run Outcome)
@@ -45,15 +45,15 @@ func defaults(opts []Option) options {
 	return o
 }
 
-// WithStore uses the store that open returns, for example one in a file, instead
-// of one in memory. Its time is real. open is called once for each Env, which
-// closes the store; CrashEverywhere needs a fresh one each time.
+// WithStore uses the store returned by open, for example one in a file, instead of one in memory.
+// Its time is real. open is called once for each Env, which closes the store; CrashEverywhere needs
+// a new store each time.
 func WithStore(open func(t testing.TB) store.Store) Option {
 	return func(o *options) { o.store = open }
 }
 
-// WithHorizon sets how far virtual time may go; 0 or absent: 10 years. A run
-// that reaches it fails the test: a loop of timers never ends by itself.
+// WithHorizon bounds virtual time; the default, also for 0, is 10 years. A run that reaches the
+// horizon fails the test, because a loop of timers would never end.
 func WithHorizon(d time.Duration) Option {
 	return func(o *options) {
 		if d > 0 {
@@ -62,9 +62,9 @@ func WithHorizon(d time.Duration) Option {
 	}
 }
 
-// WithPatience sets how long a step whose own code waits for the end of its
-// context may do so for real before virtual time goes on; 0 or absent: 10 ms. A
-// step that waits for a goroutine of its own and for its context needs more.
+// WithPatience sets how long a step whose own code waits for the end of its context may do so in
+// real time before virtual time advances; the default, also for 0, is 10 ms. A step that waits both
+// for its own goroutine and for its context needs more.
 func WithPatience(d time.Duration) Option {
 	return func(o *options) {
 		if d > 0 {
@@ -73,60 +73,56 @@ func WithPatience(d time.Duration) Option {
 	}
 }
 
-// WithQueues lets the worker serve these queues, too, beside "default" and those of
-// the workflows and steps that are registered: for runs started with
-// workflow.WithQueue, and steps called with workflow.Queue.
+// WithQueues makes the worker serve these queues in addition to "default" and those of the
+// registered workflows and steps: for runs started with workflow.WithQueue, and steps called with
+// workflow.Queue.
 func WithQueues(names ...string) Option {
 	return func(o *options) { o.queues = append(o.queues, names...) }
 }
 
-// State tells an exploration what the workflow has changed outside: f is
-// called after each execution, and its result must be the same each time. It
-// is compared with go-cmp.
+// State sets the function that returns the external effects of the workflow. An exploration calls f
+// after each execution; its results must be equal, as compared by go-cmp.
 func State(f func(e *Env) any) Option {
 	return func(o *options) { o.explore.state = f }
 }
 
-// Check is called after each execution of an exploration, with the outcome of the
-// run. An error that it reports on t fails the exploration, with the point or the seed.
+// Check sets a function that is called after each execution of an exploration, with the outcome of
+// the run. An error that it reports on t fails the exploration, which adds the point or the seed.
 func Check(f func(t testing.TB, e *Env, run Outcome)) Option {
 	return func(o *options) { o.explore.check = f }
 }
 
-// StartWith starts the run of each execution of an exploration with options, for
-// example held ([workflow.WithHold]) or in debug mode.
+// StartWith starts the run of each execution of an exploration with options, for example held
+// ([workflow.WithHold]) or in debug mode.
 func StartWith(opts ...workflow.StartOption) Option {
 	return func(o *options) { o.explore.start = append(o.explore.start, opts...) }
 }
 
-// Pairs sets how many pairs of two crashes CrashEverywhere tries: all of them if
-// there are no more, else a choice by seed. Absent: 200; 0: none.
+// Pairs sets how many pairs of two crashes CrashEverywhere tries: all if there are no more,
+// otherwise a random choice determined by the seed. The default is 200; 0 means none.
 func Pairs(n int) Option { return func(o *options) { o.explore.pairs = max(n, 0) } }
 
-// Sample bounds how many single crashes CrashEverywhere tries: a choice by seed
-// if there are more points. 0 or absent: all.
+// Sample bounds how many single crashes CrashEverywhere tries: if there are more points, a random
+// choice determined by the seed. The default, also for 0, is all.
 func Sample(n int) Option { return func(o *options) { o.explore.sample = max(n, 0) } }
 
-// Seed sets the seed of every choice; absent: 1. Interleave tries the seeds from
-// this one on.
+// Seed sets the seed of all random choices; the default is 1. Interleave tries consecutive seeds
+// from this one.
 func Seed(n uint64) Option { return func(o *options) { o.explore.seed = n } }
 
-// Crash makes CrashEverywhere try this crash only, or crashes joined by "+". The
-// flag -workflowtest.crash does the same.
+// Crash makes CrashEverywhere try only this crash, or several crashes joined by "+". The flag
+// -workflowtest.crash does the same.
 func Crash(point string) Option { return func(o *options) { o.explore.crash = point } }
 
-// WithoutCancels keeps Interleave from canceling the run with every fourth seed.
+// WithoutCancels prevents Interleave from canceling the run with every fourth seed.
 func WithoutCancels() Option { return func(o *options) { o.explore.noCancels = true } }
 
-// AllowUnread permits runs that end with messages that were accepted and never
-// taken.
+// AllowUnread allows runs to end with messages that were accepted but never taken.
 func AllowUnread() Option { return func(o *options) { o.explore.unread = true } }
 
-// AllowInterrupted permits that a step fails because the worker died during its
-// last attempt. Steps that are declared nonidempotent must fail then, and need no
-// permission.
+// AllowInterrupted allows a step to fail because the worker died during its last attempt. Steps
+// declared nonidempotent must fail in this case, and do not need the option.
 func AllowInterrupted() Option { return func(o *options) { o.explore.interrupted = true } }
 
-// AllowOutlivingCancel permits that a run completes although it was told to end
-// while it waited.
+// AllowOutlivingCancel allows a run to complete although it was canceled while it waited.
 func AllowOutlivingCancel() Option { return func(o *options) { o.explore.outlive = true } }

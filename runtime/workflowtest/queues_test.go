@@ -21,8 +21,8 @@ func TestWithQueues_ServesTheQueuesOfRunsAndSteps(t *testing.T) {
 	}
 }
 
-// farNovel is a novel whose steps are executed on another queue: what they write and
-// close goes through the inbox of the run that called them.
+// farNovel is a novel whose steps are executed on another queue: their stream operations go through
+// the inbox of the calling run.
 var farNovel = flow("shop.farNovel")
 
 func setupFarNovel(e *workflowtest.Env) {
@@ -39,10 +39,10 @@ func setupFarNovel(e *workflowtest.Env) {
 	})
 }
 
-// farStory checks what stands in the stream of a far novel.
+// farStory checks the stream of a far novel.
 func farStory(t testing.TB, e *workflowtest.Env, o workflowtest.Outcome) {
 	if o.Status != workflow.StatusCompleted {
-		return // it was canceled, somewhere on the way
+		return // it was canceled at some point
 	}
 	got, err := told(e)
 	want := map[writer][]string{

@@ -8,24 +8,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// soon is how far off something may be due, in real time, that is waited for before
-// executions are compared: it covers the first retry of a step.
+// soon is the maximum real time until a due time for which executions are awaited before they are
+// compared: it covers the first retry of a step.
 const soon = 3 * time.Second
 
-// rest waits, in real time, until every run has ended or waits for something that is
-// not under way. What a run leaves behind, such as a detached child, would otherwise
-// have ended in one execution and not in another.
+// rest waits, in real time, until every run has ended or is idle. Otherwise a run that outlives the
+// run under test, such as a detached child, could have ended in one execution and not in another.
 func (e *Env) rest() error {
 	until := time.Now().Add(hang)
 	for last := uint64(0); ; {
 		frames, busy, err := e.underWay()
 		switch {
 		case e.ctx.Err() != nil:
-			return nil //nolint:nilerr // the Env is over
+			return nil //nolint:nilerr // the Env is closed
 		case err != nil:
 			return fmt.Errorf("look whether the runs rest: %w", err)
 		case busy == "" && frames == last:
-			return nil // nothing has happened since it was looked at before, from one end to the other
+			return nil // nothing has happened during one whole pass
 		case busy == "":
 			last = frames
 			continue
@@ -40,7 +39,8 @@ func (e *Env) rest() error {
 	}
 }
 
-// underWay names something that goes on; else all logs together have so many frames.
+// underWay describes some activity; if there is none, it returns the total number of frames of all
+// logs.
 func (e *Env) underWay() (frames uint64, busy string, err error) {
 	for p := range e.store.Partitions() {
 		records, _, err := e.store.Outbox(e.ctx, p, 1)
@@ -75,7 +75,7 @@ func (e *Env) underWay() (frames uint64, busy string, err error) {
 	return frames, "", nil
 }
 
-// rests reports whether nothing happens with a run.
+// rests reports whether a run is idle.
 func (e *Env) rests(l *store.Loaded) bool {
 	switch r := &l.Record; r.QueueState {
 	case store.StateReady:
@@ -85,10 +85,10 @@ func (e *Env) rests(l *store.Loaded) bool {
 	case store.StateParked:
 		return len(l.Inbox) == 0 && (r.Due.IsZero() || r.Due.After(e.Now().Add(soon)))
 	}
-	return true // it has ended, is blocked, or waits for the end of another one
+	return true // it has ended, is blocked, or waits for the end of another run
 }
 
-// takes records what workers take: all of them the same.
+// takes records the routes of the workers; they are the same for all workers.
 func (e *Env) takes(routes []store.Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

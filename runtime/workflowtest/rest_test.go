@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// In real time a child that is left behind takes its time, and not the same in each
-// execution: it belongs to what is compared all the same.
+// In real time, a child that outlives the run under test takes a different time in each execution;
+// its effects must still be compared.
 func TestCrashEverywhere_ComparesWhatIsLeftBehindOnceItHasEnded(t *testing.T) {
 	var executions atomic.Int64
 	leaver, left := flow("shop.leaver"), flow("shop.left")
@@ -31,7 +31,7 @@ func TestCrashEverywhere_ComparesWhatIsLeftBehindOnceItHasEnded(t *testing.T) {
 			if _, err := call(ctx, pack, in); err != nil {
 				return "", err
 			}
-			return in, workflow.Sleep(ctx, 1000*time.Hour) // which nobody waits for
+			return in, workflow.Sleep(ctx, 1000*time.Hour) // no run waits for this one
 		})
 		pack.Bind(e, func(ctx context.Context, arg string) (string, error) {
 			if execution%2 == 0 {

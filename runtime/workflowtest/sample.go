@@ -15,30 +15,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ReplayLimit bounds how many runs of a store [ReplaySample] reads.
+// ReplayLimit bounds how many runs of a store [ReplaySample] replays.
 type ReplayLimit struct {
-	// Size is how many of the runs that match are replayed; 0: all. Of each workflow and
-	// status the oldest and the newest are taken first, the others by chance.
+	// Size is the maximum number of runs to replay; 0: all. The oldest and the newest run of each
+	// workflow and status are selected first, the others at random.
 	Size int
-	// Seed decides that chance: the same one takes the same of the same runs.
+	// Seed determines the random selection.
 	Seed uint64
 }
 
-// Replayed says how today's code replays a run of a live store.
+// Replayed is the result of replaying a run of a live store with the current code.
 type Replayed struct {
 	Run      workflow.RunID
 	Workflow string // stored name
-	// Err is nil if the code fits. Otherwise the run would be blocked by a deployment of it;
-	// the error says where they part, and what to do.
+	// Err is nil if the code fits. Otherwise deploying the code would block the run; the error
+	// describes where they diverge, and what to do.
 	Err error
-	// Divergence says where they part without the data of the run: it is the same for runs
-	// that part at the same operation. It is empty if Err is nil.
+	// Divergence describes where they diverge without the data of the run, so that it is equal for
+	// runs that diverge at the same operation. It is empty if Err is nil.
 	Divergence string
 }
 
-// ReplaySample is [ReplayStore] for some of many runs: it replays a sample of the runs that
-// match f and returns what became of each, the oldest first. It fails no test. The error says why
-// the store could not be read; what was replayed until then is returned with it.
+// ReplaySample is like [ReplayStore], but replays only a sample of the runs that match f, and
+// returns the result for each, oldest first. It does not fail the test. If the store cannot be
+// read, it returns the error together with the results so far.
 func ReplaySample(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter, limit ReplayLimit) ([]Replayed, error) {
 	t.Helper()
 	e := New(t)
@@ -73,7 +73,7 @@ type candidate struct {
 	status   workflow.Status
 }
 
-// sample chooses among the runs that match and whose workflow is registered.
+// sample selects among the runs that match and whose workflow is registered.
 func (e *Env) sample(ctx context.Context, s store.Store, f workflow.Filter, limit ReplayLimit) ([]candidate, error) {
 	client := workflow.NewClient(s, workflow.ClientConfig{Logger: discard})
 	defer func() { _ = client.Close() }()
@@ -86,14 +86,15 @@ func (e *Env) sample(ctx context.Context, s store.Store, f workflow.Filter, limi
 			all = append(all, candidate{info.ID, info.Workflow, info.Status})
 		}
 	}
-	slices.Reverse(all) // it was the newest first
+	slices.Reverse(all) // List delivers the newest first
 	if limit.Size <= 0 || len(all) <= limit.Size {
 		return all, nil
 	}
 	return thinned(all, limit), nil
 }
 
-// thinned takes the ends of each kind, and then others by chance, in the order of all.
+// thinned selects the first and last run of each kind, and then others at random, in the order of
+// all.
 func thinned(all []candidate, limit ReplayLimit) []candidate {
 	type kind struct {
 		workflow string
@@ -107,7 +108,7 @@ func thinned(all []candidate, limit ReplayLimit) []candidate {
 		}
 		last[k] = i
 	}
-	rank := make([]int, len(all)) // 0 and 1: an end of its kind
+	rank := make([]int, len(all)) // 0 and 1: first or last run of its kind
 	for i := range rank {
 		rank[i] = 2
 	}
@@ -128,7 +129,7 @@ func thinned(all []candidate, limit ReplayLimit) []candidate {
 	return chosen
 }
 
-// divergence says what differs without what is of one run only.
+// divergence describes a mismatch without data that is specific to one run.
 func divergence(err error) string {
 	m, ok := errors.AsType[*replay.MismatchError](err)
 	if !ok {
@@ -151,7 +152,7 @@ func divergence(err error) string {
 	return s
 }
 
-// operation names the operation that an event is about.
+// operation describes the operation of an event.
 func operation(e *event.Event) string {
 	s := e.Type.String()
 	switch {

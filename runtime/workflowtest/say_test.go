@@ -21,8 +21,8 @@ var (
 	discount = workflow.NewAsk[int, string]("discount")
 )
 
-// billingCode says how it stands, waits for payments at two hooks, and lets itself
-// be asked for discounts meanwhile; then it does so again as a new run.
+// billingCode publishes its status, waits for payments at two hooks, and answers questions about
+// discounts meanwhile; then it does so again as a new run.
 func billingCode(ctx workflow.Context, in string) (string, error) {
 	status.Set(ctx, "open "+in)
 	price := 10
@@ -78,7 +78,7 @@ func setupBilling(e *workflowtest.Env) *books {
 			var refused *workflow.RefusedError
 			switch {
 			case ctx.Err() != nil: // the Env is closed
-			case errors.As(err, new(*workflow.AnswerError)): // the run was told to end
+			case errors.As(err, new(*workflow.AnswerError)): // the run was canceled
 			case errors.As(err, &refused):
 				if !refused.Ended && percent < 50 {
 					panic(err)
@@ -129,7 +129,7 @@ func TestTEST2_AStandInResumesHooksAtVirtualTimes(t *testing.T) {
 	})
 	workflowtest.StubHook(e, paid,
 		workflowtest.Payload[int]{After: 3 * time.Hour, Value: 2}, workflowtest.Payload[int]{After: time.Hour, Value: 1},
-		workflowtest.Payload[int]{After: 4 * time.Hour, Value: 5}) // comes too late
+		workflowtest.Payload[int]{After: 4 * time.Hour, Value: 5}) // too late
 	run, err := waits.Start(t.Context(), e.Client(), "")
 	if err != nil {
 		t.Fatal(err)

@@ -13,30 +13,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scheduler decides what happens next in virtual time. A
-// call that waits for a run (Result, Events, Execute) drives it: when everything waits it
-// makes one move, and looks again. So time moves only while somebody waits for it, one thing
-// happens after the other, and the same test always sees the same order.
+// scheduler determines what happens next in virtual time. A call that waits for a run (Result,
+// Events, Execute) drives it: when everything waits, the call makes one move and rechecks its
+// condition. So time advances only while a caller waits, events happen one after the other, and
+// their order is the same in every execution of a test.
 type scheduler struct {
 	env      *Env
 	clock    *clock
-	activity *activity.Counter // of everything but workers
-	turn     chan struct{}     // held by whoever makes a move
+	activity *activity.Counter // activity outside of workers
+	turn     chan struct{}     // held while a move is made
 
 	mu         sync.Mutex
 	executions map[*execution]struct{}
-	none       chan struct{} // closed when no execution is left; nil: nobody waits
+	none       chan struct{} // closed when no execution is left; nil: no caller waits
 	waiters    map[*waiter]struct{}
 	calls      []*call // planned with At, by time
-	claiming   int     // claim loops that wait in the store
+	claiming   int     // number of claim loops that wait in the store
 	moves      int
-	stuck      error // why nothing can move any more
+	stuck      error // why no further move is possible
 
-	// choose picks the next of several moves; nil: the first.
+	// choose selects the next of several moves; nil: the first one.
 	choose func(moves []move) int
 }
 
-// waiter is a goroutine that waits for a run to get further.
+// waiter is a goroutine that waits for the progress of a run.
 type waiter struct {
 	ctx  context.Context
 	done func() bool
@@ -48,21 +48,21 @@ type call struct {
 	f  func(context.Context)
 }
 
-// move is something that may happen next.
+// move is a possible next event.
 type move struct {
 	kind moveKind
-	x    *execution // begin, tell
+	x    *execution // for begin and tell
 	call *call
-	at   time.Time // of the time that passes
+	at   time.Time // new time
 }
 
 type moveKind uint8
 
 const (
 	moveBegin moveKind = iota // a step's code begins
-	moveTell                  // the worker learns what came of a step
+	moveTell                  // the worker is notified of the outcome of a step
 	moveCall                  // a function planned with At is called
-	moveTime                  // time passes until something is due
+	moveTime                  // time advances until something is due
 )
 
 func (c *scheduler) init(e *Env) {
@@ -74,8 +74,8 @@ func (c *scheduler) init(e *Env) {
 	c.waiters = map[*waiter]struct{}{}
 }
 
-// await makes moves until done, until ctx ends, or until nothing can move. Whoever ctx
-// belongs to counts at every moment, as somebody who works or as somebody who waits.
+// await makes moves until done returns true, until ctx ends, or until no move is possible. At every
+// moment, the owner of ctx counts either as active or as waiting.
 func (c *scheduler) await(ctx context.Context, done func() bool) error {
 	w := &waiter{ctx: ctx, done: done}
 	c.mu.Lock()
@@ -96,7 +96,7 @@ func (c *scheduler) await(ctx context.Context, done func() bool) error {
 		}
 		err := c.step(ctx, began)
 		over := err != nil || done() || ctx.Err() != nil
-		if over { // in its turn, else the next one sees neither a waiter nor what he goes on with
+		if over { // while holding turn; otherwise the next caller sees neither a waiter nor its further activity
 			leave()
 		}
 		<-c.turn
@@ -124,11 +124,10 @@ func (c *scheduler) moveCount() int {
 	return c.moves
 }
 
-// maxMoves bounds what may happen while somebody waits for one thing.
+// maxMoves bounds the number of moves while a caller waits for one condition.
 const maxMoves = 100_000
 
-// step waits until everything waits and makes one move, unless somebody's wait
-// is over.
+// step waits until everything waits and makes one move, unless the condition of some waiter holds.
 func (c *scheduler) step(ctx context.Context, began int) error {
 	if err := c.settle(ctx); err != nil {
 		return err
@@ -180,7 +179,7 @@ func (c *scheduler) giveUp(why error) error {
 	return err
 }
 
-// anyDone reports whether somebody's wait is over: then it is his turn.
+// anyDone reports whether the condition of some waiter holds; that waiter must continue first.
 func (c *scheduler) anyDone() bool {
 	c.mu.Lock()
 	all := make([]*waiter, 0, len(c.waiters))
@@ -191,7 +190,7 @@ func (c *scheduler) anyDone() bool {
 	return slices.ContainsFunc(all, func(w *waiter) bool { return w.ctx.Err() != nil || w.done() })
 }
 
-// stepsPending reports whether steps could begin or end before time passes.
+// stepsPending reports whether steps could begin or end before time advances.
 func (c *scheduler) stepsPending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,8 +202,8 @@ func (c *scheduler) stepsPending() bool {
 	return false
 }
 
-// possible returns what may happen next, the most likely first: steps begin,
-// steps end, functions are called and time passes, whichever is first.
+// possible returns the possible moves, the default one first: steps begin, steps end, then the
+// earlier of a planned call and an advance of time.
 func (c *scheduler) possible() ([]move, error) {
 	due, err := c.env.nextDue()
 	if err != nil {
@@ -216,7 +215,7 @@ func (c *scheduler) possible() ([]move, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var begin, tell []move
-	var limit time.Time // nothing that is under way may take longer
+	var limit time.Time // the earliest deadline of an attempt, which time must not pass
 	busy := false
 	for x := range c.executions {
 		switch x.phase {
@@ -234,7 +233,7 @@ func (c *scheduler) possible() ([]move, error) {
 			limit = x.wanted
 		}
 	}
-	byOrder := func(a, b move) int { // in which they were asked for
+	byOrder := func(a, b move) int { // in the order of their creation
 		p, q := a.x.info, b.x.info
 		return cmp.Or(cmp.Compare(p.Log, q.Log), cmp.Compare(p.Ref, q.Ref), cmp.Compare(p.Number, q.Number))
 	}
@@ -242,7 +241,7 @@ func (c *scheduler) possible() ([]move, error) {
 	slices.SortFunc(tell, byOrder)
 	moves := slices.Concat(begin, tell)
 	if busy {
-		return moves, nil // time does not pass while a step works for real
+		return moves, nil // time does not advance while a step runs in real time
 	}
 	for i, k := range c.calls {
 		if i == 0 && (due.IsZero() || !k.at.After(due)) || c.choose != nil {
@@ -255,7 +254,7 @@ func (c *scheduler) possible() ([]move, error) {
 	return moves, nil
 }
 
-// make carries out a move. What follows from it is under way when it returns.
+// make makes a move. When it returns, the consequences of the move count as activity.
 func (c *scheduler) make(ctx context.Context, m move) error {
 	switch m.kind {
 	case moveBegin:
@@ -289,8 +288,8 @@ func (c *scheduler) make(ctx context.Context, m move) error {
 
 type callKey struct{}
 
-// paused takes whoever ctx belongs to, a step or a function planned with At, out
-// of what is under way, until resume is called.
+// paused stops counting the owner of ctx, a step or a function planned with At, as active until
+// resume is called.
 func paused(ctx context.Context) (resume func()) {
 	if x := executionOf(ctx); x != nil {
 		shift := func(to phase) {
@@ -315,14 +314,14 @@ var (
 	errEndless = errors.New("more has happened than is plausible")
 )
 
-// StuckError is the error of waiting, in virtual time, for something that can never
-// happen. The test has failed already, with the same text.
+// StuckError is the error of waiting, in virtual time, for something that can never happen. The
+// test has already failed with the same text.
 type StuckError struct{ Text string }
 
-// Error says what everything waits for, and where.
+// Error returns what each run waits for, and where.
 func (e *StuckError) Error() string { return e.Text }
 
-// Permanent says that waiting on is useless. It implements store.PermanentError.
+// Permanent returns true, because waiting longer is useless. It implements store.PermanentError.
 func (*StuckError) Permanent() bool { return true }
 
 var _ workflow.Registrar = (*Env)(nil)

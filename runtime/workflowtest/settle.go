@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// slow is how long a step may work for real before other steps go on beside
-	// it.
+	// slow is how long a step may run in real time before other steps proceed in parallel.
 	slow = 200 * time.Millisecond
-	// hang is how long nothing new may begin for real, while something works, before
-	// the test fails; endless is how long anything may work at all.
+	// hang is how long, in real time, no new activity may begin while something is active, before
+	// the test fails. endless is how long anything may be active at all.
 	hang    = 20 * time.Second
 	endless = 5 * time.Minute
 )
 
-// settle waits until everything waits: no worker is busy, and every step that
-// was begun has ended or waits for virtual time.
+// settle waits until everything waits: no worker is active, and every step that was begun has ended
+// or waits for virtual time.
 func (c *scheduler) settle(ctx context.Context) error {
 	began, last, moved := time.Now(), c.begun(), time.Now()
 	for spins := 0; ; spins++ {
@@ -26,14 +25,14 @@ func (c *scheduler) settle(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the caller looks
+			return nil //nolint:nilerr // the caller checks ctx
 		}
 		begun := c.begun()
 		busy := c.busy()
 		if busy == nil && c.claimsSettled() && !c.waking() && c.begun() == begun && !c.env.dying() && c.stillStalled() {
 			return nil
 		}
-		if busy == nil { // somebody is about to go on
+		if busy == nil { // some goroutine is about to continue
 			if spins < 100 {
 				runtime.Gosched()
 			} else {
@@ -42,7 +41,7 @@ func (c *scheduler) settle(ctx context.Context) error {
 		} else if !c.pass(ctx, busy) && c.onlySlowSteps() {
 			return nil
 		}
-		if begun != last { // a busy machine is slow, and no fault of the code
+		if begun != last { // progress on a slow machine is not a hang
 			last, moved = begun, time.Now()
 		}
 		if time.Since(moved) > hang || time.Since(began) > endless || c.env.blockedCode() != "" {
@@ -53,8 +52,8 @@ func (c *scheduler) settle(ctx context.Context) error {
 
 var errHang = fmt.Errorf("something has been working")
 
-// busy returns a channel that is closed when what is under way may have ended;
-// nil: nothing is.
+// busy returns a channel that is closed when the current activity may have ended, or nil if there
+// is none.
 func (c *scheduler) busy() <-chan struct{} {
 	if ch := c.activity.Busy(); ch != nil {
 		return ch
@@ -65,7 +64,8 @@ func (c *scheduler) busy() <-chan struct{} {
 	return nil
 }
 
-// begun returns how much has begun so far: nothing, between two equal answers.
+// begun returns the number of activities begun so far. If it is unchanged, none has begun in
+// between.
 func (c *scheduler) begun() uint64 {
 	n := c.activity.Begun()
 	if l := c.env.current(); l != nil {
@@ -74,7 +74,7 @@ func (c *scheduler) begun() uint64 {
 	return n
 }
 
-// pass waits for what is under way, for a moment, and reports whether it has ended.
+// pass waits briefly for the current activity, and reports whether it may have ended.
 func (c *scheduler) pass(ctx context.Context, busy <-chan struct{}) bool {
 	timer := time.NewTimer(c.env.options.patience)
 	defer timer.Stop()
@@ -91,8 +91,8 @@ func (c *scheduler) pass(ctx context.Context, busy <-chan struct{}) bool {
 	return false
 }
 
-// onlySlowSteps reports whether nothing is under way but steps that take long
-// for real, and others could go on beside them.
+// onlySlowSteps reports whether the only activity is slow steps, and other steps could proceed in
+// parallel.
 func (c *scheduler) onlySlowSteps() bool {
 	l := c.env.current()
 	if l == nil || c.activity.Busy() != nil {
@@ -123,8 +123,7 @@ func (c *scheduler) claimsSettled() bool {
 	return c.env.settledWaits() == n
 }
 
-// waking reports whether a step or a waiter is about to go on, because its
-// context has ended.
+// waking reports whether a step or waiter is about to continue because its context has ended.
 func (c *scheduler) waking() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// A step that waits for the end of its context waits for virtual time, or for the
-// workflow: nothing else can end the wait. Such a step is stalled, and time goes on
-// without it. That its code has asked for the end of the context once does not prove
-// that it waits: it may have looked and be at work again, slowly if the machine is
-// busy, or be inside a call of the engine, such as a write to a stream, that ends by
-// itself. Time that passed then would let the attempt's timeout strike a step that
-// works. So the current state of the goroutine of the step decides.
+// A step that waits for the end of its context waits for virtual time or for the workflow: nothing
+// else can end the wait. Such a step is stalled, and time advances without it. A call of Done of
+// the context does not prove that the step waits: the code may have checked the context and
+// continued, slowly if the machine is busy, or may be inside a call of the engine, such as a write
+// to a stream, that ends by itself. If time advanced then, the attempt's timeout could end a step
+// that is working. Therefore the current state of the step's goroutine decides.
 
-// patient is how long other goroutines of the process may keep a step from being
-// taken for stalled: what the step waits for may come from one of them. It is far
-// more than they need for that, but tests that run in parallel may work for ever.
+// patient is how long other running goroutines of the process may prevent a step from being
+// classified as stalled, because the step may wait for one of them. It is much longer than they
+// need for that, but parallel tests may run indefinitely.
 const patient = 2 * time.Second
 
 // findStalled marks the steps that wait for the end of their context.
@@ -43,8 +42,8 @@ func (c *scheduler) findStalled() {
 	}
 }
 
-// stillStalled puts steps that have gone on back to work, and reports whether there
-// were none.
+// stillStalled marks stalled steps that have continued as running, and reports whether there were
+// none.
 func (c *scheduler) stillStalled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,10 +67,10 @@ func (c *scheduler) stillStalled() bool {
 	return still
 }
 
-// goroutineID is the number of a goroutine, as stack traces print it.
+// goroutineID is the number of a goroutine, as printed in stack traces.
 type goroutineID string
 
-// currentGoroutine returns the number of the goroutine that calls it.
+// currentGoroutine returns the number of the calling goroutine.
 func currentGoroutine() goroutineID {
 	var b [64]byte
 	id, _, _ := header(b[:runtime.Stack(b[:], false)])
@@ -80,13 +79,13 @@ func currentGoroutine() goroutineID {
 
 // goroutineDump is a summary of the stacks of all goroutines of the process.
 type goroutineDump struct {
-	waiting map[goroutineID]bool // those that are blocked in code of the user
-	working bool                 // another one than the caller runs, or could
+	waiting map[goroutineID]bool // goroutines that wait; true: in the user's code
+	working bool                 // a goroutine other than the caller is running or runnable
 }
 
 func (d *goroutineDump) blocked(id goroutineID) bool { return d.waiting[id] }
 
-// goroutines looks at all goroutines. It stops the world for a moment.
+// goroutines examines all goroutines. It stops the world briefly.
 func goroutines() *goroutineDump {
 	b := make([]byte, 1<<16)
 	for {
@@ -100,8 +99,7 @@ func goroutines() *goroutineDump {
 	return parseGoroutines(b)
 }
 
-// parseGoroutines reads a stack trace of all goroutines, the first of which is the
-// caller.
+// parseGoroutines parses a stack trace of all goroutines, the first of which is the caller.
 func parseGoroutines(trace []byte) *goroutineDump {
 	d := &goroutineDump{waiting: map[goroutineID]bool{}}
 	for i, stack := range bytes.Split(trace, []byte("\n\n")) {
@@ -119,7 +117,7 @@ func parseGoroutines(trace []byte) *goroutineDump {
 	return d
 }
 
-// header reads the first line of a stack: goroutine 7 [select, 2 minutes]:.
+// header parses the first line of a stack: goroutine 7 [select, 2 minutes]:.
 func header(stack []byte) (id goroutineID, state string, ok bool) {
 	line, _, _ := bytes.Cut(stack, []byte("\n"))
 	rest, ok := bytes.CutPrefix(line, []byte("goroutine "))
@@ -135,13 +133,13 @@ func header(stack []byte) (id goroutineID, state string, ok bool) {
 	return goroutineID(number), string(text), true
 }
 
-// inUserCode reports whether a goroutine is in the code of a step, and not in the
-// engine: neither has that code called it and is still there, nor has it returned. The
-// outermost functions are those of the engine that have called the code.
+// inUserCode reports whether a goroutine is in the code of a step rather than in the engine: the
+// code has neither called into the engine nor returned. The outermost functions belong to the
+// engine, which called the code.
 func inUserCode(stack []byte) bool {
 	lines := strings.Split(string(stack), "\n")
 	user := false
-	for i := (len(lines)-1)/2*2 - 1; i > 0; i -= 2 { // from the outermost function on
+	for i := (len(lines)-1)/2*2 - 1; i > 0; i -= 2 { // from the outermost function
 		function := lines[i]
 		switch engine := ofEngine(function, lines[i+1]); {
 		case engine && user:
@@ -153,7 +151,7 @@ func inUserCode(stack []byte) bool {
 	return user
 }
 
-// mainModule is the module whose tests run; empty: not known.
+// mainModule returns the module whose tests run; empty: unknown.
 var mainModule = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Path
@@ -161,8 +159,8 @@ var mainModule = sync.OnceValue(func() string {
 	return ""
 })
 
-// calledByUser reports whether the method that calls it was called by code of the
-// module under test, and not by a library that it uses.
+// calledByUser reports whether the caller of calledByUser was called by code of the module under
+// test, rather than by a library.
 func calledByUser() bool {
 	var pcs [8]uintptr
 	f, _ := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]).Next()
@@ -172,18 +170,18 @@ func calledByUser() bool {
 	return !ofEngine(f.Function, f.File) && ofUser(f.Function)
 }
 
-// enginePackages begins the names of the functions of the runtime.
+// enginePackages is the prefix of the names of functions of the runtime.
 const enginePackages = "github.com/flowgen/flowgen/runtime/"
 
-// ofEngine reports whether a function, whose position or file is given, belongs to
-// the packages that a step calls into. Their tests are users like any other.
+// ofEngine reports whether a function, given by its name and its position or file, belongs to the
+// packages that a step calls into. Their tests count as user code.
 func ofEngine(function, position string) bool {
 	return strings.HasPrefix(function, enginePackages) && !strings.Contains(position, "_test.go")
 }
 
-// ofUser reports whether a function is of the module under test or of one that it
-// uses, and not of the standard library: the path of a module has a point in its first
-// element, but for modules that are used nowhere else.
+// ofUser reports whether a function belongs to the module under test or to one of its dependencies,
+// rather than to the standard library: the path of a module has a dot in its first element, except
+// for modules that are not published.
 func ofUser(function string) bool {
 	if m := mainModule(); m != "" && (strings.HasPrefix(function, m+"/") || strings.HasPrefix(function, m+".")) {
 		return true

@@ -11,10 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 )
 
-// StepContext returns a context with which the implementation of a step can be
-// called like any function: package step works in it. It is the context of one attempt
-// and ends with the test.
-// [Heartbeats] keeps the details of heartbeats for a later attempt, [Streams] the
+// StepContext returns a context with which the implementation of a step can be called as a plain
+// function; the functions of package step work with it. It is the context of one attempt and ends
+// with the test. [Heartbeats] keeps the details of heartbeats for a later attempt, [Streams] the
 // chunks that the step writes to streams.
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	a := &stepOptions{attempt.Attempt{
@@ -28,28 +27,27 @@ func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	return attempt.With(t.Context(), &a.Attempt)
 }
 
-// A StepOption changes the attempt that StepContext makes.
+// A StepOption configures the attempt of StepContext.
 type StepOption func(*stepOptions)
 
 type stepOptions struct{ attempt.Attempt }
 
-// Attempt sets the number of the attempt; absent: 1.
+// Attempt sets the number of the attempt; the default is 1.
 func Attempt(n int) StepOption { return func(a *stepOptions) { a.Number = n } }
 
-// StepName sets the stored name of the step, which is also its key; absent:
-// "test.step".
+// StepName sets the stored name of the step, which is also its key; the default is "test.step".
 func StepName(name string) StepOption {
 	return func(a *stepOptions) { a.Step, a.Key = name, name }
 }
 
-// WorkflowID sets the workflow id of the run; absent: none.
+// WorkflowID sets the workflow ID of the run; the default is none.
 func WorkflowID(id string) StepOption { return func(a *stepOptions) { a.WorkflowID = id } }
 
-// Tags sets the tags of the run; absent: none.
+// Tags sets the tags of the run; the default is none.
 func Tags(tags map[string]string) StepOption { return func(a *stepOptions) { a.Tags = tags } }
 
-// LastHeartbeat lets the attempt find the details of an earlier one's heartbeat.
-// It panics if they cannot be encoded as JSON.
+// LastHeartbeat sets the details of an earlier attempt's heartbeat. It panics if they cannot be
+// encoded as JSON.
 func LastHeartbeat(details any) StepOption {
 	data, err := json.Marshal(details)
 	if err != nil {
@@ -64,8 +62,8 @@ type Beats struct {
 	last [][]byte
 }
 
-// Heartbeats makes the attempt keep its heartbeats in b, and find the last one
-// that is there already.
+// Heartbeats makes the attempt store its heartbeats in b, and read the last one that b already
+// contains.
 func Heartbeats(b *Beats) StepOption {
 	return func(a *stepOptions) {
 		b.mu.Lock()
@@ -82,15 +80,14 @@ func Heartbeats(b *Beats) StepOption {
 	}
 }
 
-// Count returns how many heartbeats there were.
+// Count returns the number of heartbeats.
 func (b *Beats) Count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.last)
 }
 
-// Last reads the details of the last heartbeat into a pointer, and reports
-// whether there was one.
+// Last decodes the details of the last heartbeat into a pointer, and reports whether there was one.
 func (b *Beats) Last(into any) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

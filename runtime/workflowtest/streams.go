@@ -11,21 +11,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Chunks keeps the chunks that the implementation of a step writes to streams. The zero
-// value is ready for use.
+// Chunks keeps the chunks that the implementation of a step writes to streams. The zero value is
+// ready for use.
 type Chunks struct {
 	mu     sync.Mutex
 	chunks map[string][]json.RawMessage
 	closed []string
 }
 
-// Streams makes the attempt record in c its writes to streams, and which it closes.
-// Without it writes succeed and are forgotten.
+// Streams makes the attempt record its writes to streams and its closed streams in c. Without it
+// writes succeed and are discarded.
 func Streams(c *Chunks) StepOption {
 	return func(a *stepOptions) { a.Streams = chunkWriter{c} }
 }
 
-// chunkWriter keeps what is written to streams.
+// chunkWriter keeps the writes to streams.
 type chunkWriter struct{ c *Chunks }
 
 func (w chunkWriter) Write(_ context.Context, stream string, value []byte, keep int) error {

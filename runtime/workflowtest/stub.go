@@ -12,13 +12,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Stub replaces a step by fake, which has the type of the step's implementation:
+// Stub replaces a step with fake, which has the type of the step's implementation:
 //
 //	charges := workflowtest.Stub(env, orders.Steps.Charge,
 //		func(ctx context.Context, customer string, cents int64) (orders.Receipt, error) { … })
 //
-// The package of the step need not be registered. A nil fake completes with
-// the zero value.
+// The package of the step need not be registered. A nil fake completes with the zero value.
 func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 	e.tb.Helper()
 	c := &Calls{env: e, step: s.Name(), spec: engine.SpecOf(s)}
@@ -31,31 +30,31 @@ func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 	return c
 }
 
-// StubChild replaces the code of a workflow by fake, for runs that other runs start
-// as children, and for those that a test starts:
+// StubChild replaces the code of a workflow with fake, both for children and for runs that the test
+// starts:
 //
 //	prices := workflowtest.StubChild(env, flows.Price,
 //		func(ctx context.Context, carrier string) (flows.Offer, error) { … })
 //
-// fake is executed as the only step of such a run: FailFirst fails whole runs, a
-// run is not tried again, and Count counts executions (one for each run, and one
-// more for each death of its worker). Args reads the stored input. The run itself is
-// real: it has an id, is listed, can be cancelled, and ends with its parent. The
-// package of the workflow need not be registered. A nil fake completes with the zero
-// value. It panics if the Env's worker has started: call it before the first run.
+// fake is executed as the only step of such a run: FailFirst makes whole runs fail, a run is not
+// retried, and Count counts executions (one for each run, and one more for each death of its
+// worker). Args decodes the stored input. The run itself is real: it has an ID, is listed, can be
+// canceled, and ends with its parent. The package of the workflow need not be registered. A nil
+// fake completes with the zero value. StubChild panics if the Env's worker has started: call it
+// before the first run.
 func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, In) (Out, error)) *Calls {
 	e.tb.Helper()
 	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
 }
 
-// StubBatch is [StubChild] for a workflow with batch=, whose code takes the inputs of all starts
-// that share a run:
+// StubBatch is like [StubChild], for a workflow with batch=, whose code takes the inputs of all
+// starts that share a run:
 //
 //	sent := workflowtest.StubBatch(env, flows.Dispatch,
 //		func(ctx context.Context, emails []flows.Email) (int, error) { … })
 //
-// The starts are real: they share runs by their keys, and a run begins once it is full or its
-// time is over. Args reads the list of the stored inputs.
+// The starts are real: they share runs by their keys, and a run begins when it is full or its time
+// has passed. Args decodes the list of the stored inputs.
 func StubBatch[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, []In) (Out, error)) *Calls {
 	e.tb.Helper()
 	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
@@ -69,7 +68,7 @@ func stubRun(e *Env, workflow string, handler engine.StepFunc) *Calls {
 	return c
 }
 
-// adapt reports false for a nil function.
+// adapt returns the handler for fake. It returns false for a nil function.
 func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 	if isNil(fake) {
 		return nil, false
@@ -82,7 +81,7 @@ type Calls struct {
 	env     *Env
 	step    string
 	spec    *engine.StepSpec                                       // nil: a workflow
-	handler func(ctx context.Context, args []byte) ([]byte, error) // nil: the zero value
+	handler func(ctx context.Context, args []byte) ([]byte, error) // nil: returns the zero value
 
 	mu     sync.Mutex
 	fail   int
@@ -92,8 +91,8 @@ type Calls struct {
 	inputs [][]byte
 }
 
-// FailFirst makes the first n executions fail with err, before the stand-in is
-// called; those of a worker that was killed count.
+// FailFirst makes the first n executions fail with err, before the stand-in is called. Executions
+// by a killed worker count.
 func (c *Calls) FailFirst(n int, err error) *Calls {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +100,7 @@ func (c *Calls) FailFirst(n int, err error) *Calls {
 	return c
 }
 
-// Delay makes each execution take d of virtual time, before it fails or the
-// stand-in is called.
+// Delay makes each execution take d of virtual time, before it fails or the stand-in is called.
 func (c *Calls) Delay(d time.Duration) *Calls {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,8 +108,7 @@ func (c *Calls) Delay(d time.Duration) *Calls {
 	return c
 }
 
-// HangFirst makes the first n executions wait until their context ends, and fail
-// with its cause.
+// HangFirst makes the first n executions wait until their context ends, and fail with its cause.
 func (c *Calls) HangFirst(n int) *Calls {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,9 +123,8 @@ func (c *Calls) Count() int {
 	return len(c.inputs)
 }
 
-// Args reads the arguments of execution number i, from 0, into a pointer: to a
-// struct with fields named like the parameters, or to a map. It fails the test
-// if there was no such execution.
+// Args decodes the arguments of execution number i, from 0, into a pointer: to a struct with fields
+// named like the parameters, or to a map. It fails the test if there was no such execution.
 func (c *Calls) Args(i int, into any) {
 	c.env.tb.Helper()
 	c.mu.Lock()
@@ -146,7 +142,7 @@ func (c *Calls) Args(i int, into any) {
 	}
 }
 
-// execute stands in for the step.
+// execute implements the step.
 func (c *Calls) execute(ctx context.Context, args []byte) ([]byte, error) {
 	c.mu.Lock()
 	c.inputs = append(c.inputs, args)

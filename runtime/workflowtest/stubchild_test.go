@@ -18,7 +18,7 @@ var errBroken = errors.New("the box is broken")
 
 func init() { shim.RegisterSentinel("workflowtest_test.errBroken", errBroken) }
 
-// parcels sends one parcel after the other, and the first one again if it breaks.
+// parcels sends one parcel after the other, and resends the first one if it breaks.
 func parcels(ctx workflow.Context, in string) (string, error) {
 	first, err := parcel.Child(ctx, in)
 	if errors.Is(err, errBroken) {
@@ -35,7 +35,7 @@ func realParcel(ctx workflow.Context, _ string) (string, error) {
 	return "", errors.New("this is not the stand-in")
 }
 
-// stubParcel registers everything, the stand-in before or behind what it stands for.
+// stubParcel registers everything, with the stand-in before or after the code that it replaces.
 func stubParcel(e *workflowtest.Env, early bool) *workflowtest.Calls {
 	if !early {
 		shim.BindWorkflow(e, parcel, realParcel)
@@ -157,7 +157,7 @@ func TestTEST2_ABatchWorkflowHasAStandInThatTakesTheInputsOfAllStarts(t *testing
 				}
 				runs = append(runs, run)
 			}
-			for i, want := range []int{3, 3, 3, 1} { // the last begins when its hour is over
+			for i, want := range []int{3, 3, 3, 1} { // the last one begins when its hour has passed
 				if got, err := runs[i].Result(t.Context()); got != want || err != nil {
 					t.Errorf("start %d: got %d, %v, want %d", i, got, err, want)
 				}

@@ -14,46 +14,46 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Outcome is the outcome of the run of one execution.
+// Outcome is the outcome of a run in one execution.
 type Outcome struct {
 	// Run is the handle of the run.
 	Run *workflow.Handle
-	// Status is how it ended; if it is none of the final ones, the run is stuck.
+	// Status is the status at the end; if it is not terminal, the run is stuck.
 	Status workflow.Status
-	// Result is its result, in its stored form; nil unless it completed.
+	// Result is the stored form of the run's result; nil unless it completed.
 	Result json.RawMessage
-	// Failure is its failure; nil if it completed.
+	// Failure is the failure of the run; nil if it completed.
 	Failure *event.Failure
-	// Log is its log, as Env.Log renders it.
+	// Log is the log of the run, as rendered by Env.Log.
 	Log []string
 
-	events []event.Event         // of the run that was started
-	last   []event.Event         // of the run that it continued as in the end, or the same
-	asides map[event.ItemID]bool // items that are no messages
+	events []event.Event         // events of the run that was started
+	last   []event.Event         // events of the last run of its chain
+	asides map[event.ItemID]bool // items that are not messages
 }
 
-// trial is one execution of a workflow in an Env of its own.
+// trial is one execution of a workflow in its own Env.
 type trial struct {
 	Outcome
 	state    any
-	problems []string // what the Env itself has found wrong
+	problems []string // faults detected by the Env itself
 	points   []point
 	killed   []int // indices into points
 	kills    []string
 	blocked  bool // the code did not fit the log
 	effects  []effect
-	steps    map[string]stepEnd // by key, of all runs: see kin
-	// onceSteps are the names of the steps that are not idempotent.
+	steps    map[string]stepEnd // by name and key, of all runs: see kin
+	// onceSteps contains the names of the steps that are not idempotent.
 	onceSteps map[string]bool
 	kin       kin
 }
 
-// stepEnd is how a step ended.
+// stepEnd is the outcome of a step.
 type stepEnd struct {
 	Step, Args, Result, Code string
 }
 
-// workload is a workflow with its input, as explorations execute it.
+// workload is a workflow with its input, as executed by explorations.
 type workload struct {
 	t     testing.TB
 	name  string
@@ -80,8 +80,8 @@ func newWorkload[In, Out any](t testing.TB, d workflow.Definition[In, Out], in I
 	}
 }
 
-// run executes the workflow once. prepare changes the Env before the setup,
-// verify looks at it before it is closed; both may be nil.
+// run executes the workflow once. prepare changes the Env before the setup, and verify examines it
+// before it is closed; both may be nil.
 func (w *workload) run(prepare func(*Env), verify func(*Env, *trial)) *trial {
 	rec := &recorder{TB: w.t}
 	e := newEnv(rec, append(slices.Clone(w.opts), func(o *options) { o.quiet = true }))
@@ -144,8 +144,8 @@ func (e *Env) calm() error {
 	return c.settle(e.ctx)
 }
 
-// recorder is the testing.TB of one execution of an exploration: what fails is
-// kept, to be reported with where it was.
+// recorder is the testing.TB of one execution of an exploration: it keeps failures, which are
+// reported later with the crash point or seed.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex
@@ -164,7 +164,7 @@ func (r *recorder) errors() []string {
 	return slices.Clone(r.failed)
 }
 
-// guard calls f so that it may end its goroutine, as Fatal does.
+// guard calls f on a goroutine that f may end, as Fatal does.
 func (r *recorder) guard(f func()) {
 	done := make(chan struct{})
 	var crash any

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// workerStore is a worker's way to the store. When the worker dies it is cut: whatever
-// is sent after that does not arrive.
+// workerStore is a worker's handle of the store. It is disconnected when the worker dies: requests
+// sent after that do not arrive.
 type workerStore struct {
 	inner       store.Store
 	incarnation *incarnation
@@ -20,8 +20,8 @@ var (
 	_ store.StepDataStore = (*workerStore)(nil)
 )
 
-// send carries out one request. Every request is a point at which the worker may
-// die: before it arrives (unless it only reads), and before it is answered.
+// send executes one request. Every request is a point at which the worker may die: before the
+// request arrives (unless it only reads), and before its response arrives.
 func send[T any](l *workerStore, r request, op func() (T, error)) (T, error) {
 	var zero T
 	e := l.incarnation.env
@@ -30,7 +30,7 @@ func send[T any](l *workerStore, r request, op func() (T, error)) (T, error) {
 	}
 	v, err := op()
 	if err == nil && r.did != nil && !r.did(v) {
-		return v, nil // nothing came of it
+		return v, nil // it had no effect
 	}
 	if l.incarnation.dead.Load() || err == nil && e.reach(l.incarnation, r, after) {
 		return zero, store.ErrClosed
@@ -42,11 +42,11 @@ func send[T any](l *workerStore, r request, op func() (T, error)) (T, error) {
 type request struct {
 	what   string
 	writes bool
-	frames [][]byte       // that it appends
-	did    func(any) bool // whether anything came of it; nil: always
+	frames [][]byte       // frames that it appends
+	did    func(any) bool // reports whether the request had an effect; nil: always
 }
 
-// nothing is the answer of requests that have none.
+// nothing is the result of requests that have none.
 type nothing struct{}
 
 func do(l *workerStore, r request, op func() error) error {
@@ -54,7 +54,7 @@ func do(l *workerStore, r request, op func() error) error {
 	return err
 }
 
-// uncounted carries out a request that changes no run.
+// uncounted executes a request that changes no run, and is not a crash point.
 func uncounted[T any](l *workerStore, op func() (T, error)) (T, error) {
 	var zero T
 	if l.incarnation.dead.Load() {
@@ -70,15 +70,15 @@ func uncounted[T any](l *workerStore, op func() (T, error)) (T, error) {
 // Clock returns the clock of the store.
 func (l *workerStore) Clock() store.Clock { return l.inner.Clock() }
 
-// Partitions returns that of the store.
+// Partitions returns the number of partitions of the store.
 func (l *workerStore) Partitions() int { return l.inner.Partitions() }
 
-// Create stores new runs: the children of others.
+// Create stores new runs: children of other runs.
 func (l *workerStore) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	return send(l, request{what: "create", writes: true}, func() ([]store.Created, error) {
 		l.incarnation.env.told.RLock()
 		defer l.incarnation.env.told.RUnlock()
-		created, err := l.inner.Create(context.WithoutCancel(ctx), runs) // it has been sent
+		created, err := l.inner.Create(context.WithoutCancel(ctx), runs) // the request has been sent
 		for i := range created {
 			if created[i].Err == nil && created[i].New {
 				l.incarnation.env.createdByWorker(created[i].Run)
@@ -88,7 +88,7 @@ func (l *workerStore) Create(ctx context.Context, runs []store.Create) ([]store.
 	})
 }
 
-// OpenSession adds a lease, which ends when the worker is buried.
+// OpenSession adds a lease, which ends when the worker is reaped.
 func (l *workerStore) OpenSession(ctx context.Context, s store.Session) error {
 	_, err := uncounted(l, func() (nothing, error) {
 		l.incarnation.mu.Lock()
@@ -116,13 +116,13 @@ func (l *workerStore) CloseSession(ctx context.Context, partition int, session s
 	return err
 }
 
-// Claim hands out runs.
+// Claim claims runs.
 func (l *workerStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	did := func(v any) bool { return len(v.(store.Claimed).Runs) > 0 }
 	return send(l, request{what: "claim", did: did}, func() (store.Claimed, error) { return l.inner.Claim(ctx, c) })
 }
 
-// ClaimRun hands out a run.
+// ClaimRun claims one run.
 func (l *workerStore) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
 	return send(l, request{what: "claim"}, func() (store.ClaimedRun, error) {
 		return l.inner.ClaimRun(ctx, partition, session, token, run)
@@ -143,7 +143,7 @@ func (l *workerStore) Commit(ctx context.Context, commits []store.Commit) ([]sto
 	return send(l, r, func() ([]store.Committed, error) {
 		l.incarnation.env.told.RLock()
 		defer l.incarnation.env.told.RUnlock()
-		answers, err := l.inner.Commit(context.WithoutCancel(ctx), commits) // it has been sent
+		answers, err := l.inner.Commit(context.WithoutCancel(ctx), commits) // the request has been sent
 		for i := range answers {
 			if answers[i].Err == nil {
 				l.incarnation.env.committed(commits[i].Run, commits[i].Frame)
@@ -156,7 +156,7 @@ func (l *workerStore) Commit(ctx context.Context, commits []store.Commit) ([]sto
 	})
 }
 
-// Release gives a run back.
+// Release releases a run.
 func (l *workerStore) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	return do(l, request{what: "release", writes: true}, func() error { return l.inner.Release(ctx, run, fence) })
 }
@@ -177,12 +177,12 @@ func (l *workerStore) Outbox(ctx context.Context, partition, limit int) (records
 	return records, next, err
 }
 
-// Mark says what became of it.
+// Mark records the outcome of deliveries.
 func (l *workerStore) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	return do(l, request{what: "mark", writes: true}, func() error { return l.inner.Mark(ctx, partition, marks) })
 }
 
-// Confirm lets a receiver forget.
+// Confirm lets the receiver delete its record of a delivery.
 func (l *workerStore) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
 	return do(l, request{what: "confirm", writes: true}, func() error { return l.inner.Confirm(ctx, run, record) })
 }
@@ -197,8 +197,8 @@ func (l *workerStore) Resolve(ctx context.Context, workflowID string) (event.Run
 	return uncounted(l, func() (event.RunID, error) { return l.inner.Resolve(ctx, workflowID) })
 }
 
-// Wait blocks the claim loop until there is something to claim. In virtual time
-// it waits without limit: what falls due is announced by whoever moves the time.
+// Wait blocks the claim loop until there is something to claim. In virtual time it waits without a
+// limit: the scheduler announces runs that become due.
 func (l *workerStore) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if !l.incarnation.env.virtual() {
 		return uncounted(l, func() (store.Woken, error) { return l.inner.Wait(ctx, w) })
@@ -243,7 +243,7 @@ func (l *workerStore) AwaitStream(ctx context.Context, run event.RunID, stream s
 	return err
 }
 
-// SetStepData keeps step data.
+// SetStepData stores step data.
 func (l *workerStore) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	n, ok := store.As[store.StepDataStore](l.inner)
 	if !ok {
@@ -261,5 +261,5 @@ func (l *workerStore) StepData(ctx context.Context, run event.RunID) (map[string
 	return uncounted(l, func() (map[string][]byte, error) { return n.StepData(ctx, run) })
 }
 
-// Close does nothing: the store is the Env's.
+// Close does nothing: the store belongs to the Env.
 func (l *workerStore) Close() error { return nil }

@@ -11,13 +11,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// worksFor is how long the steps of these tests work for real: long enough for a kit
-// that took them for waiting to move the time on, and no result depends on it.
+// worksFor is the real time for which the steps of these tests work: long enough for virtual time
+// to advance if the scheduler classified them as waiting. No result depends on it.
 const worksFor = 100 * time.Millisecond
 
-// TestTEST1_TimeStandsStillWhileAStepThatLooksAtItsContextWorks: a step that has looked at its context is at
-// work until it waits for it. Else the timeout of its attempt, ten minutes of virtual
-// time away, strikes it on a machine that is slow for a moment.
+// TestTEST1_TimeStandsStillWhileAStepThatLooksAtItsContextWorks proves that a step that has checked
+// its context counts as working until it waits for the context. Otherwise the timeout of its
+// attempt, ten minutes of virtual time away, would end the step on a slow machine.
 func TestTEST1_TimeStandsStillWhileAStepThatLooksAtItsContextWorks(t *testing.T) {
 	work := func(ctx context.Context) {
 		for began := time.Now(); time.Since(began) < worksFor && ctx.Err() == nil; {

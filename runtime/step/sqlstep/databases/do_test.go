@@ -1,4 +1,5 @@
-// Package databases tests package sqlstep on SQLite and PostgreSQL. It is a module of its own, which has the drivers.
+// Package databases tests package sqlstep on SQLite and PostgreSQL. It is a separate module because
+// of its drivers.
 package databases
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// database is where a user's effects are.
+// database is the database with the effects of the user's steps.
 type database struct{ Driver, DSN string }
 
 func (d database) open(t testing.TB) *sql.DB {
@@ -103,7 +104,7 @@ func withTable(t *testing.T, d database) *sql.DB {
 func TestSTEP12_ARepeatedStepHasItsEffectOnceAndTheSameResult(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		db := withTable(t, d)
-		db.SetMaxOpenConns(1) // nothing waits for a second connection
+		db.SetMaxOpenConns(1) // no statement may wait for a second connection
 		for range 3 {
 			got, err := sqlstep.Do(inStep(t.Context(), "a"), db, effect("a"))
 			if err != nil {
@@ -132,7 +133,7 @@ func TestSTEP12_WhatFailsLeavesNothingAndIsDoneAgain(t *testing.T) {
 			}
 			return receipt{}, declined
 		})
-		if err != declined { // as it is, not wrapped
+		if err != declined { // unchanged, not wrapped
 			t.Errorf("got %v", err)
 		}
 		func() {
@@ -165,8 +166,8 @@ func TestSTEP12_WhatFailsLeavesNothingAndIsDoneAgain(t *testing.T) {
 	})
 }
 
-// An abandoned attempt and the one after it are at work at once, from the first
-// call on, with which the table is made.
+// An abandoned attempt and the next one run concurrently, beginning with the first call, which
+// creates the table.
 func TestSTEP12_AttemptsAtOnceHaveOneEffect(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		db := withTable(t, d)
@@ -231,7 +232,7 @@ func TestSTEP12_ASecondTransactionInAnAttemptIsRefused(t *testing.T) {
 		}); err == nil {
 			t.Error("the error of the function was lost")
 		}
-		if _, err := sqlstep.Do(first, db, effect("a")); err != nil { // nothing was committed
+		if _, err := sqlstep.Do(first, db, effect("a")); err != nil { // the rolled back calls have no effect
 			t.Errorf("after an error: got error %v, want none", err)
 		}
 		_, err := sqlstep.Do(first, db, effect("b"))

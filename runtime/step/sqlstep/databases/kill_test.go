@@ -25,7 +25,7 @@ import (
 
 const (
 	roleVariable = "SQLSTEP_TEST_ROLE"
-	batch        = 50 // effects of each killed process that were committed there and not in the log
+	batch        = 50 // effects per killed process that are committed in the database and not in the log
 )
 
 var waves = flag.Int("kills", 4, "how many processes are killed, each between the two commits of 50 effects")
@@ -43,8 +43,8 @@ var (
 	bank = shim.NewWorkflow[string, receipt]("bank.bank", "what", shim.WorkflowPolicy{})
 )
 
-// victim is a process that works, and kills itself once a whole batch of first
-// attempts is between the two commits: that of the database, and that of the log.
+// victim is a process that works, and kills itself once a whole batch of first attempts is between
+// the two commits: the commit of the database and the commit of the log.
 func victim() {
 	var r role
 	fail := func(err error) {
@@ -68,7 +68,7 @@ func victim() {
 		if between.Add(1) == batch {
 			fail(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 		}
-		select {} // the result never gets to the log
+		select {} // the result never reaches the log
 	})
 	shim.BindWorkflow(w, bank, func(ctx workflow.Context, what string) (receipt, error) {
 		return shim.Call[receipt](ctx, transfer, what)

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// startPostgreSQL starts a server on a free port, which ends with the test, and returns its URL. If PostgreSQL is missing, it
-// installs it and prints that.
+// startPostgreSQL starts a server on a free port, which ends with the test, and returns its URL. If
+// PostgreSQL is missing, it installs it and prints that.
 func startPostgreSQL(t testing.TB) string {
 	t.Helper()
 	bin, err := findPostgreSQL()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "flowgen-postgresql-") //nolint:usetesting // that of the test is not open to another user
+	dir, err := os.MkdirTemp("", "flowgen-postgresql-") //nolint:usetesting // the directory of the test is not accessible to another user
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func launch(t testing.TB, who *syscall.SysProcAttr, bin, dir, data string) (stri
 		if leash != nil {
 			defer leash()
 		}
-		_ = cmd.Process.Signal(syscall.SIGQUIT) // at once, with its children
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown, including child processes
 		<-ended
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func launch(t testing.TB, who *syscall.SysProcAttr, bin, dir, data string) (stri
 	return "", fmt.Errorf("postgres on port %d does not answer", port)
 }
 
-// guard ends the server if the test's process dies, and returns what lets it go.
+// guard makes the server end if the test's process dies. release disables that.
 func guard(pid int) (release func(), err error) {
 	cmd := exec.Command("sh", "-c", fmt.Sprintf("cat >/dev/null; kill -QUIT %d 2>/dev/null", pid))
 	leash, err := cmd.StdinPipe()
@@ -108,14 +108,14 @@ func guard(pid int) (release func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = cmd.Process.Kill() // before it sees the end of its input
+		_ = cmd.Process.Kill() // before its input is closed
 		_ = leash.Close()
 		_ = cmd.Wait()
 	}, nil
 }
 
-// servant says whom the server runs as, and gives him the directory: PostgreSQL
-// refuses to run as root.
+// servant returns the user for the server, and makes that user the owner of the directory:
+// PostgreSQL refuses to run as root.
 func servant(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return &syscall.SysProcAttr{}, nil
@@ -140,7 +140,7 @@ func as(who *syscall.SysProcAttr, dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// findPostgreSQL returns the directory of the programs.
+// findPostgreSQL returns the directory of the PostgreSQL programs.
 var findPostgreSQL = sync.OnceValues(func() (string, error) {
 	if bin := installed(); bin != "" {
 		return bin, nil
@@ -163,7 +163,7 @@ var findPostgreSQL = sync.OnceValues(func() (string, error) {
 	return "", fmt.Errorf("PostgreSQL is missing: install it, so that initdb is in the PATH")
 })
 
-// installed finds the programs in the PATH, or where Debian has them.
+// installed finds the programs in the PATH, or in the directories used by Debian.
 func installed() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if target, err := filepath.EvalSymlinks(path); err == nil {
