@@ -30,7 +30,7 @@ var source = sync.OnceValue(func() []string {
 	return strings.Split(string(text), "\n")
 })
 
-// place returns the position that a comment of the shapes names.
+// place returns the position of a comment in shapes_test.go.
 func place(t *testing.T, comment string) string {
 	t.Helper()
 	for i, line := range source() {
@@ -53,7 +53,7 @@ func leak(w *flowtest.World) {
 	r.Stop()
 }
 
-// found returns what was said of the deadlock of a run.
+// found returns the DeadlockError of a run.
 func found(t *testing.T, err *workflow.RunError) *workflow.DeadlockError {
 	t.Helper()
 	var dead *workflow.DeadlockError
@@ -128,7 +128,7 @@ func TestFLOW17_AProgramThatLooksLikeADeadlockGoesOn(t *testing.T) {
 	})
 }
 
-// waiting are programs in which nobody can go on but by something from outside.
+// waiting are programs in which only an external event can continue a branch.
 var waiting = map[string]struct {
 	code code
 	send func(t *testing.T, w *flowtest.World, run *workflow.Run[string])
@@ -165,7 +165,7 @@ var waiting = map[string]struct {
 			}
 		},
 	},
-	// A context of the run's own is waited for, and nothing else.
+	// Only the run's own context is waited for.
 	"a cancel that is waited for": {
 		code: func(ctx workflow.Context, _ int) (string, error) {
 			if _, err := workflow.Select(ctx); !errors.Is(err, workflow.ErrCanceled) {
@@ -189,7 +189,7 @@ func TestFLOW17_ARunThatSomethingFromOutsideCanWakeWaits(t *testing.T) {
 				r := w.Work(worker.Config{}, flowtest.As(flow, tt.code))
 				run := flowtest.Start(w, flow, 0)
 				w.Eventually("the run waits", func() bool { return w.Parked(run) && len(w.Log(run)) > 1 })
-				r.Stop() // another worker sees only the log
+				r.Stop() // another worker reads only the log
 				r = w.Work(worker.Config{}, flowtest.As(flow, tt.code))
 				defer r.Stop()
 				tt.send(t, w, run)
@@ -230,8 +230,8 @@ func TestFLOW17_APausedRunIsLookedAtWhenItIsResumed(t *testing.T) {
 	})
 }
 
-// cleans is a run of three branches that wait for one another and clean up, each with a step under a
-// context of its own, and with two compensations.
+// cleans is a run of three branches that wait for one another and clean up, each with a step under
+// its own context, and with two compensations.
 func cleans(again bool) code {
 	return func(ctx workflow.Context, n int) (string, error) {
 		for i := range 2 {
@@ -258,7 +258,7 @@ func cleans(again bool) code {
 		a = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return clean(ctx, "a", &b) })
 		b = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return clean(ctx, "b", &a) })
 		if _, err := a.Get(ctx); err != nil {
-			return "swallowed", nil //nolint:nilerr // it is swallowed on purpose
+			return "swallowed", nil //nolint:nilerr // the error is ignored on purpose
 		}
 		return "", nil
 	}
@@ -394,7 +394,8 @@ func (r *recorder) Error(args ...any) {
 	r.said += fmt.Sprint(args...)
 }
 
-// Each of the two runs waits for something from outside: neither of them knows that it will not come.
+// Each of the two runs waits for an external event: neither can detect that the event will not
+// come.
 func TestFLOW17_ARingOverTwoRunsFailsATestThatSaysForWhatEachOfThemWaits(t *testing.T) {
 	above, below := flowtest.Flow[int, string]("deadlocks.above"), flowtest.Flow[workflow.RunID, string]("deadlocks.below")
 	note := workflow.NewValue[string]("deadlocks.note")

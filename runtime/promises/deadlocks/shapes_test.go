@@ -24,11 +24,11 @@ func steps() []flowtest.Binding {
 	return []flowtest.Binding{echo.As(func(_ context.Context, s string) (string, error) { return s, nil })}
 }
 
-// foreign is a future of another run, or of this one before its worker died.
+// foreign is a future of another run, or of this run before its worker died.
 var foreign future
 
-// shape is a program that can never go on, with what must be said of it, and one that looks
-// like it and completes.
+// shape is a program that can never continue, with its expected report, and a similar program that
+// completes.
 type shape struct {
 	dead  code
 	waits []workflow.BranchWait // Position names a comment of this file
@@ -50,7 +50,7 @@ var shapes = map[string]shape{
 			{Branch: "ring/go#3", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait c", Knot: true},
 			{Branch: "ring", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait main"},
 		},
-		// One of them waits with a time of its own.
+		// One of them waits with a timeout.
 		alive: func(ctx workflow.Context, _ int) (string, error) {
 			var a, b future
 			a = workflow.Go(ctx, func(ctx workflow.Context) (string, error) {
@@ -75,7 +75,7 @@ var shapes = map[string]shape{
 			{Branch: "ring/go#1", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait self", Knot: true},
 			{Branch: "ring", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait for self"},
 		},
-		// It only asks whether it has ended.
+		// It only checks whether the future has ended.
 		alive: func(ctx workflow.Context, _ int) (string, error) {
 			var self future
 			self = workflow.Go(ctx, func(ctx workflow.Context) (string, error) {
@@ -94,7 +94,7 @@ var shapes = map[string]shape{
 		waits: []workflow.BranchWait{
 			{Branch: "ring", For: "branch holder/go#1, which no branch of this run makes", Position: "wait nobody", Knot: true},
 		},
-		// Somebody makes it later.
+		// The future is created later.
 		alive: func(ctx workflow.Context, _ int) (string, error) {
 			var late future
 			early := workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return late.Get(ctx) })
@@ -194,7 +194,8 @@ var shapes = map[string]shape{
 		},
 	},
 	"a run whose time is limited": {
-		// The end of the context would end both at once, so that each still waited for the other one.
+		// The end of the context would end both at once, so that each would still wait for the
+		// other one.
 		dead: func(ctx workflow.Context, _ int) (string, error) {
 			ctx, cancel := workflow.WithTimeout(ctx, 1<<50)
 			defer cancel()
@@ -222,7 +223,7 @@ var shapes = map[string]shape{
 	},
 }
 
-// together waits for a future in a branch of its own.
+// together waits for a future in a separate branch.
 func together(ctx workflow.Context, f future) (string, error) {
 	all, err := workflow.All(ctx, f) // wait helper
 	if err != nil {

@@ -18,12 +18,12 @@ type codeOf func(ctx workflow.Context) (string, error)
 
 var changedFlow = flowtest.Flow[int, string]("changed")
 
-// change says what becomes of a run that is under way when its code changes.
+// change is the expected outcome of an open run when its code changes.
 type change struct {
 	was, is codeOf
 	blocked bool
 	twice   bool   // the new code waits twice
-	want    string // what the run returns on the new code, unless it is blocked
+	want    string // result of the run with the new code, unless it is blocked
 }
 
 // lists is a step whose argument may be nil.
@@ -34,7 +34,7 @@ func wakeUp(ctx workflow.Context) error {
 	return err
 }
 
-// mapped works on five items, of which so many at once.
+// mapped processes five items, at most limit at once.
 func mapped(limit int) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		var opts []workflow.MapOption
@@ -58,7 +58,7 @@ func listed(list []string) codeOf {
 	}
 }
 
-// drawing decides by a number, after it has drawn others.
+// drawing decides by a random number, after drawing others.
 func drawing(before int) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		for range before {
@@ -69,7 +69,7 @@ func drawing(before int) codeOf {
 	}
 }
 
-// drawnInto makes a number the argument of a step.
+// drawnInto passes a random number to a step.
 func drawnInto(before int) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		for range before {
@@ -92,7 +92,7 @@ func hooked(opts ...workflow.HookOption) codeOf {
 	}
 }
 
-// limited works under a time limit.
+// limitedBy works under a timeout.
 func limitedBy(d time.Duration) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		if d > 0 {
@@ -107,7 +107,7 @@ func limitedBy(d time.Duration) codeOf {
 	}
 }
 
-// lateLimit has a time limit only where no run under way has come.
+// lateLimit has a timeout only at a place that no open run has reached.
 func lateLimit(d time.Duration) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		if err := wakeUp(ctx); err != nil {
@@ -117,8 +117,8 @@ func lateLimit(d time.Duration) codeOf {
 	}
 }
 
-// What the table of docs/use/versions.md says about changes of code under running runs; the other
-// rows have tests of their own.
+// The table of docs/use/versions.md about changes of code with open runs; its other rows have their
+// own tests.
 func TestVER1_WhatChangesOfCodeDoToRunsUnderWay(t *testing.T) {
 	for what, c := range map[string]change{
 		"Limit lowered":                       {was: mapped(3), is: mapped(1), blocked: true},
@@ -147,12 +147,13 @@ func TestVER1_WhatChangesOfCodeDoToRunsUnderWay(t *testing.T) {
 				run := flowtest.Start(w, changedFlow, 0)
 				w.ReachWaiting(run)
 				first.Stop()
-				// One more step: else both are one program to a compiler that does not inline.
+				// One more step makes the programs differ: without inlining, both would have the
+				// same fingerprint.
 				second := w.Work(worker.Config{}, bind(c.is), flowtest.DoWork1, doLists, countStep)
 				if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 					t.Fatal(err)
 				}
-				if c.twice { // else it may have ended
+				if c.twice { // otherwise it may have ended
 					if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 						t.Fatal(err)
 					}

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// broad declares a workflow that may have many children at once.
+// broad declares a workflow that may have many open children.
 func broad[In, Out any](name string) workflow.Definition[In, Out] {
 	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{Children: 1 << 20})
 }

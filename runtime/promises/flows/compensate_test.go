@@ -101,7 +101,7 @@ func TestFLOW11_AnUndoHasItsOwnRetriesAndItsFailureIsReported(t *testing.T) {
 	})
 }
 
-// The log of a whole trip is cut behind each of its events.
+// The log of a whole trip is cut after each of its events.
 func TestFLOW11_KilledAnywhereEachUndoRunsAndNoneTwice(t *testing.T) {
 	for _, end := range []string{"badly", "panic", "wait"} {
 		t.Run(end, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestFLOW11_WhatABranchStillBooksIsUndoneToo(t *testing.T) {
 		flowtest.Book.As(func(ctx context.Context, n int) (int, error) {
 			if n == 1 {
 				close(begun)
-				<-ctx.Done() // it was asked to stop, and succeeds all the same
+				<-ctx.Done() // it was asked to stop, but succeeds
 				<-release
 			} else {
 				<-begun
@@ -192,7 +192,7 @@ func TestFLOW11_PanicsOfBranchesAndOfUndosKeepNobodyFromBeingUndone(t *testing.T
 			return nil
 		})
 		dead := workflow.Go(ctx, func(workflow.Context) (int, error) { panic("of a branch") })
-		return dead.Get(ctx) // which would never come
+		return dead.Get(ctx) // which would never end
 	}))...)
 	err := flowtest.Failure(w, flowtest.Start(w, flowtest.Trips, flowtest.Trip{}))
 	if diff := cmp.Diff([]int{0}, undone.Get()); diff != "" {
@@ -227,7 +227,7 @@ func TestFLOW11_TheParentLearnsWhatItsChildHasUndone(t *testing.T) {
 	}
 }
 
-// A run may register thousands, and its end is one event.
+// A run may register thousands of compensations, and its end is one event.
 func TestFLOW11_WhatTheEndSaysOfManyUndosIsBounded(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		const many = 300

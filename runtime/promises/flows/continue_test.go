@@ -15,7 +15,7 @@ import (
 
 // tally is the input of a workflow that counts messages and continues as new.
 type tally struct {
-	Left  int `json:"left"` // messages still to come
+	Left  int `json:"left"` // number of messages still to come
 	Each  int `json:"each"` // per run
 	Sum   int `json:"sum"`
 	Turns int `json:"turns"`
@@ -53,7 +53,7 @@ func TestFLOW10_NoMessageIsLostWhileARunContinues(t *testing.T) {
 				want += s*each + n
 			}
 			all.Go(func() {
-				to := workflow.Target(run) // by the id of the first run of the chain
+				to := workflow.Target(run) // by the ID of the first run of the chain
 				if s%2 == 0 {
 					to = tallies.GetByID(w.Client, "counter")
 				}
@@ -72,7 +72,7 @@ func TestFLOW10_NoMessageIsLostWhileARunContinues(t *testing.T) {
 	})
 }
 
-// More waits for the run than the length at which its code continues as new.
+// More messages wait for the run than the length at which its code continues as new.
 func TestFLOW10_CodeThatContinuesAtALengthGetsSomewhereHoweverMuchWaits(t *testing.T) {
 	const length, messages = 1_500, 2_000
 	loop := flowtest.As(tallies, func(ctx workflow.Context, in tally) (tally, error) {
@@ -107,7 +107,8 @@ func TestFLOW10_CodeThatContinuesAtALengthGetsSomewhereHoweverMuchWaits(t *testi
 	})
 }
 
-// A worker reads a thousand messages between two commits at most, and the run ends before the next one.
+// A worker reads at most a thousand messages between two commits, and the run ends before the next
+// commit.
 func TestFLOW5_ARunEndsThatHasReadAsMuchAsItsWorkerReadsAtOnce(t *testing.T) {
 	sums := flowtest.Flow[int, int]("sumsall")
 	all := flowtest.As(sums, func(ctx workflow.Context, n int) (sum int, err error) {
@@ -192,7 +193,7 @@ func TestFLOW10_ACancelThatTheCodeDidNotFollowReachesTheNextRun(t *testing.T) {
 		loops := flowtest.Flow[int, int]("loops")
 		w.Work(worker.Config{}, flowtest.As(loops, func(ctx workflow.Context, n int) (int, error) {
 			_, err := flowtest.Numbers.Receive(ctx)
-			if n == 0 && errors.Is(err, workflow.ErrCanceled) { // swallowed
+			if n == 0 && errors.Is(err, workflow.ErrCanceled) { // the cancel is ignored
 				return 0, flowtest.Flow[int, int]("loops").ContinueAsNew(ctx, 1)
 			}
 			return n, err

@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Nothing but the order of the log protects the variable; the race detector
-// would see two branches at once.
+// Only the order of the log protects the variable; the race detector would detect two branches
+// executing at once.
 func TestFLOW1_BranchesShareVariablesWithoutLocks(t *testing.T) {
 	shared := flowtest.Flow[int, []int]("shared")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -76,8 +76,8 @@ func describe(v any, err error) string {
 	return err.Error()
 }
 
-// The combinators see futures in the order in which the log says that they
-// ended; which is the order in which the gates are opened.
+// The combinators get futures in the order in which they ended according to the log, which is the
+// order in which the gates are opened.
 func TestFLOW2_CombinatorsTakeFuturesInTheOrderOfTheLog(t *testing.T) {
 	for name, tt := range map[string]struct {
 		open []int // gates
@@ -157,7 +157,7 @@ func TestFLOW2_MapWorksOnAsManyItemsAtOnceAsItsLimitSays(t *testing.T) {
 		if n := len(flowtest.Filter(w.Log(run), event.StepCreated)); n != want {
 			t.Errorf("limit %d: %d items at once, want %d", limit, n, want)
 		}
-		if limit == 3 { // the last item takes the place of the first that ends
+		if limit == 3 { // the last item starts when the first one ends
 			close(g.Open[2])
 			w.Reach(run, event.StepCreated, 4)
 			g.Open[2] = make(chan struct{})
@@ -256,7 +256,7 @@ func TestFLOW2_SelectTakesFuturesTimersAndMessages(t *testing.T) {
 	w.Reach(run, event.MessageReceived, 1)
 	close(g.Open[2])
 	w.Reach(run, event.StepCompleted, 1)
-	w.Clock.Advance(2 * time.Minute) // the timer keeps its due time over the rounds
+	w.Clock.Advance(2 * time.Minute) // the timer keeps its due time across iterations
 	w.Reach(run, event.WaitCompleted, 6)
 	if err := flowtest.Wake.Send(w.Ctx, run, "again"); err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func TestFLOW2_SelectPrefersTheFirstOfThoseThatAreReadyAndTakesNothingFromTheOth
 		}
 	}
 	w.Work(worker.Config{}, flowtest.As(ties, func(ctx workflow.Context, _ workflow.None) (string, error) {
-		if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // both messages are there
+		if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // both messages have arrived
 			return "", err
 		}
 		a, b, now := flowtest.Wake.Case(), other.Case(), workflow.After(0)

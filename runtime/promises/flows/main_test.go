@@ -1,4 +1,5 @@
-// Package flows_test proves what the code of workflows is promised, through clients and workers, on every store.
+// Package flows_test proves the promises to workflow code, through clients and workers, on every
+// store.
 package flows_test
 
 import (

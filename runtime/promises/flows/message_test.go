@@ -27,7 +27,7 @@ func TestFLOW5_MessagesAreKeptInOrderAlsoBeforeAnybodyWaits(t *testing.T) {
 			}
 		}
 		for n := range 30 {
-			send(n) // nobody works on the run
+			send(n) // no worker serves the run
 		}
 		first := w.Work(worker.Config{Parked: 1}, flowtest.Collect)
 		w.Reach(run, event.MessageReceived, 30)
@@ -61,7 +61,7 @@ func TestFLOW5_AnIdempotencyKeyDeliversOnceWhoeverSends(t *testing.T) {
 			})
 		}
 		senders.Wait()
-		// Another topic, whose name and key look the same when put together.
+		// Another topic, whose name and key look the same when concatenated.
 		if err := workflow.NewTopic[int]("a:b").Send(w.Ctx, run, 1, workflow.IdempotencyKey("c")); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestFLOW5_AnIdempotencyKeyDeliversOnceWhoeverSends(t *testing.T) {
 		if n := len(flowtest.Filter(w.Log(run), event.MessageReceived)); n != 5 {
 			t.Errorf("the log has %d messages, want 5", n)
 		}
-		// What was accepted stays accepted, also when the run has ended.
+		// An accepted message stays accepted after the run has ended.
 		if err := flowtest.Numbers.Send(w.Ctx, run, 7, workflow.IdempotencyKey("click")); err != nil {
 			t.Errorf("the same message after the end: %v", err)
 		}
@@ -152,8 +152,8 @@ func TestFLOW5_AMessageOfAnotherTypeIsAnErrorAndTheNextIsReceived(t *testing.T) 
 	}
 }
 
-// Whatever moment a message comes at: if it was accepted, the run has received
-// it, or its last event says that it has not.
+// At whatever moment a message arrives: if it was accepted, the run has received it, or its last
+// event lists it as unread.
 func TestFLOW5_NoAcceptedMessageIsLostWhenItRacesWithTheEnd(t *testing.T) {
 	racing := flowtest.Flow[int, int]("racing")
 	const interleavings = 2000

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// panics returns what f panics with.
+// panics returns the panic value of f.
 func panics(t *testing.T, f func()) (text string) {
 	t.Helper()
 	defer func() {
@@ -113,8 +113,8 @@ func TestREC7_RunReturnsAnErrorIfTheStoreIsClosedUnderIt(t *testing.T) {
 	}
 }
 
-// Code that uses the context of another branch, or waits inside of Record, is
-// stopped with an error that says so; it does not corrupt the log.
+// Code that uses the context of another branch, or waits inside of Record, is stopped with an
+// explanatory error, without corrupting the log.
 func TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix(t *testing.T) {
 	wrong := flowtest.Flow[string, int]("wrong")
 	w := flowtest.NewMemory(t)
@@ -136,8 +136,8 @@ func TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix(t *testing.T) 
 	}
 }
 
-// A goroutine that the code has started uses its context: it is ended before anything
-// comes of that, and its run is blocked, whatever that does meanwhile. All else goes on.
+// A goroutine started by the code uses its context: the goroutine is ended before it has an effect,
+// and its run is blocked. All other runs continue.
 func TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly(t *testing.T) {
 	strays := flowtest.Flow[string, int]("strays")
 	w := flowtest.NewMemory(t)
@@ -171,7 +171,7 @@ func TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly(t *testing.T) {
 			w.Eventually("the call is reported", func() bool {
 				return len(w.Lines("durable operation called on a goroutine of its own: the goroutine was ended")) == 3
 			})
-			if err := flowtest.Wake.Send(w.Ctx, run, "x"); err != nil { // it is parked, and learns of it when it wakes
+			if err := flowtest.Wake.Send(w.Ctx, run, "x"); err != nil { // the run is parked, and detects the misuse when it wakes up
 				t.Fatal(err)
 			}
 		}
@@ -185,7 +185,7 @@ func TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly(t *testing.T) {
 	}
 }
 
-// The context of a run that has ended does not end the process either.
+// Using the context of a run that has ended does not end the process either.
 func TestFLOW1_ADurableCallAfterTheEndOfTheRunEndsItsGoroutineOnly(t *testing.T) {
 	leaks := flowtest.Flow[int, int]("leaks")
 	w := flowtest.NewMemory(t)
@@ -195,7 +195,7 @@ func TestFLOW1_ADurableCallAfterTheEndOfTheRunEndsItsGoroutineOnly(t *testing.T)
 		return n, nil
 	}))
 	_ = flowtest.Result(w, flowtest.Start(w, leaks, 1))
-	wk.Stop() // so that nobody touches the run any more
+	wk.Stop() // so that no worker has the run any more
 	ctx, ended := <-kept, make(chan struct{})
 	go func() {
 		defer close(ended)

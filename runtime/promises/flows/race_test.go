@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Ten rounds of races between steps and messages, on two workers one after the
-// other: the code that runs again sees the same winners.
+// Ten rounds of races between steps and messages, on two consecutive workers: the replayed code
+// gets the same winners.
 func TestFLOW2_TheWinnersOfRacesAreTheSameInEveryReplay(t *testing.T) {
 	races := flowtest.Flow[int, []int]("races")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -72,7 +72,7 @@ func TestFLOW2_TheWinnersOfRacesAreTheSameInEveryReplay(t *testing.T) {
 	})
 }
 
-// race returns who came first, and in which order the rest came.
+// race returns the winner, and the order of the others.
 func race(ctx workflow.Context) ([]int, error) {
 	var fs []*workflow.Future[int]
 	var open []workflow.Case

@@ -39,7 +39,7 @@ func TestVER3_RunsThatAreUnderWayFinishTheOldWay(t *testing.T) {
 			return nil, err
 		}
 		second := 2
-		if workflow.Version(ctx, "second", 3) == 3 { // the run has not come to this place
+		if workflow.Version(ctx, "second", 3) == 3 { // the run has not reached this place
 			second = 3
 		}
 		n, err := flowtest.Work1.Call(ctx, second)
@@ -146,7 +146,7 @@ func TestVER3_ARunOfAVersionThatTheCodeDoesNotHaveIsBlockedAndGoesOn(t *testing.
 				t.Errorf("blocked because of %q", info.Blocked)
 			}
 			second.Stop()
-			// Another function: another fingerprint.
+			// Another function, and so another fingerprint.
 			w.Work(worker.Config{}, flowtest.As(versioned, func(ctx workflow.Context, _ int) ([]int, error) {
 				v := workflow.Version(ctx, "change", 5)
 				_, err := flowtest.Wake.Receive(ctx)

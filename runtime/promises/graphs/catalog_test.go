@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A worker that starts says which nodes the graphs have that are structs, and which of them needs which. A workflow that is none has no nodes.
+// A worker that starts registers the nodes and dependencies of graphs that are structs. Other
+// workflows have no nodes.
 func TestOPS2_TheCatalogueHasTheNodesOfGraphsThatAreStructs(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		generated(w, same)

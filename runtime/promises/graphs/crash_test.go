@@ -24,8 +24,8 @@ func structs(work graphs.Work) func(e *workflowtest.Env) {
 	return func(e *workflowtest.Env) { graphs.Register(e, &graphs.LLM{Prefix: "on "}, work) }
 }
 
-// explored executes all kinds of graphs that are generated from structs: with elements,
-// conditions, skips, several sinks, failures under both policies.
+// explored executes all kinds of graphs generated from structs: with elements, conditions, skips,
+// several sinks, and failures under both policies.
 func explored(t *testing.T, explore func(t *testing.T, name string, run exploration)) {
 	t.Helper()
 	research := func(tone string) exploration {
@@ -44,7 +44,7 @@ func explored(t *testing.T, explore func(t *testing.T, name string, run explorat
 	explore(t, "after a step", explorationOf(graphs.Nightly, workflow.None{}, structs(same)))
 }
 
-// slowly lets the slow step take until it is canceled.
+// slowly makes the slow step run until it is canceled.
 func slowly(work graphs.Work) graphs.Work {
 	return func(ctx context.Context, what string) (string, error) {
 		if what == "slow" {
@@ -55,8 +55,8 @@ func slowly(work graphs.Work) graphs.Work {
 	}
 }
 
-// failing executes a graph as a child, and counts the failures that it returns: the text of one has
-// the number of attempts, of which a crash makes one more.
+// failing executes a graph as a child, and counts the failures that it returns: the text of a
+// failure contains the number of attempts, which a crash increases.
 func failing(work graphs.Work, graph func(ctx workflow.Context) (string, error)) exploration {
 	return explorationOf(builds, 0, func(e *workflowtest.Env) {
 		structs(work)(e)

@@ -56,7 +56,7 @@ func TestDAG1_ANodeBeginsWhenThoseThatItNeedsHaveEnded(t *testing.T) {
 			g := workflow.NewGraph()
 			slow := workflow.AddNode(g, "slow", func(ctx workflow.Context) (string, error) { return open.Receive(ctx) })
 			first := workflow.AddNode(g, "first", says("a"))
-			// No wave: it does not wait for slow.
+			// Not a wave: second does not wait for slow.
 			second := workflow.AddNode(g, "second", func(ctx workflow.Context) (string, error) {
 				return echo.Call(ctx, first.Value()+"b")
 			}, first)
@@ -164,7 +164,7 @@ func TestDAG1_EachElementOfAResultHasABranch(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, n int) (string, error) {
 			g := workflow.NewGraph()
-			// Nodes that name others by id, before these are there.
+			// Nodes that refer to others by ID before those are added.
 			workflow.AddNode(g, "all", func(workflow.Context) (string, error) {
 				return strings.Join(workflow.NodeOf[[]string](g, "pages").Value(), "+"), nil
 			}, workflow.NodeOf[[]string](g, "pages"))
@@ -237,7 +237,7 @@ func TestDAG2_AResultIsNotReadAsAnotherType(t *testing.T) {
 		g := workflow.NewGraph()
 		a := workflow.AddNode(g, "a", says("a"))
 		workflow.AddNode(g, "b", func(workflow.Context) (int, error) {
-			return workflow.NodeOf[int](g, "a").Value(), nil // no dependency, so Run has not seen it
+			return workflow.NodeOf[int](g, "a").Value(), nil // not a dependency, so Run cannot check it
 		}, a)
 		return "", g.Run(ctx)
 	})
@@ -247,8 +247,7 @@ func TestDAG2_AResultIsNotReadAsAnotherType(t *testing.T) {
 	}
 }
 
-// research is a graph with a condition, a skip, a failure that may be, elements, and a
-// diamond.
+// research is a graph with a condition, a skip, an allowed failure, elements, and a diamond.
 func research(ctx workflow.Context, n int) (string, error) {
 	g := workflow.NewGraph()
 	plan := workflow.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
@@ -286,7 +285,7 @@ func TestDAG4_AGraphSurvivesACrashAtEachPoint(t *testing.T) {
 		g := workflow.NewGraph(workflow.FinishOthers())
 		bad := workflow.AddNode(g, "bad", func(ctx workflow.Context) (string, error) {
 			_, err := fails.Call(ctx, "bad")
-			return "", fmt.Errorf("bad failed: %t", err != nil) // that of the step counts its attempts
+			return "", fmt.Errorf("bad failed: %t", err != nil) // the error of the step contains the number of attempts
 		})
 		good := workflow.AddNode(g, "good", says("good"))
 		workflow.AddNode(g, "afterbad", says("afterbad"), bad)

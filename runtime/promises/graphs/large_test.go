@@ -16,10 +16,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// nodes is how many nodes a large graph has: -graph.nodes=10000 measures.
+// nodes is the number of nodes of a large graph: use -graph.nodes=10000 to measure.
 var nodes = flag.Int("graph.nodes", 1000, "nodes of the graphs that are measured")
 
-// meter notes when each step of a run is executed, and how much was allocated until then.
+// meter records when each step of a run is executed, and how much was allocated until then.
 type meter struct {
 	at    []time.Time
 	bytes []uint64
@@ -32,7 +32,8 @@ func (m *meter) step(_ context.Context, s string) (string, error) {
 	return s, nil
 }
 
-// tenth returns what a step takes in the median, and allocates on average, in one tenth of the steps.
+// tenth returns the median duration and the average allocation of the steps in one tenth of the
+// run.
 func (m *meter) tenth(i int) (took time.Duration, allocated uint64) {
 	n := len(m.at) / 10
 	from, to := i*n, (i+1)*n-1
@@ -44,10 +45,10 @@ func (m *meter) tenth(i int) (took time.Duration, allocated uint64) {
 	return gaps[len(gaps)/2], (m.bytes[to] - m.bytes[from]) / uint64(to-from)
 }
 
-// The nodes are in a row, so that each is a step of its own, and a commit.
+// The nodes are in a row, so that each is a separate step and commit.
 func TestDAG4_TheLastOfManyNodesAllocatesWhatTheFirstDoes(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // measuring takes more than Patience
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // measuring takes longer than Patience
 		defer cancel()
 		w.Ctx = ctx
 		m := &meter{}
@@ -89,8 +90,8 @@ func TestDAG4_TheLastOfManyNodesAllocatesWhatTheFirstDoes(t *testing.T) {
 	})
 }
 
-// A node that needs all others has as many dependencies as there are nodes, and each one that ends
-// looks at its own alone.
+// A node that needs all others has as many dependencies as there are nodes, and each node that ends
+// visits only its own dependents.
 func TestDAG1_ANodeMayNeedAllOthers(t *testing.T) {
 	const n = 20_000
 	w := flowtest.NewMemory(t)
@@ -119,7 +120,7 @@ func TestDAG1_ANodeMayNeedAllOthers(t *testing.T) {
 	}
 }
 
-// That the context of a graph has ended is one failure, and none if all of its nodes have ended well.
+// The end of a graph's context is one failure, and none if all nodes have completed.
 func TestDAG1_ACancelIsOneFailureOfAGraph(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(builds, func(ctx workflow.Context, n int) (string, error) {

@@ -1,4 +1,4 @@
-// Package limits_test proves what graphs promise, through clients and workers, on every store.
+// Package graphs_test proves the promises of graphs, through clients and workers, on every store.
 package graphs_test
 
 import (

@@ -24,7 +24,7 @@ func generated(w *flowtest.World, work graphs.Work) {
 
 func same(_ context.Context, what string) (string, error) { return what, nil }
 
-// broken fails where it is asked for one of these.
+// broken fails if it is called for one of these.
 func broken(whats ...string) graphs.Work {
 	return func(_ context.Context, what string) (string, error) {
 		if slices.Contains(whats, what) {
@@ -118,8 +118,8 @@ func TestDAG1_OnFailFinishLetsStepsGoOnThatDoNotNeedTheOneThatFailed(t *testing.
 		if !flowtest.ContainsAll(err.Error(), "one failed", "after may failed") || strings.Contains(err.Error(), "\nmay failed") {
 			t.Errorf("got %v", err)
 		}
-		// What may fail is skipped: who takes it is skipped, too, unless by pointer; who waits for
-		// its end begins.
+		// A node that may fail is skipped: nodes that take its value are skipped as well, unless
+		// they take a pointer; nodes that wait only for its end begin.
 		got := done.Get()
 		slices.Sort(got)
 		if diff := cmp.Diff([]string{"after may", "good alone", "may", "one"}, got); diff != "" {
@@ -135,7 +135,7 @@ func TestDAG3_TheResultIsThatOfTheSinks(t *testing.T) {
 		if got := flowtest.Result(w, flowtest.Start(w, graphs.Diamond, graphs.DiamondInput{})); got != "slow and first second" {
 			t.Errorf("one sink: got %q", got)
 		}
-		// Several: a field for each, a pointer for one that may be skipped.
+		// Several sinks: a field for each, a pointer for one that may be skipped.
 		end := "end 12"
 		for n, want := range map[int]graphs.ShapesResult{
 			0: {Copy: "copy false"},
@@ -145,11 +145,11 @@ func TestDAG3_TheResultIsThatOfTheSinks(t *testing.T) {
 				t.Errorf("several sinks, %d (-want +got):\n%s", n, diff)
 			}
 		}
-		// The one that result= names, which others come after.
+		// The node that result= names, although others depend on it.
 		if got := flowtest.Result(w, flowtest.Start(w, graphs.Survey, workflow.None{})); got != "good with may" {
 			t.Errorf("named: got %q", got)
 		}
-		// None.
+		// No result.
 		flowtest.Result(w, flowtest.Start(w, graphs.Nightly, workflow.None{}))
 	})
 }

@@ -20,7 +20,8 @@ type crate struct {
 	Tons  int
 }
 
-// A directive names limits, whatever the input. One whose key cannot be told without an input says nothing.
+// A directive names limits independent of the input. If the key cannot be computed without an
+// input, no limits are registered.
 func TestCatalog_HasTheLimitsThatRunsUse(t *testing.T) {
 	crane, dock, memory := limit.New("catalog-crane", limit.Config{AtOnce: 2}), limit.NewKeyed[string]("catalog-dock", limit.Config{AtOnce: 1}), limit.NewLocal("catalog-memory")
 	loads := flowtest.LimitedFlow[crate, int]("loads", func(c crate) []limit.Use {

@@ -21,13 +21,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// edit is one of a document.
+// edit is an edit of a document.
 type edit struct {
 	Doc  string
 	Text string
 }
 
-// debounced returns a workflow whose starts of one document share a run.
+// debounced returns a workflow whose starts for one document share a run.
 func debounced(name string, quiet, most time.Duration) workflow.Definition[edit, string] {
 	return shim.NewWorkflow[edit, string]("test.debounced."+name, "edit", shim.WorkflowPolicy{
 		Gather: shim.Debounce(func(e edit) string { return shim.Key(e.Doc) }, quiet, most),
@@ -127,7 +127,7 @@ func TestPOOL7_ABatchHasTheInputsOfAllItsStarts(t *testing.T) {
 	})
 }
 
-// On a cluster the runs of different keys are on different masters: each start finds its own.
+// On a cluster the runs of different keys are on different masters: each start finds its own run.
 func TestPOOL7_StartsShareRunsOnARedisCluster(t *testing.T) {
 	st, err := redisstore.Open(redistest.StartCluster(t, false).URL() + "&partitions=16")
 	if err != nil {
@@ -168,8 +168,8 @@ func TestPOOL7_StartsShareRunsOnARedisCluster(t *testing.T) {
 	w.Healthy()
 }
 
-// Neither when the worker dies that has claimed the run nor in what comes at that time is a
-// start lost, or carried out twice.
+// No start is lost or executed twice when the worker that has claimed the run dies, nor any start
+// that arrives at that time.
 func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testing.T) {
 	const name = "test.batch.dies"
 	mail := shim.NewWorkflow[int, []int](name, "", shim.WorkflowPolicy{
@@ -191,7 +191,7 @@ func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testin
 		}
 		start(4)
 		start(5)
-		flowtest.Order(t, w.Store.CloseSession(w.Ctx, partition, dead.ID)) // nobody has to wait until its lease is past
+		flowtest.Order(t, w.Store.CloseSession(w.Ctx, partition, dead.ID)) // avoids waiting until its lease expires
 		start(6)
 		var ran flowtest.Seen[string]
 		w.Work(worker.Config{}, flowtest.AsBatch(mail, func(_ workflow.Context, all []int) ([]int, error) {
@@ -211,8 +211,8 @@ func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testin
 	})
 }
 
-// Many clients start, every other answer is lost, and workers are killed: each start is in one
-// batch that has run.
+// Many clients start runs, every other response is lost, and workers are killed: each start is in
+// exactly one batch that has run.
 func TestPOOL7_NoStartOfABatchIsLostOrTwiceWhileWorkersDieAndAnswersAreLost(t *testing.T) {
 	const starts, clients = 120, 4
 	mail := shim.NewWorkflow[int, []int]("test.batch.chaos", "", shim.WorkflowPolicy{
@@ -275,7 +275,7 @@ func TestPOOL7_NoStartOfABatchIsLostOrTwiceWhileWorkersDieAndAnswersAreLost(t *t
 	})
 }
 
-// losesCreates is a store that creates runs, and loses every other answer.
+// losesCreates is a store that creates runs, and loses every other response.
 type losesCreates struct {
 	store.Store
 	calls atomic.Int64

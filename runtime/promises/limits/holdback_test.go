@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A 429 that one worker got closes the rate for all of them: nothing else begins by it.
+// A 429 received by one worker closes the rate for all workers: nothing else that uses the rate
+// begins.
 func TestPOOL2_HoldBackClosesTheRateForTheWholeFleet(t *testing.T) {
 	for name, retry := range map[string]workflow.RetryPolicy{"before another attempt": {}, "after the last attempt": {Attempts: 1, Waits: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestPOOL2_HoldBackClosesTheRateForTheWholeFleet(t *testing.T) {
 	}
 }
 
-// Without a rate there is nothing to close: the step is tried later, and that uses up no attempt.
+// Without a rate there is nothing to close: the step is retried later, without using up an attempt.
 func TestSTEP5_HoldBackWithoutARateIsRetryAfter(t *testing.T) {
 	plain := flowtest.AStep[int, int]("limits.plain", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}})
 	pooled := flowtest.AStep[int, int]("limits.pooled", shim.Policy{

@@ -33,7 +33,7 @@ func using(f func(n int) []limit.Use) shim.Policy {
 	return shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[int]) []limit.Use { return f(a.In) })}
 }
 
-// gauge counts what is under way.
+// gauge counts concurrent executions.
 type gauge struct{ now, most atomic.Int64 }
 
 func (g *gauge) enter() func() {
@@ -49,7 +49,7 @@ func TestPOOL2_AttemptsOfAllWorkersStayBelowTheLimit(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.render", using(func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var under gauge
-		all := make(chan struct{}) // closed once all have come as far as they may
+		all := make(chan struct{}) // closed when all have got as far as they may
 		for range 3 {
 			w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
 				return render.Call(ctx, n)
@@ -103,7 +103,7 @@ func TestPOOL3_ClaimsOfSeveralLimitsInAnyOrderDoNotDeadlock(t *testing.T) {
 				if g.Add(gpus) > 2 || d.Add(disks) > 3 {
 					t.Error("a limit was exceeded")
 				}
-				runtime.Gosched() // others come in between
+				runtime.Gosched() // lets others run in between
 				g.Add(-gpus)
 				d.Add(-disks)
 				return n, nil
@@ -243,7 +243,8 @@ func TestPOOL3_ACanceledWaiterLeavesTheLine(t *testing.T) {
 	})
 }
 
-// What waits for its next attempt has no permits, and needs none to be canceled: another run may hold them for long.
+// A step that waits for its next attempt has no permits, and needs none to be canceled: another run
+// may hold them for long.
 func TestPOOL3_ACanceledStepThatIsRetriedNeedsNoPermits(t *testing.T) {
 	held := flowtest.LimitedFlow[int, int]("limits.holds", func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
 	policy := using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
@@ -364,7 +365,7 @@ func TestPOOL2_AKeyThatWasPausedAndResumedIsAsAllAre(t *testing.T) {
 		}
 		set(customer.All(), 9)
 		call(l.Pause, customer.All())
-		call(l.Resume, customer.For("free")) // which is paused with all others
+		call(l.Resume, customer.For("free")) // it is paused with all others
 		all, err := l.List(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -424,8 +425,9 @@ func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *te
 	})
 }
 
-// Somebody waits already for a limit that no worker has told of: it is listed, and nothing bounds it yet. What is
-// declared holds after a pause all the same, whether whoever pauses has the code of the limit or only its name.
+// A run already waits for a limit that no worker has declared: the limit is listed, and is
+// unbounded so far. The declaration still applies after a pause, whether the operator that paused
+// it has the code of the limit or only its name.
 func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *testing.T) {
 	one := customer.For("a")
 	flow := flowtest.LimitedFlow[int, int]("limits.early", func(int) []limit.Use { return []limit.Use{gpu.Use(1), one.Use(1), disk.Use(1)} })
@@ -464,8 +466,9 @@ func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *te
 	})
 }
 
-// An attempt has failed, and the next one waits for the permit, which another run has got meanwhile: whoever is canceled then ends
-// without another attempt, as that would have no permit.
+// An attempt has failed, and the next one waits for the permit, which another run has got in the
+// meantime: a step that is canceled then ends without another attempt, because an attempt would
+// have no permit.
 func TestPOOL2_WhoIsCanceledInLineForTheNextAttemptBeginsNone(t *testing.T) {
 	held := flowtest.LimitedFlow[int, int]("limits.meanwhile", func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
 	policy := using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
@@ -501,7 +504,7 @@ func TestPOOL2_WhoIsCanceledInLineForTheNextAttemptBeginsNone(t *testing.T) {
 			fail <- struct{}{}
 			w.Eventually("the holder begins", func() bool {
 				select {
-				case <-begun: // it was due before a worker had claimed the holder, and has the earlier place in line
+				case <-begun: // it was due before a worker had claimed the holder, and has the earlier position in the queue
 					fail <- struct{}{}
 				default:
 				}
@@ -542,8 +545,9 @@ func TestPOOL3_AChainOfRunsNeverWaitsForItself(t *testing.T) {
 	})
 }
 
-// A run holds all of a limit to its end and waits for a step that uses another one, for which
-// steps wait in vain that use both: they wait for that run.
+// A run holds all of one limit until its end, and waits for a step that uses another limit. Steps
+// that use both limits are queued for the other limit, but wait for that run, so its own step must
+// pass them.
 func TestPOOL3_AStepOfARunThatHoldsPermitsPassesWhoWaitsForThem(t *testing.T) {
 	holder := flowtest.LimitedFlow[int, int]("limits.holder", func(int) []limit.Use { return []limit.Use{disk.Use(3)} })
 	inside := flowtest.AStep[int, int]("limits.inside", using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} }))
@@ -648,13 +652,13 @@ func TestPOOL3_WhatIsTooHeavyIsRefusedBeforeAWorkerHasDeclaredTheLimit(t *testin
 	})
 }
 
-// A process that does not know how the limit is declared cannot refuse the start.
+// A process without the declaration of the limit cannot refuse the start.
 func TestPOOL3_WhatIsTooHeavyForALimitThatIsDeclaredLaterEndsWithItsCode(t *testing.T) {
 	unknown := limit.New("test.unknown", limit.Config{AtOnce: 3})
 	heavy := flowtest.LimitedFlow[int, int]("limits.unknown", func(int) []limit.Use { return []limit.Use{unknown.Use(3)} })
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		runs := []*workflow.Run[int]{flowtest.Start(w, heavy, 1)}
-		for _, id := range []string{"a", "b", "c", "d"} { // on a store of partitions another run takes the permits of some
+		for _, id := range []string{"a", "b", "c", "d"} { // on a store with several partitions another run takes the permits of some of them
 			runs = append(runs, flowtest.Start(w, heavy, 1, workflow.WithID(id)))
 		}
 		if err := w.Client.Limits().Set(w.Ctx, unknown, limit.Config{AtOnce: 2}); err != nil {

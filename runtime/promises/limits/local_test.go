@@ -19,7 +19,7 @@ import (
 
 var memory = limit.NewLocal("test.memory")
 
-// usage is how much is in use on a worker, and the most that was.
+// usage is the amount in use on a worker, and its maximum.
 type usage struct{ now, most atomic.Int64 }
 
 func (u *usage) take(n int) {
@@ -28,8 +28,8 @@ func (u *usage) take(n int) {
 	}
 }
 
-// Two workers with different capacities: each is given only what fits it, beside a limit of the
-// fleet, and all is done.
+// Two workers have different capacities: each gets only runs that fit its capacity, in addition to
+// a limit of the fleet, and all runs complete.
 func TestPOOL5_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.fits", using(func(n int) []limit.Use { return []limit.Use{memory.Use(n), disk.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
@@ -59,7 +59,8 @@ func TestPOOL5_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
 	})
 }
 
-// What holds a local limit of a worker that dies is given to another one, and none of it stays held.
+// A run that holds a local limit of a dying worker moves to another worker, and the dead worker
+// holds nothing.
 func TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.heavy", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
 	topic := workflow.NewTopic[int]("go")
@@ -82,7 +83,7 @@ func TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 		})
 		first := flowtest.Start(w, heavy, 500)
 		w.ReachWaiting(first)
-		second := flowtest.Start(w, heavy, 500) // the first waits, and uses no memory
+		second := flowtest.Start(w, heavy, 500) // the first one waits, and uses no memory
 		w.ReachWaiting(second)
 		for _, run := range []*workflow.Run[int]{first, second} {
 			flowtest.Order(t, topic.Send(w.Ctx, run, 7))
@@ -97,7 +98,7 @@ func TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 	})
 }
 
-// A worker whose room is in use has enough of it once that is free: it warns of nothing.
+// A worker whose capacity is in use can serve the run when that is free: it logs no warning.
 func TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.enough", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
 	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
@@ -126,7 +127,7 @@ func TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
 	})
 }
 
-// What would change a limit of a worker's own for the fleet is refused, and changes nothing.
+// A change of a limit per worker for the whole fleet is refused, and changes nothing.
 func TestPOOL5_ALocalLimitCannotBeSetForTheFleet(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		l := w.Client.Limits()
@@ -148,7 +149,8 @@ func TestPOOL5_ALocalLimitCannotBeSetForTheFleet(t *testing.T) {
 	})
 }
 
-// A worker works on so many runs of a queue at once, whatever waits there, and goes on with others.
+// A worker processes at most this many runs of a queue at once, regardless of how many wait, and
+// continues with other queues.
 func TestPOOL5_AtOnceBoundsTheRunsOfAQueueOnAWorker(t *testing.T) {
 	slow := flowtest.AStep[int, int]("limits.slow", shim.Policy{Queue: "slow", Retry: flowtest.Quick})
 	fast := flowtest.Flow[int, int]("limits.fast")

@@ -1,4 +1,4 @@
-// Package limits_test proves what limits promise, through clients and workers, on every store.
+// Package limits_test proves the promises of limits, through clients and workers, on every store.
 package limits_test
 
 import (

@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What is set by the name of a limit is the same as what is set by its variable, wherever it is kept: that takes it back.
+// Settings made by the name of a limit and settings made by its variable are the same, wherever the
+// limit is kept: each can revert the other.
 func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 	flowtest.OnPartitions(t, 5, func(t *testing.T, w *flowtest.World) {
 		l := w.Client.Limits()
@@ -73,7 +74,7 @@ func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 	})
 }
 
-// claimed lets a session own a run that is no worker's: it declares no limit.
+// claimed makes a session without a worker own a run: the session declares no limit.
 func claimed(t *testing.T, w *flowtest.World, run workflow.RunID, name string) {
 	t.Helper()
 	route := store.Route{Queue: workflow.DefaultQueue, Workflow: "test." + name}
@@ -87,7 +88,7 @@ func claimed(t *testing.T, w *flowtest.World, run workflow.RunID, name string) {
 	}
 }
 
-// part returns a part of a limit as it stands; the zero value: nothing is known of it.
+// part returns the state of a part of a limit; the zero value if nothing is known of it.
 func part(t *testing.T, w *flowtest.World, which limit.Limit) workflow.LimitInfo {
 	t.Helper()
 	all, err := w.Client.Limits().List(w.Ctx)

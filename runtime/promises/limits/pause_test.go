@@ -21,7 +21,7 @@ var (
 	hourly = limit.New("test.hourly.pause", limit.Config{AtOnce: 1, Rate: 1, Burst: 1, Per: time.Hour})
 )
 
-// permitsHeld returns how many permits of a limit are held.
+// permitsHeld returns the number of permits held of a limit.
 func permitsHeld(w *flowtest.World, name string) int {
 	w.T.Helper()
 	all, err := w.Client.Limits().List(w.Ctx)
@@ -36,7 +36,7 @@ func permitsHeld(w *flowtest.World, name string) int {
 	return 0
 }
 
-// stepRunOf returns the run that executes the only step of a run, once it is there.
+// stepRunOf returns the run that executes the only step of a run, once it exists.
 func stepRunOf(w *flowtest.World, run flowtest.Follows) *workflow.Handle {
 	w.T.Helper()
 	step := w.Client.Run(w.Reach(run, event.ChildCreated, 1).Next)
@@ -47,8 +47,8 @@ func stepRunOf(w *flowtest.World, run flowtest.Follows) *workflow.Handle {
 	return step
 }
 
-// The step of a paused run is tried again and again: once its own run has recorded the pause, no attempt begins,
-// though backoffs end. After the resume it goes on.
+// The step of a paused run is retried repeatedly: once its own run has recorded the pause, no
+// attempt begins although backoffs end. After the resume it continues.
 func TestRUN12_APausedRunBeginsNoAttemptOfAStepThatARunOfItsOwnExecutes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -95,8 +95,9 @@ func TestRUN12_APausedRunBeginsNoAttemptOfAStepThatARunOfItsOwnExecutes(t *testi
 	}
 }
 
-// A step waits for a limit behind another one, and its run is paused: the run of the step records that without its permit, the steps behind it pass it,
-// and after the resume it comes to its place again.
+// A step waits for a limit behind another one when its run is paused: the run of the step records
+// the pause without a permit, the steps behind it pass it, and after the resume it gets its
+// position back.
 func TestRUN12_TheStepOfAPausedRunLetsOthersPassAndKeepsItsPlace(t *testing.T) {
 	turn := flowtest.AStep[int, int]("limits.turn", using(func(int) []limit.Use { return []limit.Use{lathe.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
@@ -151,7 +152,7 @@ func TestRUN12_TheStepOfAPausedRunLetsOthersPassAndKeepsItsPlace(t *testing.T) {
 
 var turns = flowtest.LimitedFlow[int, int]("limits.turns", func(int) []limit.Use { return []limit.Use{lathe.Use(1)} })
 
-// The same with permits that a run has to its end.
+// The same for permits that a run holds until its end.
 func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		code := flowtest.As(turns, func(ctx workflow.Context, n int) (int, error) { _, err := flowtest.Wake.Receive(ctx); return n, err })
@@ -164,7 +165,7 @@ func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 		w.Status(second, workflow.StatusPaused)
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, first, "end"))
 		w.Reach(third, event.WaitCreated, 1)
-		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, second, "early")) // it is recorded by a worker, in the pause
+		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, second, "early")) // a worker records it during the pause
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, third, "end"))
 		w.Reach(second, event.MessageReceived, 1)
 		w.Eventually("no permit is held", func() bool { return permitsHeld(w, "test.lathe") == 0 })
@@ -182,7 +183,7 @@ func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 	})
 }
 
-// A message wakes a run whose code may not begin yet: it takes up neither permits nor rate.
+// A message wakes a run whose code may not begin yet: the run uses neither permits nor rate.
 func TestPOOL2_ARunThatIsWokenBeforeItBeginsTakesNoPermitAndNoRate(t *testing.T) {
 	paced := flowtest.LimitedFlow[int, int]("limits.paced", func(int) []limit.Use { return []limit.Use{hourly.Use(1)} })
 	for name, later := range map[string]workflow.StartOption{"delayed": workflow.WithDelay(time.Hour), "held": workflow.WithHold()} {

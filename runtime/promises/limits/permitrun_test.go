@@ -21,8 +21,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// Workflow ids are in all partitions, limits in one: each of these runs but the few of that
-// partition have their permits through runs of workflow flowgen.permit.
+// Workflow IDs are in all partitions, limits in one: all of these runs except the few in that
+// partition get their permits through runs of workflow flowgen.permit.
 
 var (
 	room  = limit.New("test.room", limit.Config{AtOnce: 1})
@@ -30,14 +30,14 @@ var (
 	named = flowtest.LimitedFlow[int, int]("limits.named", one)
 )
 
-// elsewhere gives a run a workflow id in another partition than that of the limits, if the
-// store has another one.
+// elsewhere gives a run a workflow ID in another partition than the limits, if the store has
+// another one.
 func elsewhere(w *flowtest.World, n int) workflow.StartOption {
 	home := int(room.Use(1).Slot) % w.Store.Partitions()
 	return w.In(home+1, fmt.Sprint("named ", n))
 }
 
-// nothingHeld says that all permits were given back.
+// nothingHeld checks that all permits were released.
 func nothingHeld(w *flowtest.World) {
 	w.T.Helper()
 	w.Eventually("all permits were given back", func() bool {
@@ -51,7 +51,8 @@ func nothingHeld(w *flowtest.World) {
 	})
 }
 
-// othersWait waits until each of many runs, whose workflow ids are numbered, is under way or waits for the one permit.
+// othersWait waits until each of many runs, whose workflow IDs are numbered, is running or waits
+// for the only permit.
 func othersWait(w *flowtest.World, under *gauge, id string, many int) {
 	w.T.Helper()
 	w.Eventually("one is under way, and the others wait", func() bool {
@@ -70,7 +71,7 @@ func othersWait(w *flowtest.World, under *gauge, id string, many int) {
 func TestPOOL2_RunsWithWorkflowIDsHoldTheirPermitsFromTheirCodesBeginToTheirEnds(t *testing.T) {
 	flowtest.OnPartitions(t, 4, func(t *testing.T, w *flowtest.World) {
 		var under gauge
-		all := make(chan struct{}) // closed once all others wait, so that one permit too many is noticed
+		all := make(chan struct{}) // closed when all others wait, so that an excess permit is detected
 		nap := flowtest.AStep[int, int]("limits.namednap", shim.Policy{})
 		for range 2 {
 			w.Work(worker.Config{}, flowtest.As(named, func(ctx workflow.Context, n int) (int, error) {
@@ -177,7 +178,7 @@ func TestPOOL2_NobodyBeginsWithoutThePermitOfAnotherPartitionThoughWorkersDie(t 
 						return 0, ctx.Err()
 					}
 					defer leave()
-					time.Sleep(time.Millisecond) // so that attempts meet
+					time.Sleep(time.Millisecond) // so that attempts overlap
 					return n, nil
 				}),
 			}
@@ -206,7 +207,7 @@ func TestPOOL3_ARunWhosePermitRunIsTooHeavyFailsWithItsReason(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.namedheavy", func(n int) []limit.Use { return []limit.Use{lowered.Use(n)} })
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		if w.Store.Partitions() == 1 {
-			return // it is refused at its start, as any other
+			return // it is refused at its start, like any other
 		}
 		if err := w.Client.Limits().Set(w.Ctx, lowered, limit.Config{AtOnce: 1}); err != nil {
 			t.Fatal(err)
@@ -316,7 +317,7 @@ func TestPOOL6_TheRunsOfAScheduleTakeTheirPermits(t *testing.T) {
 			return nap.Call(ctx, n)
 		}), nap.As(func(_ context.Context, n int) (int, error) {
 			defer under.enter()()
-			time.Sleep(time.Millisecond) // so that attempts meet
+			time.Sleep(time.Millisecond) // so that attempts overlap
 			return n, nil
 		}))
 		if err := named.Schedule(w.Ctx, w.Client, "limited", workflow.Schedule{When: "every 1h", Overlap: workflow.OverlapAllow}, 1); err != nil {
@@ -348,7 +349,7 @@ func TestRUN3_ARunWhosePermitRunIsNotServedInTimeFailsWithoutItsCode(t *testing.
 		first := flowtest.Start(w, named, 1, elsewhere(w, 1))
 		w.Eventually("the first has begun", func() bool { return begun.Load() == 1 })
 		late := flowtest.Start(w, named, 2, elsewhere(w, 2), workflow.WithStartBy(time.Millisecond))
-		if w.Store.Partitions() == 1 { // a worker ends it when its turn comes
+		if w.Store.Partitions() == 1 { // a worker ends it when it is admitted
 			info, err := late.Info(w.Ctx)
 			flowtest.Order(t, err)
 			w.Eventually("it is too late", func() bool { return !w.Store.Clock().Now().Before(info.StartBy) })
@@ -397,12 +398,12 @@ func TestPOOL2_AMessageOfSomebodyElseBringsNoPermits(t *testing.T) {
 	})
 }
 
-// The end of a run reaches its permit run before that has begun, or after: it ends, and gives
-// back what it holds.
+// The end of a run reaches its permit run before or after that has begun: the permit run ends, and
+// releases the permits that it holds.
 func TestPOOL2_APermitRunThatComesTooLateEnds(t *testing.T) {
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		if w.Store.Partitions() == 1 {
-			return // there is none
+			return // there is no permit run
 		}
 		w.Work(worker.Config{}, flowtest.As(named, func(_ workflow.Context, n int) (int, error) { return n, nil }))
 		gone := flowtest.Start(w, named, 1, elsewhere(w, 1))
@@ -411,7 +412,7 @@ func TestPOOL2_APermitRunThatComesTooLateEnds(t *testing.T) {
 		slot := room.Use(1).Slot
 		spec := &event.Spec{Workflow: event.PermitRun, Queue: workflow.DefaultQueue, Parent: gone.ID(), ParentKey: event.PermitRun, Root: gone.ID(), Depth: 1,
 			Uses: []event.Use{{Limit: room.Name(), Weight: 1}}, Whole: true}
-		late := event.DerivedRunID(gone.ID(), "once more", slot) // as a failover of its partition may bring it back
+		late := event.DerivedRunID(gone.ID(), "once more", slot) // as a failover of its partition may restore it
 		created := event.Event{Seq: 1, Type: event.RunCreated, Time: w.Store.Clock().Now(), Spec: spec}
 		frame, err := event.AppendFrame(nil, &event.Frame{CommitID: event.NewCommitID(), Time: created.Time, Events: []event.Event{created}})
 		flowtest.Order(t, err)

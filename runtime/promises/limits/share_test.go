@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// job is the input of a workflow with a fair key.
+// job is the input of a workflow with a fairness key.
 type job struct {
 	Tenant string
 	Share  int
@@ -110,7 +110,7 @@ func TestPOOL5_APausedAndASlowKeyOfALimitStopNoOtherKey(t *testing.T) {
 		Fair: shim.Fair(func(j job) (string, int) { return j.Tenant, j.Share }),
 	})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		ends := make(chan struct{}) // what the slow tenant waits for
+		ends := make(chan struct{}) // closed to end the runs of the slow tenant
 		w.Work(worker.Config{}, page.As(func(ctx context.Context, j job) (int, error) {
 			if j.Tenant == "slow" {
 				select {

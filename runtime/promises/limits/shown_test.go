@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What can never begin as things stand is shown: in its status, in Info, and by one warning in
-// the log, however long it goes on and however many runs wait for the same.
+// A run that can never begin in the current situation is shown: in its status, in Info, and by one
+// warning in the log, regardless of how long it waits and how many runs wait for the same.
 func TestPOOL4_WhatCanNeverBeginIsShownWithOneWarning(t *testing.T) {
 	large := flowtest.LimitedFlow[int, int]("limits.large", func(int) []limit.Use { return []limit.Use{memory.Use(900)} })
 	forgotten := flowtest.Flow[int, int]("limits.forgotten")

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The steps of a run whose limit was never configured are executed in place: the run's log and what it asks of the store are as
-// without the limit.
+// The steps of a run whose limit was never configured are executed in place: the run's log and its
+// requests to the store are the same as without the limit.
 func TestPOOL1_StepsOfALimitThatWasNeverConfiguredCostNothing(t *testing.T) {
 	free := limit.New("test.neverset", limit.Config{})
 	plain := flowtest.AStep[int, int]("limits.plain", using(func(int) []limit.Use { return nil }))
@@ -54,8 +54,9 @@ func TestPOOL1_StepsOfALimitThatWasNeverConfiguredCostNothing(t *testing.T) {
 	})
 }
 
-// A limit that is configured for the first time holds from the next heartbeat on, and no longer once that is removed. A run whose calls
-// were executed in both ways is replayed as it was.
+// A limit that is configured for the first time applies from the next heartbeat, until the
+// configuration is removed. A run whose calls were executed in both ways is replayed without a
+// difference.
 func TestPOOL1_ARunKeepsTheCallsFromBeforeItsLimitWasConfigured(t *testing.T) {
 	loose := limit.New("test.loose", limit.Config{})
 	step := flowtest.AStep[int, int]("limits.loose", using(func(int) []limit.Use { return []limit.Use{loose.Use(1)} }))
@@ -79,7 +80,7 @@ func TestPOOL1_ARunKeepsTheCallsFromBeforeItsLimitWasConfigured(t *testing.T) {
 	}
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		cfg := worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute}
-		// known waits until runs that start are executed in place, or not.
+		// known waits until the steps of new runs are executed in place, or not.
 		known := func(inPlace bool) {
 			w.Eventually("the worker has heard of the limit", func() bool {
 				run := flowtest.Start(w, probe, 1)

@@ -15,7 +15,7 @@ import (
 
 var seat = limit.New("test.seat", limit.Config{AtOnce: 1})
 
-// waitsIn returns what the log of a run says of its waits for limits.
+// waitsIn returns the waits for limits in the log of a run.
 func waitsIn(w *flowtest.World, run flowtest.Follows) (all []event.Event) {
 	for _, e := range w.Log(run) {
 		if e.Type == event.ResourceWait {
@@ -25,7 +25,8 @@ func waitsIn(w *flowtest.World, run flowtest.Follows) (all []event.Event) {
 	return all
 }
 
-// waitsFor checks that Info says that the run waits for a limit, and returns since when.
+// waitsFor checks that Info reports that the run waits for a limit, and returns the begin of the
+// wait.
 func waitsFor(w *flowtest.World, run *workflow.Run[int], name string) time.Time {
 	w.T.Helper()
 	var since time.Time

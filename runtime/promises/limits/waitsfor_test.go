@@ -19,8 +19,8 @@ var (
 	ocrTenant = limit.NewKeyed[string]("test.ocr-tenant", limit.Config{AtOnce: 1})
 )
 
-// A run whose step waits for limits names the step, the limit that lets it not begin, and the run whose turn is next there, in
-// Info and in lists.
+// Info and lists name, for a run whose step waits for limits, the step, the limit that prevents it
+// from beginning, and the run that is next for that limit.
 func TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits(t *testing.T) {
 	scan := flowtest.AStep[string, int]("limits.scan", shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[string]) []limit.Use {
 		return []limit.Use{ocr.Use(1), ocrTenant.For(a.In).Use(1)}
@@ -86,7 +86,7 @@ func TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits(t *testing.T) {
 	})
 }
 
-// held waits until so much is held of a limit.
+// held waits until n of a limit is held.
 func held(w *flowtest.World, name string, n int) {
 	w.T.Helper()
 	w.Eventually("permits are held", func() bool {

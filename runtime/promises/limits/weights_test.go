@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Three light attempts are under way together, which a heavy one never is with another: never is
-// more of the limit taken than it has.
+// Three light attempts run concurrently, but a heavy one never runs with another one: the limit is
+// never exceeded.
 func TestPOOL1_StepsTakeALimitByTheirWeights(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.weighs", using(func(n int) []limit.Use { return []limit.Use{disk.Use(n)} }))
 	weighs := flowtest.Flow[int, int]("limits.weighed")
@@ -45,7 +45,7 @@ func TestPOOL1_StepsTakeALimitByTheirWeights(t *testing.T) {
 		weights := []int{1, 1, 1, 3, 2, 1, 1, 2}
 		for n := range 40 {
 			if n == 3 {
-				light.Wait() // heavy ones that came before would not let them meet
+				light.Wait() // a heavy attempt admitted before them would prevent them from overlapping
 			}
 			runs = append(runs, flowtest.Start(w, weighs, weights[n%len(weights)]))
 		}
@@ -69,7 +69,7 @@ func TestPOOL1_StepsTakeALimitByTheirWeights(t *testing.T) {
 	})
 }
 
-// Every step of the run takes all that there is: it has given it back when the next one asks.
+// Every step of the run takes the whole limit: it has released it when the next step requests it.
 func TestPOOL1_TheStepsOfASerialRunNeverWaitForOneAnother(t *testing.T) {
 	all := func(int) []limit.Use { return []limit.Use{gpu.Use(2), disk.Use(3)} }
 	link := flowtest.AStep[int, int]("limits.link", using(all))
@@ -93,8 +93,8 @@ func TestPOOL1_TheStepsOfASerialRunNeverWaitForOneAnother(t *testing.T) {
 	})
 }
 
-// A limit that nobody has bounded holds nobody, and what uses it asks the store for no more than
-// what uses none. Nor does a limit that has room: permits are taken inside the claim.
+// A limit without a bound delays nothing, and its users send no more requests to the store than
+// others. The same applies to a limit with free capacity: permits are taken within the claim.
 func TestPOOL1_ALimitTakesNoRoundTrip(t *testing.T) {
 	open := limit.New("test.open", limit.Config{})
 	costs := func(t *testing.T, name string, uses func(int) []limit.Use) map[string]int {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// trip is a machine as people and the generator write it: it takes legs until it is far enough,
-// asks for the next one, is reminded, and may break down.
+// trip is a machine as users and the generator write it: it takes legs until it is far enough,
+// waits for the next leg, is reminded, and may break down.
 type trip struct {
 	Km    int            `json:"km"`
 	Legs  []string       `json:"legs,omitempty"`
@@ -22,10 +22,10 @@ type trip struct {
 	depot *depot
 }
 
-// depot is what its steps need.
+// depot contains the dependencies of its steps.
 type depot struct {
-	around func(t *trip)                                        // in each leg; then nothing is seen
-	try    func(ctx context.Context, t *trip, leg string) error // before the leg is taken
+	around func(t *trip)                                        // called in each leg; seen is not used then
+	try    func(ctx context.Context, t *trip, leg string) error // called before the leg is taken
 	seen   flowtest.Seen[string]                                // the machine at the begin of each attempt
 }
 
@@ -46,7 +46,7 @@ type towArgs struct {
 
 var (
 	trips = shim.NewWorkflow[string, []string]("test.machines.trip", "in", shim.WorkflowPolicy{})
-	legs  = workflow.NewTopic[int]("machines.legs") // so many kilometres
+	legs  = workflow.NewTopic[int]("machines.legs") // messages with kilometers
 	stops = workflow.NewTopic[int]("machines.stops")
 
 	begin = aStep[legArgs]("begin", shim.Policy{})
@@ -105,7 +105,7 @@ func (t *trip) begin(_ context.Context, plan string) (tripNext, error) {
 		return t.awaitLeg("asked", legs).Or(t.awaitNudge(stops)).OrAfter(time.Hour, t.goNudge(1)), nil
 	case "sleep":
 		return t.goLeg("slept", 100).After(24 * time.Hour), nil
-	case "short": // in real time: what is due at once
+	case "short": // in real time: due at once
 		return t.awaitLeg("asked", legs).OrAfter(0, t.goLeg("short", 20).After(time.Millisecond)), nil
 	}
 	return t.goLeg(plan, 0), nil
@@ -162,7 +162,7 @@ var errFlat = errors.New("flat")
 
 func init() { shim.RegisterSentinel("test.machines.errFlat", errFlat) }
 
-// machineOf binds a trip that may begin so many steps, without some of them.
+// machineOf binds a trip with a maximum number of steps, without some of them.
 func machineOf(d *depot, limit int, without ...string) flowtest.Binding {
 	return func(r workflow.Registrar) {
 		begin.bind(r, d, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.begin(ctx, a.Leg) })
@@ -187,7 +187,7 @@ func machineOf(d *depot, limit int, without ...string) flowtest.Binding {
 	}
 }
 
-// stepsOf returns the names of the steps that a log has, in order.
+// stepsOf returns the names of the steps in a log, in order.
 func stepsOf(log []event.Event) (names []string) {
 	for _, e := range flowtest.Filter(log, event.StepCreated) {
 		names = append(names, e.Name[len("test.machines."):])

@@ -10,21 +10,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// mark is how far a long machine is, and what it has cost.
+// mark is the progress of a long machine, and its cost so far.
 type mark struct {
 	at            time.Time
 	bytes, allocs uint64 // since the program began
 }
 
-// lap is what a thousand steps cost.
+// lap is the cost of a thousand steps.
 type lap struct {
 	took          time.Duration
 	bytes, allocs uint64
-	events, log   int // and the bytes of the log that depend on the machine
+	events, log   int // events, and bytes of the log that depend on the machine
 }
 
-// A machine may take ten thousand steps, and the last ones cost what the first ones did: no
-// store, log or decision looks at what has been.
+// A machine may take ten thousand steps, and the last ones cost as much as the first ones: no
+// store, log or decision visits earlier steps.
 func TestCONT1_TheLastOfTenThousandStepsCostsWhatTheFirstDid(t *testing.T) {
 	const n = 10_000
 	w := flowtest.NewMemory(t)
@@ -36,7 +36,7 @@ func TestCONT1_TheLastOfTenThousandStepsCostsWhatTheFirstDid(t *testing.T) {
 			runtime.ReadMemStats(&m)
 			marks[steps/1000] = mark{time.Now(), m.TotalAlloc, m.Mallocs}
 		}
-		t.Legs, t.Seen = nil, map[string]int{"loop": 0} // else the scratchpad itself grows
+		t.Legs, t.Seen = nil, map[string]int{"loop": 0} // otherwise the scratchpad itself would grow
 		if steps == n {
 			t.Km = -1
 		}
@@ -53,7 +53,7 @@ func TestCONT1_TheLastOfTenThousandStepsCostsWhatTheFirstDid(t *testing.T) {
 		if log[i].Type == event.StepStarted {
 			begun++
 		}
-		l := &laps[(begun+998)/1000] // the first step is not that of a leg
+		l := &laps[(begun+998)/1000] // the first step is not a leg
 		l.events++
 		l.log += len(log[i].Payload) + len(log[i].Key) + len(log[i].Name)
 	}

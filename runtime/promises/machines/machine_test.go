@@ -60,7 +60,7 @@ func TestCONT1_WhicheverMessageComesFirstLeadsOn(t *testing.T) {
 	})
 }
 
-// Three hours of waiting, and a day before it.
+// Three hours of waiting, after a day.
 func TestCONT1_TimeLimitsLeadOnWhenNoMessageComes(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -101,7 +101,7 @@ func TestCONT1_AFailureLeadsToTheStepThatCatchesIt(t *testing.T) {
 		for plan, want := range map[string]string{"flat": "towed: flat", "fog": "towed: error"} {
 			run := flowtest.Start(w, trips, plan)
 			if d := cmp.Diff([]string{want}, flowtest.Result(w, run)); d != "" {
-				t.Errorf("%s: result (-want +got):\n%s", plan, d) // and nothing of what the failed attempts wrote
+				t.Errorf("%s: result (-want +got):\n%s", plan, d) // without the changes of the failed attempts
 			}
 			attempts := map[string]int{"flat": 1, "fog": 5}[plan]
 			if n := len(flowtest.Filter(w.Log(run), event.StepStarted)); n != attempts+2 {
@@ -111,7 +111,7 @@ func TestCONT1_AFailureLeadsToTheStepThatCatchesIt(t *testing.T) {
 	})
 }
 
-// A message that is no argument is the failure of the step that it leads to.
+// A message that does not fit the argument is a failure of the step that would take it.
 func TestCONT1_AMessageOfAnotherTypeFailsTheStepThatTakesIt(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -171,8 +171,8 @@ func TestCONT1_AMachineThatBeginsTooManyStepsFails(t *testing.T) {
 	})
 }
 
-// What leads nowhere is a mistake that another attempt repeats: it fails at once, and is caught
-// as any other failure.
+// A transition without a target is a mistake that another attempt would repeat: the step fails at
+// once, and the failure is caught like any other.
 func TestCONT1_AStepThatLeadsNowhereFailsWithTheReason(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -186,7 +186,7 @@ func TestCONT1_AStepThatLeadsNowhereFailsWithTheReason(t *testing.T) {
 	}
 }
 
-// Whoever has a token sends a result, which says nothing of the next step.
+// The holder of a token sends a result, which does not determine the next step.
 func TestCONT1_AStepOfAMachineIsNotLeftToOthers(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	signed := workflow.NewHook[int]("machines.signed")
@@ -217,7 +217,7 @@ func TestCONT1_AStepOfAMachineIsNotLeftToOthers(t *testing.T) {
 func TestFLOW15_WritesAreCommittedWithTheStepAndARetrySeesWhatWasCommitted(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		d := &depot{try: func(_ context.Context, m *trip, leg string) error {
-			if leg == "first" && m.depot.seen.Len() < 4 { // the attempts before have written to the machine
+			if leg == "first" && m.depot.seen.Len() < 4 { // the previous attempts have changed the machine
 				m.Km = 1000
 				return errors.New("a flat tyre")
 			}
@@ -250,7 +250,7 @@ func TestFLOW15_WritesAreCommittedWithTheStepAndARetrySeesWhatWasCommitted(t *te
 	})
 }
 
-// What a step does not change is not stored again with its completion.
+// The parts that a step does not change are not stored again with its completion.
 func TestFLOW15_WhatIsNotChangedIsNotStoredAgain(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{try: func(context.Context, *trip, string) error { return step.Fatal(errFlat) }}, 0))
@@ -262,8 +262,8 @@ func TestFLOW15_WhatIsNotChangedIsNotStoredAgain(t *testing.T) {
 	}
 }
 
-// The fields that are kept are the exported ones, under the names of their tags; what a step
-// needs never comes to the store.
+// The kept fields are the exported ones, under the names of their tags; the dependencies of steps
+// are never stored.
 func TestCONT3_TheExportedFieldsAreTheScratchpad(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -299,7 +299,8 @@ func TestVER1_ARunWhoseNextStepWasRemovedIsBlockedUntilItIsBack(t *testing.T) {
 				run := flowtest.Start(w, trips, plan)
 				w.ReachWaiting(run)
 				first.Stop()
-				// One more step: else both are one program, to which a blocked run is not given again.
+				// One more step makes the programs differ: a blocked run is not given to the same
+				// program again.
 				second := w.Work(worker.Config{}, machineOf(d, 0, removed), flowtest.DoWork1)
 				send(t, w, legs, run, 100)
 				w.Status(run, workflow.StatusBlocked)
@@ -318,7 +319,7 @@ func TestVER1_ARunWhoseNextStepWasRemovedIsBlockedUntilItIsBack(t *testing.T) {
 	}
 }
 
-// renamed is trip after its field km has got another name.
+// renamed is trip after its field km was renamed.
 type renamed struct {
 	Distance int            `json:"distance"`
 	Legs     []string       `json:"legs,omitempty"`

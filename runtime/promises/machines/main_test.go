@@ -1,4 +1,4 @@
-// Package machines_test proves what state machines promise, through clients and workers, on
+// Package machines_test proves the promises of state machines, through clients and workers, on
 // every store.
 package machines_test
 

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// drives sends kilometres at these times, and lets every second attempt of a leg fail.
+// drives sends kilometers at these times, and makes every second attempt of a leg fail.
 func drives(fails func(leg string, attempt int) error, at ...time.Duration) func(env *workflowtest.Env) {
 	return func(env *workflowtest.Env) {
 		d := &depot{try: func(ctx context.Context, _ *trip, leg string) error { return fails(leg, step.Attempt(ctx)) }}
@@ -49,8 +49,8 @@ func flatWhenAsked(leg string, _ int) error {
 	return nil
 }
 
-// Cycles, waits with limits, messages that come before and after these, retries, what a
-// failure leads to, too many steps: each is killed at each point, and at pairs of points.
+// Cycles, waits with time limits, messages that arrive before and after the limits, retries, caught
+// failures, too many steps: each is killed at each point, and at pairs of points.
 func TestCONT1_MachinesSurviveACrashAtEachPoint(t *testing.T) {
 	in := map[string]struct {
 		plan  string

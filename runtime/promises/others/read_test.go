@@ -24,7 +24,7 @@ var (
 	absent = event.RunID("wrun_01JGFJJZ00000000000000000A")
 )
 
-// show sets the level to what it receives, until that is negative.
+// show sets the level to each received number, until it is negative.
 func show(ctx workflow.Context, n int) (int, error) {
 	for range n {
 		lines.Write(ctx, strings.Repeat("x", 1000))

@@ -23,7 +23,7 @@ var (
 	work   = flowtest.AStep[string, string]("others.work", shim.Policy{})
 )
 
-// outcome says what came of a wait.
+// outcome describes the outcome of a wait.
 func outcome(v int, err error) string {
 	switch {
 	case err == nil:
@@ -48,7 +48,8 @@ func waits() flowtest.Binding {
 	})
 }
 
-// awaiting waits until a run has asked for a notice, and holds nothing any more, and the other one knows.
+// awaiting waits until a run has requested a notice and is parked, and the other run has recorded
+// the request.
 func awaiting(w *flowtest.World, run, other flowtest.Follows) {
 	w.T.Helper()
 	w.Eventually("the run waits and is parked", func() bool {
@@ -70,13 +71,13 @@ func TestRUN19_AWaitForAValueHoldsNothingAndEndsWhenItIsSet(t *testing.T) {
 		other := flowtest.Start(w, shows, 0)
 		run := flowtest.Start(w, reads, other.ID())
 		awaiting(w, run, other)
-		first.Stop() // what follows sees only the logs
+		first.Stop() // later workers read only the logs
 		w.Work(worker.Config{}, waits(), flowtest.As(shows, show))
 		send(t, w, other, 7)
 		if got := flowtest.Result(w, run); got[0] != "7" {
 			t.Errorf("got %q", got)
 		}
-		// What is set already is found without asking.
+		// A value that is already set is found without a request.
 		again := flowtest.Start(w, reads, other.ID())
 		if got := flowtest.Result(w, again); got[0] != "7" || len(flowtest.Filter(w.Log(again), event.MessageSent)) != 0 {
 			t.Errorf("got %q", got)
@@ -100,7 +101,7 @@ func TestRUN19_ARunThatEndsWithoutTheValueIsATypedError(t *testing.T) {
 		if got := flowtest.Result(w, run); got[0] != "ended" {
 			t.Errorf("got %q", got)
 		}
-		// The same if it has ended before, is cancelled, or is cancelled while nobody serves it.
+		// The same if the run ended before, is canceled, or is canceled while no worker serves it.
 		if got := flowtest.Result(w, flowtest.Start(w, reads, other.ID())); got[0] != "ended" {
 			t.Errorf("after the end: got %q", got)
 		}
@@ -184,7 +185,7 @@ func TestRUN19_AChildHandleWaitsForAValueAlsoOfWhatTheChildContinuesAs(t *testin
 		run := flowtest.Start(w, parent, 3)
 		created := w.Reach(run, event.ChildStarted, 1)
 		for n := range 3 {
-			if n == 1 { // the second one was asked, and the third one goes on to owe the notice
+			if n == 1 { // the second run got the request, and the third one must still send the notice
 				w.Eventually("the parent waits", func() bool { return w.Parked(run) })
 			}
 			send(t, w, w.Client.Run(created.Next), n)
@@ -224,7 +225,7 @@ func TestRUN19_EachOfManyWaitersIsToldHoweverItRacesWithTheEnd(t *testing.T) {
 	})
 }
 
-// family is a parent that waits for a value of its child, which sets it after a step, and another one.
+// family is a parent that waits for two values of its child, which sets the first one after a step.
 func family(e *workflowtest.Env) {
 	work.As(func(_ context.Context, s string) (string, error) { return s, nil })(e)
 	shim.BindWorkflow(e, loops, func(ctx workflow.Context, n int) (int, error) {

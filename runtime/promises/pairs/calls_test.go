@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// calls returns the commands that a run itself answers, or that go to a hook: an ask has its answer once the run has handled it.
+// calls returns the commands that the run itself answers, or that are sent to a hook: an ask has an
+// answer only when the run has handled it.
 func calls() []command {
 	return []command{
 		{"ask", verbAsk, false, func(ctx context.Context, s *stage, c *cell) answer {
@@ -36,7 +37,8 @@ func calls() []command {
 	}
 }
 
-// tokenOf returns the token of the hook of a cell: one that there is not, if its run has none.
+// tokenOf returns the token of a cell's hook, or a token that does not exist if its run has no
+// hook.
 func (s *stage) tokenOf(c *cell) string {
 	if c.facts.Kind == kindToken {
 		return "token-" + c.key
@@ -56,14 +58,15 @@ func (s *stage) tokenOf(c *cell) string {
 func hooked(f *facts)     { f.Hook = true }
 func hookedStep(f *facts) { f.Hook, f.OfStep = true, true }
 
-// handles reports whether the code of a run handles what comes: it has begun, and does not stand still.
+// handles reports whether the code of a run handles questions and payloads: it has begun, and is
+// not suspended.
 func (f *facts) handles() bool {
 	return f.Begun && !f.kept() && !f.Paused && !f.gated() && !f.Delayed
 }
 
-// callRules decide on calls.
+// callRules are the rules for calls.
 var callRules = []rule{
-	// R5: every open state takes asks, and the code answers them once it goes on.
+	// R5: every open state accepts asks, and the code answers them when it continues.
 	{"R5", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case verb != verbAsk || f.Gone || f.Kind.own():
@@ -75,7 +78,8 @@ var callRules = []rule{
 		}
 		return refuses, true
 	}},
-	// FLOW6: what is sent to a token arrives at its hook, whatever the run does. Only hooks of steps fail.
+	// FLOW6: an item sent to a token arrives at its hook, whatever the run does. Only hooks of
+	// steps can fail.
 	{"FLOW6", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case !in(verb, verbHook, verbFailing):
@@ -89,7 +93,7 @@ var callRules = []rule{
 	}},
 }
 
-// answered reports whether the command of a cell has been answered, and notes the answer.
+// answered reports whether the command of a cell has been answered, and records the answer.
 func (c *cell) answered() bool {
 	select {
 	case c.got = <-c.answers:
@@ -99,7 +103,7 @@ func (c *cell) answered() bool {
 	}
 }
 
-// unanswered judges that no run has answered that must not.
+// unanswered judges that no run has given an answer that it must not give.
 func unanswered(cells []*cell) {
 	for _, c := range cells {
 		if c.want.Answer == waits && c.got.Code == waits && c.answered() {
@@ -108,7 +112,7 @@ func unanswered(cells []*cell) {
 	}
 }
 
-// answered judges that what waited for its answer has one once the run has ended.
+// answered judges that a command that waited for its answer has one when the run has ended.
 func answered(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, decided, func(c *cell) string {

@@ -17,7 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// buildFlowctl builds the command of operators, a module of its own. It returns nothing where this module is used without that one.
+// buildFlowctl builds flowctl, which is a separate module. It returns "" if that module is not
+// available.
 func buildFlowctl(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -39,15 +40,15 @@ func buildFlowctl(t *testing.T) string {
 	return path
 }
 
-// faceOfCLI is what flowctl prints as JSON, and what it is compared with.
+// faceOfCLI is a command of flowctl with JSON output, and the value to compare the output with.
 type faceOfCLI struct {
 	args []string
-	into func() any // returns a pointer to what is printed
+	into func() any // returns a pointer to decode the output into
 	want func() (any, error)
 }
 
-// cliAgrees judges that flowctl shows of the runs of a scene what the service does, over the HTTP API of the stage. It shows one cell, which the
-// seed chooses, beside the one without a command.
+// cliAgrees judges that flowctl shows the same state of a scene's runs as the service, over the
+// HTTP API of the stage. It checks one cell, selected by the seed, and the cell without a command.
 func cliAgrees(s *stage, cells []*cell) {
 	s.T.Helper()
 	if s.flowctl == "" {
@@ -78,7 +79,7 @@ func cliAgrees(s *stage, cells []*cell) {
 	}
 }
 
-// shown returns what flowctl prints of a run, without its events.
+// shown returns the output of flowctl for a run, without the run's events.
 func (s *stage) shown(run event.RunID) faceOfCLI {
 	return faceOfCLI{[]string{"show", string(run)}, func() any { return &admin.Run{} }, func() (any, error) {
 		r, err := s.direct.Run(s.Ctx, string(run))
@@ -86,8 +87,8 @@ func (s *stage) shown(run event.RunID) faceOfCLI {
 	}}
 }
 
-// differs returns how what flowctl prints differs from what the service shows; empty: not at all. A run that goes on meanwhile shows
-// another state: so it is asked again by those who call it.
+// differs returns the difference between the output of flowctl and the view of the service; empty:
+// none. A run that continues in the meantime changes its state, so callers repeat the call.
 func (s *stage) differs(server string, f *faceOfCLI) string {
 	cmd := exec.CommandContext(s.Ctx, s.flowctl, append([]string{"--server", server, "--json"}, f.args...)...)
 	cmd.Env = append(os.Environ(), "FLOWGEN_STORE=", "FLOWGEN_SERVER=", "FLOWGEN_TOKEN_FILE=")

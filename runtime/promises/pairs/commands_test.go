@@ -12,28 +12,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A command is something that is asked of a run.
+// A command is a request that concerns a run.
 type command struct {
 	name string
-	verb string // what is asked for, whoever asks and how
-	bulk bool   // it is a bulk action, which does not name the run that it makes
+	verb string // the requested operation, independent of the requester and the interface
+	bulk bool   // it is a bulk action, whose response does not contain the runs that it makes
 	do   func(ctx context.Context, s *stage, c *cell) answer
 }
 
-// answer is what a command was answered with.
+// answer is the response to a command.
 type answer struct {
-	Code string      // done, or the code of the problem, or waits: there was none yet
-	Made event.RunID // the run that it has made, or found
+	Code string      // done, or the code of the problem, or waits: there was no response yet
+	Made event.RunID // the run that it has made or found
 	Err  error
 }
 
-// The answers beside the codes of problems.
+// The answers other than the codes of problems.
 const (
 	done  = "done"
 	waits = "waits"
 )
 
-// answered returns the answer with an error, which may be nil.
+// answeredWith returns the answer for an error, which may be nil.
 func answeredWith(made event.RunID, err error) answer {
 	if p := admin.ProblemOf(err); p != nil {
 		return answer{Code: p.Code, Err: err}
@@ -41,7 +41,7 @@ func answeredWith(made event.RunID, err error) answer {
 	return answer{Code: done, Made: made}
 }
 
-// The verbs beside [admin.Actions].
+// The verbs in addition to [admin.Actions].
 const (
 	verbNothing = "nothing"
 	verbSend    = "send"
@@ -85,7 +85,7 @@ func actionOf(verb string, c *cell) admin.Action {
 	return a
 }
 
-// starts returns a start with the workflow id of the run.
+// starts returns a start with the workflow ID of the run.
 func starts(policy workflow.IDPolicy) func(ctx context.Context, s *stage, c *cell) answer {
 	return func(ctx context.Context, s *stage, c *cell) answer {
 		run, err := c.def.Start(ctx, s.Client, work{Do: "message", Key: c.key, By: "/started"}, workflow.WithID(c.id), workflow.WithIDPolicy(policy),
@@ -97,7 +97,7 @@ func starts(policy workflow.IDPolicy) func(ctx context.Context, s *stage, c *cel
 	}
 }
 
-// bulks returns each action as a bulk action that matches the run only.
+// bulks returns each action as a bulk action that matches only the run.
 func bulks() (all []command) {
 	for _, verb := range admin.Actions() {
 		all = append(all, command{"bulk " + verb, verb, true, func(ctx context.Context, s *stage, c *cell) answer {

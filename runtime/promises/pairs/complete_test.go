@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// TestComplete_EachStatusAndPlaceHasAScene finds a state of runs that is new.
+// TestComplete_EachStatusAndPlaceHasAScene detects a new state of runs.
 func TestComplete_EachStatusAndPlaceHasAScene(t *testing.T) {
 	statuses, places := map[event.Status]bool{}, map[store.QueueState]bool{}
 	for _, sc := range scenes {
@@ -36,7 +36,7 @@ func TestComplete_EachStatusAndPlaceHasAScene(t *testing.T) {
 	}
 }
 
-// TestComplete_EachVerbIsDecidedInEachState finds an action that is new, and rules that contradict each other.
+// TestComplete_EachVerbIsDecidedInEachState detects a new action, and contradictory rules.
 func TestComplete_EachVerbIsDecidedInEachState(t *testing.T) {
 	for _, sc := range scenes {
 		for _, cmd := range commands() {
@@ -50,14 +50,14 @@ func TestComplete_EachVerbIsDecidedInEachState(t *testing.T) {
 	}
 }
 
-// What a method does.
+// The kinds of methods.
 const (
 	commanding = "command" // it changes a run, a limit or a schedule: it has cells
 	reading    = "read"
 	neither    = "neither"
 )
 
-// methods are those of the types by which programs command and read.
+// methods are the methods of the types with which programs command and read.
 var methods = map[string]map[string]string{
 	"Handle": {
 		"Cancel": commanding, "Delete": commanding, "Fork": commanding, "Pause": commanding, "Release": commanding, "Restart": commanding,
@@ -80,7 +80,7 @@ var methods = map[string]map[string]string{
 	"NamedLimit": {"Pause": commanding, "Reset": commanding, "Resume": commanding, "Set": commanding},
 }
 
-// TestComplete_EachMethodIsACommandOrARead finds a method that is new.
+// TestComplete_EachMethodIsACommandOrARead detects a new method.
 func TestComplete_EachMethodIsACommandOrARead(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
 		"Handle": reflect.TypeFor[*workflow.Handle](), "Client": reflect.TypeFor[*workflow.Client](), "Schedules": reflect.TypeFor[*workflow.Schedules](),
@@ -101,7 +101,8 @@ func TestComplete_EachMethodIsACommandOrARead(t *testing.T) {
 	}
 }
 
-// reserved are the workflows of the runtime, and those of its names that are of something else. A workflow has the kind of its runs.
+// reserved contains the workflows of the runtime, and other names with its prefix. A workflow has
+// the kind of its runs.
 var reserved = map[string]kind{
 	"flowgen.step/": kindStep, "flowgen.permit": kindPermit, "flowgen.hook": kindToken, "flowgen.schedule": kindSchedule, "flowgen.bulk": kindBulk,
 }
@@ -109,7 +110,8 @@ var reserved = map[string]kind{
 // reservedName matches the names of workflows that only the runtime may use.
 var reservedName = regexp.MustCompile(`^flowgen\.[a-z]+/?$`)
 
-// TestComplete_EachReservedWorkflowHasAKind finds a workflow of the runtime that is new, in the constants and the declarations of the source.
+// TestComplete_EachReservedWorkflowHasAKind detects a new workflow of the runtime, in the constants
+// and the declarations of the source.
 func TestComplete_EachReservedWorkflowHasAKind(t *testing.T) {
 	found := map[string]bool{}
 	for _, dir := range []string{"../../event", "../../workflow", "../../../admin"} {
@@ -140,7 +142,8 @@ func TestComplete_EachReservedWorkflowHasAKind(t *testing.T) {
 	}
 }
 
-// workflowNames returns the reserved names of a file that are constants named after runs, or first arguments of declarations of workflows.
+// workflowNames returns the reserved names in a file that are constants named after runs, or first
+// arguments of declarations of workflows.
 func workflowNames(f *ast.File) (names []string) {
 	add := func(e ast.Expr) {
 		if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {

@@ -21,7 +21,7 @@ func ends(s *stage, cells []*cell) {
 	urged := map[*cell]time.Time{}
 	await(s, cells, decided, func(c *cell) string {
 		what := s.goesOn(c)
-		if what != "" && time.Since(urged[c]) > 20*time.Millisecond { // it has begun to wait after everything was freed
+		if what != "" && time.Since(urged[c]) > 20*time.Millisecond { // it has begun to wait after all obstacles were removed
 			s.urge(c)
 			s.resume(c)
 			s.skip(c)
@@ -57,7 +57,7 @@ func ends(s *stage, cells []*cell) {
 	}
 }
 
-// goesOn returns which run of a cell has not ended; empty: all have.
+// goesOn returns an open run of a cell, or "" if all have ended.
 func (s *stage) goesOn(c *cell) string {
 	s.T.Helper()
 	runs := []event.RunID{c.run}
@@ -67,7 +67,7 @@ func (s *stage) goesOn(c *cell) string {
 	if c.follower != "" {
 		runs = append(runs, c.follower)
 	}
-	if c.cmd.bulk && c.want.Effect == reran || c.turned { // the answer does not name all new runs
+	if c.cmd.bulk && c.want.Effect == reran || c.turned { // the answer does not contain all new runs
 		for _, r := range s.runsOf(c) {
 			runs = append(runs, r.ID)
 		}
@@ -80,7 +80,8 @@ func (s *stage) goesOn(c *cell) string {
 	return ""
 }
 
-// skip lets the time pass for which a run of a cell, or one below it, sleeps or is put off.
+// skip advances time by the duration for which a run of a cell, or a run below it, sleeps or is
+// delayed.
 func (s *stage) skip(c *cell) {
 	s.T.Helper()
 	now := s.Store.Clock().Now()
@@ -98,8 +99,8 @@ func (s *stage) skip(c *cell) {
 	}
 }
 
-// once judges what was executed: no completed step again, each with an idempotency key of its own, and that the journal has the command
-// once.
+// once judges the executions: no completed step again, each with its own idempotency key, and one
+// entry for the command in the journal.
 func once(s *stage, cells []*cell) {
 	s.T.Helper()
 	page, err := s.direct.Journal(s.Ctx, admin.JournalFilter{Limit: 1000})
@@ -112,7 +113,7 @@ func once(s *stage, cells []*cell) {
 	}
 	for _, c := range cells {
 		steps, keys := s.marks(c)
-		lost := 0 // how many attempts the killed worker may have left without their outcome
+		lost := 0 // number of attempts that the killed worker may have left without an outcome
 		if s.fleet != nil {
 			lost = 1
 		}
@@ -141,7 +142,7 @@ func once(s *stage, cells []*cell) {
 // repeats reports whether the command has made a run that executes the steps of the run again.
 func (c *cell) repeats() bool { return in(c.cmd.verb, "restart", "fork") && c.got.Code == done }
 
-// marks returns how often steps of the run of a cell were executed, by step and by idempotency key.
+// marks returns how often the steps of a cell's run were executed, by step and by idempotency key.
 func (s *stage) marks(c *cell) (steps, keys map[string]int) {
 	steps, keys = map[string]int{}, map[string]int{}
 	for _, m := range s.executions(cmp.Or(c.plays, c.key)) {
@@ -153,7 +154,8 @@ func (s *stage) marks(c *cell) (steps, keys map[string]int) {
 	return steps, keys
 }
 
-// sound judges the store once all runs have ended: nothing is damaged, nothing is held, and nothing was logged as an error.
+// sound judges the store when all runs have ended: nothing is damaged, nothing is held, and no
+// error was logged.
 func sound(s *stage, cells []*cell) {
 	s.T.Helper()
 	blame := func(run event.RunID, rule, what string) {
@@ -186,9 +188,9 @@ func sound(s *stage, cells []*cell) {
 			continue // by the scene
 		}
 		if s.fleet != nil && strings.Contains(line, `error="store is closed"`) {
-			continue // of the worker that was killed
+			continue // of the killed worker
 		}
-		if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="run failed"`) && !strings.Contains(line, `msg="step failed"`) { // which are no errors of the runtime
+		if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="run failed"`) && !strings.Contains(line, `msg="step failed"`) { // these are not errors of the runtime
 			blame("", "logs", strings.TrimSpace(line))
 		}
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// face is what a face shows of a run. Those that show less leave the rest out: see faces.
+// face is the view of a run by one interface. Fields that an interface does not show are copied:
+// see faces.
 type face struct {
 	admin.Run
 }
 
-// faces returns what each face shows of a run, by its name. "log" is what its log decides.
+// faces returns the view of a run by each interface, by the name of the interface. "log" is the
+// view derived from its log.
 func faces(ctx context.Context, s *stage, c *cell) (map[string]face, error) {
 	run, err := s.direct.Run(ctx, string(c.run))
 	if err != nil {
@@ -50,7 +52,7 @@ func faces(ctx context.Context, s *stage, c *cell) (map[string]face, error) {
 	return all, nil
 }
 
-// tagsOf are the tags by which the run is looked for.
+// tagsOf returns the tags by which the run is searched for.
 func tagsOf(r *admin.Run) map[string]string {
 	if cell := r.Tags[tagCell]; cell != "" {
 		return map[string]string{tagCell: cell}
@@ -58,7 +60,7 @@ func tagsOf(r *admin.Run) map[string]string {
 	return nil
 }
 
-// infoShown returns what the client knows of a run, and the rest as the service shows it.
+// infoShown returns the fields of a run that the client shows, and the others from the service.
 func infoShown(i *workflow.RunInfo, rest *admin.Run) admin.Run {
 	r := *rest
 	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = string(i.ID), i.WorkflowID, i.Workflow, i.Queue, i.Tags
@@ -68,7 +70,7 @@ func infoShown(i *workflow.RunInfo, rest *admin.Run) admin.Run {
 	return r
 }
 
-// rowShown returns what a list shows of a run, and the rest as the service shows it.
+// rowShown returns the fields of a run that a list shows, and the others from the service.
 func rowShown(row admin.Run, rest *admin.Run) admin.Run {
 	r := *rest
 	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = row.ID, row.WorkflowID, row.Workflow, row.Queue, row.Tags
@@ -77,8 +79,8 @@ func rowShown(row admin.Run, rest *admin.Run) admin.Run {
 	return r
 }
 
-// logShown returns what the log decides, and the rest as the service shows it. That a run is blocked, or stands
-// at the gate of the debug mode, is beside the log.
+// logShown returns the fields that follow from the log, and the others from the service. A blocked
+// run, and a run stopped in debug mode, cannot be recognized from the log.
 func logShown(s *stage, rest *admin.Run, debug bool) admin.Run {
 	r := *rest
 	l := s.load(event.RunID(r.ID))
@@ -105,8 +107,8 @@ var (
 	pageAct    = regexp.MustCompile(`/act/([a-z-]+)\?run=`)
 )
 
-// pageShown returns what a page of the console shows of a run, and the rest as the service shows it. It shows each action but fork, which
-// stands beside the steps.
+// pageShown returns the fields of a run that a page of the console shows, and the others from the
+// service. The page shows each action except fork, which it shows with the steps.
 func pageShown(page string, rest admin.Run) admin.Run {
 	one := func(re *regexp.Regexp) string {
 		if m := re.FindStringSubmatch(page); m != nil {
@@ -116,7 +118,7 @@ func pageShown(page string, rest admin.Run) admin.Run {
 	}
 	r := rest
 	r.ID, r.Status, r.Queue = one(pageID), one(pageStatus), one(pageQueue)
-	if r.Status == "retrying" && len(r.Retries) > 0 { // a page has a word of its own for that
+	if r.Status == "retrying" && len(r.Retries) > 0 { // a page has a separate word for that
 		r.Status = rest.Status
 	}
 	r.Events, _ = strconv.ParseUint(one(pageEvents), 10, 64)
@@ -139,7 +141,8 @@ func pageShown(page string, rest admin.Run) admin.Run {
 
 var sameFaces = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(0)}
 
-// facesAgree judges that all faces show the same of each run. A run that goes on while it is read is read again.
+// facesAgree judges that all interfaces show the same state of each run. A run that changes while
+// it is read is read again.
 func facesAgree(s *stage, cells []*cell) {
 	s.T.Helper()
 	for _, c := range cells {

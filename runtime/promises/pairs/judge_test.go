@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// breaks notes that the cell does not follow a rule.
+// breaks records that the cell violates a rule.
 func (c *cell) breaks(rule, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	if !slices.ContainsFunc(c.broken, func(b breach) bool { return b.rule == rule && b.what == what }) {
@@ -23,7 +23,7 @@ func (c *cell) breaks(rule, format string, args ...any) {
 	}
 }
 
-// judge plays the cells of one scene at the same time, and notes which rules they break.
+// judge executes the cells of one scene concurrently, and records the rules that they violate.
 func judge(s *stage, cells []*cell) {
 	s.T.Helper()
 	if prepare := cells[0].prepare; prepare != nil {
@@ -51,7 +51,7 @@ func judge(s *stage, cells []*cell) {
 		complete(s, cells)
 	}
 	setUp(s, cells)
-	s.pass(time.Second) // a bulk action is about runs that are older than it
+	s.pass(time.Second) // a bulk action applies to runs that are older than it
 	ctx, end := context.WithCancel(s.Ctx)
 	var commands sync.WaitGroup
 	defer commands.Wait()
@@ -79,7 +79,7 @@ func judge(s *stage, cells []*cell) {
 	ends(s, cells)
 	answered(s, cells)
 	await(s, cells[:1], only("R4"), func(*cell) string { return s.unended(neighbor) })
-	s.until(patience(cells), func() bool { return len(s.held()) == 0 }) // a run that has permits for another one is told of the end of that; sound judges it
+	s.until(patience(cells), func() bool { return len(s.held()) == 0 }) // the end of a run is delivered to the run that holds its permits; sound judges it
 	s.StopWorkers()
 	if s.fleet != nil {
 		s.fleet.Stop()
@@ -88,7 +88,8 @@ func judge(s *stage, cells []*cell) {
 	sound(s, cells)
 }
 
-// inTurn gives the second commands, and judges them by what the first ones have made of the runs. A cell that breaks a rule has none.
+// inTurn executes the second commands, and judges them by the states after the first ones. A cell
+// that violates a rule gets no second command.
 func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	s.T.Helper()
 	var again []*cell
@@ -96,7 +97,7 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 		if c.second == nil || len(c.broken) > 0 || c.facts.kept() || c.want.Answer == waits || c.got.Code != c.want.Answer {
 			continue
 		}
-		if c.want.Effect == canceled && !c.facts.Asked { // it ends by itself, unless it cleans up
+		if c.want.Effect == canceled && !c.facts.Asked { // it ends without help, unless it cleans up
 			await(s, []*cell{c}, decided, func(c *cell) string { return s.unended(c.run) })
 		}
 		if s.settled(c); len(c.broken) > 0 {
@@ -154,7 +155,7 @@ func setUp(s *stage, cells []*cell) {
 	}
 }
 
-// notes keeps what a command finds.
+// notes records the state that a command finds.
 func (s *stage) notes(c *cell) {
 	s.T.Helper()
 	c.marks, _ = s.marks(c)
@@ -168,7 +169,8 @@ func (s *stage) notes(c *cell) {
 	}
 }
 
-// takes returns the run that takes the commands for the run of a cell: after a chain has gone on that is its last one.
+// takes returns the run that receives the commands for the run of a cell: if the run has continued,
+// the last run of its chain.
 func (c *cell) takes() event.RunID {
 	if c.facts.Status == event.StatusContinued {
 		return c.first
@@ -176,7 +178,7 @@ func (c *cell) takes() event.RunID {
 	return c.run
 }
 
-// settled waits until the run of a cell has done what the first command lets it do.
+// settled waits until the run of a cell has done what the first command allows.
 func (s *stage) settled(c *cell) {
 	s.T.Helper()
 	await(s, []*cell{c}, decided, func(c *cell) string {
@@ -192,12 +194,12 @@ func (s *stage) settled(c *cell) {
 	})
 }
 
-// busy returns that a run has more to do before it waits for something; empty: it has not.
+// busy describes what a run still has to do before it waits, or returns "".
 func (s *stage) busy(c *cell, run event.RunID) string {
 	l := s.load(run)
 	at := l.Record.QueueState
 	if at == store.StateOwned && c.facts.Place == at {
-		return "" // a step of it is under way: what changes nothing stays in the inbox until that ends
+		return "" // a step of it is running: an item without effect stays in the inbox until the step ends
 	}
 	if l.Err == nil && !l.Record.Waits() && (len(l.Inbox) > 0 || at == store.StateReady || at == store.StateOwned) {
 		return fmt.Sprintf("run %s is still %s, with %d items in its inbox", run, at, len(l.Inbox))
@@ -205,12 +207,12 @@ func (s *stage) busy(c *cell, run event.RunID) string {
 	return ""
 }
 
-// ask gives all commands, and waits for the answers.
+// ask sends all commands, and waits for the answers.
 func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	s.T.Helper()
 	for _, c := range cells {
 		if !c.facts.open() {
-			s.open(c.key) // what is made of it succeeds
+			s.open(c.key) // the runs that it makes succeed
 		}
 	}
 	for _, c := range cells {
@@ -237,7 +239,7 @@ func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	}
 }
 
-// refusal judges the text of a refusal: it names the run, its state and the fix.
+// refusal judges the text of a refusal: it contains the run, its state and the fix.
 func refusal(c *cell) {
 	p := admin.ProblemOf(c.got.Err)
 	if p == nil || p.Code != admin.CodeRefused || c.cmd.bulk {
@@ -251,7 +253,7 @@ func refusal(c *cell) {
 	}
 }
 
-// offers judges whether the actions of the run before the command have it exactly if it has an effect.
+// offers judges that the actions offered before the command contain it exactly if it has an effect.
 func offers(c *cell, verb string) {
 	offered := slices.Contains(c.offered, verb)
 	switch {
@@ -262,7 +264,7 @@ func offers(c *cell, verb string) {
 	}
 }
 
-// effects waits for what the commands do.
+// effects waits for the effects of the commands.
 func effects(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, decided, func(c *cell) string {
@@ -274,8 +276,8 @@ func effects(s *stage, cells []*cell) {
 	standStill(s, cells)
 }
 
-// standStill waits until the pause of each run has reached its step runs: they begin no attempt from then on. What they begin before that
-// is under way.
+// standStill waits until the pause of each run has reached its step runs, which begin no attempt
+// from then on. Attempts that began before that continue.
 func standStill(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, only("R1"), func(c *cell) string {
@@ -295,7 +297,8 @@ func standStill(s *stage, cells []*cell) {
 	})
 }
 
-// pauseComes reports whether a run has a pause in its inbox, which it takes before it begins: it is in line.
+// pauseComes reports whether a run has a pause in its inbox, which it will record before it begins:
+// it waits in a limiter queue.
 func pauseComes(l *store.Loaded) bool {
 	return l.Record.Waits() && slices.ContainsFunc(l.Inbox, func(i store.Item) bool {
 		e, err := event.DecodeItem(i.Body)
@@ -303,7 +306,7 @@ func pauseComes(l *store.Loaded) bool {
 	})
 }
 
-// shows returns what is missing of the effect of a command; empty: nothing.
+// shows describes the missing effect of a command, or returns "".
 func (s *stage) shows(c *cell) string {
 	o, there := observe(s.World, c.run)
 	switch c.want.Effect {
@@ -319,14 +322,14 @@ func (s *stage) shows(c *cell) string {
 			return fmt.Sprintf("it has not ended: %+v", o)
 		}
 	case paused:
-		if !o.Paused && !c.facts.kept() { // else a worker records the pause before the run begins
+		if !o.Paused && !c.facts.kept() { // otherwise a worker records the pause before the run begins
 			return fmt.Sprintf("it is not paused: %+v", o)
 		}
 	case resumed:
 		if o.Paused || c.facts.gated() && o.Status == event.StatusPaused {
 			return fmt.Sprintf("it is still paused: %+v", o)
 		}
-		if c.facts.Delayed && o.Delayed != c.facts.Paused && !(c.facts.Full && o.Waits) { // a pause ends before the delay, in line it ends later
+		if c.facts.Delayed && o.Delayed != c.facts.Paused && !(c.facts.Full && o.Waits) { // a pause ends before the delay, or later in a limiter queue
 			return fmt.Sprintf("its delay is not as before: %+v", o)
 		}
 	case reran, started:
@@ -351,7 +354,7 @@ func (s *stage) shows(c *cell) string {
 	return ""
 }
 
-// found is the run that the command must find.
+// found returns the run that the command must find.
 func (c *cell) found() event.RunID {
 	if c.first != "" {
 		return c.first
@@ -359,7 +362,7 @@ func (c *cell) found() event.RunID {
 	return c.run
 }
 
-// neighborPasses judges that runs of another key do not wait for those of the scene.
+// neighborPasses judges that runs with another key do not wait for those of the scene.
 func neighborPasses(s *stage, control *cell) event.RunID {
 	s.T.Helper()
 	neighbor := flowtest.Start(s.World, pooled, work{Do: "complete", Key: control.key + "/neighbor"}, kept)
@@ -372,7 +375,7 @@ func neighborPasses(s *stage, control *cell) event.RunID {
 	return neighbor.ID()
 }
 
-// free removes what holds up the runs of a cell, but no pause.
+// free removes the obstacles of a cell's runs, except pauses.
 func (s *stage) free(c *cell) {
 	s.T.Helper()
 	s.open(c.key)
@@ -382,7 +385,7 @@ func (s *stage) free(c *cell) {
 	}
 }
 
-// urge gives the runs of a cell that have not ended what they wait for, as far as they wait for it by now, and each message once.
+// urge sends the open runs of a cell what they currently wait for, each message once.
 func (s *stage) urge(c *cell) {
 	s.T.Helper()
 	s.mu.Lock()
@@ -390,7 +393,7 @@ func (s *stage) urge(c *cell) {
 	s.mu.Unlock()
 	for _, r := range s.runsOf(c) {
 		h := s.Client.Run(r.ID)
-		_ = h.Release(s.Ctx) // one that is not held is not changed
+		_ = h.Release(s.Ctx) // has no effect on a run that is not held
 		if !c.freed[r.ID] {
 			c.freed[r.ID] = goOn.Send(s.Ctx, h, "freed") == nil
 		}
@@ -401,20 +404,20 @@ func (s *stage) urge(c *cell) {
 		}
 	}
 	for _, token := range open {
-		_ = approved.Send(s.Ctx, s.Client, token, "freed") // if there is such a hook, and it has not been called
+		_ = approved.Send(s.Ctx, s.Client, token, "freed") // if such a hook exists, and was not used
 	}
 }
 
-// resume ends the pauses of the runs of a cell, and no delay of a rerun.
+// resume ends the pauses of a cell's runs, but not the delay of a rerun.
 func (s *stage) resume(c *cell) {
 	for _, r := range s.runsOf(c) {
 		if r.Status != event.StatusSleeping {
-			_ = s.Client.Run(r.ID).Resume(s.Ctx) // one that is not paused is not changed
+			_ = s.Client.Run(r.ID).Resume(s.Ctx) // has no effect on a run that is not paused
 		}
 	}
 }
 
-// runsOf returns the runs of a cell that have not ended.
+// runsOf returns the open runs of a cell.
 func (s *stage) runsOf(c *cell) (all []workflow.RunInfo) {
 	s.T.Helper()
 	for _, tag := range []string{c.key, c.key + "/started"} {
@@ -430,7 +433,8 @@ func (s *stage) runsOf(c *cell) (all []workflow.RunInfo) {
 	return all
 }
 
-// settle lets hours pass, in which attempts begin again and what was freed goes on, also where a run is paused.
+// settle lets hours pass, in which attempts are retried and runs without obstacles continue, even
+// while another run is paused.
 func (s *stage) settle(cells []*cell) {
 	s.T.Helper()
 	for range 4 {
@@ -444,7 +448,7 @@ func (s *stage) settle(cells []*cell) {
 	}
 }
 
-// staysPaused judges that a pause that was asked for before a worker came is there, and holds.
+// staysPaused judges that a pause requested before a worker started was recorded, and lasts.
 func staysPaused(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, decided, func(c *cell) string {
@@ -456,7 +460,8 @@ func staysPaused(s *stage, cells []*cell) {
 	})
 }
 
-// followersPass judges that what is paused in line, or has left it, does not hold up the run behind it.
+// followersPass judges that a run that is paused in a limiter queue, or has left it, does not delay
+// the run behind it.
 func followersPass(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, only("R3"), func(c *cell) string {
@@ -467,7 +472,7 @@ func followersPass(s *stage, cells []*cell) {
 	})
 }
 
-// unended returns that a run has not ended; empty: it has, or is gone.
+// unended describes a run that has not ended, or returns "" if it has ended or does not exist.
 func (s *stage) unended(run event.RunID) string {
 	if o, there := observe(s.World, run); there && o.Place != store.StateEnded {
 		return fmt.Sprintf("run %s does not end once nothing holds it up: it is %+v", run, o)
@@ -475,7 +480,7 @@ func (s *stage) unended(run event.RunID) string {
 	return ""
 }
 
-// began are the types of events by which something begins.
+// began are the types of events with which an operation begins.
 var began = []event.Type{event.RunStarted, event.StepCreated, event.StepStarted, event.WaitCreated, event.ChildCreated, event.MessageSent}
 
 // nothingStarted judges that nothing has begun since the pause, in the run and in its step runs.
@@ -501,7 +506,7 @@ func nothingStarted(s *stage, cells []*cell) {
 	}
 }
 
-// pausedAt returns the number of the event by which a run was paused last; 0: there is none.
+// pausedAt returns the number of the event that last paused a run; 0: there is none.
 func (s *stage) pausedAt(run event.RunID) (seq uint64) {
 	for _, e := range eventsOf(s.load(run).Frames) {
 		if e.Type == event.RunPaused {
@@ -511,7 +516,7 @@ func (s *stage) pausedAt(run event.RunID) (seq uint64) {
 	return seq
 }
 
-// stepRuns returns the step runs of the run of a cell.
+// stepRuns returns the step runs of a cell's run.
 func (s *stage) stepRuns(c *cell) (all []event.RunID) {
 	s.T.Helper()
 	for r, err := range s.Client.List(s.Ctx, workflow.Filter{Parent: c.run, Internal: true}) {
@@ -525,8 +530,8 @@ func (s *stage) stepRuns(c *cell) (all []event.RunID) {
 	return all
 }
 
-// permitsFit judges that each limit is held by what has begun, and by as much as it shows. A run that a worker is about to begin
-// holds permits for a moment.
+// permitsFit judges that each limit is held exactly by the runs that have begun, with the weight
+// that it shows. A run that a worker is about to begin briefly holds permits.
 func permitsFit(s *stage, cells []*cell, rule string) {
 	s.T.Helper()
 	var found []func()
@@ -536,7 +541,7 @@ func permitsFit(s *stage, cells []*cell, rule string) {
 	}
 }
 
-// misfits returns what notes each permit that does not fit.
+// misfits returns functions that record each permit that does not fit.
 func misfits(s *stage, cells []*cell, rule string) (found []func()) {
 	s.T.Helper()
 	snap := s.snapshot()
@@ -566,7 +571,7 @@ func misfits(s *stage, cells []*cell, rule string) (found []func()) {
 	return found
 }
 
-// held returns the limits of which something is held, or for which something waits, in order.
+// held returns the limits that are held or waited for, sorted.
 func (s *stage) held() (all []string) {
 	s.T.Helper()
 	for id, l := range s.snapshot().Limits {

@@ -12,16 +12,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// part is a limit as a whole, or the part of the key "a": what rule R22 says of it. A pause stands beside its configuration.
+// part is a limit as a whole, or its key "a", as described by rule R22. A pause is independent of
+// the configuration.
 type part struct {
-	AtOnce int // that was set; 0: none
+	AtOnce int // the configured value; 0: none
 	Paused bool
 }
 
 // limitModel is a limit with the key "a", and any other key.
 type limitModel struct{ Whole, Key part }
 
-// act does an action on a part.
+// act applies an action to a part.
 func (m *limitModel) act(a admin.PoolAction) error {
 	p := &m.Whole
 	if a.Key != "" {
@@ -42,12 +43,12 @@ func (m *limitModel) act(a admin.PoolAction) error {
 	return nil
 }
 
-// limitCell is what is seen of a limit.
+// limitCell is the observable state of a limit.
 type limitCell struct {
 	Whole    part
-	ABegins  bool // a run of the key "a"
-	BBegins  bool // a run of another key
-	KeyShown bool // a row of the key that is not paused and was not set is a trace
+	ABegins  bool // a run with the key "a" begins
+	BBegins  bool // a run with another key begins
+	KeyShown bool // an unpaused row of the key without a configuration is only a trace
 }
 
 // poolActions returns each action on each part.
@@ -71,7 +72,7 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 	cells, broken := 0, 0
 	for _, first := range poolActions() {
 		if !*long && in(first.Verb, "reset", "resume") {
-			continue // which do nothing to a limit as it is declared
+			continue // these have no effect on a limit as declared
 		}
 		for _, second := range poolActions() {
 			name := fmt.Sprintf("%s %s, %s %s", first.Verb, first.Key, second.Verb, second.Key)
@@ -105,7 +106,7 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 	t.Logf("%d cells: %d do not follow the rules", cells, broken)
 }
 
-// limitCell returns what is seen of the limit.
+// limitCell returns the observable state of the limit.
 func (s *stage) limitCell(want limitCell) (got limitCell) {
 	s.T.Helper()
 	page, err := s.service.Pools(s.Ctx, admin.PoolFilter{Name: perKey.All().Name()})
@@ -126,7 +127,7 @@ func (s *stage) limitCell(want limitCell) (got limitCell) {
 		run := flowtest.Start(s.World, pooled, work{Do: "complete", Key: key})
 		most := most
 		if !want {
-			most = 20 * time.Millisecond // whatever does not begin by then is shown by the rows above
+			most = 20 * time.Millisecond // the rows above show a run that does not begin by then
 		}
 		return s.until(most, func() bool { o, _ := observe(s.World, run.ID()); return o.Status == event.StatusCompleted })
 	}

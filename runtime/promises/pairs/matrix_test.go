@@ -17,7 +17,7 @@ type table struct {
 	lines                  []string
 }
 
-// add counts a cell that was judged.
+// add counts a judged cell.
 func (n *table) add(c *cell) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,10 +43,10 @@ func (n *table) print(t *testing.T) {
 	t.Logf("%d cells: %d are refusals, %d do not follow the rules", n.cells, n.refused, n.broken)
 }
 
-// inPartitions is how many partitions stores have that have partitions.
+// inPartitions is the number of partitions of stores that have several.
 const inPartitions = 4
 
-// cellsOf returns the cells of a scene, each with what the rules expect.
+// cellsOf returns the cells of a scene, each with the result that the rules predict.
 func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 	t.Helper()
 	for i, cmd := range commands() {
@@ -59,7 +59,7 @@ func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 		}
 		c.freed = map[event.RunID]bool{}
 		for n := 0; (sc.full || sc.filled) && c.id != "" && event.SlotOf(c.id)%inPartitions != event.SlotOf("flowgen.limits")%inPartitions; n++ {
-			c.id = fmt.Sprintf("%s-%d", c.key, n) // elsewhere another run is in line for it
+			c.id = fmt.Sprintf("%s-%d", c.key, n) // in another partition, a separate run would wait for its permits
 		}
 		var err error
 		if c.want, c.by, err = expect(&sc.facts, cmd.verb); err != nil {
@@ -77,12 +77,13 @@ func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 	return all
 }
 
-// rows are the keys of the rows of owed that are about the cell.
+// rows returns the keys of the rows of owed that apply to the cell.
 func (c *cell) rows() [][2]string {
 	return [][2]string{{c.scene.name, c.cmd.name}, {c.scene.name, "*"}, {"*", c.cmd.name}, {"*", "*"}}
 }
 
-// compare fails the test if a cell breaks other rules than it is known to. It notes which rules of the rows of owed were broken.
+// compare fails the test if a cell violates other rules than the known ones. It records which rules
+// of the rows of owed were violated.
 func compare(t *testing.T, c *cell, seen map[[2]string][]string) {
 	t.Helper()
 	for _, b := range c.broken {

@@ -5,7 +5,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// reruns are the states of reruns, also of those whose time has not come.
+// reruns contains the states of reruns, including those whose time has not come.
 var reruns = []scene{
 	{
 		name: "a rerun", facts: user(parked(event.StatusWaiting, true)), alone: true, noID: true, end: event.StatusCompleted,
@@ -60,7 +60,8 @@ var reruns = []scene{
 func delayed(f *facts) { f.Delayed = true }
 func full(f *facts)    { f.Full = true }
 
-// triedAgain starts a run that fails, and takes the rerun that its policy makes for the run of the cell. That does not fail.
+// triedAgain starts a run that fails, and uses the automatic rerun, which does not fail, as the
+// cell's run.
 func triedAgain(d workflow.Definition[work, string]) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, d, "fail")
@@ -76,7 +77,7 @@ func triedAgain(d workflow.Definition[work, string]) func(*stage, *cell) {
 	}
 }
 
-// again are the states of runs that have failed and were retried.
+// again contains the states of runs that have failed and were retried.
 var again = []scene{
 	{
 		name: "failed, its rerun is open", facts: user(ended(event.StatusFailed), rerun(event.StatusWaiting), func(f *facts) { f.Taken = true }), alone: true, noStarts: true, end: event.StatusFailed,

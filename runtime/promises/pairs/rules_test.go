@@ -9,26 +9,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// outcome is what a command does.
+// outcome is the predicted result of a command.
 type outcome struct {
 	Answer string // done, or the code of the problem
 	Effect effect
 }
 
-// effect is what must be seen after a command, also once everything has ended.
+// effect is the state that must be observed after a command, including after everything has ended.
 type effect string
 
 // The effects.
 const (
-	unchanged  effect = "unchanged"  // the run goes on, and ends, as without the command
-	canceled   effect = "cancelled"  // it ends canceled; if it has not begun, without its code
+	unchanged  effect = "unchanged"  // the run continues and ends as without the command
+	canceled   effect = "cancelled"  // it ends canceled; without its code if it has not begun
 	terminated effect = "terminated" // it has ended when the command returns
-	paused     effect = "paused"     // it starts nothing until it is resumed, then as without the command
-	resumed    effect = "resumed"    // it is not paused, or its delay is over, and it goes on as without the command
-	reran      effect = "rerun"      // there is a new run, which completes; the old one stays as it is
-	found      effect = "found"      // the answer is the run itself, or the rerun that there is
-	started    effect = "started"    // there is a new run with its workflow id, which completes
-	deleted    effect = "deleted"    // it is not found
+	paused     effect = "paused"     // it starts nothing until it is resumed, then continues as without the command
+	resumed    effect = "resumed"    // it is not paused, or its delay is over, and it continues as without the command
+	reran      effect = "rerun"      // a new run exists and completes; the old one does not change
+	found      effect = "found"      // the answer is the run itself, or its existing rerun
+	started    effect = "started"    // a new run with its workflow ID exists and completes
+	deleted    effect = "deleted"    // it does not exist any more
 )
 
 var (
@@ -37,20 +37,21 @@ var (
 	missing = outcome{admin.CodeNotFound, unchanged}
 )
 
-// A rule decides what commands do in some states. Its id is that of the rule in the document of the oracle.
+// A rule determines the results of commands in some states. Its ID is the ID in the document of the
+// oracle.
 type rule struct {
 	id      string
 	decides func(f *facts, verb string) (outcome, bool)
 }
 
-// rules are all of them. Each decides on its own, and at least one decides on each cell.
+// rules contains all rules. Each applies independently, and at least one applies to each cell.
 var rules = append(callRules, []rule{
 	{"control", func(_ *facts, verb string) (outcome, bool) { return does(unchanged), verb == verbNothing }},
-	// R5: every open state takes items.
+	// R5: every open state accepts items.
 	{"R5", func(f *facts, verb string) (outcome, bool) {
 		return does(unchanged), verb == verbSend && f.open() && !f.Kind.own() && !f.Gone
 	}},
-	// R1: a run that has not been asked to end can be paused, whatever it waits for.
+	// R1: a run that has not been asked to cancel can be paused, whatever it waits for.
 	{"R1", func(f *facts, verb string) (outcome, bool) {
 		if verb != "pause" || !f.going() || f.Asked {
 			return outcome{}, false
@@ -74,7 +75,7 @@ var rules = append(callRules, []rule{
 	}},
 	// R8: terminate ends every open state.
 	{"R8", func(f *facts, verb string) (outcome, bool) { return does(terminated), verb == "terminate" && f.going() }},
-	// R9: a command that had its effect succeeds again.
+	// R9: repeating a command that had its effect succeeds.
 	{"R9", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case f.Kind.own() || f.Gone:
@@ -82,7 +83,7 @@ var rules = append(callRules, []rule{
 		case f.open():
 			return f.again(verb)
 		case f.Status == event.StatusContinued && f.Last.Place != store.StateEnded && in(verb, "cancel", "terminate", "pause", "resume", "release", verbSend):
-			return does(unchanged), true // it is for the last run of the chain
+			return does(unchanged), true // it applies to the last run of the chain
 		case f.Status == event.StatusContinued && verb == "cancel" && f.Last.Asked && !f.Terminated:
 			return does(unchanged), true
 		case verb == "cancel" && f.Asked && !f.Terminated, verb == "terminate" && f.Terminated:
@@ -109,15 +110,15 @@ var rules = append(callRules, []rule{
 		}
 		return outcome{}, false
 	}},
-	// R14: the runtime's own refuse commands.
+	// R14: internal runs refuse commands.
 	{"R14", func(f *facts, verb string) (outcome, bool) {
 		return refuses, f.Kind.own() && !f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk)
 	}},
-	// R20: whoever starts, a singleton has one active run.
+	// R20: a singleton has one active run, however it is started.
 	{"R20", func(f *facts, verb string) (outcome, bool) {
 		return refuses, f.Singleton && f.open() && in(verb, "restart", "fork")
 	}},
-	// R25: delete is for what has ended, and hides it from everything.
+	// R25: delete applies to runs that have ended, and hides them everywhere.
 	{"R25", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk):
@@ -127,7 +128,7 @@ var rules = append(callRules, []rule{
 		}
 		return when(f.open(), refuses, does(deleted)), true
 	}},
-	// RUN2: one run of a workflow id is active.
+	// RUN2: one run of a workflow ID is active.
 	{"RUN2", func(f *facts, verb string) (outcome, bool) {
 		if f.forbids(verb) {
 			return refuses, true
@@ -156,10 +157,12 @@ const verbDelete = "delete"
 // going reports whether a user's run has not ended.
 func (f *facts) going() bool { return f.open() && !f.Kind.own() && !f.Gone }
 
-// gated reports whether a run of the debug mode stands still between two operations: a resume lets it go on freely.
+// gated reports whether a run in debug mode is stopped between two operations, so that a resume
+// lets it continue freely.
 func (f *facts) gated() bool { return f.Debug && f.Status == event.StatusPaused }
 
-// again decides on the commands for open runs that end something, and do nothing where there is nothing to end.
+// again applies to the commands for open runs that end a state, and have no effect without that
+// state.
 func (f *facts) again(verb string) (outcome, bool) {
 	switch verb {
 	case "resume":
@@ -172,17 +175,18 @@ func (f *facts) again(verb string) (outcome, bool) {
 	return outcome{}, false
 }
 
-// forbids reports whether the active run of the workflow id is in the way of a rerun. That a step to fork from is missing is found before.
+// forbids reports whether the active run of the workflow ID prevents a rerun. The absence of the
+// step to fork from is detected earlier.
 func (f *facts) forbids(verb string) bool {
 	return f.Taken && !f.Gone && (verb == "restart" || verb == "fork" && f.Step)
 }
 
-// reruns decides on retry and resume-new, which go on where a run has ended so.
+// reruns applies to retry and resume-new, which continue a run that has ended in the matching way.
 func (f *facts) reruns(fits bool) (outcome, bool) {
 	switch {
 	case !fits:
 		return refuses, true
-	case f.Rerun != "" && f.Rerun != event.StatusFailed: // a rerun that has failed is retried, one that was deleted is made again
+	case f.Rerun != "" && f.Rerun != event.StatusFailed: // a failed rerun is retried, a deleted one is made again
 		return does(found), true
 	case f.Undone || f.Taken:
 		return refuses, true
@@ -206,18 +210,19 @@ func in(s string, list ...string) bool {
 	return false
 }
 
-// inBulk decides on a command of a bulk action about one run, by what the command does alone. A bulk action takes the runs of which the
-// command would change something, and refuses all others, with the reason: R18.
+// inBulk derives the result of a bulk action for one run from the result of the command alone. A
+// bulk action takes the runs that the command would change, and refuses all others with the reason:
+// R18.
 func inBulk(f *facts, verb string, alone outcome) outcome {
-	goesOn := verb == "step" && f.Debug || verb == "release" && f.Status == event.StatusHeld // which the scenes do at the end as well
+	goesOn := verb == "step" && f.Debug || verb == "release" && f.Status == event.StatusHeld // the scenes do this at the end as well
 	if alone == missing && !f.Gone || alone == does(found) || alone == does(unchanged) && !goesOn {
 		return refuses
 	}
 	return alone
 }
 
-// expect returns what a command does in a state, and the rules that decide so. The error says that no rule decides, or that two
-// decide differently.
+// expect returns the result of a command in a state, and the rules that determine it. It returns an
+// error if no rule applies, or if two rules differ.
 func expect(f *facts, verb string) (o outcome, by string, err error) {
 	var ids []string
 	for _, r := range rules {

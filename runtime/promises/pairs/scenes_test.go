@@ -16,25 +16,29 @@ import (
 type scene struct {
 	name  string
 	facts facts
-	// play starts what the scene needs. The run of the cell comes into the state by itself then.
+	// play starts what the scene needs. The cell's run then reaches the state without further
+	// action.
 	play func(s *stage, c *cell)
-	// prepare and complete are called before and after all cells of the scene are played; nil: nothing is to be done.
+	// prepare and complete are called before and after all cells of the scene are played; nil:
+	// there is nothing to do.
 	prepare, complete func(s *stage, cells []*cell)
-	// everywhere says that the scene is judged on each store, also in short tests.
+	// everywhere makes the scene run on each store, even in short tests.
 	everywhere bool
-	// end is how the run ends without a command, once nothing holds it up.
+	// end is how the run ends without a command when its obstacles are removed.
 	end event.Status
-	// noID says that the run has no workflow id, and noStarts that starts with it are about another run.
+	// noID reports that the run has no workflow ID. noStarts reports that starts with its workflow
+	// ID concern another run.
 	noID, noStarts bool
-	// full says that another run holds the limit key of each cell before the scene is played, and filled that another one has it afterwards.
+	// full reports that another run holds the limit key of each cell before the scene is played,
+	// filled that another run holds it afterwards.
 	full, filled bool
-	// alone says that other runs have the tags of the run: bulk actions would not be about it alone. Where these have another status,
-	// among names that of the run.
+	// alone reports that other runs have the tags of the run, so that bulk actions would not apply
+	// to it alone. If those have another status, among contains the statuses of the run.
 	alone bool
 	among []string
 }
 
-// tagCell marks all runs of a cell, and tagSubject the one that the command is for.
+// tagCell marks all runs of a cell, and tagSubject the run to which the command applies.
 const (
 	tagCell    = "cell"
 	tagSubject = "subject"
@@ -45,36 +49,36 @@ type cell struct {
 	*scene
 	cmd      *command
 	key      string
-	id       string                            // workflow id of the run; empty: it has none
-	run      event.RunID                       // that the command is for
-	def      workflow.Definition[work, string] // of the run
-	follower event.RunID                       // in line behind it
+	id       string                            // workflow ID of the run; empty: none
+	run      event.RunID                       // the run to which the command applies
+	def      workflow.Definition[work, string] // definition of the run
+	follower event.RunID                       // queued behind it
 	first    event.RunID                       // the run that the scene has made of it
-	plays    string                            // key of the executions of the run; empty: that of the cell
-	start    func()                            // completes the play of the scene once all cells were played; nil: it is complete
-	unblock  func()                            // removes what free does not; nil: nothing
+	plays    string                            // key of the executions of the run; empty: key of the cell
+	start    func()                            // completes the play of the scene when all cells were played; nil: it is complete
+	unblock  func()                            // removes obstacles that free does not remove; nil: none
 	want     outcome
-	second   *command // asked for after the first one had its effect; nil: none
-	turned   bool     // it was
-	again    int      // how often a step may be executed beside the first time, by commands before the last one
-	by       string   // the rules that decide
+	second   *command // sent when the first one had its effect; nil: none
+	turned   bool     // the second command was sent
+	again    int      // how often a step may be executed again because of commands before the last one
+	by       string   // the rules that apply
 	owed     []string
-	step     string         // id of the step "first"; empty: the log has none
+	step     string         // ID of the step "first"; empty: the log does not contain it
 	marks    map[string]int // executions of its steps before the command
-	executed int            // how many attempts of steps there were before the command
-	length   uint64         // of the log before the command
+	executed int            // number of attempts before the command
+	length   uint64         // length of the log before the command
 	offered  []string
 	got      answer
 	answers  chan answer
 	broken   []breach
-	stands   map[event.RunID]uint64 // lengths of the logs of its step runs once they stand still
-	freed    map[event.RunID]bool   // what waits for a message in them goes on
+	stands   map[event.RunID]uint64 // lengths of the logs of its step runs when they are suspended
+	freed    map[event.RunID]bool   // runs whose messages were sent
 }
 
-// breach is a rule that a cell does not follow.
+// breach is a rule that a cell violates.
 type breach struct{ rule, what string }
 
-// kept keeps runs until the end of the test, however much virtual time passes.
+// kept keeps runs until the end of the test, regardless of virtual time.
 var kept = workflow.WithRetention(100_000 * time.Hour)
 
 // begin starts the run of the cell.
@@ -96,12 +100,13 @@ func (c *cell) other(s *stage, d workflow.Definition[work, string], do string, o
 	return flowtest.Start(s.World, d, work{Do: do, Key: c.key, By: "/other"}, opts...).ID()
 }
 
-// begins returns the play of a scene that starts a run and nothing else.
+// begins returns the play of a scene that only starts a run.
 func begins(d workflow.Definition[work, string], do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	return func(s *stage, c *cell) { c.begin(s, d, do, opts...) }
 }
 
-// inLine starts the run of the cell behind the one that holds its limit, and another one behind that. The scene is full.
+// inLine starts the cell's run behind the one that holds its limit, and another run behind that.
+// The scene must be full.
 func inLine(do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, pooled, do, opts...)
@@ -110,7 +115,7 @@ func inLine(do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	}
 }
 
-// atGate starts a run, and waits until a step of it waits at its door.
+// atGate starts a run, and waits until one of its steps waits at its door.
 func atGate(s *stage, c *cell) {
 	c.begin(s, plain, "gate")
 	s.needs(c, "the run is at its gate", func() bool {
@@ -118,7 +123,7 @@ func atGate(s *stage, c *cell) {
 	})
 }
 
-// then plays a scene, waits until the run is in its state, and does something with it.
+// then plays a scene, waits until the run is in its state, and performs an operation on it.
 func then(play func(*stage, *cell), at event.Status, do func(s *stage, c *cell, h *workflow.Handle) error) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		play(s, c)
@@ -127,12 +132,12 @@ func then(play func(*stage, *cell), at event.Status, do func(s *stage, c *cell, 
 	}
 }
 
-// comesTo waits until the run of a cell has a status for which its scene has started it. Where its limit is in another partition it waits
-// for its permits before.
+// comesTo waits until a cell's run has the status for which its scene has started it. If its limit
+// is in another partition the run first waits for its permits.
 func (s *stage) comesTo(c *cell, at event.Status) {
 	s.T.Helper()
 	s.needs(c, "the run is "+string(at), func() bool {
-		s.notes(c) // before the status, which may be that of an earlier wait
+		s.notes(c) // before the status, which may belong to an earlier wait
 		o, _ := observe(s.World, c.run)
 		switch at {
 		case event.StatusRunning:
@@ -160,7 +165,7 @@ func user(o Observed, more ...func(*facts)) facts {
 	return f
 }
 
-// parked are the facts of a run that waits in the store.
+// parked returns the facts of a parked run.
 func parked(status event.Status, begun bool) Observed {
 	return Observed{Place: store.StateParked, Status: status, Begun: begun}
 }
@@ -174,10 +179,10 @@ func isWaiting(o Observed) bool {
 }
 func isEnded(o Observed) bool { return o.Place == store.StateEnded }
 
-// scenes are all states that the matrix judges.
+// scenes contains all states that the matrix judges.
 var scenes = slices.Concat(fresh, begun, reruns, atRest, ofTheRuntime, over, again)
 
-// fresh are the states before the code of a run begins.
+// fresh contains the states before the code of a run begins.
 var fresh = []scene{
 	{
 		name: "ready, unserved", facts: user(Observed{Place: store.StateReady, Status: event.StatusPending}, func(f *facts) { f.Unserved = true }),
@@ -211,7 +216,7 @@ var fresh = []scene{
 	},
 }
 
-// begun are the states of code that goes on.
+// begun contains the states of running code.
 var begun = []scene{
 	{name: "running", everywhere: true, facts: user(Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true}), play: atGate, end: event.StatusCompleted},
 	{name: "backoff", facts: user(parked(event.StatusSleeping, true)), play: begins(plain, "backoff"), end: event.StatusCompleted},
@@ -288,7 +293,7 @@ func childFacts(o Observed) facts {
 	return f
 }
 
-// childOf starts a parent, and takes its child for the run of the cell.
+// childOf starts a parent, and uses its child as the cell's run.
 func childOf(do string) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		parent := c.other(s, plain, do)
@@ -297,7 +302,8 @@ func childOf(do string) func(s *stage, c *cell) {
 	}
 }
 
-// withStep starts a run of which another one executes a step, and completes the play once that is in its state.
+// withStep starts a run with a step that another run executes, and completes the play when the
+// step's run is in the state.
 func withStep(do string, at Observed) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, plain, do)
@@ -313,7 +319,7 @@ func (s *stage) stepRun(c *cell, parent event.RunID) event.RunID {
 	return s.below(c, parent, event.StepRunPrefix)
 }
 
-// below waits for a run below another one whose workflow begins so.
+// below waits for a run below another one whose workflow name has a given prefix.
 func (s *stage) below(c *cell, parent event.RunID, workflowName string) (id event.RunID) {
 	s.T.Helper()
 	s.needs(c, "there is a run of "+workflowName+" below "+string(parent), func() bool {
@@ -330,7 +336,7 @@ func (s *stage) below(c *cell, parent event.RunID, workflowName string) (id even
 	return id
 }
 
-// isPaused returns what is observed of a run that is paused in another state.
+// isPaused returns the observed facts of a run that is paused in another state.
 func isPaused(o Observed) Observed {
 	o.Paused = true
 	if o.Status != event.StatusHeld {
@@ -339,7 +345,7 @@ func isPaused(o Observed) Observed {
 	return o
 }
 
-// atRest are the states of runs that somebody has stopped.
+// atRest contains the states of runs that were stopped by request.
 var atRest = []scene{
 	{
 		name: "paused, delayed", facts: user(isPaused(parked(event.StatusPending, false))), end: event.StatusCompleted,
@@ -370,7 +376,7 @@ var atRest = []scene{
 	},
 }
 
-// ofTheRuntime are runs that the runtime has started for others.
+// ofTheRuntime contains the states of internal runs.
 var ofTheRuntime = []scene{
 	{
 		name: "step run, in line", full: true, facts: facts{Kind: kindStep, Observed: Observed{Place: store.StateReady, Status: event.StatusPending, Waits: true}},
@@ -417,7 +423,7 @@ var ofTheRuntime = []scene{
 	},
 }
 
-// scheduled makes a schedule, which is deleted at the end.
+// scheduled creates a schedule, which is deleted at the end.
 func scheduled(and func(*stage, *cell) error) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		s.call(c, "the schedule", func() error {
@@ -441,7 +447,7 @@ func asked(o Observed) Observed {
 	return o
 }
 
-// over are the ends of runs.
+// over contains the states of runs that have ended.
 var over = []scene{
 	{name: "completed", facts: user(ended(event.StatusCompleted)), play: begins(plain, "complete"), end: event.StatusCompleted},
 	{name: "completed, with a limit", facts: user(ended(event.StatusCompleted)), play: begins(pooled, "complete"), end: event.StatusCompleted},
@@ -457,7 +463,7 @@ var over = []scene{
 				s.pass(2 * time.Hour)
 				for _, r := range s.runsOf(c) {
 					if r.ID != c.run {
-						_ = goOn.Send(s.Ctx, s.Client.Run(r.ID), "freed") // the one behind it waits for nothing
+						_ = goOn.Send(s.Ctx, s.Client.Run(r.ID), "freed") // the run behind it waits for nothing
 					}
 				}
 			}

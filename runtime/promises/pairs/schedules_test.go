@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scheduleStates are those of schedules, with what brings a schedule there.
+// scheduleStates contains the states of schedules, with functions that bring a schedule into them.
 var scheduleStates = map[string]func(s *stage, name string) error{
 	"active":  func(*stage, string) error { return nil },
 	"paused":  func(s *stage, name string) error { return s.Client.Schedules().Pause(s.Ctx, name, "by the test") },
@@ -45,7 +45,7 @@ func TestPairs_ACommandToAScheduleWorksInEveryStateOfIt(t *testing.T) {
 	}
 }
 
-// scheduleBreaks gives a schedule a command, and returns what it does not do; empty: nothing.
+// scheduleBreaks sends a command to a schedule, and describes the missing effect; empty: none.
 func (s *stage) scheduleBreaks(name, state, verb string) string {
 	now := s.Store.Clock().Now()
 	a := admin.ScheduleAction{Verb: verb}

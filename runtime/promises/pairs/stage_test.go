@@ -27,14 +27,14 @@ import (
 // work is the input of the runs of all scenes.
 type work struct {
 	Do  string `json:"do"`  // see play
-	Key string `json:"key"` // of the cell
-	By  string `json:"by"`  // who asks in the cell; empty: the run that the command is for
+	Key string `json:"key"` // key of the cell
+	By  string `json:"by"`  // identifies another run of the cell; empty: the run to which the command applies
 }
 
-// name is that by which executions of steps are recorded.
+// name identifies the run in the records of executed steps.
 func (in work) name() string { return in.Key + in.By }
 
-// What runs use. Each cell has a key of its own; the limit "pairs.all" has room for all.
+// The limits of the runs. Each cell has its own key; the limit "pairs.all" has capacity for all.
 var (
 	perKey = limit.NewKeyed[string]("pairs.key", limit.Config{AtOnce: 1})
 	forAll = limit.New("pairs.all", limit.Config{AtOnce: 10_000})
@@ -54,10 +54,10 @@ var (
 	mark    = flowtest.AStep[string, string]("pairs.mark", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // is executed at once
 	gate    = flowtest.AStep[string, string]("pairs.gate", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // waits for its door
 	hourly  = flowtest.AStep[string, string]("pairs.hourly", shim.Policy{Timeout: 10_000 * time.Hour, Retry: everyHour})                          // fails until its door is open
-	fragile = flowtest.AStep[string, string]("pairs.fragile", shim.Policy{Timeout: 10_000 * time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}}) // the same, once
+	fragile = flowtest.AStep[string, string]("pairs.fragile", shim.Policy{Timeout: 10_000 * time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}}) // the same, with one attempt
 	later   = flowtest.AStep[string, string]("pairs.later", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})
 
-	// The steps with limits or queues are runs of their own.
+	// Steps with limits or queues are executed by separate runs.
 	gateUsing   = flowtest.AStep[string, string]("pairs.gate.using", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Uses: shim.Uses(stepUses)})
 	hourlyUsing = flowtest.AStep[string, string]("pairs.hourly.using", shim.Policy{Timeout: 10_000 * time.Hour, Retry: everyHour, Uses: shim.Uses(stepUses)})
 	laterUsing  = flowtest.AStep[string, string]("pairs.later.using", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Uses: shim.Uses(stepUses)})
@@ -77,7 +77,8 @@ func uses(in work) []limit.Use {
 
 func stepUses(a flowtest.StepArgs[string]) []limit.Use { return uses(work{Key: a.In}) }
 
-// play is the code of all workflows: it executes the step "first", waits as its input says, and executes the step "last".
+// play is the code of all workflows: it executes the step "first", waits as its input requires, and
+// executes the step "last".
 func (s *stage) play(ctx workflow.Context, in work) (string, error) {
 	double.Handle(ctx, nil, func(_ workflow.Context, n int) (int, error) { return 2 * n, nil })
 	first := "first"
@@ -96,7 +97,7 @@ func (s *stage) play(ctx workflow.Context, in work) (string, error) {
 	return in.Key, nil
 }
 
-// wait waits as the input says, until the scene lets it go on.
+// wait waits as the input requires, until the scene lets it continue.
 func (s *stage) wait(ctx workflow.Context, in work) (err error) {
 	switch in.Do {
 	case "", "complete":
@@ -184,24 +185,24 @@ func (s *stage) wait(ctx workflow.Context, in work) (err error) {
 	return err
 }
 
-// stage is a world with all faces of its store, in which the cells of one scene are played.
+// stage is a world with all interfaces of its store, in which the cells of one scene are executed.
 type stage struct {
 	*flowtest.World
 	direct  *admin.Direct
-	service admin.Service     // as an operator uses it
+	service admin.Service     // as used by an operator
 	remote  admin.Service     // the same over HTTP
 	api     http.Handler      // what remote is a client of
 	pages   http.Handler      // the console
 	flowctl string            // path of the command; empty: it is no face here
 	serve   func()            // starts the worker of the queue "nobody"
 	before  *flowtest.Running // a worker of the scene
-	mend    func()            // ends that code does not fit some logs
-	fleet   *flowtest.Fleet   // the second worker, and what replaces it; nil: there is one worker
+	mend    func()            // makes the code fit all logs
+	fleet   *flowtest.Fleet   // the second worker, and its replacement; nil: there is one worker
 
 	mu     sync.Mutex
 	die    func() // ends the second worker as os.Exit does
 	doors  map[string]chan struct{}
-	tokens map[string][]string  // of attempts that others complete
+	tokens map[string][]string  // tokens of pending attempts
 	odd    map[event.RunID]bool // runs whose logs the code does not fit
 	marked []marked
 }
@@ -229,16 +230,16 @@ func newStage(w *flowtest.World) *stage {
 	s.serve = sync.OnceFunc(func() { s.Work(worker.Config{Queues: []string{"nobody"}}, s.bindings()...) })
 	s.mend = sync.OnceFunc(func() {
 		s.setOdd(nil)
-		other := append(s.bindings(), flowtest.As(mended, s.play)) // by which it counts as other code, and tries what is blocked
+		other := append(s.bindings(), flowtest.As(mended, s.play)) // makes it another build, which retries blocked runs
 		s.Work(worker.Config{Queues: []string{"odd"}}, other...)
 	})
 	return s
 }
 
-// withMortal starts a second worker, which kill ends. Another one takes its place.
+// withMortal starts a second worker, which kill ends. Another worker replaces it.
 func (s *stage) withMortal() {
 	cfg := worker.Config{
-		Queues: served, Concurrency: 4000, Runs: 4000, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour, // time jumps
+		Queues: served, Concurrency: 4000, Runs: 4000, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour, // the clock jumps
 	}
 	s.fleet = s.Keep(1, cfg, func(die func()) []flowtest.Binding {
 		s.mu.Lock()
@@ -248,7 +249,7 @@ func (s *stage) withMortal() {
 	})
 }
 
-// kill ends the second worker, if there is one, at whatever it does.
+// kill ends the second worker, if there is one, whatever it is doing.
 func (s *stage) kill() {
 	s.T.Helper()
 	if s.fleet == nil {
@@ -322,7 +323,7 @@ func (s *stage) bindings() []flowtest.Binding {
 	return all
 }
 
-// executed returns the code of a step, which records each execution before it does anything else.
+// executed returns the code of a step that records each execution before it does anything else.
 func (s *stage) executed(name string, do func(ctx context.Context, key string) error) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, key string) (string, error) {
 		call, _ := step.Current(ctx)
@@ -342,7 +343,7 @@ func (s *stage) door(key string) chan struct{} {
 	return s.doors[key]
 }
 
-// open opens the door of a cell. Opening it again does nothing.
+// open opens the door of a cell. Opening it again has no effect.
 func (s *stage) open(key string) {
 	door := s.door(key)
 	s.mu.Lock()
@@ -354,7 +355,7 @@ func (s *stage) open(key string) {
 	}
 }
 
-// executions returns what was executed for a cell.
+// executions returns the step executions of a cell.
 func (s *stage) executions(key string) (all []marked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -366,7 +367,7 @@ func (s *stage) executions(key string) (all []marked) {
 	return all
 }
 
-// load returns a run as it is stored.
+// load returns the stored data of a run.
 func (s *stage) load(run event.RunID) store.Loaded {
 	s.T.Helper()
 	loaded, err := s.Store.Load(s.Ctx, []store.Load{{Run: run, Inbox: true}})
@@ -379,7 +380,7 @@ func (s *stage) load(run event.RunID) store.Loaded {
 // through is a transport that calls a handler of this process.
 type through struct{ http.Handler }
 
-// RoundTrip is part of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (h through) RoundTrip(r *http.Request) (*http.Response, error) {
 	rec := httptest.NewRecorder()
 	r.RemoteAddr = "127.0.0.1:1"
@@ -403,7 +404,7 @@ func (s *stage) page(path string) string {
 	return rec.Body.String()
 }
 
-// onMemory returns a stage in memory whose time stands still until the test advances it.
+// onMemory returns an in-memory stage whose time the test controls.
 func onMemory(t *testing.T) *stage {
 	t.Helper()
 	return newStage(flowtest.NewVirtual(t))

@@ -10,11 +10,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// sampled is how many scenes are judged on every store without a flag.
+// sampled is the number of scenes that run on every store without a flag.
 const sampled = 4
 
-// TestPairs_EveryStoreDoesWhatTheRulesDecide judges one cell for each rule that decides in some scenes, which the seed chooses: with
-// -pairs.stores in all that are marked so. With -pairs.long it judges all cells, also on a Redis Cluster, and gives a second command after
+// TestPairs_EveryStoreDoesWhatTheRulesDecide judges one cell for each rule that applies in some
+// scenes, which the seed selects; with -pairs.stores in all scenes marked for every store. With
+// -pairs.long it judges all cells, including on a Redis Cluster, and sends a second command after
 // each.
 func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 	for _, sc := range scenesOnStores() {
@@ -42,8 +43,8 @@ func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 	}
 }
 
-// TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled judges all cells of all scenes, with -pairs.long: a second worker is killed while the
-// commands are on their way.
+// TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled judges all cells of all scenes, with
+// -pairs.long: a second worker is killed while the commands are being processed.
 func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
 	if !*long {
 		t.Skip("it needs minutes: make pairs")
@@ -68,7 +69,7 @@ func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
 	}
 }
 
-// scenesOnStores returns the scenes that are judged on every store.
+// scenesOnStores returns the scenes that run on every store.
 func scenesOnStores() (some []*scene) {
 	for i := range scenes {
 		if *long || scenes[i].everywhere {
@@ -83,7 +84,7 @@ func scenesOnStores() (some []*scene) {
 	return some[:sampled]
 }
 
-// onePerRule returns the first cell for each rule and outcome, and those of rows of their own.
+// onePerRule returns the first cell for each rule and outcome, and cells with their own rows.
 func onePerRule(cells []*cell) (some []*cell) {
 	seen := map[string]bool{}
 	for _, c := range cells {
@@ -97,22 +98,22 @@ func onePerRule(cells []*cell) (some []*cell) {
 	return some
 }
 
-// turns chooses a second command for each cell, by the seed.
+// turns selects a second command for each cell, by the seed.
 func turns(cells []*cell) {
 	chance := rand.New(rand.NewPCG(uint64(*seed), 35))
 	all := commands()
 	for _, c := range cells {
 		of := all
 		if c.id == "" || c.noStarts || c.alone || in(string(c.want.Effect), string(reran), string(started), string(deleted)) {
-			of = bare(all) // a start or a bulk action may be about another run, or none
+			of = bare(all) // a start or a bulk action may apply to another run, or none
 		}
-		for c.second == nil || c.want.Effect == deleted && c.second.name == "cancel many" { // which is the first cancel again: its answer is remembered
+		for c.second == nil || c.want.Effect == deleted && c.second.name == "cancel many" { // it would repeat the first cancel, whose answer is remembered
 			c.second = &of[chance.IntN(len(of))]
 		}
 	}
 }
 
-// bare returns the commands in front of the starts and the bulk actions.
+// bare returns the commands before the starts and the bulk actions.
 func bare(all []command) []command {
 	for i := range all {
 		if all[i].verb == verbUse {
@@ -122,7 +123,8 @@ func bare(all []command) []command {
 	return all
 }
 
-// next returns the facts of a run after a command had its effect: what is observed, and what the command has made true.
+// next returns the facts of a run after a command had its effect: the observed ones, and those that
+// the command has changed.
 func (c *cell) next(s *stage) facts {
 	f := c.facts
 	o, there := observe(s.World, c.run)
@@ -147,7 +149,7 @@ func (c *cell) next(s *stage) facts {
 	return f
 }
 
-// lastRerun returns the last run that was made of a run, itself if there is none.
+// lastRerun returns the last rerun of a run, or the run itself if there is none.
 func (s *stage) lastRerun(run event.RunID) event.RunID {
 	s.T.Helper()
 	for {

@@ -10,19 +10,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// Every wait of a cell ends by a condition, or fails the cell with what was awaited.
+// Every wait of a cell ends by a condition, or fails the cell with a description of the condition.
 const (
-	// most is how long the machine may take for what a cell waits for, and grace how long it may take for cells that are known not to
-	// follow the rules, or have been seen not to.
+	// most is the maximum real time for a condition of a cell. grace is the maximum for cells that
+	// are known to violate rules, or were seen to violate them.
 	grace = time.Second
-	// leap is the longest virtual time that passes between two looks at a condition, however long the test itself was not executed.
+	// leap is the longest virtual time between two checks of a condition, even if the test itself
+	// was not executed for longer.
 	leap = time.Second
 )
 
 var most = flowtest.Patience / 2
 
-// until waits until cond holds, and lets virtual time pass meanwhile, ten times as fast as that of the machine: requests are refused that
-// take more than a minute of it. It reports false after most of the time of the machine.
+// until waits until cond holds, while virtual time passes ten times as fast as real time; a request
+// that takes more than a minute of virtual time is refused. It returns false after the real time
+// most.
 func (s *stage) until(most time.Duration, cond func() bool) bool {
 	begin := time.Now()
 	for last := begin; !cond(); {
@@ -37,14 +39,14 @@ func (s *stage) until(most time.Duration, cond func() bool) bool {
 	return true
 }
 
-// pass lets virtual time pass. Where time is that of the machine it does nothing.
+// pass advances virtual time. If the time of the store is real it does nothing.
 func (s *stage) pass(d time.Duration) {
 	if s.Clock != nil && d > 0 {
 		s.Clock.Advance(d)
 	}
 }
 
-// needs waits until cond holds, and ends the test if it does not: the cell cannot be judged.
+// needs waits until cond holds, and ends the test otherwise: the cell cannot be judged.
 func (s *stage) needs(c *cell, what string, cond func() bool) {
 	s.T.Helper()
 	if !s.until(flowtest.Patience, cond) {
@@ -52,13 +54,14 @@ func (s *stage) needs(c *cell, what string, cond func() bool) {
 	}
 }
 
-// reaches waits until what is observed of a run fulfils a condition.
+// reaches waits until the observed facts of a run fulfill a condition.
 func (s *stage) reaches(c *cell, run event.RunID, what string, is func(Observed) bool) {
 	s.T.Helper()
 	s.needs(c, fmt.Sprintf("run %s is %s", run, what), func() bool { o, _ := observe(s.World, run); return is(o) })
 }
 
-// call calls a method of the client, and lets virtual time pass until it returns: some wait for it before they look again.
+// call calls a method of the client while virtual time passes, because some methods wait for time
+// before they recheck a condition.
 func (s *stage) call(c *cell, what string, f func() error) {
 	s.T.Helper()
 	done := make(chan error, 1)
@@ -77,12 +80,13 @@ func (s *stage) call(c *cell, what string, f func() error) {
 	}
 }
 
-// await waits until nothing is missing of any cell, and notes what is missing after most of the time of the machine as a breach of a
-// rule. Cells of which a breach is known are waited for as long as there are others, and for grace after that.
+// await waits until nothing is missing in any cell. After the real time most it records what is
+// missing as a breach of a rule. Cells with a known breach are awaited as long as there are others,
+// and for grace after that.
 func await(s *stage, cells []*cell, rule func(*cell) string, missing func(*cell) string) {
 	s.T.Helper()
 	left := slices.Clone(cells)
-	var graceful time.Time // since only cells with breaches are left
+	var graceful time.Time // when only cells with breaches are left
 	s.until(most, func() bool {
 		before := len(left)
 		left = slices.DeleteFunc(left, func(c *cell) bool { return missing(c) == "" })
@@ -100,16 +104,16 @@ func await(s *stage, cells []*cell, rule func(*cell) string, missing func(*cell)
 	}
 }
 
-// decided is the rule that decides on a cell.
+// decided returns the rules that apply to a cell.
 func decided(c *cell) string { return c.by }
 
 // only returns the same rule for each cell.
 func only(rule string) func(*cell) string { return func(*cell) string { return rule } }
 
-// known reports whether the cell is known not to follow the rules, or has been seen not to.
+// known reports whether the cell is known to violate rules, or was seen to violate them.
 func (c *cell) known() bool { return len(c.owed) > 0 || len(c.broken) > 0 }
 
-// patience is how long something is waited for that is of several cells.
+// patience is the maximum time for a condition that involves several cells.
 func patience(cells []*cell) time.Duration {
 	if slices.ContainsFunc(cells, (*cell).known) {
 		return grace
@@ -120,7 +124,7 @@ func patience(cells []*cell) time.Duration {
 // String returns the names of the scene and the command.
 func (c *cell) String() string { return c.scene.name + " × " + c.cmd.name }
 
-// all describes the runs of a cell, each in a line, with the types of its events.
+// all describes the runs of a cell, one per line, with the types of their events.
 func (s *stage) all(c *cell) (text string) {
 	runs := map[event.RunID]string{c.run: "the run", c.first: "the run made by the scene", c.follower: "the run behind it", c.got.Made: "the run made by the command"}
 	if s.Ctx.Err() == nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Keys and tokens come from outside, such as from a header of a request: they may be
-// any bytes.
+// Keys and tokens come from outside, for example from a header of a request, and may be any bytes.
 func TestFLOW16_AnIdempotencyKeyMayBeAnyBytes(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.Account, flowtest.Slowly)

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Whatever moment a question comes at: it is answered and counts, or is refused and
-// does not.
+// At whatever moment a question arrives: it is answered and counts, or is refused and does not
+// count.
 func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.T) {
 	raceAsks(t, 1500, func(ctx workflow.Context, n int, sum *int) (int, error) {
 		if n%4 > 0 {
@@ -30,8 +30,8 @@ func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.
 	})
 }
 
-// raceAsks asks runs while they end as end says; end gets the number of requests
-// to add one. The result of a run is the sum that it has not yet returned to anybody.
+// raceAsks asks runs while they end as determined by end, which gets the number of requests to add
+// one. The result of a run is the part of the sum that no answer has contained.
 func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n int, sum *int) (int, error)) {
 	t.Helper()
 	racing := flowtest.Flow[int, int]("racing-asks")
@@ -89,8 +89,7 @@ func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n 
 	}
 }
 
-// Four askers, while the run continues as new: each question counts once, and all are
-// answered.
+// Four callers ask while the run continues as new: each question counts once, and all are answered.
 func TestFLOW16_NoQuestionIsLostWhenARunContinuesAsNew(t *testing.T) {
 	type state struct{ Sum, Round int }
 	counter := flowtest.Flow[state, state]("counter")

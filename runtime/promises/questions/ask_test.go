@@ -272,7 +272,7 @@ func TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog(t *testing.T) {
 	if _, err := flowtest.Add.Ask(w.Ctx, run, -1, no); !errors.As(err, new(*flowtest.LimitError)) {
 		t.Errorf("got %v, want a *limitError", err)
 	}
-	// All of these are published on the stream of the first one.
+	// All of these are published in the stream of the first one.
 	const questions = 70
 	ids := func(n int) event.ItemID { return event.ItemID(fmt.Sprintf("key:%q:%d", "ask add", n)) }
 	var keys []int

@@ -56,7 +56,7 @@ func TestFLOW16_ContinueAsNewAnswersFirstWhatItHasAccepted(t *testing.T) {
 		w.Send(run, 1) // the code returns
 		w.Reach(run, event.WaitCompleted, 1)
 		second := ask(2)
-		w.Reach(run, event.AskReceived, 1) // nobody accepts it any more
+		w.Reach(run, event.AskReceived, 1) // it is not accepted any more
 		close(release)
 		if got := <-first; got != 1 {
 			t.Errorf("what was accepted: got %d, want 1", got)
@@ -96,7 +96,7 @@ func TestRUN12_WhatAPausedRunIsToldAndAskedComesIntoEffectWhenItIsResumed(t *tes
 	w.Reach(run, event.WaitCreated, 1)
 	flowtest.Order(t, run.Pause(w.Ctx))
 	w.Reach(run, event.RunPaused, 1)
-	w.Send(run, 1) // lets the code close the hook
+	w.Send(run, 1) // makes the code close the hook
 	w.Resume(tok, 7)
 	w.Reach(run, event.HookReceived, 1)
 	asked := make(chan int, 1)
@@ -257,7 +257,8 @@ func TestVER1_ACodeThatSaysSomethingElseIsBlocked(t *testing.T) {
 			run := flowtest.Start(w, changed, 1)
 			w.Reach(run, event.WaitCreated, 1)
 			first.Stop()
-			// One more step: else both are one program to a compiler that does not inline.
+			// One more step makes the programs differ: without inlining, both would have the same
+			// fingerprint.
 			second := w.Work(worker.Config{}, code(codes[1]), flowtest.DoWork1)
 			w.Send(run, 4)
 			w.Status(run, workflow.StatusBlocked)

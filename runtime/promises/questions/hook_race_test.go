@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Whatever moment a payload comes at: if it was accepted, the run has received it, or
-// its last event says that it has not.
+// At whatever moment a payload arrives: if it was accepted, the run has received it, or its last
+// event lists it as unread.
 func TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook(t *testing.T) {
 	racing := flowtest.Flow[int, int]("racing-hook")
 	const interleavings = 1500

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// doubles answers so many payloads with their double, and stays until a number comes.
+// doubles answers this many payloads with their doubles, and stays open until a number arrives.
 var (
 	doubles = flowtest.Flow[int, int]("doubles")
 	double  = flowtest.As(doubles, func(ctx workflow.Context, n int) (int, error) {
@@ -39,7 +39,7 @@ var (
 	})
 )
 
-// call sends a request to a hook and returns the answer; empty: there was none.
+// call sends a request to a hook and returns the response; empty: there was none.
 func call(w *flowtest.World, c *workflow.Client, token, body string, opts ...workflow.SendOption) (string, error) {
 	got, err := c.CallHook(w.Ctx, token, workflow.HookRequest{Body: []byte(body)}, opts...)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestOPS3_ARequestToAHookGetsTheAnswerOfTheWorkflow(t *testing.T) {
 		callers.Wait()
 		first.Stop()
 		late := make(chan string, 1)
-		go func() { // nobody works on the run
+		go func() { // no worker serves the run
 			got, err := call(w, other, token, "50", workflow.IdempotencyKey("late"))
 			late <- fmt.Sprint(got, err)
 		}()
@@ -173,7 +173,7 @@ func TestOPS3_EachBranchAnswersWhatItHasReceived(t *testing.T) {
 					return 0, err
 				}
 				all = append(all, workflow.Go(ctx, func(ctx workflow.Context) (int, error) {
-					if err := workflow.Sleep(ctx, time.Duration(c.Value())*10*time.Millisecond); err != nil { // in another order than they came
+					if err := workflow.Sleep(ctx, time.Duration(c.Value())*10*time.Millisecond); err != nil { // in another order than they arrived
 						return 0, err
 					}
 					return c.Value(), hook.Answer(ctx, -c.Value())
@@ -209,7 +209,7 @@ func TestOPS3_EachBranchAnswersWhatItHasReceived(t *testing.T) {
 func TestOPS3_AnOldAnswerIsFoundInTheLog(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, double)
-	const n = 64*64 + 1000 // more than the streams of answers keep
+	const n = 64*64 + 1000 // more than the streams of responses keep
 	run := flowtest.Start(w, doubles, n+1)
 	token := w.TokenOf(run)
 	if got, err := call(w, w.Client, token, "21", workflow.IdempotencyKey("first")); got != "42" || err != nil {

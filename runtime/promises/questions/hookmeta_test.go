@@ -27,7 +27,7 @@ func approval(order string) workflow.HookMeta {
 	}
 }
 
-// approves opens a hook of its own, or one with a token of the user's, and takes a payload.
+// approves opens a hook, possibly with a user-defined token, and takes a payload.
 var approves = flowtest.Flow[string, int]("approves")
 
 func approving(describe func(order string) workflow.HookMeta) flowtest.Binding {
@@ -55,7 +55,7 @@ func approving(describe func(order string) workflow.HookMeta) flowtest.Binding {
 	})
 }
 
-// sinceOpened leaves out what no test can know in advance.
+// sinceOpened ignores the time, which a test cannot predict.
 var sinceOpened = cmpopts.IgnoreFields(workflow.HookInfo{}, "OpenedAt")
 
 func TestFLOW18_OperatorsAndWhoeverHasTheTokenReadWhatAHookSaysOfItself(t *testing.T) {
@@ -170,7 +170,7 @@ func TestFLOW18_WhatCannotBeKeptIsRefusedWithATypedErrorBeforeAnythingIsOpened(t
 	})
 }
 
-// A changed title must not block a run, VER1 says no more than that operations are the same.
+// A changed title must not block a run: VER1 only requires that the operations are the same.
 func TestFLOW18_CodeThatDescribesAHookOtherwiseGoesOnWithTheOldDescription(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		first := w.Work(worker.Config{Parked: 1}, approving(approval))
@@ -191,11 +191,11 @@ func TestFLOW18_CodeThatDescribesAHookOtherwiseGoesOnWithTheOldDescription(t *te
 	})
 }
 
-// countStep makes another program of what is registered with it.
+// countStep changes the program of the worker that registers it.
 var countStep = flowtest.AStep[int, int]("count-hooks", shim.Policy{}).As(func(_ context.Context, n int) (int, error) { return n, nil })
 
-// What goes on in a new run opens hooks of its own there, with what its code says then: a
-// description is never carried over, and the hooks of the old run keep theirs.
+// A run that continues as new opens its own hooks, with the description of its code at that time:
+// descriptions are never carried over, and the hooks of the old run keep theirs.
 func TestFLOW18_ANewRunDescribesItsHooksAnew(t *testing.T) {
 	turns := flowtest.Flow[int, int]("turns")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -232,7 +232,7 @@ func TestFLOW18_ANewRunDescribesItsHooksAnew(t *testing.T) {
 			t.Errorf("the hook of the run that continued: got %v, %v", info, err)
 		}
 
-		say = "again" // nobody executes code now
+		say = "again" // no worker executes code now
 		again, err := second.Restart(w.Ctx)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,5 @@
-// Package questions_test proves what hooks and questions promise, through clients and workers, on every store.
+// Package questions_test proves the promises of hooks and questions, through clients and workers,
+// on every store.
 package questions_test
 
 import (

@@ -15,8 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// telltale records which refusals are told by commits that leave the questions in the
-// inbox.
+// telltale records refusals that are published by commits which leave the questions in the inbox.
 type telltale struct {
 	store.Store
 	mu          sync.Mutex
@@ -43,8 +42,8 @@ func (s *telltale) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	return s.Store.Commit(ctx, commits)
 }
 
-// Were it told before, a worker that dies in between would leave the question to the
-// next one, who may accept it: and the asker has been told that it was refused.
+// If a refusal were published earlier, a worker that dies in between would leave the question to
+// the next worker, which may accept it although the caller got a refusal.
 func TestFLOW16_ARefusalIsToldTogetherWithTheEndOfTheQuestion(t *testing.T) {
 	st := &telltale{Store: memstore.New()}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})

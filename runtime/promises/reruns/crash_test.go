@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A worker dies in front of, or behind, each commit and each creation of a run that fails once and of its rerun. Another worker
-// goes on: there is one chain of reruns, whose last run completes.
+// A worker dies before or after each commit and each creation of a run that fails once and of its
+// rerun. Another worker continues: there is one chain of reruns, whose last run completes.
 func TestRUN17_ThereIsOneRerunWhereverAWorkerDies(t *testing.T) {
 	patient := workflow.RetryPolicy{Attempts: 6, Initial: time.Millisecond, Max: time.Second}
 	d := rerun[int, int]("mortal", patient)
@@ -30,7 +30,7 @@ func TestRUN17_ThereIsOneRerunWhereverAWorkerDies(t *testing.T) {
 				t.Fatal("the worker writes more than 100 times for a run")
 			}
 		}
-		if point < 5 { // two creations, two ends, and what begins the rerun
+		if point < 5 { // two creations, two ends, and the begin of the rerun
 			t.Errorf("a worker died at %d points only", point-1)
 		}
 		for _, f := range w.Check() {
@@ -39,7 +39,7 @@ func TestRUN17_ThereIsOneRerunWhereverAWorkerDies(t *testing.T) {
 	})
 }
 
-// dies lets a worker die at its write number point, and reports whether it came so far.
+// dies makes a worker die at its write number point, and reports whether it got that far.
 func dies(w *flowtest.World, d workflow.Definition[int, int], point int, executed bool) bool {
 	w.T.Helper()
 	var s shop
@@ -105,7 +105,7 @@ func dies(w *flowtest.World, d workflow.Definition[int, int], point int, execute
 	return true
 }
 
-// die ends a worker, at its write number n, once that is known.
+// die ends a worker at its write number n.
 func die(n int64, point int, first **flowtest.Running, made <-chan struct{}, dead chan struct{}) error {
 	<-made
 	if n == int64(point) {

@@ -17,7 +17,7 @@ import (
 
 var greets = rerun[int, string]("greets", hourly)
 
-// greeting is order, and takes a message in the end.
+// greeting is order, followed by a message.
 func greeting(ctx workflow.Context, n int) (string, error) {
 	n, err := order(ctx, n)
 	if err != nil {
@@ -37,7 +37,7 @@ func delayed(w *flowtest.World, s *shop) *workflow.Run[string] {
 	return again
 }
 
-// waits waits until a rerun is parked for its time.
+// waits waits until a rerun is parked until its time.
 func waits(w *flowtest.World, run flowtest.Follows) {
 	w.T.Helper()
 	w.Eventually("the rerun waits for its time", func() bool {
@@ -134,7 +134,7 @@ func TestRUN17_ARunIsEndedInTheDelayWithoutItsSteps(t *testing.T) {
 				if n := s.charged.Load(); n != 1 {
 					t.Errorf("charged %d times", n)
 				}
-				if name == "cancel" { // what it took over is kept by the run that goes on
+				if name == "cancel" { // the continuing run keeps what it took over
 					more, err := again.RetryCanceled(w.Ctx)
 					flowtest.Order(t, err)
 					flowtest.Order(t, flowtest.Wake.Send(w.Ctx, more, " hello"))
@@ -188,7 +188,8 @@ func TestRUN17_TheDelayHoldsNoPermits(t *testing.T) {
 	}
 }
 
-// What comes in the delay lets the rerun wait in line for its limit, and a worker has it only at its turn: a pause does not wait for that.
+// An item that arrives during the delay makes the rerun wait in the queue of its limit, and a
+// worker gets it only when it is admitted: a pause must not wait for that.
 func TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull(t *testing.T) {
 	uses := shim.Uses(func(int) []limit.Use { return []limit.Use{lane.Use(1)} })
 	limited := shim.NewWorkflow[int, string]("test.full", "in", shim.WorkflowPolicy{Rerun: hourly, Uses: uses})

@@ -1,4 +1,5 @@
-// Package reruns_test proves what a workflow promises whose failed runs are tried again by its policy, on every store.
+// Package reruns_test proves the promises about workflows whose failed runs are rerun by their
+// policy, on every store.
 package reruns_test
 
 import (

@@ -61,7 +61,8 @@ func TestRUN17_ATickOfAScheduleThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A deployment changes the policy while a rerun waits: that begins when it was decided, and its own failure is judged by the new one.
+// A deployment changes the policy while a rerun waits: the rerun begins at the time decided
+// earlier, and the new policy applies to its own failure.
 func TestRUN17_APolicyThatIsChangedInTheDelayIsForTheNextFailure(t *testing.T) {
 	before := rerun[int, int]("changed", hourly)
 	for name, tt := range map[string]struct {
@@ -112,8 +113,8 @@ func TestRUN17_APolicyThatIsChangedInTheDelayIsForTheNextFailure(t *testing.T) {
 	}
 }
 
-// One of two workers that are alive is killed while messages come for many reruns that wait. The other one, and the one that takes the place of
-// the killed one, execute each of them once, when its time has come.
+// One of two live workers is killed while messages arrive for many reruns that wait. The other
+// worker and the replacement execute each of them once, when its time has come.
 func TestRUN17_TheDelayOutlivesOneOfTwoWorkers(t *testing.T) {
 	const runs = 20
 	d := rerun[int, int]("outlives", hourly)
@@ -122,7 +123,7 @@ func TestRUN17_TheDelayOutlivesOneOfTwoWorkers(t *testing.T) {
 		s.fails.Store(runs)
 		var mu sync.Mutex
 		var dies []func()
-		cfg := worker.Config{Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour} // time jumps
+		cfg := worker.Config{Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour} // the clock jumps
 		fleet := w.Keep(2, cfg, func(die func()) []flowtest.Binding {
 			mu.Lock()
 			defer mu.Unlock()

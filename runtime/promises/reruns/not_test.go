@@ -24,7 +24,8 @@ var (
 	distant = flowtest.AStep[int, int]("distant", shim.Policy{NonIdempotent: true, Timeout: 20 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}, Queue: "far"})
 )
 
-// Each of these runs fails, or ends otherwise, in a way that no rerun mends, or that its policy has no say in.
+// Each of these runs fails in a way that a rerun cannot fix, or ends in a way to which its policy
+// does not apply.
 func TestRUN17_WhatAnotherRunWouldNotMendIsNotTriedAgain(t *testing.T) {
 	late := shim.NewWorkflow[int, int]("test.late", "in", shim.WorkflowPolicy{Rerun: often, StartWithin: time.Millisecond})
 	tests := map[string]struct {
@@ -84,7 +85,8 @@ func TestRUN17_WhatAnotherRunWouldNotMendIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// stays checks that a run has failed and is not tried again: its end, in whose commit that is decided, has nothing of it.
+// stays checks that a run has failed and is not rerun: its last event, whose commit decides that,
+// announces no rerun.
 func stays(w *flowtest.World, run flowtest.Follows) {
 	w.T.Helper()
 	sound(w)
@@ -139,7 +141,7 @@ func TestRUN17_ARetryByACallerBeginsTheCountAnew(t *testing.T) {
 	})
 }
 
-// before lets something happen before the first rerun is made, when the failure is durable.
+// before calls happens when the failure is durable, before the first rerun is made.
 func before(w *flowtest.World, happens func(failed event.RunID)) *flowtest.Between {
 	done := false
 	return &flowtest.Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
@@ -179,7 +181,7 @@ func TestRUN17_ARerunWhoseWorkflowIDIsTakenIsGivenUpWithAWarning(t *testing.T) {
 		if w.Record(run).Rerun != "" {
 			t.Errorf("it was tried again as %s", w.Record(run).Rerun)
 		}
-		if again, err := run.Retry(w.Ctx); err != nil || w.Record(again).Rerun != "" { // by hand, now that the id is free
+		if again, err := run.Retry(w.Ctx); err != nil || w.Record(again).Rerun != "" { // manually, when the ID is free
 			t.Errorf("retry by hand: %v", err)
 		}
 	})
@@ -197,7 +199,7 @@ func TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning(t *testing.T) 
 		st := before(w, func(event.RunID) {
 			active = flowtest.Start(w, alone, 1, workflow.WithHold())
 		})
-		st.Answers = func(_ []store.Commit, got []store.Committed) { // a record that the relay has read may also come from its writer
+		st.Answers = func(_ []store.Commit, got []store.Committed) { // a record read by the relay may also come from its writer
 			for i := range got {
 				got[i].Sent = append(got[i].Sent, got[i].Sent...)
 			}
@@ -210,7 +212,7 @@ func TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning(t *testing.T) 
 		if got := flowtest.Result(w, active); got != 20 {
 			t.Errorf("the active run: %d", got)
 		}
-		other := flowtest.Start(w, alone, 7) // of another key, after which the relay has looked at the outbox again
+		other := flowtest.Start(w, alone, 7) // with another key; when it has ended, the relay has read the outbox again
 		if got := flowtest.Result(w, other); got != 80 {
 			t.Errorf("a run of another key: %d", got)
 		}
@@ -279,7 +281,8 @@ func TestRUN17_ThePolicyIsThatOfTheWorkerThatTheRunFailsOn(t *testing.T) {
 	})
 }
 
-// earlier is the store of a worker of an earlier release: what it reads of an outbox has a word that it does not know.
+// earlier is the store of a worker of an earlier release: it returns outbox records with a word
+// that the worker does not have.
 type earlier struct{ store.Store }
 
 func (s earlier) Unwrap() store.Store { return s.Store }
@@ -301,7 +304,8 @@ func TestRUN17_AWorkerOfAnEarlierReleaseLeavesTheRerunToOthers(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var s shop
 		s.fails.Store(1)
-		// The worker of this release dies, or stops, when the failure is durable: it delivers nothing.
+		// The worker of this release dies, or stops, when the failure is durable: it delivers
+		// nothing.
 		failed := make(chan struct{})
 		silent := &flowtest.Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
 			if all, ok := req.([]store.Create); ok && len(all) == 1 && all[0].RerunOf != "" {

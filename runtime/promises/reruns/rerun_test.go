@@ -21,10 +21,10 @@ import (
 // often is the policy of these tests: two reruns, after 10 and 20 milliseconds.
 var often = workflow.RetryPolicy{Attempts: 3, Initial: 10 * time.Millisecond, Max: time.Second, Factor: 2}
 
-// hourly waits for longer than a test lasts in real time.
+// hourly has delays longer than the real duration of a test.
 var hourly = workflow.RetryPolicy{Attempts: 3, Initial: time.Hour, Max: 2 * time.Hour, Factor: 2}
 
-// rerun declares a workflow whose failed runs are tried again.
+// rerun declares a workflow whose failed runs are rerun.
 func rerun[In, Out any](name string, p workflow.RetryPolicy) workflow.Definition[In, Out] {
 	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{Rerun: p})
 }
@@ -45,7 +45,7 @@ func order(ctx workflow.Context, n int) (int, error) {
 	return charge.Call(ctx, n)
 }
 
-// shop counts what the steps of order do. Its charge fails so often.
+// shop counts the executions of the steps of order. Its charge fails a given number of times.
 type shop struct {
 	reserved, charged atomic.Int64
 	fails             atomic.Int64
@@ -76,7 +76,7 @@ func next[T any](w *flowtest.World, d workflow.Definition[int, T], run flowtest.
 	return d.Get(w.Client, id)
 }
 
-// sound checks the store once no worker works on it.
+// sound checks the store when no worker serves it.
 func sound(w *flowtest.World) {
 	w.T.Helper()
 	w.StopWorkers()

@@ -20,7 +20,7 @@ import (
 // charge is a step of these tests that must not be executed twice.
 var charge = flowtest.AStep[string, string]("charge", shim.Policy{Retry: flowtest.Quick})
 
-// charging binds charge, which counts what it has executed, by input and idempotency key.
+// charging binds charge, and records its executions by input and idempotency key.
 func charging(executed *flowtest.Seen[string], fails func(string) bool) flowtest.Binding {
 	return charge.As(func(ctx context.Context, what string) (string, error) {
 		executed.Add(what)
@@ -40,8 +40,8 @@ func count(executed *flowtest.Seen[string]) map[string]int {
 	return times
 }
 
-// One branch fails; the other one goes on with steps that begin and complete only after that, and with inputs from all that
-// a branch can know: numbers by chance, the time, recorded values.
+// One branch fails; the other one continues with steps that begin and complete only after that,
+// with inputs from all sources available to a branch: random numbers, the time, recorded values.
 func TestRUN10_WhatAnotherBranchDidAfterTheFailureIsNotDoneAgain(t *testing.T) {
 	splits := flowtest.Flow[int, []string]("splits")
 	kids := flowtest.Flow[string, string]("splits.kid")
@@ -113,14 +113,14 @@ func TestRUN10_WhatAnotherBranchDidAfterTheFailureIsNotDoneAgain(t *testing.T) {
 		if len(keys) != 7 {
 			t.Errorf("results: got %q, want 7 different ones", got)
 		}
-		log := w.Log(again) // another worker sees the same
+		log := w.Log(again) // another worker gets the same log
 		if diff := cmp.Diff(got, flowtest.Result(w, flowtest.AfterCrash(w, splits, log[:len(log)-1]))); diff != "" {
 			t.Errorf("replayed (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// A second retry has everything of the first run, too.
+// A second retry also has the work of the first run.
 func TestRUN10_ARetryOfARetryKeepsWhatBothRunsDid(t *testing.T) {
 	pairs := flowtest.Flow[int, int]("pairs")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -168,7 +168,8 @@ func TestRUN10_ARetryOfARetryKeepsWhatBothRunsDid(t *testing.T) {
 	})
 }
 
-// A hook that nobody has answered belongs to the old run: what was done after it was asked for stays done.
+// A hook without a payload belongs to the old run: steps completed after it was opened are not
+// repeated.
 func TestRUN10_WhatWasDoneBehindAnOpenHookIsNotDoneAgain(t *testing.T) {
 	flows := flowtest.Flow[int, int]("behindhook")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -196,7 +197,7 @@ func TestRUN10_WhatWasDoneBehindAnOpenHookIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-// What the code asks for with the same key and something else is something else.
+// A call with the same key and other contents is another operation.
 func TestRUN10_AStepWithAnotherInputIsExecutedInTheNewRun(t *testing.T) {
 	notes := flowtest.Flow[int, string]("notes")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {

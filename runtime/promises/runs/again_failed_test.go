@@ -17,7 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// openFailures returns how many runs are in groups of trouble, by the groups and by the list of runs.
+// openFailures returns the number of runs in failure groups, from the groups and from the list of
+// runs.
 func openFailures(w *flowtest.World) (inGroups, listed int) {
 	w.T.Helper()
 	page, err := w.Client.Troubles(w.Ctx, workflow.TroubleFilter{})
@@ -127,7 +128,7 @@ func TestRUN11_AnOpenRunOfASingletonIsNotRepeated(t *testing.T) {
 	})
 }
 
-// On a store with partitions a run of its own takes the permits of a run with a workflow id.
+// On a store with partitions a separate run takes the permits of a run with a workflow ID.
 func TestRUN10_AFailedRunWithLimitsAndAWorkflowIDIsRetriedInEachPartition(t *testing.T) {
 	room := limit.New("test.retryroom", limit.Config{AtOnce: 1})
 	limited := flowtest.LimitedFlow[int, int]("limitedretry", func(int) []limit.Use { return []limit.Use{room.Use(1)} })
@@ -247,7 +248,8 @@ func TestRUN18_OfManyRetriesWithTheSameKeyOneMakesARun(t *testing.T) {
 	})
 }
 
-// A retry that finds an open rerun makes no run that could have its key: the key makes one once that rerun has failed.
+// A retry that finds an open rerun does not associate its key with that rerun: the key makes a run
+// when that rerun has failed.
 func TestRUN18_AKeyOfARetryThatFindsAnOpenRerunNamesNone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var calls atomic.Int64

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// made is the result of the workflow of these tests: what it saw and made.
+// made is the result of the workflow of these tests: the values that it has read and produced.
 type made struct {
 	Steps []int    `json:"steps"`
 	Words []string `json:"words"`
@@ -25,8 +25,8 @@ type made struct {
 
 var makes = flowtest.Flow[int, made]("makes")
 
-// making is a workflow that does three steps, with a message, a random number and
-// a recorded value in between, and waits in the end.
+// making is a workflow with three steps, with a message, a random number and a recorded value in
+// between, which waits at the end.
 func making(ctx workflow.Context, _ int) (made, error) {
 	var m made
 	for n := range 3 {
@@ -83,7 +83,7 @@ func TestRUN10_AResumedRunCarriesOverWhatACancelledOneHadDone(t *testing.T) {
 		if again.ID() == run.ID() || twice.ID() != again.ID() || resumedFrom(w, again) != run.ID() {
 			t.Errorf("new runs %s and %s of %s, resumed from %s", again.ID(), twice.ID(), run.ID(), resumedFrom(w, again))
 		}
-		words(t, w, workflow.Target(makes.GetByID(w.Client, "made")), "b") // it has the workflow id
+		words(t, w, workflow.Target(makes.GetByID(w.Client, "made")), "b") // it has the workflow ID
 		first.Stop()
 		w.Work(worker.Config{}, flowtest.Noting(&executed), flowtest.As(makes, making))
 		words(t, w, again, "c")
@@ -108,8 +108,8 @@ func isStatusError(err error) bool {
 	return ok
 }
 
-// A step that is under way is asked to stop, and succeeds all the same, while
-// messages come in; another one in another branch does stop.
+// A step that is running is asked to stop, but succeeds, while messages arrive; another step in
+// another branch does stop.
 func TestRUN10_WhatWasCompletedAfterTheCancelIsCarriedOverToo(t *testing.T) {
 	both := flowtest.Flow[int, []string]("both")
 	code := func(step func(context.Context, int) (int, error)) []flowtest.Binding {
@@ -293,7 +293,7 @@ func TestRUN11_AForkKeepsEverythingInFrontOfTheStep(t *testing.T) {
 		for _, tt := range []struct {
 			run   *workflow.Run[made]
 			words []string
-			ids   int // that are those of the original
+			ids   int // IDs equal to those of the original
 			wid   string
 		}{{live, []string{"a", "x", "y"}, 2, ""}, {ended, []string{"a", "b", "z"}, 3, "original"}} {
 			got := flowtest.Result(w, tt.run)
@@ -322,7 +322,7 @@ func TestRUN11_AForkKeepsEverythingInFrontOfTheStep(t *testing.T) {
 	})
 }
 
-// The fork of a fork, in the middle of what the code did in one go.
+// The fork of a fork, in the middle of operations that the code issued without waiting.
 func TestRUN11_AForkOfAForkInTheMiddleOfAReaction(t *testing.T) {
 	bursts := flowtest.Flow[int, []string]("bursts")
 	w := flowtest.NewMemory(t)
@@ -358,7 +358,7 @@ func TestRUN11_AForkOfAForkInTheMiddleOfAReaction(t *testing.T) {
 	}
 	worker1.Stop()
 	w.Work(worker.Config{}, flowtest.Noting(&executed), code)
-	for _, r := range []*workflow.Run[[]string]{one, two} { // each log is one that the code writes
+	for _, r := range []*workflow.Run[[]string]{one, two} { // each log could have been written by the code
 		log := w.Log(r)
 		if diff := cmp.Diff(flowtest.Result(w, r), flowtest.Result(w, flowtest.AfterCrash(w, bursts, log[:len(log)-1]))); diff != "" {
 			t.Errorf("replayed (-want +got):\n%s", diff)

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// by returns the types of the events in a log that were asked for on behalf of somebody.
+// by returns the types of the events in a log that were requested on behalf of who.
 func by(w *flowtest.World, run flowtest.Follows, who string) (all []string) {
 	w.T.Helper()
 	for _, e := range w.Log(run) {
@@ -53,8 +53,8 @@ var (
 	outside  = flowtest.AStep[int, int]("outside", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}})
 )
 
-// A step is failed and then completed from outside, a hook gets what its code cannot read and what it can, and a run is
-// executed operation by operation.
+// A step is failed and then completed from outside, a hook gets one payload that its code cannot
+// decode and one that it can, and a run is executed step by step.
 func TestBehalf_TheLogSaysOnWhoseBehalfSomethingWasAsked(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		ada := workflow.OnBehalfOf(w.Ctx, "ada")
@@ -100,7 +100,7 @@ func TestBehalf_TheLogSaysOnWhoseBehalfSomethingWasAsked(t *testing.T) {
 	})
 }
 
-// A client ends by itself what no worker serves.
+// A client ends a run itself if no worker serves it.
 func TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		bob := workflow.OnBehalfOf(w.Ctx, "bob")
@@ -119,7 +119,7 @@ func TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog(t *testing.T) {
 	})
 }
 
-// What comes of a request, such as the end of a child, is the run's own doing.
+// Consequences of a request, such as the end of a child, carry no name.
 func TestBehalf_ANameGoesNoFurtherThanTheRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		child := flowtest.Flow[int, int]("behalf-child")

@@ -27,7 +27,7 @@ func untilCanceled(ctx context.Context, _ int) (int, error) {
 type suspension struct {
 	name  string
 	code  func(workflow.Context) error
-	ready event.Type // is in the log when the run is where it should be
+	ready event.Type // event that is in the log when the run has reached the place
 	n     int
 }
 
@@ -107,7 +107,7 @@ func TestRUN8_CancelIsHonouredAtEverySuspensionPoint(t *testing.T) {
 	})
 }
 
-// checkCancel cancels a run twice and looks at what becomes of it.
+// checkCancel cancels a run twice and checks its outcome.
 func checkCancel(t *testing.T, w *flowtest.World, run *workflow.Run[int]) {
 	t.Helper()
 	for _, reason := range []string{"changed my mind", "again"} {
@@ -178,7 +178,7 @@ func TestRUN8_AStepInLineForASlotIsCanceledWithoutRunning(t *testing.T) {
 	}
 }
 
-// Runs end while steps of theirs are about to start: each of them gives its slot back.
+// Runs end while their steps are about to start: each step releases its slot.
 func TestRUN8_NoSlotIsLostWhenRunsEndWhileStepsBegin(t *testing.T) {
 	races := flowtest.Flow[int, int]("races")
 	w := flowtest.NewMemory(t)
@@ -270,7 +270,7 @@ func TestRUN8_CleanupRunsUnderADetachedContext(t *testing.T) {
 	})
 }
 
-// The step completes although it is asked to stop: what it did counts.
+// The step completes although it is asked to stop: its result counts.
 func TestRUN8_AStepThatSucceedsAllTheSameKeepsItsResult(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	begun := make(chan struct{})
@@ -283,7 +283,7 @@ func TestRUN8_AStepThatSucceedsAllTheSameKeepsItsResult(t *testing.T) {
 		return n, nil
 	}))
 	run := flowtest.Start(w, flowtest.One, 9)
-	<-begun // before that, it would not begin any more
+	<-begun // it would not begin after the cancel
 	if err := run.Cancel(w.Ctx, "x"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// An operator whose answer was lost asks again. Other than a pause, a step counts each time.
+// An operator whose response was lost repeats the command. Unlike a pause, each step counts.
 func TestRUN18_CommandsTakeAReasonAndAreCarriedOutOnceForAKey(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.DoSteps, flowtest.DoWork1)
@@ -24,7 +24,7 @@ func TestRUN18_CommandsTakeAReasonAndAreCarriedOutOnceForAKey(t *testing.T) {
 		w.Reach(run, event.StepCompleted, 1)
 		flowtest.Order(t, run.Step(w.Ctx, workflow.IdempotencyKey("second")))
 		w.Reach(run, event.StepCompleted, 2)
-		flowtest.Order(t, run.Resume(w.Ctx, workflow.IdempotencyKey("first"))) // of another command
+		flowtest.Order(t, run.Resume(w.Ctx, workflow.IdempotencyKey("first"))) // a key of another command
 		flowtest.Result(w, run)
 		if steps := flowtest.Filter(w.Log(run), event.RunStepped); len(steps) != 2 || steps[0].Reason != "look at it" || steps[1].Reason != "" {
 			t.Errorf("the log has the commands %+v, want one for each key, the first with its reason", steps)

@@ -12,8 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The deadline that a step sees is the earliest of its own, of the run's and of
-// its caller's.
+// The deadline of a step is the earliest of its own, the run's and its caller's deadline.
 func TestSTEP4_DeadlineIsTheEarliestOfAttemptRunAndCaller(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attempt, run, caller time.Duration // 0: none

@@ -23,7 +23,7 @@ func TestRUN13_DeleteForgetsOneRunAtOnce(t *testing.T) {
 		run, other := flowtest.Start(w, flowtest.Echo, "x", workflow.WithID("order-1")), flowtest.Start(w, flowtest.Echo, "y")
 		flowtest.Result(w, run)
 		flowtest.Result(w, other)
-		for range 2 { // the second time does nothing
+		for range 2 { // the second time has no effect
 			if err := run.Delete(w.Ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestRUN13_DeleteByFilterForgetsWhatMatchesAndHasEnded(t *testing.T) {
 	red, blue := workflow.WithTags(map[string]string{"color": "red"}), workflow.WithTags(map[string]string{"color": "blue"})
 	for name, tt := range map[string]struct {
 		filter workflow.Filter
-		want   []string // inputs of the runs that go
+		want   []string // inputs of the deleted runs
 	}{
 		"everything":            {workflow.Filter{}, []string{"red", "blue", "", ""}},
 		"a tag":                 {workflow.Filter{Tags: map[string]string{"color": "red"}}, []string{"red", ""}},
@@ -214,8 +214,7 @@ func TestRUN13_DeleteByFilterPassesOverWhatOthersHaveDeleted(t *testing.T) {
 	}
 }
 
-// brokenDelete is a store that answers Delete in a way of its own; nil: as the
-// store inside does.
+// brokenDelete is a store with its own response to Delete; nil: the response of the inner store.
 type brokenDelete struct {
 	store.Store
 	answers []error
@@ -256,7 +255,8 @@ func TestRUN13_AClosedClientDeletesNothing(t *testing.T) {
 	}
 }
 
-// A run keeps the ids of what it has accepted until its purge, so a store accepts the same request once more.
+// A run keeps the IDs of accepted items until its purge, so a store accepts a repeated request
+// again.
 func TestRUN13_ADeletedRunThatWasAskedToEndIsNotFound(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.Parks)

@@ -29,7 +29,7 @@ func TestRUN6_FollowersMissNothingAndSeeNothingTwiceWhileTheRunIsWriting(t *test
 				switch i % 3 {
 				case 0:
 					got[i] = w.Seqs(run)
-				case 1: // comes back every few events
+				case 1: // resumes every few events
 					for next := uint64(1); ; {
 						before := next
 						for e := range run.Events(w.Ctx, workflow.From(next)) {
@@ -42,7 +42,7 @@ func TestRUN6_FollowersMissNothingAndSeeNothingTwiceWhileTheRunIsWriting(t *test
 							return
 						}
 					}
-				default: // comes late
+				default: // starts late
 					w.Reach(run, event.StepCompleted, 10*i)
 					got[i] = w.Seqs(run)
 				}
@@ -110,12 +110,12 @@ func TestRUN6_FromTheEndFollowsLive(t *testing.T) {
 
 func TestRUN6_BreakingOutReleasesEverythingAndAnErrorIsTheLastPair(t *testing.T) {
 	w := flowtest.NewMemory(t)
-	run := flowtest.Start(w, flowtest.Steps, 3) // nobody works on it: a follower waits after the first event
+	run := flowtest.Start(w, flowtest.Steps, 3) // no worker serves it: a follower waits after the first event
 	for e, err := range run.Events(w.Ctx) {
 		if e.Seq != 1 || err != nil {
 			t.Errorf("got %d, %v", e.Seq, err)
 		}
-		break // goleak and the race detector look at the rest
+		break // goleak and the race detector check the rest
 	}
 	ctx, cancel := context.WithCancel(w.Ctx)
 	var last error
@@ -163,8 +163,8 @@ func TestEV6_EveryEventCarriesWhatATimelineNeeds(t *testing.T) {
 	})
 }
 
-// A log that holds what this release does not know how to consume: the run is
-// blocked, with an error that names the event.
+// A log contains an event that this release cannot process: the run is blocked, with an error that
+// names the event.
 func TestEV7_AnEventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		now := w.Store.Clock().Now()
@@ -195,7 +195,7 @@ func TestEV7_AnEventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 	})
 }
 
-// One frame holds what ends a run and what caused it.
+// One frame contains the end of a run and its cause.
 func TestEV8_WhatEndsARunIsWrittenTogetherWithItsCause(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.Calls, flowtest.Work1.As(func(_ context.Context, n int) (int, error) {
@@ -273,7 +273,7 @@ func TestRUN5_StatusesTellWhatARunIsDoing(t *testing.T) {
 	})
 }
 
-// reading records which frames are read of a log.
+// reading records which frames of a log are read.
 type reading struct {
 	store.Store
 	frames atomic.Int64
@@ -319,8 +319,8 @@ func TestRUN6_AFollowerReadsFromWhereItBegins(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
-			// Each event of a frame of its own is the worst case; one page, and the frames
-			// that are looked at on the way, may come on top.
+			// The worst case is each event in a separate frame; in addition, one page and the
+			// frames examined by the search may be read.
 			if frames, most := counted.frames.Load(), int64(len(want)+130); frames > most {
 				t.Errorf("%s: %d frames were read of about %d, want at most %d", name, frames, 600, most)
 			}

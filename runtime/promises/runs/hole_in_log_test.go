@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// holed is a store that has lost frames of logs: it answers with the others.
+// holed is a store that has lost frames of logs: it returns the others.
 type holed struct {
 	store.Store
 	from, to uint64 // frames that are lost
@@ -52,8 +52,8 @@ func (s *holed) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, e
 	return answers, nil
 }
 
-// A log has a hole. Whoever reads it is told so, with the run and the frame, sees all that
-// comes before, nothing twice, and nothing that comes after.
+// A log has a hole. Every reader gets an error with the run and the frame, all events before the
+// hole once, and no event after it.
 func TestRUN6_AReaderOfALogWithAHoleIsToldSo(t *testing.T) {
 	for _, hole := range []struct{ from, to uint64 }{{1, 1000}, {1, 1}, {2, 2}, {5, 7}, {8, 1000}} {
 		t.Run(fmt.Sprintf("frames %d to %d", hole.from, hole.to), func(t *testing.T) {

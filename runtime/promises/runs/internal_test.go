@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// commands are all that can be asked of a run by its handle.
+// commands are all commands of a handle.
 var commands = map[string]func(ctx context.Context, c *workflow.Client, h *workflow.Handle) error{
 	"cancel":    func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Cancel(ctx, "") },
 	"pause":     func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Pause(ctx) },
@@ -50,8 +50,9 @@ var commands = map[string]func(ctx context.Context, c *workflow.Client, h *workf
 	},
 }
 
-// A run of the runtime's own belongs to a run, a schedule or a bulk action, by which it is commanded. A second run of it would
-// have the effects of a step again, fire the ticks of a schedule that nobody can delete, or hold a token for ever.
+// An internal run belongs to a run, a schedule or a bulk action, which accepts the commands
+// instead. A rerun of it would repeat the effects of a step, fire the ticks of a schedule that
+// cannot be deleted, or hold a token forever.
 func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 	bulk := shim.NewWorkflow[int, int](event.BulkRun, "n", shim.WorkflowPolicy{})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -155,7 +156,8 @@ func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 	})
 }
 
-// A message of a topic of the runtime could start runs, end a token or grant permits in the name of the runtime.
+// A message with a topic of the runtime could start runs, release a token or grant permits in the
+// name of the runtime.
 func TestRUN6_TopicsOfTheRuntimeTakeNoMessages(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		topic := workflow.NewTopic[string](event.ScheduleRun)

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// selects reports whether a filter asks for a run.
+// selects reports whether a filter selects a run.
 func selects(f workflow.Filter, i *workflow.RunInfo) bool {
 	for key, value := range f.Tags {
 		if got, ok := i.Tags[key]; !ok || got != value {
@@ -47,7 +47,7 @@ func TestRUN7_ListFiltersNewestFirst(t *testing.T) {
 		if got, want := slices.Compact(kinds), []string{"child", "other", "parent"}; !slices.Equal(got, want) {
 			t.Errorf("the runs are, newest first, %v, want %v", got, want)
 		}
-		const some = -1 // how many depends on what was created in one millisecond
+		const some = -1 // the number depends on what was created in one millisecond
 		completed, pending := workflow.StatusCompleted, workflow.StatusPending
 		for name, tt := range map[string]struct {
 			filter workflow.Filter
@@ -101,8 +101,8 @@ func TestRUN7_ListFiltersNewestFirst(t *testing.T) {
 	})
 }
 
-// However little may be looked at for a page, all pages together are the list; and so they are by the filters
-// that select roots, or a workflow id, and with the oldest first.
+// With any budget per page, all pages together are the list, including with the filters for roots
+// and workflow IDs, and with the oldest first.
 func TestRUN7_APageKeepsToItsBudgetAndTheNextGoesOn(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		all := w.Family()
@@ -161,9 +161,9 @@ func TestRUN7_APageKeepsToItsBudgetAndTheNextGoesOn(t *testing.T) {
 	})
 }
 
-// Whatever is started, ends or is deleted meanwhile: pages have all other runs once, and
-// those that are started later not at all. Starts of so many at once put several into one
-// millisecond, and each part of them is many pages.
+// While other runs are started, end or are deleted, pages contain every existing run once, and no
+// run that is started later. The concurrent starts put several runs into one millisecond, and each
+// group of them spans many pages.
 func TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		const unserved, served, page = 300, 60, 25
@@ -187,7 +187,7 @@ func TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers(t *testing.T) {
 		slices.Sort(want)
 		full := w.Store.Clock().Now()
 		w.Eventually("what is started later is newer", func() bool { return w.Store.Clock().Now().Sub(full) > 10*time.Millisecond })
-		w.Work(worker.Config{}, flowtest.Runs) // those of the default queue, while pages are read
+		w.Work(worker.Config{}, flowtest.Runs) // runs of the default queue, while pages are read
 		got := w.Paged(workflow.Filter{}, page, func(ids []workflow.RunID) {
 			for _, id := range ids {
 				err := w.Client.Run(id).Delete(w.Ctx)

@@ -1,4 +1,5 @@
-// Package runs_test proves what runs promise to those who start, watch, stop and repeat them, through clients and workers, on every store.
+// Package runs_test proves the promises about starting, following, stopping and rerunning runs,
+// through clients and workers, on every store.
 package runs_test
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What a run has sent, and what it has taken over of an older one, it has not received.
+// A run has not received the messages that it has sent, nor those taken over from an older run.
 func TestREC8_AMessageIsReceivedByTheRunThatItWasSentTo(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(flowtest.Streams, func(ctx workflow.Context, n int) (int, error) {

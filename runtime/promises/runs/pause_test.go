@@ -41,7 +41,7 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 		flowtest.Order(t, run.Pause(w.Ctx))
 		w.Reach(run, event.RunPaused, 1)
 		close(release)
-		w.Reach(run, event.StepCompleted, 1) // its result is kept
+		w.Reach(run, event.StepCompleted, 1) // its result is recorded
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "heard"))
 		w.Reach(run, event.MessageReceived, 1)
 		w.Status(run, workflow.StatusPaused)
@@ -54,7 +54,7 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 			t.Errorf("the log of the paused run is %v", types(log))
 		}
 		flowtest.Order(t, run.Resume(w.Ctx))
-		if err := run.Resume(w.Ctx); err != nil && !errors.Is(err, workflow.ErrRunTerminal) { // the run may have gone on to its end
+		if err := run.Resume(w.Ctx); err != nil && !errors.Is(err, workflow.ErrRunTerminal) { // the run may have ended
 			t.Errorf("resume again: %v", err)
 		}
 		if diff := cmp.Diff([]string{"step", "step", "heard"}, flowtest.Result(w, run)); diff != "" {
@@ -66,8 +66,8 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 	})
 }
 
-// The step waits for the only slot of the worker. When that is free the run is paused: the
-// step does not take it, and the run, which has nothing to do, no place on the worker.
+// The step waits for the only slot of the worker. When the slot becomes free the run is paused: the
+// step does not take it, and the idle run occupies no capacity of the worker.
 func TestRUN12_APausedRunBeginsNoStepThatWaitsForASlot(t *testing.T) {
 	both := flowtest.Flow[int, int]("both")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -182,7 +182,7 @@ func TestRUN12_ARunThatIsPausedBeforeItBeginsStaysThere(t *testing.T) {
 	}
 }
 
-// The pause outlives the workers: the log of a paused run is cut behind each event.
+// The pause outlives the workers: the log of a paused run is cut after each event.
 func TestRUN12_KilledAnywhereThePauseHoldsAndNothingIsLost(t *testing.T) {
 	pausing := flowtest.Flow[int, []string]("pausing")
 	code := flowtest.As(pausing, func(ctx workflow.Context, _ int) ([]string, error) {
@@ -233,7 +233,7 @@ func TestRUN12_KilledAnywhereThePauseHoldsAndNothingIsLost(t *testing.T) {
 	}
 }
 
-// operations counts what the code has asked for.
+// operations counts the operations that the code has requested.
 func operations(log []event.Event) int {
 	return len(flowtest.Filter(log, event.StepCreated, event.WaitCreated, event.ValueRecorded))
 }

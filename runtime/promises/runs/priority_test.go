@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ranked is a workflow whose directive says that its input is its priority.
+// ranked is a workflow whose directive uses its input as the priority.
 var ranked = shim.NewWorkflow[int, int]("test.ranked", "in", shim.WorkflowPolicy{Priority: shim.Priority(func(n int) int { return n })})
 
 func TestRUN3_TheInputDecidesAboutThePriorityUnlessTheStartDoes(t *testing.T) {
@@ -117,14 +117,14 @@ func TestRUN3_ARunThatNoWorkerHasBegunInTimeFailsWithoutItsCode(t *testing.T) {
 		if got := flowtest.Result(w, good); got != 4 {
 			t.Errorf("got %d", got)
 		}
-		again := flowtest.Start(w, timed, 5, workflow.WithID("timed"), workflow.WithStartBy(time.Hour)) // the id is free
+		again := flowtest.Start(w, timed, 5, workflow.WithID("timed"), workflow.WithStartBy(time.Hour)) // the ID is free
 		if got := flowtest.Result(w, again); got != 5 || !again.Created() {
 			t.Errorf("got %d, created %v", got, again.Created())
 		}
 	})
 }
 
-// Nobody serves the workflow: another worker ends its run.
+// No worker serves the workflow: another worker ends its run.
 func TestRUN3_ARunThatNobodyServesAndIsTooLateIsEndedByAnyWorker(t *testing.T) {
 	nobodys := flowtest.Flow[int, int]("timed.nobodys")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -159,7 +159,7 @@ func TestRUN3_TheTimeToBeginCountsFromWhenTheRunMay(t *testing.T) {
 	w.Clock.Advance(time.Minute - time.Millisecond)
 	w.Work(worker.Config{}, flowtest.Runs)
 	for _, run := range []*workflow.Run[string]{plain, free} {
-		_ = flowtest.Result(w, run) // in time, by a millisecond
+		_ = flowtest.Result(w, run) // a millisecond before the limit
 	}
 	w.Clock.Advance(time.Hour)
 	_ = flowtest.Result(w, delayed)

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// differs returns the *InputDiffersError of a start that must have it.
+// differs returns the *InputDiffersError in err, or fails the test.
 func differs(t *testing.T, err error) workflow.InputDiffersError {
 	t.Helper()
 	found, ok := errors.AsType[*workflow.InputDiffersError](err)

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	// tries takes what is there when its code begins, and then waits for so many numbers.
+	// tries takes the messages that exist when its code begins, and then waits for n numbers.
 	triesFlow = flowtest.Flow[int, []int]("tries")
 	tries     = flowtest.As(triesFlow, func(ctx workflow.Context, n int) (all []int, err error) {
 		for {
@@ -122,7 +122,7 @@ func TestFLOW5_ARunForLaterIsNotWokenByTheMessagesOfItsStart(t *testing.T) {
 	w.Work(worker.Config{}, tries)
 	later := flowtest.Start(w, triesFlow, 0, workflow.WithDelay(time.Hour), numbered(1))
 	held := flowtest.Start(w, triesFlow, 0, workflow.WithHoldFor(24*time.Hour), numbered(2))
-	// Whoever is woken begins before this one, which came last.
+	// A run that was woken would begin before this one, which was started last.
 	if diff := cmp.Diff([]int{3}, flowtest.Result(w, flowtest.Start(w, triesFlow, 0, numbered(3)))); diff != "" {
 		t.Errorf("received (-want +got):\n%s", diff)
 	}
@@ -201,7 +201,7 @@ func TestFLOW5_ARunThatEndsBeforeItHasTheMessageOfAStartIsFollowedByANewOne(t *t
 			if deliveries++; deliveries != 2 {
 				return false
 			}
-			w.Work(worker.Config{}, flowtest.Collect) // the first message ends the run before the second one comes
+			w.Work(worker.Config{}, flowtest.Collect) // the first message ends the run before the second one arrives
 			return true
 		})
 		second, err := flowtest.Collects.Start(w.Ctx, c, 2, workflow.WithID("collector"), numbered(1), numbered(2), numbered(3))
@@ -229,7 +229,7 @@ func TestFLOW5_AStartWithAMessageThatFindsNoRunEndsWithItsContext(t *testing.T) 
 			return do()
 		}
 		cancel()
-		return &store.TerminalError{Run: run.ID(), Status: event.StatusCompleted} // though it is active
+		return &store.TerminalError{Run: run.ID(), Status: event.StatusCompleted} // although it is active
 	}}
 	_, err := flowtest.Collects.Start(ctx, workflow.NewClient(st, workflow.ClientConfig{}), 1, workflow.WithID("collector"), numbered(1))
 	if !errors.Is(err, context.Canceled) {
@@ -237,9 +237,8 @@ func TestFLOW5_AStartWithAMessageThatFindsNoRunEndsWithItsContext(t *testing.T) 
 	}
 }
 
-// Answers and requests get lost, and runs end at any moment. Whoever is told that a start
-// succeeded has a message that one run has accepted, once; the message of any other start
-// was accepted once at most.
+// Responses and requests get lost, and runs end at any moment. If a start succeeded, exactly one
+// run has accepted its message, once; the message of any other start was accepted at most once.
 func TestFLOW5_NoMessageOfAStartIsLostOrAcceptedTwice(t *testing.T) {
 	const senders, each = 6, 15
 	errLost := errors.New("lost")
@@ -258,14 +257,14 @@ func TestFLOW5_NoMessageOfAStartIsLostOrAcceptedTwice(t *testing.T) {
 				return do()
 			}
 			if d, ok := req.(store.Deliver); ok && chance(30) {
-				_, _ = flowtest.Collects.Get(w.Client, d.Run).Result(ctx) // each run has a message, and so it ends
+				_, _ = flowtest.Collects.Get(w.Client, d.Run).Result(ctx) // each run has a message, so it ends
 			}
 			if chance(10) {
 				return errLost
 			}
 			err := do()
 			if chance(10) {
-				_ = do() // sent again by whatever is between
+				_ = do() // retried by an intermediary
 			}
 			if chance(10) {
 				return errLost

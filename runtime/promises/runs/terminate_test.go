@@ -34,7 +34,7 @@ func terminated(w *flowtest.World, run *workflow.Run[int], reason string) {
 	}
 }
 
-// childOf waits until a run has a child, and returns that.
+// childOf waits until a run has a child, and returns the child.
 func childOf(w *flowtest.World, run *workflow.Run[int]) workflow.RunID {
 	w.T.Helper()
 	w.Reach(run, event.ChildCreated, 1)
@@ -46,7 +46,7 @@ func childOf(w *flowtest.World, run *workflow.Run[int]) workflow.RunID {
 	return child
 }
 
-// A worker that serves the run is there, and cannot go on with it.
+// A worker that serves the run exists, but cannot continue it.
 func TestRUN8_TerminateEndsABlockedRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var run *workflow.Run[int]
@@ -68,8 +68,7 @@ func TestRUN8_TerminateEndsABlockedRun(t *testing.T) {
 	})
 }
 
-// The code of the run neither cleans up nor undoes anything, and the step that is under way
-// is told to stop.
+// The code of the run neither cleans up nor undoes anything, and the running step is asked to stop.
 func TestRUN8_TerminateEndsARunThatAWorkerHas(t *testing.T) {
 	slow := flowtest.AStep[int, int]("terminate.slow", shim.Policy{})
 	flow := flowtest.Flow[int, int]("terminate.flow")
@@ -105,7 +104,7 @@ func TestRUN8_TerminateEndsARunThatAWorkerHas(t *testing.T) {
 	})
 }
 
-// Nobody serves the run. What it waits for, and who waits for it, is told as at any other end.
+// No worker serves the run. Its children and its parent are notified as at any other end.
 func TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily(t *testing.T) {
 	parent, middle, leaf := flowtest.Flow[int, int]("terminate.parent"), flowtest.Flow[int, int]("terminate.middle"), flowtest.Flow[int, int]("terminate.leaf")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -130,7 +129,7 @@ func TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily(t *testing.T) {
 		if log := w.Log(of); len(log[len(log)-1].Unread) != 1 {
 			t.Errorf("the end names %v as unread, want the message that nobody has read", log[len(log)-1].Unread)
 		}
-		w.Work(worker.Config{}, ofParent, ofLeaf) // none for the middle
+		w.Work(worker.Config{}, ofParent, ofLeaf) // no worker for the middle one
 		if got := flowtest.Result(w, run); got != 17 {
 			t.Errorf("the parent returned %d, want 17: it was told what the end of its child was", got)
 		}
@@ -146,7 +145,7 @@ func TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily(t *testing.T) {
 	})
 }
 
-// The log has lost frames in the middle, so no worker can read it.
+// The log has lost frames in the middle, so that no worker can read it.
 func TestRUN8_TerminateEndsARunWhoseLogIsDamaged(t *testing.T) {
 	parent := flowtest.Flow[int, int]("terminate.above")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -185,7 +184,8 @@ func TestRUN8_TerminateEndsARunWhoseLogIsDamaged(t *testing.T) {
 	})
 }
 
-// The client dies after its request is durable: whoever takes the run next carries it out.
+// The client dies when its request is durable: the next worker or client that takes the run
+// executes it.
 func TestRUN8_ARequestToTerminateOutlivesItsClient(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		undone := &flowtest.Seen[int]{}
@@ -198,7 +198,7 @@ func TestRUN8_ARequestToTerminateOutlivesItsClient(t *testing.T) {
 		flowtest.Order(t, err)
 		_, err = w.Store.Deliver(w.Ctx, store.Deliver{Run: run.ID(), Item: store.Item{ID: "terminate", Body: body}, Urgent: true})
 		flowtest.Order(t, err)
-		w.Send(run, 1) // comes too late
+		w.Send(run, 1) // too late
 		w.Work(worker.Config{}, code...)
 		terminated(w, run, "died")
 		if undone.Len() > 0 {
@@ -211,7 +211,7 @@ func TestRUN8_ARequestToTerminateOutlivesItsClient(t *testing.T) {
 	})
 }
 
-// Several operators do the same at once, beside the worker that goes on with the run.
+// Several operators terminate the run concurrently, while a worker continues it.
 func TestRUN8_TerminateByManyAtOnceEndsTheRunOnce(t *testing.T) {
 	endless := flowtest.Flow[int, int]("terminate.endless")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -291,7 +291,7 @@ func TestRUN8_TerminateRefusesWhatItCannotDo(t *testing.T) {
 	})
 }
 
-// The code of the run never gives its worker back.
+// The code of the run never returns control to its worker.
 func TestRUN8_TerminateNeedsNothingOfAWorkerThatTheCodeKeeps(t *testing.T) {
 	stuck := flowtest.Flow[int, int]("terminate.stuck")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -313,7 +313,8 @@ func TestRUN8_TerminateNeedsNothingOfAWorkerThatTheCodeKeeps(t *testing.T) {
 	})
 }
 
-// Code that ignores the end of its context ends by itself: it would keep its worker, and be called sleeping.
+// Code that ignores the end of its context is ended: otherwise it would occupy its worker, with the
+// status sleeping.
 func TestRUN7_CodeThatIgnoresACancelForEverFails(t *testing.T) {
 	heedless := flowtest.Flow[int, int]("terminate.heedless")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -331,7 +332,8 @@ func TestRUN7_CodeThatIgnoresACancelForEverFails(t *testing.T) {
 	})
 }
 
-// Nobody serves the runs, and the first of the workflow id has not ended: those behind it end at once, and the rest of the line keeps its order.
+// No worker serves the runs, and the first run of the workflow ID has not ended: canceled runs
+// behind it end at once, and the others keep their order.
 func TestRUN8_ARunThatIsQueuedAfterAnotherEndsAtOnce(t *testing.T) {
 	line := flowtest.Flow[int, int]("terminate.line")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {

@@ -30,7 +30,7 @@ var Doubling = flowtest.Doubles
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// onTime runs a test on stores whose time is virtual, and begins at a time.
+// onTime runs a test on stores with virtual time, which begins at the given time.
 func onTime(t *testing.T, begin time.Time, test func(t *testing.T, w *flowtest.World)) {
 	t.Helper()
 	for name, open := range map[string]func(t *testing.T, c store.Clock) store.Store{
@@ -52,15 +52,15 @@ func onTime(t *testing.T, begin time.Time, test func(t *testing.T, w *flowtest.W
 	}
 }
 
-// passTo lets time pass until a time.
+// passTo advances time to the given time.
 func passTo(w *flowtest.World, to time.Time) {
 	if d := to.Sub(w.Store.Clock().Now()); d > 0 {
 		w.Clock.Advance(d)
 	}
 }
 
-// The table of the clock changes: three workers, of which one is killed at each tick when its
-// start is durable, and nobody has told the worker so.
+// The table of clock changes: of three workers, one is killed at each tick when its start is
+// durable and the worker has not been notified of that.
 func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 	for _, tt := range []struct {
 		when, from string
@@ -75,7 +75,7 @@ func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(tt.when, "/", "-")+" "+tt.from[:10], func(t *testing.T) {
 			onTime(t, at(t, tt.from), func(t *testing.T, w *flowtest.World) {
-				var victim atomic.Bool // the next worker that starts a tick dies of it
+				var victim atomic.Bool // the next worker that starts a tick is killed
 				f := newFleet(w, &victim)
 				for range 3 {
 					f.work()
@@ -95,7 +95,7 @@ func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 					victim.Store(true)
 					passTo(w, tick)
 					eventually(w, "a worker has died", func() bool { return f.deaths.Load() == int64(i)+1 })
-					f.work() // in its place; heartbeats are too rare here for the others to look what it has left
+					f.work() // a replacement; heartbeats are too rare here for the other workers to recover its runs
 					ran(w, tick)
 				}
 				got := started(w, Nightly.Name())
@@ -113,10 +113,10 @@ func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 	}
 }
 
-// fleet are workers that die when they have started a tick.
+// fleet is a set of workers that may be killed when they have started a tick.
 type fleet struct {
 	w      *flowtest.World
-	victim *atomic.Bool // the next one that starts a tick dies
+	victim *atomic.Bool // the next worker that starts a tick is killed
 	deaths atomic.Int64
 	ctx    context.Context
 	end    context.CancelFunc
@@ -130,7 +130,8 @@ func newFleet(w *flowtest.World, victim *atomic.Bool) *fleet {
 	return f
 }
 
-// work starts a worker, and waits until it has claimed once: it must find what a worker that has died was woken for.
+// work starts a worker, and waits until it has claimed once: it must find the run for which a dead
+// worker was woken.
 func (f *fleet) work() {
 	var dead atomic.Bool
 	looked := make(chan struct{})
@@ -161,7 +162,7 @@ func (f *fleet) work() {
 	nightly(wk)
 	f.all.Go(func() {
 		defer end()
-		_ = wk.Run(ctx) // which was killed, or stopped
+		_ = wk.Run(ctx) // it was killed or stopped
 		if dead.Load() {
 			f.bury(name)
 		}
@@ -173,7 +174,7 @@ func (f *fleet) work() {
 	}
 }
 
-// stop ends all that live.
+// stop ends all live workers.
 func (f *fleet) stop() {
 	f.end()
 	f.all.Wait()
@@ -187,7 +188,7 @@ func starts(commits []store.Commit) bool {
 	})
 }
 
-// bury closes the sessions of a worker that has died: nobody waits for the end of its lease.
+// bury closes the sessions of a dead worker, so that no worker waits for the expiry of its lease.
 func (f *fleet) bury(name string) {
 	inspector, _ := store.As[store.Inspector](f.w.Store)
 	snap, err := inspector.Inspect(background)
@@ -210,7 +211,7 @@ func TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp(t *testing.T) {
 	for _, tt := range []struct {
 		name                     string
 		s                        workflow.Schedule
-		ticks                    []string // of the six hours without a worker
+		ticks                    []string // ticks of the six hours without a worker
 		started, skipped, missed int
 	}{
 		{"each if they may overlap", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow},
@@ -244,7 +245,7 @@ func TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp(t *testing.T) {
 	}
 }
 
-// What is asked of a schedule counts from the time at which it was asked, though the worker comes later.
+// An order to a schedule takes effect at the time when it was given, even if a worker starts later.
 func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
@@ -252,11 +253,11 @@ func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow})
 		passTo(w, begin.Add(2*time.Hour)) // 01:00 and 02:00 are due
 		call(t, s.Pause(w.Ctx, "nightly", ""))
-		passTo(w, begin.Add(5*time.Hour)) // 03:00 to 05:00 pass
+		passTo(w, begin.Add(5*time.Hour)) // 03:00 to 05:00 are skipped
 		call(t, s.Resume(w.Ctx, "nightly"))
 		passTo(w, begin.Add(7*time.Hour)) // 06:00 and 07:00 are due
 		call(t, s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 */10 * * *", Overlap: workflow.OverlapAllow}))
-		passTo(w, begin.Add(10*time.Hour)) // 10:00 is
+		passTo(w, begin.Add(10*time.Hour)) // 10:00 is due
 		w.Work(worker.Config{}, nightly)
 		want := map[string]int{}
 		for _, text := range []string{"01", "02", "06", "07", "10"} {
@@ -271,7 +272,7 @@ func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 	})
 }
 
-// More ticks were missed before an order than one run of the schedule starts.
+// Before an order, more ticks were missed than one run of the schedule starts.
 func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 	begin := at(t, "2027-01-01T00:00:00Z")
 	seconds := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
@@ -323,7 +324,7 @@ func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 	}
 }
 
-// The log of the run begins with more than a run of a schedule may have.
+// The log of the run begins with more events than a run of a schedule may have.
 func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 	onTime(t, at(t, "2027-01-01T00:30:00Z"), func(t *testing.T, w *flowtest.World) {
 		s := w.Client.Schedules()
@@ -347,12 +348,12 @@ func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 	})
 }
 
-// A pause that has ended before a delayed tick is due does not take it.
+// A pause that ends before a delayed tick is due does not skip the tick.
 func TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	jittered := workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 50 * time.Minute}
 	for name, tt := range map[string]struct {
-		pause, resume time.Duration // after the first tick is due
+		pause, resume time.Duration // relative to the due time of the first tick
 		want          []string
 	}{
 		"before it": {-time.Second, -time.Millisecond, []string{"01", "02"}},
@@ -397,12 +398,12 @@ func TestPOOL6_JitterDelaysATickAlwaysByTheSame(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
-		// A tick is not late because of its jitter.
+		// Jitter does not make a tick late.
 		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 30 * time.Minute, CatchUp: 10 * time.Minute})
 		delays := map[time.Duration]bool{}
 		for hour := 1; hour <= 3; hour++ {
 			tick := at(t, "2027-01-01T00:00:00Z").Add(time.Duration(hour) * time.Hour)
-			var due time.Time // as it was then: the end of a run wakes the schedule, which has no due time meanwhile
+			var due time.Time // recorded earlier: the end of a run wakes the schedule, which then has no due time
 			eventually(w, "the schedule sleeps", func() bool {
 				info, err := own(w).Info(w.Ctx)
 				due = info.Due

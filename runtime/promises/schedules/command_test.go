@@ -44,7 +44,7 @@ func TestPOOL6_TheRunOfATriggerCanBeAwaitedAtOnce(t *testing.T) {
 	})
 }
 
-// Whether the orders were obeyed or wait in the inbox makes no difference.
+// It makes no difference whether the orders were processed or wait in the inbox.
 func TestPOOL6_AScheduleThatIsCreatedAgainAsItIsWritesNothing(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		daily, hourly := workflow.Schedule{When: "0 0 * * *"}, workflow.Schedule{When: "0 * * * *"}

@@ -13,13 +13,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// declares binds a workflow as its code said at some time; empty: without a schedule.
+// declares binds a workflow whose directive has this schedule; empty: none.
 func declares(when string) flowtest.Binding {
 	d := shim.NewWorkflow[workflow.None, workflow.None]("nightly", "", shim.WorkflowPolicy{Schedule: when})
 	return flowtest.As(d, func(workflow.Context, workflow.None) (workflow.None, error) { return workflow.None{}, nil })
 }
 
-// whenIs waits until the schedule fires by an expression.
+// whenIs waits until the schedule has the given expression.
 func whenIs(w *flowtest.World, when string) workflow.ScheduleInfo {
 	w.T.Helper()
 	eventually(w, "the schedule exists", func() bool {
@@ -29,7 +29,7 @@ func whenIs(w *flowtest.World, when string) workflow.ScheduleInfo {
 	return await(w, "it fires at "+when, func(i workflow.ScheduleInfo) bool { return i.When == when })
 }
 
-// heard waits until the run of the schedule has been told what a worker declares, n times.
+// heard waits until the run of the schedule has received n declarations of workers.
 func heard(w *flowtest.World, n int) {
 	w.T.Helper()
 	w.Reach(own(w), event.MessageReceived, n)
@@ -72,28 +72,28 @@ func TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds(t *testing.T) {
 		}
 		old := began("0 1 * * *")
 		whenIs(w, "0 1 * * *")
-		began("0 2 * * *") // a rolling deploy: the old one is still there
+		began("0 2 * * *") // a rolling deployment: the old worker still runs
 		info := whenIs(w, "0 2 * * *")
 		if !info.Next.Equal(at(t, "2027-01-01T02:00:00Z")) {
 			t.Errorf("next tick: got %v", info.Next)
 		}
 		heard(w, 2)
 
-		call(t, w.Client.Schedules().Update(w.Ctx, "nightly", workflow.Schedule{When: "0 3 * * *"})) // by hand
+		call(t, w.Client.Schedules().Update(w.Ctx, "nightly", workflow.Schedule{When: "0 3 * * *"})) // manually
 		whenIs(w, "0 3 * * *")
 		call(t, w.Client.Schedules().Pause(w.Ctx, "nightly", ""))
-		began("0 2 * * *") // says what was said before
+		began("0 2 * * *") // repeats the earlier declaration
 		heard(w, 5)
 		if info := get(w, "nightly"); info.When != "0 3 * * *" || !info.Paused {
 			t.Errorf("after a restart: got %+v", info)
 		}
 		old.Stop()
-		began("0 1 * * *") // the old code is rolled out again
+		began("0 1 * * *") // the old code is deployed again
 		if info := whenIs(w, "0 1 * * *"); !info.Paused {
 			t.Error("a declaration has ended the pause")
 		}
 		w.StopWorkers()
-		w.Work(worker.Config{}, declares("")) // the directive is gone, the schedule is not
+		w.Work(worker.Config{}, declares("")) // the directive was removed, the schedule remains
 		call(t, w.Client.Schedules().Resume(w.Ctx, "nightly"))
 		await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
 	})

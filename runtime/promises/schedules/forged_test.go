@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Whoever could tell a schedule what to start, started what only the runtime starts, with an input of his own; and a schedule
-// without a queue continued as new for ever.
+// Otherwise any sender of orders could start internal workflows with its own input, and a schedule
+// without a queue would continue as new forever.
 func TestPOOL6_AScheduleRefusesOrdersThatNoClientGives(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
@@ -31,7 +31,7 @@ func TestPOOL6_AScheduleRefusesOrdersThatNoClientGives(t *testing.T) {
 		} {
 			w.Forge(own(w), event.ScheduleRun, fmt.Sprintf(`{"at":"2020-01-01T00:00:00Z",%s}`, order))
 		}
-		_, err := w.Client.Schedules().Trigger(w.Ctx, "nightly") // after them
+		_, err := w.Client.Schedules().Trigger(w.Ctx, "nightly") // after the forged orders
 		call(t, err)
 		after := await(w, "the next trigger", func(i workflow.ScheduleInfo) bool { return i.Started == 2 })
 		if len(w.Lines("schedule refuses what it is asked for")) != 7 {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What schedules start: nightly returns the tick for which it works, and stays notes its tick,
-// and stays until it is told to leave, or canceled.
+// Workflows started by schedules: nightly returns its tick; stays records its tick, and waits until
+// it gets a message or is canceled.
 var (
 	Nightly = flowtest.Flow[string, string]("nightly")
 	nightly = flowtest.As(Nightly, func(ctx workflow.Context, in string) (string, error) {
@@ -29,7 +29,7 @@ var (
 	stays = flowtest.As(Stays, func(ctx workflow.Context, _ string) (string, error) { return leave.Receive(ctx) })
 )
 
-// clock shows another time than the one that the test advances.
+// clock shows another time than the clock that the test advances.
 type clock struct {
 	store.Clock
 	by time.Duration
@@ -59,9 +59,9 @@ func get(w *flowtest.World, name string) workflow.ScheduleInfo {
 	return info
 }
 
-// eventually waits until cond holds. Whoever computes from a virtual time how long to wait,
-// while that time jumps, sets an alarm that is too late: if nothing comes, a little more time
-// passes, of which no test may notice six minutes.
+// eventually waits until cond holds. Code that computes a wait from virtual time while the time
+// jumps sets a timer that is too late: therefore, if cond does not hold, a little more time passes.
+// Tests must tolerate six minutes of it.
 func eventually(w *flowtest.World, what string, cond func() bool) {
 	w.T.Helper()
 	nudge := time.NewTicker(time.Second)
@@ -81,7 +81,7 @@ func eventually(w *flowtest.World, what string, cond func() bool) {
 	}
 }
 
-// await waits until a schedule shows what is wanted.
+// await waits until the published state of a schedule fulfills a condition.
 func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) bool) (info workflow.ScheduleInfo) {
 	w.T.Helper()
 	defer func() {
@@ -96,7 +96,8 @@ func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) boo
 	return info
 }
 
-// trigger lets a schedule that has started nothing start a run, and waits for the result of that.
+// trigger makes a schedule that has started nothing start a run, and waits for the result of the
+// run.
 func trigger(w *flowtest.World) {
 	w.T.Helper()
 	run, err := w.Client.Schedules().Trigger(w.Ctx, "nightly")
@@ -128,7 +129,8 @@ func ran(w *flowtest.World, tick time.Time) {
 	}
 }
 
-// started returns the ticks of the runs that the schedule has started, how often each.
+// started returns the ticks of the runs that the schedule has started, with the number of runs of
+// each.
 func started(w *flowtest.World, workflowName string) map[string]int {
 	w.T.Helper()
 	found := map[string]int{}
@@ -150,7 +152,7 @@ func call(t *testing.T, err error) {
 	}
 }
 
-// at reads a time.
+// at parses a time.
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	v, err := time.Parse(time.RFC3339, text)

@@ -1,4 +1,5 @@
-// Package schedules_test proves what schedules are promised, through clients and workers, on every store.
+// Package schedules_test proves the promises about schedules, through clients and workers, on every
+// store.
 package schedules_test
 
 import (

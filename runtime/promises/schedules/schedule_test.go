@@ -34,7 +34,7 @@ func TestPOOL6_EveryWorkerTogetherStartEachTickOnce(t *testing.T) {
 		ticks := slices.Sorted(maps.Keys(found))
 		first := at(t, ticks[0])
 		want := map[string]int{}
-		for i := range ticks { // without a hole
+		for i := range ticks { // without a gap
 			want[first.Add(time.Duration(i)*time.Second).Format(time.RFC3339)] = 1
 		}
 		if diff := cmp.Diff(want, found); diff != "" {
@@ -49,13 +49,13 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 		w.Work(worker.Config{}, nightly)
 		s := w.Client.Schedules()
 		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"})
-		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}) // again: nothing
+		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}) // repeated: no effect
 
 		call(t, s.Pause(w.Ctx, "nightly", "stocktaking"))
 		if info := await(w, "it is paused", func(i workflow.ScheduleInfo) bool { return i.Paused }); info.Note != "stocktaking" || !info.Next.IsZero() {
 			t.Errorf("paused: got %+v", info)
 		}
-		trigger(w) // in spite of the pause
+		trigger(w) // despite the pause
 		call(t, s.Resume(w.Ctx, "nightly"))
 		info := await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Paused })
 		if got := info.Next; got.Month() != time.January || got.Day() != 1 || got.Hour() != 0 || !got.After(time.Now()) {
@@ -69,7 +69,7 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 		}
 
 		noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		for range 2 { // the second time each has a run already
+		for range 2 { // the second time each tick already has a run
 			call(t, s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: noon, To: noon.AddDate(0, 0, 120)}))
 		}
 		await(w, "the backfills are done", func(i workflow.ScheduleInfo) bool { return i.Started == 1+2*120 && len(i.Backfills) == 0 })
@@ -101,7 +101,8 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 	})
 }
 
-// Whoever moves a workflow to another queue may stop the workers of the old one once the schedule has followed.
+// An operator who moves a workflow to another queue may stop the workers of the old queue when the
+// schedule has moved.
 func TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		old := w.Work(worker.Config{}, nightly)
@@ -257,7 +258,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 			t.Errorf("%s of a schedule that is not there: got %v", what, err)
 		}
 	}
-	// Nobody works here; it is shown, it can be asked for things, and it can be deleted.
+	// Without a worker the schedule is shown, accepts orders, and can be deleted.
 	if info := get(w, "nightly"); info.When != "every 1h" || !info.Unserved {
 		t.Errorf("without a worker: got %+v", info)
 	}
@@ -273,8 +274,8 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	}
 }
 
-// A schedule that never fires because no worker is there for it says so, and so does the log of the
-// others, once.
+// A schedule that never fires because no worker serves it reports that, and the log of the other
+// workers contains one warning.
 func TestPOOL6_AScheduleThatNobodyServesIsShownWithOneWarning(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, flowtest.Echoes)
@@ -349,8 +350,8 @@ func TestPOOL6_TicksStartOnceWhileWorkersDieOfTheirRuns(t *testing.T) {
 	})
 }
 
-// After a failover a schedule may have forgotten what it has started; one that was made anew has
-// forgotten everything.
+// After a failover a schedule may have lost the record of its starts; one that was created again
+// has lost all of it.
 func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
@@ -359,7 +360,7 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 			schedule(w, workflow.Schedule{When: "0 12 * * *", Overlap: overlap})
 			call(t, w.Client.Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
 			info := await(w, "the ticks are done", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 20 && len(i.Backfills) == 0 })
-			if info.Skipped != 0 { // a run that is there is no other run of the workflow id
+			if info.Skipped != 0 { // an existing run of the tick is not another run of the workflow ID
 				t.Errorf("round %d: %d ticks were skipped", round, info.Skipped)
 			}
 			for day := range 20 {
@@ -380,7 +381,8 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 	})
 }
 
-// A run of a schedule that has failed starts nothing any longer: that must not look as if there never was one.
+// A failed run of a schedule starts nothing any more: this must not look as if the schedule had
+// never existed.
 func TestPOOL6_AScheduleThatHasFailedSaysSo(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, nightly)

@@ -95,7 +95,7 @@ func TestSTEP4_AStepThatIgnoresItsContextIsLeftBehindAfterTheGracePeriod(t *test
 	if logs := w.Logs.String(); !flowtest.ContainsAll(logs, "ignores its context", "test.deaf", "attempt_test.go") {
 		t.Errorf("the log does not say where the step hangs:\n%s", logs)
 	}
-	close(release) // what comes now is too late, and changes nothing
+	close(release) // what follows is too late, and has no effect
 	wk.Stop()
 	if n := len(flowtest.Filter(w.Log(run), event.StepCompleted)); n != 0 {
 		t.Errorf("the log has %d step_completed", n)
@@ -129,7 +129,7 @@ func TestSTEP8_TheContextTellsWhichAttemptThisIs(t *testing.T) {
 			if !ok || c.Attempt != step.Attempt(ctx) {
 				t.Errorf("Current: %v, %v; Attempt: %d", c, ok, step.Attempt(ctx))
 			}
-			c.Tags["mine"] = "changed" // nobody else may see that
+			c.Tags["mine"] = "changed" // no other code may see the change
 			got.Add(c)
 			keys.Add(step.IdempotencyKey(ctx))
 			switch c.Attempt {
@@ -257,8 +257,8 @@ func TestSTEP8_AHeartbeatThatCannotBeStoredIsAnError(t *testing.T) {
 	_ = flowtest.Result(w, flowtest.Start(w, flowtest.One, 1))
 }
 
-// The step holds one processor and calls nothing; its worker's lease would have
-// ended several times.
+// The step occupies one processor and makes no calls; its worker's lease would have expired several
+// times.
 func TestSTEP9_ACPUBoundStepKeepsItsClaim(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		cfg := worker.Config{Heartbeat: 40 * time.Millisecond, ClaimExpiry: 160 * time.Millisecond}

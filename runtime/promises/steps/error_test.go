@@ -22,7 +22,7 @@ var (
 	errPrivate = errors.New("nobody registered this")
 )
 
-// outageError is registered, and knows how to be stored although its field is not exported.
+// outageError is registered, and implements its own stored form although its field is not exported.
 type outageError struct{ Region string }
 
 func (e *outageError) Error() string { return "outage in " + e.Region }
@@ -44,7 +44,7 @@ func init() {
 	shim.RegisterError[listError]("test.listError")
 }
 
-// raised are errors that a step returns, and what callers must be able to tell.
+// raised are errors returned by a step, with the expected matches for callers.
 var raised = []struct {
 	name  string
 	err   error
@@ -131,7 +131,7 @@ func TestRUN4_ARunErrorSaysWhatHappenedToWhichRun(t *testing.T) {
 	}
 }
 
-// What a callee says about its own time must not look like the caller's.
+// An error of a callee about its own timeout must not look like the caller's timeout.
 func TestRUN4_ErrTimeoutAndErrCanceledStopAtTheBoundaryOfARun(t *testing.T) {
 	inner := flowtest.Flow[string, int]("inner")
 	w := flowtest.NewMemory(t)

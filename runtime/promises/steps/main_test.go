@@ -1,4 +1,4 @@
-// Package steps_test proves what steps promise, through clients and workers, on every store.
+// Package steps_test proves the promises of steps, through clients and workers, on every store.
 package steps_test
 
 import (

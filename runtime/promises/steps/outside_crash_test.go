@@ -24,7 +24,8 @@ import (
 
 var declined = workflow.NewHook[int]("declined")
 
-// settles leaves three steps to others: one is completed, one is failed, and nobody cares for one.
+// settles has three steps whose attempts are pending: one is completed, one is failed, and one gets
+// no outcome.
 func settles(timeout time.Duration) (flow workflow.Definition[int, string], setup func(*workflowtest.Env)) {
 	flow = flowtest.Flow[int, string]("settles")
 	good := flowtest.AStep[int, int]("settles.good", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 9}})
@@ -38,7 +39,7 @@ func settles(timeout time.Duration) (flow workflow.Definition[int, string], setu
 				case err == nil:
 					return "done"
 				case errors.As(err, &failed) && (failed.Code == event.CodeTimeout || failed.Code == event.CodeInterrupted):
-					return "nobody" // a crash ends it, too: it is not idempotent
+					return "nobody" // a crash ends it as well: it is not idempotent
 				case errors.Is(err, workflow.ErrCanceled):
 					return "canceled"
 				}
@@ -110,7 +111,7 @@ func TestSTEP13_OutcomesFromOutsideMayComeInEveryOrder(t *testing.T) {
 	workflowtest.Interleave(t, flow, 1, setup, 100)
 }
 
-// A step that runs elsewhere, or under limits, has a run of its own, and the token is one of that.
+// A step on another queue or with limits has a separate run, to which its token belongs.
 func TestSTEP13_AStepOnAnotherQueueIsFinishedFromOutside(t *testing.T) {
 	render := flowtest.AStep[int, int]("charge.remote", shim.Policy{Queue: "gpu", Retry: flowtest.Quick})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -153,8 +154,8 @@ func TestSTEP13_AStepOnAnotherQueueIsFinishedFromOutside(t *testing.T) {
 	})
 }
 
-// Permits are for attempts that a worker executes: what is left to others gives them back, and takes
-// them again for the moment in which its outcome is recorded.
+// Permits are for attempts that a worker executes: a pending attempt releases them, and takes them
+// again while its outcome is recorded.
 func TestSTEP13_AStepGivesItsPermitsBackWhileItIsLeftToOthers(t *testing.T) {
 	one := limit.New("test.outside", limit.Config{AtOnce: 1})
 	charge := flowtest.AStep[int, int]("charge.limited", shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(flowtest.StepArgs[int]) []limit.Use {
@@ -164,7 +165,7 @@ func TestSTEP13_AStepGivesItsPermitsBackWhileItIsLeftToOthers(t *testing.T) {
 		w.Work(worker.Config{}, charge.As(leaves), flowtest.As(charges, charge.Call))
 		var runs []*workflow.Run[int]
 		var hooks []workflow.HookInfo
-		for n := range 3 { // all of them wait at once
+		for n := range 3 { // all of them wait at the same time
 			run := flowtest.Start(w, charges, n)
 			runs = append(runs, run)
 			w.Eventually("the hook of the step is listed", func() bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// over reports whether err says that the attempt is over, and by whom.
+// over checks that err reports that the attempt is over, and whether it was answered.
 func over(t *testing.T, what string, err error, answered bool) {
 	t.Helper()
 	if !errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookAnswered) != answered {
@@ -28,7 +28,7 @@ func over(t *testing.T, what string, err error, answered bool) {
 func TestSTEP13_ItsTimeoutAndTotalTimeHoldWhileItWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy   shim.Policy
-		attempts int // that time out
+		attempts int // attempts that time out
 		code     string
 		text     string
 	}{
@@ -87,7 +87,7 @@ func TestSTEP13_ItsTimeoutAndTotalTimeHoldWhileItWaits(t *testing.T) {
 	}
 }
 
-// What is accepted counts, also at the very moment at which the time is up.
+// An accepted outcome counts, even if it arrives when the attempt times out.
 func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.races", shim.Policy{Timeout: 300 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}})
 	w := flowtest.NewMemory(t)
@@ -98,7 +98,7 @@ func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
 		run := flowtest.Start(w, charges, n)
 		racers.Go(func() {
 			e := w.Reach(run, event.StepHookCreated, 1)
-			if n%4 > 0 { // it is the race, and nothing is waited for
+			if n%4 > 0 { // the outcome races with the timeout
 				time.Sleep(time.Until(e.Due) + time.Duration(n%7-5)*time.Millisecond)
 			}
 			sent := charged.Send(w.Ctx, w.Client, e.Token, n)
@@ -120,8 +120,8 @@ func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
 	}
 }
 
-// The code of an attempt waits until its time is up, and the worker does not know that somebody has
-// used its token meanwhile.
+// The code of an attempt waits until the attempt times out, and the worker is not notified that the
+// token was used meanwhile.
 func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.slow", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
 	w := flowtest.NewVirtual(t)
@@ -161,7 +161,8 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) 
 	}
 }
 
-// The worker learns of an outcome only after the time of the attempt is up: it was accepted in time.
+// The worker reads the outcome only after the attempt has timed out, although it was accepted in
+// time.
 func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.unread", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
 	holds := flowtest.AStep[int, int]("charge.holds", shim.Policy{Timeout: 100 * time.Hour})
@@ -170,7 +171,7 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 	var closed atomic.Bool
 	deaf.Around = func(_ context.Context, op string, _ any, do func() error) error {
 		err := do()
-		if op == "wait" && closed.Load() { // nobody tells the worker that there is something new
+		if op == "wait" && closed.Load() { // the worker is not notified of new items
 			return errors.New("no answer")
 		}
 		return err
@@ -238,8 +239,8 @@ func TestSTEP13_ACancelFreesAStepThatIsLeftToOthers(t *testing.T) {
 	})
 }
 
-// Whatever moment a cancel comes at: what was accepted has completed the step, or the log says
-// that it came too late.
+// At whatever moment a cancel arrives: an accepted outcome has completed the step, or the log
+// records that it was too late.
 func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithACancel(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.cancels", shim.Policy{})
 	w := flowtest.NewMemory(t)

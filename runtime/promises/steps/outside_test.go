@@ -20,13 +20,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// charged finishes the steps of these tests from outside.
+// charged completes the steps of these tests from outside.
 var charged = workflow.NewHook[int]("charged")
 
 // charges calls a step and returns its result.
 var charges = flowtest.Flow[int, int]("charges")
 
-// leaves is a step that leaves the outcome of an attempt to whoever has its token.
+// leaves is a step that leaves the outcome of an attempt to the holder of its token.
 func leaves(ctx context.Context, _ int) (int, error) {
 	later, err := step.Later(ctx, charged)
 	if err != nil {
@@ -35,7 +35,7 @@ func leaves(ctx context.Context, _ int) (int, error) {
 	return later.Pending()
 }
 
-// left waits until attempt n of the step of a run is left to others, and returns its token.
+// left waits until attempt n of the step of a run is pending, and returns its token.
 func left(w *flowtest.World, run flowtest.Follows, n int) string {
 	w.T.Helper()
 	tok := w.Reach(run, event.StepHookCreated, n).Token
@@ -100,7 +100,7 @@ func TestSTEP13_WhoeverHasTheTokenCompletesTheStep(t *testing.T) {
 		if err := flowtest.Paid.Send(w.Ctx, w.Client, tok, 1); !errors.Is(err, workflow.ErrHookNotFound) {
 			t.Errorf("another hook: got %v, want ErrHookNotFound", err)
 		}
-		finish := func() { // before anybody has taken it, and after
+		finish := func() { // before and after the run has taken it
 			t.Helper()
 			for i := range 2 {
 				if err := charged.Send(w.Ctx, w.Client, tok, 30, workflow.IdempotencyKey("call-1")); err != nil {
@@ -209,7 +209,7 @@ func TestSTEP13_WhatComesWhileTheCodeStillRunsIsItsOutcome(t *testing.T) {
 		var running, overlaps atomic.Int64
 		leave := make(chan struct{})
 		w.Work(worker.Config{}, charge.As(func(ctx context.Context, n int) (int, error) {
-			if n > 0 { // the code of the first run may still be about to return when the second one begins
+			if n > 0 { // the code of the first run may still be returning when the second one begins
 				if running.Add(1) > 1 {
 					overlaps.Add(1)
 				}
@@ -220,9 +220,9 @@ func TestSTEP13_WhatComesWhileTheCodeStillRunsIsItsOutcome(t *testing.T) {
 				v, pending := later.Pending()
 				return v, errors.Join(err, pending)
 			}
-			<-ctx.Done() // what came from outside ends it
+			<-ctx.Done() // an outcome from outside ends it
 			if n > 0 {
-				<-leave // and it takes its time
+				<-leave // and it returns late
 			}
 			return -1, nil
 		}), flowtest.As(charges, charge.Call))
@@ -257,8 +257,8 @@ func TestSTEP13_WhatComesWhileTheCodeStillRunsIsItsOutcome(t *testing.T) {
 	})
 }
 
-// dying runs a step that hands its token out on a worker that dies before it has returned, or
-// does something else first.
+// TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins runs a step that passes its token
+// on, on a worker that dies before the step has returned or does something else first.
 func TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.dies", shim.Policy{Retry: flowtest.Quick})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -266,7 +266,7 @@ func TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins(t *testing.T)
 		first := true
 		w.Keep(1, worker.Config{}, func(die func()) []flowtest.Binding {
 			if !first {
-				<-next // nobody has the runs
+				<-next // no worker has the runs
 			}
 			first = false
 			return []flowtest.Binding{flowtest.As(charges, charge.Call), charge.As(func(ctx context.Context, _ int) (int, error) {
@@ -325,7 +325,7 @@ func TestSTEP13_StreamsAreClosedWithTheCompletionFromOutside(t *testing.T) {
 				return 0, err
 			}
 			wrote <- struct{}{}
-			if n == 1 { // its outcome comes while it runs
+			if n == 1 { // its outcome arrives while it runs
 				<-ctx.Done()
 			}
 			return later.Pending()

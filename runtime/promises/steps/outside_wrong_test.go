@@ -51,7 +51,7 @@ func TestSTEP13_FailingItFromOutsideIsAnAttemptOfItsPolicy(t *testing.T) {
 				}
 				tokens = append(tokens, tok)
 				fail(tok, fmt.Errorf("gateway: %w", &flowtest.NegativeError{N: -n}))
-				fail(tok, fmt.Errorf("gateway: %w", &flowtest.NegativeError{N: -n})) // the same again
+				fail(tok, fmt.Errorf("gateway: %w", &flowtest.NegativeError{N: -n})) // repeated
 			}
 			failed := failure(run, 3, event.CodeError)
 			var negative *flowtest.NegativeError
@@ -126,7 +126,7 @@ func TestSTEP13_MisuseIsATypedError(t *testing.T) {
 			if leaked, err = step.Later(ctx, charged); err != nil {
 				return 0, err
 			}
-			return 3, nil // it does not leave its outcome to others
+			return 3, nil // its outcome is not pending
 		},
 		4: func(context.Context) (int, error) { return leaked.Pending() }, // of another attempt
 	}
@@ -158,10 +158,10 @@ func TestSTEP13_MisuseIsATypedError(t *testing.T) {
 	flowtest.Result(w, bill)
 }
 
-// picky is a result that only its own code can read.
+// picky is a result that only its own code can decode.
 type picky struct{ N int }
 
-// UnmarshalJSON refuses what is negative.
+// UnmarshalJSON refuses negative numbers.
 func (p *picky) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &p.N); err != nil {
 		return err

@@ -22,7 +22,7 @@ type paidBody struct {
 	Card  card `json:"card"`
 }
 
-// card reads JSON by a method of its own.
+// card decodes JSON with its own method.
 type card string
 
 func (c *card) UnmarshalJSON(b []byte) error {
@@ -44,7 +44,7 @@ var (
 	sellStep = flowtest.AStep[int, int]("sell-work", shim.Policy{})
 )
 
-// sellTwice works, and then takes two payloads; with a token of its own if there is one.
+// sellTwice works, and then takes two payloads; its token is user-defined if own is not empty.
 var sellTwice = flowtest.As(selling, func(ctx workflow.Context, own string) ([]int, error) {
 	var opts []workflow.HookOption
 	if own != "" {
@@ -69,8 +69,8 @@ var sellTwice = flowtest.As(selling, func(ctx workflow.Context, own string) ([]i
 	return all, nil
 })
 
-// A payload of the wrong type is the mistake of whoever sends it: he hears of it, and
-// the run goes on with those that fit.
+// A payload of the wrong type is a mistake of its sender: the sender gets an error, and the run
+// continues with payloads that fit.
 func TestFLOW6_APayloadThatDoesNotFitIsRefusedToItsSender(t *testing.T) {
 	for name, own := range map[string]string{"a random token": "", "a token of one's own": "order-7"} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestFLOW6_APayloadThatDoesNotFitIsRefusedToItsSender(t *testing.T) {
 	}
 }
 
-// What only the type's own method can tell is skipped, recorded and logged.
+// A payload that only the type's own method can refuse is skipped, recorded and logged.
 func TestFLOW6_APayloadThatCannotBeReadIsSkippedAndRecorded(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work := sellStep.As(func(_ context.Context, n int) (int, error) { return n, nil })

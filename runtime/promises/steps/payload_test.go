@@ -86,7 +86,7 @@ func TestSTEP11_LargePayloadsAreLoggedByNameOnceAndKeptWhole(t *testing.T) {
 	run := flowtest.Start(w, texts, big(warned))
 	w.Reach(run, event.WaitCreated, 1)
 	first.Stop()
-	w.Work(worker.Config{}, code...) // replays, and does not warn again
+	w.Work(worker.Config{}, code...) // replays without another warning
 	if err := flowtest.Wake.Send(w.Ctx, run, big(warned)); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestSTEP11_WhatCannotBeDecodedIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-// Package json would write each as U+FFFD, and make one key of two.
+// Package json would encode each as U+FFFD, and merge two keys.
 func TestSTEP11_StringsThatAreNotUTF8AreRefusedBySenderAndReceiver(t *testing.T) {
 	type letter struct{ Names map[string]int }
 	keys := letter{map[string]int{"caf\xe9": 1, "caf\xe8": 2}}

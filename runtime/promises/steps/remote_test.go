@@ -33,7 +33,7 @@ func TestSTEP10_AStepRunsOnAWorkerOfItsQueueWithTheKeyOfTheCaller(t *testing.T) 
 		if got := flowtest.Result(w, run); got != "rtest.gpurenders/test.gpu#1v7" {
 			t.Errorf("the step was told %q", got)
 		}
-		// What the key would be if the caller executed the step itself.
+		// The key if the caller executed the step itself.
 		own := attempt.With(w.Ctx, &attempt.Attempt{Run: run.ID(), Key: "renders/test.gpu#1"})
 		if got, want := <-key, step.IdempotencyKey(own); got != want {
 			t.Errorf("the idempotency key is %s, want %s", got, want)
@@ -172,7 +172,7 @@ func TestSTEP10_ManyStepsOfOneRunAreNotLimitedAsChildrenAre(t *testing.T) {
 	}
 }
 
-// Cut behind every event, the log leads to the same result.
+// Cut after any event, the log leads to the same result.
 func TestSTEP10_KilledAnywhereTheCallerGetsTheResult(t *testing.T) {
 	two := flowtest.Flow[int, []string]("two")
 	code := flowtest.As(two, func(ctx workflow.Context, _ int) ([]string, error) {
@@ -190,7 +190,7 @@ func TestSTEP10_KilledAnywhereTheCallerGetsTheResult(t *testing.T) {
 	log := w.Log(run)
 	for cut := range log {
 		if cut == 0 || log[cut-1].Type == event.ChildCreated {
-			continue // its start left with that commit
+			continue // its start was sent with that commit
 		}
 		if diff := cmp.Diff(want, flowtest.Result(w, flowtest.AfterCrash(w, two, log[:cut]))); diff != "" {
 			t.Errorf("cut behind event %d (-want +got):\n%s", cut, diff)

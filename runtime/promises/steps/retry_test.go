@@ -19,8 +19,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// delays runs a step that always fails and returns the times between the end of
-// an attempt and the next one: as planned, and as it really was at least.
+// delays runs a step that always fails and returns the times between the end of an attempt and the
+// next one: as planned, and the minimum of the actual ones.
 func delays(t *testing.T, p shim.Policy, opts ...workflow.StepOption) ([]time.Duration, *workflow.StepError) {
 	t.Helper()
 	broken := flowtest.AStep[int, int]("broken", p)
@@ -82,8 +82,8 @@ func TestSTEP4_PoliciesDecideWhenAnAttemptIsRepeated(t *testing.T) {
 	}
 }
 
-// The error of a step whose total time was over says so, beside what the last attempt
-// said, in the workflow and in what comes of the run, with all that the attempt's error has.
+// The error of a step whose total time has passed reports that, in addition to the error of the
+// last attempt with all its properties, both in the workflow and in the outcome of the run.
 func TestSTEP4_AnErrorOfTheTotalTimeSaysHowLongItWas(t *testing.T) {
 	const total = "its total time of 35s leaves none for another attempt: "
 	for name, tt := range map[string]struct {
@@ -222,7 +222,7 @@ func TestSTEP5_ThePredicateOfTheDirectiveEndsTheStep(t *testing.T) {
 	}
 }
 
-// The error of another run has a code of its own, which says nothing about this step.
+// The error of another run has its own code, which does not apply to this step.
 func TestSTEP5_AStepThatReturnsAnotherRunsErrorIsTriedAgain(t *testing.T) {
 	for _, code := range []string{event.CodeCanceled, event.CodeTimeout, event.CodePanic} {
 		w := flowtest.NewMemory(t)

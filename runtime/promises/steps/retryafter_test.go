@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// A service that is busy is no failure of the step, in place or on another queue.
+// A busy service is not a failure of the step, in place or on another queue.
 func TestSTEP5_RetryAfterUsesUpNoAttempt(t *testing.T) {
 	const busy = 7
 	asks := flowtest.AStep[string, int]("asks", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 2, Initial: time.Millisecond}})
@@ -91,7 +91,7 @@ func TestSTEP5_RetryAfterBeyondItsBoundUsesUpAttempts(t *testing.T) {
 	}
 }
 
-// The log alone says how often a step has asked to be tried later, and how many attempts it has left.
+// The number of RetryAfter errors and of remaining attempts is derived only from the log.
 func TestSTEP5_RetryAfterIsCountedTheSameWhereverAWorkerCrashes(t *testing.T) {
 	asks := flowtest.AStep[int, int]("asks", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 6, Initial: time.Millisecond}})
 	flow := flowtest.Flow[int, int]("crashes")

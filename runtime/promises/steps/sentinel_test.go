@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// lyingError says of itself what it is, and of one sentinel it panics.
+// lyingError claims a match with its Is method, and panics for one sentinel.
 type lyingError struct{}
 
 func (lyingError) Error() string { return "lying" }
@@ -38,7 +38,7 @@ func refusedDial() error {
 	return err
 }
 
-// What an error says by an Is method of its own holds on the other side of the log.
+// A match by an error's own Is method is preserved in the log.
 func TestSTEP5_ErrorsMatchWhatTheySayTheyAre(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "none")
 	errs := map[string]struct {
@@ -76,7 +76,7 @@ func TestSTEP5_ErrorsMatchWhatTheySayTheyAre(t *testing.T) {
 		for name := range errs {
 			wrong, err := flowtest.Start(w, d, name).Result(w.Ctx)
 			if wrong == "" {
-				wrong = matches(err, name) // behind the end of the run, too
+				wrong = matches(err, name) // also after the end of the run
 			}
 			if wrong != "" || err == nil {
 				t.Errorf("%s: %s (%v)", name, wrong, err)
@@ -85,7 +85,7 @@ func TestSTEP5_ErrorsMatchWhatTheySayTheyAre(t *testing.T) {
 	})
 }
 
-// The run in which it began is found from the outermost error, with its stack.
+// The run in which the failure began is found from the outermost error, with its stack.
 func TestFLOW9_TheRunErrorOfAFailedChildIsReachable(t *testing.T) {
 	top, middle, bottom := flowtest.Flow[int, int]("top"), flowtest.Flow[int, int]("middle"), flowtest.Flow[int, int]("bottom")
 	call := func(d workflow.Definition[int, int], wrap string) func(ctx workflow.Context, n int) (int, error) {

@@ -75,7 +75,7 @@ func TestSTEP2_AnInterruptedStepRestartsFromItsBeginning(t *testing.T) {
 		var begun atomic.Int32
 		impl := flowtest.Work1.As(func(ctx context.Context, n int) (int, error) {
 			if begun.Add(1) == 1 {
-				<-ctx.Done() // until the worker gives up on it
+				<-ctx.Done() // until the worker abandons it
 				return 0, ctx.Err()
 			}
 			return n + step.Attempt(ctx), nil
@@ -94,7 +94,7 @@ func TestSTEP2_AnInterruptedStepRestartsFromItsBeginning(t *testing.T) {
 	})
 }
 
-// Whatever order steps complete in, they get the same keys.
+// Steps get the same keys in whatever order they complete.
 func TestSTEP3_KeysAreTheSameInWhateverOrderStepsComplete(t *testing.T) {
 	fan := flowtest.Flow[int, workflow.None]("fan")
 	keys := func(t *testing.T, reverse bool) []string {
@@ -212,7 +212,7 @@ func TestSTEP6_APanicIsAFailedAttemptWithTheUsersLine(t *testing.T) {
 	})
 }
 
-// moody is an error that is hard to look at.
+// moody is an error whose methods may panic.
 type moody struct{ inner error }
 
 func (m *moody) Error() string { return "moody" }
@@ -358,7 +358,8 @@ func TestSTEP2_StepsThatEveryWorkerLeavesUnendedUseUpTheirAttempts(t *testing.T)
 	}
 }
 
-// A step with a single attempt outlives any number of stops: none of them failed it.
+// A step with a single attempt survives any number of shutdowns, because none of them is a failure
+// of the step.
 func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 	single := flowtest.AStep[int, int]("single", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}})
 	pay := flowtest.Flow[int, int]("pay")
@@ -372,7 +373,7 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 			case nth > stops:
 				return n, nil
 			case nth%3 == 0:
-				<-stuck // ignores that it must end: it is abandoned
+				<-stuck // it ignores the end of its context, and is abandoned
 			}
 			<-ctx.Done()
 			return 0, ctx.Err()
@@ -392,7 +393,8 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 		if got := flowtest.Result(w, run); got != 7 {
 			t.Errorf("got %d", got)
 		}
-		// What obeys is no news; what hangs is told with the line where it does.
+		// A step that obeys is not logged; a step that hangs is logged with the line where it
+		// hangs.
 		if n := w.Logs.Count("grace period is over: a step is still running"); n != stops/3 || !flowtest.ContainsAll(w.Logs.String(), "step_test.go") {
 			t.Errorf("%d steps are said to be running still, or not where, want %d", n, stops/3)
 		}
@@ -408,7 +410,8 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 	})
 }
 
-// The value that a step returns after it was told to end is its result, even if it may not run twice.
+// The value that a step returns after the end of its context is its result, even if the step may
+// not run twice.
 func TestSTEP7_AResultThatAStopBroughtForthIsNoInterruption(t *testing.T) {
 	once := flowtest.AStep[int, int]("once", shim.Policy{NonIdempotent: true, Retry: flowtest.Quick})
 	pay := flowtest.Flow[int, int]("pay")

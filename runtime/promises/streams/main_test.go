@@ -1,4 +1,5 @@
-// Package streams_test proves what streams and published values promise, through clients and workers, on every store.
+// Package streams_test proves the promises of streams and published values, through clients and
+// workers, on every store.
 package streams_test
 
 import (

@@ -77,7 +77,7 @@ func TestRUN3_ResultWaitsForAnOutageToEnd(t *testing.T) {
 	})
 }
 
-// A server that is killed and restarted while readers follow.
+// A server is killed and restarted while readers follow.
 func TestRUN6_ReadersOfStreamsReconnectWhenTheServerIsBack(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	st, err := redisstore.Open(server.URL())
@@ -125,7 +125,7 @@ func TestRUN6_ReadersOfStreamsReconnectWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// rewound shows a stream that has lost its end, once it was read.
+// rewound shows a stream that has lost its end after it was read.
 type rewound struct {
 	store.Store
 	lost atomic.Bool
@@ -158,7 +158,7 @@ func TestRUN15_AReaderIsToldThatTheStoreHasLostChunks(t *testing.T) {
 	}
 }
 
-// fenceless fences the publications of steps off from some moment on.
+// fenceless fences off the publications of steps from some moment on.
 type fenceless struct {
 	store.Store
 	lost atomic.Bool
@@ -222,7 +222,7 @@ func TestFLOW8_AStepIsToldThatTheRunHasClosedTheStream(t *testing.T) {
 			return n, step.Write(ctx, other, 3)
 		}))
 		run := flowtest.Start(w, flowtest.Streams, 1)
-		for range flowtest.Tokens.Read(w.Ctx, run) { // the chunk of the step is there
+		for range flowtest.Tokens.Read(w.Ctx, run) { // the chunk of the step exists
 			break
 		}
 		flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 1))
@@ -233,10 +233,10 @@ func TestFLOW8_AStepIsToldThatTheRunHasClosedTheStream(t *testing.T) {
 	})
 }
 
-// deaf does not answer publications until it is told to.
+// deaf does not respond to publications until the test allows it.
 type deaf struct {
 	store.Store
-	asked chan int // chunks of each call
+	asked chan int // number of chunks of each call
 	hears chan struct{}
 }
 
@@ -266,7 +266,7 @@ func TestFLOW8_WhoWaitsForAWriteIsFreeWhenItsContextEnds(t *testing.T) {
 			t.Errorf("Write with a context that has ended returned %v", err)
 		}
 		left <- context.WithoutCancel(ctx)
-		return n, nil // what is under way is given up
+		return n, nil // requests in progress are abandoned
 	}))
 	run := flowtest.Start(w, flowtest.Streams, 1)
 	_ = flowtest.Result(w, run)

@@ -68,7 +68,7 @@ func TestRUN15_AReaderIsToldThatItsNextChunkOfAStreamIsNotKept(t *testing.T) {
 	}
 }
 
-// A reader that is slower than the writers of a stream that keeps little.
+// A reader is slower than the writers of a stream that keeps few chunks.
 func TestRUN15_ASlowReaderIsToldThatItFellBehindAStream(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(flowtest.Streams, func(ctx workflow.Context, n int) (int, error) {
@@ -93,7 +93,7 @@ func TestRUN15_ASlowReaderIsToldThatItFellBehindAStream(t *testing.T) {
 					return
 				}
 				flowtest.Order(t, err)
-				if got = append(got, c.Index); len(got) == 1 { // it takes its time over the first one
+				if got = append(got, c.Index); len(got) == 1 { // the first chunk takes long
 					flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 1))
 					_ = flowtest.Result(w, run)
 				}
@@ -124,7 +124,7 @@ func TestRUN15_ThousandsOfReadersShareFewConnections(t *testing.T) {
 		runs[i] = flowtest.Start(w, flowtest.Streams, 3)
 	}
 	var readers sync.WaitGroup
-	var counts [10]sync.WaitGroup // of readers that have not seen the first chunk
+	var counts [10]sync.WaitGroup // readers that have not seen the first chunk
 	for i := range counts {
 		counts[i].Add(n / len(counts))
 	}
@@ -157,7 +157,7 @@ func TestRUN15_ThousandsOfReadersShareFewConnections(t *testing.T) {
 		_, _ = fmt.Sscanf(line, "connected_clients:%d", &connected)
 	}
 	readers.Wait()
-	if connected == 0 || connected > 10+3 { // the store's, its listener, the worker's wait, and who asks
+	if connected == 0 || connected > 10+3 { // connections of the store, its listener, the worker's wait, and this query
 		t.Errorf("%d readers hold %d connections", n, connected)
 	}
 }

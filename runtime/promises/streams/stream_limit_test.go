@@ -72,7 +72,7 @@ func TestFLOW8_AStepIsToldThatAValueCannotBeStored(t *testing.T) {
 	}
 }
 
-// greatest knows the most that one commit has published.
+// greatest records the maximum published by one commit.
 type greatest struct {
 	store.Store
 	commits, chunks atomic.Int64

@@ -70,7 +70,7 @@ func TestSTEP10_AStepOnAnotherQueueIsToldThatTheStreamIsClosedOrTheCallerHasEnde
 	})
 }
 
-// lateChunk puts a chunk into the inbox of a run just before that ends.
+// lateChunk puts a chunk into the inbox of a run just before the run ends.
 type lateChunk struct {
 	store.Store
 	item store.Item

@@ -32,12 +32,12 @@ func TestFLOW8_ReadersSeeWhatARunAndItsStepsWriteAndTheClose(t *testing.T) {
 			}
 			flowtest.Tokens.Write(ctx, 40)
 			flowtest.Tokens.Close(ctx)
-			flowtest.Tokens.Close(ctx) // does nothing
+			flowtest.Tokens.Close(ctx) // has no effect
 			return flowtest.Numbers.Receive(ctx)
 		}), flowtest.Work1.As(func(ctx context.Context, n int) (int, error) { return n, flowtest.Writes(ctx, 20, 30) }))
 		run := flowtest.Start(w, flowtest.Streams, 1)
 		want := join(flowtest.Written(1, 10), flowtest.By("streams/test.work1#1", 1, flowtest.Written(2, 20, 30)), flowtest.Written(4, 40))
-		flowtest.Same(t, "a reader that came with the run", w.Chunks(run), want) // ends with the close: the run goes on
+		flowtest.Same(t, "a reader that came with the run", w.Chunks(run), want) // ends with the close although the run continues
 		flowtest.Same(t, "a late reader", w.Chunks(run), want)
 		flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 7))
 		if got := flowtest.Result(w, run); got != 7 {
@@ -65,7 +65,7 @@ func TestFLOW8_StreamsThatNobodyClosesEndWithTheRun(t *testing.T) {
 		run := flowtest.Start(w, flowtest.Streams, 5)
 		got := make(chan []flowtest.Chunk)
 		go func() { got <- w.Chunks(run) }()
-		for range flowtest.Tokens.Read(w.Ctx, run) { // the chunk is there
+		for range flowtest.Tokens.Read(w.Ctx, run) { // the chunk exists
 			break
 		}
 		flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 7))
@@ -87,7 +87,7 @@ func TestFLOW8_ChunksOfFailedAttemptsStayAndSayWhoseTheyAre(t *testing.T) {
 		}), flowtest.Work1.As(func(ctx context.Context, n int) (int, error) {
 			a := step.Attempt(ctx)
 			err := flowtest.Writes(ctx, 10*a+1, 10*a+2)
-			if a < 3 { // what a failed attempt has closed is open
+			if a < 3 { // a stream closed by a failed attempt stays open
 				return 0, errors.Join(err, step.Close(ctx, flowtest.Tokens), flowtest.ErrBusy)
 			}
 			return n, err
@@ -136,7 +136,7 @@ func stepRun(ctx context.Context) workflow.RunID {
 	return c.RunID
 }
 
-// A worker that has nothing of the run in memory replays it after each message.
+// A worker without the run in memory replays it after each message.
 func TestFLOW8_AReplayWritesNothingTwice(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		code := []flowtest.Binding{flowtest.As(flowtest.Streams, func(ctx workflow.Context, n int) (int, error) {
@@ -209,7 +209,7 @@ func TestFLOW8_ARunThatContinuesGoesOnWithTheStreams(t *testing.T) {
 	})
 }
 
-// What one run of a chain, or a step, has closed is closed for all.
+// A stream closed by one run of a chain, or by a step, is closed for all.
 func TestFLOW8_WritingToAClosedStreamIsAMistakeThatSaysSo(t *testing.T) {
 	for name, code := range map[string]func(ctx workflow.Context, n int) (int, error){
 		"closed by the code": func(ctx workflow.Context, n int) (int, error) {

@@ -141,7 +141,7 @@ func TestFLOW7_AValueThatCannotBeStoredEndsTheRun(t *testing.T) {
 				_, err := undone.Call(ctx, in)
 				return err
 			})
-			defer flowtest.Level.Set(ctx, 7) // the code has no more to say
+			defer flowtest.Level.Set(ctx, 7) // the code has ended
 			defer func() { _ = recover() }()
 			if in == "large" {
 				text.Set(ctx, strings.Repeat("x", 101))
