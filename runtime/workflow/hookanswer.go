@@ -211,8 +211,8 @@ func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opt
 }
 
 // Answer waits for the response until Respond has passed since the request was accepted. answered
-// is false if there is no response by then, or if the run has ended without one. The error is the
-// error of ctx, or another one, which does not determine whether there is or will be a response.
+// is false if there is no response by then, or if the run has ended without one. After an
+// error, such as the error of ctx, it is unknown whether there is or will be a response.
 func (h *HookCall) Answer(ctx context.Context) (r HookResponse, answered bool, err error) {
 	if h.asking == nil {
 		return r, false, nil

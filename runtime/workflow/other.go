@@ -263,7 +263,7 @@ func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (str
 	return mark, err
 }
 
-// Part is a part of a stream.
+// Part contains consecutive chunks of a stream.
 type Part[T any] struct {
 	Chunks []Chunk[T]
 	// Next is the number of the chunk after these, for From.

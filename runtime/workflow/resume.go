@@ -67,7 +67,7 @@ func runOf(token string) (run RunID, made bool, err error) {
 // fails the run.
 //
 // A hook opened by a step, see step.Later, accepts one payload: the result of the attempt, which
-// completes the step. The first accepted payload or failure counts, including [Hook.Fail].
+// completes the step. The first accepted payload, or failure sent by [Hook.Fail], counts.
 // Repeating it, or sending anything with the same IdempotencyKey, returns nil; anything else
 // returns an error that matches both ErrHookAnswered and ErrHookDisposed. The hook is closed when
 // its attempt is over, because it timed out, the step was canceled, or its code ended it. A result

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// by returns the types of the events in a log that were requested on behalf of who.
+// by returns the types of the events in a log that were requested with the name who.
 func by(w *flowtest.World, run flowtest.Follows, who string) (all []string) {
 	w.T.Helper()
 	for _, e := range w.Log(run) {

@@ -360,7 +360,7 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 			schedule(w, workflow.Schedule{When: "0 12 * * *", Overlap: overlap})
 			call(t, w.Client.Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
 			info := await(w, "the ticks are done", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 20 && len(i.Backfills) == 0 })
-			if info.Skipped != 0 { // an existing run of the tick is not another run of the workflow ID
+			if info.Skipped != 0 { // the existing run of the tick must not count as an overlapping run
 				t.Errorf("round %d: %d ticks were skipped", round, info.Skipped)
 			}
 			for day := range 20 {
