@@ -21,13 +21,13 @@ func (h *harness) startBlocked(s store.SessionID) *Log {
 	return l
 }
 
-// incompatible returns the blockers of a run.
+// incompatible returns the sessions that have blocked a run.
 func (h *harness) incompatible(l *Log) []store.SessionID {
 	h.Helper()
 	return h.inspect().Runs[l.Run].Incompatible
 }
 
-// refused fails the test if a claim gives the session anything.
+// refused fails the test if a claim returns a run to the session.
 func (h *harness) refused(what string, s store.SessionID) {
 	h.Helper()
 	h.equal("claimed by "+what, h.claim(s, 10), []store.ClaimedRun(nil))
@@ -166,9 +166,9 @@ var blockedBehaviors = []behavior{
 	}},
 }
 
-// toldOfOneOf has a session do something with one run after the other until a Wait of
-// a session with other code is told to claim: whether a Wait has begun cannot be seen.
-// Each run has a route of its own, so that no wake is left to tell of.
+// toldOfOneOf applies do to one run after another until a Wait of a session with other code returns
+// a claim. It needs several runs because a test cannot observe whether a Wait has begun. Each run
+// has a route of its own, so that no earlier wake can end the Wait.
 func (h *harness) toldOfOneOf(s store.SessionID, before, do func(l *Log, fence store.Fence)) {
 	h.Helper()
 	var logs []*Log

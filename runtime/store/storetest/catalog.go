@@ -17,13 +17,14 @@ func canKeepCatalog(s store.Store) bool {
 	return ok
 }
 
-// cataloger returns the store as one that keeps a catalogue.
+// cataloger returns the store as a store.Cataloger.
 func (h *harness) cataloger() store.Cataloger {
 	c, _ := store.As[store.Cataloger](h.store)
 	return c
 }
 
-// describe lets a build say something of a workflow, and returns what is kept of that now.
+// describe describes a workflow for a build, with says as the title of its input. It returns the
+// version that the catalogue must now contain.
 func (h *harness) describe(workflow, build, says string) store.CatalogVersion {
 	h.Helper()
 	v := store.CatalogVersion{Build: build, Queue: "q", Input: json.RawMessage(fmt.Sprintf(`{"title":%q}`, says)), Output: json.RawMessage(`{}`)}
@@ -32,7 +33,7 @@ func (h *harness) describe(workflow, build, says string) store.CatalogVersion {
 	return v
 }
 
-// aGraph returns nodes of all kinds.
+// aGraph returns a graph that contains every kind of node.
 func aGraph() []store.CatalogNode {
 	return []store.CatalogNode{
 		{ID: "plan"}, {ID: "fetch", Each: "plan"}, {ID: "review.é", Needs: []string{"fetch"}, If: true, MayFail: true},
@@ -40,7 +41,7 @@ func aGraph() []store.CatalogNode {
 	}
 }
 
-// catalogued returns what a query finds.
+// catalogued returns the catalogue entries that match a query.
 func (h *harness) catalogued(q store.CatalogQuery) []store.CatalogEntry {
 	h.Helper()
 	all, err := h.cataloger().Catalog(h.ctx, q)
@@ -48,7 +49,7 @@ func (h *harness) catalogued(q store.CatalogQuery) []store.CatalogEntry {
 	return all
 }
 
-// said returns the builds of what is kept of a workflow, each with what it says.
+// said returns the versions of a workflow in the catalogue, each as its build and its input.
 func (h *harness) said(workflow string) (all []string) {
 	h.Helper()
 	for _, e := range h.catalogued(store.CatalogQuery{Workflow: workflow}) {
@@ -93,9 +94,9 @@ var catalogBehaviors = []behavior{
 		h.describe("w", "b1", "a")
 		h.describe("w", "b2", "b")
 		h.equal("said", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
-		h.describe("w", "b1", "a") // a worker of the older build starts again
+		h.describe("w", "b1", "a") // a worker of the older build restarts
 		h.equal("when the older one starts again", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
-		h.describe("w", "b3", "a") // a build that goes back
+		h.describe("w", "b3", "a") // a newer build with the older description
 		h.equal("when a newer one goes back", h.said("w"), []string{`b3 "title":"a"`, `b2 "title":"b"`})
 	}},
 	{"CAT1_AQueueAResultAndLimitsCountAsWell", func(h *harness) {
@@ -115,7 +116,7 @@ var catalogBehaviors = []behavior{
 		h.equal("versions", len(h.said("w")), 4)
 	}},
 	{"CAT1_AGraphIsKeptAsItWasSaid", func(h *harness) {
-		h.describe("w", "b1", "a") // by code that does not say
+		h.describe("w", "b1", "a") // this build describes no graph
 		v := store.CatalogVersion{Build: "b2", Queue: "q", Graph: store.NewCatalogGraph(aGraph())}
 		h.check("describe", h.cataloger().Describe(h.ctx, "w", v))
 		h.check("describe again", h.cataloger().Describe(h.ctx, "w", v))
@@ -125,7 +126,7 @@ var catalogBehaviors = []behavior{
 		}
 		h.equal("nodes", got[0].Graph.Nodes, aGraph())
 		h.equal("is the same", got[0].Same(&v), true)
-		v.Graph = store.NewCatalogGraph(aGraph()[:3]) // of which the same build says nothing else
+		v.Graph = store.NewCatalogGraph(aGraph()[:3]) // the same build with another graph
 		h.check("describe another one", h.cataloger().Describe(h.ctx, "w", v))
 		h.equal("nodes of the other one", h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0].Graph.Nodes, aGraph()[:3])
 	}},

@@ -7,14 +7,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ends fails the test unless a delivery is refused by a run of this status.
+// ends fails the test unless a delivery is refused because the run has ended with this status.
 func (h *harness) ends(what string, d store.Deliver, run event.RunID, status event.Status) {
 	h.Helper()
 	_, err := h.store.Deliver(h.ctx, d)
 	h.equal("error of a delivery "+what, *as[*store.TerminalError](h, "deliver "+what, err), store.TerminalError{Run: run, Status: status})
 }
 
-// accepts fails the test unless a delivery is accepted by this run.
+// accepts fails the test unless this run accepts a delivery.
 func (h *harness) accepts(what string, d store.Deliver, run event.RunID) {
 	h.Helper()
 	got, err := h.store.Deliver(h.ctx, d)
@@ -22,8 +22,8 @@ func (h *harness) accepts(what string, d store.Deliver, run event.RunID) {
 	h.equal("run that accepts a delivery "+what, got, run)
 }
 
-// What runs that have continued have in common: messages, the workflow id and its
-// line.
+// chainBehaviors test what the runs of a chain share: messages, the workflow ID and its queue of
+// starts.
 var chainBehaviors = []behavior{
 	{"DeliverToAnyRunOfAChainReachesTheLast", func(h *harness) {
 		runs := h.chain(4)
@@ -102,7 +102,7 @@ var chainBehaviors = []behavior{
 		h.create(first.Create())
 		middle := h.continueRun(first, h.own(h.session(), first))
 		c, last := middle.Continue(h.own(h.session(), middle), nil)
-		send := h.newSend(h.runID()) // holds back the run in the middle, which holds back the first
+		send := h.newSend(h.runID()) // holds back the purge of the middle run, and with it the purge of the first
 		h.commit(middle, sending(c, send))
 		i := h.deliver(last.Run)
 		h.consumeAndFinish(last, h.own(h.session(), last))
@@ -204,7 +204,7 @@ var chainBehaviors = []behavior{
 	}},
 }
 
-// What is forgotten of a chain, and when.
+// chainPurgeBehaviors test which parts of a chain are purged, and when.
 var chainPurgeBehaviors = []behavior{
 	{"P1_TheFirstRunOfAChainIsPurgedAfterAllOthers", func(h *harness) {
 		runs := h.chain(3, keep(long))

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What others do to a run while it continues.
+// chainRaceBehaviors test operations that run concurrently with a commit that continues a run.
 var chainRaceBehaviors = []behavior{
 	{"M4_NoItemIsLostOrReceivedTwiceWhileARunContinues", func(h *harness) {
 		const rounds, senders, batch = 100, 4, 5
@@ -99,9 +99,9 @@ var chainRaceBehaviors = []behavior{
 	}},
 }
 
-// continueWithItems claims a run and lets it continue with what others send meanwhile:
-// it receives half of that, and all that is for itself. It is called beside others
-// and returns nil if it fails.
+// continueWithItems claims a run and continues it while other goroutines send items. The run
+// receives at least half of its inbox, and every item that is addressed to this run only. It may be
+// called from any goroutine and returns nil if it fails.
 func (h *harness) continueWithItems(s store.SessionID, l *Log) *Log {
 	claimed, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
 	if err != nil {
@@ -141,8 +141,8 @@ func (h *harness) continueWithItems(s store.SessionID, l *Log) *Log {
 	}
 }
 
-// receivedBy returns the items in the logs of the runs of a chain, in order, by
-// the sender in front of their ids.
+// receivedBy returns the items in the logs of a chain's runs in log order, keyed by the sender,
+// which is the part of the item ID before the colon.
 func (h *harness) receivedBy(runs []*Log) map[string][]event.ItemID {
 	h.Helper()
 	snap := h.inspect()

@@ -9,13 +9,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Clock is a clock that stands still until it is told to go on. It is safe for
-// concurrent use. Make one with NewClock.
+// Clock is a clock that moves only when Advance is called. It is safe for concurrent use. Make one
+// with NewClock.
 type Clock struct {
 	mu     sync.Mutex
 	now    time.Time
 	alarms []*alarm      // by time
-	set    chan struct{} // closed by the next AfterFunc, if somebody waits for it
+	set    chan struct{} // closed by the next AfterFunc; nil unless AwaitAlarm waits for it
 }
 
 var _ store.Clock = (*Clock)(nil)
@@ -37,8 +37,8 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// AfterFunc calls f in its own goroutine once the clock has advanced by d; at
-// once if d is not positive. stop reports whether it prevented the call.
+// AfterFunc calls f in its own goroutine after the clock has advanced by d, or at once if d is not
+// positive. stop reports whether it prevented the call.
 func (c *Clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *Clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 		if x.at.After(y.at) {
 			return 1
 		}
-		return -1 // behind those of the same time
+		return -1 // after those of the same time
 	})
 	c.alarms = slices.Insert(c.alarms, i, a)
 	if c.set != nil {
@@ -69,9 +69,8 @@ func (c *Clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	}
 }
 
-// Advance moves the clock by d and returns when every function that became due
-// has returned. Functions that became due at different times run one after the
-// other, each seeing its own time.
+// Advance moves the clock by d and returns when every function that became due has returned.
+// Functions that become due at different times run one after the other, and each sees its own time.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	end := c.now.Add(d)
@@ -92,8 +91,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// AwaitAlarm blocks until a call of AfterFunc is outstanding, or until ctx ends.
-// What it is for: advancing the clock only after a goroutine has begun to wait.
+// AwaitAlarm blocks until a call of AfterFunc is outstanding, or until ctx ends. A test uses it to
+// advance the clock only after a goroutine has begun to wait.
 func (c *Clock) AwaitAlarm(ctx context.Context) error {
 	for {
 		c.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// consuming adds to a commit that it takes items from the front of the inbox.
+// consuming returns the commit with items consumed from the front of the inbox.
 func consuming(c store.Commit, items ...store.Item) store.Commit {
 	if n := len(items); n > 0 {
 		c.Consume, c.ConsumeLast = n, items[n-1].ID
@@ -13,8 +13,7 @@ func consuming(c store.Commit, items ...store.Item) store.Commit {
 	return c
 }
 
-// conflicts fails the test unless the commit is refused as a conflict and
-// nothing is written.
+// conflicts fails the test unless the commit is refused as a conflict and writes nothing.
 func (h *harness) conflicts(what string, c store.Commit) {
 	h.Helper()
 	h.unchanged(what, func() { isA[*store.ConflictError](h, what, h.try(c).Err) })
@@ -102,7 +101,7 @@ var commitBehaviors = []behavior{
 	{"W3_ACommitIsKnownAgainAfterItsRunWasRecovered", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		c := l.Commit(fence, l.Work()...)
-		h.check("commit", h.try(c).Err) // and the answer is lost
+		h.check("commit", h.try(c).Err) // its answer is lost
 		next := h.session()
 		h.recoverDead(next)
 		h.unchanged("the same commit", func() { h.check("commit again", h.try(c).Err) })
@@ -178,7 +177,7 @@ var commitBehaviors = []behavior{
 		l, fence := h.startOwned(h.session())
 		lost := l.Commit(fence, l.Work()...)
 		stored := l.Commit(fence, l.Work()...)
-		h.commit(l, stored) // as many events as in the one that was lost
+		h.commit(l, stored) // as many events as in the commit that was lost
 		c := l.Commit(fence, l.Work()...)
 		c.Prev = lost.CommitID
 		h.conflicts("a commit behind a frame of the same number", c)

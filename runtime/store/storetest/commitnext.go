@@ -8,7 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// finishNext ends a run by a commit that claims at most so many runs of routes for a session, and returns what it was given.
+// finishNext ends a run by a commit that claims up to most runs of the routes for session s. It
+// returns the commit and the runs that were claimed.
 func (h *harness) finishNext(l *Log, fence store.Fence, s store.SessionID, most int, routes ...store.Route) (c store.Commit, got []store.ClaimedRun) {
 	h.Helper()
 	c = withEffect(l.Commit(fence, l.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
@@ -16,7 +17,8 @@ func (h *harness) finishNext(l *Log, fence store.Fence, s store.SessionID, most 
 	return c, h.commit(l, c).Next.Runs
 }
 
-// holderAndWaiter returns a session with a run that has the only permit, and a run that it has asked in vain.
+// holderAndWaiter returns a session, a run of it that holds the only permit, and a run that the
+// session could not claim because it needs that permit.
 func (h *harness) holderAndWaiter() (s store.SessionID, holder, waiter *Log, fence store.Fence) {
 	h.Helper()
 	h.limit("gpu", 1)
@@ -27,7 +29,8 @@ func (h *harness) holderAndWaiter() (s store.SessionID, holder, waiter *Log, fen
 	return s, holder, waiter, fence
 }
 
-// nextBehaviors are those of commits that claim. A store need not hand out anything by them: what it does not, it announces.
+// nextBehaviors test commits that claim. A store need not claim anything for a commit, but it must
+// announce the runs that it leaves ready.
 var nextBehaviors = []behavior{
 	{"L6_ACommitThatGivesBackAPermitHandsItOnOnce", func(h *harness) {
 		h.limit("gpu", 1)
@@ -112,7 +115,7 @@ var nextBehaviors = []behavior{
 		fence := h.one(s, holder)
 		first := h.start(using("gpu"))
 		next := h.start(using("gpu", "disk"))
-		h.start(using("gpu")) // it comes after the first one, in its line
+		h.start(using("gpu")) // queued behind the first
 		h.nothing("while one has all", s)
 		_, got := h.finishNext(holder, fence, s, 1, orders)
 		h.equal("the first one", runsOf(append(got, h.claim(s, 1-len(got))...)), []event.RunID{first.Run})

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// continueRun lets an owned run continue that has read its inbox.
+// continueRun continues an owned run whose inbox is empty.
 func (h *harness) continueRun(l *Log, fence store.Fence) *Log {
 	h.Helper()
 	c, next := l.Continue(fence, nil)
@@ -15,8 +15,8 @@ func (h *harness) continueRun(l *Log, fence store.Fence) *Log {
 	return next
 }
 
-// chain starts a run that continues, and so does each of its n-1 successors. The
-// last is ready.
+// chain starts a run and continues it n-1 times. It returns all runs of the chain; the last one is
+// ready.
 func (h *harness) chain(n int, change ...func(*Log)) []*Log {
 	h.Helper()
 	l := h.newLog(orders, "")
@@ -35,7 +35,7 @@ func (h *harness) chain(n int, change ...func(*Log)) []*Log {
 	return all
 }
 
-// consumeAndFinish ends an owned run with what is in its inbox.
+// consumeAndFinish ends an owned run with a commit that consumes its inbox.
 func (h *harness) consumeAndFinish(l *Log, fence store.Fence) {
 	h.Helper()
 	items := h.load(l.Run).Inbox
@@ -218,7 +218,7 @@ var continueBehaviors = []behavior{
 		c, next := l.Continue(h.own(s, l), nil, l.Receive(i)...)
 		c = sending(consuming(c, i), h.newSend(h.runID()))
 		want := h.commit(l, c)
-		want.Sent = nil // a try that writes nothing returns nothing of it
+		want.Sent = nil // a repeated commit writes nothing and returns no records
 		again := func(what string) {
 			h.Helper()
 			h.unchanged("the same commit "+what, func() { h.equal("answer", h.try(c), want) })
@@ -252,7 +252,7 @@ var continueBehaviors = []behavior{
 	}},
 }
 
-// deliverAlone sends a new item for one run alone, which must be accepted.
+// deliverAlone delivers a new item with the scope of a single run, which must accept it.
 func (h *harness) deliverAlone(run event.RunID) store.Item {
 	h.Helper()
 	i := h.item()

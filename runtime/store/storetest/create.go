@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// canceling is an option of a start that asks whichever run is active to end.
+// canceling changes a start to cancel the active run of its workflow ID.
 func canceling(c *store.Create) {
 	c.Active = store.ActiveCancel
 }
@@ -175,8 +175,8 @@ var createBehaviors = []behavior{
 	}},
 }
 
-// createAgain is Create for a run that has been created: another request for the
-// same run, with a first frame of its own.
+// createAgain returns another request, with a first frame of its own, for a run that has been
+// created.
 func (l *Log) createAgain() store.Create {
 	return NewLog(l.ids, l.clock, l.Run, l.Spec).Create()
 }

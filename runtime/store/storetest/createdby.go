@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// createdBy starts a run that a record of an outbox has created.
+// createdBy starts a run that is created by a record of an outbox.
 func (h *harness) createdBy(creator event.ItemID, change ...func(*Log)) *Log {
 	h.Helper()
 	l := h.newLog(orders, "")
@@ -25,7 +25,8 @@ func (h *harness) confirm(run event.RunID, record event.ItemID) {
 	h.check("confirm", h.store.Confirm(h.ctx, run, record))
 }
 
-// What a record of an outbox leaves with its receiver, until it is confirmed.
+// createdByBehaviors test what the receiver of an outbox record remembers until the record is
+// confirmed.
 var createdByBehaviors = []behavior{
 	{"O2_CreateKeepsCreatedByUntilConfirm", func(h *harness) {
 		creator := h.ids.Item()
@@ -202,7 +203,7 @@ var createdByBehaviors = []behavior{
 		held("the other confirm")
 		h.confirm(runs[1].Run, i.ID)
 		h.equal("kept", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
-		for range 2 { // the first run may go with another purge
+		for range 2 { // a store may leave the first run to another purge
 			h.purge(100)
 		}
 		h.gone(runs[1].Run)
@@ -220,7 +221,7 @@ var createdByBehaviors = []behavior{
 		h.finish(next, h.own(s, next), event.StatusCompleted)
 		other := h.ended(keep(2 * long))
 		h.clock.Advance(long)
-		h.equal("next purge", h.purged(1), h.clock.Now().Add(long)) // the later run
+		h.equal("next purge", h.purged(1), h.clock.Now().Add(long)) // the time of the later run
 		h.settled(l, 0, send)
 		h.equal("next purge without the record", h.purged(0), h.clock.Now().Add(long))
 		h.confirm(l.Run, creator)
@@ -230,7 +231,7 @@ var createdByBehaviors = []behavior{
 	}},
 }
 
-// Items that come from an outbox.
+// keptBehaviors test items that come from an outbox.
 var keptBehaviors = []behavior{
 	{"O2_AKeptItemIsRememberedUntilConfirm", func(h *harness) {
 		l, fence := h.startOwned(h.session())

@@ -40,7 +40,7 @@ var deleteBehaviors = []behavior{
 	{"P1_ADeletedRunIsKeptForTheHorizonAfterItsCreation", func(h *harness) {
 		l := h.newLog(orders, "")
 		h.create(l.Create())
-		h.clock.Advance(-long) // somebody has set the clock back
+		h.clock.Advance(-long) // the clock was set back
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
 		h.check("delete", h.delete(l.Run))
 		h.clock.Advance(long + store.Horizon - time.Millisecond)
@@ -129,7 +129,7 @@ var deleteBehaviors = []behavior{
 		h.equal("everything", after, before)
 	}},
 	{"WatchEndsWhenTheRunIsDeleted", func(h *harness) {
-		for range 30 { // of which some have begun to block in time
+		for range 30 { // some of the watches block before the delete
 			l := h.ended()
 			p := h.watch(l.Run, 99)
 			h.poll(h.session())

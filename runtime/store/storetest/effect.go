@@ -44,7 +44,7 @@ var effectBehaviors = []behavior{
 		b, fb := h.startOwned(s)
 		c, fc := h.startOwned(s)
 		now := h.clock.Now()
-		h.poll(s, orders) // takes what the starts have left
+		h.poll(s, orders) // takes the wakes of the starts
 		h.park(a, fa, now.Add(2*time.Hour))
 		h.equal("woken by the first", h.poll(s, orders).Claim, []int{0})
 		h.park(b, fb, now.Add(3*time.Hour))

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// SetPatience sets how long a blocked call may take to be told.
+// SetPatience sets how long the suite waits for the result of a blocked call.
 func SetPatience(d time.Duration) { patience = d }
 
-// RunOnly runs the behaviours of these names.
+// RunOnly runs the behaviours with these names.
 func RunOnly(t *testing.T, cfg Config, names ...string) {
 	t.Helper()
 	all := map[string]behavior{}

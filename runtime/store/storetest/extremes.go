@@ -19,8 +19,8 @@ var (
 
 const longest = time.Duration(math.MaxInt64)
 
-// extremeBehaviors are about durations, times and numbers that nobody means, and that
-// may not be taken for others.
+// extremeBehaviors test durations, times and numbers at the limits of their types. A store must not
+// treat them as other values.
 var extremeBehaviors = []behavior{
 	{"TheLongestRetentionKeepsARun", func(h *harness) {
 		for _, d := range []time.Duration{longest, longest - 1, longest - longest%time.Millisecond, longest - time.Millisecond} {
@@ -114,7 +114,7 @@ var extremeBehaviors = []behavior{
 	}},
 }
 
-// extremeListBehaviors are the same about lists.
+// extremeListBehaviors test extreme values in lists.
 var extremeListBehaviors = []behavior{
 	{"AListTakesAnyLimitAndTime", func(h *harness) {
 		logs := h.listed()
@@ -139,7 +139,7 @@ var extremeListBehaviors = []behavior{
 	}},
 }
 
-// nameBehaviors are about names that not every store could keep.
+// nameBehaviors test names with characters that a store might be unable to keep.
 var nameBehaviors = []behavior{
 	{"NamesThatAreNoneAreRefused", func(h *harness) {
 		for _, bad := range []string{strings.Repeat("x", store.MaxName+1), "a\x00b", "\x00", "\xff", "a\xc3", "\xed\xa0\x80"} {

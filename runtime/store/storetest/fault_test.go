@@ -18,13 +18,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// A suite that passes is worth what it would have caught. Each faulty store
-// below is a good one with one mistake; TestRun_CatchesEveryFault runs the suite
-// against it in a process of its own and wants the named subtest to fail.
+// A conformance suite is as good as the mistakes that it detects. Each faulty store below is a
+// correct store with one mistake. TestRun_CatchesEveryFault runs the suite against it in a separate
+// process and requires the named subtest to fail.
 
 const faultVariable = "STORETEST_FAULT"
 
-// everyFault adds those that others stand for otherwise.
+// everyFault also runs the faults that the default sample of one in three leaves out.
 var everyFault = flag.Bool("faults", false, "make every mistake, not one of three")
 
 func TestRun_CatchesEveryFault(t *testing.T) {
@@ -37,7 +37,7 @@ func TestRun_CatchesEveryFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaultyStore$/"+f.caught+"$", "-test.v",
-				"-rapid.shrinktime=1ms", "-rapid.nofailfile", "-rapid.seed=22") // histories are random: always the same ones here, that show the mistakes early
+				"-rapid.shrinktime=1ms", "-rapid.nofailfile", "-rapid.seed=22") // a fixed seed, with which random histories find the mistakes early
 			cmd.Env = append(os.Environ(), faultVariable+"="+name)
 			out, err := cmd.CombinedOutput()
 			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: TestFaultyStore/"+f.caught) {
@@ -47,12 +47,12 @@ func TestRun_CatchesEveryFault(t *testing.T) {
 	}
 }
 
-// TestFaultyStore is for TestRun_CatchesEveryFault. On its own it proves that
-// the good store, behind a wrapper without a mistake, passes.
+// TestFaultyStore runs the suite for TestRun_CatchesEveryFault. Run directly, it proves that the
+// correct store passes behind a wrapper without a mistake.
 func TestFaultyStore(t *testing.T) {
 	wrap, checks := func(s wrapper) store.Store { return s }, 20
 	if f, ok := faults[os.Getenv(faultVariable)]; ok {
-		wrap, checks = f.wrap, 1000 // the first history that shows the mistake ends the test
+		wrap, checks = f.wrap, 1000 // the test ends at the first history that shows the mistake
 		storetest.SetPatience(300 * time.Millisecond)
 	}
 	storetest.Run(t, storetest.Config{
@@ -63,13 +63,13 @@ func TestFaultyStore(t *testing.T) {
 	})
 }
 
-// wrapper is a store without a mistake. It hides the optional abilities of the
-// store inside, which store.As finds all the same.
+// wrapper is a store without a mistake. It hides the optional interfaces of the wrapped store,
+// which store.As still finds.
 type wrapper struct{ store.Store }
 
 func (w wrapper) Unwrap() store.Store { return w.Store }
 
-// snapshot returns what the store inside holds.
+// snapshot returns the state of the wrapped store.
 func (w wrapper) snapshot(ctx context.Context) *store.Snapshot {
 	i, _ := store.As[store.Inspector](w.Store)
 	snap, err := i.Inspect(ctx)
@@ -79,7 +79,7 @@ func (w wrapper) snapshot(ctx context.Context) *store.Snapshot {
 	return snap
 }
 
-// state returns what the store inside holds of a run, or nil.
+// state returns the state of a run in the wrapped store, or nil.
 func (w wrapper) state(ctx context.Context, run event.RunID) *store.RunState {
 	return w.snapshot(ctx).Runs[run]
 }
@@ -89,7 +89,7 @@ type fault struct {
 	wrap   func(wrapper) store.Store
 }
 
-// faults is all of them.
+// faults contains all faulty stores by name.
 var faults = func() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{
@@ -101,7 +101,7 @@ var faults = func() map[string]fault {
 	return all
 }()
 
-// edit changes what is asked of a store.
+// edit is a store that changes requests before, or answers after, the wrapped store handles them.
 type edit struct {
 	wrapper
 	create  func(context.Context, *store.Create) *store.Created

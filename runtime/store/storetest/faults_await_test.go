@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What those who await a stream may fail to be told of.
+// The notifications of AwaitStream that a deaf store can omit.
 const (
 	byCommit   = "a commit"
 	byPublish  = "a publish"
@@ -25,13 +25,13 @@ const (
 	meanwhile  = "what comes meanwhile"
 )
 
-// deaf is a store that tells those who await a stream of all but one thing.
+// deaf is a store that omits one kind of notification of AwaitStream.
 type deaf struct {
 	wrapper
 	to string
 
 	mu   sync.Mutex
-	more chan struct{} // closed when something has happened
+	more chan struct{} // closed on each notification
 }
 
 func newDeaf(to string) func(wrapper) store.Store {
@@ -105,7 +105,7 @@ func (d *deaf) Publish(ctx context.Context, run event.RunID, fence store.Fence, 
 	return err
 }
 
-// others returns byOther if the run is not alone in its chain.
+// others returns byOther if the chain of the run has more than one run.
 func (d *deaf) others(ctx context.Context, run event.RunID) []string {
 	if r := d.state(ctx, run); r != nil && (r.Chain != r.Run || r.Next != "") {
 		return []string{byOther}
@@ -127,7 +127,7 @@ func (d *deaf) Purge(ctx context.Context, partition, limit int) (int, time.Time,
 	return n, next, err
 }
 
-// awaiting is a store whose AwaitStream is another one.
+// awaiting returns a constructor of stores whose AwaitStream is do.
 func awaiting(do func(ctx context.Context, w wrapper, run event.RunID, stream string, after uint64) error) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, await: func(ctx context.Context, run event.RunID, stream string, after uint64) error {
@@ -136,7 +136,7 @@ func awaiting(do func(ctx context.Context, w wrapper, run event.RunID, stream st
 	}
 }
 
-// What goes wrong when streams are awaited.
+// awaitFaults are mistakes in AwaitStream.
 var awaitFaults = map[string]fault{
 	"await is deaf to what was there before": {"AwaitStreamReturnsAtOnceIfThereIsMore", newDeaf(fromBefore)},
 	"await never blocks": {"AwaitStreamBlocksWhileNothingHappens",

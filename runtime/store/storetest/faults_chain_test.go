@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// continuing is a store with a mistake in how runs continue. It is called for a
-// commit that would be applied, with the state of its run.
+// continuing returns a constructor of stores with a mistake in continuing runs. do is called for
+// each continuing commit that would be applied, with the state of its run.
 func continuing(do func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState) *store.Committed) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
@@ -20,7 +20,7 @@ func continuing(do func(ctx context.Context, w wrapper, c *store.Commit, r *stor
 	}
 }
 
-// takeAll makes a commit consume all that is unread.
+// takeAll makes a commit consume the whole inbox.
 func takeAll(c *store.Commit, inbox []store.Item) {
 	if n := len(inbox); n > 0 {
 		c.Consume, c.ConsumeLast = n, inbox[n-1].ID

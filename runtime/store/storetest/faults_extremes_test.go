@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What goes wrong with values and names that nobody means.
+// extremeFaults are mistakes with extreme values and unusual names.
 var extremeFaults = map[string]fault{
 	"a long retention overflows": {"TheLongestRetentionKeepsARun", creating(func(_ context.Context, _ wrapper, c *store.Create) {
 		c.Retention = (c.Retention + time.Millisecond - 1) / time.Millisecond * time.Millisecond //nolint:durationcheck // rounded up

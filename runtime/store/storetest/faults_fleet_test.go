@@ -36,7 +36,7 @@ var fleetFaults = map[string]fault{
 	})},
 }
 
-// misty is a store that tells something else of its fleet.
+// misty is a store that changes the answers of Fleet.
 type misty struct {
 	wrapper
 	change func(*store.Fleet)

@@ -83,7 +83,7 @@ var gatherFaults = map[string]fault{
 	}},
 }
 
-// gatherOf changes how starts share a run.
+// gatherOf returns a store that changes the Gather settings of starts.
 func gatherOf(w wrapper, change func(*store.Gather)) store.Store {
 	return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
 		if c.Gather != nil && c.Gather.Key != "" {

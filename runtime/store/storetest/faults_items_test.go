@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// gives returns a store that does something wrong with a run that is created with items.
+// gives returns a constructor of stores with a mistake in creating runs with items.
 func gives(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
@@ -19,7 +19,8 @@ func gives(wrong func(context.Context, wrapper, *store.Create) *store.Created) f
 	}
 }
 
-// deliversLater creates a run, and then delivers to it: to the one that answers, at any time.
+// deliversLater creates a run without its items and then delivers them to the run that the create
+// returned, or only to a new run if onlyNew is set.
 func deliversLater(onlyNew bool, id func(event.ItemID) event.ItemID) func(wrapper) store.Store {
 	return gives(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		items := c.Items

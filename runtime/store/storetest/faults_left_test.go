@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// creating is a store with a mistake in how it creates runs.
+// creating returns a constructor of stores with a mistake in creating runs.
 func creating(do func(ctx context.Context, w wrapper, c *store.Create)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
@@ -25,7 +25,7 @@ func keepsNothing(w wrapper) store.Store {
 	}}
 }
 
-// deafToStepData is a store to which no step data is progress.
+// deafToStepData is a store that never counts step data as progress.
 type deafToStepData struct{ wrapper }
 
 func (s deafToStepData) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, _ bool) error {
@@ -38,7 +38,7 @@ func (s deafToStepData) StepData(ctx context.Context, run event.RunID) (map[stri
 	return n.StepData(ctx, run)
 }
 
-// blaming is a store to which no claim is without blame.
+// blaming is a store that ignores Exempt in claims.
 type blaming struct{ wrapper }
 
 func (s blaming) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
@@ -46,7 +46,7 @@ func (s blaming) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 	return s.wrapper.Claim(ctx, c)
 }
 
-// What goes wrong with what a record leaves with its receiver.
+// leftFaults are mistakes in what a receiver remembers of an outbox record.
 var leftFaults = map[string]fault{
 	"an item is kept for a day":           {"O2_AKeptItemIsRememberedForLongerThanADay", keepsNothing},
 	"no run is exempt when it is claimed": {"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(w wrapper) store.Store { return blaming{w} }},

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// limiting is a store that changes what is said and told of limits.
+// limiting is a store that changes the settings and the reported states of limits.
 type limiting struct {
 	edit
 
@@ -47,7 +47,7 @@ func (w wrapper) limiter() store.Limiter {
 	return l
 }
 
-// uses changes what runs with limits are created with.
+// uses returns a constructor of stores that change the creates of runs with limits.
 func uses(change func(w wrapper, c *store.Create)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
@@ -60,7 +60,7 @@ func uses(change func(w wrapper, c *store.Create)) func(wrapper) store.Store {
 	}
 }
 
-// commits changes the commits of runs with limits.
+// commits returns a constructor of stores that change the commits of runs with limits.
 func commits(change func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState) *store.Committed) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
@@ -72,14 +72,15 @@ func commits(change func(ctx context.Context, w wrapper, c *store.Commit, r *sto
 	}
 }
 
-// sets changes how limits are configured.
+// sets returns a constructor of stores that change the settings of limits.
 func sets(change func(set *store.SetLimit)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return limiting{edit: edit{wrapper: w}, set: func(_ context.Context, set *store.SetLimit) { change(set) }}
 	}
 }
 
-// widened changes the capacities by n for each claim, if it is so now.
+// widened returns a constructor of stores that raise every AtOnce by one during each claim for
+// which now returns true.
 func widened(now func(w wrapper) bool) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, claim: func(ctx context.Context, _ *store.Claim, got *store.Claimed) {
@@ -98,7 +99,7 @@ func widened(now func(w wrapper) bool) func(wrapper) store.Store {
 	}
 }
 
-// wakes takes back the wakes of all lines.
+// takeWakes takes the wakes of all limiter queues, so that no worker is notified of them.
 func (w wrapper) takeWakes(ctx context.Context) {
 	snap := w.snapshot(ctx)
 	wait := store.Wait{Until: w.Clock().Now()}
@@ -111,7 +112,7 @@ func (w wrapper) takeWakes(ctx context.Context) {
 	}
 }
 
-// evict takes what does not fit any longer from those who hold it.
+// evict releases runs whose permits exceed the capacity of a limit.
 func evict(ctx context.Context, w wrapper) {
 	for id, l := range w.snapshot(ctx).Limits {
 		for _, r := range w.snapshot(ctx).Runs {
@@ -123,12 +124,13 @@ func evict(ctx context.Context, w wrapper) {
 	}
 }
 
-// unclosed is a store in which sessions keep what they have until their leases end.
+// unclosed is a store that ignores CloseSession, so that sessions keep their runs until their
+// leases expire.
 type unclosed struct{ wrapper }
 
 func (unclosed) CloseSession(context.Context, int, store.SessionID) error { return nil }
 
-// runningClock is a clock that is ahead of another one.
+// runningClock is a clock that is ahead of the wrapped clock.
 type runningClock struct {
 	store.Clock
 	ahead atomic.Int64
@@ -338,8 +340,8 @@ var limitFaults = map[string]fault{
 	"a record does not tell of limits":  {"TheRecordOfARunSaysWhatItUses", func(w wrapper) store.Store { return mute{w} }},
 }
 
-// limitHistoryFaults are those of them that the records of runs do not show: histories judge
-// what becomes of the runs.
+// limitHistoryFaults are the limit faults that the records of runs do not show. Random histories
+// find them by the effects on the runs.
 var limitHistoryFaults = func() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{
@@ -353,7 +355,7 @@ var limitHistoryFaults = func() map[string]fault {
 	return all
 }()
 
-// tellsNobody takes back the wakes that claims set.
+// tellsNobody takes the wakes that claims set, so that no worker is notified.
 func tellsNobody(w wrapper) store.Store {
 	return edit{wrapper: w, claim: func(ctx context.Context, _ *store.Claim, got *store.Claimed) {
 		if got != nil {
@@ -362,7 +364,7 @@ func tellsNobody(w wrapper) store.Store {
 	}}
 }
 
-// quiet is a store that takes back the wakes that claims of named runs set.
+// quiet is a store in which ClaimRun takes the wakes that it sets.
 type quiet struct{ wrapper }
 
 func (q quiet) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
@@ -371,7 +373,7 @@ func (q quiet) ClaimRun(ctx context.Context, partition int, session store.Sessio
 	return got, err
 }
 
-// mute is a store whose records say nothing of limits.
+// mute is a store whose records do not contain limits.
 type mute struct{ wrapper }
 
 func (m mute) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {

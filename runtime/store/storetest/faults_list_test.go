@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// listing is a store that lists in a way of its own: it sorts all runs, and leaves out
-// those that a page before had.
+// listing is a store with its own List: it reads all runs, sorts them, and drops the runs of
+// earlier pages.
 type listing struct {
 	wrapper
 	change func(q *store.Query, runs *[]store.Record)
@@ -66,7 +66,7 @@ func (l listing) Count(ctx context.Context, q store.Query) (store.Counts, error)
 
 func byID(a, b *store.Record) int { return cmp.Compare(b.Run, a.Run) }
 
-// What goes wrong when runs are listed.
+// listFaults are mistakes in listing runs.
 var listFaults = map[string]fault{
 	"lists are by id": {"ListHasAChildWhereItWasCreated", func(w wrapper) store.Store { return listing{wrapper: w, sort: byID} }},
 	"a list ends at an id of an earlier day": {"ListHasAChildWhereItWasCreated", func(w wrapper) store.Store {
@@ -161,7 +161,7 @@ var listFaults = map[string]fault{
 	"what is no cursor is none": {"ListRefusesACursorThatIsNone", func(w wrapper) store.Store { return anyCursor{w} }},
 }
 
-// countsAll counts the runs of hooks and steps, too.
+// countsAll is a store whose Count includes the runs of hooks and steps.
 type countsAll struct{ listing }
 
 func (c countsAll) Count(ctx context.Context, q store.Query) (store.Counts, error) {
@@ -185,7 +185,7 @@ func (c anyCursor) Count(ctx context.Context, q store.Query) (store.Counts, erro
 	return inner.Count(ctx, q)
 }
 
-// budgeting asks for something else, or changes the answer.
+// budgeting is a store that changes list queries or their answers.
 type budgeting struct {
 	wrapper
 	ask     func(q *store.Query)
@@ -215,7 +215,7 @@ func (b budgeting) Count(ctx context.Context, q store.Query) (store.Counts, erro
 	return counts, err
 }
 
-// tallying never counts less than before.
+// tallying is a store whose counts of ended runs never decrease.
 type tallying struct {
 	budgeting
 	most map[store.Counted]int

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// opaque is a store that implements what the suite needs and nothing else: it shows nothing
-// but its answers.
+// opaque is a store that implements only the interfaces that the suite requires. Its state is
+// visible only through its answers.
 type opaque struct {
 	store.Store
 	store.Purger
@@ -31,7 +31,8 @@ func TestRun_TakesAStoreThatDoesNotShowItsState(t *testing.T) {
 	})
 }
 
-// Faults of such stores: the answers of random histories tell them.
+// opaqueFaults are mistakes of stores that do not show their state. Random histories find them
+// through the answers.
 var opaqueFaults = map[string]fault{
 	"an opaque store hides unread items": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return hide(mutedHeart{w}) }},
 	"an opaque store forgets recoveries": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store {

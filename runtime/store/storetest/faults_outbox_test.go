@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// marking is a store with a mistake in how records are marked. It is called with
-// the record that a mark is about, if there is one.
+// marking returns a constructor of stores with a mistake in Mark. do is called with the record that
+// a mark refers to, if the record exists.
 func marking(do func(ctx context.Context, w wrapper, m *store.Mark, o store.Outgoing) bool) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, mark: func(ctx context.Context, m *store.Mark) bool {
@@ -22,7 +22,7 @@ func marking(do func(ctx context.Context, w wrapper, m *store.Mark, o store.Outg
 	}
 }
 
-// reading is a store with a mistake in what its outbox answers.
+// reading returns a constructor of stores with a mistake in the answers of Outbox.
 func reading(do func(ctx context.Context, w wrapper, got *[]store.Outgoing, next *time.Time)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, outbox: func(ctx context.Context, _ *int, got *[]store.Outgoing, next *time.Time) {
@@ -38,7 +38,8 @@ func markIgnoresPhases(_ context.Context, _ wrapper, m *store.Mark, o store.Outg
 	return true
 }
 
-// sendsAll is a store whose commits return records that others come before.
+// sendsAll is a store whose commits return all records that they write, even those that must wait
+// for earlier records.
 func sendsAll(w wrapper) store.Store {
 	return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
 		got, err := w.Commit(ctx, []store.Commit{*c})
@@ -152,8 +153,8 @@ var outboxFaults = map[string]fault{
 	}},
 }
 
-// twoPlaces is a store that looks only for what earlier commits have sent: a record that comes twice in one gets a place for each, under
-// the same id.
+// twoPlaces is a store that recognizes only the records of earlier commits. It writes a record
+// twice, under the same ID, if one commit contains it twice.
 func twoPlaces(w wrapper) store.Store {
 	const second = " in its second place"
 	return edit{

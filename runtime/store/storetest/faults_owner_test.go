@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// createsOwned returns a store that does something wrong when it creates a run claimed.
+// createsOwned returns a constructor of stores with a mistake in creating runs with an owner.
 func createsOwned(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
@@ -23,7 +23,7 @@ func createsOwned(wrong func(context.Context, wrapper, *store.Create) *store.Cre
 	}
 }
 
-// forbids lets the store create, without an owner, what it then refuses.
+// forbids creates the run without an owner if the create fails with want, and returns the error.
 func forbids(ctx context.Context, w wrapper, c *store.Create, want error) *store.Created {
 	got, err := w.Create(ctx, []store.Create{*c})
 	if err == nil && errors.Is(got[0].Err, want) {
@@ -36,7 +36,7 @@ func forbids(ctx context.Context, w wrapper, c *store.Create, want error) *store
 	return &got[0]
 }
 
-// orphan answers that a run is owned, and leaves it to whoever comes.
+// orphan returns the fence of the owner, but leaves the run ready for any session.
 func orphan(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	owner := c.Owner
 	c.Owner = nil
@@ -50,7 +50,7 @@ func orphan(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	return &got[0]
 }
 
-// lease returns the lease of the Owner of a request, nil if there is none.
+// lease returns the lease of the Owner of a request, or nil if there is none.
 func lease(ctx context.Context, w wrapper, c *store.Create) *store.Lease {
 	if l, ok := w.snapshot(ctx).Leases[c.Owner.Session]; ok {
 		return &l
@@ -58,7 +58,8 @@ func lease(ctx context.Context, w wrapper, c *store.Create) *store.Lease {
 	return nil
 }
 
-// alwaysFenced tells of the fence whoever has the run by now.
+// alwaysFenced returns the fence of the request for every run that exists, whichever session owns
+// it.
 var alwaysFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) == nil {
 		return nil
@@ -66,7 +67,7 @@ var alwaysFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Cr
 	return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
 })
 
-// neverFenced tells of the fence only once.
+// neverFenced returns the fence only for the first request.
 var neverFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) != nil {
 		c.Owner = nil
@@ -74,7 +75,7 @@ var neverFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Cre
 	return nil
 })
 
-// claimsLater creates a run and claims it then, with a wake for all between.
+// claimsLater creates a ready run and claims it in a second action, which leaves a wake in between.
 var claimsLater = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) != nil || lease(ctx, w, c) == nil {
 		return nil
@@ -87,7 +88,7 @@ var claimsLater = createsOwned(func(ctx context.Context, w wrapper, c *store.Cre
 	return got
 })
 
-// pretends answers once that a run is created that is refused.
+// pretends reports once that a run was created although the create was refused.
 func pretends(w wrapper) store.Store {
 	var told atomic.Bool
 	return createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
@@ -224,7 +225,7 @@ var ownerFaults = map[string]fault{
 	"lists leave out what was created owned":  {"ListFindsARunThatIsCreatedOwned", func(w wrapper) store.Store { return shortList{w} }},
 }
 
-// forgetfulReconcile leaves out what nobody has claimed.
+// forgetfulReconcile is a store whose Reconcile omits runs of the first epoch.
 type forgetfulReconcile struct{ wrapper }
 
 func (f forgetfulReconcile) Reconcile(ctx context.Context, partition int, s store.SessionID) ([]store.Owned, error) {
@@ -232,7 +233,7 @@ func (f forgetfulReconcile) Reconcile(ctx context.Context, partition int, s stor
 	return slices.DeleteFunc(owned, func(o store.Owned) bool { return o.Fence.Epoch == 1 }), err
 }
 
-// doubleVision shows runs that were created claimed among those that are ready.
+// doubleVision is a store whose snapshot shows runs that were created owned among the ready runs.
 type doubleVision struct{ wrapper }
 
 func (d doubleVision) Inspect(ctx context.Context) (*store.Snapshot, error) {
@@ -245,7 +246,7 @@ func (d doubleVision) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return snap, nil
 }
 
-// shadowed lets a session that never ends own what others bear.
+// shadowed is a store that creates owned runs for a session that never ends.
 func shadowed(w wrapper) store.Store {
 	return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
 		if c.Owner != nil {
@@ -259,7 +260,7 @@ func shadowed(w wrapper) store.Store {
 	}}
 }
 
-// gentleClose gives back what a session owns before it closes it.
+// gentleClose is a store that releases the runs of a session before it closes the session.
 type gentleClose struct{ wrapper }
 
 func (g gentleClose) CloseSession(ctx context.Context, partition int, s store.SessionID) error {
@@ -270,7 +271,7 @@ func (g gentleClose) CloseSession(ctx context.Context, partition int, s store.Se
 	return errors.Join(err, g.Store.CloseSession(ctx, partition, s))
 }
 
-// strictCreate fails as a whole if one session is over.
+// strictCreate is a store whose Create fails as a whole if one of the sessions has ended.
 type strictCreate struct{ wrapper }
 
 func (s strictCreate) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
@@ -283,7 +284,7 @@ func (s strictCreate) Create(ctx context.Context, runs []store.Create) ([]store.
 	return got, err
 }
 
-// shortList leaves out what is owned.
+// shortList is a store whose List omits owned runs.
 type shortList struct{ wrapper }
 
 func (s shortList) List(ctx context.Context, q store.Query) (store.Page, error) {

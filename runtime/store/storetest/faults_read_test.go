@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// paging is a store with a mistake in how streams are read: ask changes the question,
-// got the answer.
+// paging returns a constructor of stores with a mistake in ReadStream. ask changes the request and
+// got changes the answer.
 func paging(ask func(r *store.ReadStream), got func(ctx context.Context, w wrapper, r store.ReadStream, page *store.StreamPage, err error) error) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, read: func(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
@@ -38,7 +38,7 @@ func (i inspecting) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return s, nil
 }
 
-// What goes wrong when streams are read and forgotten.
+// readFaults are mistakes in reading and purging streams.
 var readFaults = map[string]fault{
 	"a stream without chunks is not found": {"AStreamThatNobodyHasWrittenToIsEmpty",
 		paging(nil, func(_ context.Context, _ wrapper, _ store.ReadStream, page *store.StreamPage, err error) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// shared changes what runs with fair keys are created with.
+// shared returns a constructor of stores that change the creates of runs with fairness keys.
 func shared(change func(w wrapper, c *store.Create)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
@@ -22,7 +22,8 @@ func shared(change func(w wrapper, c *store.Create)) func(wrapper) store.Store {
 
 func keyless(_ wrapper, c *store.Create) { c.Fair, c.Share = "", 0 }
 
-// released lets runs that would do something else be given back, and go on at once.
+// released returns a constructor of stores that release a run instead of applying the given effect
+// to it.
 func released(effect store.Effect) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
@@ -121,7 +122,7 @@ var shareFaults = map[string]fault{
 	})},
 }
 
-// shareless is a store whose records say nothing of shares.
+// shareless is a store whose records do not contain fairness keys and shares.
 type shareless struct{ wrapper }
 
 func (m shareless) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {

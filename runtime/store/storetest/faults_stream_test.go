@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// publishing is a store with a mistake in what commits do to streams. It is called for
-// a commit that would be applied, with the state of its run.
+// publishing returns a constructor of stores with a mistake in the publications of commits. do is
+// called for each publishing commit that would be applied, with the state of its run.
 func publishing(do func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
@@ -24,7 +24,7 @@ func publishing(do func(ctx context.Context, w wrapper, c *store.Commit, r *stor
 	}
 }
 
-// each is publishing with a mistake in single publications.
+// each returns a constructor of stores that change each publication of a commit.
 func each(do func(p store.Publication) []store.Publication) func(wrapper) store.Store {
 	return publishing(func(_ context.Context, _ wrapper, c *store.Commit, _ *store.RunState) {
 		var all []store.Publication
@@ -35,7 +35,7 @@ func each(do func(p store.Publication) []store.Publication) func(wrapper) store.
 	})
 }
 
-// stepping is a store with a mistake in what steps do to streams.
+// stepping returns a constructor of stores with a mistake in Publish.
 func stepping(do func(ctx context.Context, w wrapper, run event.RunID, fence *store.Fence, chunks *[]store.Publication) error) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, publish: func(ctx context.Context, run event.RunID, fence *store.Fence, chunks *[]store.Publication) error {
@@ -45,7 +45,7 @@ func stepping(do func(ctx context.Context, w wrapper, run event.RunID, fence *st
 	}
 }
 
-// stream returns how a stream stands.
+// stream returns the state of a stream.
 func (w wrapper) stream(ctx context.Context, run event.RunID, name string) store.StreamState {
 	snap := w.snapshot(ctx)
 	if r := snap.Runs[run]; r != nil {
@@ -54,7 +54,7 @@ func (w wrapper) stream(ctx context.Context, run event.RunID, name string) store
 	return store.StreamState{}
 }
 
-// What goes wrong when commits and steps write to streams.
+// streamFaults are mistakes in writing to streams.
 var streamFaults = map[string]fault{
 	"commit publishes nothing": {"CommitPublishesToStreams", each(func(store.Publication) []store.Publication { return nil })},
 	"an empty chunk is none": {"AChunkMayBeEmpty", each(func(p store.Publication) []store.Publication {
@@ -269,7 +269,7 @@ var streamFaults = map[string]fault{
 	"the model notices a writer that is not known again": {"RandomHistoriesMatchTheModel", forgetful},
 }
 
-// forgetful is a store that does not know who has written what.
+// forgetful is a store that does not remember the writers of chunks.
 var forgetful = stepping(func(_ context.Context, _ wrapper, _ event.RunID, _ *store.Fence, chunks *[]store.Publication) error {
 	for i := range *chunks {
 		(*chunks)[i].Writer, (*chunks)[i].Nth = "", 0
@@ -277,7 +277,7 @@ var forgetful = stepping(func(_ context.Context, _ wrapper, _ event.RunID, _ *st
 	return nil
 })
 
-// firstPublishes puts what all commits of a call publish into the first.
+// firstPublishes moves the publications of all commits of a call to the first commit.
 type firstPublishes struct{ wrapper }
 
 func (f firstPublishes) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {

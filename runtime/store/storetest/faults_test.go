@@ -218,7 +218,7 @@ var storeFaults = map[string]fault{
 	"the model notices":               {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return mutedHeart{w} }},
 }
 
-// purger is a store that purges and deletes with a mistake.
+// purger is a store with a mistake in Purge and Delete.
 type purger struct {
 	wrapper
 	greedy, mute, idle, polite bool
@@ -251,7 +251,7 @@ func (p purger) Delete(ctx context.Context, run event.RunID) error {
 	return err
 }
 
-// coded is a store that takes the code of sessions for another one.
+// coded is a store that changes the fingerprints of sessions.
 type coded struct {
 	wrapper
 	code func(store.Session) string
@@ -262,7 +262,7 @@ func (c coded) OpenSession(ctx context.Context, s store.Session) error {
 	return c.Store.OpenSession(ctx, s)
 }
 
-// hurried is a store to which a session is dead as soon as its lease is past.
+// hurried is a store that treats a session as dead as soon as its lease has expired.
 type hurried struct{ wrapper }
 
 func (d hurried) Heartbeat(ctx context.Context, partition int, s store.SessionID) (store.Heartbeat, error) {
@@ -276,7 +276,7 @@ func (d hurried) Heartbeat(ctx context.Context, partition int, s store.SessionID
 	return d.Store.Heartbeat(ctx, partition, s)
 }
 
-// forgiving is a store in which a new session has seen nobody be silent.
+// forgiving is a store that renews all leases when a session is opened.
 type forgiving struct{ wrapper }
 
 func (f forgiving) OpenSession(ctx context.Context, s store.Session) error {
@@ -310,7 +310,7 @@ type hastyWatch struct{ wrapper }
 
 func (hastyWatch) Watch(context.Context, event.RunID, uint64) error { return nil }
 
-// shortWatch is a store that does not distinguish the end of a run from other frames.
+// shortWatch is a store whose Watch does not distinguish the end of a run from other frames.
 type shortWatch struct{ wrapper }
 
 func (s shortWatch) Watch(ctx context.Context, run event.RunID, n uint64) error {

@@ -11,7 +11,7 @@ var unservedFaults = map[string]fault{
 	"heartbeats name always the same runs": {"U1_EachOfManyRunsThatNobodyServesComesUp", func(w wrapper) store.Store { return &stuck{wrapper: w} }},
 }
 
-// modest is a store that believes that sessions serve nothing.
+// modest is a store that ignores the routes that sessions serve.
 type modest struct{ wrapper }
 
 func (m modest) OpenSession(ctx context.Context, s store.Session) error {
@@ -19,7 +19,7 @@ func (m modest) OpenSession(ctx context.Context, s store.Session) error {
 	return m.Store.OpenSession(ctx, s)
 }
 
-// stuck is a store whose heartbeats come no further than to the first runs.
+// stuck is a store whose heartbeats always name the runs of the first answer.
 type stuck struct {
 	wrapper
 	first store.Heartbeat

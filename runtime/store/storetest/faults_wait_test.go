@@ -9,12 +9,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// blind is a store whose Waits are told of nothing that is under way when they begin,
-// as if it were looked up before it is there, and announced before they listen.
+// blind is a store whose Wait misses starts and deliveries that are in progress when it begins, as
+// if the operation were read before its write and announced before the Wait subscribed.
 type blind struct {
 	wrapper
 
-	starts, deliveries atomic.Int32 // under way
+	starts, deliveries atomic.Int32 // in progress
 }
 
 func (b *blind) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
@@ -27,7 +27,7 @@ func (b *blind) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 	return b.Store.Deliver(ctx, d)
 }
 
-// underway counts one, leaves others some turns, and returns what ends it.
+// underway increments n, yields the processor, and returns a function that decrements n.
 func underway(n *atomic.Int32) (end func()) {
 	n.Add(1)
 	for range 200 {
@@ -46,7 +46,7 @@ func (b *blind) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return b.Store.Wait(ctx, w)
 }
 
-// hinting is a store whose hinted claims take the wake and look at nothing.
+// hinting is a store whose hinted claims take the wake and return no runs.
 type hinting struct{ wrapper }
 
 func (s *hinting) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
