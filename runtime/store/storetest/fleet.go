@@ -22,7 +22,7 @@ func (h *harness) fleet() store.Fleet {
 	return f
 }
 
-// loadOf returns what the fleet says of a route; of one that it does not name, zeros.
+// loadOf returns the load of a route, or zeros if the fleet does not name the route.
 func (h *harness) loadOf(c store.Route) store.RouteLoad {
 	h.Helper()
 	f := h.fleet()
@@ -34,8 +34,8 @@ func (h *harness) loadOf(c store.Route) store.RouteLoad {
 	return store.RouteLoad{Route: c}
 }
 
-// compareFleet compares what the store tells of its fleet with its whole state. What it may choose
-// freely, the first runs beside those that come first, only has to be true.
+// compareFleet compares the fleet that the store returns with its whole state. A store may choose
+// which ready runs it names first, as long as they include the run that is claimed first.
 func (h *history) compareFleet() {
 	h.Helper()
 	if !canTellFleet(h.store) || !h.shows() {
@@ -89,7 +89,8 @@ func (h *history) compareFleet() {
 	h.equal("fleet", got, want)
 }
 
-// checkFirst fails unless the first runs of a route are ready, and the one is among them that comes first of all.
+// checkFirst fails the test unless the first runs of a route are ready and include the run that is
+// claimed first.
 func (h *harness) checkFirst(l *store.RouteLoad, snap *store.Snapshot) {
 	h.Helper()
 	for _, run := range l.First {
@@ -99,7 +100,7 @@ func (h *harness) checkFirst(l *store.RouteLoad, snap *store.Snapshot) {
 	}
 	if ready := snap.Ready[l.Route]; len(ready) > 0 && !slices.Contains(l.First, ready[0]) {
 		lines := slices.ContainsFunc(snap.Waiting, func(w store.WaitingLine) bool { return w.Route == l.Route && !w.Shut })
-		if !lines { // whose first run may be before it
+		if !lines { // otherwise the first run of an open limiter queue may come before it
 			h.Fatalf("fleet: the first ready run of %v is %s, which is not among %v", l.Route, ready[0], l.First)
 		}
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// debounce keeps the item of the last start, batch those of all.
+// debounce keeps the item of the last start, batch keeps the items of all starts.
 var (
 	debounce = store.Gather{Quiet: 10 * time.Second, Most: 25 * time.Second}
 	batch    = store.Gather{Keep: true, Most: 10 * time.Second, Full: 3}
 )
 
-// gathering returns a start that shares a run with others of the key, and the log of the run
-// that it creates if there is none.
+// gathering returns a start that shares a run with other starts of the key, and the log of the run
+// that it creates if no run collects starts of that key.
 func (h *harness) gathering(g store.Gather, key string) (*Log, store.Create) {
 	return h.gatheringWith(g, key, nil)
 }
 
-// gatheringWith is gathering of a run with tags.
+// gatheringWith is gathering for a run with tags.
 func (h *harness) gatheringWith(g store.Gather, key string, tags map[string]string) (*Log, store.Create) {
 	g.Key = h.workflowID(key)
 	l := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), event.SlotOf(g.Key)), event.Spec{Workflow: orders.Workflow, Queue: orders.Queue, Tags: tags})
@@ -29,7 +29,7 @@ func (h *harness) gatheringWith(g store.Gather, key string, tags map[string]stri
 	return l, c
 }
 
-// gathers fails the test unless the start of a new run, and returns that.
+// gathers starts a run that collects starts, and fails the test if the start joins an existing run.
 func (h *harness) gathers(g store.Gather, key string) (*Log, store.Create) {
 	h.Helper()
 	l, c := h.gathering(g, key)
@@ -37,7 +37,7 @@ func (h *harness) gathers(g store.Gather, key string) (*Log, store.Create) {
 	return l, c
 }
 
-// joins fails the test unless a start joins a run, and returns the start.
+// joins fails the test unless a start joins run l. It returns the start.
 func (h *harness) joins(l *Log, g store.Gather, key string) store.Create {
 	h.Helper()
 	_, c := h.gathering(g, key)
@@ -88,7 +88,7 @@ var gatherBehaviors = []behavior{
 		h.own(s, l)
 		second, _ := h.gathers(debounce, "doc")
 		h.equal("gathers", h.inspect().Gathering, map[string]event.RunID{c.Gather.Key: second.Run})
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s)) // the first one waits for a worker again
+		h.check("close session", h.store.CloseSession(h.ctx, 0, s)) // the first run waits for a worker again
 		h.state(l.Run, store.StateReady)
 		h.joins(second, debounce, "doc")
 		h.equal("inbox of the first", h.load(l.Run).Inbox, c.Items)

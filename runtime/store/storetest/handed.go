@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// handed checks what a claim has handed over of a run, and returns the rest of its
-// answer.
+// handed compares the log, inbox and log size that a claim returned with those of Load. It returns
+// the claim without them.
 func (h *harness) handed(c store.ClaimedRun) store.ClaimedRun {
 	h.Helper()
 	if c.Loaded != nil {
@@ -37,8 +37,8 @@ func (h *harness) handedAll(claimed []store.ClaimedRun) []store.ClaimedRun {
 	return claimed
 }
 
-// A store need not hand anything over, so what is checked here may be little:
-// every other claim of the suite is checked in the same way.
+// handedBehaviors test the run contents that claims return. A store need not return them, so these
+// tests may check little. Every other claim of the suite is checked in the same way.
 var handedBehaviors = []behavior{
 	{"AClaimHandsOverWhatLoadAnswers", func(h *harness) {
 		h.start(func(c *store.Create) { c.Priority, c.Retention = -1, time.Hour+time.Nanosecond })
@@ -56,7 +56,7 @@ var handedBehaviors = []behavior{
 		long.Spec.Tags = map[string]string{"long": strings.Repeat("x", 100_000)}
 		h.create(long.Create())
 		s := h.session()
-		for _, c := range h.claim(s, 100) { // it looks at each
+		for _, c := range h.claim(s, 100) { // handed has checked each of them
 			h.check("release", h.store.Release(h.ctx, c.Run, c.Fence))
 		}
 		for _, c := range h.claim(s, 100) {

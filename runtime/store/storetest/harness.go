@@ -19,9 +19,8 @@ import (
 
 const ttl = 30 * time.Second
 
-// patience is how long a blocked call may take to be told. It is far more than any
-// store needs; a test that reaches it has failed. Only the tests of the suite itself
-// have less of it.
+// patience is how long the suite waits for the result of a blocked call. It is far more than any
+// store needs, so a test that reaches it has failed. Only the tests of the suite itself shorten it.
 var patience = 10 * time.Second
 
 // orders is the route that most tests use.
@@ -36,8 +35,8 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// harness is a store under test with what every test needs. Its methods fail
-// the test if the store does not do what they ask for.
+// harness is a store under test with the clock, the IDs and the context of its test. Its methods
+// fail the test if the store refuses an operation that must succeed.
 type harness struct {
 	tester
 	t     testing.TB // for Config.Open and Config.Reopen
@@ -46,12 +45,13 @@ type harness struct {
 	clock *Clock
 	ids   *IDs
 	ctx   context.Context
-	// invents says that the test has receivers remember records that no outbox holds.
+	// invents is set if the test makes receivers remember records that no outbox contains. Findings
+	// of invariant 14 are then ignored.
 	invents bool
 }
 
-// newHarness opens a store, which is checked and closed when the test ends. A
-// random history is a test of its own within t; all others are t.
+// newHarness opens a store. The store is checked and closed when the test ends. test is the random
+// history if there is one, otherwise t.
 func newHarness(t testing.TB, test tester, cfg Config) *harness {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	h := &harness{tester: test, t: t, cfg: cfg, clock: NewClock(), ids: &IDs{}, ctx: ctx}
@@ -68,8 +68,8 @@ func newHarness(t testing.TB, test tester, cfg Config) *harness {
 	return h
 }
 
-// fsck fails the test if an invariant is broken. A closed store is not asked, nor is one
-// that is no Inspector.
+// fsck fails the test if an invariant is broken. It does nothing for a closed store, or if the
+// store is not an Inspector.
 func (h *harness) fsck() {
 	h.Helper()
 	i, ok := store.As[store.Inspector](h.store)
@@ -88,8 +88,7 @@ func (h *harness) fsck() {
 	}
 }
 
-// findings returns the broken invariants of a state that the test has not broken
-// on purpose.
+// findings returns the broken invariants of a state, except those that the test breaks on purpose.
 func (h *harness) findings(snap *store.Snapshot) []fsck.Finding {
 	return slices.DeleteFunc(fsck.Check(snap), func(f fsck.Finding) bool { return f.Invariant == 14 && h.invents })
 }
@@ -100,8 +99,8 @@ func (h *harness) shows() bool {
 	return ok
 }
 
-// inspect returns the whole state of the store. A behaviour that asks for that of a store
-// that does not show it ends there, and is skipped.
+// inspect returns the whole state of the store. It skips the test if the store does not show its
+// state.
 func (h *harness) inspect() *store.Snapshot {
 	h.Helper()
 	i, ok := store.As[store.Inspector](h.store)
@@ -138,14 +137,14 @@ func as[E error](h *harness, what string, err error) E {
 	return e
 }
 
-// isA is as for those who do not look at the error any closer.
+// isA fails the test unless err is an E.
 func isA[E error](h *harness, what string, err error) {
 	h.Helper()
 	_ = as[E](h, what, err)
 }
 
-// comparing is how states and answers are compared: errors by what they say,
-// bytes as a whole (one by one they take most of the time of the suite).
+// comparing compares errors of package store by their fields, and byte slices as a whole. Comparing
+// single bytes would take most of the time of the suite.
 var comparing = cmp.Options{
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[[]byte]() }, cmpopts.EquateEmpty()),
 	cmp.Comparer(bytes.Equal),
@@ -154,13 +153,13 @@ var comparing = cmp.Options{
 	cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) || sameFields(a, b) }),
 }
 
-// sameFields compares errors of package store, which wrap no others.
+// sameFields compares errors of package store, which wrap no other errors.
 func sameFields(a, b any) bool { return reflect.DeepEqual(a, b) }
 
-// equal fails the test unless got is want. An empty slice or map is like none.
+// equal fails the test unless got equals want. Empty and nil slices and maps are equal.
 func (h *harness) equal(what string, got, want any) {
 	h.Helper()
-	if reflect.DeepEqual(want, got) { // nearly always, and in a fraction of the time
+	if reflect.DeepEqual(want, got) { // nearly always true, and much faster than cmp
 		return
 	}
 	if diff := cmp.Diff(want, got, comparing...); diff != "" {
@@ -168,7 +167,8 @@ func (h *harness) equal(what string, got, want any) {
 	}
 }
 
-// unchanged fails the test unless f leaves the store as it is, as far as it shows that.
+// unchanged fails the test if f changes the state of the store. If the store does not show its
+// state, it only calls f.
 func (h *harness) unchanged(what string, f func()) {
 	h.Helper()
 	if !h.shows() {
@@ -179,14 +179,14 @@ func (h *harness) unchanged(what string, f func()) {
 	f()
 	after := h.inspect()
 	before.Now = after.Now
-	before.Audit, after.Audit = sortedAudit(before.Audit), sortedAudit(after.Audit) // a snapshot has it in any order
+	before.Audit, after.Audit = sortedAudit(before.Audit), sortedAudit(after.Audit) // a snapshot may have the entries in any order
 	h.equal("state after "+what, after, before)
 }
 
-// runID returns the id of a run in partition 0.
+// runID returns the ID of a run in partition 0.
 func (h *harness) runID() event.RunID { return h.ids.Run(h.clock.Now(), 0) }
 
-// workflowID returns a workflow id in partition 0.
+// workflowID returns a workflow ID in partition 0.
 func (h *harness) workflowID(name string) string {
 	for event.SlotOf(name)%uint16(h.store.Partitions()) != 0 {
 		name += "-"
@@ -194,8 +194,8 @@ func (h *harness) workflowID(name string) string {
 	return name
 }
 
-// newLog returns the log of a run that is not yet created, in partition 0. An
-// empty workflow id means none.
+// newLog returns the log of a run in partition 0 that has not been created. An empty workflowID
+// means that the run has none.
 func (h *harness) newLog(route store.Route, workflowID string) *Log {
 	slot := uint16(0)
 	if workflowID != "" {
@@ -212,7 +212,7 @@ func (h *harness) start(change ...func(*store.Create)) *Log {
 	return h.startAs(orders, "", change...)
 }
 
-// startAs creates a run, which must be a new one.
+// startAs creates a run and fails the test unless it is new.
 func (h *harness) startAs(route store.Route, workflowID string, change ...func(*store.Create)) *Log {
 	h.Helper()
 	l := h.newLog(route, workflowID)
@@ -249,7 +249,7 @@ func (h *harness) sessionWith(fingerprint string, routes ...store.Route) store.S
 	return s.ID
 }
 
-// claim claims up to max runs of the routes, of orders if none are given.
+// claim claims up to limit runs of the routes, or of orders if no routes are given.
 func (h *harness) claim(s store.SessionID, limit int, routes ...store.Route) []store.ClaimedRun {
 	h.Helper()
 	if len(routes) == 0 {
@@ -260,7 +260,7 @@ func (h *harness) claim(s store.SessionID, limit int, routes ...store.Route) []s
 	return h.handedAll(got.Runs)
 }
 
-// own claims exactly this run, which must be ready and alone.
+// own claims a run, which must be the only ready run of its route.
 func (h *harness) own(s store.SessionID, l *Log) store.Fence {
 	h.Helper()
 	got := h.claim(s, 100, store.Route{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow})
@@ -277,14 +277,14 @@ func (h *harness) startOwned(s store.SessionID) (*Log, store.Fence) {
 	return l, h.own(s, l)
 }
 
-// recoverDead lets all other sessions be silent for too long and lets s recover them.
+// recoverDead makes the leases of all other sessions expire, and lets s recover their runs.
 func (h *harness) recoverDead(s store.SessionID) {
 	h.Helper()
 	h.silence(s)
 	h.chore(s)
 }
 
-// silence lets a TTL and more pass in which only the session s is heard.
+// silence advances the clock by more than a TTL, while only session s sends heartbeats.
 func (h *harness) silence(s store.SessionID) {
 	h.Helper()
 	for heard := time.Duration(0); heard <= ttl; heard += store.CountedPause(ttl) {
@@ -293,7 +293,7 @@ func (h *harness) silence(s store.SessionID) {
 	}
 }
 
-// chore claims nothing, which recovers who is dead.
+// chore claims no runs. The claim recovers dead sessions.
 func (h *harness) chore(s store.SessionID) {
 	h.Helper()
 	_, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token()})
@@ -319,7 +319,7 @@ func (h *harness) try(c store.Commit) store.Committed {
 	return answers[0]
 }
 
-// commit commits, which must succeed, and goes on with the log.
+// commit commits and fails the test unless that succeeds. It then accepts the frame in the log.
 func (h *harness) commit(l *Log, c store.Commit) store.Committed {
 	h.Helper()
 	answer := h.try(c)
@@ -328,13 +328,13 @@ func (h *harness) commit(l *Log, c store.Commit) store.Committed {
 	return answer
 }
 
-// finish ends an owned run that has read its inbox.
+// finish ends an owned run whose inbox is empty.
 func (h *harness) finish(l *Log, fence store.Fence, status event.Status) {
 	h.Helper()
 	h.commit(l, withEffect(l.Commit(fence, l.End(status)...), store.EffectFinish, status))
 }
 
-// park parks an owned run until due; the zero time: for ever.
+// park parks an owned run until due, or forever if due is the zero time.
 func (h *harness) park(l *Log, fence store.Fence, due time.Time) {
 	h.Helper()
 	c := withEffect(l.Commit(fence, l.Sleep(due)...), store.EffectPark, event.StatusSleeping)
@@ -352,7 +352,7 @@ func (h *harness) item() store.Item {
 	return store.Item{ID: id, Body: []byte(`"` + id + `"`)}
 }
 
-// deliver sends a new item, which must be accepted.
+// deliver delivers a new item, which must be accepted.
 func (h *harness) deliver(run event.RunID) store.Item {
 	h.Helper()
 	i := h.item()
@@ -383,7 +383,7 @@ func (h *harness) state(run event.RunID, want store.QueueState) {
 	}
 }
 
-// poll asks what a Wait would be told, without blocking.
+// poll returns the answer of a Wait that does not block.
 func (h *harness) poll(s store.SessionID, routes ...store.Route) store.Woken {
 	h.Helper()
 	got, err := h.store.Wait(h.ctx, store.Wait{

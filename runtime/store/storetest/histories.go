@@ -19,17 +19,18 @@ import (
 const (
 	defaultChecks = 100
 	defaultSteps  = 60
-	// historyTTL and the steps of the clock are chosen so that no lease ends at
-	// the very time that the clock shows: stores may see that either way.
+	// historyTTL and the steps of the clock are chosen so that no lease ends exactly at a time that
+	// the clock shows. Stores may treat that time either way.
 	historyTTL = ttl + 5*time.Millisecond
-	// repeatable is how many requests may still be sent again.
+	// repeatable is the number of past requests that may be sent again.
 	repeatable = 20
 )
 
 var historyRoutes = []store.Route{orders, refunds}
 
-// runHistories plays random histories against the store and the model. After each operation
-// the whole state is compared if the store shows it, else all that answers tell of it.
+// runHistories plays random histories against the store and the model. After each operation it
+// compares the whole state if the store shows it, and otherwise the answers for everything in the
+// model.
 func runHistories(t *testing.T, cfg Config) {
 	t.Helper()
 	setFlag(t, "rapid.checks", cmp.Or(cfg.Checks, defaultChecks))
@@ -50,7 +51,7 @@ func runHistories(t *testing.T, cfg Config) {
 			"claimRun":     h.drawClaimRun,
 			"due":          h.drawDue,
 			"commit":       h.drawCommit,
-			"commitMore":   h.drawCommit, // most of what happens to a run
+			"commitMore":   h.drawCommit, // the most frequent action on a run
 			"handOn":       h.drawHandOn,
 			"release":      h.drawRelease,
 			"publish":      h.drawPublish,
@@ -75,7 +76,7 @@ func runHistories(t *testing.T, cfg Config) {
 	})
 }
 
-// ofPermits are the actions of histories in which little else happens than that permits change hands.
+// ofPermits are the actions of histories in which mostly permits change their holders.
 var ofPermits = []string{"", "handOn", "setLimits", "openSession", "closeSession", "claim", "claimRun", "due", "deliver", "wait", "again", "advance"}
 
 // setFlag sets a flag of rapid for this test, unless the user has set it.
@@ -94,7 +95,7 @@ func setFlag(t *testing.T, name string, n int) {
 	t.Cleanup(func() { _ = f.Value.Set(before) })
 }
 
-// history is a store and its model, which get the same requests.
+// history is a store and its model, which receive the same requests.
 type history struct {
 	*harness
 	m        *model
@@ -102,12 +103,12 @@ type history struct {
 	ghost    *Log
 	items    []store.Item
 	sessions []store.Session
-	fences   []store.Fence // all that were ever given out
+	fences   []store.Fence // all fences that were granted
 	used     map[time.Time]bool
 	sent     []func() // requests that may be sent again, or for the first time
 	emptied  []store.Route
-	// unsure are routes that were emptied in a store that does not show whether it took
-	// back their wakes.
+	// unsure contains routes without ready runs in a store that does not show whether it removed
+	// their wakes.
 	unsure map[store.Route]bool
 
 	read      []store.Outgoing // all records that were ever read
@@ -126,7 +127,7 @@ func newHistory(h *harness) *history {
 	}
 }
 
-// request executes a request now, or only later, and keeps it for more tries.
+// request executes a request immediately or leaves it for later, and keeps it to be sent again.
 func (h *history) request(t *rapid.T, do func()) {
 	if !chance(t, "delayed", 10) {
 		do()
@@ -137,25 +138,25 @@ func (h *history) request(t *rapid.T, do func()) {
 	}
 }
 
-// drawAgain sends a request again: its answer was lost, or it was late.
+// drawAgain sends a kept request: its answer was lost, or the request was delayed.
 func (h *history) drawAgain(t *rapid.T) {
 	if len(h.sent) > 0 {
 		h.sent[rapid.IntRange(0, len(h.sent)-1).Draw(t, "request")]()
 	}
 }
 
-// chance draws true in about that many of a hundred cases.
+// chance draws true in about percent of 100 cases.
 func chance(t *rapid.T, what string, percent int) bool {
 	return rapid.IntRange(1, 100).Draw(t, what) > 100-percent
 }
 
-// sameError fails the test unless both errors say the same to a caller.
+// sameError fails the test unless callers can make the same decisions on both errors.
 func (h *history) sameError(what string, got, want error) {
 	h.Helper()
 	h.equal("error of "+what, known(got), known(want))
 }
 
-// known takes the error of package store out of its wrapping, without the text.
+// known returns the error of package store that err wraps, without its text.
 func known(err error) error {
 	for _, e := range []error{
 		store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrUnread, store.ErrExpired,
@@ -177,7 +178,7 @@ func known(err error) error {
 	return err
 }
 
-// log draws a run, preferably one of those.
+// log draws a run, preferably one of the preferred runs.
 func (h *history) log(t *rapid.T, preferred func(r *modelRun) bool) *Log {
 	all := h.logs
 	if !chance(t, "any run", 10) {
@@ -194,7 +195,7 @@ func (h *history) log(t *rapid.T, preferred func(r *modelRun) bool) *Log {
 	return all[rapid.IntRange(0, len(all)-1).Draw(t, "run")]
 }
 
-// session draws a session, which may be over.
+// session draws a session, which may have ended.
 func (h *history) session(t *rapid.T) store.Session {
 	if len(h.sessions) == 0 {
 		return store.Session{ID: "nobody"}
@@ -211,8 +212,8 @@ func (h *history) live(s store.SessionID) bool {
 	return ok
 }
 
-// later draws a due time that no other run has: the order of runs that are due
-// at one time is open.
+// later draws a due time that no other run has, because runs with equal due times may become ready
+// in any order.
 func (h *history) later(t *rapid.T) time.Time {
 	at := h.clock.Now().Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 35 * time.Second, 10 * time.Minute}).Draw(t, "due in"))
 	for h.used[at] {
@@ -281,14 +282,14 @@ func (h *history) drawCreate(t *rapid.T) {
 		h.adoptAway()
 		got, want := h.create(c), h.m.create(c)
 		if r := h.m.runs[c.Run]; r != nil && r.Waits() {
-			want.Waits = got.Waits // that of the record
+			want.Waits = got.Waits // the time in the record, which the comparison of states checks
 		}
 		h.equal("create", got, want)
 	})
 }
 
-// drawGather draws a start that shares its run. Nobody sends it again when a store may have
-// forgotten it. Its times are such that few runs are due together.
+// drawGather draws a start that shares a run. It is not sent again once a store may have forgotten
+// it. Its times are drawn so that few runs are due together.
 func (h *history) drawGather(t *rapid.T) {
 	key := h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"))
 	route := rapid.SampledFrom(historyRoutes).Draw(t, "route")
@@ -310,7 +311,7 @@ func (h *history) drawGather(t *rapid.T) {
 	h.request(t, func() {
 		if h.clock.Now().Sub(drawn) < store.Horizon {
 			h.equal("gather", h.create(c), h.m.create(c))
-			h.items = append(h.items, i) // not before: nobody else has an item of that id
+			h.items = append(h.items, i) // not earlier, so that no other delivery draws an item with this ID
 		}
 	})
 }
@@ -329,7 +330,7 @@ func (h *history) drawDeliver(t *rapid.T) {
 	}
 	h.request(t, func() {
 		if h.confirmed[d.Item.ID] {
-			return // nobody sends it again
+			return // a confirmed item is never sent again
 		}
 		got, err := h.store.Deliver(h.ctx, d)
 		want, wantErr := h.m.deliver(d)
@@ -338,12 +339,12 @@ func (h *history) drawDeliver(t *rapid.T) {
 	})
 }
 
-// deadline draws one that is past, or will be soon.
+// deadline draws a deadline that has passed, or will pass soon.
 func (h *history) deadline(t *rapid.T) time.Time {
 	return h.clock.Now().Add(rapid.SampledFrom([]time.Duration{-time.Millisecond, 15*time.Second + 5*time.Millisecond}).Draw(t, "deadline"))
 }
 
-// fence draws the fence of a run, or one that is not valid.
+// fence draws the fence of a run, or an invalid fence.
 func (h *history) fence(t *rapid.T, l *Log) store.Fence {
 	fence := store.Fence{}
 	if r := h.m.runs[l.Run]; r != nil {

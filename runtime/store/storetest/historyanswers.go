@@ -7,11 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What a random history sees of a store that does not show its whole state. It asks only what
-// changes nothing.
+// Comparison of a store that does not show its whole state. It uses only requests that change
+// nothing.
 
-// present returns where the runs of the model are in the store; a run that is gone is absent.
-// A store that shows its state is asked for that: it may hold more.
+// present returns the queue states of the runs of the model in the store, without runs that are
+// gone. If the store shows its state, the result has all its runs, even those that the model does
+// not have.
 func (h *history) present() map[event.RunID]store.QueueState {
 	h.Helper()
 	present := map[event.RunID]store.QueueState{}
@@ -27,7 +28,7 @@ func (h *history) present() map[event.RunID]store.QueueState {
 			visible = append(visible, r.Run)
 			continue
 		}
-		if err := h.delete(r.Run); err == nil { // sent again it tells whether the deleted run was purged
+		if err := h.delete(r.Run); err == nil { // a repeated delete fails if the run was purged
 			present[r.Run] = store.StateEnded
 		} else {
 			h.is("delete again", err, store.ErrRunNotFound)
@@ -41,8 +42,8 @@ func (h *history) present() map[event.RunID]store.QueueState {
 	return present
 }
 
-// compareAnswers fails the test unless the store answers like the model for all runs, workflow
-// ids and sessions.
+// compareAnswers fails the test unless the store and the model return the same answers for all
+// runs, workflow IDs and sessions.
 func (h *history) compareAnswers() {
 	h.Helper()
 	var runs []event.RunID
@@ -74,13 +75,13 @@ func (h *history) compareAnswers() {
 	}
 	h.emptied = nil
 	for route := range h.unsure {
-		if !h.m.wakes[route] || len(h.m.readyRuns(route)) > 0 { // what is ready is announced
+		if !h.m.wakes[route] || len(h.m.readyRuns(route)) > 0 { // a route with ready runs is announced
 			delete(h.unsure, route)
 		}
 	}
 }
 
-// loadAll reads runs, only their records if brief is set.
+// loadAll loads runs, or only their records if brief is set.
 func (h *history) loadAll(runs []event.RunID, brief bool) []store.Loaded {
 	h.Helper()
 	if len(runs) == 0 {

@@ -11,23 +11,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Limits in random histories. Which line a claim has asked in vain is the choice of the store:
-// it shows that, and the history judges by the rules whether it was allowed.
+// Limits in random histories. A store may choose which limiter queues a claim closes after it has
+// failed to claim from them. It shows its choice, and the history checks whether the rules allow
+// it. Identifiers call a limiter queue a line, a closed queue shut, an admitted queue called, and
+// free capacity room.
 
-// callTime is how long a called line keeps its turn. [L7]
+// callTime is how long an admitted queue keeps its position. [L7]
 const callTime = 5 * time.Second
 
-// limitHistory remembers the lines between two looks at the store.
+// limitHistory records the limiter queues between two inspections of the store.
 type limitHistory struct {
 	on     bool
-	fair   bool                 // runs of orders have fair keys
-	before []store.WaitingLine  // when they were last looked at
-	asked  map[store.Route]bool // by claims since
-	begun  []begun              // what got its permits since
+	fair   bool                 // runs of orders have fairness keys
+	before []store.WaitingLine  // as of the last inspection
+	asked  map[store.Route]bool // routes that were claimed from since then
+	begun  []begun              // runs that got their permits since then
 	ranks  int
 }
 
-// begun is a run that got its permits, and the lines that kept it back when it did.
+// begun is a run that got its permits, with the queues that kept it back at that time.
 type begun struct {
 	*modelRun
 	back []store.WaitingLine
@@ -39,7 +41,7 @@ var (
 	hosts = []store.LimitID{{Name: "host", Key: "a"}, {Name: "host", Key: "b"}}
 )
 
-// drawUses draws what a run uses.
+// drawUses draws the limits that a run uses.
 func (h *history) drawUses(t *rapid.T, c *store.Create) {
 	if !h.limits.on || chance(t, "unlimited", 25) {
 		return
@@ -69,16 +71,16 @@ func (h *history) drawUses(t *rapid.T, c *store.Create) {
 	}
 }
 
-// drawFair draws the fair key of a run. Whoever is ready on that route has one, but for those
-// that gather starts, or were called off.
+// drawFair draws the fairness key of a run. Every ready run of route orders has one, except runs
+// that collect starts and canceled runs.
 func (h *history) drawFair(t *rapid.T, c *store.Create) {
 	if h.limits.fair && c.Route == orders {
 		c.Fair, c.Share = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "fair"), rapid.IntRange(0, 3).Draw(t, "share")
 	}
 }
 
-// drawFairRuns creates some runs that wait together, one after the other: only then their keys
-// have turns.
+// drawFairRuns creates some runs one after the other, so that they wait together. Only then do the
+// positions of their fairness keys matter.
 func (h *history) drawFairRuns(t *rapid.T) {
 	if !h.limits.fair {
 		return
@@ -95,7 +97,7 @@ func (h *history) drawFairRuns(t *rapid.T) {
 	}
 }
 
-// createBoth creates a run by itself, in the store and in the model.
+// createBoth creates a run in a call of its own, in the store and in the model.
 func (h *history) createBoth(c store.Create) {
 	h.Helper()
 	h.m.action++
@@ -143,7 +145,7 @@ func (h *history) setBoth(s store.SetLimit) {
 	h.m.configure(s)
 }
 
-// nextDue returns when somebody must look at the store: at a run, or at a line.
+// nextDue returns when the next run is due, or the next limiter queue must be rechecked.
 func (h *history) nextDue() time.Time {
 	next := h.m.nextDue()
 	if !h.limits.on {
@@ -157,9 +159,10 @@ func (h *history) nextDue() time.Time {
 	return next
 }
 
-// mayClaim says whether a named run may be claimed that needs permits: if it is the first of
-// its line, and nobody who was asked in vain is before it. Of lines whose first runs have the same turn by their fair keys the
-// store decides which comes first: given says that it has given the run. [L2, L5]
+// mayClaim reports whether a named run that needs permits may be claimed. It must be the first run
+// of its queue, and no queue before it may keep it back. If the first runs of several queues have
+// equal positions by their fairness keys, the store chooses their order: given reports that it has
+// granted this run. [L2, L5]
 func (h *history) mayClaim(r *modelRun, given bool) bool {
 	if r == nil || len(r.Uses) == 0 || r.Permits || r.CalledOff || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
 		return true
@@ -174,13 +177,14 @@ func (h *history) mayClaim(r *modelRun, given bool) bool {
 	return h.m.heavy(r.Uses) != nil || h.m.haveRoom(r.Uses) && !h.keptBefore(append(before, h.limits.before[i]), len(before))
 }
 
-// keptBefore reports whether a shut or called line before a line keeps it back.
+// keptBefore reports whether a closed or admitted queue before queue i keeps it back.
 func (h *history) keptBefore(lines []store.WaitingLine, i int) bool {
 	return slices.ContainsFunc(lines[:i], func(l store.WaitingLine) bool { return (l.Shut || l.Called) && h.keepsBack(l, lines[i].Uses) })
 }
 
-// keepsBack reports whether a line keeps back another one after it: at a limit of both, but a
-// nested one only if it waits there for nothing else, or was called and waits for nothing. [L5]
+// keepsBack reports whether queue l keeps back a later run with these uses. It does so at each
+// limit that both count at. A nested run is kept back only if this limit is the only one that l
+// waits for, or if l was admitted and waits for none. [L5]
 func (h *history) keepsBack(l store.WaitingLine, uses []store.Use) bool {
 	if !uses[0].Nested {
 		return share(l.At(), uses)
@@ -195,11 +199,12 @@ func (h *history) keepsBack(l store.WaitingLine, uses []store.Use) bool {
 	return false
 }
 
-// judgeStands fails the test if a shut line counts at other limits than it must. Lines that wait
-// for a rate, and nested ones, may be a look behind, and those that are owed count without room. [L5]
+// judgeStands fails the test if a closed queue counts at other limits than it must. It checks
+// nothing while a queue waits for a rate, is nested, or is owed permits: the first two may be one
+// recheck behind, and the last counts without capacity. [L5]
 func (h *history) judgeStands(got *store.Snapshot) {
 	h.Helper()
-	counts := map[store.LimitID][]*modelRun{} // the first runs of lines
+	counts := map[store.LimitID][]*modelRun{} // the first runs of queues by the limits at which they count
 	for _, l := range got.Waiting {
 		if !l.Until.IsZero() && l.Shut || l.Owed || l.Uses[0].Nested {
 			return
@@ -207,7 +212,8 @@ func (h *history) judgeStands(got *store.Snapshot) {
 	}
 	for _, l := range got.Waiting {
 		first := h.m.runs[l.Runs[0]]
-		// A run with a fair key may have the turn of one of another route: then neither holds back the other.
+		// A run with a fairness key may have the same position as a run of another route. Then
+		// neither keeps back the other.
 		at := h.countsAt(&l, counts, func(*modelRun) bool { return true })
 		other := h.countsAt(&l, counts, func(r *modelRun) bool {
 			return first.Fair == "" && r.Fair == "" || first.Priority != r.Priority || first.Route == r.Route
@@ -223,7 +229,8 @@ func (h *history) judgeStands(got *store.Snapshot) {
 	}
 }
 
-// countsAt returns the uses at which a shut line counts, if those lines before it count at limits that are earlier.
+// countsAt returns the uses at which a closed queue counts, as a bit set. A run in counts is before
+// the queue if earlier returns true for it.
 func (h *history) countsAt(l *store.WaitingLine, counts map[store.LimitID][]*modelRun, earlier func(*modelRun) bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
@@ -239,7 +246,7 @@ func (h *history) countsAt(l *store.WaitingLine, counts map[store.LimitID][]*mod
 	return at
 }
 
-// awayOf returns the weights of runs in shut lines that do not count at a limit.
+// awayOf returns, for each limit, the weights of the runs in closed queues that do not count at it.
 func awayOf(lines []store.WaitingLine) map[store.LimitID]int {
 	away := map[store.LimitID]int{}
 	for _, l := range lines {
@@ -252,14 +259,15 @@ func awayOf(lines []store.WaitingLine) map[store.LimitID]int {
 	return away
 }
 
-// adoptAway takes over what waits for another limit first, before a start that limits may refuse.
+// adoptAway takes the weights that wait for another limit first from the store, before a start that
+// limits may refuse.
 func (h *history) adoptAway() {
 	if h.limits.on {
 		h.m.limits.away = awayOf(h.inspect().Waiting)
 	}
 }
 
-// held returns what is held of limits.
+// held returns the held weight of each limit.
 func (h *history) held() map[store.LimitID]int {
 	held := map[store.LimitID]int{}
 	for id, l := range h.m.knownLimits() {
@@ -268,10 +276,12 @@ func (h *history) held() map[store.LimitID]int {
 	return held
 }
 
-// dueAfter tells of lines whether a claim that goes with a commit leaves them out, as it does no chores: those that wait for
-// their rates, and whose time has come since they were looked at. Who looks at what is due calls them. They keep their turn
-// at their limits until then, as all do that were asked in vain: only what waits for none of these may come before them. What
-// happens at their limits calls them as well: that the commit has given back permits there, or its claim has taken some.
+// dueAfter returns a function that reports whether the claim of a commit may leave out a queue.
+// Such a claim does no chores, so it leaves out queues that wait for their rates and whose time has
+// come since the last recheck. Due admits them. Until then they keep their position at their
+// limits, like all closed queues, so that only runs that wait for none of these limits may come
+// before them. A change of what is held of their limits also admits them: the commit has returned
+// permits, or its claim has taken some.
 func (h *history) dueAfter(held map[store.LimitID]int) func(*modelLine) bool {
 	return func(l *modelLine) bool {
 		happened := slices.ContainsFunc(l.uses, func(u store.Use) bool { return h.m.stand(u.LimitID).Held != held[u.LimitID] })
@@ -281,8 +291,8 @@ func (h *history) dueAfter(held map[store.LimitID]int) func(*modelLine) bool {
 	}
 }
 
-// judgeGrant fails the test if a run gets its permits that may not, or before others of its
-// route that must have gone before it. left is as that of judgeClaimed.
+// judgeGrant fails the test if a run must not get its permits, or gets them before runs of its
+// route that must precede it. left has the meaning that it has in judgeClaimed.
 func (h *history) judgeGrant(r *modelRun, left func(*modelLine) bool) {
 	h.Helper()
 	if h.limits.on {
@@ -315,8 +325,8 @@ func (h *history) judgeGrant(r *modelRun, left func(*modelLine) bool) {
 	h.limits.begun = append(h.limits.begun, b)
 }
 
-// judgeLimits fails the test unless the lines are those of the model, each as the rules allow
-// it after what has happened, and takes over which of them are shut or called.
+// judgeLimits fails the test unless the queues are those of the model and the state of each is
+// allowed after the last operation. It then takes their states from the store.
 func (h *history) judgeLimits(got *store.Snapshot) {
 	h.Helper()
 	if !h.limits.on {
@@ -336,7 +346,7 @@ func (h *history) judgeLimits(got *store.Snapshot) {
 	for _, r := range h.limits.begun {
 		h.judgeTurn(got.Waiting, r)
 	}
-	for id, l := range got.Limits { // a store may know a part or not of which nothing need be known
+	for id, l := range got.Limits { // a store need not know parts of limits without any state
 		if l.Held == 0 && l.Waits == 0 && l.Next.IsZero() {
 			if _, own := h.m.limits.keys[id]; !own && (id.Key != "" || !l.Set && !l.Default) {
 				delete(got.Limits, id)
@@ -348,8 +358,8 @@ func (h *history) judgeLimits(got *store.Snapshot) {
 	h.adoptWakes(got)
 }
 
-// waited takes over since when a run has waited for limits, which is the choice of the store
-// as far as that is when it was asked.
+// waited returns since for a run with limits, because the store chooses when it begins to count the
+// waiting time. It returns the zero time for other runs.
 func (r *modelRun) waited(since time.Time) time.Time {
 	if len(r.Uses) == 0 {
 		return time.Time{}
@@ -357,8 +367,8 @@ func (r *modelRun) waited(since time.Time) time.Time {
 	return since
 }
 
-// adoptLines checks that each run that waits is in one line, in its order, and takes over the
-// order of those that came together. [L9]
+// adoptLines checks that each waiting run is in one queue, at the right position. It takes the
+// order of runs that came together from the store. [L9]
 func (h *history) adoptLines(lines []store.WaitingLine) {
 	h.Helper()
 	want := h.m.waiting()
@@ -399,7 +409,7 @@ func runsOfModel(runs []*modelRun) []event.RunID {
 	return ids
 }
 
-// judgeLine judges what has become of one line.
+// judgeLine checks whether the state of a queue is allowed, given its state at the last inspection.
 func (h *history) judgeLine(got *store.Snapshot, i int) {
 	h.Helper()
 	l, now := got.Waiting[i], h.clock.Now()
@@ -407,7 +417,7 @@ func (h *history) judgeLine(got *store.Snapshot, i int) {
 	if n := slices.IndexFunc(h.limits.before, func(o store.WaitingLine) bool { return o.Route == l.Route && slices.Equal(o.Uses, l.Uses) }); n >= 0 {
 		was = h.limits.before[n]
 	}
-	stays := len(was.Runs) > 0 && slices.Contains(l.Runs, was.Runs[0]) // who was first
+	stays := len(was.Runs) > 0 && slices.Contains(l.Runs, was.Runs[0]) // the run that was first still waits
 	kept := len(was.Runs) > 0 && (was.Shut || was.Called)
 	switch {
 	case heavy && l.Shut:
@@ -426,14 +436,14 @@ func (h *history) judgeLine(got *store.Snapshot, i int) {
 	}
 }
 
-// begunIn reports whether a run of a line got its permits since the last look: one that came before those that still wait, whatever
-// they had been told.
+// begunIn reports whether a run of the queue got its permits since the last inspection. It came
+// before those that still wait, whatever state the queue had.
 func (h *history) begunIn(l *store.WaitingLine) bool {
 	return slices.ContainsFunc(h.limits.begun, func(b begun) bool { return b.Route == l.Route && slices.Equal(b.Uses, l.Uses) })
 }
 
-// judgeShut fails the test if nobody will look at a shut line at the time at which its rates let
-// it go. That it may not go now is known to fsck.
+// judgeShut fails the test unless a closed queue is rechecked by the time at which its rates let it
+// continue. That it may not continue now is checked by fsck.
 func (h *history) judgeShut(got *store.Snapshot, i int) {
 	h.Helper()
 	l, opens := got.Waiting[i], h.clock.Now()
@@ -446,7 +456,7 @@ func (h *history) judgeShut(got *store.Snapshot, i int) {
 			opens = s.Next
 		}
 	}
-	if l.Uses[0].Nested { // it is free, perhaps, because the one before it lacks a second limit now
+	if l.Uses[0].Nested { // it may be free because the queue before it waits for a second limit since the last recheck
 		opens = opens.Add(callTime)
 	}
 	if !h.keptBefore(got.Waiting, i) && (l.Until.IsZero() || l.Until.After(opens)) {
@@ -454,8 +464,8 @@ func (h *history) judgeShut(got *store.Snapshot, i int) {
 	}
 }
 
-// judgeTurn fails the test if a run got its permits before somebody who was asked in vain, or
-// was called, for a limit of it, and still waits. [L5, L7]
+// judgeTurn fails the test if a run got its permits before an earlier run that waits for one of its
+// limits in a closed or admitted queue. [L5, L7]
 func (h *history) judgeTurn(lines []store.WaitingLine, r begun) {
 	h.Helper()
 	for _, l := range lines {
@@ -466,8 +476,8 @@ func (h *history) judgeTurn(lines []store.WaitingLine, r begun) {
 	}
 }
 
-// askedOf notes that a claim has asked lines, and fails the test if it left one open though
-// it had room for more than n runs.
+// askedOf records the routes of a claim. It fails the test if the claim could have taken more than
+// n runs but left a queue open.
 func (h *history) askedOf(c *store.Claim, n int) {
 	h.Helper()
 	for _, route := range c.Routes {
@@ -480,8 +490,8 @@ func (h *history) askedOf(c *store.Claim, n int) {
 	}
 }
 
-// adoptWakes checks that a wake is set for all that may be claimed, and takes over the others:
-// they may be for a line that was called, and is empty by now. [L8]
+// adoptWakes checks that a wake is set for every route with a run that may be claimed. It takes the
+// other wakes from the store: they may be left from an admitted queue that is empty. [L8]
 func (h *history) adoptWakes(got *store.Snapshot) {
 	h.Helper()
 	needed := map[store.Route]event.RunID{}

@@ -12,10 +12,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What runs do to others in a random history, and that they continue.
+// Sends between runs, and continuing runs, in random histories.
 
-// newContinue draws a commit that continues a run. The items are consumed; some of
-// them go to the new run.
+// newContinue draws a commit that continues a run. It consumes the items, and some of them go to
+// the new run.
 func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []store.Item) store.Commit {
 	carried := items[:rapid.IntRange(0, len(items)).Draw(t, "carried")]
 	c, next := l.Continue(fence, carried, l.Receive(items...)...)
@@ -34,7 +34,7 @@ func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []sto
 	return c
 }
 
-// sends draws records, few of them for different receivers.
+// sends draws records with few different receivers.
 func (h *history) sends(t *rapid.T, l *Log) []store.Send {
 	if chance(t, "none", 60) {
 		return nil
@@ -51,8 +51,9 @@ func (h *history) sends(t *rapid.T, l *Log) []store.Send {
 	return h.twice(sends)
 }
 
-// twice adds to some lists of records one that is there already, with another receiver and body: it is left out. Whether and which
-// follows from their ids, not from a draw, so that each seed has the history that it had before.
+// twice adds to some lists a record that they already contain, with another receiver and body. The
+// store must leave out the second one. The choice depends on the IDs of the records and not on a
+// draw, so that each seed keeps its history.
 func (h *history) twice(sends []store.Send) []store.Send {
 	n := crc32.ChecksumIEEE([]byte(sends[0].ID))
 	if n%4 != 0 {
@@ -63,8 +64,8 @@ func (h *history) twice(sends []store.Send) []store.Send {
 	return append(sends, again)
 }
 
-// drawOutbox reads the outbox, and checks that what it returns is right and that
-// there is no reason to return more.
+// drawOutbox reads the outbox. It checks that each returned record is due and in order, and that
+// the store did not return too few.
 func (h *history) drawOutbox(t *rapid.T) {
 	limit := rapid.SampledFrom([]int{0, 1, 2, 5, 1000}).Draw(t, "limit")
 	got, next := h.outbox(limit)
@@ -97,8 +98,8 @@ func (h *history) drawOutbox(t *rapid.T) {
 	h.checkLater(next)
 }
 
-// inOrder reports whether the record number i may be returned with what is
-// returned before it.
+// inOrder reports whether record i of the model's outbox may be returned after the records in
+// returned.
 func (h *history) inOrder(i int, returned map[int]bool) bool {
 	for n, o := range h.m.outbox[:i] {
 		if o.From != h.m.outbox[i].From || o.To != h.m.outbox[i].To || returned[n] {
@@ -118,8 +119,7 @@ func (h *history) inOrder(i int, returned map[int]bool) bool {
 	return true
 }
 
-// checkLater checks the next due time of the outbox once every due record was
-// returned.
+// checkLater checks the next due time of the outbox after all due records were returned.
 func (h *history) checkLater(next time.Time) {
 	h.Helper()
 	later := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return !dueOf(o).After(h.clock.Now()) })
@@ -129,8 +129,8 @@ func (h *history) checkLater(next time.Time) {
 	h.checkNext("outbox", next, later, false)
 }
 
-// checkNext fails the test unless next is the due time of one of the records. Because
-// of the order of pairs it may be too early.
+// checkNext fails the test unless next is the due time of one of the records. Because of the order
+// of pairs it may be too early.
 func (h *history) checkNext(what string, next time.Time, records []store.Outgoing, none bool) {
 	h.Helper()
 	if none || len(records) == 0 {
@@ -153,8 +153,7 @@ func (h *history) checkNext(what string, next time.Time, records []store.Outgoin
 	}
 }
 
-// drawMark moves records on: as they were read, or as somebody believes that they
-// are.
+// drawMark marks records, with the phases in which they are or in which they once were read.
 func (h *history) drawMark(t *rapid.T) {
 	records := h.m.outbox
 	if chance(t, "read long ago", 15) {

@@ -10,16 +10,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What is forgotten in a random history.
+// Purges and deletes in random histories.
 
-// retention draws how long a run is kept. Histories are too short for the
-// default.
+// retention draws the retention of a run. The default is longer than a history.
 func (h *history) retention(t *rapid.T) time.Duration {
 	return rapid.SampledFrom([]time.Duration{time.Millisecond, store.Horizon, 4 * time.Minute, 0}).Draw(t, "retention")
 }
 
-// drawPurge purges in the store, checks that what is gone was next, and forgets
-// the same in the model.
+// drawPurge purges in the store, checks that the purged runs were the first ones, and purges the
+// same runs in the model.
 func (h *history) drawPurge(t *rapid.T) {
 	limit := rapid.IntRange(0, 4).Draw(t, "limit")
 	before := h.m.purges()
@@ -45,12 +44,11 @@ func (h *history) drawPurge(t *rapid.T) {
 	}
 	h.equal("next purge", next, want)
 	h.equal("number of runs", len(h.present()), len(h.m.runs))
-	h.emptied = append(h.emptied, historyRoutes...) // a route without runs may be forgotten with its wake
+	h.emptied = append(h.emptied, historyRoutes...) // a store may remove the wakes of routes without runs
 }
 
-// forgetPurged forgets in the model what is gone from the store, each run when
-// nothing holds it back any more. It returns the latest purge time of those that
-// nothing held back before.
+// forgetPurged purges the runs in the model that are gone from the store, each as soon as nothing
+// holds it back. It returns the latest purge time of those that nothing held back before.
 func (h *history) forgetPurged(before []*modelRun) (last time.Time) {
 	h.Helper()
 	left := h.present()
@@ -77,7 +75,7 @@ func (h *history) drawDelete(t *rapid.T) {
 	})
 }
 
-// delete deletes a run as the store answers it.
+// delete deletes a run and returns the error of the store.
 func (h *harness) delete(run event.RunID) error {
 	h.Helper()
 	return h.purger().Delete(h.ctx, run)

@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What is looked at in a random history.
+// Reads in random histories, and the comparison of states.
 
-// compare fails the test unless the whole store is like the model, and sound.
+// compare fails the test unless the whole state of the store equals the model and satisfies fsck.
 func (h *history) compare() {
 	h.Helper()
 	if !h.shows() {
@@ -35,10 +35,10 @@ func (h *history) compare() {
 	want.Waiting = h.limits.before
 	for run := range got.Purges {
 		if r := h.m.runs[run]; r != nil && h.m.heldBack(r) {
-			delete(got.Purges, run) // a store may have it or not
+			delete(got.Purges, run) // a store may list the run or not
 		}
 	}
-	want.Labels = got.Labels // a store may have them or not: fsck judges them below
+	want.Labels = got.Labels // a store may have labels or not: fsck checks them below
 	bySender(got.Outbox)
 	bySender(want.Outbox)
 	got.Audit, want.Audit = sortedAudit(got.Audit), sortedAudit(want.Audit)
@@ -48,13 +48,13 @@ func (h *history) compare() {
 	}
 }
 
-// bySender sorts records by their senders, and leaves the order of those of one.
+// bySender sorts records by sender and keeps the order of the records of each sender.
 func bySender(records []store.Outgoing) {
 	slices.SortStableFunc(records, func(a, b store.Outgoing) int { return cmp.Compare(a.From, b.From) })
 }
 
-// adoptOrder takes over how the store orders runs that became ready together,
-// and fails the test if it orders others in another way than they must be.
+// adoptOrder takes the order of runs that became ready in one action from the store. It fails the
+// test if other runs are in the wrong order.
 func (h *history) adoptOrder(order []event.RunID) {
 	h.Helper()
 	var before []*modelRun
@@ -71,7 +71,7 @@ func (h *history) adoptOrder(order []event.RunID) {
 	}
 }
 
-// notAfter fails the test if a run must come before one of others.
+// notAfter fails the test if r must precede one of the runs in before.
 func (h *history) notAfter(before []*modelRun, r *modelRun) {
 	h.Helper()
 	for _, o := range before {
@@ -114,7 +114,8 @@ func (h *history) drawRead(t *rapid.T) {
 	h.equal("load", answers[0], want)
 }
 
-// drawFind looks for runs in the other ways that there are.
+// drawFind compares the answers of the read operations: a workflow ID, a list, the fleet, failure
+// groups and the audit of a run.
 func (h *history) drawFind(t *rapid.T) {
 	h.compareResolve(h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id")))
 	if canList(h.store) {
@@ -173,7 +174,7 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 	return q
 }
 
-// compareList compares what a query finds, and in which order.
+// compareList compares the runs that a query finds, and their order.
 func (h *history) compareList(q store.Query) {
 	h.Helper()
 	var found []*store.Record
@@ -198,7 +199,7 @@ func (h *history) compareList(q store.Query) {
 	h.equal("list, little by little", h.list(q), want)
 }
 
-// selects says what a query selects in words of its own: stores go by Query.Matches.
+// selects reports whether a query selects a run, independently of Query.Matches, which stores use.
 func selects(q store.Query, r *modelRun) bool {
 	for key, value := range q.Tags {
 		if r.Tags[key] != value {

@@ -8,11 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What is done to streams in a random history.
+// Streams in random histories.
 
 var historyStreams = []string{"a", "b"}
 
-// publication draws what is done to a stream.
+// publication draws an operation on a stream.
 func (h *history) publication(t *rapid.T) store.Publication {
 	p := store.Publication{Stream: rapid.SampledFrom(historyStreams).Draw(t, "stream")}
 	if chance(t, "body", 80) {
@@ -24,7 +24,7 @@ func (h *history) publication(t *rapid.T) store.Publication {
 	return p
 }
 
-// publications draws what a commit does to streams.
+// publications draws the publications of a commit.
 func (h *history) publications(t *rapid.T) []store.Publication {
 	var all []store.Publication
 	if !chance(t, "publishes", 50) {
@@ -38,7 +38,7 @@ func (h *history) publications(t *rapid.T) []store.Publication {
 	return all
 }
 
-// drawPublish lets a step write.
+// drawPublish draws a call of Publish, as a step makes it.
 func (h *history) drawPublish(t *rapid.T) {
 	l := h.log(t, isOwned)
 	fence := h.fence(t, l)

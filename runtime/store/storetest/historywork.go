@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What workers do in a random history.
+// Sessions, claims and commits in random histories.
 
 func (h *history) drawOpenSession(t *rapid.T) {
 	s := store.Session{
@@ -36,7 +36,7 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 			want.Next = h.nextDue()
 		}
 		h.checkUnserved(beat.Unserved)
-		beat.Unserved = nil // which of them come when is the store's business
+		beat.Unserved = nil // the store chooses the order in which it names them
 		h.equal("heartbeat", beat, want)
 
 		h.compareOwned(s)
@@ -73,8 +73,8 @@ func (h *history) drawClaim(t *rapid.T) {
 	h.claimBoth(c)
 }
 
-// claimBoth claims from the store, checks that what it has given out was next,
-// and gives the same out in the model.
+// claimBoth claims from the store, checks that the claimed runs were the first ones, and grants the
+// same runs in the model.
 func (h *history) claimBoth(c store.Claim) {
 	h.Helper()
 	got, err := h.store.Claim(h.ctx, c)
@@ -89,10 +89,10 @@ func (h *history) claimBoth(c store.Claim) {
 	for _, route := range c.Routes {
 		available += len(h.m.readyRuns(route))
 	}
-	// A claim that blocks runs on its way may look further, or leave it to the next claim.
+	// A claim that blocks runs on its way may examine more runs or leave them to the next claim.
 	least, most := min(c.Max, available+len(passed))-len(passed), min(c.Max, available)
 	if h.limits.on {
-		least, most = min(c.Max, max(least, 0)), c.Max // and those that wait for permits
+		least, most = min(c.Max, max(least, 0)), c.Max // including runs that wait for permits
 	}
 	if n := len(got.Runs); n < least || n > most {
 		h.Fatalf("claim of at most %d: got %d runs, want from %d to %d: %d are ready, and %d were blocked", c.Max, n, least, most, available, len(passed))
@@ -111,13 +111,13 @@ func (h *history) claimBoth(c store.Claim) {
 		if len(h.m.readyRuns(route)) > 0 {
 			h.m.wakes[route] = true
 		} else {
-			h.emptied = append(h.emptied, route) // the store may take its wake back
+			h.emptied = append(h.emptied, route) // the store may remove its wake
 		}
 	}
 }
 
-// judgeClaimed checks that the runs that a claim was given were next, and gives the same out in the model. Lines of which left
-// says so, if it is set, have not come to be looked at.
+// judgeClaimed checks that the runs of a claim were the first ones, and grants the same runs in the
+// model. If left is not nil, the claim may have skipped the queues for which it returns true.
 func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left func(*modelLine) bool) {
 	h.Helper()
 	for _, claimed := range runs {
@@ -136,8 +136,8 @@ func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left fun
 	}
 }
 
-// judgeNext is claimBoth for what a commit has claimed. Whether it has is the choice of the store. held has what the
-// limits gave out before the commit.
+// judgeNext checks the claim of a commit like claimBoth, except that the store chooses how many
+// runs it claims. held contains the held weights of the limits before the commit.
 func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.LimitID]int) {
 	h.Helper()
 	if n := len(got.Runs); n > c.Max {
@@ -160,17 +160,16 @@ func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.Li
 		if len(h.m.readyRuns(route)) == 0 {
 			h.emptied = append(h.emptied, route)
 		} else if wakes[route] {
-			h.m.wakes[route] = true // of what was ready before, too
+			h.m.wakes[route] = true // including the runs that were ready before
 		}
 	}
 }
 
-// adoptBlocked takes over from the store which blocked runs a claim has made ready, and
-// which ready ones it has blocked. It checks that each was allowed, and returns the
-// latter.
+// adoptBlocked takes from the store which blocked runs a claim has made ready and which ready runs
+// it has blocked. It checks that each was allowed, and returns the runs that were blocked.
 func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	h.Helper()
-	var fitting, others []*modelRun // blocked, and ready
+	var fitting, others []*modelRun // blocked runs and ready runs
 	for _, r := range h.m.sorted() {
 		incompatible := h.m.cannotReplay(r, c.Session)
 		switch {
@@ -217,7 +216,7 @@ func (h *history) drawClaimRun(t *rapid.T) {
 func (h *history) drawDue(t *rapid.T) {
 	limit := rapid.IntRange(0, 3).Draw(t, "limit")
 	if h.limits.on && limit > 0 {
-		limit = 1000 // how many lines are looked at in between is the choice of the store
+		limit = 1000 // the store chooses how many queues it rechecks in between
 	}
 	next, err := h.store.Due(h.ctx, 0, limit)
 	h.check("due", err)
@@ -225,7 +224,7 @@ func (h *history) drawDue(t *rapid.T) {
 	h.equal("next due time", next, h.nextDue())
 }
 
-// drawWait looks what a worker would be told, and obeys.
+// drawWait polls the notifications of a worker and claims if it is notified of ready runs.
 func (h *history) drawWait(t *rapid.T) {
 	s := h.session(t)
 	if !h.live(s.ID) {
@@ -243,7 +242,7 @@ func (h *history) drawWait(t *rapid.T) {
 			h.Fatalf("wait: not told of the items of run %s", run)
 		}
 	}
-	for _, run := range woken.Unread { // what it was told before has been read since, or has moved
+	for _, run := range woken.Unread { // the items of earlier notifications have been read, or the run has moved
 		if slices.Contains(h.m.unread(s.ID), run) && !h.m.untold[s.ID][run] {
 			h.Fatalf("wait: told again of the items of run %s", run)
 		}
@@ -257,8 +256,8 @@ func (h *history) drawWait(t *rapid.T) {
 	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Routes: routes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
 }
 
-// announced reports whether a Wait for the routes must be told to claim. Where the wakes of
-// all of them are unsure, the store has decided that: then none was left if it did not tell.
+// announced reports whether a Wait for the routes must return a claim. If the wakes of all routes
+// are unsure, the store decides that, and no wake is left if it did not return a claim.
 func (h *history) announced(routes []store.Route, told bool) bool {
 	unsure := false
 	for _, c := range routes {
@@ -275,9 +274,9 @@ func (h *history) announced(routes []store.Route, told bool) bool {
 	return unsure && told
 }
 
-// takeWakes takes over from the store which wakes a Wait has taken. One that does not show
-// them claims from all routes next, which sets the wakes of those that have ready runs, and
-// leaves those of the others unsure.
+// takeWakes takes from the store which wakes a Wait has taken. For a store that does not show its
+// wakes it does nothing: the worker then claims from all routes, which sets the wakes of those with
+// ready runs and makes the others unsure.
 func (h *history) takeWakes(routes []store.Route) {
 	h.Helper()
 	if !h.shows() {
@@ -297,7 +296,7 @@ func (h *history) takeWakes(routes []store.Route) {
 
 func (h *history) drawCommit(t *rapid.T) { h.commitOf(t, h.log(t, isOwned)) }
 
-// drawHandOn commits to a run that has permits, for which others wait mostly.
+// drawHandOn draws a commit of a run that holds permits, for which other runs usually wait.
 func (h *history) drawHandOn(t *rapid.T) {
 	if !h.limits.on {
 		return
@@ -375,7 +374,7 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 		case want.Err != nil:
 			h.equal("runs with a commit that is refused", runsOf(got.Next.Runs), []event.RunID(nil))
 		}
-		for _, run := range got.Next.Runs { // again, perhaps
+		for _, run := range got.Next.Runs { // including those of a repeated commit
 			if r := h.m.runs[run.Run]; r.QueueState != store.StateOwned || r.Fence != run.Fence || r.Fence.Token != c.Next.Token || r.Owner != c.Next.Session {
 				h.Fatalf("commit: run %s is not of the session that it was handed to", run.Run)
 			}
@@ -383,7 +382,7 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 	})
 }
 
-// newCommit draws a commit that is right in all but perhaps its fence.
+// newCommit draws a commit that is valid except perhaps for its fence.
 func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 	fence := h.fence(t, l)
 	var items []store.Item
