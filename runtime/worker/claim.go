@@ -185,7 +185,8 @@ const claimPatience = time.Second
 type claimAnswer struct {
 	next time.Time
 	full bool
-	// hinted reports that a hinted claim returned early, without an examination of the partition.
+	// hinted reports that the claim ended with a hinted request, which need not recover runs or make
+	// due runs ready: it does not count as an examination of the partition.
 	hinted bool
 	err    error // ctx has ended, or the store was closed
 }

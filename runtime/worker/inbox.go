@@ -124,8 +124,8 @@ func (b *inbox) applyNext() (more bool, err error) {
 	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
 		b.lateWrites = append(b.lateWrites, *e) // it was accepted, and other runs and clients may read it
 	case err == nil && answers(e):
-		// The code has ended without taking it; late items are reported as unread, so no message is
-		// lost.
+		// The code that requested this result has ended. No message of another sender is lost, so
+		// the last event does not list the item as unread.
 	default:
 		b.late = append(b.late, item.ID)
 		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end of the run answers a notice

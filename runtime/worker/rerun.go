@@ -32,7 +32,7 @@ func worthRerun(f *event.LogState) bool {
 		return false
 	case f.StartedAt.IsZero() || !f.Delayed.IsZero(): // its code has not begun
 		return false
-	case f.Ending(): // it was canceled, or has reached a limit of its log or of its waits
+	case f.Ending(): // it was canceled, its log is too long, or it needs more of a limit than the limit allows
 		return false
 	case f.Unsure: // a rerun might repeat an effect that must happen once
 		return false

@@ -93,8 +93,9 @@ func (w *Worker) Registry() *workflow.Registry { return w.registry }
 // claims no more runs, lets running steps continue for the grace period, gives its runs back and
 // returns nil. Run waits for a store that cannot be reached, also at the start. It logs an outage
 // once, then at growing intervals, and at its end. Run returns an error if nothing is registered,
-// if the store refuses the worker at the start (see [store.ErrRefused]), if the store has another
-// format or is of another release, or if it is closed. Run must be called at most once.
+// if the store refuses the worker at the start (see [store.ErrRefused]), if it is not a flowgen
+// store (see [store.ErrForeign]) or has the format of another release, or if it is closed. Run must
+// be called at most once.
 func (w *Worker) Run(ctx context.Context) error {
 	err := w.run(ctx)
 	if err != nil { // the caller may drop it, as a go statement does

@@ -66,7 +66,7 @@ func (o *Op[R, S]) take(r R, s *Run[S], give func() error) (bool, error) {
 	return true, give()
 }
 
-// takeLocal is Take for a worker with local limits.
+// takeLocal is take for a worker with local limits.
 func (o *Op[R, S]) takeLocal(r R, s *Run[S], room *Room, give func() error) (bool, error) {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {

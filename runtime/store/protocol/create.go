@@ -151,8 +151,8 @@ func (o *Op[R, S]) startTime(c *store.Create) int64 {
 	return 0
 }
 
-// createBehind answers a start whose workflow id has an active run. If the start waits behind that
-// run, it cancels the runs before it that its policy names.
+// createBehind answers a start whose workflow id has an active run. If the new run is to wait for
+// the end of that run, createBehind delivers c.Cancel to the earlier runs that the policy names.
 func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error) {
 	s := o.Tx.State(active)
 	switch {

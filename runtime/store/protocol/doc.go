@@ -15,24 +15,26 @@
 //   - commit record (a frame in names and formats, as logs call an entry that carries its length):
 //     all events of one commit, one entry of a log. Its commit id is random, and a position in a
 //     log is the commit id of its last record, never a count.
-//   - session: one incarnation of one worker process on one partition. It has a lease, which
-//     Heartbeat renews; its id is never used again.
-//   - token and epoch: a worker makes a token for each claim, a run counts its epochs. Both
-//     together are the fence.
+//   - session: one incarnation of one worker on one partition. It has a lease, which Heartbeat
+//     renews; its id is never used again.
+//   - fence: the right to write to a run. It consists of an epoch, counted per run, and a random
+//     token, made by the worker for each claim call, and for each run that it creates as its own.
 //   - route: queue and workflow. A worker serves a set of routes. The schema of SQLite calls it
 //     class.
 //   - chain: a run and those that it continued as. The latest run of a chain is the one that has
 //     not continued.
 //   - queue state: ready, owned, parked, blocked, queued after another run of its workflow id, or
 //     ended.
-//   - inbox and unread items: items that others sent to a run and that it has not consumed.
+//   - inbox: the items that were sent to a run and that it has not consumed, in order of
+//     acceptance. They are its unread items.
 //   - outbox record: an effect of one run on another; fresh, answered, then settled.
 //   - CreatedBy: the outbox record that created a run, until Confirm.
 //   - label: the failure group (trouble in names) of a run; a run has one or none.
 //   - limiter queue (line in names): the ready runs that wait for permits with the same route and
-//     uses. It is open, closed (shut in names) or admitted (called in names).
-//   - fairness key: the key by which ready runs of a route and priority, which are a flow, share
-//     their turns.
+//     uses. Claims examine it while it is open. They close it (shut in names) if its first run may
+//     not have its permits, and skip it until it is admitted (called in names).
+//   - fairness key: runs with the same key share the turns of their route and priority with the
+//     other keys. The ready runs with keys of a route and a priority are a flow.
 //   - blocker: a session whose code could not replay a run.
 //   - horizon: [store.Horizon], longer than any request can be late and than the writes that a
 //     failover can lose.
@@ -69,9 +71,9 @@
 // that it consumes, by the name of the last; for park and finish, is nothing else unread, for
 // continue, is nothing else unread that is for this run alone; for continue, is the run the active
 // one, and is the new run unknown. It writes the record, removes the items, writes outbox records
-// and publications, sets or clears the label of the run if it contains one, closes the rates of the
-// run's limits if it holds them back, and carries out its effect. A run that ends otherwise than by
-// failing loses its label.
+// and publications, sets or clears the label of the run if the commit names one, closes the rates
+// of the run's limits if it holds them back, and carries out its effect. A run that ends otherwise
+// than by failing loses its label.
 //
 // Deliver checks: is the request late; does the run exist (an item for the chain goes to the latest
 // run; if that is gone the named run answers); has the chain accepted the item (then it is accepted

@@ -15,9 +15,9 @@ import (
 // CallTime is how long an admitted limiter queue holds back the queues after it. [L7]
 const CallTime = 5 * time.Second
 
-// VainTries bounds how many runs and limiter queues a claim examines in vain: a queue that is not
-// admitted is closed, and the next one is examined. If there are more, the claim sets the wake of
-// their routes, and the next claim continues.
+// VainTries bounds how many runs and limiter queues a claim examines in vain: a queue whose first
+// run may not have its permits is closed, and the next one is examined. If there are more, the
+// claim sets the wake of their routes, and the next claim continues.
 const VainTries = 100
 
 // LimitTx is the access to the limits of a partition, and to the limiter queues (type WaitLine) of
@@ -424,7 +424,7 @@ func (o *Op[R, S]) depart(r R, s *Run[S], end bool) (d departure, err error) {
 	return d, o.count(uses, 0, -1)
 }
 
-// settle admits the runs that may go on after a departure. [L6]
+// settle rechecks the limits that a departure has changed, and admits the queues that fit now. [L6]
 func (o *Op[R, S]) settle(d departure) error {
 	if d.line != "" { // its remaining runs were not examined, but their position is later
 		line, err := o.Tx.Limits().WaitLine(d.line)

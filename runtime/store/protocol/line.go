@@ -11,7 +11,7 @@ type LineMode uint8
 // The modes of limiter queues.
 const (
 	LineOpen   LineMode = 0 // claims examine it
-	LineShut   LineMode = 1 // closed: claims have examined it in vain; it will be admitted
+	LineShut   LineMode = 1 // closed: claims have examined it in vain, and skip it until it is admitted
 	LineCalled LineMode = 2 // admitted: claims examine it, and it holds back later queues until Until
 )
 
@@ -65,7 +65,7 @@ func (o *Op[R, S]) lookAgain(uses []store.Use, until int64) int64 {
 // neither could ever go on. A queue that waits for this limit only, waits for the runs that hold
 // it. So no cycle of waits arises except among runs that hold permits while they wait, and a nested
 // run skips only queues that could not have gone on in its place. Other runs skip none, so the
-// first queue at the limit that is held above finally waits for nothing else. [L5]
+// first queue at the limit that is held above eventually waits for nothing else. [L5]
 func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
 	kept, err := o.Tx.Limits().KeptLines(id, VainTries)
 	if err != nil {

@@ -4,22 +4,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A limiter queue is either open or not. A closed or admitted queue holds back the queues after it
-// at the limits at which it counts, and only there. A closed queue counts at the first of its
-// limits in the standing order, and at the next one while all limits before admit it: they are not
-// paused, have free capacity for its first run, and no earlier queue counts there. So a queue that
-// waits for a limit leaves the limits that come later in the order to others: a key that is full or
-// paused stops its key only.
+// A limiter queue that is closed or admitted holds back the queues after it at the limits at which
+// it counts, and only there. A closed queue counts at the first of its limits in the standing
+// order, and at the next one while all limits before admit it: they are not paused, have free
+// capacity for its first run, and no earlier queue counts there. So a queue that waits for a limit
+// leaves the limits that come later in the order to others: a key that is full or paused stops its
+// key only.
 //
-// A fixed order lets each queue make progress: finally no earlier queue counts at its first limit,
-// where no later run takes what it waits for; once it has free capacity there it counts at the
-// second, and so on. A queue whose limit is paused counts at that limit only, wherever it is in the
-// order, because nothing that it holds back elsewhere would let it go on.
+// A fixed order lets each queue make progress: eventually no earlier queue counts at its first
+// limit, where no later run takes what it waits for; once it has free capacity there it counts at
+// the second, and so on. A queue whose limit is paused counts at that limit only, wherever it is in
+// the order, because nothing that it holds back elsewhere would let it go on.
 //
-// Only the first such queue of a limit can count at a limit beyond it. So an event at a limit moves
-// a few queues, without a scan; see look.
+// Only the first closed or admitted queue of a limit can count at a limit beyond it. So an event at
+// a limit moves a few queues, without a scan; see look.
 
-// lookMost bounds how many rechecks one event takes. Each recheck that moves a queue leads to a
+// lookMost bounds how many rechecks one event takes. Each recheck that changes a queue leads to a
 // later limit of the order, so there are few. The bound keeps a mistake in that argument from
 // stopping the store: the next event at the limit continues.
 const lookMost = 1000
@@ -234,10 +234,10 @@ func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (over bool, changed [
 	return s.may || s.heavy || s.only(id), changed, err
 }
 
-// callLine admits a closed or admitted queue if it may be: claims examine it, and no queue skips it
-// for CallTime. A queue that is too heavy is admitted as well, to go on without permits. Any other
-// queue is closed, and counts where it may. callLine returns the limits at which the queue begins
-// or ceases to count.
+// callLine admits a queue that is closed, or admitted already, if its first run may have its
+// permits or never can (it is too heavy, and goes on without them): claims examine the queue, and
+// no queue skips it for CallTime. Otherwise callLine closes the queue, which then counts where it
+// may. It returns the limits at which the queue begins or ceases to count.
 func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing, []store.LimitID, error) {
 	s, err := o.stand(&line, uses)
 	if err != nil {
@@ -260,8 +260,9 @@ func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing,
 	return s, changedAt(uses, was.Stands, line.Stands), o.saveTurn(line, first)
 }
 
-// restand updates a queue after a change of its limits' configuration. An admitted queue that lacks
-// capacity now is closed, or it would hold back others for the rest of CallTime. [L6]
+// restand admits or closes a queue as the present configuration and state of its limits require. An
+// open queue stays open. An admitted queue whose first run lacks capacity now is closed, or it
+// would hold back others for the rest of CallTime. [L6]
 func (o *Op[R, S]) restand(id string) error {
 	line, err := o.Tx.Limits().WaitLine(id)
 	if err != nil || line.First == "" || line.Mode == LineOpen {

@@ -165,10 +165,10 @@ var (
 		name: "limits-nested-all", need: [slots][kinds]uint8{{0, 0, 1}, {1, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		room: [kinds]uint8{1, 1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
-	// A client takes runs from their lines and from workers, and may die with them.
+	// A client seizes runs from their limiter queues and from workers, and may crash with them.
 	homeSeize      = homeConfig{name: "limits-seize", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{seize: 1, crash: 1}, cover: true}
 	homeSeizeWakes = homeConfig{name: "limits-seize-wakes", need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{seize: 2, yield: 1}}
-	// Runs that find that they must not begin, and give back what they were granted.
+	// Runs that must not begin yet, and give back the permits that they were granted.
 	homeUnused = homeConfig{
 		name: "limits-unused", need: needOne, whole: [slots]bool{true, true}, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{unused: 2, yield: 1, handover: 1},
 	}

@@ -29,13 +29,14 @@
 // second, and sends it a message. Two relays carry the records, and may crash or pause between two
 // steps. Both partitions may have a failover. A failover loses less than a horizon.
 //
-// The model of limits (home.go, homesteps.go, homecheck.go) has one partition, up to three runs
-// that use up to three limits, and two workers that claim them from their limiter queues. Workers
-// crash, pause and lose answers, requests are late, runs are canceled in their queues, yield, park,
-// also with unused permits, are released, seized and continue, and limits are changed. A worker sleeps until the wake of a route that
-// it serves, or until the time that the store has returned, and in a configuration without cover no
-// worker checks periodically. Time passes in ticks: an admitted queue holds back others for one,
-// and a rate admits a weight every second one.
+// The model of limits (home.go, homesteps.go, homeseize.go, homecheck.go) has one partition, up to
+// three runs that use up to three limits, and two workers that claim them from their limiter
+// queues. Workers crash, pause and lose answers, requests are late, runs are canceled in their
+// queues, yield, park, with and without unused permits, are released, seized and continue, and
+// limits are changed. A worker sleeps until the wake of a route that it serves, or until the time
+// that the store has returned, and in a configuration without cover no worker checks periodically.
+// Time passes in ticks: an admitted queue holds back others for one, and a rate admits a weight
+// every second one.
 //
 // The model of starts that share a run (gather.go) has three clients that start by one key, send
 // unanswered requests again, and may be late; a worker that claims the runs, and crashes before it

@@ -5,10 +5,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Runs that a session takes as if they had parked, and permits with which nothing was begun.
+// The steps in which a session seizes a run, and in which a run gives back unused permits.
 
-// seizes takes the steps of a client that seizes a run in any state. It is the client of a worker that
-// sleeps: a worker that has taken a wake claims.
+// seizes takes the steps of a client that seizes a run in any state. It uses the session of a
+// worker that sleeps, because a worker that has taken a wake must claim.
 func (t *homeStepper) seizes(i int) {
 	w := t.s.w[i]
 	if t.s.p.leases[w.session] != leaseLive {
@@ -41,8 +41,8 @@ func (t *homeStepper) seizes(i int) {
 	}
 }
 
-// parksUnused takes the steps of a worker that has begun nothing of a run: it parks a seized run as it
-// was, and any other with its unused permits.
+// parksUnused takes the steps of a worker that has begun no work of a run: it parks a seized run in
+// its place, and any other run with its unused permits.
 func (t *homeStepper) parksUnused(i int) {
 	w, me := t.s.w[i], workerName(i)
 	park := func(unused store.Unused) func(n *home) string {
@@ -61,7 +61,8 @@ func (t *homeStepper) parksUnused(i int) {
 	t.may(func(n *home) *uint8 { return &n.left.unused }, say("%c: parks R%d, its permits are unused", me, w.run-1), park(store.UnusedBack))
 }
 
-// parkedUnused checks the place, the permits and the rates of a run that has parked with unused permits.
+// parkedUnused checks the place, the permits and the rates of a run that has parked with unused
+// permits.
 func (t *homeStepper) parkedUnused(before, n *home, r uint8, unused store.Unused) string {
 	had, has := before.x.flags[r-1], n.x.flags[r-1]
 	switch {

@@ -115,7 +115,7 @@ func (m *homes) commit(n *home, r, epoch, session uint8, effect store.Effect) (w
 	return m.commitUnused(n, r, epoch, session, effect, store.UnusedNone)
 }
 
-// commitUnused is commit with what becomes of permits with which nothing was begun.
+// commitUnused is commit with the treatment of unused permits.
 func (m *homes) commitUnused(n *home, r, epoch, session uint8, effect store.Effect, unused store.Unused) (wrong string) {
 	x := &n.p.runs[r-1]
 	c := &store.Commit{Run: runIDs[r], Fence: fence(epoch, session), Prev: cid(m.log), Effect: effect, Unused: unused}

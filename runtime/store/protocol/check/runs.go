@@ -22,7 +22,7 @@ type config struct {
 	delay     uint8 // requests that are late, or whose answers are
 	failover  uint8
 	handover  uint8
-	ticks     uint8 // in horizons
+	ticks     uint8 // horizons that pass
 	tool      uint8 // claims of a named run
 }
 

@@ -29,7 +29,7 @@ func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
 		r.failed(ctx, o, err)
 		return nil
 	case why != "":
-		r.fail(o, holdMost) // what the writer may send once more must not be given up again
+		r.fail(o, holdMost) // what its writer may pass on once more must not be given up twice
 		r.Log.Warn("run has failed, and is not tried again as its workflow wants", "run", o.From, "why", why, "fix", "retry it by hand")
 	}
 	return mark(o)

@@ -20,7 +20,7 @@ func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Cre
 	st := r.Store
 	loaded, err := st.Load(ctx, []store.Load{{Run: active.Run, Limit: -1}})
 	if err != nil || loaded[0].Err != nil {
-		return true // the run is gone, or is being created again
+		return true // the run is gone, or cannot be loaded now: the record is delivered again
 	}
 	holder := &loaded[0].Record
 	if holder.Route.Workflow != event.HookRun {
