@@ -12,12 +12,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// IDs makes ids that are never the same twice but the same in every execution.
-// The zero value is ready; it is safe for concurrent use.
+// IDs makes IDs that are unique and the same in every execution. The zero value is ready to use. It
+// is safe for concurrent use.
 type IDs struct{ n atomic.Uint64 }
 
-// Run returns a run id of the given time and slot. Ids of one IDs and one time
-// sort in the order in which they were made.
+// Run returns a run ID of the given time and slot. IDs of one time sort in the order in which they
+// were made.
 func (i *IDs) Run(now time.Time, slot uint16) event.RunID {
 	var u ulid.ULID
 	if err := u.SetTime(ulid.Timestamp(now)); err != nil {
@@ -42,10 +42,10 @@ func (i *IDs) Token() event.Token {
 	return t
 }
 
-// Item returns the id of an inbox item.
+// Item returns the ID of an inbox item.
 func (i *IDs) Item() event.ItemID { return event.ItemID(fmt.Sprintf("item-%d", i.n.Add(1))) }
 
-// Session returns the id of a session.
+// Session returns the ID of a session.
 func (i *IDs) Session() store.SessionID {
 	return store.SessionID(fmt.Sprintf("session-%d", i.n.Add(1)))
 }

@@ -15,7 +15,7 @@ func canImport(s store.Store) bool {
 	return ok
 }
 
-// elsewhere returns a harness of another store of the same kind.
+// elsewhere returns a harness for another store of the same kind.
 func (h *harness) elsewhere() *harness {
 	h.Helper()
 	other := *h
@@ -28,7 +28,8 @@ func (h *harness) elsewhere() *harness {
 	return &other
 }
 
-// exported returns a run as a store shows it, with the streams of its chain if it is the first of that.
+// exported returns the import that a store's answers give for a run. It contains the streams of the
+// chain if the run is the first of its chain.
 func (h *harness) exported(run event.RunID) store.Import {
 	h.Helper()
 	got := h.load(run)
@@ -64,7 +65,8 @@ func (h *harness) tryImport(m store.Import) (bool, error) {
 	return i.Import(h.ctx, m)
 }
 
-// imports adds a run, which must be new, or there already.
+// imports imports a run. The store must report it as new if fresh is set, and as existing
+// otherwise.
 func (h *harness) imports(m store.Import, fresh bool) {
 	h.Helper()
 	got, err := h.tryImport(m)
@@ -73,7 +75,8 @@ func (h *harness) imports(m store.Import, fresh bool) {
 	h.sound()
 }
 
-// sound fails the test unless a scan of the store, which sees what a snapshot does not show, finds nothing to repair.
+// sound fails the test unless a scan of the store finds nothing to repair. A scan reads data that a
+// snapshot does not show.
 func (h *harness) sound() {
 	h.Helper()
 	if _, ok := store.As[store.Rebuilder](h.store); !ok {
@@ -86,7 +89,7 @@ func (h *harness) sound() {
 	}
 }
 
-// refuses fails the test unless an import is refused for a reason, and changes nothing.
+// refuses fails the test unless an import is refused for the given reason and changes nothing.
 func (h *harness) refuses(what string, m store.Import, why store.ImportRefusal, other event.RunID) {
 	h.Helper()
 	h.unchanged(what, func() {
@@ -95,7 +98,8 @@ func (h *harness) refuses(what string, m store.Import, why store.ImportRefusal, 
 	})
 }
 
-// asItWas returns the record of an imported run as it is in the store that it comes from: but for what belongs to that alone.
+// asItWas returns the record of an imported run, with the fields that an import does not keep
+// replaced by those of the source store.
 func (h *harness) asItWas(m store.Import) store.Record {
 	h.Helper()
 	got := h.record(m.Record.Run)
@@ -282,7 +286,7 @@ var importBehaviors = []behavior{
 			h.equal("record", h.asItWas(m), m.Record)
 			h.fsck()
 			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: runs[0].Run, Item: h.item()})
-			told := runs[0].Run // answers for its chain, as long as the last run is not there
+			told := runs[0].Run // the run that answers for its chain until the last run is imported
 			if m.Record.Next == "" {
 				told = m.Record.Run
 			}
@@ -293,7 +297,7 @@ var importBehaviors = []behavior{
 		h.clock.Advance(store.DefaultRetention)
 		n, _ := h.purge(2)
 		h.equal("number of purged runs", n, 2)
-		h.state(runs[0].Run, store.StateEnded) // it goes after the others
+		h.state(runs[0].Run, store.StateEnded) // it is purged after the others
 		h.purged(1)
 		h.leaves()
 	}},

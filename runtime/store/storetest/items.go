@@ -7,13 +7,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// with adds items to what a run is created with.
+// with adds items to the create of a run.
 func with(items ...store.Item) func(*store.Create) {
 	return func(c *store.Create) { c.Items = items }
 }
 
-// holds fails the test unless exactly these items are in the inbox of a run, and are
-// remembered as accepted, and nothing else is.
+// holds fails the test unless exactly these items are in the inbox of a run and are remembered as
+// accepted.
 func (h *harness) holds(run event.RunID, items ...store.Item) {
 	h.Helper()
 	snap := h.inspect()
@@ -25,7 +25,7 @@ func (h *harness) holds(run event.RunID, items ...store.Item) {
 	h.equal("seen", snap.Seen[run], seen)
 }
 
-// handedTo fails the test unless the session is handed the run with these items.
+// handedTo fails the test unless a claim of the session returns the run with these unread items.
 func (h *harness) handedTo(s store.SessionID, l *Log, items ...store.Item) store.Fence {
 	h.Helper()
 	got := h.claim(s, 100)
@@ -38,7 +38,7 @@ func (h *harness) handedTo(s store.SessionID, l *Log, items ...store.Item) store
 	return got[0].Fence
 }
 
-// itemBehaviors are about what runs are created with.
+// itemBehaviors test runs that are created with items.
 var itemBehaviors = []behavior{
 	{"C2_ARunHasTheItemsThatItIsCreatedWith", func(h *harness) {
 		one, two := h.item(), h.item()

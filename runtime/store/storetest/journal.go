@@ -15,13 +15,13 @@ func canKeepJournal(s store.Store) bool {
 	return ok
 }
 
-// journal returns the store as one that keeps a journal.
+// journal returns the store as a store.Journaler.
 func (h *harness) journal() store.Journaler {
 	j, _ := store.As[store.Journaler](h.store)
 	return j
 }
 
-// note writes an entry of now, and returns it.
+// note writes an entry with the current time, and returns it.
 func (h *harness) note(e store.JournalEntry, keep store.JournalKeep) store.JournalEntry {
 	h.Helper()
 	e.ID = store.NewJournalID(h.clock.Now())
@@ -39,7 +39,7 @@ func (h *harness) rewrite(e *store.JournalEntry, keep store.JournalKeep) {
 	}
 }
 
-// noted returns what pages of a query have, the newest first, and how many pages there were.
+// noted returns the entries on all pages of a query, newest first, and the number of pages.
 func (h *harness) noted(q store.JournalQuery) (all []store.JournalEntry, pages int) {
 	h.Helper()
 	for {
@@ -65,7 +65,7 @@ func (h *harness) notes(q store.JournalQuery) (actions []string) {
 	return actions
 }
 
-// noteMany writes an entry for each action, a second after another.
+// noteMany writes an entry for each action, one second apart.
 func (h *harness) noteMany(keep store.JournalKeep, actions ...string) {
 	h.Helper()
 	for _, action := range actions {

@@ -13,7 +13,7 @@ func canLimit(s store.Store) bool {
 	return ok
 }
 
-// using lets a run use limits: one weight of each.
+// using makes a run use one weight of each of these limits.
 func using(names ...string) func(*store.Create) {
 	return func(c *store.Create) {
 		for _, name := range names {
@@ -23,7 +23,7 @@ func using(names ...string) func(*store.Create) {
 	}
 }
 
-// weighing lets a run use so much of limit gpu.
+// weighing makes a run use this weight of limit gpu.
 func weighing(weight int) func(*store.Create) {
 	return func(c *store.Create) {
 		c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: weight}))
@@ -32,7 +32,7 @@ func weighing(weight int) func(*store.Create) {
 
 func whole(c *store.Create) { c.Whole = true }
 
-// nested says that a run above has other permits to its end.
+// nested marks the uses of a run as nested: a run above it holds other permits until its end.
 func nested(c *store.Create) {
 	for i := range c.Uses {
 		c.Uses[i].Nested = true
@@ -45,13 +45,13 @@ func (h *harness) setLimits(set ...store.SetLimit) {
 	h.check("set limits", l.SetLimits(h.ctx, 0, set))
 }
 
-// limit sets a limit of so many at once.
+// limit sets a limit that allows atOnce weights at a time.
 func (h *harness) limit(name string, atOnce int) {
 	h.Helper()
 	h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: name}, Config: store.LimitConfig{AtOnce: atOnce}})
 }
 
-// limitState returns how a limit stands.
+// limitState returns the state of a limit.
 func (h *harness) limitState(name string) store.LimitState {
 	h.Helper()
 	l, _ := store.As[store.Limiter](h.store)
@@ -65,7 +65,7 @@ func (h *harness) limitState(name string) store.LimitState {
 	return store.LimitState{LimitID: store.LimitID{Name: name}}
 }
 
-// counts fails the test unless so much of a limit is held, and waited for.
+// counts fails the test unless these weights of a limit are held and waited for.
 func (h *harness) counts(name string, held, waits int) {
 	h.Helper()
 	got := h.limitState(name)
@@ -73,7 +73,7 @@ func (h *harness) counts(name string, held, waits int) {
 	h.equal("weights waited for of limit "+name, got.Waits, waits)
 }
 
-// one claims one run, and fails the test unless it is this.
+// one claims one run, and fails the test unless it is the wanted run.
 func (h *harness) one(s store.SessionID, want *Log, routes ...store.Route) store.Fence {
 	h.Helper()
 	got := h.claim(s, 1, routes...)
@@ -188,7 +188,7 @@ var permitBehaviors = []behavior{
 		next := h.start(using("gpu"))
 		h.recoverDead(s)
 		h.counts("gpu", 0, 2)
-		// A run that was recovered keeps its place.
+		// A recovered run keeps its position.
 		h.one(s, l)
 		h.unchanged("a late commit of the dead one", func() {
 			h.is("commit", h.try(withEffect(l.Commit(fence, l.Work()...), store.EffectPark, event.StatusSleeping)).Err, store.ErrFenced)

@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// needing lets a run use so much of the memory of its worker.
+// needing makes a run use this weight of its worker's memory.
 func needing(memory int) func(*store.Create) {
 	return func(c *store.Create) {
 		c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "memory"}, Weight: memory, Local: true}))
 	}
 }
 
-// claimRoom claims runs for a worker that has so much memory left, of so much, and checks which
-// it is given, and which are passed over.
+// claimRoom claims runs for a worker that has free of most weights of memory left. It fails the
+// test unless the claim returns the wanted runs.
 func (h *harness) claimRoom(s store.SessionID, free, most int, want ...*Log) store.Claimed {
 	h.Helper()
 	c, err := h.store.Claim(h.ctx, store.Claim{
@@ -69,7 +69,7 @@ var localBehaviors = []behavior{
 		h.claimRoom(other, 700, 700, heavy)
 	}},
 	{"Local_GoesWithLimitsOfTheFleet", func(h *harness) {
-		h.limit("pool", 1) // that comes after the memory by its name
+		h.limit("pool", 1) // sorts after the memory by name
 		s, other := h.session(), h.session()
 		both := h.start(using("pool"), needing(300))
 		next, memory := h.start(using("pool"), needing(100)), h.start(needing(200))

@@ -5,14 +5,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// nestedBehaviors are those of nested runs that nobody calls: they are looked at again after a while.
+// nestedBehaviors test nested runs that no event admits. Their queues are rechecked after a while.
 var nestedBehaviors = []behavior{
 	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken", func(h *harness) {
 		h.becomesFree(func(s store.SessionID) { h.one(s, h.start(using("a"), nested)) })
 	}},
 	{"L6_ANestedRunIsLookedAtAgainAndAgain", func(h *harness) {
 		h.becomesFree(func(s store.SessionID) {
-			for range 3 { // and the one before it waits for nothing else
+			for range 3 { // while the run before it waits for nothing else
 				h.clock.Advance(callTime)
 				h.heartbeat(s)
 				h.nothing("nested, in vain", s)
@@ -38,8 +38,8 @@ var nestedBehaviors = []behavior{
 	}},
 }
 
-// becomesFree lets a nested run of b wait after one that waits for b alone, until fill lets that
-// wait for a, too. Nothing happens at b then.
+// becomesFree makes a nested run of b wait behind a run that waits for b alone. Then fill makes the
+// earlier run wait for a as well, without an event at b, and the nested run must become claimable.
 func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.Helper()
 	h.limit("a", 1)
@@ -56,9 +56,10 @@ func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.onceLookedAtAgain(s, both, below)
 }
 
-// hadNoRoomEither lets nested runs of b wait for room, after one that waits for a and more of b, and one that waits for c as well.
-// There comes to be room for one, which is the turn of nobody as the first waits for b alone, until that lacks a as well: then one
-// of them goes.
+// hadNoRoomEither makes n nested runs of b wait behind a run that waits for a and for more of b,
+// and a run that waits for b and c. When b has capacity for one of the nested runs, none may take
+// it because the first run waits for b alone. When the first run also waits for a, the nested run
+// that goes returned must become claimable.
 func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*Log) *Log) {
 	h.Helper()
 	h.limit("a", 1)
@@ -84,7 +85,8 @@ func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*
 	h.onceLookedAtAgain(s, both, next)
 }
 
-// onceLookedAtAgain fails the test unless a nested run goes after a while, and the one before it does not.
+// onceLookedAtAgain fails the test unless the nested run can be claimed after callTime while the
+// run before it still waits.
 func (h *harness) onceLookedAtAgain(s store.SessionID, both, below *Log) {
 	h.Helper()
 	for _, f := range h.findings(h.inspect()) {

@@ -30,7 +30,7 @@ var rateBehaviors = []behavior{
 			}
 			h.clock.Advance(next.Sub(h.clock.Now()))
 		}
-		for i := range begun { // Rate+Burst-1 in any span of Per
+		for i := range begun { // at most Rate+Burst-1 in any span of Per
 			if j := i + 12; j < len(begun) && begun[j].Sub(begun[i]) < time.Second {
 				h.Errorf("%d runs have begun in %v", j-i+1, begun[j].Sub(begun[i]))
 			}
@@ -54,7 +54,7 @@ var rateBehaviors = []behavior{
 		hourly := store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}
 		for name, c := range map[string]struct {
 			first, then store.LimitConfig
-			after       time.Duration // until the next one
+			after       time.Duration // until the next run begins
 		}{
 			"raised":                    {hourly, store.LimitConfig{Rate: 10, Burst: 1}, 100 * time.Millisecond},
 			"lowered":                   {store.LimitConfig{Rate: 2, Burst: 1}, hourly, time.Hour},
@@ -66,7 +66,7 @@ var rateBehaviors = []behavior{
 			"the same, but bound, too":  {hourly, store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour, AtOnce: 3}, time.Hour},
 			"as many, in a longer time": {hourly, store.LimitConfig{Rate: 24, Burst: 1, Per: 24 * time.Hour}, time.Hour},
 		} {
-			for _, key := range []string{"", "k"} { // by the configuration of all, and by one of its own
+			for _, key := range []string{"", "k"} { // configured for the limit and for one of its keys
 				h.rated(name+" "+key, store.LimitID{Name: name, Key: key}, c.first, c.then, c.after)
 			}
 		}
@@ -94,7 +94,7 @@ var rateBehaviors = []behavior{
 		h.setLimits(store.SetLimit{LimitID: of(""), Config: slower}, store.SetLimit{LimitID: of("own"), Config: hourly})
 		s := h.session()
 		h.one(s, h.start(using("own")))
-		h.one(s, h.start(using("other"))) // nobody waits for it when its rate is changed
+		h.one(s, h.start(using("other"))) // no run waits for this key when its rate changes
 		own := h.start(using("own"))
 		h.setLimits(store.SetLimit{LimitID: of(""), Config: store.LimitConfig{Rate: 10, Burst: 1}})
 		h.clock.Advance(100 * time.Millisecond)
@@ -109,7 +109,7 @@ var rateBehaviors = []behavior{
 		crm, s := store.LimitID{Name: "crm"}, h.session()
 		for _, tc := range []struct {
 			config store.LimitConfig
-			starts int // that are accepted
+			starts int // the number of accepted starts
 			retry  time.Duration
 		}{
 			{store.LimitConfig{Rate: 2, Burst: 1, Refuse: true}, 1, 500 * time.Millisecond},
@@ -177,7 +177,7 @@ var holdBackBehaviors = []behavior{
 		c := h.holdBack(first, held, store.EffectNone, 2*time.Second)
 		h.nothing("while the rate is closed", s)
 		h.clock.Advance(time.Second)
-		h.check("the same commit again", h.try(c).Err) // once
+		h.check("the same commit again", h.try(c).Err) // counts only once
 		h.clock.Advance(time.Second)
 		h.one(s, rest[0])
 	}},
@@ -239,7 +239,8 @@ var holdBackBehaviors = []behavior{
 	}},
 }
 
-// rated lets one run begin by a rate, changes that, and fails the test unless the next one waits for so long then.
+// rated starts a run under the configuration first, then sets the configuration then. It fails the
+// test unless the next run begins exactly after the given duration.
 func (h *harness) rated(what string, id store.LimitID, first, then store.LimitConfig, after time.Duration) {
 	h.Helper()
 	route := store.Route{Queue: orders.Queue, Workflow: what}
@@ -249,11 +250,11 @@ func (h *harness) rated(what string, id store.LimitID, first, then store.LimitCo
 	h.setLimits(store.SetLimit{LimitID: id, Config: first})
 	s := h.session()
 	begin := func() bool { return len(h.claim(s, 1, route)) == 1 }
-	start(max(first.Burst/2, 1)) // what may begin at once has begun in part
+	start(max(first.Burst/2, 1)) // uses up a part of the burst
 	start(1)
 	h.equal(what+": the first begins", begin(), true)
-	if first.Burst == 1 { // not one without a rate
-		h.equal(what+": the next begins before", begin(), false) // and is told when to come again
+	if first.Burst == 1 { // not for a configuration without a rate
+		h.equal(what+": the next begins before", begin(), false) // which closes its queue until the rate opens
 	}
 	h.setLimits(store.SetLimit{LimitID: id, Config: then})
 	if after > 0 {
@@ -264,7 +265,7 @@ func (h *harness) rated(what string, id store.LimitID, first, then store.LimitCo
 	h.equal(what+": the next begins", begin(), true)
 }
 
-// holding starts runs that use a rate of 10 a second, 3 at once.
+// holding starts three runs that use a rate of 10 per second with a burst of 3.
 func (h *harness) holding() (store.SessionID, *Log, []*Log) {
 	h.Helper()
 	h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
@@ -272,7 +273,7 @@ func (h *harness) holding() (store.SessionID, *Log, []*Log) {
 	return h.session(), logs[0], logs[1:]
 }
 
-// holdBack commits work that closes the rates of a run.
+// holdBack commits work that holds back the rates of a run for d.
 func (h *harness) holdBack(l *Log, fence store.Fence, e store.Effect, d time.Duration) store.Commit {
 	h.Helper()
 	c := l.Commit(fence, l.Work()...)

@@ -12,7 +12,7 @@ func canReadTurns(s store.Store) bool {
 	return ok
 }
 
-// turns returns how parts of limits stand, and the run whose turn is next at each.
+// turns returns the states of parts of limits, each with the run that is next at it.
 func (h *harness) turns(ids ...store.LimitID) []store.Turn {
 	h.Helper()
 	r, _ := store.As[store.TurnReader](h.store)
@@ -51,7 +51,7 @@ var shownBehaviors = []behavior{
 		const self, other event.RunID = "run_self", "run_other"
 		for name, tc := range map[string]struct {
 			change func(all []store.Turn)
-			at     int // -1: it waits at none
+			at     int // -1: the run waits at none
 		}{
 			"nothing":                             {func([]store.Turn) {}, -1},
 			"it is first":                         {func(all []store.Turn) { all[0].First = self }, -1},

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// standBehaviors are about runs that use a limit with keys and one for all keys: a key that is full
-// or paused stops its key only.
+// standBehaviors test runs that use a keyed limit and a limit without keys: a key that is full or
+// paused stops only its own runs.
 var standBehaviors = []behavior{
 	{"L6_RoomCallsTheThirdOfThreeLinesWithAnEqualTurn", func(h *harness) {
 		one, two, three := store.Route{Queue: "x", Workflow: "one"}, store.Route{Queue: "x", Workflow: "three"}, store.Route{Queue: "x", Workflow: "two"}
@@ -22,7 +22,8 @@ var standBehaviors = []behavior{
 			held = append(held, h.startAs(holders, "", using(name)))
 			fences = append(fences, h.one(s, held[len(held)-1], holders))
 		}
-		// Each flow begins at the number of its arrival, and each new key of it is at the next place: so all three reach place n+4.
+		// The positions of a route begin at the arrival number of its first run, and each new key
+		// takes the next position. So all three runs reach position n+4.
 		h.startAs(one, "", fair("1"))
 		h.startAs(two, "", fair("1"))
 		waits := h.startAs(three, "", fair("1"), using("a"))
@@ -84,7 +85,7 @@ var standBehaviors = []behavior{
 		h.start(ofTenant("a"))
 		second := h.start(ofTenant("b"))
 		h.nothing("while all is held", s)
-		h.finish(holder, fence, event.StatusCompleted) // calls the first one
+		h.finish(holder, fence, event.StatusCompleted) // admits the first queue
 		h.pauseKey("a", true)
 		h.one(s, second)
 	}},
@@ -179,7 +180,8 @@ var standBehaviors = []behavior{
 	}},
 }
 
-// pauseBehaviors are about the pause of a limit: a flag beside what is set and declared.
+// pauseBehaviors test pauses of limits. A pause is a flag of its own beside the configured and
+// declared values.
 var pauseBehaviors = []behavior{
 	{"Pause_IsKeptByWhatIsSetResetAndDeclared", func(h *harness) {
 		gpu := store.LimitID{Name: "gpu"}
@@ -236,7 +238,7 @@ var pauseBehaviors = []behavior{
 		whole, open := store.LimitID{Name: "tenant"}, h.start(ofTenant("d"))
 		h.pauses(whole, true)
 		h.nothing("of a paused limit", s)
-		h.pauses(store.LimitID{Name: "tenant", Key: "d"}, false) // which is not paused by itself
+		h.pauses(store.LimitID{Name: "tenant", Key: "d"}, false) // the key itself is not paused
 		h.nothing("of a paused limit", s)
 		h.pauses(whole, false)
 		h.one(s, open)
@@ -257,26 +259,26 @@ var pauseBehaviors = []behavior{
 	}},
 }
 
-// pauses pauses a part of a limit, or resumes it.
+// pauses pauses or resumes a part of a limit.
 func (h *harness) pauses(id store.LimitID, paused bool) {
 	h.Helper()
 	h.setLimits(store.SetLimit{LimitID: id, Config: store.LimitConfig{Paused: paused}, PauseOnly: true})
 }
 
-// ofTenant lets a run use the key of a tenant, and a limit for all tenants.
+// ofTenant makes a run use the key of a tenant, and a limit for all tenants.
 func ofTenant(key string) func(*store.Create) {
 	return func(c *store.Create) {
 		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "all"}, Weight: 1}, {LimitID: store.LimitID{Name: "tenant", Key: key}, Weight: 1}}
 	}
 }
 
-// pauseKey pauses the key of a tenant, or lets it go on.
+// pauseKey pauses or resumes the key of a tenant.
 func (h *harness) pauseKey(key string, paused bool) {
 	h.Helper()
 	h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "tenant", Key: key}, Config: store.LimitConfig{Paused: paused}})
 }
 
-// startOwnedUsing starts a run that a session owns from the start.
+// startOwnedUsing creates a run that a session owns from its creation.
 func (h *harness) startOwnedUsing(s store.SessionID, change func(*store.Create)) (*Log, store.Fence) {
 	h.Helper()
 	owner := store.Owner{Session: s, Token: h.ids.Token()}

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// starts creates so many runs.
+// starts creates n runs.
 func (h *harness) starts(n int, change ...func(*store.Create)) []*Log {
 	h.Helper()
 	var logs []*Log
@@ -516,7 +516,7 @@ var turnBehaviors = []behavior{
 	}},
 }
 
-// named claims a run by its id.
+// named claims a run by its ID.
 func (h *harness) named(s store.SessionID, l *Log) store.ClaimedRun {
 	h.Helper()
 	got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
@@ -524,8 +524,9 @@ func (h *harness) named(s store.SessionID, l *Log) store.ClaimedRun {
 	return h.handed(got)
 }
 
-// canceledWithoutPermits cancels a run that has no permits and is not ready, while another one holds all
-// permits: it is given without them, and they are held by the other one until its end.
+// canceledWithoutPermits cancels a run that has no permits and is not ready, while another run
+// holds all permits. The run must be claimed without permits, and the other run must keep them
+// until its end.
 func (h *harness) canceledWithoutPermits(begin func(store.SessionID) *Log, give func(store.SessionID, *Log) store.ClaimedRun) {
 	h.Helper()
 	h.limit("gpu", 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// lineUp starts a run behind the active one of its workflow id.
+// lineUp starts a run that waits for the active run of its workflow ID.
 func (h *harness) lineUp(wid string) (*Log, store.Item) {
 	h.Helper()
 	cancel := h.item()
@@ -15,7 +15,7 @@ func (h *harness) lineUp(wid string) (*Log, store.Item) {
 	return l, cancel
 }
 
-// lining are the policies under which a start waits in line.
+// lining contains the policies under which a start waits for the active run.
 var lining = []store.ActivePolicy{store.ActiveCancel, store.ActiveQueue, store.ActiveLatest}
 
 var lineBehaviors = []behavior{

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// applies reports whether a group of behaviours is about what the store can do.
-// It is asked once per group: the store that it opens is thrown away.
+// applies reports whether a group of behaviours applies to the store. It is called once per group
+// with a store that is then discarded.
 func applies(t testing.TB, cfg Config, needs func(store.Store) bool) bool {
 	if needs == nil {
 		return true
@@ -25,7 +25,7 @@ func canList(s store.Store) bool {
 	return ok
 }
 
-// list returns all runs that match, page by page.
+// list returns all runs that match, read page by page.
 func (h *harness) list(q store.Query) []event.RunID {
 	h.Helper()
 	l, _ := store.As[store.Lister](h.store)
@@ -60,8 +60,8 @@ func (h *harness) count(q store.Query) map[event.Status]int {
 	return got.ByStatus()
 }
 
-// listed starts runs that differ in everything that a query can ask for, and
-// returns them with the newest first.
+// listed starts runs that differ in every field that a query can select, and returns them newest
+// first.
 func (h *harness) listed() []*Log {
 	h.Helper()
 	s := h.session()
@@ -91,7 +91,7 @@ func (h *harness) listed() []*Log {
 	return logs
 }
 
-// childOf starts a run with the id that a run gives to its child.
+// childOf starts a run with the ID that a parent run gives to its child.
 func (h *harness) childOf(parent *Log) *Log {
 	h.Helper()
 	l := h.newLog(orders, "")
@@ -137,7 +137,7 @@ var listBehaviors = []behavior{
 		child := h.childOf(old)
 		h.clock.Advance(time.Second)
 		late := h.newLog(orders, "")
-		late.Run = h.ids.Run(h.clock.Now().Add(-time.Hour), 0) // its starter's clock is slow, or its request was
+		late.Run = h.ids.Run(h.clock.Now().Add(-time.Hour), 0) // the clock of its starter is slow, or its request was delayed
 		h.create(late.Create())
 		h.clock.Advance(time.Second)
 		after := h.start()
@@ -214,7 +214,7 @@ var listBehaviors = []behavior{
 		lister, _ := store.As[store.Lister](h.store)
 		page, err := lister.List(h.ctx, store.Query{Limit: 4})
 		h.check("list", err)
-		for _, n := range []int{8, 5, 4, 1} { // 5 is the last of the page
+		for _, n := range []int{8, 5, 4, 1} { // 5 is the last run of the page
 			h.finish(logs[n], fences[n], event.StatusCompleted)
 		}
 		h.clock.Advance(long)

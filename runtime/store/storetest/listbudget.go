@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// pages returns the pages of a query, each of which keeps to the budget, and says whether the
-// next one goes on.
+// pages returns all pages of a query. It fails the test if a page exceeds the budget of the query
+// or does not report whether another page follows.
 func (h *harness) pages(q store.Query) (all []store.Page) {
 	h.Helper()
 	l, _ := store.As[store.Lister](h.store)
@@ -42,8 +42,8 @@ func runsOfPages(pages []store.Page) (runs []event.RunID) {
 	return runs
 }
 
-// needles starts runs of which the query selects few, and none of which an index could
-// leave out: they differ by a tag among those that have the other one, by a workflow id beside a parent.
+// needles starts 40 runs, few of which the query selects. The others have the same route and one of
+// the selected tags, so that no single index excludes them.
 func (h *harness) needles() (q store.Query, want []event.RunID) {
 	h.Helper()
 	q = store.Query{Tags: map[string]string{"hay": "x", "needle": "x"}, Queue: orders.Queue, Workflow: orders.Workflow, Roots: true}
@@ -86,7 +86,7 @@ var budgetBehaviors = []behavior{
 		for _, page := range pages {
 			looked += page.Looked
 		}
-		if looked > 40+len(pages) { // the first run of the next page may be looked at twice
+		if looked > 40+len(pages) { // the first run of the next page may be examined twice
 			h.Fatalf("all pages together have looked at %d runs, and there are 40", looked)
 		}
 	}},

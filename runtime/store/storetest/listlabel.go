@@ -10,14 +10,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// labelledLog returns the log of a run with tags, which is not created yet.
+// labelledLog returns the log of a run with tags that has not been created.
 func (h *harness) labelledLog(route store.Route, workflowID string, tags map[string]string) *Log {
 	l := h.newLog(route, workflowID)
 	l.Spec.Tags = tags
 	return l
 }
 
-// finds fails the test unless pages of every size, in both orders, and a count have these runs, oldest first.
+// finds fails the test unless pages of every size, in both orders, and a count return these runs,
+// oldest first.
 func (h *harness) finds(what string, q store.Query, want ...event.RunID) {
 	h.Helper()
 	newest := slices.Clone(want)
@@ -47,7 +48,7 @@ var labelBehaviors = []behavior{
 		var runs []event.RunID
 		var created []time.Time
 		for n := range 12 {
-			if n%4 == 0 { // some share their millisecond
+			if n%4 == 0 { // some have the same creation time
 				h.clock.Advance(time.Second)
 			}
 			route := []store.Route{orders, refunds}[n%2]
@@ -136,7 +137,7 @@ var labelBehaviors = []behavior{
 		h.check("delete", h.delete(logs[1].Run))
 		finds("of runs of which one was deleted", logs[0].Run, logs[2].Run)
 		h.clock.Advance(store.DefaultRetention - time.Second)
-		h.purged(2) // with the deleted one
+		h.purged(2) // including the deleted run
 		finds("of runs of which one was purged", logs[2].Run)
 		h.clock.Advance(time.Second)
 		h.purged(1)

@@ -9,15 +9,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Log is the log of one run as its owner knows it. It makes real frames, such
-// as the runtime writes: [Log.Create] the first, [Log.Commit] the next one, and
-// [Log.Accept] goes on behind it.
+// Log is the log of one run as its owner sees it. It makes frames like those of the runtime:
+// [Log.Create] makes the first, [Log.Commit] the next, and [Log.Accept] moves the log past it.
 type Log struct {
 	Run  event.RunID
 	Spec event.Spec
 	// State is the state of the run after the last accepted frame.
 	State event.LogState
-	// Last is the name of that frame.
+	// Last is the name of the last accepted frame.
 	Last event.CommitID
 
 	ids   *IDs
@@ -29,11 +28,11 @@ func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log 
 	return &Log{Run: run, Spec: spec, ids: ids, clock: clock}
 }
 
-// Create returns the request that creates the run with the first frame of the
-// log, and accepts that frame.
+// Create returns the request that creates the run with the first frame of the log, and accepts that
+// frame.
 func (l *Log) Create() store.Create { return l.create() }
 
-// create is Create of a run whose first frame holds more events.
+// create is Create with additional events in the first frame.
 func (l *Log) create(more ...event.Event) store.Create {
 	events := []event.Event{{Type: event.RunCreated, Spec: &l.Spec, Payload: json.RawMessage(`{"n":1}`)}}
 	c := l.Commit(store.Fence{}, append(events, more...)...)
@@ -45,9 +44,9 @@ func (l *Log) create(more ...event.Event) store.Create {
 	}
 }
 
-// Commit returns a commit of the given events behind the last accepted frame.
-// Seq and Time are filled in, and what Work, Sleep, Receive and End return may
-// be joined. Without events it is a commit without a frame.
+// Commit returns a commit of the given events after the last accepted frame. It sets Seq and Time
+// of the events. The results of Work, Sleep, Receive and End may be concatenated. A commit without
+// events has no frame.
 func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
 	c := store.Commit{Run: l.Run, WorkflowID: l.Spec.WorkflowID, Fence: fence, Prev: l.Last}
 	if len(events) == 0 {
@@ -65,7 +64,7 @@ func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
 	return c
 }
 
-// Accept continues behind the frame of c, which the store has written.
+// Accept moves the log past the frame of c, which the store has written.
 func (l *Log) Accept(c store.Commit) {
 	if c.Frame == nil {
 		return
@@ -82,15 +81,15 @@ func (l *Log) Accept(c store.Commit) {
 	l.Last = f.CommitID
 }
 
-// Work returns events that record something without a lasting effect. The
-// first are those of a run that starts.
+// Work returns events that record work without a lasting effect. In a log without a start they
+// begin with the start of the run.
 func (l *Log) Work() []event.Event {
 	record := event.Event{Type: event.ValueRecorded, Key: "value", Payload: json.RawMessage(`42`)}
 	return append(l.started(), record)
 }
 
-// Sleep returns the events of code that waits until due; what it waited for
-// before has ended. The zero time waits for a message, for ever.
+// Sleep returns the events of code that waits until due, after ending the wait before it. The zero
+// time waits for a message without a timer.
 func (l *Log) Sleep(due time.Time) []event.Event {
 	events := append(l.started(), l.settled()...)
 	if due.IsZero() {
@@ -112,9 +111,9 @@ func received(items []store.Item) []event.Event {
 	return events
 }
 
-// Continue returns the commit that ends the run as continued, behind the given
-// events, and the log of the run that it continues as, which is of the same Spec.
-// The first frame of that holds the items handed to it.
+// Continue returns a commit that ends the run as continued, after the given events, and the log of
+// the run that continues it, which has the same Spec. The first frame of that log contains the
+// carried items.
 func (l *Log) Continue(fence store.Fence, carried []store.Item, events ...event.Event) (store.Commit, *Log) {
 	spec := l.Spec
 	spec.ContinuedOf = l.Run
@@ -134,8 +133,8 @@ func unread(items []store.Item) []event.ItemID {
 	return ids
 }
 
-// End returns the events that end the run with a status, which must be
-// terminal. A run that has not started can only fail or be canceled.
+// End returns the events that end the run with a status, which must be terminal. A run that has not
+// started can only fail or be canceled.
 func (l *Log) End(status event.Status) []event.Event {
 	failure := &event.Failure{Message: "it did not work", Code: event.CodeError}
 	switch status {
@@ -156,7 +155,7 @@ func (l *Log) started() []event.Event {
 	return []event.Event{{Type: event.RunStarted, By: "worker"}}
 }
 
-// settled ends every open wait. There is at most one.
+// settled returns the events that end the open wait. There is at most one.
 func (l *Log) settled() []event.Event {
 	var events []event.Event
 	for o := range l.State.Opens {
@@ -165,8 +164,8 @@ func (l *Log) settled() []event.Event {
 	return events
 }
 
-// startedOnce drops all but the first run_started: each of the parts that a
-// commit is joined from may start the run.
+// startedOnce drops every run_started event after the first, because each of the concatenated parts
+// of a commit may start the run.
 func startedOnce(events []event.Event) []event.Event {
 	var kept []event.Event
 	started := false

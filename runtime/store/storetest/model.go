@@ -11,52 +11,52 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// model does what a store should do: package protocol on one partition, plain maps, and
-// nothing kept that can be computed. It is written to be obviously right, not fast. Where the
-// contract leaves a choice to stores, it takes over what the store has chosen
-// after checking that it was allowed.
+// model is the reference store of random histories: package protocol on plain maps with one
+// partition. It stores nothing that can be computed, because it must be obviously correct and need
+// not be fast. Where the contract leaves a choice to stores, the model checks that the store's
+// choice is allowed and takes it.
 type model struct {
 	clock  store.Clock
 	runs   map[event.RunID]*modelRun
 	active map[string]event.RunID
 	last   map[string]event.RunID
 	lines  map[string][]event.RunID
-	joined map[event.RunID]event.RunID                // by start
+	joined map[event.RunID]event.RunID                // by the ID of the start
 	seen   map[event.RunID]map[event.ItemID]time.Time // by chain
-	kept   map[event.RunID]map[event.ItemID]bool      // those of them that are remembered until Confirm
-	// streams are by chain.
+	kept   map[event.RunID]map[event.ItemID]bool      // the seen items that are remembered until Confirm, by chain
+	// streams contains the streams of each chain.
 	streams map[event.RunID]map[string]store.StreamState
 	outbox  []store.Outgoing // in the order in which they were written
 	leases  map[store.SessionID]store.Lease
-	up      time.Duration                     // for how long somebody was heard
-	heard   time.Time                         // when that was last
-	renewed map[store.SessionID]time.Duration // how long that had been when a lease was renewed
+	up      time.Duration                     // the total time in which sessions were heard
+	heard   time.Time                         // when a session was last heard
+	renewed map[store.SessionID]time.Duration // the value of up when each lease was last renewed
 	wakes   map[store.Route]bool
-	untold  map[store.SessionID]map[event.RunID]bool // items that no Wait has told
+	untold  map[store.SessionID]map[event.RunID]bool // items that no Wait has reported
 	audit   []store.AuditEntry
 
-	troubles map[string]store.TroubleGroup // without the number of runs that are in it
+	troubles map[string]store.TroubleGroup // without the number of runs in them
 
 	limits modelLimits
 	flows  map[store.FlowID]*modelFlow
 
-	turn   int // counts what makes runs ready
-	action int // counts what is asked of the store
+	turn   int // counts the events that make runs ready
+	action int // counts the operations
 	op     protocol.Op[*modelRun, store.SessionID]
 }
 
 type modelRun struct {
 	store.RunState
-	// turn and rank order the ready runs of a priority. Runs that became ready
-	// in one action share a turn; their ranks are zero until the store has shown
-	// in which order it keeps them.
+	// turn and rank order the ready runs of a priority. Runs that became ready in one action have
+	// equal turns. Their ranks are zero until the store has shown their order.
 	turn, rank int
-	gather     string // the key of which it gathers the starts
-	// place and placeRank are those of a run that waits for permits, or has waited: with them
-	// it comes back to its line; 0: it comes anew.
+	gather     string // the key of the starts that it collects
+	// place and placeRank are the position of a run that waits or has waited for permits. A run
+	// with a place returns to it in its queue. If place is 0, the run joins at the end.
 	place, placeRank int
-	fresh            bool // the place is of the last action, as turn may be
-	// keyed says that the place is one of a flow, and placed that it is known.
+	fresh            bool // the last action may have set the place, as it may have set turn
+	// keyed is set if the place belongs to a flow, the ready runs with fairness keys of one route
+	// and priority. placed is set if the store's order of the place is known.
 	keyed, placed bool
 }
 
@@ -94,14 +94,14 @@ func (m *model) over(s store.SessionID) bool {
 	return !live
 }
 
-// cannotReplay reports whether a live session with the code of this one has blocked the run.
+// cannotReplay reports whether a live session with the same code as s has blocked the run.
 func (m *model) cannotReplay(r *modelRun, s store.SessionID) bool {
 	return slices.ContainsFunc(r.Incompatible, func(o store.SessionID) bool {
 		return !m.over(o) && m.leases[o].Fingerprint == m.leases[s].Fingerprint
 	})
 }
 
-// sorted returns all runs in the order of their ids.
+// sorted returns all runs in the order of their IDs.
 func (m *model) sorted() []*modelRun {
 	var all []*modelRun
 	for _, id := range slices.Sorted(maps.Keys(m.runs)) {
@@ -110,8 +110,8 @@ func (m *model) sorted() []*modelRun {
 	return all
 }
 
-// readyRuns returns the ready runs of a route, without those that wait for permits, in the order of their claims; runs
-// that compare equal may be claimed in any order.
+// readyRuns returns the ready runs of a route that do not wait for permits, in the order in which
+// they are claimed. Runs that compare equal may be claimed in any order.
 func (m *model) readyRuns(route store.Route) []*modelRun {
 	var ready []*modelRun
 	for _, r := range m.sorted() {
@@ -127,14 +127,14 @@ func compareReady(a, b *modelRun) int {
 	if a.keyed || b.keyed {
 		by := compareTurns(a, b)
 		if by == 0 && !a.Waits() && !b.Waits() && a.rank > 0 && b.rank > 0 {
-			by = cmp.Compare(a.rank, b.rank) // both were shown, and stay in that order
+			by = cmp.Compare(a.rank, b.rank) // the store has shown both and must keep their order
 		}
 		return by
 	}
 	return cmp.Or(compareTurns(a, b), cmp.Compare(a.rank, b.rank))
 }
 
-// passes reports whether a run that is claimed comes before another one that is ready.
+// passes reports whether claiming r before other is an error because other is before it.
 func (r *modelRun) passes(other *modelRun) bool {
 	if r.Waits() {
 		return compareTurns(other, r) < 0
@@ -142,7 +142,7 @@ func (r *modelRun) passes(other *modelRun) bool {
 	return compareReady(other, r) < 0
 }
 
-// compareTurns compares runs that are not in one list: their ranks say nothing.
+// compareTurns compares runs of different queues, whose ranks are not comparable.
 func compareTurns(a, b *modelRun) int {
 	by := -cmp.Compare(a.Priority, b.Priority)
 	if a.keyed || b.keyed {
@@ -151,7 +151,7 @@ func compareTurns(a, b *modelRun) int {
 	return cmp.Or(by, cmp.Compare(a.turn, b.turn))
 }
 
-// owned returns the runs of a session in the order of their ids.
+// owned returns the runs of a session in the order of their IDs.
 func (m *model) owned(s store.SessionID) []*modelRun {
 	var owned []*modelRun
 	for _, r := range m.sorted() {
@@ -218,7 +218,7 @@ func (m *model) snapshot() *store.Snapshot {
 		}
 		if r.QueueState == store.StateReady && !r.Waits() && s.Ready[r.Route] == nil {
 			ready := m.readyRuns(r.Route)
-			slices.SortStableFunc(ready, func(a, b *modelRun) int { return cmp.Compare(a.rank, b.rank) }) // as the store has shown them
+			slices.SortStableFunc(ready, func(a, b *modelRun) int { return cmp.Compare(a.rank, b.rank) }) // in the order that the store has shown
 			for _, o := range ready {
 				s.Ready[r.Route] = append(s.Ready[r.Route], o.Run)
 			}

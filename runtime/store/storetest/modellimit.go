@@ -9,19 +9,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The limits of the model. Package protocol does not know of them here: for it no run uses
-// any. What a run has follows from its changes of state, what is counted from the runs, and
-// what is allowed from the rules, so that a mistake of the kernel is one against the model.
+// The limits of the model. It does not use the limits of package protocol, to which its runs appear
+// to have no uses. It derives the permits of a run from the changes of the run's state, the counts
+// from the runs, and what is allowed from the rules. A mistake in protocol therefore shows as a
+// difference from the model.
 
-// modelLimits has the settings of limits, and when the next weights come by their rates.
+// modelLimits contains the configurations of limits and the state of their rates.
 type modelLimits struct {
 	code, set map[string]store.LimitConfig
 	keys      map[store.LimitID]store.LimitConfig
-	tat       map[store.LimitID]time.Time // when the next weight comes, if all come evenly
-	away      map[store.LimitID]int       // weights that wait for another limit first, as the store has shown its lines
-	urgent    event.ItemID                // takes who gets it out of its line
-	yields    bool                        // the owner of a run lets others go first
-	creates   *store.Create               // with its uses
+	tat       map[store.LimitID]time.Time // when the next weight may begin if weights begin evenly
+	away      map[store.LimitID]int       // weights that wait for another limit first, as shown by the store's queues
+	urgent    event.ItemID                // takes the run that receives it out of its queue
+	yields    bool                        // the owner of the run yields to other runs
+	creates   *store.Create               // the create in progress, which has the uses of its run
 }
 
 func newModelLimits() modelLimits {
@@ -31,7 +32,8 @@ func newModelLimits() modelLimits {
 	}
 }
 
-// configure changes a configuration. Where the rate is another one then, what has begun by the one before counts by the new one.
+// configure changes a configuration. If the rate changes, weights that began under the old rate
+// count by the new rate.
 func (m *model) configure(s store.SetLimit) {
 	was := map[store.LimitID]store.LimitConfig{}
 	for id := range m.limits.tat {
@@ -45,7 +47,7 @@ func (m *model) configure(s store.SetLimit) {
 	}
 }
 
-// repaced returns when the next weight comes by another rate.
+// repaced returns when the next weight may begin after a change of the rate.
 func (m *model) repaced(tat time.Time, old, is *store.LimitConfig) time.Time {
 	now := m.clock.Now()
 	switch ahead := tat.Sub(now); {
@@ -55,7 +57,7 @@ func (m *model) repaced(tat time.Time, old, is *store.LimitConfig) time.Time {
 		begun := (ahead.Microseconds()*is.Interval().Microseconds() + old.Interval().Microseconds() - 1) / old.Interval().Microseconds()
 		return now.Add(min(time.Duration(begun)*time.Microsecond, time.Duration(is.Bursts())*is.Interval()))
 	}
-	if old.Rate > 0 { // it opens then
+	if old.Rate > 0 { // the time at which the old rate opens
 		tat = tat.Add(-time.Duration(old.Bursts()-1) * old.Interval())
 	}
 	if is.Rate > 0 {
@@ -79,7 +81,7 @@ func (x *modelLimits) configure(s store.SetLimit) {
 	}
 }
 
-// stand returns how a part of a limit stands, counted anew.
+// stand returns the state of a part of a limit, computed from the runs.
 func (m *model) stand(id store.LimitID) store.LimitState {
 	l := store.LimitState{LimitID: id, Away: m.limits.away[id]}
 	own, isOwn := m.limits.keys[id]
@@ -92,7 +94,7 @@ func (m *model) stand(id store.LimitID) store.LimitState {
 		l.Config, l.Set = whole, true
 	case isCode:
 		l.Config, l.Default = code, true
-		l.Config.Paused = false // only what is set pauses
+		l.Config.Paused = false // only the configured value pauses, not the declared value
 	}
 	l.Config.Paused = l.Config.Paused || whole.Paused
 	for _, r := range m.runs {
@@ -112,21 +114,22 @@ func (m *model) stand(id store.LimitID) store.LimitState {
 	return l
 }
 
-// rateOpens returns when the rate of a limit lets a weight begin after so many others: Burst-1
-// intervals before it would come if all came evenly. Stores tell that in milliseconds, rounded up: nobody looks too early.
+// rateOpens returns when the rate of a limit allows a weight to begin after so many others: Burst-1
+// intervals before it would begin if all began evenly. Like a store, it rounds up to a millisecond,
+// so that no recheck comes too early.
 func (m *model) rateOpens(l *store.LimitState, after int) time.Time {
 	if l.Config.Rate == 0 {
 		return time.Time{}
 	}
 	at := m.limits.tat[l.LimitID]
-	if now := m.clock.Now(); now.After(at) { // what begins next counts from now
+	if now := m.clock.Now(); now.After(at) { // the next weight counts from now
 		at = now
 	}
 	at = at.Add(time.Duration(after-l.Config.Bursts()+1) * l.Config.Interval())
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// hasRoom reports whether a part of a limit has room for a weight now.
+// hasRoom reports whether a part of a limit has free capacity for a weight now.
 func (m *model) hasRoom(u store.Use) bool {
 	l := m.stand(u.LimitID)
 	return l.Next.IsZero() && !l.Config.Paused && (l.Config.AtOnce == 0 || l.Held+u.Weight <= l.Config.AtOnce)
@@ -136,7 +139,7 @@ func (m *model) haveRoom(uses []store.Use) bool {
 	return !slices.ContainsFunc(uses, func(u store.Use) bool { return !m.hasRoom(u) })
 }
 
-// heavy returns why a run could never have its permits.
+// heavy returns the error of a run that can never get its permits, or nil.
 func (m *model) heavy(uses []store.Use) *store.LimitError {
 	for _, u := range uses {
 		if n := m.stand(u.LimitID).Config.AtOnce; n > 0 && u.Weight > n {
@@ -146,7 +149,8 @@ func (m *model) heavy(uses []store.Use) *store.LimitError {
 	return nil
 }
 
-// refusal says why a run with uses is not created; now: it would be ready at once.
+// refusal returns the error of a create that the limits refuse, or nil. now is set if the run would
+// be ready at once.
 func (m *model) refusal(c *store.Create, now bool) error {
 	for i, u := range c.Uses {
 		if e := m.heavy(c.Uses[i : i+1]); e != nil {
@@ -164,8 +168,8 @@ func (m *model) refusal(c *store.Create, now bool) error {
 	return nil
 }
 
-// wouldWait returns how many weights would wait that cannot begin, with this one, and how long
-// the rate lets them wait.
+// wouldWait returns how many weights, including this one, would wait because they cannot begin, and
+// how long the rate makes them wait.
 func (m *model) wouldWait(l *store.LimitState, weight int) (beyond int, retry time.Duration) {
 	all := l.Waits - l.Away + weight
 	if l.Config.AtOnce > 0 {
@@ -181,7 +185,7 @@ func (m *model) wouldWait(l *store.LimitState, weight int) (beyond int, retry ti
 	return beyond, retry
 }
 
-// begin counts what begins by rates, which is never given back.
+// begin counts weights that begin by rates. They are not returned.
 func (m *model) begin(uses []store.Use) {
 	for _, u := range uses {
 		if c := m.stand(u.LimitID).Config; c.Rate > 0 {
@@ -194,7 +198,7 @@ func (m *model) begin(uses []store.Use) {
 	}
 }
 
-// holdBack lets nothing begin by rates for d, and no burst after that.
+// holdBack lets no weight begin by rates for d, and no burst after that.
 func (m *model) holdBack(uses []store.Use, d time.Duration) {
 	for _, u := range uses {
 		if c := m.stand(u.LimitID).Config; c.Rate > 0 {
@@ -205,8 +209,9 @@ func (m *model) holdBack(uses []store.Use, d time.Duration) {
 	}
 }
 
-// moves changes what a run has with its state: permits come with the owner and go with it, or
-// with the end; who parks comes anew. [L2, L3]
+// moves changes the permits of a run with its state: the run gets permits with its owner and
+// returns them with its owner, or at its end if Whole is set. A run that parks loses its position.
+// [L2, L3]
 func (m *model) moves(r *modelRun, to store.QueueState) {
 	from := r.QueueState
 	if from == to || len(r.Uses) == 0 && r.Fair == "" {
@@ -233,20 +238,21 @@ func (m *model) moves(r *modelRun, to store.QueueState) {
 	r.fresh = false
 }
 
-// handOn gives the permits that a run has to its end to what it continues as.
+// handOn transfers permits that a run holds until its end to the run that continues it.
 func (m *model) handOn(r, next *modelRun) {
 	if r.Permits && r.Whole && next.Whole && slices.Equal(r.Uses, next.Uses) {
 		r.Permits, next.Permits = false, true
 	}
 }
 
-// callOff takes a run out of its line, only to end. It comes last among the others. [L9]
+// callOff takes a canceled run out of its queue, so that it can end without permits. It becomes the
+// last of the other ready runs. [L9]
 func (m *model) callOff(r *modelRun) {
 	r.CalledOff, r.place, r.turn, r.rank, r.keyed = true, 0, m.nextTurn(), 0, false
 }
 
-// become gives a run its turn among the ready ones: one that waits, or has a fair key, has its
-// place, if it had one. [L8]
+// become gives a run its position among the ready runs. A run that waits for permits, or has a
+// fairness key, keeps an earlier position. [L8]
 func (m *model) become(r *modelRun, turn int) {
 	r.turn, r.rank = turn, 0
 	if r.keyed = r.InFlow(); r.keyed {
@@ -264,14 +270,14 @@ func (m *model) become(r *modelRun, turn int) {
 	r.turn, r.rank = r.place, r.placeRank
 }
 
-// modelLine is the runs of a route that wait for the same, by their turns.
+// modelLine is a limiter queue: the runs of a route that wait for the same permits, in order.
 type modelLine struct {
 	route store.Route
 	uses  []store.Use
 	runs  []*modelRun
 }
 
-// waiting returns the lines.
+// waiting returns the limiter queues.
 func (m *model) waiting() []modelLine {
 	var lines []modelLine
 	for _, r := range m.sorted() {
@@ -296,8 +302,8 @@ func share(a, b []store.Use) bool {
 	})
 }
 
-// mustGo reports whether a run is the first of its line and may have its permits whatever has
-// been asked in vain: nobody at all is before it who waits for one of its limits.
+// mustGo reports whether a run is the first of its queue and may have its permits, whichever queues
+// are closed: no run before it waits for one of its limits.
 func (m *model) mustGo(r *modelRun) bool {
 	for _, l := range m.waiting() {
 		for _, o := range l.runs {
@@ -309,7 +315,7 @@ func (m *model) mustGo(r *modelRun) bool {
 	return m.heavy(r.Uses) != nil || m.haveRoom(r.Uses)
 }
 
-// knownLimits returns the parts of limits of which something is known.
+// knownLimits returns the parts of limits that have any state.
 func (m *model) knownLimits() map[store.LimitID]store.LimitState {
 	known := map[store.LimitID]store.LimitState{}
 	add := func(id store.LimitID, always bool) {
@@ -336,7 +342,8 @@ func (m *model) knownLimits() map[store.LimitID]store.LimitState {
 	return known
 }
 
-// guardLimited refuses a start because of its limits. What a run continues as is not asked.
+// guardLimited returns an error if limits refuse a start. It is not called for the run that
+// continues another one.
 func (m *model) guardLimited(c *store.Create) error {
 	behind := c.WorkflowID != "" && m.runs[m.active[c.WorkflowID]] != nil
 	if err := m.refusal(c, !behind && !c.At.After(m.clock.Now()) && c.Delay == 0); err != nil {

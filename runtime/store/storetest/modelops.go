@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The operations of the model, in the words of the protocol.
+// Operations of the model: inserts, sessions, recovery and due runs.
 
 func (m *model) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *modelRun {
 	r := &modelRun{RunState: store.RunState{
@@ -61,7 +61,7 @@ func (m *model) reconcile(s store.SessionID) ([]store.Owned, error) {
 	return owned, nil
 }
 
-// recover takes everything from a session, for the session by.
+// recover recovers all runs of session s on behalf of session by.
 func (m *model) recover(s, by store.SessionID, reason store.Reason, turn int) {
 	for _, r := range m.owned(s) {
 		m.audit = append(m.audit, store.AuditEntry{
@@ -87,7 +87,7 @@ func (m *model) due(limit int) {
 	}
 }
 
-// chores does what a claim does before it takes runs.
+// chores does the recovery and the due runs of a claim, before the claim takes runs.
 func (m *model) chores(c store.Claim) {
 	turn := m.nextTurn()
 	for id, l := range m.leases {

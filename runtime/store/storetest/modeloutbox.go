@@ -8,14 +8,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The model's outbox, and runs that continue.
+// The model's outbox.
 
-// record returns where a record is in the outbox; -1: nowhere.
+// record returns the index of a record in the outbox, or -1.
 func (m *model) record(from event.RunID, id event.ItemID) int {
 	return slices.IndexFunc(m.outbox, func(o store.Outgoing) bool { return o.From == from && o.ID == id })
 }
 
-// dueOf returns when there is something to do for a record by itself.
+// dueOf returns when a record is due, without regard to other records.
 func dueOf(o store.Outgoing) time.Time {
 	if o.Phase == store.PhaseFresh {
 		return o.Since
@@ -23,7 +23,7 @@ func dueOf(o store.Outgoing) time.Time {
 	return o.Since.Add(store.Horizon)
 }
 
-// nextRecord returns when there is something to do for some record.
+// nextRecord returns when the next record is due.
 func (m *model) nextRecord() time.Time {
 	var next time.Time
 	for _, o := range m.outbox {
@@ -34,8 +34,7 @@ func (m *model) nextRecord() time.Time {
 	return next
 }
 
-// wanted returns the records for which there is something to do, if no limit cuts
-// them off.
+// wanted returns the due records that an outbox must return if its limit does not cut them off.
 func (m *model) wanted() []store.Outgoing {
 	var wanted []store.Outgoing
 	for i, o := range m.outbox {
@@ -46,15 +45,14 @@ func (m *model) wanted() []store.Outgoing {
 	return wanted
 }
 
-// behindNone reports whether none of the records before one of their pair waits
-// for its time.
+// behindNone reports whether none of the earlier records of the same pair must still wait.
 func (m *model) behindNone(before []store.Outgoing, o store.Outgoing) bool {
 	return !slices.ContainsFunc(before, func(b store.Outgoing) bool {
 		return b.From == o.From && b.To == o.To && b.Phase == store.PhaseAnswered && dueOf(b).After(m.clock.Now())
 	})
 }
 
-// turnOf returns when there is something to do for a record in its turn.
+// turnOf returns when a record is due after the earlier records of its pair.
 func (m *model) turnOf(o store.Outgoing) time.Time {
 	at := dueOf(o)
 	if o.Phase != store.PhaseAnswered {
@@ -68,7 +66,7 @@ func (m *model) turnOf(o store.Outgoing) time.Time {
 	return at
 }
 
-// settled reports whether an honest relay could confirm an item by now.
+// settled reports whether a correct relay could confirm an item at this time.
 func (m *model) settled(id event.ItemID) bool {
 	for chain, kept := range m.kept {
 		if kept[id] && m.clock.Now().Before(m.seen[chain][id].Add(2*store.Horizon)) {

@@ -8,9 +8,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What the model forgets.
+// Purges in the model.
 
-// find returns a run, nil if there is none or it was deleted.
+// find returns a run, or nil if it does not exist or was deleted.
 func (m *model) find(run event.RunID) *modelRun {
 	if r := m.runs[run]; r != nil && !r.Hidden {
 		return r
@@ -37,8 +37,7 @@ func (m *model) heldBack(r *modelRun) bool {
 	return r.CreatedBy != "" || len(m.kept[r.Run]) > 0 || slices.ContainsFunc(m.outbox, func(o store.Outgoing) bool { return o.From == r.Run })
 }
 
-// purges returns the runs that have ended and that nothing holds back, those that
-// may be purged first in front.
+// purges returns the ended runs that nothing holds back, ordered by purge time.
 func (m *model) purges() []*modelRun {
 	var ended []*modelRun
 	for _, r := range m.sorted() {

@@ -8,25 +8,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The shares of the model: what a key has had of its flow, and where its next run goes. Package
-// protocol knows no fair keys here. Where several runs come into a flow by one action, it is the
-// store that says in which order they came: then the order of the flow is not judged until
-// nobody is in it.
+// The shares of the model: how much of a flow each fairness key has had, and the position of its
+// next run. It does not use the fairness keys of package protocol. If several runs enter a flow in
+// one action, the store chooses their order. The order of the flow is then not checked until the
+// flow is empty.
 
-// modelFlow is the ready runs with fair keys of a route and a priority, from when the first came
-// until nobody is left.
+// modelFlow is the state of a flow, the ready runs with fairness keys of one route and priority. It
+// exists from the first of these runs until none is left.
 type modelFlow struct {
-	present int            // where the last run that began was, and one more
-	newest  int            // the place of the last key that had no later one
-	next    map[string]int // where the next run of a key goes at the earliest
+	present int            // the place of the last run that began, plus one
+	newest  int            // the place of the latest key that had no later place of its own
+	next    map[string]int // the earliest place of the next run of a key
 	unsure  bool
-	came    *modelRun // last, and by which action
+	came    *modelRun // the last run that entered the flow; action is the action in which it did
 	action  int
 }
 
 func (r *modelRun) flow() store.FlowID { return store.FlowID{Route: r.Route, Priority: r.Priority} }
 
-// inFlow returns how many runs of a flow are ready, without one.
+// inFlow returns the number of ready runs of a flow, without the given run.
 func (m *model) inFlow(id store.FlowID, without event.RunID) (n int) {
 	for _, r := range m.runs {
 		if r.InFlow() && r.flow() == id && r.Run != without {
@@ -46,8 +46,9 @@ func (m *model) flowCounts() map[store.FlowID]int {
 	return counts
 }
 
-// enterFlow gives a run that has come to be ready its place, if it has none: not before the
-// present one of its flow, and so far after the last one of its key as its share says.
+// enterFlow gives a run that becomes ready its place, unless it has one. The place is not before
+// the present place of the flow, and its distance from the last run of its key depends on its
+// share.
 func (m *model) enterFlow(r *modelRun) {
 	f := m.flows[r.flow()]
 	if f == nil || m.inFlow(r.flow(), r.Run) == 0 {
@@ -58,7 +59,7 @@ func (m *model) enterFlow(r *modelRun) {
 	if r.place != 0 {
 		return
 	}
-	first := min(f.newest+1, f.present+630) // keys that have had nothing go in the order in which they come
+	first := min(f.newest+1, f.present+630) // keys without earlier runs take places in the order of their arrival
 	if r.place = max(f.present, first, f.next[r.Fair]); f.next[r.Fair] <= max(f.present, first) {
 		f.newest = r.place
 	}
@@ -71,13 +72,13 @@ func (m *model) enterFlow(r *modelRun) {
 	f.came, f.action = r, m.action
 }
 
-// leaveFlow lets those who come after a run that begins have later places.
+// leaveFlow advances the present place of a flow past a run that begins.
 func (m *model) leaveFlow(r *modelRun) {
 	f := m.flows[r.flow()]
 	f.present = max(f.present, r.place+1)
 }
 
-// guardShare refuses a run with an owner that would pass others.
+// guardShare refuses a create with an owner if ready runs of its flow must be claimed first.
 func (m *model) guardShare(c *store.Create) error {
 	if c.Fair != "" && c.Owner != nil && m.inFlow(store.FlowID{Route: c.Route, Priority: c.Priority}, "") > 0 {
 		return protocol.Refused{Err: store.ErrNotClaimable}
@@ -85,8 +86,8 @@ func (m *model) guardShare(c *store.Create) error {
 	return nil
 }
 
-// compareKeyed compares two runs of which one has a place by a fair key: by the places, if both
-// are known, and are of one flow.
+// compareKeyed compares two runs of which at least one has a place in a flow. It returns 0 unless
+// both places are known and belong to one route.
 func compareKeyed(a, b *modelRun) int {
 	if a.keyed && b.keyed && a.placed && b.placed && a.Route == b.Route {
 		return cmp.Compare(a.place, b.place)

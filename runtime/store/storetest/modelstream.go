@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What the model knows of streams.
+// The streams of the model.
 
 // readStream is ReadStream of package store.
 func (m *model) readStream(q store.ReadStream) (store.StreamPage, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The groups of trouble in the model: which runs are in them, and how many, is computed.
+// The failure groups of the model. Their runs, and the numbers of them, are computed.
 
 func (m *model) EnterTrouble(t store.Trouble, at int64) (bool, error) {
 	g, known := m.troubles[t.Group]
@@ -38,7 +38,7 @@ func (m *model) ForgetTroubles(before int64, limit int) error {
 	return nil
 }
 
-// inTrouble returns the runs of a group; empty: of any.
+// inTrouble returns the runs of a failure group, or of all groups if group is empty.
 func (m *model) inTrouble(group string) (runs []event.RunID) {
 	for _, r := range m.sorted() {
 		if r.Group == cmp.Or(group, r.Group) && r.Group != "" {
@@ -58,7 +58,7 @@ func (m *model) knownTroubles() (groups map[string]store.TroubleState, troubled 
 	return groups, m.inTrouble("")
 }
 
-// troubleGroups returns the groups in the order of lists.
+// troubleGroups returns the failure groups in the order of lists.
 func (m *model) troubleGroups() (all []store.TroubleGroup) {
 	groups, _ := m.knownTroubles()
 	for _, g := range groups {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The model's operations are those of package protocol, on plain maps. What a snapshot
-// may hold is not changed in place.
+// The operations of package protocol on plain maps. Values that a snapshot may contain are not
+// changed in place.
 
 var _ protocol.Tx[*modelRun, store.SessionID] = (*model)(nil)
 
@@ -24,7 +24,7 @@ func (m *model) create(c store.Create) store.Created {
 	return answer
 }
 
-// grant gives a ready run to a session, and says what that is given with it.
+// grant gives a ready run to a session, and returns the claimed run.
 func (m *model) grant(r *modelRun, c *store.Claim) store.ClaimedRun {
 	_, _ = m.op.Take(r, c.Session, c, nil)
 	return r.claimed()
@@ -37,7 +37,7 @@ func (r *modelRun) claimed() store.ClaimedRun {
 	}
 }
 
-// claimRun is ClaimRun of package store; may: its limits let the run go.
+// claimRun is ClaimRun of package store. may is set if the limits allow the claim.
 func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID, may bool) (store.ClaimedRun, error) {
 	if !may && !m.over(s) {
 		return store.ClaimedRun{}, store.ErrNotClaimable
@@ -54,7 +54,7 @@ func (m *model) release(run event.RunID, fence store.Fence) error {
 	return m.op.Release(run, fence)
 }
 
-// makeReady makes a run ready that the store has made ready, in the same turn as others.
+// makeReady makes a run ready that the store has made ready. Runs of one action have equal turns.
 func (m *model) makeReady(r *modelRun, turn int) {
 	_ = m.op.MakeReady(r)
 	m.become(r, turn)
@@ -72,7 +72,7 @@ func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 	return run, err
 }
 
-// commit also reports whether the commit was executed by this call.
+// commit is Commit of package store. It also reports whether this call executed the commit.
 func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 	defer m.announce()
 	known := c.Frame != nil && m.runs[c.Run] != nil && m.runs[c.Run].Last == c.CommitID
@@ -101,7 +101,7 @@ func (m *model) publish(run event.RunID, fence store.Fence, chunks []store.Publi
 	return m.op.Publish(run, fence, chunks)
 }
 
-// announce records for those who wait what an operation has changed.
+// announce records the wakes and the unread items of the last operation.
 func (m *model) announce() {
 	for _, r := range slices.Concat(m.op.Changes.Ready, m.op.Changes.Due) {
 		m.wakes[r.Route] = true
@@ -208,7 +208,7 @@ func (m *model) AddItem(r *modelRun, item store.Item) error {
 	case r.Waits():
 		m.callOff(r)
 	case len(r.Uses) > 0 && !r.Permits && r.QueueState != store.StateReady && r.QueueState != store.StateOwned:
-		r.CalledOff = true // it needs none once it is ready [L9]
+		r.CalledOff = true // the run needs no permits once it is ready [L9]
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (m *model) Remember(chain event.RunID, id event.ItemID, at int64, keep bool
 	return nil
 }
 
-func (m *model) ForgetSeen(*modelRun, int64) error { return nil } // no history is as long
+func (m *model) ForgetSeen(*modelRun, int64) error { return nil } // histories are too short for this
 
 func (m *model) Unkeep(chain event.RunID, id event.ItemID) error {
 	if m.kept[chain][id] {
@@ -446,7 +446,7 @@ func (m *model) Held(r *modelRun) (protocol.Held, error) {
 	}, nil
 }
 
-func (m *model) NextPurge(int64) (*modelRun, error) { return nil, nil } // histories take over the choice of the store
+func (m *model) NextPurge(int64) (*modelRun, error) { return nil, nil } // histories take the choice of the store
 
 func (m *model) Remove(r *modelRun) error {
 	delete(m.runs, r.Run)
@@ -461,5 +461,5 @@ func (m *model) ForgetChain(chain event.RunID) error {
 	return nil
 }
 
-// Limits returns nil: the model has its own.
+// Limits returns nil, because the model has limits of its own.
 func (m *model) Limits() protocol.LimitTx[*modelRun] { return nil }

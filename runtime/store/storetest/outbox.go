@@ -26,7 +26,8 @@ func (h *harness) send(l *Log, fence store.Fence, sends ...store.Send) {
 	h.commit(l, sending(l.Commit(fence, l.Work()...), sends...))
 }
 
-// answers commits, and fails the test if the answer has other records than some of these, or not as they are in the outbox.
+// answers commits c. It fails the test if the answer contains a record that is not in most, or that
+// differs from the record in the outbox.
 func (h *harness) answers(l *Log, c store.Commit, most ...store.Send) {
 	h.Helper()
 	sent := h.commit(l, c).Sent
@@ -43,7 +44,7 @@ func (h *harness) answers(l *Log, c store.Commit, most ...store.Send) {
 	}
 }
 
-// sender starts a run that has written as many records for one receiver.
+// sender starts a run that has written n records for one receiver.
 func (h *harness) sender(n int) (*Log, store.Fence, []store.Send) {
 	h.Helper()
 	l, fence := h.startOwned(h.session())
@@ -56,7 +57,7 @@ func (h *harness) sender(n int) (*Log, store.Fence, []store.Send) {
 	return l, fence, sends
 }
 
-// outbox reads partition 0.
+// outbox reads the outbox of partition 0.
 func (h *harness) outbox(limit int) ([]store.Outgoing, time.Time) {
 	h.Helper()
 	records, next, err := h.store.Outbox(h.ctx, 0, limit)
@@ -64,8 +65,8 @@ func (h *harness) outbox(limit int) ([]store.Outgoing, time.Time) {
 	return records, next
 }
 
-// wants fails the test unless the outbox wants something done for exactly these
-// records, and returns when it wants something for others.
+// wants fails the test unless exactly these records are due in the outbox. It returns when the next
+// other record is due.
 func (h *harness) wants(what string, want ...store.Send) time.Time {
 	h.Helper()
 	records, next := h.outbox(100)
@@ -81,7 +82,7 @@ func (h *harness) wants(what string, want ...store.Send) time.Time {
 	return next
 }
 
-// mark moves records on that were read in a phase.
+// mark marks records that were read in a phase.
 func (h *harness) mark(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	var marks []store.Mark
@@ -96,7 +97,7 @@ func (h *harness) marks(marks ...store.Mark) {
 	h.check("mark", h.store.Mark(h.ctx, 0, marks))
 }
 
-// settled moves records on until they are in a phase; 0: until they are gone.
+// settled marks records until they are in a phase, or until they are gone if phase is 0.
 func (h *harness) settled(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	for _, p := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
@@ -160,7 +161,7 @@ var outboxBehaviors = []behavior{
 		to := h.runID()
 		a, b, created := h.newSend(to), h.newSend(h.runID()), h.newSend(h.runID())
 		h.answers(l, sending(l.Commit(fence, l.Work()...), a, h.newSend(to), b), a, b)
-		h.answers(l, sending(l.Commit(fence, l.Work()...), h.newSend(to), a)) // a is there
+		h.answers(l, sending(l.Commit(fence, l.Work()...), h.newSend(to), a)) // record a exists already
 		h.settled(l, store.PhaseAnswered, a)
 		created.First = true
 		c := sending(l.Commit(fence, l.Work()...), h.newSend(to), created, h.newSend(created.To))
@@ -168,7 +169,7 @@ var outboxBehaviors = []behavior{
 		for _, again := range h.try(c).Sent {
 			h.equal("record that is returned again", again.ID, created.ID)
 		}
-		h.answers(l, sending(l.Commit(fence, l.Work()...), created)) // it is there
+		h.answers(l, sending(l.Commit(fence, l.Work()...), created)) // the record exists already
 		for _, o := range h.inspect().Outbox {
 			h.equal("what the outbox knows of a first record", o.First, false)
 		}

@@ -6,7 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The order of what one run does to another, and receivers that are not there.
+// outboxOrderBehaviors test the order of the records between two runs, and receivers that do not
+// exist.
 var outboxOrderBehaviors = []behavior{
 	{"O1_AnAnsweredRecordWaitsForTheEarlierOnesOfItsPair", func(h *harness) {
 		l, fence, pair := h.sender(2)
@@ -43,7 +44,7 @@ var outboxOrderBehaviors = []behavior{
 		h.equal("next", h.wants("", pair[1]), h.clock.Now().Add(time.Minute))
 	}},
 	{"O1_ASettledRecordDoesNotPartThePairAroundIt", func(h *harness) {
-		for _, settled := range []int{0, 1, 2} { // the first, one in the middle, the last
+		for _, settled := range []int{0, 1, 2} { // the first, a middle one, the last
 			l, fence, pair := h.sender(3)
 			h.settled(l, store.PhaseSettled, pair[settled])
 			late := h.newSend(pair[0].To)
@@ -117,7 +118,7 @@ var outboxOrderBehaviors = []behavior{
 		h.phases("after two answers", l, store.PhaseSettled, store.PhaseFresh, store.PhaseFresh)
 	}},
 	{"O1_AnUnknownReceiverAfterASettledRecordIsNoAnswer", func(h *harness) {
-		for range 2 { // of two pairs, one after the other
+		for range 2 { // for two pairs, one after the other
 			l, _, pair := h.sender(4)
 			h.settled(l, store.PhaseSettled, pair[2], pair[0])
 			refusal := h.item()
@@ -127,7 +128,7 @@ var outboxOrderBehaviors = []behavior{
 			h.unchanged("a mark after a settled record and a fresh record", func() { h.marks(mark) })
 			h.settled(l, 0, pair[1])
 			h.unchanged("a mark after a settled record", func() { h.marks(mark) })
-			mark.Unknown = false // the relay has tried it again
+			mark.Unknown = false // the relay has retried it
 			h.marks(mark)
 			h.equal("inbox of the sender", h.load(l.Run).Inbox, []store.Item{refusal})
 			h.settled(l, 0, pair[2])
@@ -242,7 +243,7 @@ var outboxOrderBehaviors = []behavior{
 				}
 				var marks []store.Mark
 				for _, o := range got {
-					refusal := h.item() // each relay another one: two would be seen
+					refusal := h.item() // a refusal per relay, so that accepting two would be visible
 					marks = append(marks, store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Refusal: &refusal})
 				}
 				if err := h.store.Mark(h.ctx, 0, marks); err != nil {

@@ -7,18 +7,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ownedBy lets a session own a run from its creation on.
+// ownedBy makes a session own a run from its creation.
 func (h *harness) ownedBy(s store.SessionID) func(*store.Create) {
 	return func(c *store.Create) { c.Owner = &store.Owner{Session: s, Token: h.ids.Token()} }
 }
 
-// bear creates a run claimed by the session, and returns the request.
+// bear creates a run that the session owns, and returns its log and the request.
 func (h *harness) bear(s store.SessionID, change ...func(*store.Create)) (*Log, store.Create) {
 	h.Helper()
 	return h.bearAs(s, "", change...)
 }
 
-// bearAs is bear for a workflow id.
+// bearAs is bear with a workflow ID.
 func (h *harness) bearAs(s store.SessionID, wid string, change ...func(*store.Create)) (*Log, store.Create) {
 	h.Helper()
 	l := h.newLog(orders, wid)
@@ -38,7 +38,7 @@ func (h *harness) reconcile(s store.SessionID) []store.Owned {
 	return owned
 }
 
-// Runs that are created claimed.
+// ownerBehaviors test runs that are created with an owner.
 var ownerBehaviors = []behavior{
 	{"CreateWithAnOwnerIsCreateAndClaim", func(h *harness) {
 		wid, s := h.workflowID("order"), h.session()
@@ -78,7 +78,7 @@ var ownerBehaviors = []behavior{
 		h.equal("claimed", h.claim(other, 10), []store.ClaimedRun(nil))
 		_, err := h.store.ClaimRun(h.ctx, 0, other, h.ids.Token(), l.Run)
 		h.is("claim run", err, store.ErrOwned)
-		ready := h.start() // the wait has taken no wake for the run before
+		ready := h.start() // the earlier run has set no wake for the Wait
 		h.equal("woken by the next run", h.woken("wait", waits).Claim, []int{0})
 		h.equal("wakes that are left", h.inspect().Wakes, map[store.Route]bool(nil))
 		h.equal("claimed then", runsOf(h.claim(other, 10)), []event.RunID{ready.Run})
@@ -188,14 +188,14 @@ var ownerBehaviors = []behavior{
 				}
 			}
 		})
-		h.bearAs(s, h.workflowID("order")) // the workflow id has not been taken
+		h.bearAs(s, h.workflowID("order")) // the refused creates did not take the workflow ID
 		h.bear(s, func(c *store.Create) { c.At = h.clock.Now() })
 		h.bear(s, func(c *store.Create) { c.At = h.clock.Now().Add(-time.Hour) })
 	}},
 	{"ARunBehindAnActiveOneIsNotCreatedOwned", func(h *harness) {
 		wid, s := h.workflowID("order"), h.session()
 		cancels := func(c *store.Create) { c.Active, c.Cancel = store.ActiveCancel, h.item() }
-		first, _ := h.bearAs(s, wid, cancels) // there is nobody to wait for
+		first, _ := h.bearAs(s, wid, cancels) // the workflow ID has no active run
 		second, cancel := h.lineUp(wid)
 		h.unchanged("a start behind them", func() {
 			for _, s := range []store.SessionID{s, "nobody"} {
@@ -221,7 +221,7 @@ var ownerBehaviors = []behavior{
 				}
 			}
 		})
-		h.startAs(orders, h.workflowID("order")) // the workflow id has not been taken
+		h.startAs(orders, h.workflowID("order")) // the refused creates did not take the workflow ID
 	}},
 	{"ASessionOfWhichOnlyTheLeaseIsPastCreatesRuns", func(h *harness) {
 		s := h.session()
@@ -231,7 +231,7 @@ var ownerBehaviors = []behavior{
 		h.commit(l, l.Commit(c.Owner.Fence(), l.Work()...))
 	}},
 	{"ASessionThatIsBeingRecoveredCreatesNothing", func(h *harness) {
-		const many = 1200 // more than stores recover at once
+		const many = 1200 // more than stores recover in one call
 		dead, alive := h.session(), h.session()
 		var starts []store.Create
 		for range many {

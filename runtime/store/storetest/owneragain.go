@@ -7,7 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What a create with an owner is told that is sent again: its answer was lost.
+// ownerAgainBehaviors test the answers to a repeated create with an owner, whose first answer was
+// lost.
 var ownerAgainBehaviors = []behavior{
 	{"C1_CreateWithAnOwnerSentAgainIsToldOfItsFence", func(h *harness) {
 		s := h.session()
@@ -77,7 +78,7 @@ var ownerAgainBehaviors = []behavior{
 		gone("its session was closed", c)
 		dead := h.session()
 		_, c = h.bear(dead)
-		h.recoverDead(s) // which owns another run
+		h.recoverDead(s) // s owns another run
 		gone("its session was recovered", c)
 	}},
 	{"C1_AReadyRunIsNotOwnedByACreateSentAgain", func(h *harness) {

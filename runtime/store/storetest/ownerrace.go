@@ -9,12 +9,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// bearUntil lets several starters bear runs for a session until the store refuses:
-// while they are at it, the session ends. It fails the test if a run is lost.
+// bearUntil creates runs for a session from several goroutines until the store refuses, while
+// another goroutine ends the session. It fails the test if a run is lost.
 func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 	h.Helper()
 	const starters, before = 4, 5
-	var created sync.Map // by id
+	var created sync.Map // by ID
 	var n atomic.Int64
 	under := make(chan struct{})
 	together(starters+1, func(i int) {
@@ -50,7 +50,7 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 			}
 		}
 	})
-	for len(h.inspect().Owned[s]) > 0 { // the store did not take all at once
+	for len(h.inspect().Owned[s]) > 0 { // a store may recover only a part of them in one call
 		h.check("end of the session", ends())
 	}
 	snap := h.inspect()

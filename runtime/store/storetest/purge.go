@@ -8,16 +8,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// long is a retention that tells itself from the Horizon.
+// long is a retention that differs from the Horizon.
 const long = time.Hour
 
 // keep sets the retention of a run.
 func keep(d time.Duration) func(*Log) { return func(l *Log) { l.Spec.Retention = d } }
 
-// named gives a run a workflow id.
+// named gives a run a workflow ID.
 func named(wid string) func(*Log) { return func(l *Log) { l.Spec.WorkflowID = wid } }
 
-// ended creates a run and lets it complete.
+// ended creates a run and completes it.
 func (h *harness) ended(change ...func(*Log)) *Log {
 	h.Helper()
 	l := h.newLog(orders, "")
@@ -34,7 +34,7 @@ func (h *harness) ended(change ...func(*Log)) *Log {
 	return l
 }
 
-// gone fails the test unless nothing is found of a run.
+// gone fails the test unless a run is not found by any read.
 func (h *harness) gone(run event.RunID) {
 	h.Helper()
 	answers, err := h.store.Load(h.ctx, []store.Load{{Run: run}})
@@ -42,7 +42,8 @@ func (h *harness) gone(run event.RunID) {
 	h.equal("load", answers, []store.Loaded{{Err: store.ErrRunNotFound}})
 }
 
-// purged fails the test unless a Purge now removes that many runs.
+// purged purges and fails the test unless that removes want runs. It returns the time of the next
+// purge.
 func (h *harness) purged(want int) (next time.Time) {
 	h.Helper()
 	got, next := h.purge(100)
@@ -104,7 +105,7 @@ var purgeBehaviors = []behavior{
 		l := h.newLog(orders, "")
 		l.Spec.Retention = time.Millisecond
 		h.create(l.Create())
-		h.clock.Advance(-long) // somebody has set the clock back
+		h.clock.Advance(-long) // the clock was set back
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
 		h.clock.Advance(long + store.Horizon - time.Millisecond)
 		h.purged(0)
@@ -168,7 +169,7 @@ var purgeBehaviors = []behavior{
 	{"P1_PurgeLeavesOtherRunsAsTheyAre", func(h *harness) {
 		l := h.remembered()
 		h.clock.Advance(long / 2)
-		h.remembered() // of the same workflow id
+		h.remembered() // of the same workflow ID
 		h.startAs(orders, h.workflowID("order"))
 		h.clock.Advance(long / 2)
 		want := h.inspect()
@@ -193,8 +194,8 @@ var purgeBehaviors = []behavior{
 	}},
 }
 
-// remembered creates a run of which there is something to forget everywhere,
-// and lets it end. It is kept for long, from now.
+// remembered creates a run that leaves data of every kind to purge, and ends it. Its retention is
+// long.
 func (h *harness) remembered() *Log {
 	h.Helper()
 	l := h.newLog(orders, h.workflowID("order"))
@@ -220,8 +221,8 @@ func (h *harness) remembered() *Log {
 	return l
 }
 
-// finished creates a run that is kept for long and lets it end with an item. It
-// returns what its owner could send again.
+// finished creates a run with the retention long and ends it with an item. It returns everything
+// that its owner could send again.
 func (h *harness) finished() (l *Log, s store.SessionID, fence store.Fence, i store.Item, end store.Commit) {
 	h.Helper()
 	l, s = h.newLog(orders, h.workflowID("order")), h.session()
@@ -230,15 +231,15 @@ func (h *harness) finished() (l *Log, s store.SessionID, fence store.Fence, i st
 	i = h.deliver(l.Run)
 	dead := h.session()
 	h.own(dead, l)
-	h.check("close session", h.store.CloseSession(h.ctx, 0, dead)) // the audit tells of it
+	h.check("close session", h.store.CloseSession(h.ctx, 0, dead)) // adds an entry to the audit
 	fence = h.own(s, l)
 	end = withEffect(consuming(l.Commit(fence, append(l.Receive(i), l.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted)
 	h.commit(l, end)
 	return l, s, fence, i, end
 }
 
-// findsNone fails the test unless everything that is sent to a run, for the
-// first time, and its commits again, find no run and write nothing.
+// findsNone fails the test unless new requests to a run, and its repeated commits, find no run and
+// write nothing.
 func (h *harness) findsNone(l *Log, s store.SessionID, fence store.Fence, end store.Commit) {
 	h.Helper()
 	h.unchanged("requests to a run that is gone", func() {

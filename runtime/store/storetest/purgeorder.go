@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What Purge does of many runs, of those who share a workflow id, and beside
-// others who work.
+// purgeOrderBehaviors test Purge with many runs, with runs that share a workflow ID, and
+// concurrently with other operations.
 var purgeOrderBehaviors = []behavior{
 	{"PurgeRemovesAtMostLimit", func(h *harness) {
 		for range 5 {
@@ -143,7 +143,7 @@ var purgeOrderBehaviors = []behavior{
 	{"ARunMayBeCreatedInARouteWhoseRunsWereAllPurged", func(h *harness) {
 		s := h.session(orders)
 		p := h.wait(waitFor(s, orders))
-		l := h.ended(keep(long)) // the wake of its start goes to the wait, or stays
+		l := h.ended(keep(long)) // the Wait may take the wake of its start or leave it
 		h.clock.Advance(long)
 		h.purged(1)
 		p.cancel()
@@ -222,8 +222,8 @@ var purgeOrderBehaviors = []behavior{
 	}},
 }
 
-// readWhole fails unless a run that has ended is there with all of its log, or
-// in no way. It is called while others purge.
+// readWhole returns an error unless all reads find an ended run completely or not at all. It is
+// called concurrently with purges.
 func (h *harness) readWhole(l *Log) error {
 	got, err := h.store.Load(h.ctx, []store.Load{{Run: l.Run}})
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// together calls f n times at once and returns when all have returned.
+// together calls f n times concurrently and returns when all calls have returned.
 func together(n int, f func(i int)) {
 	var start, done sync.WaitGroup
 	start.Add(1)
@@ -23,8 +23,8 @@ func together(n int, f func(i int)) {
 	done.Wait()
 }
 
-// waitBeside waits while something happens that the Wait must be told of, whichever
-// of both the store sees first.
+// waitBeside calls Wait concurrently with an operation that must end it. The store may see either
+// of the two first.
 func (h *harness) waitBeside(w store.Wait, happens func() error) store.Woken {
 	h.Helper()
 	var woken store.Woken

@@ -49,7 +49,7 @@ var recoverBehaviors = []behavior{
 		alive := h.session()
 		h.clock.Advance(10 * ttl)
 		h.heartbeat(heard)
-		for range 4 { // and one pause has been counted for the outage
+		for range 4 { // together with the one pause that was counted for the outage
 			h.clock.Advance(store.CountedPause(ttl))
 			h.heartbeat(alive)
 			h.chore(alive)
@@ -124,7 +124,7 @@ var recoverBehaviors = []behavior{
 		h.recoverDead(alive)
 		_, err := h.store.Heartbeat(h.ctx, 0, dead)
 		h.is("heartbeat after the first part", err, store.ErrExpired)
-		if h.inspect().Leases[dead].Recovering { // the store did not take all at once
+		if h.inspect().Leases[dead].Recovering { // a store may recover only a part of them in one call
 			h.is("opening it again", h.store.OpenSession(h.ctx, store.Session{ID: dead, TTL: ttl}), store.ErrExpired)
 		}
 		for range many {
@@ -163,10 +163,10 @@ var recoverBehaviors = []behavior{
 		last := func() event.CommitID { return h.record(l.Run).Last }
 		for i, test := range []struct {
 			what   string
-			from   int // how many recoveries make it exempt
+			from   int // the number of recoveries from which a claim makes it exempt
 			does   []store.Commit
 			exempt bool
-			want   int // recoveries
+			want   int // the number of recoveries
 		}{
 			{"nothing makes it exempt", 0, nil, false, 1},
 			{"it has too few recoveries", 2, nil, false, 2},
@@ -181,7 +181,7 @@ var recoverBehaviors = []behavior{
 			h.equal("recoveries told to the owner", got.Recoveries, h.record(l.Run).Recoveries)
 			for j, c := range test.does {
 				made := l.Commit(got.Fence, l.Work()...)
-				if c.Exempt != store.ExemptUnchanged && j == 0 { // also a commit that does nothing else
+				if c.Exempt != store.ExemptUnchanged && j == 0 { // a commit that changes nothing else
 					made = store.Commit{Run: l.Run, WorkflowID: made.WorkflowID, Fence: got.Fence, Prev: last()}
 				}
 				made.Exempt, made.Progress = c.Exempt, c.Progress
@@ -198,7 +198,7 @@ var recoverBehaviors = []behavior{
 	{"F1_ALateWriterWritesNothing", func(h *harness) {
 		late := h.session()
 		l, fence := h.startOwned(late)
-		h.recoverDead(h.session()) // it was stopped for a while, and goes on now
+		h.recoverDead(h.session()) // the session was stopped for a while and continues
 		h.unchanged("everything that a late writer does", func() {
 			for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish} {
 				h.is("commit", h.try(withEffect(l.Commit(fence, l.Work()...), e, event.StatusRunning)).Err, store.ErrFenced)

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// refuse marks a fresh record as refused, and returns what its sender is told.
+// refuse marks a fresh record as refused, and returns the item for its sender.
 func (h *harness) refuse(l *Log, s store.Send) store.Item {
 	h.Helper()
 	i := h.item()

@@ -97,7 +97,7 @@ var reopenBehaviors = []behavior{
 		last := h.continueWithItems(h.session(), runs[3])
 		h.accepts("to the chain once it has continued", store.Deliver{Run: runs[0].Run, Item: h.item()}, last.Run)
 		h.clock.Advance(2 * long)
-		h.equal("next purge", h.purged(2), time.Time{}) // the item is for the second, and the first stays for the chain
+		h.equal("next purge", h.purged(2), time.Time{}) // the item holds back the second run, and the chain holds back the first
 		h.reopen()
 		h.unchanged("a purge after open", func() { h.equal("next purge", h.purged(0), time.Time{}) })
 		h.accepts("by the first run", store.Deliver{Run: runs[0].Run, Item: h.item()}, last.Run)

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// seize takes a run from whatever has it. A store that cannot do that skips the behaviour.
+// seize seizes a run for a session. It skips the test if the store is no Seizer.
 func (h *harness) seize(s store.SessionID, l *Log, owned bool) (store.ClaimedRun, error) {
 	h.Helper()
 	seizer, ok := store.As[store.Seizer](h.store)
@@ -22,7 +22,7 @@ func (h *harness) seize(s store.SessionID, l *Log, owned bool) (store.ClaimedRun
 	return got, err
 }
 
-// seized is seize of a run that may be taken.
+// seized seizes a run and fails the test unless that succeeds.
 func (h *harness) seized(s store.SessionID, l *Log, owned bool) store.Fence {
 	h.Helper()
 	got, err := h.seize(s, l, owned)
@@ -31,7 +31,7 @@ func (h *harness) seized(s store.SessionID, l *Log, owned bool) store.Fence {
 	return got.Fence
 }
 
-// aside parks a run that has begun nothing with its permits.
+// aside parks a run that has begun no step with its permits.
 func (h *harness) aside(l *Log, fence store.Fence, unused store.Unused) {
 	h.Helper()
 	c := withEffect(l.Commit(fence, l.Work()...), store.EffectPark, event.StatusPaused)

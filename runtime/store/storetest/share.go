@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// fair gives a run a fair key.
+// fair gives a run a fairness key.
 func fair(key string) func(*store.Create) {
 	return func(c *store.Create) { c.Fair = key }
 }
@@ -19,8 +19,8 @@ func fairly(key string, share int) func(*store.Create) {
 	return func(c *store.Create) { c.Fair, c.Share = key, share }
 }
 
-// served claims runs one after the other, and says how many of each fair key it got. A run
-// is left to its session unless after says what becomes of it.
+// served claims n runs one after the other, and returns the number of claimed runs of each fairness
+// key. It calls after with each run if after is not nil. Otherwise the runs remain owned.
 func (h *harness) served(s store.SessionID, n int, keys map[event.RunID]string, after func(run event.RunID, f store.Fence)) map[string]int {
 	h.Helper()
 	got := map[string]int{}
@@ -37,7 +37,7 @@ func (h *harness) served(s store.SessionID, n int, keys map[event.RunID]string, 
 	return got
 }
 
-// come creates so many runs of a key, and notes them in keys.
+// come creates n runs of a fairness key, and adds them to keys.
 func (h *harness) come(keys map[event.RunID]string, key string, n int, change ...func(*store.Create)) []*Log {
 	h.Helper()
 	logs := h.starts(n, append(change, func(c *store.Create) { c.Fair = key })...)
@@ -47,7 +47,7 @@ func (h *harness) come(keys map[event.RunID]string, key string, n int, change ..
 	return logs
 }
 
-// flows fails the test unless so many runs are counted in the flow of orders.
+// flows fails the test unless the flow of orders counts this many runs.
 func (h *harness) flows(what string, want int) {
 	h.Helper()
 	all := map[store.FlowID]int{}
@@ -110,7 +110,7 @@ var shareBehaviors = []behavior{
 		h.come(keys, "acme", 30)
 		h.come(keys, "bolt", 1)
 		h.served(s, 12, keys, nil)
-		h.come(keys, "bolt", 10) // it was away for ten rounds
+		h.come(keys, "bolt", 10) // after ten rounds without runs of this key
 		h.equal("served", h.served(s, 10, keys, nil), map[string]int{"acme": 5, "bolt": 5})
 	}},
 	{"Shares_AreWithinAPriority", func(h *harness) {
@@ -137,7 +137,7 @@ var shareBehaviors = []behavior{
 			for i := range 10 {
 				h.come(keys, fmt.Sprint("key ", i), 1)
 			}
-			again := func(n int, until event.RunID) int { // each that is served comes again
+			again := func(n int, until event.RunID) int { // replaces each claimed run by another one of its key
 				for i := range n {
 					got := h.claim(s, 1, orders, refunds)
 					if len(got) != 1 || got[0].Run == until {
@@ -242,7 +242,7 @@ var shareBehaviors = []behavior{
 		fence := h.one(s, acme[0])
 		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: acme[3].Run, Item: h.item(), Urgent: true})
 		h.check("deliver", err)
-		h.one(s, acme[3]) // to end it
+		h.one(s, acme[3]) // so that it can end
 		late := h.come(keys, "bolt", 1, using("gpu"))[0]
 		h.finish(acme[0], fence, event.StatusCompleted)
 		for _, l := range []*Log{late, acme[1], acme[2]} {
@@ -278,7 +278,7 @@ var shareBehaviors = []behavior{
 		for range 8 {
 			logs = append(logs, h.newLog(orders, ""))
 		}
-		slices.Reverse(logs) // the ids of runs say nothing of their order
+		slices.Reverse(logs) // so that the IDs of the runs do not reflect their order
 		for i, l := range logs {
 			c := l.Create()
 			c.Fair = fmt.Sprint("key ", (i*5)%8)

@@ -7,7 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// The behaviours that docs/internals/stores.md says the skeleton keeps.
+// TestSkeleton_KeepsTheBehavioursOfItsPage proves that the skeleton has the behaviours that
+// docs/internals/stores.md lists.
 func TestSkeleton_KeepsTheBehavioursOfItsPage(t *testing.T) {
 	storetest.RunOnly(t, storetest.Config{
 		Open: func(_ testing.TB, clock store.Clock) store.Store { return newSkeleton(clock) },

@@ -14,10 +14,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// skeleton is a store to begin with: it creates, loads, resolves, watches and shows runs.
-// All rules come from package protocol, all waiting from package notify. Operations that are
-// missing are those of the embedded Store, which is nil: the first behaviour that
-// needs one panics, and says with that what to write next.
+// skeleton is a minimal store to begin with: it creates, loads, resolves, watches and shows runs.
+// Package protocol contains all rules, and package notify does all waiting. Missing operations are
+// those of the embedded Store, which is nil: the first behaviour that needs one panics and thereby
+// shows which operation to write next.
 type skeleton struct {
 	store.Store
 
@@ -32,8 +32,8 @@ type skeleton struct {
 	frames  *notify.Notifier[event.RunID, uint64]
 }
 
-// rows has the contents of the store. It implements protocol.Tx as far as the operations above need
-// it: verbs that read and write, and decide nothing.
+// rows contains the data of the store. It implements the part of protocol.Tx that the operations
+// above need: methods that read and write, and decide nothing.
 type rows struct {
 	protocol.Tx[*row, store.SessionID]
 
@@ -41,7 +41,7 @@ type rows struct {
 	runs   map[event.RunID]*row
 	active map[string]*row
 	ready  map[store.Route][]event.RunID
-	wakes  map[store.Route]bool // for which nobody was there
+	wakes  map[store.Route]bool // routes with ready runs that no Wait was notified of
 }
 
 type row struct {
@@ -70,7 +70,7 @@ func (s *skeleton) Close() error {
 	return nil
 }
 
-// enter is the first thing that every operation does.
+// enter returns an error if the store is closed or ctx has ended. Every operation calls it first.
 func (s *skeleton) enter(ctx context.Context) error {
 	select {
 	case <-s.done:
@@ -97,7 +97,8 @@ func (s *skeleton) Create(ctx context.Context, runs []store.Create) ([]store.Cre
 	return answers, nil
 }
 
-// announce tells those who wait what has changed. A database does so after its commit.
+// announce notifies waiting callers of the changes of an operation. A database does so after its
+// commit.
 func (s *skeleton) announce() {
 	for _, r := range s.op.Changes.Ready {
 		route := r.created.Route
@@ -146,7 +147,7 @@ func (s *skeleton) Resolve(ctx context.Context, workflowID string) (event.RunID,
 	return "", fmt.Errorf("resolve workflow id %q: %w", workflowID, store.ErrRunNotFound)
 }
 
-// Watch subscribes first, then looks, then waits: no frame can come unseen in between.
+// Watch subscribes first, then reads, then waits, so that no frame in between is missed.
 func (s *skeleton) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	frames := s.frames.Subscribe(run)
 	defer frames.Close()
@@ -163,7 +164,7 @@ func (s *skeleton) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}})
 }
 
-// Inspect shows the whole state to package fsck and to the suite.
+// Inspect returns the whole state for package fsck and the suite.
 func (s *skeleton) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -208,7 +209,7 @@ func (t *rows) State(r *row) protocol.Run[store.SessionID] { return r.state }
 
 func (t *rows) Active(workflowID string) (*row, error) { return t.active[workflowID], nil }
 
-func (t *rows) LastEnded(string) (*row, error) { return nil, nil } // none can end yet
+func (t *rows) LastEnded(string) (*row, error) { return nil, nil } // no run can end yet
 
 func (t *rows) SetActive(r, active *row, _ bool) error {
 	t.active[r.state.WorkflowID] = active
@@ -231,7 +232,7 @@ func (t *rows) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID
 	return r, nil
 }
 
-// Save moves the run to the set of its queue state. Only ready runs are in one yet.
+// Save moves the run to the set of its queue state. There is only a set of ready runs yet.
 func (t *rows) Save(r *row, state protocol.Run[store.SessionID]) error {
 	if state.QueueState == store.StateReady && r.state.QueueState != store.StateReady {
 		t.ready[r.created.Route] = append(t.ready[r.created.Route], r.state.ID)
@@ -240,9 +241,9 @@ func (t *rows) Save(r *row, state protocol.Run[store.SessionID]) error {
 	return nil
 }
 
-// A store can begin like this one, which keeps a third of the contract's nouns in maps. Its
-// author then adds an operation, the verbs of protocol.Tx that it calls, and runs the behaviours
-// about it. See docs/internals/stores.md.
+// A store can begin like this one, which keeps only runs, active runs, ready runs and wakes, in
+// maps. Its author then adds an operation with the methods of protocol.Tx that it calls, and runs
+// the behaviours of the operation. See docs/internals/stores.md.
 func Example_skeleton() {
 	ctx, clock, ids := context.Background(), storetest.NewClock(), &storetest.IDs{}
 	s := newSkeleton(clock)
@@ -250,7 +251,7 @@ func Example_skeleton() {
 
 	log := storetest.NewLog(ids, clock, ids.Run(clock.Now(), 0), event.Spec{Workflow: "orders.fulfil", WorkflowID: "order 7"})
 	first := log.Create()
-	for range 2 { // sent again it is the same run
+	for range 2 { // the repeated create returns the same run
 		answers, err := s.Create(ctx, []store.Create{first})
 		fmt.Println(answers[0].New, answers[0].Err, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// page reads a stream as text: its chunks, and how it stands.
+// page reads a stream. It returns its chunks as text, and the page without the chunks.
 func (h *harness) page(r store.ReadStream) (chunks []string, page store.StreamPage) {
 	h.Helper()
 	page, err := h.store.ReadStream(h.ctx, r)
@@ -31,7 +31,7 @@ func (h *harness) stream(run event.RunID, name string) []string {
 	return chunks
 }
 
-// stands fails the test unless a stream has these chunks and stands like that.
+// stands fails the test unless a stream has these chunks and this state.
 func (h *harness) stands(what string, run event.RunID, name string, chunks []string, want store.StreamPage) {
 	h.Helper()
 	got, page := h.page(store.ReadStream{Run: run, Stream: name})
@@ -39,14 +39,14 @@ func (h *harness) stands(what string, run event.RunID, name string, chunks []str
 	h.equal("how the stream stands "+what, page, want)
 }
 
-// publishes returns a commit that also does something to streams.
+// publishes returns a commit with these publications.
 func (l *Log) publishes(fence store.Fence, p ...store.Publication) store.Commit {
 	c := l.Commit(fence, l.Work()...)
 	c.Publish = p
 	return c
 }
 
-// publish commits what is done to the stream a.
+// publish commits publications to the stream a.
 func (h *harness) publish(l *Log, fence store.Fence, p ...store.Publication) {
 	h.Helper()
 	for i := range p {
@@ -67,7 +67,7 @@ func bodies(texts ...string) []store.Publication {
 	return all
 }
 
-// numbered returns the texts of the chunks from first to last, each its index.
+// numbered returns the texts of the chunks from first to last. The text of a chunk is its index.
 func numbered(first, last int) []string {
 	var all []string
 	for n := first; n <= last; n++ {
@@ -76,7 +76,7 @@ func numbered(first, last int) []string {
 	return all
 }
 
-// What commits do to streams.
+// streamBehaviors test the publications of commits.
 var streamBehaviors = []behavior{
 	{"CommitPublishesToStreams", func(h *harness) {
 		l, fence := h.startOwned(h.session())
@@ -272,8 +272,8 @@ var streamBehaviors = []behavior{
 	}},
 }
 
-// awaitStream blocks in the background until a stream stands otherwise than with that
-// last chunk, and returns how. A hint that comes too early is none.
+// awaitStream waits in the background until the state of a stream differs from having after as its
+// last chunk, and returns the state. It waits again if AwaitStream returns early.
 func (h *harness) awaitStream(run event.RunID, name string, after uint64) *pending[store.StreamPage] {
 	return background(h, func(ctx context.Context) (store.StreamPage, error) { return h.awaitOnce(ctx, run, name, after) })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// awaited fails the test unless an AwaitStream ends with the stream standing so.
+// awaited fails the test unless an AwaitStream ends with this state of the stream.
 func (h *harness) awaited(what string, p *pending[store.StreamPage], want store.StreamPage) {
 	h.Helper()
 	page, err := p.result(h, "await stream "+what)
@@ -18,8 +18,7 @@ func (h *harness) awaited(what string, p *pending[store.StreamPage], want store.
 	h.equal("how the stream stands "+what, page, want)
 }
 
-// blocks fails the test unless AwaitStream blocks. It may return early, but not all
-// the time.
+// blocks fails the test unless AwaitStream blocks. It may return early, but not every time.
 func (h *harness) blocks(what string, run event.RunID, name string, after uint64) {
 	h.Helper()
 	for range 20 {
@@ -34,8 +33,8 @@ func (h *harness) blocks(what string, run event.RunID, name string, after uint64
 	h.Fatalf("await stream %s: it does not block", what)
 }
 
-// awaiting blocks in the background, and is likely to do so when it returns: others have
-// blocked since for the same reason.
+// awaiting is awaitStream, but returns only after another AwaitStream for the same chunk has
+// blocked. The first one is then very likely blocked.
 func (h *harness) awaiting(run event.RunID, name string, after uint64) *pending[store.StreamPage] {
 	h.Helper()
 	p := h.awaitStream(run, name, after)
@@ -43,7 +42,7 @@ func (h *harness) awaiting(run event.RunID, name string, after uint64) *pending[
 	return p
 }
 
-// Who waits for a stream, and what ends that.
+// streamAwaitBehaviors test which operations end AwaitStream.
 var streamAwaitBehaviors = []behavior{
 	{"AwaitStreamReturnsAtOnceIfThereIsMore", func(h *harness) {
 		l, fence := h.startOwned(h.session())
@@ -113,7 +112,7 @@ var streamAwaitBehaviors = []behavior{
 		third := h.continueRun(second, h.own(s, second))
 		ofThird := h.awaiting(third.Run, "a", 1)
 		c := withEffect(third.Commit(h.own(s, third), third.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
-		c.Progress = true // as nearly all runs end
+		c.Progress = true // like nearly all commits that end a run
 		h.commit(third, c)
 		want := store.StreamPage{First: 1, Last: 1, Ended: true}
 		h.awaited("of the first run", of, want)
@@ -246,7 +245,7 @@ var streamAwaitBehaviors = []behavior{
 	}},
 }
 
-// follow reads a stream in the background until that is over.
+// follow reads a stream in the background until it is closed or its chain has ended.
 func (h *harness) follow(run event.RunID, name string) *pending[[]string] {
 	return background(h, func(ctx context.Context) ([]string, error) {
 		var got []string

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// same fails the test unless each of the runs names a stream with these chunks.
+// same fails the test unless the stream has these chunks and this state by the name of each run.
 func (h *harness) same(what string, name string, chunks []string, want store.StreamPage, runs ...*Log) {
 	h.Helper()
 	for _, l := range runs {
@@ -15,14 +15,14 @@ func (h *harness) same(what string, name string, chunks []string, want store.Str
 	}
 }
 
-// leaves fails the test unless nothing is left but leases and wakes.
+// leaves fails the test unless only leases and wakes are left.
 func (h *harness) leaves() {
 	h.Helper()
 	got := h.inspect()
 	h.equal("what is left", got, &store.Snapshot{Now: got.Now, Leases: got.Leases, Wakes: got.Wakes})
 }
 
-// Whose streams are, and when they are forgotten.
+// streamChainBehaviors test which runs share streams, and when streams are purged.
 var streamChainBehaviors = []behavior{
 	{"TheRunsOfAChainShareItsStreams", func(h *harness) {
 		first, fence := h.startOwned(h.session())

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// How streams are read.
+// streamPageBehaviors test reading streams.
 var streamPageBehaviors = []behavior{
 	{"ReadStreamReturnsThePartThatIsAskedFor", func(h *harness) {
 		l, fence := h.startOwned(h.session())

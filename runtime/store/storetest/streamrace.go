@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Who writes to a stream at the same time.
+// streamRaceBehaviors test concurrent writers of a stream.
 var streamRaceBehaviors = []behavior{
 	{"ConcurrentWritersLeaveNoGapAndKeepTheirOrder", func(h *harness) {
 		const writers, each = 8, 25
@@ -138,7 +138,7 @@ var streamRaceBehaviors = []behavior{
 	}},
 }
 
-// eachOnce fails the test unless each writer's chunks are there, once and in order.
+// eachOnce fails the test unless the chunks of each writer are present once and in order.
 func (h *harness) eachOnce(chunks []string, writers, each int) {
 	h.Helper()
 	for w := range writers {
@@ -152,8 +152,8 @@ func (h *harness) eachOnce(chunks []string, writers, each int) {
 	}
 }
 
-// readPage fails unless a page is one state of the stream. It is called while another
-// writes.
+// readPage returns an error unless a page shows one state of the stream. It is called concurrently
+// with a writer.
 func (h *harness) readPage(run event.RunID, tail int) error {
 	page, err := h.store.ReadStream(h.ctx, store.ReadStream{Run: run, Stream: "a", Tail: tail})
 	if err != nil {

@@ -10,13 +10,13 @@ func side(text, writer string, nth uint64) store.Publication {
 	return store.Publication{Stream: "a", Body: []byte(text), Writer: writer, Nth: nth}
 }
 
-// write appends beside the log, which must succeed.
+// write publishes chunks as a step does, and fails the test unless that succeeds.
 func (h *harness) write(l *Log, fence store.Fence, chunks ...store.Publication) {
 	h.Helper()
 	h.check("publish", h.store.Publish(h.ctx, l.Run, fence, chunks))
 }
 
-// What steps do to streams.
+// streamSideBehaviors test the publications of steps.
 var streamSideBehaviors = []behavior{
 	{"PublishAppendsBesideTheLog", func(h *harness) {
 		l, fence := h.startOwned(h.session())

@@ -6,30 +6,29 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Config says how to get at the store under test.
+// Config configures the suite for the store under test.
 type Config struct {
-	// Open returns an empty store that reads all times from clock. The suite
-	// closes it. Required.
+	// Open returns an empty store that reads all times from clock. The suite closes it. Required.
 	Open func(t testing.TB, clock store.Clock) store.Store
-	// Reopen opens again what s, which has been closed, had kept. Nil: the
-	// store keeps nothing beyond Close.
+	// Reopen opens the data of s, a closed store, again. It is nil if the store keeps no data after
+	// Close.
 	Reopen func(t testing.TB, s store.Store, clock store.Clock) store.Store
-	// Checks is the number of random histories; 0: 100. The flag -rapid.checks
-	// overrides it; -rapid.seed and -rapid.steps work as usual.
+	// Checks is the number of random histories; 0 means 100. The flag -rapid.checks overrides it.
+	// The flags -rapid.seed and -rapid.steps have their usual meaning.
 	Checks int
 }
 
-// behavior is one sentence about stores and its proof.
+// behavior is a rule for stores, named as a sentence, and the test that proves it.
 type behavior struct {
 	name string
 	test func(h *harness)
 }
 
-// group is the behaviours about one thing, and what a store must be able to do
-// for them to apply.
+// group contains the behaviours of one subject, and the condition under which they apply to a
+// store.
 type group struct {
 	behaviors []behavior
-	needs     func(store.Store) bool // nil: nothing in particular
+	needs     func(store.Store) bool // nil: the group applies to every store
 }
 
 func groups(cfg Config) []group {
@@ -58,8 +57,7 @@ func groups(cfg Config) []group {
 	}
 }
 
-// Run runs the whole suite: one subtest per behaviour, and random histories
-// against a model.
+// Run runs the whole suite: one subtest per behaviour, and random histories against a model.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
 	for _, g := range groups(cfg) {

@@ -15,24 +15,24 @@ func canTellTroubles(s store.Store) bool {
 	return ok
 }
 
-// The troubles that the behaviours are about. Two failed runs of different workflows may
-// have the same text, never the same group.
+// The failures of the tests, one of each kind. Two failed runs of different workflows may have the
+// same text but never the same group. Identifiers call a failure group a trouble.
 var (
 	declined = store.Trouble{Group: "f1-0a", Kind: store.TroubleFailed, Workflow: orders.Workflow, Step: "charge", Text: "declined: §"}
 	busy     = store.Trouble{Group: "f1-0b", Kind: store.TroubleRetrying, Workflow: orders.Workflow, Step: "ship", Text: "503"}
 	misfit   = store.Trouble{Group: "f1-0c", Kind: store.TroubleBlocked, Workflow: refunds.Workflow, Text: "charge v reserve"}
 )
 
-// labeled returns a commit that sets the label of its run.
+// labeled returns a commit that sets the failure label of its run.
 func labeled(c store.Commit, t store.Trouble) store.Commit {
 	c.Trouble = &t
 	return c
 }
 
-// cleared returns a commit that takes the label of its run away.
+// cleared returns a commit that removes the failure label of its run.
 func cleared(c store.Commit) store.Commit { return labeled(c, store.Trouble{}) }
 
-// startTroubled starts a run that a session owns, with a label.
+// startTroubled starts a run that a session owns, with a failure label.
 func (h *harness) startTroubled(s store.SessionID, t store.Trouble) (*Log, store.Fence) {
 	h.Helper()
 	l, fence := h.startOwned(s)
@@ -40,7 +40,7 @@ func (h *harness) startTroubled(s store.SessionID, t store.Trouble) (*Log, store
 	return l, fence
 }
 
-// group fails the test unless that is the group of a run, and lists agree.
+// group fails the test unless the run is in the failure group want, and lists agree.
 func (h *harness) group(run event.RunID, want string) {
 	h.Helper()
 	h.equal("group of the run", h.record(run).Group, want)
@@ -53,7 +53,7 @@ func (h *harness) group(run event.RunID, want string) {
 	}
 }
 
-// troubles returns all groups that match, page by page.
+// troubles returns all failure groups that match, read page by page.
 func (h *harness) troubles(q store.TroubleQuery) (all []store.TroubleGroup) {
 	h.Helper()
 	l, _ := store.As[store.TroubleLister](h.store)
@@ -83,7 +83,7 @@ func groupsOf(all []store.TroubleGroup) (ids []string) {
 	return ids
 }
 
-// opens fails the test unless a group has so many runs now, and has had so many.
+// opens fails the test unless a failure group has open runs now and has had total runs.
 func (h *harness) opens(group string, open, total int) {
 	h.Helper()
 	for _, g := range h.troubles(store.TroubleQuery{}) {
@@ -184,7 +184,7 @@ var troubleBehaviors = []behavior{
 			got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: token, Routes: []store.Route{orders}, Max: 1})
 			h.check("claim", err)
 			if n == 1 && len(got.Runs) == 0 {
-				break // a store need not answer again
+				break // a store need not repeat the answer
 			}
 			h.equal("group of the claimed run", h.handed(got.Runs[0]).Group, busy.Group)
 			fence = got.Runs[0].Fence
@@ -218,7 +218,7 @@ var troubleBehaviors = []behavior{
 		other := h.sessionWith("v2", orders)
 		l2 := h.claim(other, 1)[0]
 		h.check("release", h.store.Release(h.ctx, l.Run, l2.Fence))
-		h.refused("the code that has blocked it", s) // and blocks it again
+		h.refused("the code that has blocked it", s) // the claim blocks the run again
 		h.state(l.Run, store.StateBlocked)
 		h.group(l.Run, misfit.Group)
 		fence = h.own(other, l)
@@ -240,11 +240,11 @@ var troubleBehaviors = []behavior{
 		s := h.session()
 		for _, status := range []event.Status{event.StatusCompleted, event.StatusCanceled, event.StatusFailed} {
 			l, fence := h.startTroubled(s, busy)
-			h.finish(l, fence, status) // with no word of the label
+			h.finish(l, fence, status) // the commit does not mention the label
 			h.group(l.Run, "")
 			l, fence = h.startTroubled(s, busy)
 			end := withEffect(l.Commit(fence, l.End(status)...), store.EffectFinish, status)
-			end.Progress = true // as most runs end
+			end.Progress = true // like nearly all commits that end a run
 			h.commit(l, end)
 			h.group(l.Run, "")
 			l, fence = h.startOwned(s)
@@ -322,7 +322,7 @@ var troubleBehaviors = []behavior{
 		h.group(l.Run, declined.Group)
 		before := h.record(l.Run)
 		made := again()
-		for range 2 { // the answer may be lost
+		for range 2 { // the first answer may be lost
 			h.equal("create", h.create(made), store.Created{Run: made.Run, New: true})
 		}
 		before.Group, before.Rerun = "", made.Run
@@ -338,7 +338,7 @@ var troubleBehaviors = []behavior{
 		first := h.clock.Now()
 		l, fence := h.startTroubled(s, busy)
 		h.clock.Advance(time.Minute)
-		h.commit(l, labeled(l.Commit(fence, l.Work()...), busy)) // it is in it already
+		h.commit(l, labeled(l.Commit(fence, l.Work()...), busy)) // the run is already in the group
 		h.equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: first, Last: first, Total: 1, Open: 1}})
 		h.startTroubled(s, busy)
 		last := h.clock.Now()
@@ -351,7 +351,7 @@ var troubleBehaviors = []behavior{
 	{"T2_AGroupStaysInOrderThoughTheClockIsSetBack", func(h *harness) {
 		s, at := h.session(), h.clock.Now()
 		h.startTroubled(s, busy)
-		h.clock.Advance(-time.Hour) // somebody has set the clock back
+		h.clock.Advance(-time.Hour) // the clock was set back
 		h.startTroubled(s, busy)
 		h.equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: at, Last: at, Total: 2, Open: 2}})
 	}},
@@ -382,19 +382,19 @@ var troubleBehaviors = []behavior{
 		fresh("f1-1")
 		h.equal("groups in time", slices.Sorted(slices.Values(groupsOf(h.troubles(store.TroubleQuery{})))), []string{declined.Group, busy.Group, "f1-1"})
 		h.clock.Advance(time.Millisecond)
-		fresh("f1-1") // which is not new
+		fresh("f1-1") // the group exists already
 		h.opens(busy.Group, 0, 1)
 		fresh("f1-2")
 		h.equal("groups", slices.Sorted(slices.Values(groupsOf(h.troubles(store.TroubleQuery{})))), []string{declined.Group, "f1-1", "f1-2"})
 		h.group(kept.Run, declined.Group)
 		l, fence = h.startOwned(h.session())
 		h.commit(l, labeled(l.Commit(fence, l.Work()...), busy))
-		h.opens(busy.Group, 1, 1) // it begins anew
+		h.opens(busy.Group, 1, 1) // counted from the beginning
 	}},
 	{"T3_AGroupIntoWhichARunHasComeAgainIsKept", func(h *harness) {
 		s := h.session()
 		l, fence := h.startTroubled(s, declined)
-		h.commit(l, cleared(l.Commit(fence, l.Work()...))) // there is no run in it
+		h.commit(l, cleared(l.Commit(fence, l.Work()...))) // leaves the group without runs
 		h.commit(l, labeled(l.Commit(fence, l.Work()...), declined))
 		h.clock.Advance(store.TroubleKept + time.Millisecond)
 		h.startTroubled(h.session(), busy)
@@ -476,7 +476,7 @@ var troubleBehaviors = []behavior{
 			h.clock.Advance(time.Second)
 		}
 		lister, _ := store.As[store.TroubleLister](h.store)
-		each := h.store.Partitions() // all groups are in one
+		each := h.store.Partitions() // all groups are in one partition
 		page, err := lister.Troubles(h.ctx, store.TroubleQuery{Budget: 3 * each})
 		h.check("troubles", err)
 		h.equal("groups", groupsOf(page.Groups), []string{"f1-e", "f1-d", "f1-c"})
@@ -487,14 +487,14 @@ var troubleBehaviors = []behavior{
 	}},
 }
 
-// listTroubleBehaviors are about lists of runs.
+// listTroubleBehaviors test lists of runs by failure group.
 var listTroubleBehaviors = []behavior{
 	{"ListSelectsAGroup", func(h *harness) {
 		s := h.session()
 		var want, others []event.RunID
 		for n := range 6 {
 			l, _ := h.startTroubled(s, []store.Trouble{busy, declined, {}}[n%3])
-			h.clock.Advance(time.Duration(n/3) * time.Second) // some are of one millisecond
+			h.clock.Advance(time.Duration(n/3) * time.Second) // some are created in the same millisecond
 			switch n % 3 {
 			case 0:
 				want = append(want, l.Run)

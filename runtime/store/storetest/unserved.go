@@ -19,7 +19,8 @@ func (h *harness) startFor(c store.Route) *Log {
 	return h.startAs(c, "")
 }
 
-// unserved returns what the next heartbeat names that may name runs again, sorted.
+// unserved returns the runs that a heartbeat names after a pause, sorted. The pause is long enough
+// for runs to be named again.
 func (h *harness) unserved(s store.SessionID) []event.RunID {
 	h.Helper()
 	h.clock.Advance(store.CountedPause(ttl))
@@ -28,7 +29,7 @@ func (h *harness) unserved(s store.SessionID) []event.RunID {
 	return found
 }
 
-// checkUnserved fails if a run is among them that is not ready, or that somebody serves.
+// checkUnserved fails the test if one of the runs is not ready, or if a session serves it.
 func (h *history) checkUnserved(runs []event.RunID) {
 	for _, run := range runs {
 		r := h.m.runs[run]

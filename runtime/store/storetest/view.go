@@ -16,13 +16,13 @@ func canKeepViews(s store.Store) bool {
 	return ok
 }
 
-// viewKeeper returns the store as one that keeps views.
+// viewKeeper returns the store as a store.ViewKeeper.
 func (h *harness) viewKeeper() store.ViewKeeper {
 	k, _ := store.As[store.ViewKeeper](h.store)
 	return k
 }
 
-// save saves a view, and returns it as it is kept.
+// save saves a view, and returns it as the store must return it.
 func (h *harness) save(name, filter string) store.View {
 	h.Helper()
 	v := store.View{Name: name, Filter: filter, By: "ada"}
@@ -110,7 +110,7 @@ var viewBehaviors = []behavior{
 		}
 		h.is("one more", h.viewKeeper().SaveView(h.ctx, store.View{Name: "one more", Filter: "x"}), store.ErrViewsFull)
 		h.equal("views", len(h.views()), store.MaxViews)
-		v := h.save("view 07", "y") // which is there
+		v := h.save("view 07", "y") // this view exists already
 		h.equal("one that was replaced", h.views()[7], v)
 		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "view 08"))
 		h.save("one more", "x")
@@ -120,7 +120,7 @@ var viewBehaviors = []behavior{
 		const each = store.MaxViews / 8
 		var all sync.WaitGroup
 		var refused atomic.Int64
-		for i := range 10 { // of which some are too many
+		for i := range 10 { // more than fit, so that some are refused
 			all.Go(func() {
 				for n := range each {
 					for range 2 {

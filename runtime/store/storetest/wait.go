@@ -10,15 +10,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// pending is the answer to a call that blocks in a goroutine of its own.
+// pending is the result of a call that blocks in a goroutine of its own.
 type pending[T any] struct {
 	answer chan T
 	err    chan error
 	cancel context.CancelFunc
 }
 
-// background calls f in its own goroutine, and leaves it some turns to block.
-// Whether it has blocked cannot be seen: a test must hold either way.
+// background calls f in its own goroutine and yields the processor so that f can block. A test must
+// pass whether or not f has blocked, because that cannot be observed.
 func background[T any](h *harness, f func(ctx context.Context) (T, error)) *pending[T] {
 	ctx, cancel := context.WithCancel(h.ctx)
 	p := &pending[T]{answer: make(chan T, 1), err: make(chan error, 1), cancel: cancel}
@@ -37,7 +37,7 @@ func background[T any](h *harness, f func(ctx context.Context) (T, error)) *pend
 	return p
 }
 
-// result returns the answer, which must come in reasonable time.
+// result returns the result of the call, which must come within patience.
 func (p *pending[T]) result(h *harness, what string) (T, error) {
 	h.Helper()
 	select {
@@ -49,12 +49,12 @@ func (p *pending[T]) result(h *harness, what string) (T, error) {
 	}
 }
 
-// wait blocks in the background for what concerns a session.
+// wait calls Wait in the background.
 func (h *harness) wait(w store.Wait) *pending[store.Woken] {
 	return background(h, func(ctx context.Context) (store.Woken, error) { return h.store.Wait(ctx, w) })
 }
 
-// woken is result of a Wait that must succeed.
+// woken returns the result of a Wait that must succeed.
 func (h *harness) woken(what string, p *pending[store.Woken]) store.Woken {
 	h.Helper()
 	got, err := p.result(h, what)
@@ -112,7 +112,7 @@ var waitBehaviors = []behavior{
 		} {
 			route := store.Route{Queue: "q", Workflow: c.what}
 			l, fence := h.startOwnedAs(owner, route)
-			h.poll(waiter, route) // takes what the start has left
+			h.poll(waiter, route) // takes the wake of the start
 			p := h.wait(waitFor(waiter, route))
 			c.by(l, fence)
 			h.equal(c.what, h.woken(c.what, p).Claim, []int{0})
@@ -155,7 +155,7 @@ var waitBehaviors = []behavior{
 		third := h.start()
 		h.equal("a hinted claim of nothing", claim("claim", s, true, 0), []event.RunID(nil))
 		h.equal("it leaves the wake to the other one", h.poll(other, orders).Claim, []int{0})
-		all := claim("claim", s, true, 10) // the other one has taken the wake
+		all := claim("claim", s, true, 10) // the other session has taken the wake
 		all = append(all, claim("claim", other, false, 10)...)
 		h.equal("claimed of both", all, []event.RunID{third.Run})
 	}},
@@ -187,7 +187,7 @@ var waitBehaviors = []behavior{
 	{"ItemsGoToTheNewOwnerOnceTheRunHasMoved", func(h *harness) {
 		old := h.session()
 		l, fence := h.startOwned(old)
-		h.deliver(l.Run) // nobody asks the old owner for its items
+		h.deliver(l.Run) // the old owner does not read its notifications
 		h.check("release", h.store.Release(h.ctx, l.Run, fence))
 		s := h.session()
 		h.own(s, l)

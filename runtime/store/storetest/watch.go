@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// watch blocks in the background until the log has more than n frames, or the run has
-// ended. It fails if Watch returns before that.
+// watch blocks in the background until the log has more than n frames or the run has ended. It
+// fails if Watch returns earlier.
 func (h *harness) watch(run event.RunID, n uint64) *pending[struct{}] {
 	return background(h, func(ctx context.Context) (struct{}, error) {
 		if err := h.store.Watch(ctx, run, n); err != nil {
@@ -18,7 +18,7 @@ func (h *harness) watch(run event.RunID, n uint64) *pending[struct{}] {
 		}
 		got, err := h.store.Load(h.ctx, []store.Load{{Run: run, Limit: -1}})
 		if err != nil {
-			return struct{}{}, fmt.Errorf("load after watch: %s", err.Error()) // not as the answer of Watch
+			return struct{}{}, fmt.Errorf("load after watch: %s", err.Error()) // not %w, which would be taken for an error of Watch
 		}
 		if r := got[0].Record; !store.Watched(n, r.N, r.QueueState == store.StateEnded) {
 			return struct{}{}, fmt.Errorf("watch returned with %d frames of a run that is %s, want more than %d", r.N, r.QueueState, n)
@@ -62,7 +62,7 @@ var watchBehaviors = []behavior{
 	{"WatchUntilEndReturnsWithTheEndAlone", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		p := h.watch(l.Run, store.UntilEnd)
-		for range 3 { // a Watch that one of these ends finds that the run goes on
+		for range 3 { // ends another Watch while the run continues
 			next := h.watch(l.Run, h.record(l.Run).N)
 			h.commit(l, l.Commit(fence, l.Work()...))
 			h.watched(next)
@@ -98,7 +98,7 @@ var watchBehaviors = []behavior{
 	}},
 }
 
-// watchedIn is watched for a goroutine that is not the test's.
+// watchedIn is watched for a goroutine other than the test's.
 func (h *harness) watchedIn(p *pending[struct{}]) {
 	select {
 	case <-p.answer:
