@@ -63,9 +63,9 @@ func (c *configs) ofKey(key string) (own store.LimitConfig, ok bool) {
 // part is a part of a limit.
 type part struct {
 	held, waits int
-	away        int // weights of the runs in closed lines that do not count here
+	away        int // weights of the runs in closed queues that do not count here
 	tat         int64
-	kept        ordered // closed lines that count here
+	kept        ordered // closed and admitted queues that count here
 	rest        ordered // the other ones, and the open ones
 }
 

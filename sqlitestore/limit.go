@@ -250,7 +250,7 @@ func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.Wa
 	return lines[:min(limit, len(lines))], err
 }
 
-// FirstKept returns the first closed line that counts at a part.
+// FirstKept returns the first closed or admitted queue that counts at a part.
 func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 	lines, err := t.firstOf(keptLines, id, 1)
 	if err != nil || len(lines) == 0 {
@@ -259,7 +259,7 @@ func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 	return lines[0], nil
 }
 
-// KeptLines returns the first closed lines that count at a part.
+// KeptLines returns the first closed or admitted queues that count at a part.
 func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
 	return t.firstOf(keptLines, id, limit)
 }

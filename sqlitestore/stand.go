@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// A closed line does not count at all of its limits: awayMode is added to its mode in line_parts
-// where it does not.
+// A closed limiter queue does not count at all of its limits: awayMode is added to its mode in
+// line_parts where it does not.
 
 const (
 	// nestedMode is added to the mode of a line in line_parts if its uses are nested.

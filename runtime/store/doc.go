@@ -9,35 +9,36 @@
 //
 // # Words
 //
-//   - A frame is all events of one commit. Its CommitID is its random name, and a
-//     position in a log is the CommitID of its last frame, never a count.
-//   - A session is one incarnation of one worker on one partition. Its lease
-//     must be renewed by Heartbeat; the id is never used again.
-//   - A fence is an epoch, counted per run, and a random token, made by the
-//     worker for each claim call, and for each run that it creates as its own
-//     ([Owner]). Every write to a run names both.
-//   - A route is a queue and a workflow name. A worker serves a set of routes.
-//   - A chain is a run and the runs that it continued as. It is named after the
-//     first, and all but the last have ended.
-//   - The outbox of a partition holds records of the changes that its runs make to
-//     other runs; see [Outbox].
+//   - A frame is a commit record: all events of one commit, one entry of a log. Its CommitID is
+//     random, and a position in a log is the CommitID of its last frame, never a count.
+//   - A session is one incarnation of one worker on one partition. It has a lease, which
+//     Heartbeat renews; its id is never used again.
+//   - A fence is the right to write to a run. It consists of an epoch, counted per run, and a
+//     random token, made by the worker for each claim call, and for each run that it creates as
+//     its own ([Owner]). Every write to a run names both.
+//   - A route is a queue and a workflow. A worker serves a set of routes.
+//   - A chain is a run and the runs that it continued as. It has the id of the first, and all
+//     but the latest have ended.
+//   - The inbox of a run contains the items that were sent to it and that it has not consumed,
+//     in order of acceptance.
+//   - An outbox record is an effect of one run on another; see [Outbox].
 //   - All times are those of the store's [Clock].
 //
 // # Rules
 //
-// Each operation is one atomic action on one partition: all guards first, then
-// all writes; a guard that fails writes nothing. Package protocol holds them. The rules that every store
-// keeps are named in the tests of package storetest:
+// Each operation is one atomic action on one partition: all guards first, then all writes; a guard
+// that fails writes nothing. Package protocol contains them, and a longer glossary. The rules that
+// every store keeps are named in the tests of package storetest:
 //
 //	F1  every write to a run names epoch and token
 //	F2  every operation that takes a run from its owner changes the fence in the same action
 //	F3  a position is the CommitID of the last frame; a CommitID is never used twice
-//	F4  so is a cached state
+//	F4  a cached state is identified by the CommitID of its last frame
 //	M1  accepted = in the inbox and in seen, in one action
-//	M2  seen is asked before "finished"
+//	M2  seen is checked before "finished"
 //	M3  consuming names the item
 //	M4  park and finish need an empty inbox; continue moves the items for the chain
-//	C1  create asks "do I exist" first; one active run per workflow id
+//	C1  create checks first whether the run exists; one active run per workflow id
 //	C2  a run and its first items are created together; the items do not wake it
 //	W1  heartbeats never create a lease
 //	W2  each heartbeat returns the owned runs
@@ -51,12 +52,12 @@
 //	B2  no claim gives a run to a session with the fingerprint of a blocker
 //	B3  a block notifies every Wait for the route
 //	U1  heartbeats name, in turns, ready runs that no session with a lasting lease serves
-//	O1  the messages of one run to another are delivered in order, and take effect once
-//	O2  a record is removed only once it is settled, the memory of it only after Confirm
-//	P1  nothing is purged that someone may still send again
-//	T1  the label of a run changes with a commit that says so, and with its end and its deletion
-//	T2  a group of trouble counts a run each time that it comes into it
-//	T3  a group is forgotten only if there is no run in it, and none has come for a while
+//	O1  effects of one run on another are delivered in order, and take effect once
+//	O2  a record is removed only after it was settled, and what it leaves only after Confirm
+//	P1  nothing is purged that a sender may still send again
+//	T1  the label of a run changes with a commit that names one, and with its end and its deletion
+//	T2  a failure group counts a run each time that it enters the group
+//	T3  a failure group is removed only if it contains no run, and none has entered it for a while
 //
 // # Dead sessions
 //

@@ -216,8 +216,8 @@ type WaitingLine struct {
 	// that is not what it waits for.
 	Shut, Called bool
 	Until        time.Time
-	// Stands has a bit for each of Uses at which a closed line counts: there it holds back the
-	// lines after it. Owed: it may count at some without room at those before.
+	// Stands has a bit for each of Uses at which the queue, closed or admitted, counts: there it
+	// holds back the queues after it. Owed: it may count at some without room at those before.
 	Stands uint16
 	Owed   bool
 }

@@ -19,10 +19,10 @@
 //     renews; its id is never used again.
 //   - fence: the right to write to a run. It consists of an epoch, counted per run, and a random
 //     token, made by the worker for each claim call, and for each run that it creates as its own.
-//   - route: queue and workflow. A worker serves a set of routes. The schema of SQLite calls it
+//   - route: a queue and a workflow. A worker serves a set of routes. The schema of SQLite calls it
 //     class.
-//   - chain: a run and those that it continued as. The latest run of a chain is the one that has
-//     not continued.
+//   - chain: a run and the runs that it continued as. It has the id of the first, and the latest is
+//     the one that has not continued.
 //   - queue state: ready, owned, parked, blocked, queued after another run of its workflow id, or
 //     ended.
 //   - inbox: the items that were sent to a run and that it has not consumed, in order of
@@ -115,7 +115,7 @@
 // The names are those of the tests in package storetest and of the comments here.
 //
 //	F1  every write to a run names epoch and token
-//	F2  whatever takes a run from its owner changes the fence in that action
+//	F2  every operation that takes a run from its owner changes the fence in the same action
 //	F3  a position is the commit id of the last record; a commit id is never used twice
 //	F4  a cached state is identified by the commit id of its last record
 //	M1  accepted = in the inbox and in seen, in one action
@@ -123,20 +123,33 @@
 //	M3  consuming names the item
 //	M4  park and finish need an empty inbox; continue takes along what is for the chain
 //	C1  create checks first whether the run exists; one active run per workflow id
-//	C2  a run has the items that it is created with from the beginning
+//	C2  a run and its first items are created together; the items do not wake it
 //	W1  heartbeats never create a lease
 //	W2  each heartbeat returns the owned runs
 //	W3  the same commit sent again is applied once
 //	W4  fenced does not mean "not applied"
-//	W5  only a session that was silent for a TTL while others were heard is dead
+//	W5  a session is dead only if it was silent for a TTL while others were heard
+//	L1  what runs hold of a limit, and what waits for it, is counted in the same action
+//	L2  a run gets all its permits or none, with its owner, and gives them back with its owner or end
+//	L3  the passing of time takes no permit from a run
+//	L4  no grant exceeds a limit; a lowered limit takes no permit from a run
+//	L5  a queue holds back later ones at the limits where it counts; a nested one may skip it
+//	L6  every change that frees capacity admits the queues that fit
+//	L7  an admitted queue holds back others for CallTime; then it is open, its runs keep their places
+//	L8  a run that may have its permits wakes a worker
+//	L9  a run waits in one queue; if it is canceled or too heavy it is claimed without permits, to end
 //	L12 starts are collected until the claim; a start that has joined a run before joins no other
 //	K1  ready is a set; claim takes by queue state
 //	K2  make ready, then wake, in one action; one wake per route
-//	K3  an earlier due time wakes
+//	K3  an operation that sets an earlier due time wakes the route
 //	B1  a block names the session that could not replay the run, until that is over
 //	B2  no claim gives a run to a session with the fingerprint of a blocker
 //	B3  a block notifies all waiting calls for the route
 //	O1  effects of one run on another are delivered in order, and take effect once
 //	O2  a record is removed only after it was settled, and what it leaves only after Confirm
 //	P1  nothing is purged that a sender may still send again
+//	T1  the label of a run changes with a commit that names one, and with its end and its deletion
+//	T2  a failure group counts a run each time that it enters the group
+//	T3  a failure group is removed only if it contains no run, and none has entered it for a while
+//	T4  a failed run with a rerun leaves its failure group
 package protocol
