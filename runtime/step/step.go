@@ -111,8 +111,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &attempt.RetryAfterError{Err: err, Delay: max(d, 0)}
 }
 
-// HoldBack is like [RetryAfter], and also closes the rates that the step uses for d: until then no
-// worker begins anything that uses them, and afterwards beginnings are spaced without a burst. It
+// HoldBack is like [RetryAfter], and also closes the rates that the step uses for d: until then
+// nothing that uses them begins on any worker, and afterwards the rates apply without a burst. It
 // is meant for a service that asks the whole fleet to pause, for example with status 429. The rates
 // are closed for at most a day. If the step uses no limit itself, the rates are those of its
 // workflow. Limits without a rate stay open, and all stay open if the attempt has lost its run. The

@@ -127,7 +127,7 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 	req, err := commitAlone(claimed, state, events, l.Inbox, store.EffectPark)
 	if req != nil {
 		req.Due, req.Unused = state.Due(), store.UnusedInLine
-		if state.Delayed.After(c.store.Clock().Now()) { // it has come into line before its turn
+		if state.Delayed.After(c.store.Clock().Now()) { // the rerun entered the limiter queue before its time
 			req.Unused = store.UnusedBack
 		}
 	}

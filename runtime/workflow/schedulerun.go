@@ -141,8 +141,8 @@ func (r *scheduling) goOn() error {
 	return err
 }
 
-// turn does what can be done now. Orders come first: an order lets the ticks before it start, and
-// no tick after it.
+// turn processes everything that is possible now. Orders come first: an order starts the ticks
+// before it, and no tick after it.
 func (r *scheduling) turn() error {
 	for !r.full() {
 		o, e, err := scheduleOrders.tryReceive(r.ctx)

@@ -52,7 +52,7 @@ func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID,
 	return c.endLoaded(ctx, loaded)
 }
 
-// endLoaded is endUnserved for runs that were loaded after they had been asked to end.
+// endLoaded is like endUnserved, for runs that were loaded after they had been asked to cancel.
 func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []RunID, err error) {
 	type place struct {
 		partition int
