@@ -133,7 +133,8 @@
 //	L2  a run gets all its permits or none, with its owner, and gives them back with its owner or end
 //	L3  the passing of time takes no permit from a run
 //	L4  no grant exceeds a limit; a lowered limit takes no permit from a run
-//	L5  a queue holds back later ones at the limits where it counts; a nested one may skip it
+//	L5  a queue holds back later ones at the limits where it counts, but a nested one only if it waits
+//	    for nothing else
 //	L6  every change that frees capacity admits the queues that fit
 //	L7  an admitted queue holds back others for CallTime; then it is open, its runs keep their places
 //	L8  a run that may have its permits wakes a worker

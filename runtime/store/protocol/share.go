@@ -55,7 +55,7 @@ type Flow struct {
 }
 
 // Enter assigns a run its place and its key its next pass. came is the number that Come returned.
-// In a flow without waiting runs, all keys begin at the present pass.
+// In a flow without waiting runs, came becomes the present pass, at which all keys begin.
 func (f *Flow) Enter(came, pass int64, weight int) (place, next int64) {
 	f.enter(came)
 	// Of several keys that begin at the present pass the first to arrive comes first, as far as
