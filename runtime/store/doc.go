@@ -1,11 +1,10 @@
-// Package store is the contract between the runtime and the place where runs
-// are kept.
+// Package store is the contract between the runtime and the place where runs are kept.
 //
-// A store keeps one append-only log of frames per run, an inbox of the items that others
-// sent to the run, and the right to write to it: a run is ready, owned by one worker
-// session, parked until something happens, blocked, queued (after another
-// run of the same workflow id), or ended. Frames and inbox items are bytes to a
-// store. It never decodes them, and no operation needs it to build one.
+// A store keeps one append-only log of frames per run, an inbox of the items that others sent to
+// the run, and the right to write to it: a run is ready, owned by one worker session, parked until
+// something happens, blocked, queued (after another run of the same workflow id), or ended. Frames
+// and inbox items are bytes to a store. It never decodes them, and no operation requires it to
+// create one.
 //
 // # Words
 //
@@ -61,76 +60,75 @@
 //
 // # Dead sessions
 //
-// A session is dead, and any Claim recovers it, when its lease has expired and the store
-// has been up for a TTL since it was renewed last (rule W5). A store that can prove that the
-// process of a session has ended need not wait.
+// A session is dead, and any Claim recovers it, when its lease has expired and the store has been
+// up for a TTL since its last renewal (rule W5). A store that can prove that the process of a
+// session has ended need not wait.
 //
-// An expired lease is not enough: after an outage of the store, a halt of its server
-// or a step of its clock all leases have expired, though no session is dead. Nor can the
-// claiming worker decide that: it would have to have watched for a whole TTL itself, and
-// where workers live for less than that none ever would. So the store counts, in each partition, for
-// how long it was seen up: with each OpenSession and each Heartbeat, of whatever session,
-// by the time since the one before, but by no more than [CountedPause] of the session
-// that sends it. A lease keeps the count of its last renewal, and the difference says how
-// long the session has been silent while others were heard.
+// An expired lease is not enough: after an outage of the store, a halt of its server or a step of
+// its clock all leases have expired, although no session is dead. Nor can the claiming worker
+// decide this: it would have to observe a whole TTL itself, and in a fleet whose workers live for
+// less than a TTL no worker ever could. So each partition of the store counts the time for which it
+// was seen up: each OpenSession and each Heartbeat, of any session, adds the time since the
+// previous one, but at most [CountedPause] of the session that sends it. A lease keeps the count at
+// its last renewal. The difference to the present count is the time for which the session has been
+// silent while others were heard.
 //
-//   - However long an outage, a halt, or a step of the clock is, it adds one pause. A
-//     session that was heard a heartbeat before and is heard a heartbeat after it has been
-//     silent for two heartbeats and one pause, which is less than a TTL of four or more
-//     heartbeats. With fewer in a TTL one that lives may be taken for dead, as it may
-//     be when one heartbeat is late; then its runs go to others and it goes on with a
-//     new session.
-//   - Where heartbeats are further apart than a counted pause, silence counts more slowly
-//     than time goes by: with two of them in a TTL, and one other session, half as fast.
-//   - A clock that is set back adds nothing, and counting goes on from there; the leases
-//     are past when it has come there again.
-//   - The silence that short-lived workers see adds up, each at least by the pause before it
-//     came.
-//   - A count that was lost, with the lease or alone, begins again, and a lease that has
-//     none, or a later one than the partition, was renewed just now. So a loss of data
-//     delays a recovery by a TTL, and takes nothing from a live session.
-//   - While nobody is heard nothing is counted, and nobody is there to recover anything.
-//   - The sessions of a partition should have about the same TTL: one pause of a session
-//     with a long one may be the whole silence that another one is allowed.
+//   - However long an outage, a halt, or a step of the clock is, it adds one pause. A session that
+//     was heard a heartbeat before it and is heard a heartbeat after it has been silent for two
+//     heartbeats and one pause, which is less than a TTL of four or more heartbeats. With fewer
+//     heartbeats in a TTL a live session may be considered dead, as it may be when one heartbeat is
+//     late. Then other sessions recover its runs, and its worker continues with a new session.
+//   - If heartbeats are further apart than a counted pause, silence counts more slowly than time
+//     passes: with two heartbeats in a TTL, and one other session, half as fast.
+//   - A clock that is set back adds nothing, and counting continues from there. An old lease
+//     expires when the clock reaches its expiry again.
+//   - The silence that short-lived workers observe adds up. Each adds at least the pause before its
+//     first request.
+//   - A count that was lost, with the lease or alone, begins again. A lease without a count, or
+//     with a count above the partition's, is treated as renewed at this moment. So a loss of data
+//     delays a recovery by a TTL, and takes no run from a live session.
+//   - While no session is heard nothing is counted, and there is no session that could recover
+//     another one.
+//   - The sessions of a partition should have about the same TTL, because one pause of a session
+//     with a long TTL may be the whole silence that another session is allowed.
 //
 // # Blocked runs
 //
-// A run is blocked by the session whose code could not replay it, and by every claim
-// that would give it to a session with the same code. It remembers its blockers: the
-// sessions that have blocked it, at most one of each fingerprint that lives, until it ends: a session with other code takes it on, and when it is ready again
-// the first does not load it again. A blocker means nothing once that session is over, is
-// being recovered, or, after a loss of data, is not known. So each build tries a run
-// once as long as the session that tried it lives, however many workers and builds there
-// are: nothing goes in circles; and a session that ends, because it was replaced, or
-// restarted with what was missing, gives its build another try. A repair of the run
-// forgets all blockers: the log may be another one.
+// A run is blocked by the session whose code could not replay it, and by every claim that would
+// give it to a session with the same code. Until it ends, the run keeps its blockers: the sessions
+// that have blocked it, at most one live session per fingerprint. A session with other code
+// continues the run, and when it is ready again, the blocker does not load it again. A blocker has
+// no effect once its session is over, is being recovered, or is unknown after a loss of data. So
+// each build tries a run once while the session that tried it lives, however many workers and
+// builds there are, and no run circulates among them. When that session ends, because its worker
+// was replaced or was restarted with what was missing, its build tries the run again. A repair of
+// the run removes all blockers, because the log may have changed.
 //
-// The store need not find a session that can continue the run. A block wakes every Wait for
-// its route, and each of them claims, once, in the one partition. A session that did not
-// wait just then, or that may try a run because another one has ended, finds it with its
-// next claim; a worker claims from each of its partitions at least every five seconds
-// unless it is full. ClaimRun names its run, and gives it to any session.
+// The store need not find a session that can continue the run. A block wakes every Wait for its
+// route, and each of them claims once, in this partition. A session that did not wait at that
+// moment, or that may try a run because another session has ended, finds the run with its next
+// claim: a worker claims from each of its partitions at least every five seconds unless it is full.
+// ClaimRun names its run, and gives it to any session.
 //
 // # Runs that no session serves
 //
-// A run that waits for a worker of its route, where there is none, cannot see that it must
-// end. So sessions name the routes that they serve, and heartbeats name ready runs of other
-// routes (rule U1), so that a worker of any route can end those that need no code for it: it claims
-// them by name, and the fence decides if their own worker comes just then. Nothing is
-// counted or kept for each run: while all routes that have ready runs are served by the
-// session that sends the heartbeat, the answer takes one look at the routes. A run that is
-// parked is not named; what is delivered to it, or its due time, makes it ready. Neither is one
-// that is blocked: that is for its own workers.
+// A run that waits for a worker of its route, while there is none, cannot notice that it must end.
+// So sessions name the routes that they serve, and the answers to heartbeats name ready runs of
+// other routes (rule U1). A worker of any route can then end those runs that need no code for it:
+// it claims them by name, and the fence decides if a worker of their route claims them at the same
+// time. The store counts and keeps nothing per run for this: while the session that sends the
+// heartbeat serves all routes with ready runs, the answer takes one query of the routes. A parked
+// run is not named, because a delivered item or its due time makes it ready. A blocked run is not
+// named, because it is left to the workers of its route.
 //
 // # Ready and ended
 //
-// "Make ready" always means, in one action: the queue state is ready, due time and
-// timer are removed, the run is in the ready set of its route, the wake of the
-// route is set if it is empty, and waiting workers are told. "End" means: the
-// queue state is ended; owner, token, due, inbox, ready, timer, owned and unread
-// entries are gone; and the workflow id is handed to the head of its line,
-// which is made ready, or is free. Continue differs from end only in this: the
-// workflow id goes to the new run, and its line stays. What is left of the run,
-// its log and what is known of it, is kept for its retention and then purged; see
-// [Purger].
+// To make a run ready always means, in one action: the queue state becomes ready, due time and
+// timer are removed, the run enters the ready set of its route, the wake of the route is set if it
+// is empty, and waiting workers are notified. To end a run means: the queue state becomes ended;
+// owner, token, due time, inbox, and the ready, timer, owned and unread entries are removed; and
+// the workflow id passes to the first run that waits for it, which becomes ready, or becomes free.
+// To continue a run differs from ending it only in this: the workflow id passes to the new run, and
+// the runs that wait for it keep waiting. The log of an ended run and its other data are kept for
+// its retention and then purged; see [Purger].
 package store
