@@ -40,7 +40,7 @@ type env struct {
 type lifecycle struct {
 	stopping atomic.Bool     // the worker claims nothing more and gives back its runs
 	ending   atomic.Bool     // the grace period is over
-	hard     atomic.Bool     // nothing waits for steps or retries any more
+	hard     atomic.Bool     // nothing waits for steps, and nothing is retried, any more
 	killed   atomic.Bool     // see engine.Kill
 	io       context.Context // ends when the worker no longer waits for the store
 	cutOff   context.CancelFunc

@@ -24,7 +24,7 @@ type Waiter struct {
 
 	// Guarded by the mutex of the Waiters:
 	routes   []store.Route // routes in whose idle lists it is
-	known    int64         // the caller knows due times from here on; 0: all
+	known    int64         // only earlier due times end the wait; 0: any due time does
 	promised bool          // it gets a wake if a transaction commits
 	claim    bool          // it has a wake
 	due      bool
@@ -180,8 +180,8 @@ func (ws *Waiters) Due(at int64) {
 	}
 }
 
-// Found passes the waiter the earliest due time at its check, 0 for none. If its Wait does not
-// specify a known time, it knows this one.
+// Found passes the waiter the earliest due time at its check, 0 for none. If its Wait has no Until,
+// only due times before this one end the wait.
 func (w *Waiter) Found(due int64) {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()

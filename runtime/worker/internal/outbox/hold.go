@@ -77,7 +77,8 @@ func (h *holds) sweep(records []store.Outgoing, all bool) {
 	}
 }
 
-// next returns when the wait of the first record in the outbox ends; zero if none waits.
+// next returns the earliest time at which the wait of a held record in the outbox ends, or zero if
+// none waits.
 func (h *holds) next() time.Time {
 	var next time.Time
 	for _, k := range h.held {
