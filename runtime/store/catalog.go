@@ -8,53 +8,56 @@ import (
 	"time"
 )
 
-// Cataloger is a store that keeps what workers say of their workflows, for whoever has only their names. It is
-// told by a worker that starts, never by a run.
+// Cataloger is a store that keeps the descriptions of workflows that workers report when they
+// start, for readers that have only the names of workflows. Runs never write them.
 type Cataloger interface {
-	// Describe keeps what a build says of a workflow, at a time by the store's clock. What is there already is not written again:
-	// see [DescribeIn]. The error is an *InvalidError for what CheckCatalog refuses.
+	// Describe records the description of a workflow by a build, with the current time of the
+	// store's clock. It does not write a description that the entry already contains: see
+	// [DescribeIn]. It returns an *InvalidError if CheckCatalog refuses the description.
 	Describe(ctx context.Context, workflow string, v CatalogVersion) error
-	// Catalog returns what is known of workflows, by their names. One whose entry cannot be read is left out.
+	// Catalog returns the entries of workflows, ordered by name. It leaves out entries that cannot
+	// be read.
 	Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error)
 }
 
-// CatalogVersion describes a workflow as a build does.
+// CatalogVersion is the description of a workflow by a build.
 type CatalogVersion struct {
-	Build  string          `json:"build"`            // the newest that says this
-	At     time.Time       `json:"at"`               // when that has said it first; to the millisecond
-	Queue  string          `json:"queue"`            // of its directive
-	Input  json.RawMessage `json:"input,omitempty"`  // JSON Schema of what is stored as the input; empty: it takes none, or has none
-	Output json.RawMessage `json:"output,omitempty"` // of the result
-	Limits []string        `json:"limits,omitempty"` // names of those that its runs use, sorted; none: it uses none, or the build does not say
-	Graph  *CatalogGraph   `json:"graph,omitempty"`  // nil: it is none that is known before it runs, or the build does not say
+	Build  string          `json:"build"`            // the newest build with this description
+	At     time.Time       `json:"at"`               // when Build reported it first, to the millisecond
+	Queue  string          `json:"queue"`            // the queue of the workflow's directive
+	Input  json.RawMessage `json:"input,omitempty"`  // JSON Schema of the stored input; empty if there is no input or no schema
+	Output json.RawMessage `json:"output,omitempty"` // JSON Schema of the result
+	Limits []string        `json:"limits,omitempty"` // names of the limits that its runs use, sorted; empty if there are none or the build does not report them
+	Graph  *CatalogGraph   `json:"graph,omitempty"`  // nil if the graph is not known before a run, or the build does not report it
 }
 
-// Same reports whether two versions say the same, whatever their builds.
+// Same reports whether two versions have the same description. It ignores Build and At.
 func (v *CatalogVersion) Same(o *CatalogVersion) bool {
 	return v.Queue == o.Queue && string(v.Input) == string(o.Input) && string(v.Output) == string(o.Output) && slices.Equal(v.Limits, o.Limits) && v.Graph.Same(o.Graph)
 }
 
-// CatalogEntry has all that is known of a workflow.
+// CatalogEntry contains the known descriptions of a workflow.
 type CatalogEntry struct {
 	Workflow string
-	Versions []CatalogVersion // that differ, the newest first, at least one; at most MaxCatalogVersions
+	Versions []CatalogVersion // different descriptions, newest first; 1 to MaxCatalogVersions
 }
 
-// MaxCatalogVersions is how many versions of a workflow are kept: builds that are deployed beside each other say different things.
+// MaxCatalogVersions is the maximum number of versions kept of a workflow. Builds that are deployed
+// beside each other may have different descriptions.
 const MaxCatalogVersions = 4
 
-// MaxCatalogSchema bounds a schema, in bytes.
+// MaxCatalogSchema is the maximum size of a schema, in bytes.
 const MaxCatalogSchema = 64 << 10
 
 // CatalogQuery selects entries. The zero value selects the first 100.
 type CatalogQuery struct {
-	Workflow string // empty: all
-	After    string // those whose names come after this one, by bytes
-	Limit    int    // not positive: 100
+	Workflow string // empty selects all
+	After    string // selects names after this one, in byte order
+	Limit    int    // maximum number of entries; 100 if not positive
 }
 
-// CheckCatalog returns an *InvalidError for a name that is none, more limits than a run may use, a schema that is no JSON, or too long, and for
-// what [CatalogGraph.Check] refuses.
+// CheckCatalog returns an *InvalidError for an invalid name, for more limits than a run may use,
+// for a schema that is too long or not JSON, and for a graph that [CatalogGraph.Check] refuses.
 func CheckCatalog(workflow string, v *CatalogVersion) error {
 	for what, name := range map[string]string{"workflow": workflow, "build": v.Build, "queue": v.Queue} {
 		if err := CheckName(what, name); err != nil {
@@ -83,10 +86,12 @@ func CheckCatalog(workflow string, v *CatalogVersion) error {
 	return v.Graph.Check()
 }
 
-// Pack returns the entry as stores keep it, under the name of the workflow.
+// Pack returns the encoding under which stores keep the entry. It does not contain the name of the
+// workflow.
 func (e *CatalogEntry) Pack() ([]byte, error) { return json.Marshal(e.Versions) }
 
-// UnpackCatalog returns the entry of a workflow, or an error if it is none that was packed.
+// UnpackCatalog decodes the entry of a workflow. It returns an error if body was not written by
+// Pack.
 func UnpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 	e := CatalogEntry{Workflow: workflow}
 	err := json.Unmarshal(body, &e.Versions)
@@ -104,19 +109,22 @@ func UnpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 	return e, nil
 }
 
-// DescribeIn returns what is kept of a workflow once a build has said something of it; false: it stays as it is. kept is the entry that is
-// there; nil: nothing. What cannot be read counts as nothing, for every worker that starts says it again.
+// DescribeIn adds the description v to the stored entry of a workflow and returns the new entry. It
+// returns false if the entry stays as it is. kept is the stored entry, nil if there is none. An
+// entry that cannot be read counts as missing, because every worker reports its descriptions again
+// when it starts.
 //
-// Versions are kept by what they say, so that a build which says nothing new costs a name, and old builds that start
-// again beside a newer one change nothing. A build that has not said this before makes it the newest: so does one that
-// goes back to what an older one has said.
+// Versions are distinguished by their descriptions. So a build with a known description costs only
+// a name, and an old build that starts again beside a newer one changes nothing. A build that
+// reports a description for the first time makes it the newest, even if an older build has reported
+// the same description.
 func DescribeIn(kept []byte, workflow string, v CatalogVersion, now time.Time) ([]byte, bool, error) {
 	if err := CheckCatalog(workflow, &v); err != nil {
 		return nil, false, err
 	}
 	for _, schema := range []*json.RawMessage{&v.Input, &v.Output} {
 		if len(*schema) > 0 {
-			*schema, _ = json.Marshal(*schema) // in the form in which it is kept; that it is JSON was checked
+			*schema, _ = json.Marshal(*schema) // the stored form; CheckCatalog has checked that it is JSON
 		}
 	}
 	e, err := UnpackCatalog(workflow, kept)

@@ -6,25 +6,27 @@ import (
 	"slices"
 )
 
-// CatalogGraph has the nodes of a workflow that is a graph, as the generator knows them: what runs do of it is in their logs, and which
-// node needs which is not. Of a graph that workflow code builds from data only its runs know the nodes: it has none of these.
+// CatalogGraph contains the nodes of a workflow that is a graph, as the generator knows them. The
+// logs of runs record what a run does, but not which node needs which. A workflow that builds its
+// graph from data has no CatalogGraph, because only its runs know the nodes.
 type CatalogGraph struct {
-	Nodes []CatalogNode `json:"nodes,omitempty"` // each after those that it needs
-	// TooMany is how many nodes there are of a graph that is longer than MaxCatalogGraph. Then it has no Nodes.
+	Nodes []CatalogNode `json:"nodes,omitempty"` // each node after the nodes that it needs
+	// TooMany is the number of nodes of a graph that is longer than MaxCatalogGraph. Nodes is then
+	// empty.
 	TooMany int `json:"tooMany,omitempty"`
 }
 
-// CatalogNode is a node of a graph. It begins when all nodes have ended that Each, Needs and Maybe name.
+// CatalogNode is a node of a graph. It begins when all nodes in Each, Needs and Maybe have ended.
 type CatalogNode struct {
-	ID      string   `json:"id"`                // part of the keys of what the node does
-	Each    string   `json:"each,omitempty"`    // the node over whose result it runs, once for each element; empty: it runs once
+	ID      string   `json:"id"`                // part of the keys of the node's operations
+	Each    string   `json:"each,omitempty"`    // node for each element of whose result it runs; it runs once if empty
 	Needs   []string `json:"needs,omitempty"`   // nodes without which it is skipped
 	Maybe   []string `json:"maybe,omitempty"`   // nodes that may have been skipped
-	If      bool     `json:"if,omitempty"`      // it has a condition, which may skip it
-	MayFail bool     `json:"mayFail,omitempty"` // it counts as skipped if it fails
+	If      bool     `json:"if,omitempty"`      // the node has a condition that may skip it
+	MayFail bool     `json:"mayFail,omitempty"` // the node counts as skipped if it fails
 }
 
-// Before returns the ids of all nodes that must have ended before the node begins.
+// Before returns the IDs of all nodes that must have ended before the node begins.
 func (n *CatalogNode) Before() []string {
 	var each []string
 	if n.Each != "" {
@@ -33,10 +35,12 @@ func (n *CatalogNode) Before() []string {
 	return slices.Concat(each, n.Needs, n.Maybe)
 }
 
-// MaxCatalogGraph bounds a graph, in bytes of its JSON: about 1,000 nodes.
+// MaxCatalogGraph is the maximum size of the JSON encoding of a graph in bytes, which is about
+// 1,000 nodes.
 const MaxCatalogGraph = 64 << 10
 
-// NewCatalogGraph returns a graph of these nodes, or only their number if they are too many. No nodes are no graph.
+// NewCatalogGraph returns a graph of the nodes, or only their number if the graph would be too
+// large. It returns nil if there are no nodes.
 func NewCatalogGraph(nodes []CatalogNode) *CatalogGraph {
 	if len(nodes) == 0 {
 		return nil
@@ -59,8 +63,8 @@ func (g *CatalogGraph) Same(o *CatalogGraph) bool {
 	})
 }
 
-// Check returns an *InvalidError for a node whose id is none or was there before, for one that needs a node which does not come
-// before it, and for a graph longer than MaxCatalogGraph.
+// Check returns an *InvalidError for a node whose ID is invalid or not unique, for a node that
+// needs a node which does not precede it, and for a graph longer than MaxCatalogGraph.
 func (g *CatalogGraph) Check() error {
 	if g == nil {
 		return nil

@@ -9,34 +9,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// InvalidError says that a name or a number cannot be kept as it is by every store. What
-// asked for it was refused, and nothing was written.
+// InvalidError reports that a name or a number is not accepted by every store. The request was
+// refused and nothing was written.
 type InvalidError struct {
 	What   string // for example "queue" or "value of a tag"
-	Value  string // of one that is too long only the beginning
+	Value  string // only the beginning if it is too long
 	Reason string
 }
 
-// Error names what was refused, and why.
+// Error returns the refused value and the reason.
 func (e *InvalidError) Error() string { return fmt.Sprintf("%s %q %s", e.What, e.Value, e.Reason) }
 
-// Permanent returns true: the same request will be refused again.
+// Permanent returns true, because the same request will be refused again.
 func (e *InvalidError) Permanent() bool { return true }
 
-// The limits of names, in bytes: the queue, workflow, workflow id and each tag and value
-// of a tag of a run, and all its tags together.
+// The limits of names, in bytes. MaxName applies to the queue, workflow and workflow ID of a run
+// and to the name and value of each tag. MaxTags applies to all tags of a run together.
 const (
 	MaxName = 1 << 10
 	MaxTags = 16 << 10
 )
 
-// CheckName refuses a name of more than MaxName bytes, and one that some store cannot
-// keep: see [CheckText]. Every store refuses the same names, so that a program may
+// CheckName returns an *InvalidError for a name of more than MaxName bytes and for a name that some
+// store cannot keep: see [CheckText]. All stores refuse the same names, so that a program can
 // change its store.
 func CheckName(what, name string) error { return CheckText(what, name, MaxName) }
 
-// CheckText refuses a text of more than limit bytes, one that is not valid UTF-8, which
-// JSON and SQL text change, and one that holds a zero byte, by which names are joined.
+// CheckText returns an *InvalidError for a text of more than limit bytes, a text that is not valid
+// UTF-8, which JSON and SQL text would change, and a text with a zero byte, which stores use to
+// join names.
 func CheckText(what, text string, limit int) error {
 	switch {
 	case len(text) > limit:
@@ -53,7 +54,7 @@ func tooLong(what, text string, limit int) error {
 	return &InvalidError{What: what, Value: strings.ToValidUTF8(text[:min(limit, 100)], ""), Reason: fmt.Sprintf("… has %d bytes, the limit is %d", len(text), limit)}
 }
 
-// Check returns an *InvalidError if the route has a name that is none.
+// Check returns an *InvalidError if the queue or the workflow is not a valid name.
 func (c Route) Check() error {
 	if err := CheckName("queue", c.Queue); err != nil {
 		return err
@@ -61,12 +62,13 @@ func (c Route) Check() error {
 	return CheckName("workflow", c.Workflow)
 }
 
-// Check returns an *InvalidError if the request has a route or a tag that is no name, or a
-// priority that does not fit into 32 bits: a store may keep priorities as floating-point
-// numbers. Nor may two of its items have one id, for an item is accepted once, and with an
-// Owner there are none: that would begin the run before it has read them. A workflow id may
-// be any bytes, up to MaxName: tokens of hooks come from outside.
-// Stores answer it in Created.Err, before they look at anything else.
+// Check returns an *InvalidError if the route or a tag is not a valid name, or if the priority does
+// not fit into 32 bits, because a store may keep priorities as floating-point numbers. It refuses
+// two items with one ID, because an item is accepted only once, and any items beside an Owner,
+// because the owner would begin the run before it has read them. A workflow ID may consist of any
+// bytes, up to MaxName, because the tokens of hooks come from outside.
+//
+// A store returns this error in Created.Err before it examines anything else.
 func (c *Create) Check() error {
 	if err := c.Route.Check(); err != nil {
 		return err
@@ -152,7 +154,7 @@ func (c *Create) checkItems() error {
 	return nil
 }
 
-// Check returns an *InvalidError if a route of the session has a name that is none.
+// Check returns an *InvalidError if a route of the session is not valid.
 func (s *Session) Check() error {
 	for _, c := range s.Routes {
 		if err := c.Check(); err != nil {

@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// Clock is the source of a store's time. A test may bring its own.
+// Clock is the source of a store's time. A test may provide its own.
 type Clock interface {
 	// Now returns the current time.
 	Now() time.Time
@@ -22,8 +22,9 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// CountedPause is the most that one pause between two signs of life in a partition counts
-// as time in which a store was up, by the TTL of the session that gives the second.
+// CountedPause returns how much of a pause between two signs of life in a partition counts, at
+// most, as time in which the store was up. ttl is the TTL of the session that gives the second
+// sign.
 func CountedPause(ttl time.Duration) time.Duration {
 	return max(min(5*time.Second, ttl/4), time.Millisecond)
 }

@@ -6,92 +6,95 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Effect is the change that a commit makes to the run beside appending.
+// Effect is the change that a commit makes to a run in addition to appending a frame.
 type Effect uint8
 
 // The effects.
 const (
 	EffectNone   Effect = 0
-	EffectPark   Effect = 1 // give it back until Due, or until an item arrives
-	EffectYield  Effect = 2 // give it back, ready, after all others of its route
-	EffectBlock  Effect = 3 // give it back: the code of the session could not replay it
-	EffectFinish Effect = 4 // it has ended
-	// EffectContinue ends the run and puts Continue into its place, in one action:
-	// the new run is ready, is the active run of the workflow id, takes over the
-	// rest of the inbox, and follows it in its chain.
+	EffectPark   Effect = 1 // give the run back until Due, or until an item arrives
+	EffectYield  Effect = 2 // give the run back as ready, after all others of its route
+	EffectBlock  Effect = 3 // give the run back because the session's code cannot replay it
+	EffectFinish Effect = 4 // end the run
+	// EffectContinue ends the run and replaces it with Continue in one action: the new run is
+	// ready, is the active run of the workflow ID, receives the rest of the inbox, and follows the
+	// old run in its chain.
 	EffectContinue Effect = 5
 )
 
-// Commit asks for one frame and one effect. A commit without a frame carries
-// out only the effect.
+// Commit is a request for one frame and one effect. A commit without a frame carries out only the
+// effect.
 type Commit struct {
 	Run        event.RunID
-	WorkflowID string // must be that of the run
+	WorkflowID string // must be the workflow ID of the run
 	Fence      Fence
 	Prev       event.CommitID // the last frame that the owner knows
 
-	Frame    []byte // nil: none
+	Frame    []byte // nil if there is none
 	CommitID event.CommitID
 	First    uint64 // first event of the frame
 	Last     uint64 // last event of the frame
 
-	// Consume removes that many items from the front of the inbox; ConsumeLast
-	// names the last of them.
+	// Consume is the number of items to remove from the front of the inbox; ConsumeLast is the ID
+	// of the last of them.
 	Consume     int
 	ConsumeLast event.ItemID
 
 	Effect Effect
-	Due    time.Time    // park: zero means no due time
-	Status event.Status // label for people; empty: unchanged
-	// Progress says that the run got further: its recoveries are forgotten.
+	Due    time.Time    // for EffectPark; zero means no due time
+	Status event.Status // label for people; unchanged if empty
+	// Progress reports that the run has made progress: its recoveries are reset.
 	Progress bool
-	// Exempt changes whether a run that stays owned is exempt. Progress ends it, too.
+	// Exempt changes whether a run that stays owned is exempt. Progress ends the exemption as well.
 	Exempt Exempt
-	// Send are records for the outbox, in the order of their delivery. The events
-	// that cause them are in the frame.
+	// Send contains the records for the outbox in the order of their delivery. The frame contains
+	// the events that cause them.
 	Send []Send
-	// Publish changes the streams of the chain, one after the other. Its cause is
-	// in the frame, or is an item that is consumed: a commit that publishes has
-	// one of them, by which a repetition is recognised.
+	// Publish contains the changes of the streams of the chain, which are applied in order. Their
+	// cause is in the frame or is a consumed item. A commit that publishes must have a frame or
+	// consume an item, because a repetition is recognized by these.
 	Publish []Publication
-	// Continue is the new run of EffectContinue. Its Run has the slot of this one's
-	// partition, its WorkflowID is that of this run; its first frame holds the items
-	// that the code of this run has not taken. Policies, Delay, At, CreatedBy and
-	// Deadline are ignored: it starts at once. Without a Continue, or with one
-	// of another partition or workflow id, the whole call fails and writes nothing.
+	// Continue is the new run of EffectContinue. Its Run has the slot of this run's partition and
+	// its WorkflowID is that of this run. Its first frame contains the items that the code of this
+	// run has not taken. Policies, Delay, At, CreatedBy and Deadline are ignored: the new run
+	// starts at once. If Continue is nil, or belongs to another partition or workflow ID, the whole
+	// call fails and writes nothing.
 	Continue *Create
-	// Closing makes Deliver answer ErrLater until the run is committed or
-	// claimed again; used when items keep coming while the run tries to end. It
-	// counts only with EffectNone, for a run that stays owned.
+	// Closing makes Deliver return ErrLater until the run is committed or claimed again. It is used
+	// when items keep arriving while the run tries to end. It applies only with EffectNone, to a
+	// run that stays owned.
 	Closing bool
-	// HoldBack closes the rates of the limits that the run uses: nothing begins by them for
-	// so long, at most MaxHoldBack, and then one weight after the other, evenly. A rate that
-	// is closed for longer stays so. Zero, a run without limits, or limits without a rate:
-	// nothing. It comes with a frame, by which a repetition is recognised.
+	// HoldBack closes the rates of the limits that the run uses: nothing begins under them for this
+	// duration, at most MaxHoldBack. After that, weights begin one after the other at the rate,
+	// without a burst. A rate that is already closed for longer stays closed. HoldBack has no
+	// effect if it is zero, if the run uses no limits, or if the limits have no rate. It requires a
+	// frame, by which a repetition is recognized.
 	HoldBack time.Duration
-	// Unused is what becomes of the permits of a run that parks, if it has begun nothing with them. It goes with
-	// EffectPark.
+	// Unused determines what happens to the permits of a run that parks without having begun
+	// anything with them. It requires EffectPark.
 	Unused Unused
-	// Trouble changes the label of the run: nil leaves it as it is, one without a group takes it
-	// away. Label says what becomes of it at the end of a run. See [Trouble].
+	// Trouble sets the failure group of the run. Nil leaves it unchanged; a Trouble without a group
+	// removes it. Label returns the effect at the end of a run. See [Trouble].
 	Trouble *Trouble
-	// Next asks for runs that become ready as this commit gives its run back: those that wait for the permits of it, above all.
-	// A store may hand them out in the same action, by the rules of Store.Claim, and announce them to nobody else; or leave Next
-	// alone, and announce them. The session is one of the partition of the run. With EffectNone it is ignored.
+	// Next claims runs that become ready when this commit gives its run back, mainly runs that wait
+	// for its permits. A store may claim them for the session in the same action, by the rules of
+	// Store.Claim, without notifying other workers. Or it ignores Next and notifies workers of
+	// these runs as usual. The session must belong to the partition of the run. Next is ignored
+	// with EffectNone.
 	Next *Claim
 }
 
-// MaxHoldBack is for how long a commit closes rates at most.
+// MaxHoldBack is the longest duration for which a commit closes rates.
 const MaxHoldBack = 24 * time.Hour
 
-// Held returns for how long the commit closes rates.
+// Held returns the duration for which the commit closes rates.
 func (c *Commit) Held() time.Duration { return max(min(c.HoldBack, MaxHoldBack), 0) }
 
-// Exempt is the change that a commit makes to the exemption of a run. While a run is exempt,
-// the end of the session that owns it does not count as one of its recoveries: its owner
-// executes nothing of it, or other runs too, so that it need not be the cause. A claim makes
-// runs exempt by Claim.Exempt, and their owner commits when it begins to execute one. The
-// exemption ends when the run is given back.
+// Exempt is the change that a commit makes to the exemption of a run. If the session that owns an
+// exempt run ends, the run's recoveries do not increase: its owner executes nothing of it, or
+// executes other runs as well, so the run need not be the cause. Claim.Exempt makes claimed runs
+// exempt, and their owner commits ExemptOff when it begins to execute one. The exemption ends when
+// the run is given back.
 type Exempt uint8
 
 // The changes of the exemption.
@@ -101,30 +104,32 @@ const (
 	ExemptOff       Exempt = 2
 )
 
-// After returns whether a run is exempt after a commit that leaves it owned.
+// After reports whether a run that stays owned is exempt after a commit with this change.
 func (e Exempt) After(was, progress bool) bool {
 	return !progress && (e == ExemptOn || e == ExemptUnchanged && was)
 }
 
-// Committed is the answer to a commit.
+// Committed is the result of a commit.
 type Committed struct {
-	// N is the number of frames of the log after the commit.
+	// N is the number of frames in the log after the commit.
 	N uint64
-	// Unread says that the inbox is not empty (only for a run that is owned under
-	// the fence of the commit afterwards).
+	// Unread reports that the inbox is not empty. It is set only if the run is still owned under
+	// the fence of the commit.
 	Unread bool
-	// Err is nil (the commit is durable, now or by an earlier try of the same
-	// commit), ErrFenced, ErrUnread (park and finish: the inbox holds more than is
-	// consumed; continue: it holds more of ScopeRun), a *ConflictError or a
-	// *WorkflowIDMismatchError. Unless it is nil nothing was written by this
-	// call. The same holds for a *DamagedError and a *TooLargeError; but if
-	// Unknown is true for Err it is not known whether the commit was applied.
+	// Err is nil if the commit is durable, by this or an earlier try of the same commit. Otherwise
+	// it is ErrFenced, ErrUnread (for park and finish: the inbox contains more than the commit
+	// consumes; for continue: it contains more items of ScopeRun), a *ConflictError, a
+	// *WorkflowIDMismatchError, a *DamagedError or a *TooLargeError, and this call has written
+	// nothing. If Unknown returns true for Err, it is not known whether the commit was applied.
 	Err error
-	// Next is the answer to Commit.Next; empty: nothing was handed out. An earlier try of the commit may have handed out runs that
-	// are not in it: they are the session's, which finds them by Store.Reconcile.
+	// Next is the result of Commit.Next; it is empty if no run was claimed. An earlier try of the
+	// commit may have claimed runs for the session that Next does not contain. Store.Reconcile
+	// returns them.
 	Next Claimed
-	// Sent are records of Send as Outbox would return them now: fresh ones that no earlier record of their pair is before. Whoever
-	// has committed may deliver them at once, and reads the others, as a store need not return all of them, or any. They share
-	// their bodies with the commit. An earlier try of the commit may have written records that are not in it.
+	// Sent contains records of Commit.Send as Outbox would return them: fresh records that no
+	// earlier record of their pair precedes. The caller may deliver them at once. It must read the
+	// others from the outbox, because a store may return only some of the records, or none. The
+	// records share their bodies with the commit. An earlier try of the commit may have written
+	// records that Sent does not contain.
 	Sent []Outgoing
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Damages collects what a store has found damaged until it is asked for, as a
-// [DamageTeller] reports it. The zero value is ready for use.
+// Damages collects the damage that a store has found, for a [DamageTeller]. The zero value is ready
+// for use.
 type Damages struct {
 	mu    sync.Mutex
 	told  map[string]time.Time
 	fresh []*DamagedError
 }
 
-// mostDamages bounds what is remembered.
+// mostDamages is the maximum number of remembered names and of unreported damages.
 const mostDamages = 1000
 
-// Note adds damage, unless some was noted under the same name within the last hour.
+// Note adds damage, unless damage was noted under the same name within the last hour.
 func (d *Damages) Note(name string, damage *DamagedError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -33,7 +33,7 @@ func (d *Damages) Note(name string, damage *DamagedError) {
 	}
 }
 
-// Damage returns what was noted since the last call.
+// Damage returns the damage noted since the last call.
 func (d *Damages) Damage() []*DamagedError {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -6,23 +6,21 @@ import (
 	"slices"
 )
 
-// Doctor is a store that can say how its database is set up, and what is wrong
-// with that.
+// Doctor is a store that can report how its database is configured and what is wrong with the
+// configuration.
 type Doctor interface {
-	// Examine looks at every server of the store and returns what it finds. It
-	// changes no data. What it cannot find out, because it is forbidden or a
-	// server does not answer, is a finding; an error means that it found out
-	// nothing at all.
+	// Examine checks every server of the store and returns its findings. It changes no data. A
+	// check that fails because access is forbidden or a server does not answer is a finding.
+	// Examine returns an error only if it found out nothing.
 	Examine(ctx context.Context) (Report, error)
 }
 
-// Report lists the findings of a doctor, in the order of the nodes, and for each of them
-// in the order of the checks.
+// Report contains the findings of a doctor, ordered by node, and for each node by check.
 type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Worst returns the highest severity of the report: SeverityOK if it is empty.
+// Worst returns the highest severity of the report, SeverityOK if the report is empty.
 func (r Report) Worst() Severity {
 	worst := SeverityOK
 	for _, f := range r.Findings {
@@ -33,16 +31,16 @@ func (r Report) Worst() Severity {
 
 // Finding is the outcome of one check on one node.
 type Finding struct {
-	// Check names what was looked at, such as "eviction".
+	// Check is the name of the check, such as "eviction".
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
-	// Node is the address of the server; empty if it is about all of them.
+	// Node is the address of the server; empty if the finding is about all of them.
 	Node string `json:"node,omitempty"`
-	// Found is the present value or state.
+	// Found is the current value or state.
 	Found string `json:"found"`
-	// Want is the value or state that it should be; empty if nothing else is wanted.
+	// Want is the recommended value or state; empty if there is none.
 	Want string `json:"want,omitempty"`
-	// Fix is a sentence that says what to do; empty if there is nothing to do.
+	// Fix is a sentence that describes what to do; empty if nothing needs to be done.
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -62,22 +60,22 @@ func (f Finding) String() string {
 	return text
 }
 
-// CheckSight is the check that finds what the doctor may not look at.
+// CheckSight is the name of the check that reports what the doctor has no permission to examine.
 const CheckSight = "sight"
 
-// Severity says how much a finding matters. In JSON it is a word.
+// Severity is the importance of a finding. Its JSON encoding is a word.
 type Severity uint8
 
 // The severities, in rising order.
 const (
-	// SeverityOK: it is as it should be.
+	// SeverityOK means that the state is as it should be.
 	SeverityOK Severity = iota
-	// SeverityInfo: good to know; it may be meant so.
+	// SeverityInfo is information; the state may be intended.
 	SeverityInfo
-	// SeverityWarn: something will be lost or will stop one day, or could not be
-	// looked at.
+	// SeverityWarn means that something will be lost or will fail in the future, or could not be
+	// examined.
 	SeverityWarn
-	// SeverityFail: the store does not work, or runs are being lost.
+	// SeverityFail means that the store does not work or that runs are being lost.
 	SeverityFail
 )
 
