@@ -8,55 +8,56 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The errors that every store answers with.
+// The errors that every store returns.
 var (
 	// ErrClosed: the store has been closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrRunNotFound: the store has no such run. It was never created, or it
-	// was purged after its retention.
+	// ErrRunNotFound: the run does not exist. It was never created, or it was purged after its
+	// retention.
 	ErrRunNotFound = errors.New("run not found")
-	// ErrFenced: the claim is lost; another worker may own the run. It does not
-	// say whether an earlier try of the same commit was applied.
+	// ErrFenced: the claim is lost, and another worker may own the run. An earlier try of the same
+	// commit may have been applied.
 	ErrFenced = errors.New("claim lost: the run is no longer owned by this worker")
-	// ErrUnread: the run cannot be parked or ended, because items have arrived
-	// that it has not seen.
+	// ErrUnread: the run cannot be parked or ended because its inbox contains items that it has not
+	// read.
 	ErrUnread = errors.New("inbox holds items that the commit does not consume")
-	// ErrExpired: the session is over.
+	// ErrExpired: the session has ended.
 	ErrExpired = errors.New("session expired: its runs may belong to others")
-	// ErrOwned: the run is being worked on.
+	// ErrOwned: a session owns the run.
 	ErrOwned = errors.New("run is owned by a worker")
-	// ErrNotClaimable: the run must wait, for the run before it, for its time, or for permits.
+	// ErrNotClaimable: the run waits for the run before it, for its start time, or for permits.
 	ErrNotClaimable = errors.New("run must wait: it cannot be claimed now")
-	// ErrLater: the run is ending; send the same item again shortly.
+	// ErrLater: the run is about to end; the caller sends the same item again shortly.
 	ErrLater = errors.New("run is about to end: send again")
 	// ErrStale: the request arrived after its deadline and was not executed.
 	ErrStale = errors.New("request arrived after its deadline")
-	// ErrStreamClosed: no chunk can be added to the stream any more.
+	// ErrStreamClosed: the stream is closed and accepts no more chunks.
 	ErrStreamClosed = errors.New("stream is closed")
-	// ErrRefused: the store does not let this user in, or not do what it has to. It may be
-	// allowed later: who works already tries again, and a worker that starts says so instead.
+	// ErrRefused: the database refuses the user's login or denies a required operation. The
+	// permission may be granted later, so a running worker retries; a worker that starts returns
+	// the error.
 	ErrRefused = errors.New("the store refuses the user")
-	// ErrNoLimits: the store keeps no limits, and creates no run that uses one, or has a fair key.
+	// ErrNoLimits: the store does not support limits and creates no run that uses a limit or has a
+	// fairness key.
 	ErrNoLimits = errors.New("the store keeps no limits")
-	// ErrViewNotFound: the store keeps no view of that name.
+	// ErrViewNotFound: the store has no view of that name.
 	ErrViewNotFound = errors.New("there is no view of that name")
-	// ErrViewsFull: the store keeps as many views as it may: see [MaxViews].
+	// ErrViewsFull: the store already has the maximum number of views, [MaxViews].
 	ErrViewsFull = fmt.Errorf("there are %d views: that is the limit", MaxViews)
-	// ErrForeign: what was opened is not a store of this kind.
+	// ErrForeign: the opened database or file is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")
 )
 
-// PermanentError is an error of a store by which it says, if Permanent returns true,
-// that the same question will not be answered later either. Callers that wait for
-// the end of outages do not wait for the end of this one.
+// PermanentError is an error that may be permanent. If Permanent returns true, the same request
+// will fail later as well, and callers that wait for the end of an outage do not retry it.
 type PermanentError interface {
 	error
 	Permanent() bool
 }
 
-// Unknown reports whether an error says only that it is not known whether an operation was
-// executed: it may be repeated with the same arguments. The errors of this package, and a
-// [PermanentError] that is one, are answers; nil is one, too.
+// Unknown reports whether err leaves open whether the operation was executed; the caller may then
+// repeat it with the same arguments. It returns false for nil, for the errors of this package, and
+// for a [PermanentError] whose Permanent method returns true.
 func Unknown(err error) bool {
 	if err == nil {
 		return false
@@ -85,16 +86,16 @@ func Unknown(err error) bool {
 		!errors.As(err, &limit) && !errors.As(err, &refused)
 }
 
-// DamagedError says that the stored data of a run cannot be read, are wrong,
-// or are missing. It concerns that run alone. The same question gets the same answer until
-// the store was repaired: see package fsck. It matches [event.ErrCorrupt].
+// DamagedError reports that the stored data of a run cannot be read, are wrong, or are missing. It
+// concerns that run alone. The same request returns the same error until the store is repaired: see
+// package fsck. It matches [event.ErrCorrupt].
 type DamagedError struct {
-	Run   event.RunID // empty: not known
-	Frame uint64      // number of the frame of its log that is damaged or missing; 0: something else
-	Err   error       // what was found
+	Run   event.RunID // empty if not known
+	Frame uint64      // number of the damaged or missing frame of its log; 0 for other damage
+	Err   error       // the cause
 }
 
-// Error names the run, and the frame if it is about one.
+// Error returns the run, the frame if there is one, and the cause.
 func (e *DamagedError) Error() string {
 	what := "what is stored"
 	if e.Frame > 0 {
@@ -106,14 +107,13 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s is damaged: %v", what, e.Err)
 }
 
-// Unwrap returns what was found, and that it is damage.
+// Unwrap returns the cause and [event.ErrCorrupt].
 func (e *DamagedError) Unwrap() []error { return []error{e.Err, event.ErrCorrupt} }
 
 // Permanent is true.
 func (e *DamagedError) Permanent() bool { return true }
 
-// TooLargeError says that a store cannot take a request: it is larger than the database
-// allows. Nothing was written.
+// TooLargeError reports that a request is larger than the database allows. Nothing was written.
 type TooLargeError struct {
 	Run   event.RunID
 	Bytes int
@@ -131,24 +131,23 @@ func (e *TooLargeError) Unwrap() error { return e.Err }
 // Permanent is true.
 func (e *TooLargeError) Permanent() bool { return true }
 
-// ConflictError says that a commit does not continue the log that the store
-// has: another commit was there first, or the store has lost writes. The loser
-// drops its state of the run and claims it again.
+// ConflictError reports that a commit does not continue the stored log: another commit was first,
+// or the store has lost writes. The caller drops its state of the run and claims the run again.
 type ConflictError struct {
 	Run       event.RunID
 	Seq       uint64         // first event of the commit
 	StoredSeq uint64         // last event of the log
-	Prev      event.CommitID // what the commit continues
+	Prev      event.CommitID // the frame that the commit continues
 	Stored    event.CommitID // last frame of the log
 	Reason    string
 }
 
-// Error says what differs.
+// Error returns the difference between the commit and the log.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("commit to run %s at event %d: %s (log ends at event %d, frame %s)", e.Run, e.Seq, e.Reason, e.StoredSeq, e.Stored)
 }
 
-// ActiveError says that a workflow id has an active run.
+// ActiveError reports that a workflow ID has an active run.
 type ActiveError struct {
 	WorkflowID string
 	Run        event.RunID
@@ -159,8 +158,7 @@ func (e *ActiveError) Error() string {
 	return fmt.Sprintf("workflow id %q is already active: run %s", event.ShownID(e.WorkflowID), e.Run)
 }
 
-// FinishedError says that a workflow id was used by a run that has ended, and
-// that the start does not allow that.
+// FinishedError reports that a start was refused because a run of its workflow ID has ended.
 type FinishedError struct {
 	WorkflowID string
 	Run        event.RunID
@@ -172,8 +170,7 @@ func (e *FinishedError) Error() string {
 	return fmt.Sprintf("workflow id %q was used by run %s, which is %s", event.ShownID(e.WorkflowID), e.Run, e.Status)
 }
 
-// WorkflowIDMismatchError says that a commit names another workflow id than its
-// run has.
+// WorkflowIDMismatchError reports that the workflow ID of a commit is not that of its run.
 type WorkflowIDMismatchError struct {
 	Run       event.RunID
 	Got, Want string
@@ -184,7 +181,7 @@ func (e *WorkflowIDMismatchError) Error() string {
 	return fmt.Sprintf("commit to run %s names workflow id %q, the run has %q", e.Run, e.Got, e.Want)
 }
 
-// TerminalError says that a run has ended and takes nothing more.
+// TerminalError reports that a run has ended and accepts no more changes.
 type TerminalError struct {
 	Run    event.RunID
 	Status event.Status
@@ -193,7 +190,7 @@ type TerminalError struct {
 // Error names the run and how it ended.
 func (e *TerminalError) Error() string { return fmt.Sprintf("run %s is %s", e.Run, e.Status) }
 
-// VersionError reports that a store has a format version with which this release does not work.
+// VersionError reports that a store has a format version that this release does not support.
 // Nothing was changed.
 type VersionError struct {
 	What       string // for example the path of a file
@@ -216,7 +213,7 @@ func (e *VersionError) Fix() string {
 	return "use the release that wrote it, or another place"
 }
 
-// MissingError says that there is no store where [OpenExisting] looked for one.
+// MissingError reports that [OpenExisting] found no store.
 type MissingError struct {
 	What string // for example the path of a file
 }
@@ -224,7 +221,7 @@ type MissingError struct {
 // Permanent is true: waiting changes nothing.
 func (e *MissingError) Permanent() bool { return true }
 
-// Error says what is missing, and the fix.
+// Error returns what is missing and the fix.
 func (e *MissingError) Error() string { return e.What + " does not exist: " + e.Fix() }
 
 // Fix says what must be done.
@@ -232,16 +229,16 @@ func (e *MissingError) Fix() string {
 	return "look at the URL; the first program that works with a store makes it"
 }
 
-// ReadOnlyError says that a store can be read and not be changed. Nothing was changed.
+// ReadOnlyError reports that a store can only be read. Nothing was changed.
 type ReadOnlyError struct {
 	What string // for example the path of a file
-	Op   string // what was asked for, as "start runs"
+	Op   string // the requested operation, such as "start runs"
 }
 
 // Permanent is true: waiting changes nothing.
 func (e *ReadOnlyError) Permanent() bool { return true }
 
-// Error says what was refused, and the fix.
+// Error returns the refused operation and the fix.
 func (e *ReadOnlyError) Error() string {
 	return fmt.Sprintf("%s: %s can only be read: %s", e.Op, e.What, e.Fix())
 }
@@ -251,8 +248,9 @@ func (e *ReadOnlyError) Fix() string {
 	return "do it in the store that the runs come from, or import them into another one: flowctl import FILE --into URL"
 }
 
-// LimitError says that a run can never have its permits: it uses more of a limit than that
-// has. It is the answer to its creation, or its end if the limit was lowered afterwards.
+// LimitError reports that a run can never get its permits, because its weight exceeds the capacity
+// of a limit. Its creation fails with this error, or the run ends with it if the limit was lowered
+// after its creation.
 type LimitError struct {
 	Limit  LimitID
 	Weight int
@@ -264,10 +262,11 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("a weight of %d can never be held of limit %s, which is %d at once: raise the limit, or use less of it", e.Weight, e.Limit, e.AtOnce)
 }
 
-// StartRefusedError says that a limit refuses a start instead of letting it wait.
+// StartRefusedError reports that a limit refuses a start instead of making it wait.
 type StartRefusedError struct {
 	Limit LimitID
-	// RetryAfter is when the rate of the limit may let the start begin; 0: it is not known.
+	// RetryAfter is the duration after which the rate of the limit may admit the start; 0 if not
+	// known.
 	RetryAfter time.Duration
 }
 

@@ -9,59 +9,64 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// FleetTeller is a store that tells how its sessions and routes stand. What that costs grows with
-// the number of sessions, routes and lines for permits, not with that of runs: see FleetBudget.
+// FleetTeller is a store that reports its sessions and routes. The cost grows with the number of
+// sessions, routes and limiter queues, not with the number of runs: see FleetBudget.
 type FleetTeller interface {
-	// Fleet returns all sessions, and the routes that they serve or that have runs which
-	// have not ended: each partition as of one moment. It changes nothing.
+	// Fleet returns all sessions, and all routes that they serve or that have runs which have not
+	// ended. Each partition is read as of one moment. Fleet changes nothing.
 	Fleet(ctx context.Context) (Fleet, error)
 }
 
-// FleetBudget bounds how many runs and lines a store looks at for a Fleet, where no number that it keeps
-// says how many there are.
+// FleetBudget is the maximum number of runs and limiter queues that a store reads for a Fleet if it
+// does not keep their number.
 const FleetBudget = 100_000
 
-// FleetFirst bounds of how many priorities a partition names the first ready run of a route.
+// FleetFirst is the maximum number of priorities for which a partition reports the first ready run
+// of a route.
 const FleetFirst = 4
 
-// Fleet is the sessions and routes of a store.
+// Fleet contains the sessions and routes of a store.
 type Fleet struct {
 	Now      time.Time
-	Sessions []FleetSession // by worker, partition and id
-	Routes   []RouteLoad    // as CompareRoutes has them
+	Sessions []FleetSession // ordered by worker, partition and ID
+	Routes   []RouteLoad    // ordered by CompareRoutes
 }
 
-// FleetSession is a session with what it does.
+// FleetSession is a session with its routes and its load.
 type FleetSession struct {
 	Lease
 
-	Routes []Route // that it serves, as CompareRoutes has them
-	Owned  int     // runs
+	Routes []Route // the served routes, ordered by CompareRoutes
+	Owned  int     // number of runs that it owns
 }
 
-// Live reports whether the lease of the session lasts at a time, and nobody has begun to recover it.
+// Live reports whether the lease of the session has not expired at now and its recovery has not
+// begun.
 func (l *Lease) Live(now time.Time) bool { return !l.Recovering && !l.Expires.Before(now) }
 
-// RouteLoad is how many runs of a route there are that have not ended.
+// RouteLoad contains the numbers of runs of a route that have not ended.
 type RouteLoad struct {
 	Route
 
-	// Ready is how many wait for a worker. Of the runs that wait in one line for the same permits the first counts, if there is room for it in
-	// its limits; the others, and those of lines for which there is no room, are Waiting.
+	// Ready is the number of runs that wait for a worker. Of each limiter queue the first run
+	// counts as Ready if its limits have free capacity; all other runs of limiter queues count as
+	// Waiting.
 	Ready, Waiting int
 	Owned          int
 	Blocked        int
-	// Parked is how many wait for a time, for something to come, or for the end of the run before them.
+	// Parked is the number of runs that wait for a time, for an item, or for the end of the run
+	// before them.
 	Parked int
-	// Inexact says that the budget was spent: Waiting and Owned may be too low, and so may Ready, Blocked and Parked, as
-	// far as the store keeps no number of them; Parked may be too high by what is missing of Waiting and Owned.
+	// Inexact reports that the budget was exhausted: Waiting and Owned may be too low, and so may
+	// Ready, Blocked and Parked if the store does not keep their numbers. Parked may be too high by
+	// the runs missing from Waiting and Owned.
 	Inexact bool
-	// First has runs that are Ready, sorted: of each partition and of each of its FleetFirst highest priorities
-	// the one that has been ready for longest, and maybe others.
+	// First contains runs that are Ready, sorted: for each partition and each of its FleetFirst
+	// highest priorities the run that has been ready for longest, and possibly others.
 	First []event.RunID
 }
 
-// sort puts all into order.
+// sort orders the sessions, their routes, the routes and the first runs.
 func (f *Fleet) sort() {
 	slices.SortFunc(f.Sessions, func(a, b FleetSession) int {
 		return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Session, b.Session))
@@ -76,8 +81,8 @@ func (f *Fleet) sort() {
 	}
 }
 
-// FleetOf adds up what partitions say of the same routes. Routes that only sessions have are added, with
-// zeros; those of which nothing is left and that no session serves are left out.
+// FleetOf adds up the loads that partitions report for the same routes. It adds routes that only
+// sessions have, with zeros, and leaves out routes that have no runs and that no session serves.
 func FleetOf(now time.Time, sessions []FleetSession, loads []RouteLoad) Fleet {
 	all := map[Route]*RouteLoad{}
 	load := func(c Route) *RouteLoad {
@@ -108,7 +113,7 @@ func (l *RouteLoad) idle() bool {
 	return l.Ready+l.Waiting+l.Owned+l.Parked+l.Blocked == 0
 }
 
-// add adds what another partition has of the route.
+// add adds the load of the route in another partition.
 func (l *RouteLoad) add(o *RouteLoad) {
 	l.Ready, l.Waiting, l.Owned = l.Ready+o.Ready, l.Waiting+o.Waiting, l.Owned+o.Owned
 	l.Parked, l.Blocked = l.Parked+o.Parked, l.Blocked+o.Blocked

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Label is a workflow id or a tag: runs that have it in common are found by it.
+// Label is a workflow ID or a tag. An index finds the runs that have a label.
 type Label struct {
-	WorkflowID string // empty: it is a tag
+	WorkflowID string // empty if the label is a tag
 	Tag, Value string
 }
 
@@ -23,10 +23,10 @@ func (l Label) String() string {
 // Labels returns the labels of a run.
 func (r *Record) Labels() []Label { return labels(r.WorkflowID, r.Tags) }
 
-// Labels returns the labels that all runs have which the query selects.
+// Labels returns the labels that every run selected by the query has.
 func (q *Query) Labels() []Label { return labels(q.WorkflowID, q.Tags) }
 
-// labels has the workflow id first, and then the tags by their names.
+// labels returns the workflow ID first, then the tags ordered by name.
 func labels(workflowID string, tags map[string]string) (all []Label) {
 	if workflowID != "" {
 		all = append(all, Label{WorkflowID: workflowID})

@@ -18,7 +18,7 @@ type LimitID struct {
 	Key  string `json:"Key"`
 }
 
-// String returns name, or name/key.
+// String returns the name, or name/key if the key is not empty.
 func (id LimitID) String() string {
 	if id.Key == "" {
 		return id.Name
@@ -26,63 +26,65 @@ func (id LimitID) String() string {
 	return id.Name + "/" + id.Key
 }
 
-// Use is what a run takes from a limit. What a run takes are its permits.
+// Use is the amount of a limit that a run needs. The run holds it as permits.
 type Use struct {
 	LimitID
 	Weight int `json:"Weight"` // at least 1
-	// Nested says that a run above has other permits to its end, and waits for this one. So
-	// this one is not kept back by who waits for what is held there: nobody would ever go.
-	// All uses of a run say the same.
+	// Nested reports that an ancestor of the run holds other permits to its end and waits for this
+	// run. Runs that wait for the ancestor's permits therefore do not hold back this run; otherwise
+	// there would be a deadlock. All uses of a run have the same value.
 	Nested bool `json:"Nested,omitempty"`
-	// Local says that the limit is each worker's own: a claim is given the run if there is Room
-	// for it. The store counts it, bounds it by nothing, and lets it keep back nobody.
+	// Local marks a limit that each worker enforces for itself: a claim returns the run only if the
+	// worker's Room suffices. The store counts the use, but does not bound it, and the use holds
+	// back no other run.
 	Local bool `json:"Local,omitempty"`
 }
 
-// Room is what a worker has of a local limit.
+// Room is the capacity of a local limit on a worker.
 type Room struct {
 	Limit string
-	Free  int // weights that are not in use on this worker
-	Most  int // weights that it has in all
+	Free  int // weight that is not in use on this worker
+	Most  int // total weight
 }
 
-// PassedRun is a run that a claim has passed over, because the worker has no room for it.
+// PassedRun is a run that a claim has skipped because the worker lacks free capacity for it.
 type PassedRun struct {
 	Run   event.RunID
 	Route Route
-	Never bool // the worker never has so much
+	Never bool // the run's weight exceeds the worker's total capacity
 }
 
-// MaxUses is how many limits a run may use.
+// MaxUses is the maximum number of limits that a run may use.
 const MaxUses = 16
 
 // MaxWeight is the largest weight of a use, and the largest number of a LimitConfig.
 const MaxWeight = math.MaxInt32
 
-// LimitConfig bounds a limit. Zero bounds nothing.
+// LimitConfig is the configuration of a limit. A zero field imposes no bound.
 type LimitConfig struct {
-	// AtOnce is how many weights may be held at once.
+	// AtOnce is the weight that may be held at once.
 	AtOnce int `json:"AtOnce"`
-	// Rate is how many weights may begin in each Per, evenly; in any span of Per at most
-	// Rate+Burst-1 begin. Burst is how many of them may begin at once; 0: what 50 ms of the
-	// rate are, at least 1. Per 0: a second.
+	// Rate is the weight that may begin in each Per, spread evenly; in any span of Per at most
+	// Rate+Burst-1 begin. Burst is the weight that may begin at once; if 0, it is the weight of 50
+	// ms at the rate, at least 1. If Per is 0, it is one second.
 	Rate  int           `json:"Rate"`
 	Burst int           `json:"Burst"`
 	Per   time.Duration `json:"Per"`
-	// Refuse says that a start is refused that would have to wait, with a
-	// *StartRefusedError.
+	// Refuse makes a start that would have to wait fail with a *StartRefusedError.
 	Refuse bool `json:"Refuse"`
-	// Waiting is how many weights may wait, without those that could begin; a start beyond
-	// is refused. 0: any number.
+	// Waiting is the maximum weight that may wait, without runs that could begin; further starts
+	// are refused. 0 means any.
 	Waiting int `json:"Waiting"`
-	// Paused lets nothing begin. Holders finish.
+	// Paused prevents runs from getting permits. Runs that hold permits finish.
 	Paused bool `json:"Paused"`
-	// Follows is in configurations that were set: nothing but the pause was. See MergeConfigs.
+	// Follows marks a stored configuration of which only the pause was set. See MergeConfigs.
 	Follows bool `json:"Follows,omitempty"`
 }
 
-// MergeConfigs returns the configuration of a part of a limit, of which some may be nil: own was set for the part, whole for all parts,
-// and code is declared. A part is paused if it was, or the whole. It reports whether one was set, and if not, whether one is declared.
+// MergeConfigs returns the effective configuration of a part of a limit: own was set for the part,
+// whole was set for all parts, and code is declared in the code; each may be nil. The first of them
+// that is not nil and has not Follows applies. The part is paused if own or whole is paused. set
+// reports whether own or whole exists, and declared whether only code does.
 func MergeConfigs(own, whole, code *LimitConfig) (config LimitConfig, set, declared bool) {
 	for _, c := range []*LimitConfig{own, whole, code} {
 		if c != nil && !c.Follows {
@@ -95,7 +97,7 @@ func MergeConfigs(own, whole, code *LimitConfig) (config LimitConfig, set, decla
 	return config, set, !set && code != nil
 }
 
-// Interval returns the time from one weight to the next, at least a microsecond; 0: there is
+// Interval returns the time between two weights at the rate, at least a microsecond; 0 if there is
 // no rate.
 func (c *LimitConfig) Interval() time.Duration {
 	if c.Rate <= 0 {
@@ -104,7 +106,7 @@ func (c *LimitConfig) Interval() time.Duration {
 	return max(cmp.Or(c.Per, time.Second)/time.Duration(c.Rate), time.Microsecond)
 }
 
-// Bursts returns how many weights may begin at once by the rate.
+// Bursts returns the weight that may begin at once under the rate.
 func (c *LimitConfig) Bursts() int {
 	if c.Burst > 0 {
 		return c.Burst
@@ -112,15 +114,15 @@ func (c *LimitConfig) Bursts() int {
 	return int(max(50*time.Millisecond/max(c.Interval(), 1), 1))
 }
 
-// Due returns when the rate lets a weight begin after so many others, in milliseconds; 0:
-// now. It is the generic cell rate algorithm: tat, in microseconds, is when the next weight
-// comes if all came evenly, and one may be earlier by Bursts()-1 intervals. So in any span of
-// Per at most Rate+Bursts()-1 begin.
+// Due returns the time, in milliseconds since 1970, at which the rate admits a weight after that
+// many others; 0 means now. It implements the generic cell rate algorithm: tat, in microseconds, is
+// the time of the next weight if all came evenly, and a weight may be early by Bursts()-1
+// intervals. So at most Rate+Bursts()-1 begin in any span of Per.
 func (c *LimitConfig) Due(tat int64, after int, now time.Time) int64 {
 	if c.Rate <= 0 {
 		return 0
 	}
-	// A tat in the past stands for now: what begins next counts from now.
+	// A tat in the past stands for now: later weights count from now.
 	at := max(tat, now.UnixMicro()) + int64(after-c.Bursts()+1)*c.Interval().Microseconds()
 	if at <= now.UnixMicro() {
 		return 0
@@ -128,23 +130,24 @@ func (c *LimitConfig) Due(tat int64, after int, now time.Time) int64 {
 	return (at + 999) / 1000
 }
 
-// SetLimit configures a limit.
+// SetLimit is a request to configure a limit.
 type SetLimit struct {
-	// LimitID names a part of a limit, which then has a configuration of its own, or with
-	// an empty key the limit as a whole: all parts that have none.
+	// LimitID is the part of a limit that gets a configuration of its own. With an empty key, the
+	// configuration applies to all parts that have none of their own.
 	LimitID
 	Config LimitConfig
-	// Default says that the configuration is that of the code: it gives way to one that was
-	// set. Of two defaults the later one holds. Its key is empty.
+	// Default marks the configuration of the code, which applies only if none was set. The later of
+	// two defaults replaces the earlier one. A default has an empty key.
 	Default bool
-	// Reset removes what was set; Config is ignored, and so is Default.
+	// Reset removes the configuration that was set. Config and Default are ignored.
 	Reset bool
-	// KeepPause leaves the pause as it is, whatever Config has: a limit that is reset stays paused. PauseOnly changes the pause to
-	// Config.Paused, and nothing else.
+	// KeepPause preserves the pause and ignores Config.Paused: a paused limit stays paused when it
+	// is reset. PauseOnly sets only the pause, to Config.Paused.
 	KeepPause, PauseOnly bool
 }
 
-// Given returns what is set afterwards, nil: nothing; was is what was set before, or nil.
+// Given returns the configuration that is set after the request, or nil if there is none. was is
+// the configuration that was set before, or nil.
 func (s *SetLimit) Given(was *LimitConfig) *LimitConfig {
 	c := s.Config
 	switch {
@@ -167,8 +170,8 @@ func (s *SetLimit) Given(was *LimitConfig) *LimitConfig {
 	return &c
 }
 
-// Check returns an *InvalidError if the limit has no name, or one that some store cannot
-// keep, or if a number of its configuration is negative or too large.
+// Check returns an *InvalidError if the limit has no valid name, or if a number of its
+// configuration is negative or too large.
 func (s *SetLimit) Check() error {
 	if err := s.LimitID.Check(); err != nil {
 		return err
@@ -187,7 +190,7 @@ func (s *SetLimit) Check() error {
 	return nil
 }
 
-// Check returns an *InvalidError if the name is empty, or if name or key is no name.
+// Check returns an *InvalidError if the name is empty, or if the name or the key is not valid.
 func (id LimitID) Check() error {
 	if id.Name == "" {
 		return &InvalidError{What: "limit", Reason: "has no name"}
@@ -198,7 +201,8 @@ func (id LimitID) Check() error {
 	return CheckName("key of a limit", id.Key)
 }
 
-// MergeUses sorts uses by their limits. Equal ones become one, with the largest weight.
+// MergeUses returns the uses sorted by limit. Uses of the same limit are merged into one with the
+// largest weight.
 func MergeUses(uses []Use) []Use {
 	uses = slices.Clone(uses)
 	slices.SortFunc(uses, func(a, b Use) int {
@@ -207,8 +211,8 @@ func MergeUses(uses []Use) []Use {
 	return slices.CompactFunc(uses, func(a, b Use) bool { return a.LimitID == b.LimitID })
 }
 
-// StandingOrder returns the uses of a run that are not local, by their indexes, in the order in
-// which its line comes to count at them: limits with keys first, then by name and key.
+// StandingOrder returns the indexes of the uses that are not local, in the order in which a limiter
+// queue comes to count at their limits: limits with keys first, then by name and key.
 func StandingOrder(uses []Use) []int {
 	order := make([]int, 0, len(uses))
 	for _, keyed := range []bool{true, false} {
@@ -221,7 +225,7 @@ func StandingOrder(uses []Use) []int {
 	return order
 }
 
-// LocalOf returns uses if some of them are local, else nil.
+// LocalOf returns uses if some of them are local, otherwise nil.
 func LocalOf(uses []Use) []Use {
 	if slices.ContainsFunc(uses, func(u Use) bool { return u.Local }) {
 		return uses
@@ -229,8 +233,8 @@ func LocalOf(uses []Use) []Use {
 	return nil
 }
 
-// CheckUses returns an *InvalidError unless the uses are as MergeUses returns them, at most
-// MaxUses, with good names and weights.
+// CheckUses returns an *InvalidError unless the uses are sorted as by MergeUses, number at most
+// MaxUses, and have valid names and weights.
 func CheckUses(uses []Use) error {
 	if len(uses) > MaxUses {
 		return &InvalidError{What: "limits of a run", Value: fmt.Sprint(len(uses)), Reason: fmt.Sprintf("are more than %d", MaxUses)}
@@ -252,29 +256,30 @@ func CheckUses(uses []Use) error {
 	return nil
 }
 
-// Limiter is a store that keeps limits: then it creates runs with uses. A store that is not
-// refuses them with [ErrNoLimits].
+// Limiter is a store that supports limits, and therefore creates runs with uses. Other stores
+// refuse such runs with [ErrNoLimits].
 type Limiter interface {
-	// SetLimits configures limits in a partition. What is allowed by it begins at once; what
-	// holds permits keeps them.
+	// SetLimits configures limits in a partition. Runs that the new configuration admits become
+	// claimable at once. Runs that hold permits keep them.
 	SetLimits(ctx context.Context, partition int, set []SetLimit) error
-	// Limits returns the parts of limits that are configured, of which permits are held, or
-	// for which runs wait, by name and key, after a part: at most limit, 0: 100. Of a limit
-	// without a name in the answer nothing is known.
+	// Limits returns up to limit parts of limits, ordered by name and key, beginning after the part
+	// after; 0 means 100. It returns the parts that are configured, of which permits are held, or
+	// for which runs wait. A state with an empty name stands for a limit of which nothing is known.
 	Limits(ctx context.Context, partition int, after LimitID, limit int) ([]LimitState, error)
 }
 
-// LimitState is a part of a limit.
+// LimitState is the state of a part of a limit.
 type LimitState struct {
 	LimitID
 	Config  LimitConfig
-	Set     bool // it was set at run time, by itself or as a whole
-	Default bool // it is that of the code
+	Set     bool // the configuration was set at run time, for the part or for the whole limit
+	Default bool // the configuration is that of the code
 	Held    int  // weights
-	Waits   int  // weights of the runs that wait
-	// Away is how many of the weights in Waits wait for another limit first: they take nothing here
-	// before they have room there.
+	Waits   int  // weight of the runs that wait
+	// Away is the part of Waits whose runs wait for another limit first. They take nothing here
+	// before that limit has free capacity for them.
 	Away int
-	// Next is when the rate lets a weight begin; zero: now, or it has no rate.
+	// Next is the time at which the rate admits a weight; zero if it admits one now or there is no
+	// rate.
 	Next time.Time
 }

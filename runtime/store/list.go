@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Lists are in the order of creation, as the stores that made the runs recorded it, and
-// never in the order of ids: the id of a child carries the time of its parent (see
-// event.DerivedRunID), and the clocks that other ids are from are those of clients. A run
-// has its place for as long as it exists, whatever becomes of it, so a cursor needs no
-// run that still exists, and the pages that follow it neither skip nor repeat one.
+// Lists are in the order of creation as recorded by the store that created the runs, not in the
+// order of IDs: the ID of a child contains the time of its parent (see event.DerivedRunID), and
+// other IDs come from the clocks of clients. The position of a run does not change during its
+// existence. So a cursor remains valid after its run is gone, and the following pages neither skip
+// nor repeat a run.
 
-// NewestFirst compares runs as lists order them: by falling time of creation, those of
-// one millisecond by falling id. With Query.Oldest it is the other way round.
+// NewestFirst compares runs in the order of lists: by descending time of creation, and within one
+// millisecond by descending ID. Query.Oldest reverses the order.
 func NewestFirst(a, b *Record) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Run, a.Run))
 }
@@ -28,8 +28,8 @@ func CursorAfter(r *Record) string {
 	return strconv.FormatInt(r.CreatedAt.UnixMilli(), 10) + "." + string(r.Run)
 }
 
-// After returns the last run of the page before, and when it was created; no run: the
-// query begins with the first.
+// After returns the last run of the previous page and the time of its creation. The run is empty if
+// the query begins with the first run.
 func (q *Query) After() (created time.Time, run event.RunID, err error) {
 	if q.Cursor == "" {
 		return time.Time{}, "", nil
@@ -45,7 +45,7 @@ func (q *Query) After() (created time.Time, run event.RunID, err error) {
 	return time.UnixMilli(ms).UTC(), run, nil
 }
 
-// Work returns how many runs may be looked at.
+// Work returns how many runs the query may read.
 func (q *Query) Work() int {
 	if q.Budget > 0 {
 		return q.Budget
@@ -53,8 +53,7 @@ func (q *Query) Work() int {
 	return DefaultBudget
 }
 
-// Matches reports whether the query selects a run. Cursor, Limit, Budget and Oldest are not
-// looked at.
+// Matches reports whether the query selects a run. It ignores Cursor, Limit, Budget and Oldest.
 func (q *Query) Matches(r *Record) bool {
 	if !q.OfStatus(r.Status) || !q.OfRoute(r.Route) ||
 		q.WorkflowID != "" && q.WorkflowID != r.WorkflowID ||
@@ -86,7 +85,7 @@ func (q *Query) OfRoute(c Route) bool {
 		!(q.Started && event.Internal(c.Workflow))
 }
 
-// Add counts n runs more.
+// Add adds n runs with a status and a route to the counts.
 func (c *Counts) Add(status event.Status, route Route, n int) {
 	if n == 0 {
 		return

@@ -19,14 +19,14 @@ var drivers = struct {
 	exists: map[string]func(context.Context, string) error{},
 }
 
-// Register makes a kind of store known to [Open] by the scheme of its URLs. The
-// packages of the stores call it; a program imports those it wants. It panics if
-// the scheme is taken.
+// Register makes a kind of store available to [Open] under the scheme of its URLs. The packages of
+// stores call it from init; a program imports the packages that it needs. It panics if the scheme
+// is taken.
 func Register(scheme string, open func(ctx context.Context, url string) (Store, error)) {
 	register(drivers.open, "Register", scheme, open, open == nil)
 }
 
-// register notes a function under a scheme, for the exported function of that name.
+// register records f under a scheme. name is the exported function that the caller implements.
 func register[F any](known map[string]F, name, scheme string, f F, missing bool) {
 	drivers.Lock()
 	defer drivers.Unlock()
@@ -39,13 +39,14 @@ func register[F any](known map[string]F, name, scheme string, f F, missing bool)
 	known[scheme] = f
 }
 
-// RegisterExists makes known to [OpenExisting] how it is found out whether a store of a scheme was made: exists
-// returns a *[MissingError] if not, and changes nothing. It panics if that is known already.
+// RegisterExists registers the function with which [OpenExisting] checks whether a store of a
+// scheme exists. exists must return a *[MissingError] if it does not, and must change nothing.
+// RegisterExists panics if the scheme already has such a function.
 func RegisterExists(scheme string, exists func(ctx context.Context, url string) error) {
 	register(drivers.exists, "RegisterExists", scheme, exists, exists == nil)
 }
 
-// Schemes returns the schemes that are known, sorted.
+// Schemes returns the registered schemes, sorted.
 func Schemes() []string {
 	drivers.RLock()
 	defer drivers.RUnlock()
@@ -75,9 +76,9 @@ func Open(ctx context.Context, url string) (Store, error) {
 	return s, nil
 }
 
-// OpenExisting is [Open] for those who look at what a program has stored: where nothing was stored yet, perhaps
-// because the URL is wrong, the error is a *[MissingError], and nothing is made there. A kind of store that does
-// not say whether it exists is opened as by Open.
+// OpenExisting is [Open] for programs that inspect a store. If no store exists at the URL, perhaps
+// because the URL is wrong, it returns a *[MissingError] and creates nothing. A kind of store
+// without RegisterExists is opened as by Open.
 func OpenExisting(ctx context.Context, url string) (Store, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	drivers.RLock()
@@ -91,8 +92,8 @@ func OpenExisting(ctx context.Context, url string) (Store, error) {
 	return Open(ctx, url)
 }
 
-// named returns the scheme of a URL that no store knows, for an error: nothing if it
-// may be a part of a user or a password that stands where a scheme belongs.
+// named returns the part of an error text that contains the unknown scheme of a URL. It returns
+// nothing if the scheme may be part of a user name or a password.
 func named(scheme, rest string) string {
 	if !plain.MatchString(scheme) || strings.Contains(rest, "@") && !strings.HasPrefix(rest, "//") {
 		return ""

@@ -5,18 +5,19 @@ import "fmt"
 // MaxShare is the largest share of a fair key.
 const MaxShare = 100
 
-// Pace is how far apart the places of two runs are that come one after the other with a
-// fair key of share 1. All shares up to 10 divide it; those up to MaxShare are met within a
-// hundredth.
+// Pace is the distance between the positions of two successive runs of a fairness key with share 1.
+// It is divisible by all shares up to 10; larger shares, up to MaxShare, are approximated within
+// one percent.
 const Pace = 5040
 
-// PassAfter returns the lowest place of the next run of a fair key, after one with that place.
+// PassAfter returns the lowest position of the next run of a fairness key after a run at the given
+// position.
 func PassAfter(place int64, share int) int64 {
 	return place + int64(Pace+share/2)/int64(max(share, 1))
 }
 
-// CheckShare returns an *InvalidError if a fair key is no name, or its share is not from 0 to
-// MaxShare, or is given without a key.
+// CheckShare returns an *InvalidError if the fairness key is not a valid name, or if the share is
+// outside 0 to MaxShare or is given without a key.
 func CheckShare(fair string, share int) error {
 	switch {
 	case share < 0 || share > MaxShare:
@@ -27,7 +28,7 @@ func CheckShare(fair string, share int) error {
 	return CheckName("fair key", fair)
 }
 
-// Weight returns the share of the run with its fair key; 0: it has none.
+// Weight returns the share of the run, or 0 if it has no fairness key.
 func (c *Create) Weight() int {
 	if c.Fair == "" {
 		return 0
@@ -35,7 +36,7 @@ func (c *Create) Weight() int {
 	return max(c.Share, 1)
 }
 
-// FlowID names a flow: the ready runs of a route and a priority that have fair keys.
+// FlowID identifies the ready runs of a route and a priority that have fairness keys.
 type FlowID struct {
 	Route    Route
 	Priority int

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// UnservedMost bounds how many runs a heartbeat names that nobody serves.
+// UnservedMost is the maximum number of unserved runs that a heartbeat reports.
 const UnservedMost = 100
 
 // CompareRoutes orders routes by queue, then by workflow.
@@ -15,16 +15,16 @@ func CompareRoutes(a, b Route) int {
 	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
 }
 
-// UnservedTurn is how far a store has come in naming runs that nobody serves. It is for
-// stores, and not safe for concurrent use.
+// UnservedTurn is the position of a store in reporting the runs of routes that no session serves.
+// It is for implementations of stores and is not safe for concurrent use.
 type UnservedTurn struct {
 	route Route
 	rank  int
 }
 
-// Next returns the next runs of the routes, which are sorted. ready returns up to limit ready
-// runs of a route, without the first skip of them. What becomes ready or leaves meanwhile may
-// move a run over the place where the turn stands; the next turn comes to it.
+// Next returns the next runs of the routes, which must be sorted. ready returns up to limit ready
+// runs of a route after skipping the first skip. A run that becomes ready or leaves meanwhile may
+// move another run past the current position; the next round reports that run.
 func (t *UnservedTurn) Next(routes []Route, ready func(c Route, skip, limit int) ([]event.RunID, error)) ([]event.RunID, error) {
 	at, same := slices.BinarySearchFunc(routes, t.route, CompareRoutes)
 	if !same {

@@ -12,26 +12,27 @@ import (
 	"unicode/utf8"
 )
 
-// ViewKeeper is a store that keeps views of its list of runs: names for filters, which all who look at the store have in common. They are
-// no part of any run, and a worker never looks at them.
+// ViewKeeper is a store that keeps views of its list of runs: named filters that all users of the
+// store share. Views belong to no run, and workers do not read them.
 type ViewKeeper interface {
-	// SaveView keeps a view with the time by the store's clock, or replaces the one of its name. When it returns nil the view is
-	// as durable as a commit. The error is an *InvalidError for what View.Check refuses, and ErrViewsFull if there are
-	// MaxViews of other names.
+	// SaveView stores a view with the time of the store's clock, replacing a view of the same name.
+	// When it returns nil, the view is as durable as a commit. It returns an *InvalidError if
+	// View.Check refuses the view, and ErrViewsFull if there are MaxViews views with other names.
 	SaveView(ctx context.Context, v View) error
-	// DeleteView removes a view; ErrViewNotFound: there is none of that name.
+	// DeleteView removes a view. It returns ErrViewNotFound if there is none of that name.
 	DeleteView(ctx context.Context, name string) error
-	// Views returns all views, by name. One that cannot be read is left out.
+	// Views returns all views, ordered by name. It leaves out views that cannot be read.
 	Views(ctx context.Context) ([]View, error)
 }
 
-// View is a name for a filter.
+// View is a named filter.
 type View struct {
 	Name string `json:"-"`
-	// Filter is a line as people type it, so that its times can be relative. A store does not read it.
+	// Filter is the filter as the user typed it, so its times may be relative. The store does not
+	// interpret it.
 	Filter string    `json:"f"`
-	By     string    `json:"b,omitempty"` // who has saved it; empty: it is not known. Kept up to MaxJournalText bytes
-	At     time.Time `json:"t"`           // when, to the millisecond
+	By     string    `json:"b,omitempty"` // the user that saved it, cut to MaxJournalText bytes; empty if not known
+	At     time.Time `json:"t"`           // when it was saved, to the millisecond
 }
 
 // The limits of views.
@@ -41,7 +42,8 @@ const (
 	MaxViewFilter = 1 << 10 // in bytes
 )
 
-// Check returns an *InvalidError for a name or a filter that is empty, too long, begins or ends with a space, or holds control characters.
+// Check returns an *InvalidError if the name or the filter is empty or too long, begins or ends
+// with a space, or contains control characters.
 func (v *View) Check() error {
 	if n := utf8.RuneCountInString(v.Name); n > MaxViewName {
 		return &InvalidError{What: "name of a view", Value: string([]rune(v.Name)[:MaxViewName]), Reason: fmt.Sprintf("… has %d characters, the limit is %d", n, MaxViewName)}
@@ -52,7 +54,7 @@ func (v *View) Check() error {
 	return checkLine("filter of a view", v.Filter, MaxViewFilter)
 }
 
-// checkLine refuses what does not stand on one line as it is.
+// checkLine returns an *InvalidError for a text that cannot be shown unchanged on one line.
 func checkLine(what, text string, limit int) error {
 	if err := CheckText(what, text, limit); err != nil {
 		return err
@@ -68,7 +70,8 @@ func checkLine(what, text string, limit int) error {
 	return nil
 }
 
-// Pack returns what stores keep of a view under its name, with the time at which it is saved.
+// Pack returns the encoding under which stores keep the view, with now as the time at which it is
+// saved. It does not contain the name.
 func (v *View) Pack(now time.Time) ([]byte, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
@@ -78,7 +81,8 @@ func (v *View) Pack(now time.Time) ([]byte, error) {
 	return json.Marshal(&kept)
 }
 
-// UnpackView returns the view that was kept under a name, or an error if it is none that was packed.
+// UnpackView decodes the view that is stored under a name. It returns an error if body was not
+// written by Pack.
 func UnpackView(name string, body []byte) (View, error) {
 	var v View
 	err := json.Unmarshal(body, &v)
@@ -91,7 +95,7 @@ func UnpackView(name string, body []byte) (View, error) {
 	return v, nil
 }
 
-// UnpackViews returns those of the views that are kept which can be read, by name.
+// UnpackViews returns the stored views that can be read, ordered by name.
 func UnpackViews[Body ~string | ~[]byte](kept map[string]Body) []View {
 	all := []View{}
 	for name, body := range kept {

@@ -7,40 +7,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Wait asks to block until there is something to do.
+// Wait is a request to block until there is something to do.
 type Wait struct {
 	Sessions []WaitSession
-	// Routes are those for which the worker has capacity; empty: none, then
-	// wakes are left to others.
+	// Routes are the routes for which the worker has capacity. If there are none, Wait leaves wakes
+	// to other sessions.
 	Routes []Route
-	// Until ends the wait by the store's clock; zero: no such end. A time that is
-	// past makes Wait look and return at once.
+	// Until is the time by the store's clock at which the wait ends; zero for no limit. If it is in
+	// the past, Wait checks once and returns.
 	Until time.Time
-	// Hinted asks to be told of wakes that are not taken yet, in Woken.Hinted: the claim takes them, in
-	// one request instead of two. A store may take them all the same.
+	// Hinted requests that wakes are reported in Woken.Hinted without being taken. The claim then
+	// takes them, which saves one request. A store may nevertheless take them.
 	Hinted bool
 }
 
-// WaitSession names a session to wait for.
+// WaitSession identifies a session to wait for.
 type WaitSession struct {
 	Partition int
 	Session   SessionID
 }
 
-// Woken says why a wait ended. A caller that gets Claim has taken the wake and
-// must call Claim next; so must one that gets Hinted, with [Claim.Hinted].
+// Woken is the reason why a wait ended. A caller that receives Claim has taken the wake and must
+// call Claim next. A caller that receives Hinted must call Claim with [Claim.Hinted].
 type Woken struct {
 	Claim  []int         // partitions with ready runs of the routes, or newly blocked ones
-	Sooner []int         // partitions with a due time before Until: a Claim there answers it
-	Unread []event.RunID // owned runs with new items, each told once
+	Sooner []int         // partitions with a due time before Until; a Claim there returns it
+	Unread []event.RunID // owned runs with new items, each reported once
 	Due    bool          // Until is reached
-	// Hinted has partitions where there was a wake of the routes, which another session may take as well. It
-	// is told once: whoever cannot claim there now claims later, and not [Claim.Hinted].
+	// Hinted contains partitions in which there was a wake of the routes, which another session may
+	// take as well. Each is reported once: a caller that cannot claim there at once must claim
+	// later without [Claim.Hinted].
 	Hinted []int
 }
 
-// UntilEnd is the n of a Watch that waits for the end of the run and for no other frame.
+// UntilEnd is the value of n for a Watch that waits for the end of the run only.
 const UntilEnd uint64 = math.MaxUint64
 
-// Watched reports whether a Watch for n returns when the log has so many frames.
+// Watched reports whether a Watch for n returns when the log has that many frames and the run has
+// ended or not.
 func Watched(n, frames uint64, ended bool) bool { return frames > n || ended && n == UntilEnd }
