@@ -175,10 +175,10 @@ func TestLoad_DeclaresWhatWillBeGenerated(t *testing.T) {
 // Positions in the user's text do not change, and all text after it counts as appended.
 func TestLoad_KeepsPositions(t *testing.T) {
 	_, p := one(t, "workflows")
-	if len(p.Files) != 1 {
-		t.Fatalf("there are %d files, want one", len(p.Files))
+	if len(p.Files) != 2 || filepath.Base(p.Files[1].Path) != "workflows.go" {
+		t.Fatalf("there are %d files, want schedules.go and workflows.go", len(p.Files))
 	}
-	f := p.Files[0]
+	f := p.Files[1]
 	order := p.Position(p.Types.Scope().Lookup("Order").Pos())
 	if order.Line != 12 || !strings.HasSuffix(order.Filename, "workflows.go") {
 		t.Errorf("Order is at %v, want line 12 of workflows.go", order)
