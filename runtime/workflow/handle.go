@@ -90,7 +90,8 @@ type RunInfo struct {
 	// StatusPaused.
 	Paused bool
 	// Delayed reports that the run is an automatic rerun by the policy of its workflow, which
-	// continues at Due or when it is resumed. It is only set by [Handle.Info].
+	// continues at Due or when it is resumed. While an item waits to be recorded, possibly in the
+	// queue of a limit, Due is zero. It is only set by [Handle.Info].
 	Delayed bool
 	// Collects reports that several starts share the run: it has no input until a worker claims it.
 	// It is only set by [Handle.Info].
@@ -196,7 +197,9 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	case err != nil:
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
-	info.Delayed = delays(f, &l.Record)
+	if info.Delayed, err = h.c.delays(ctx, f, &l.Record); err != nil {
+		return info, fmt.Errorf("get info of run %s: %w", id, err)
+	}
 	spec := f.Events[0].Spec
 	if spec != nil {
 		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as in lists

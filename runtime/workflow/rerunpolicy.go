@@ -49,8 +49,19 @@ func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Tim
 	return err.Error(), nil
 }
 
-// delays reports whether a run with this first frame is a rerun that waits for its time.
-func delays(first *event.Frame, r *store.Record) bool {
+// delays reports whether a run with this first frame is a rerun that waits for its time. If an item
+// has arrived, the record has no due time until a worker has recorded the item; then the log is read.
+func (c *Client) delays(ctx context.Context, first *event.Frame, r *store.Record) (bool, error) {
 	last := &first.Events[len(first.Events)-1]
-	return last.Type == event.RunDelayed && r.Status == StatusSleeping && last.Due.Equal(r.Due)
+	switch {
+	case last.Type != event.RunDelayed || r.Status != StatusSleeping:
+		return false, nil
+	case r.QueueState == store.StateParked:
+		return last.Due.Equal(r.Due), nil
+	}
+	l, err := c.load(ctx, store.Load{Run: r.Run})
+	if err != nil {
+		return false, err
+	}
+	return !readable(l.Frames).Delayed.IsZero(), nil
 }

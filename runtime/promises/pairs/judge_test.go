@@ -125,6 +125,9 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 		}
 		sc := *c.scene
 		sc.facts = f
+		if sc.among != nil {
+			sc.among = []string{string(f.Status)}
+		}
 		if !f.open() {
 			sc.end = f.Status
 		}

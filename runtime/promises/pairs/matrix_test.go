@@ -99,7 +99,7 @@ func compare(t *testing.T, c *cell, seen map[[2]string][]string) {
 func TestPairs_ACommandInAnyStateDoesWhatTheRulesDecide(t *testing.T) {
 	var n table
 	seen := map[[2]string][]string{}
-	flowctl := buildFlowctl(t)
+	flowctl, withFlowctl := buildFlowctl(t), scenesOnStores()
 	for i := range scenes {
 		sc := &scenes[i]
 		if !strings.Contains(sc.name, *onlyScene) {
@@ -108,7 +108,7 @@ func TestPairs_ACommandInAnyStateDoesWhatTheRulesDecide(t *testing.T) {
 		t.Run(sc.name, func(t *testing.T) {
 			cells := cellsOf(t, sc)
 			s := onMemory(t)
-			if sc.everywhere || *long || *onlyScene != "" {
+			if slices.Contains(withFlowctl, sc) {
 				s.flowctl = flowctl
 			}
 			judge(s, cells)

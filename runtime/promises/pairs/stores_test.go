@@ -69,7 +69,7 @@ func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
 	}
 }
 
-// scenesOnStores returns the scenes that run on every store.
+// scenesOnStores returns the scenes that run on every store, and with flowctl.
 func scenesOnStores() (some []*scene) {
 	for i := range scenes {
 		if *long || scenes[i].everywhere {

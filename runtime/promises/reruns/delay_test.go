@@ -188,9 +188,9 @@ func TestRUN17_TheDelayHoldsNoPermits(t *testing.T) {
 	}
 }
 
-// An item that arrives during the delay makes the rerun wait in the queue of its limit, and a
-// worker gets it only when it is admitted: a pause must not wait for that.
-func TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull(t *testing.T) {
+// whileFull runs a test with a rerun in its delay while another run holds its limit.
+func whileFull(t *testing.T, test func(t *testing.T, w *flowtest.World, s *shop, again, holder *workflow.Run[string])) {
+	t.Helper()
 	uses := shim.Uses(func(int) []limit.Use { return []limit.Use{lane.Use(1)} })
 	limited := shim.NewWorkflow[int, string]("test.full", "in", shim.WorkflowPolicy{Rerun: hourly, Uses: uses})
 	holds := shim.NewWorkflow[int, string]("test.holds", "in", shim.WorkflowPolicy{Uses: uses})
@@ -203,30 +203,56 @@ func TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull(t *testing.T) {
 					flowtest.As(holds, func(ctx workflow.Context, _ int) (string, error) { return flowtest.Wake.Receive(ctx) }))...)
 				again := next(w, limited, flowtest.Start(w, limited, 1, opts...))
 				waits(w, again)
-				due := w.Record(again).Due
 				holder := flowtest.Start(w, holds, 1)
 				w.Status(holder, workflow.StatusWaiting)
-
-				flowtest.Order(t, again.Pause(w.Ctx))
-				w.Status(again, workflow.StatusPaused)
-				if info, err := again.Info(w.Ctx); err != nil || !info.Paused || len(info.Waits)+len(info.Holds) > 0 {
-					t.Errorf("paused while the limit is full: got %+v, %v, want that it waits for no limit and holds none", info, err)
-				}
-				flowtest.Order(t, flowtest.Wake.Send(w.Ctx, holder, ""))
-				_ = flowtest.Result(w, holder)
-				flowtest.Order(t, again.Resume(w.Ctx))
-				w.Status(again, workflow.StatusSleeping)
-				waits(w, again)
-				if got := w.Record(again).Due; !got.Equal(due) || s.charged.Load() != 1 {
-					t.Errorf("after the pause it goes on at %v, and has charged %d times, want %v and 1", got, s.charged.Load(), due)
-				}
-				flowtest.Order(t, flowtest.Wake.Send(w.Ctx, again, " hello"))
-				w.Clock.Advance(time.Hour)
-				if got := flowtest.Result(w, again); got != "20 hello" || s.reserved.Load() != 1 {
-					t.Errorf("result %q, reserved %d times", got, s.reserved.Load())
-				}
+				test(t, w, &s, again, holder)
 				sound(w)
 			})
 		})
 	}
+}
+
+// An item that arrives during the delay makes the rerun wait in the queue of its limit, and a
+// worker gets it only when it is admitted: a pause must not wait for that.
+func TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull(t *testing.T) {
+	whileFull(t, func(t *testing.T, w *flowtest.World, s *shop, again, holder *workflow.Run[string]) {
+		due := w.Record(again).Due
+		flowtest.Order(t, again.Pause(w.Ctx))
+		w.Status(again, workflow.StatusPaused)
+		if info, err := again.Info(w.Ctx); err != nil || !info.Paused || len(info.Waits)+len(info.Holds) > 0 {
+			t.Errorf("paused while the limit is full: got %+v, %v, want that it waits for no limit and holds none", info, err)
+		}
+		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, holder, ""))
+		_ = flowtest.Result(w, holder)
+		flowtest.Order(t, again.Resume(w.Ctx))
+		w.Status(again, workflow.StatusSleeping)
+		waits(w, again)
+		if got := w.Record(again).Due; !got.Equal(due) || s.charged.Load() != 1 {
+			t.Errorf("after the pause it goes on at %v, and has charged %d times, want %v and 1", got, s.charged.Load(), due)
+		}
+		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, again, " hello"))
+		w.Clock.Advance(time.Hour)
+		if got := flowtest.Result(w, again); got != "20 hello" || s.reserved.Load() != 1 {
+			t.Errorf("result %q, reserved %d times", got, s.reserved.Load())
+		}
+	})
+}
+
+// The rerun in that queue is still delayed: resume is among its actions, and continues it when it is
+// admitted.
+func TestRUN17_ARerunIsShownAsDelayedWhileItWaitsInLineWithAMessage(t *testing.T) {
+	whileFull(t, func(t *testing.T, w *flowtest.World, s *shop, again, holder *workflow.Run[string]) {
+		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, again, " hello"))
+		if info, err := again.Info(w.Ctx); err != nil || !info.Delayed || info.Status != workflow.StatusSleeping {
+			t.Errorf("after a message: got %+v, %v, want that it is delayed", info, err)
+		}
+		flowtest.Order(t, again.Resume(w.Ctx))
+		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, holder, ""))
+		if got := flowtest.Result(w, again); got != "20 hello" || s.charged.Load() != 2 {
+			t.Errorf("result %q, charged %d times, want that it goes on before its time", got, s.charged.Load())
+		}
+		if info, err := again.Info(w.Ctx); err != nil || info.Delayed {
+			t.Errorf("once it has gone on: got %+v, %v, want that it is not delayed", info, err)
+		}
+	})
 }
