@@ -60,7 +60,7 @@ var harms = []string{
 	`UPDATE runs SET due = due + 3600000 WHERE key = ?1`,
 	`UPDATE runs SET owner = NULL, token = NULL WHERE key = ?1 AND place = 2`,
 	`UPDATE runs SET place = 3, ord = NULL WHERE key = ?1 AND place = 1`,
-	`UPDATE runs SET n = n - 1, seq = seq - 1, last = zeroblob(16) WHERE key = ?1 AND n > 1`,
+	`UPDATE runs SET n = n - 1, seq = seq - 1, last = zeroblob(16) WHERE key = ?1 AND n > 1 AND place <> 6`,
 	`UPDATE workflow_ids SET active = NULL WHERE active = ?1`,
 	`DELETE FROM tags WHERE run = ?1`,
 }

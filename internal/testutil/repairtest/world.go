@@ -117,7 +117,7 @@ func Must[T any](t testing.TB, v T, err error) T {
 	return v
 }
 
-// examine examines the whole store.
+// examine reads the whole store.
 func (w *World) examine() []*store.PartitionState {
 	w.T.Helper()
 	r := able[store.Rebuilder](w)
