@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// LimitID names one part of a limit: one that goes by keys has a part for each, any other
-// has one part, whose key is empty.
+// LimitID identifies one part of a limit. A limit with keys has one part for each key; any other
+// limit has one part with an empty key.
 type LimitID struct {
 	Name string `json:"Name"`
 	Key  string `json:"Key"`

@@ -53,13 +53,12 @@ func Schemes() []string {
 	return slices.Sorted(maps.Keys(drivers.open))
 }
 
-// Open opens the store that a URL names, such as "memory:" or
-// "sqlite:orders.db". A scheme is known once the package of its store is
-// imported, if only for that:
+// Open opens the store at a URL, such as "memory:" or "sqlite:orders.db". A program must import the
+// package of the store, at least with a blank identifier, so that its scheme is registered:
 //
 //	import _ "github.com/flowgen/flowgen/sqlitestore"
 //
-// A URL may hold a password, so no error shows more of it than the scheme.
+// A URL may contain a password, so errors contain only its scheme.
 func Open(ctx context.Context, url string) (Store, error) {
 	scheme, rest, ok := strings.Cut(url, ":")
 	drivers.RLock()

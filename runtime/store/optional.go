@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// As returns s, or the first store that s wraps, as a T. A store that wraps
-// another one has a method Unwrap() Store. Use As for optional abilities:
+// As returns s, or the first store that s wraps, as a T. A store that wraps another one has a
+// method Unwrap() Store. Use As for optional interfaces:
 //
 //	if l, ok := store.As[store.Lister](s); ok { … }
 func As[T any](s Store) (T, bool) {
@@ -26,25 +26,26 @@ func As[T any](s Store) (T, bool) {
 	return zero, false
 }
 
-// Seizer is a store that can take a run from whatever has it. Without it, what ends or pauses a run waits until a
-// worker or its turn lets go of it.
+// Seizer is a store that can take a run regardless of its queue state and owner. Without it, an
+// operation that ends or pauses a run waits until the run's owner or its queue releases it.
 type Seizer interface {
-	// Seize is ClaimRun for a run that the session ends, or lets park: it takes also one that is queued after
-	// another run of its workflow id, and one that waits for permits, which it gets none of; and if owned is set, one
-	// that another session owns, whose fence is over then. Its errors are those of ClaimRun; ErrNotClaimable is none of them.
+	// Seize is ClaimRun for a session that will end or park the run. It also takes a run that is
+	// queued after another run of its workflow ID, a run that waits for permits, which stays
+	// without them, and, if owned is set, a run that another session owns, whose fence it
+	// invalidates. It returns the errors of ClaimRun except ErrNotClaimable.
 	Seize(ctx context.Context, partition int, session SessionID, token event.Token, run event.RunID, owned bool) (ClaimedRun, error)
 }
 
-// Lister is a store that can be searched. No query reads more than its budget, whatever is in
-// the store.
+// Lister is a store that can be searched. No query reads more runs than its budget, whatever the
+// size of the store.
 type Lister interface {
 	// List returns a page of runs in the order of the query.
 	List(ctx context.Context, q Query) (Page, error)
-	// Count returns how many runs match; Cursor, Limit and Oldest are not looked at.
+	// Count returns the number of runs that match. It ignores Cursor, Limit and Oldest.
 	Count(ctx context.Context, q Query) (Counts, error)
 }
 
-// Query selects runs. The zero value selects all; all fields must match.
+// Query selects runs. The zero value selects all runs; otherwise all fields must match.
 type Query struct {
 	Statuses   []event.Status // any of them
 	Workflow   string
@@ -52,69 +53,70 @@ type Query struct {
 	WorkflowID string
 	Tags       map[string]string // all of them
 	Parent     event.RunID
-	Root       event.RunID // that run, if it has no parent, and all below it
+	Root       event.RunID // selects this run, if it has no parent, and all its descendants
 	From, To   time.Time   // created in [From, To)
-	// Group takes only the runs of a group, Troubled those of any: see [Trouble].
+	// Group selects the runs of a failure group, Troubled the runs of any group: see [Trouble].
 	Group    string
 	Troubled bool
-	// Roots leaves out the runs that have a parent.
+	// Roots excludes runs that have a parent.
 	Roots bool
-	// Started leaves out the runs that no user has started: event.Internal says which.
+	// Started excludes runs that no user has started, as defined by event.Internal.
 	Started bool
-	// Oldest turns the order round: see NewestFirst.
+	// Oldest reverses the order: see NewestFirst.
 	Oldest bool
-	// Cursor continues after the page that returned it, which must have been asked for in the
-	// same order.
+	// Cursor continues after the page that returned it. The order must be the same as for that
+	// page.
 	Cursor string
-	// Limit is the size of a page; 0: 100.
+	// Limit is the size of a page; 0 means 100.
 	Limit int
-	// Budget is how many runs may be looked at, those that do not match among them; not
-	// positive: DefaultBudget. What an index of the store leaves out is not looked at.
+	// Budget is the maximum number of runs to read, including runs that do not match; DefaultBudget
+	// if not positive. Runs that an index of the store excludes are not read.
 	Budget int
 }
 
-// DefaultBudget is that of a Query without one.
+// DefaultBudget is the budget of a Query without one.
 const DefaultBudget = 20_000
 
 // Page is a part of a list.
 type Page struct {
 	Runs []Record
-	// Cursor is where the next page starts, as CursorAfter says; empty: there is none.
+	// Cursor is the cursor of the next page, as returned by CursorAfter; empty if there is none.
 	Cursor string
-	// Partial says that the budget was spent before the page was full, or before it was known
-	// whether there are more: the next page, which may be empty, goes on right behind the last run that was looked at.
+	// Partial reports that the budget was exhausted before the page was full, or before it was
+	// known whether there are more runs. The next page, which may be empty, continues directly
+	// after the last run that was read.
 	Partial bool
-	// Looked is how many runs were looked at.
+	// Looked is the number of runs that were read.
 	Looked int
 }
 
-// Counts has how many runs match a query.
+// Counts contains the numbers of runs that match a query.
 type Counts struct {
-	// Runs is by status and route. Nothing is counted for which there is no run.
+	// Runs contains the numbers by status and route, without zeros.
 	Runs map[Counted]int
-	// Exact says that it is the number of all that match, as of one moment in each partition;
-	// otherwise the budget was spent, and there are at least so many.
+	// Exact reports that the numbers are exact, as of one moment in each partition. Otherwise the
+	// budget was exhausted and the numbers are lower bounds.
 	Exact bool
-	// Looked is how many runs were looked at: those that an index of the store counts are
-	// not.
+	// Looked is the number of runs that were read. Runs counted by an index of the store are not
+	// included.
 	Looked int
 }
 
-// Counted says what is counted together.
+// Counted is a group of runs that are counted together.
 type Counted struct {
-	// Status is that of the runs; empty: they have not ended, and were not looked at, because the
-	// budget was spent.
+	// Status is the status of the runs; empty for runs that have not ended and were not read
+	// because the budget was exhausted.
 	Status event.Status
 	Route  Route
 }
 
-// Roster is a store that tells who serves what.
+// Roster is a store that reports which routes are served.
 type Roster interface {
-	// Serves reports whether a session whose lease lasts serves the route in a partition.
+	// Serves reports whether a session with a valid lease serves the route in a partition.
 	Serves(ctx context.Context, partition int, c Route) (bool, error)
 }
 
-// Auditor is a store that remembers interventions into a run from outside of it.
+// Auditor is a store that records interventions in runs.
 type Auditor interface {
 	// Audit returns the entries about a run, oldest first.
 	Audit(ctx context.Context, run event.RunID) ([]AuditEntry, error)
@@ -125,9 +127,9 @@ type AuditEntry struct {
 	Time       time.Time
 	Run        event.RunID
 	Reason     Reason
-	By         SessionID  // who intervened
-	Owner      SessionID  // who owned the run before
-	QueueState QueueState // where the run was before
+	By         SessionID  // the session that intervened
+	Owner      SessionID  // the owner before the intervention
+	QueueState QueueState // the queue state before
 	Status     event.Status
 	Epoch      uint64 // before
 }
@@ -137,7 +139,7 @@ type Reason string
 
 // The reasons of this release.
 const (
-	// ReasonExpiredClaim: the lease of the owner was past.
+	// ReasonExpiredClaim: the lease of the owner had expired.
 	ReasonExpiredClaim Reason = "expired_claim"
 	// ReasonProcessEnded: the process of the owner has provably ended.
 	ReasonProcessEnded Reason = "process_ended"
@@ -145,8 +147,8 @@ const (
 	ReasonSessionClosed Reason = "session_closed"
 )
 
-// Inspector is a store that shows everything it holds. It serves checks and
-// tests; the answer is one consistent state.
+// Inspector is a store that returns its whole contents. It serves checks and tests; the result is
+// one consistent state.
 type Inspector interface {
 	Inspect(ctx context.Context) (*Snapshot, error)
 }
@@ -155,23 +157,23 @@ type Inspector interface {
 type Snapshot struct {
 	Now  time.Time
 	Runs map[event.RunID]*RunState
-	// Active and LastEnded are by workflow id; Lines holds the runs that wait,
-	// first in line first. Empty lines are absent.
+	// Active and LastEnded are by workflow ID. Lines contains the runs queued after the active run
+	// of each workflow ID, in order. Empty queues are absent.
 	Active    map[string]event.RunID
 	LastEnded map[string]event.RunID
 	Lines     map[string][]event.RunID
-	// Gathering has the runs that gather starts, by key.
+	// Gathering contains the runs that collect starts, by key.
 	Gathering map[string]event.RunID
-	// Seen is by chain, which is named after its first run: the ids of accepted
-	// items and when they were accepted.
+	// Seen is by chain, which has the ID of its first run: the IDs of accepted items and the times
+	// of their acceptance.
 	Seen map[event.RunID]map[event.ItemID]time.Time
-	// Kept has the items of Seen that are remembered until Confirm, sorted: by chain, and by the
-	// run named if that is a later one.
+	// Kept contains the items of Seen that are remembered until Confirm, sorted. They are listed by
+	// chain, and also by the named run if that is a later one.
 	Kept map[event.RunID][]event.ItemID
-	// Streams is by chain, then by name. Chains without any are absent.
+	// Streams is by chain, then by name. Chains without streams are absent.
 	Streams map[event.RunID]map[string]StreamState
-	// Outbox holds all records; those of one sender are in the order in
-	// which they were written. Deadline is zero.
+	// Outbox contains all records, those of one sender in the order in which they were written.
+	// Deadline is zero.
 	Outbox []Outgoing
 	// Ready lists the ready runs of each route in the order in which they would
 	// be claimed. Empty routes are absent.
@@ -181,48 +183,52 @@ type Snapshot struct {
 	Owned  map[SessionID][]event.RunID // sorted
 	Unread map[SessionID][]event.RunID // sorted
 	Wakes  map[Route]bool              // only those that are set
-	// Purges has for each run that has ended when it may be purged. Of runs that
-	// something holds back (see Purger) it may have none.
+	// Purges contains the time from which each ended run may be purged. Runs whose purge is held
+	// back (see Purger) may be absent.
 	Purges map[event.RunID]time.Time
 	Audit  []AuditEntry
-	// Limits has the parts of limits that are configured, of which permits are held, or for
-	// which runs wait. Waiting has the lines of those, first in turn first: their runs are
+	// Limits contains the parts of limits that are configured, of which permits are held, or for
+	// which runs wait. Waiting contains the limiter queues, first position first: their runs are
 	// ready, and not in Ready.
 	Limits  map[LimitID]LimitState
 	Waiting []WaitingLine
-	// Flows says how many runs are counted in each flow. Empty ones are absent.
+	// Flows contains the number of runs with fairness keys for each route and priority. Zeros are
+	// absent.
 	Flows map[FlowID]int
-	// Troubles has the groups of trouble, and Troubled the runs that are found as those of any group, sorted.
+	// Troubles contains the failure groups, and Troubled the runs that are indexed as members of
+	// any group, sorted.
 	Troubles map[string]TroubleState
 	Troubled []event.RunID
-	// Labels has for each run the labels by which it is found, as Label.String names them. Nil: the store has no
-	// index of them that is whole, or compares it with the records by itself.
+	// Labels contains for each run the labels under which it is indexed, as returned by
+	// Label.String. It is nil if the store has no complete index of labels, or compares the index
+	// with the records itself.
 	Labels map[event.RunID][]string
-	// Journal has the lines of the journal, the oldest first.
+	// Journal contains the journal, oldest first.
 	Journal []JournalLine
-	// Catalog has the entry of each workflow in the catalogue, as CatalogEntry.Pack has written it.
+	// Catalog contains the catalogue entry of each workflow, as written by CatalogEntry.Pack.
 	Catalog map[string][]byte
-	// Views has each view by its name, as View.Pack has written it.
+	// Views contains each view by name, as written by View.Pack.
 	Views map[string][]byte
 }
 
-// WaitingLine is the runs of one route that wait for the same permits.
+// WaitingLine is a limiter queue: the runs of one route that wait for the same permits.
 type WaitingLine struct {
 	Route Route
 	Uses  []Use
-	Runs  []event.RunID // in the order of their turns
-	// Shut says that claims leave it out until it is called, Called that nobody goes before it
-	// until Until. Until of a shut line is when the rates of its limits may let it go; zero:
-	// that is not what it waits for.
+	Runs  []event.RunID // in the order of their positions
+	// Shut reports that the queue is closed: claims skip it until it is admitted. Called reports
+	// that it is admitted: no other queue precedes it until Until. For a closed queue, Until is the
+	// time at which the rates of its limits may admit it; zero if it does not wait for a rate.
 	Shut, Called bool
 	Until        time.Time
 	// Stands has a bit for each of Uses at which the queue, closed or admitted, counts: there it
-	// holds back the queues after it. Owed: it may count at some without room at those before.
+	// holds back the queues after it. Owed reports that the queue may count at some limits although
+	// earlier ones have no free capacity.
 	Stands uint16
 	Owed   bool
 }
 
-// At returns the uses of limits at which the line counts.
+// At returns the uses of limits at which the queue counts.
 func (l *WaitingLine) At() (at []Use) {
 	for i, u := range l.Uses {
 		if l.Stands>>i&1 == 1 {
@@ -237,7 +243,7 @@ type RunState struct {
 	Record
 	Frames [][]byte
 	Inbox  []Item
-	Hidden bool // it was deleted, and may not be purged yet
+	Hidden bool // the run was deleted and may not be purged yet
 	// Incompatible are the live sessions whose code could not replay the run, sorted.
 	Incompatible []SessionID
 }
@@ -253,24 +259,24 @@ type Lease struct {
 	Recovering  bool
 }
 
-// DamageTeller is a store that continues when it finds damage during an operation on many
-// runs, such as a claim: it leaves the damaged run out, so that the others are not delayed,
-// and reports it here.
+// DamageTeller is a store that continues when it finds damage during an operation on many runs,
+// such as a claim: it skips the damaged run, so that the others are not delayed, and reports the
+// damage here.
 type DamageTeller interface {
-	// Damage returns the damage that was found since the last call. Damage that is found
-	// again is reported again after an hour. [Damages] keeps count of that.
+	// Damage returns the damage found since the last call. Damage that is still found after an hour
+	// is reported again. [Damages] implements this.
 	Damage() []*DamagedError
 }
 
-// StepDataStore is a store that keeps data of a step for its next attempt, such
-// as the details of its last heartbeat. It is no part of the log: it is
-// written beside it, under the fence of the run, and ends with the run.
+// StepDataStore is a store that keeps data of a step for its next attempt, such as the details of
+// its last heartbeat. The data are not part of the log: they are written beside it, under the fence
+// of the run, and are removed when the run ends.
 type StepDataStore interface {
-	// SetStepData stores body under a key, replacing what was there. ErrFenced: the
-	// run is not owned under this fence; nothing was written. If progress is set, a
-	// body that is not the one that was there says that the run got further, as
-	// Commit.Progress does: its recoveries are forgotten, in the same action.
+	// SetStepData stores body under a key, replacing previous data. ErrFenced: the run is not owned
+	// under this fence, and nothing was written. If progress is set, a body that differs from the
+	// stored one counts as progress of the run, as Commit.Progress does: its recoveries are reset
+	// in the same action.
 	SetStepData(ctx context.Context, run event.RunID, fence Fence, key string, body []byte, progress bool) error
-	// StepData returns the data of a run, which may be none.
+	// StepData returns the data of a run. It may be empty.
 	StepData(ctx context.Context, run event.RunID) (map[string][]byte, error)
 }
