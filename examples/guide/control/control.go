@@ -58,7 +58,7 @@ func travel(ctx workflow.Context, trip Trip) ([]string, error) {
 	return bookings, nil
 }
 
-// Answer is whether a client was accepted.
+// Answer receives the decision about a client.
 var Answer = workflow.NewTopic[string]("answer")
 
 // admit requests a decision about a client. Since a later version it also asks the bank.

@@ -31,7 +31,7 @@ func Trace(ctx context.Context, client *workflow.Client, trip Trip, next func() 
 			return nil, err
 		}
 	}
-	err = run.Resume(ctx) // from here on by itself
+	err = run.Resume(ctx) // the rest runs without stops
 	return run, err
 }
 
@@ -47,7 +47,7 @@ func GoOn(ctx context.Context, run *workflow.Run[[]string]) (*workflow.Run[[]str
 	}
 	next, err := again(ctx)
 	if refused, ok := errors.AsType[*workflow.StatusError](err); ok && len(refused.Undone) > 0 {
-		return run.Restart(ctx) // nothing is left to go on with
+		return run.Restart(ctx) // there is nothing to continue
 	}
 	return next, err
 }

@@ -51,7 +51,7 @@ func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer)
 		if err != nil {
 			return next, err
 		}
-		if c.Attempt > 1 && c.Attempt > attempt { // the attempt before has failed: what it wrote was in vain
+		if c.Attempt > 1 && c.Attempt > attempt { // the previous attempt failed: its words are invalid
 			_, _ = fmt.Fprint(out, "… once more: ")
 		}
 		attempt = c.Attempt

@@ -22,11 +22,12 @@ type Transfer struct {
 	Cents int `json:"cents"`
 }
 
-// What a checkout tells, hears and is asked.
+// Stage shows the progress of a checkout, Paid receives its payment, and Discount requests a lower
+// price.
 var (
 	Stage    = workflow.NewValue[string]("stage")
 	Paid     = workflow.NewHook[Transfer]("paid")
-	Discount = workflow.NewAsk[int, int]("discount") // percent; the new price
+	Discount = workflow.NewAsk[int, int]("discount") // a percentage; returns the new price
 )
 
 // transferForm describes a Transfer to programs that are not written in Go.
@@ -88,7 +89,7 @@ func checkout(ctx workflow.Context, cart Cart) (int, error) {
 func Report(ctx context.Context, client *workflow.Client, token, callID string, body json.RawMessage) error {
 	err := client.SendToHook(ctx, token, body, workflow.IdempotencyKey(callID))
 	if errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookNotFound) {
-		return fmt.Errorf("nobody waits for this payment: %w", err) // answer 410 or 404: calling again is useless
+		return fmt.Errorf("nobody waits for this payment: %w", err) // respond with 410 or 404, so that the service stops retrying
 	}
 	return err
 }

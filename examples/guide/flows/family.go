@@ -23,7 +23,7 @@ func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
 		workflow.WithParentClose(workflow.ParentCloseAbandon))
 	err := watch.Started(ctx)
 	var active *workflow.ActiveRunError
-	if err != nil && !errors.As(err, &active) { // somebody watches already
+	if err != nil && !errors.As(err, &active) { // a monitor is already active
 		return nil, err
 	}
 	return workflow.Map(ctx, carriers, Price.Child, workflow.Limit(50))

@@ -89,7 +89,7 @@ func TestReview_SurvivesEveryCrash(t *testing.T) {
 }
 
 func TestReview_TakesMessagesInAnyOrder(t *testing.T) {
-	// A comment that comes after the verdict is dropped: that is meant.
+	// A comment that arrives after the verdict is dropped on purpose.
 	workflowtest.Interleave(t, flows.Review, "plan", setupReview, 100, workflowtest.AllowUnread())
 }
 

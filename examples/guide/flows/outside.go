@@ -45,7 +45,7 @@ func Approve(ctx context.Context, client *workflow.Client, doc, who, click strin
 	return Verdict.Send(ctx, run, Decision{By: who, OK: true}, workflow.IdempotencyKey(click))
 }
 
-// Remark sends a comment to the review of a document, which it starts unless it is under way.
+// Remark sends a comment to the review of a document, and starts the review unless it is active.
 func Remark(ctx context.Context, client *workflow.Client, doc, text, click string) (*workflow.Run[string], error) {
 	return Review.Start(ctx, client, doc, workflow.WithID("review-"+doc),
 		workflow.WithMessage(Comment, text, workflow.IdempotencyKey(click)))
@@ -71,7 +71,7 @@ func Blocked(ctx context.Context, client *workflow.Client) (map[workflow.RunID]s
 		if err != nil {
 			return nil, err
 		}
-		info, err := client.Run(run.ID).Info(ctx) // List does not read why
+		info, err := client.Run(run.ID).Info(ctx) // List does not read the reason
 		if err != nil {
 			return nil, err
 		}

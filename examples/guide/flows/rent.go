@@ -64,7 +64,7 @@ func rent(ctx workflow.Context, machine string) (ended string, err error) {
 		return "", err
 	}
 	defer func() {
-		err = errors.Join(err, GiveBack(workflow.Detached(ctx), machine)) // runs after a cancel, too
+		err = errors.Join(err, GiveBack(workflow.Detached(ctx), machine)) // also runs after a cancel
 	}()
 	limited, cancel := workflow.WithTimeout(ctx, time.Hour)
 	defer cancel()

@@ -15,7 +15,7 @@ type Decision struct {
 	OK bool   `json:"ok"`
 }
 
-// What people send to a review.
+// The messages to a review.
 var (
 	Verdict = workflow.NewTopic[Decision]("verdict")
 	Comment = workflow.NewTopic[string]("comment")

@@ -51,7 +51,7 @@ var ErrDeclined = errors.New("declined")
 func SignatureReport(ctx context.Context, client *workflow.Client, token, by string, declined bool) error {
 	var err error
 	if declined {
-		err = Signed.Fail(ctx, client, token, step.Fatal(ErrDeclined)) // it is not asked again
+		err = Signed.Fail(ctx, client, token, step.Fatal(ErrDeclined)) // the step is not retried
 	} else {
 		err = Signed.Send(ctx, client, token, Signature{By: by})
 	}

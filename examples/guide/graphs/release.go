@@ -54,7 +54,7 @@ func (r *release) careful(build []Binary) bool { return !r.Urgent && len(build) 
 
 //flow:step
 func (r *release) publish(ctx context.Context, build []Binary, scan *int) (string, error) {
-	if scan == nil { // nobody has asked for it, or it has failed
+	if scan == nil { // the scan was skipped or has failed
 		return fmt.Sprintf("%s: %d binaries", r.Version, len(build)), nil
 	}
 	return fmt.Sprintf("%s: %d binaries with %d findings", r.Version, len(build), *scan), nil

@@ -94,9 +94,9 @@ func (a api) words(w http.ResponseWriter, r *http.Request) {
 	_ = events.Flush() // confirms the connection; a failure is detected by later writes
 	for chunk, err := range flows.Words.Read(ctx, run, workflow.From(last+1)) {
 		if err != nil {
-			return // the request has ended, or the server stops: the browser asks again
+			return // the request has ended, or the server stops: the browser reconnects
 		}
-		word, err := json.Marshal(chunk.Value) // holds no line break
+		word, err := json.Marshal(chunk.Value) // contains no line break
 		if err != nil {
 			return
 		}
@@ -104,7 +104,7 @@ func (a api) words(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // tells the browser to ask no more
+	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // the page must then close its EventSource
 }
 
 // waiting returns the context of a request that may take a long time. It ends when the server

@@ -56,9 +56,9 @@ func run(ctx context.Context, file string, l net.Listener) (err error) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {
-	case err := <-served: // it cannot listen any more
+	case err := <-served: // the server cannot accept connections
 		return err
-	case err := <-worked: // without its worker the program is of no use
+	case err := <-worked: // the program needs its worker
 		worked <- nil
 		return errors.Join(err, server.Close())
 	case <-ctx.Done():

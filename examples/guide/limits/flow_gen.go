@@ -53,8 +53,8 @@ var Catalog = shim.NewWorkflow[[]Scene, []string]("limits.catalog", "scenes", sh
 	}),
 })
 
-// Compile has as many turns for each tenant as for any other, times its share, also while one of
-// them has a million reports waiting.
+// Compile compiles a report. Each tenant gets its share of the claims, even if another tenant has a
+// million reports waiting.
 //
 // It starts and awaits runs of [compile].
 var Compile = shim.NewWorkflow[Report, string]("limits.compile", "report", shim.WorkflowPolicy{
@@ -68,7 +68,7 @@ var Compile = shim.NewWorkflow[Report, string]("limits.compile", "report", shim.
 // It starts and awaits runs of [crawl].
 var Crawl = shim.NewWorkflow[[]Page, []string]("limits.crawl", "pages", shim.WorkflowPolicy{})
 
-// Deliver comes before what others wait for if the customer pays for that.
+// Deliver has a higher priority if the customer pays for it.
 //
 // It starts and awaits runs of [deliver].
 var Deliver = shim.NewWorkflow[Parcel, string]("limits.deliver", "parcel", shim.WorkflowPolicy{
@@ -78,7 +78,7 @@ var Deliver = shim.NewWorkflow[Parcel, string]("limits.deliver", "parcel", shim.
 	StartWithin: 30 * time.Second,
 })
 
-// Deploy goes on in an environment until a newer build is there.
+// Deploy deploys a build to an environment until a newer build replaces it.
 //
 // It starts and awaits runs of [deploy].
 var Deploy = shim.NewWorkflow[Build, string]("limits.deploy", "b", shim.WorkflowPolicy{
@@ -88,7 +88,7 @@ var Deploy = shim.NewWorkflow[Build, string]("limits.deploy", "b", shim.Workflow
 	Active: workflow.CancelActive,
 })
 
-// Dispatch sends a hundred emails at once, or those of five seconds.
+// Dispatch sends up to a hundred emails in one run, and waits for them for at most five seconds.
 //
 // It starts and awaits runs of [dispatch].
 var Dispatch = shim.NewWorkflow[Email, int]("limits.dispatch", "", shim.WorkflowPolicy{
@@ -97,7 +97,7 @@ var Dispatch = shim.NewWorkflow[Email, int]("limits.dispatch", "", shim.Workflow
 	}, 100, 5*time.Second),
 })
 
-// Fulfil has the permit of its customer from its first claim to its end.
+// Fulfil holds the permit of its customer from its first claim to its end.
 //
 // It starts and awaits runs of [fulfil].
 var Fulfil = shim.NewWorkflow[Order, string]("limits.fulfil", "order", shim.WorkflowPolicy{
@@ -106,8 +106,8 @@ var Fulfil = shim.NewWorkflow[Order, string]("limits.fulfil", "order", shim.Work
 	}),
 })
 
-// Reindex begins when nobody has changed the document for ten seconds, and at the latest two
-// minutes after the first change, with the document as it was at the last one.
+// Reindex starts ten seconds after the last change of the document, but at most two minutes after
+// the first change. Its input is the document at the last change.
 //
 // It starts and awaits runs of [reindex].
 var Reindex = shim.NewWorkflow[Doc, string]("limits.reindex", "doc", shim.WorkflowPolicy{
@@ -139,7 +139,7 @@ var fetchStep = shim.NewStep("limits.fetch", shim.Policy{
 	})
 })
 
-// Index needs half a gigabyte, and a processor of the fleet.
+// Index uses 512 MB of memory on its worker, and one processor of the fleet.
 //
 // It is the durable counterpart of [index].
 func Index(ctx workflow.Context, scene Scene) (string, error) {
@@ -162,7 +162,7 @@ var indexStep = shim.NewStep("limits.index", shim.Policy{
 	})
 })
 
-// Render needs two of the four processors while an attempt of it runs.
+// Render uses two of the four processors during each attempt.
 //
 // It is the durable counterpart of [render].
 func Render(ctx workflow.Context, scene Scene) (string, error) {
@@ -185,7 +185,7 @@ var renderStep = shim.NewStep("limits.render", shim.Policy{
 	})
 })
 
-// Tell begins as often as the other side allows.
+// Tell starts its attempts at the rate that the CRM allows.
 //
 // It is the durable counterpart of [tell].
 func Tell(ctx workflow.Context, customer string, text string) error {

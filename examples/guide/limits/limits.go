@@ -15,22 +15,22 @@ import (
 //go:generate go run github.com/flowgen/flowgen/cmd/flowgen
 
 var (
-	// GPU is four graphics processors, wherever the workers are.
+	// GPU limits the fleet to four concurrent uses of graphics processors.
 	GPU = limit.New("gpu", limit.Config{AtOnce: 4})
-	// CRM takes a hundred requests a minute of the whole fleet.
+	// CRM limits the fleet to 100 requests per minute.
 	CRM = limit.New("crm", limit.Config{Rate: 100, Per: time.Minute})
-	// PerHost is two requests at a time to each host.
+	// PerHost limits the fleet to two concurrent requests to each host.
 	PerHost = limit.NewKeyed[string]("host", limit.Config{AtOnce: 2})
-	// PerCustomer is one run of each customer at a time.
+	// PerCustomer limits each customer to one run at a time.
 	PerCustomer = limit.NewKeyed[string]("customer", limit.Config{AtOnce: 1, Spread: true})
-	// Memory is that of each worker, in megabytes.
+	// Memory limits the memory of each worker, in megabytes.
 	Memory = limit.NewLocal("memory")
 )
 
 // Scene is rendered to an image.
 type Scene struct{ Name string }
 
-// render needs two of the four processors while an attempt of it runs.
+// render uses two of the four processors during each attempt.
 //
 //flow:step uses=GPU:2
 func render(_ context.Context, scene Scene) (string, error) {
@@ -40,7 +40,7 @@ func render(_ context.Context, scene Scene) (string, error) {
 // Page is a page of a host.
 type Page struct{ Host, Path string }
 
-// index needs half a gigabyte, and a processor of the fleet.
+// index uses 512 MB of memory on its worker, and one processor of the fleet.
 //
 //flow:step uses=Memory:512,GPU
 func index(_ context.Context, scene Scene) (string, error) {
@@ -66,7 +66,7 @@ func catalog(ctx workflow.Context, scenes []Scene) ([]string, error) {
 func Big(client *workflow.Client, megabytes int) *worker.Worker {
 	return worker.New(client, worker.Config{
 		Capacity: map[string]int{Memory.Name(): megabytes},
-		AtOnce:   map[string]int{"reports": 2}, // runs of this queue, here
+		AtOnce:   map[string]int{"reports": 2}, // concurrent runs of this queue on this worker
 	})
 }
 
@@ -77,7 +77,7 @@ func fetch(_ context.Context, page Page) (string, error) {
 	return "page of " + page.Host, nil
 }
 
-// tell begins as often as the other side allows.
+// tell starts its attempts at the rate that the CRM allows.
 //
 //flow:step uses=CRM
 func tell(_ context.Context, customer, text string) error {
@@ -90,7 +90,7 @@ func tell(_ context.Context, customer, text string) error {
 // Order is an order of a customer.
 type Order struct{ Customer, Item string }
 
-// fulfil has the permit of its customer from its first claim to its end.
+// fulfil holds the permit of its customer from its first claim to its end.
 //
 //flow:workflow uses=PerCustomer(order.Customer)
 func fulfil(ctx workflow.Context, order Order) (string, error) {
@@ -113,7 +113,7 @@ type Parcel struct {
 	Rank int
 }
 
-// deliver comes before what others wait for if the customer pays for that.
+// deliver has a higher priority if the customer pays for it.
 //
 //flow:workflow priority=parcel.Rank startwithin=30s
 func deliver(ctx workflow.Context, parcel Parcel) (string, error) {
@@ -126,8 +126,8 @@ type Report struct {
 	Share  int // from 1 to 100
 }
 
-// compile has as many turns for each tenant as for any other, times its share, also while one of
-// them has a million reports waiting.
+// compile compiles a report. Each tenant gets its share of the claims, even if another tenant has a
+// million reports waiting.
 //
 //flow:workflow fair=report.Tenant:report.Share
 func compile(ctx workflow.Context, report Report) (string, error) {
@@ -146,7 +146,7 @@ func Today(ctx context.Context, client *workflow.Client, parcel Parcel) (bool, e
 // Build is a build for an environment.
 type Build struct{ Env, Commit string }
 
-// deploy goes on in an environment until a newer build is there.
+// deploy deploys a build to an environment until a newer build replaces it.
 //
 //flow:workflow singleton=b.Env,replace
 func deploy(ctx workflow.Context, b Build) (string, error) {
@@ -156,8 +156,8 @@ func deploy(ctx workflow.Context, b Build) (string, error) {
 // Doc is a document that changes often.
 type Doc struct{ ID, Text string }
 
-// reindex begins when nobody has changed the document for ten seconds, and at the latest two
-// minutes after the first change, with the document as it was at the last one.
+// reindex starts ten seconds after the last change of the document, but at most two minutes after
+// the first change. Its input is the document at the last change.
 //
 //flow:workflow debounce=doc.ID,10s,2m
 func reindex(ctx workflow.Context, doc Doc) (string, error) {
@@ -167,7 +167,7 @@ func reindex(ctx workflow.Context, doc Doc) (string, error) {
 // Email is an email to send in a batch.
 type Email struct{ To, Text string }
 
-// dispatch sends a hundred emails at once, or those of five seconds.
+// dispatch sends up to a hundred emails in one run, and waits for them for at most five seconds.
 //
 //flow:workflow batch=100,5s
 func dispatch(ctx workflow.Context, emails []Email) (int, error) {
@@ -185,12 +185,12 @@ func Send(ctx context.Context, client *workflow.Client, email Email) error {
 	return err
 }
 
-// Raise lets eight run at once from now on, on all workers.
+// Raise raises the limit GPU to eight on all workers.
 func Raise(ctx context.Context, client *workflow.Client) error {
 	return client.Limits().Set(ctx, GPU, limit.Config{AtOnce: 8})
 }
 
-// Hold lets nothing of one customer begin until Resume.
+// Hold pauses the limit of one customer: none of its runs gets a permit until Resume.
 func Hold(ctx context.Context, client *workflow.Client, customer string) error {
 	return client.Limits().Pause(ctx, PerCustomer.For(customer))
 }

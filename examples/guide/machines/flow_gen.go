@@ -96,7 +96,7 @@ func Register(r workflow.Registrar, shop Shop) {
 	)
 }
 
-// Refund leads a claim from the customer to the money, or to a refusal.
+// Refund handles a claim until it is paid or refused.
 //
 // It starts and awaits runs of the machine [refund].
 //

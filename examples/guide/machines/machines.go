@@ -47,15 +47,15 @@ type Shop interface {
 	Refund(ctx context.Context, order string, cents int64) error
 }
 
-// refund leads a claim from the customer to the money, or to a refusal.
+// refund handles a claim until it is paid or refused.
 //
 //flow:machine start=check max=100
 type refund struct {
-	Order     string // exported fields are kept from step to step
+	Order     string // exported fields are kept between steps
 	Cents     int64
 	Reminders int
 
-	shop Shop // unexported ones are parameters of Register
+	shop Shop // unexported fields are parameters of Register
 }
 
 //flow:step retries=5 backoff=exponential(1s,1m) fatal=ErrNoOrder catch=refuse
@@ -65,7 +65,7 @@ func (r *refund) check(ctx context.Context, claim Claim) (step.Next[refund, Outc
 	}
 	r.Order, r.Cents = claim.Order, claim.Cents
 	if r.Cents < 2000 {
-		return r.goPay(), nil // nobody needs to look at it
+		return r.goPay(), nil // a clerk need not approve it
 	}
 	return r.goAsk("is this right?"), nil
 }

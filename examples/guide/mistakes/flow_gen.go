@@ -40,7 +40,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Asks decides by a value that is not in the log.
+// Asks branches on a value that is not in the log.
 //
 // It starts and awaits runs of [asks].
 var Asks = shim.NewWorkflow[workflow.None, workflow.None](

@@ -21,7 +21,7 @@ func work(ctx context.Context, what string) error {
 // environment variable, a flag, the order of a map.
 var Weekday = time.Monday
 
-// asks decides by a value that is not in the log.
+// asks branches on a value that is not in the log.
 //
 //flow:workflow
 func asks(ctx workflow.Context) error {

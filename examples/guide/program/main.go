@@ -47,13 +47,13 @@ func run(ctx context.Context, file string) (err error) {
 	return serve(ctx, client)
 }
 
-// serve is the rest of the program, such as an HTTP server: it starts runs, from anywhere.
+// serve represents the rest of the program, such as an HTTP server. It starts runs.
 func serve(ctx context.Context, client *workflow.Client) error {
 	run, err := flows.Fastest.Start(ctx, client, flows.FastestInput{A: "dhl", B: "ups"}, workflow.WithID("offer-42"))
 	if err != nil {
 		return err
 	}
-	offer, err := run.Result(ctx) // typed, too
+	offer, err := run.Result(ctx) // has the result type of the workflow
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ type CollectInput struct {
 // It starts and awaits runs of [move].
 var Move = shim.NewWorkflow[workflow.None, int]("steps.move", "", shim.WorkflowPolicy{})
 
-// Sell takes the money and has the parcel fetched.
+// Sell charges the customer and orders the pick-up of the parcel.
 //
 // It starts and awaits runs of [sell].
 var Sell = shim.NewWorkflow[Order, Receipt]("steps.sell", "order", shim.WorkflowPolicy{})
@@ -139,8 +139,8 @@ var copyAllStep = shim.NewStep("steps.copyAll", shim.Policy{
 	})
 })
 
-// Fetch has a parcel picked up. Nobody could tell a second call from a repeated
-// one: if the worker dies during the attempt, a human must look.
+// Fetch orders the pick-up of a parcel. The courier cannot detect a repeated call: if the worker
+// dies during the attempt, an operator must check the pick-up.
 //
 // It is the durable counterpart of [Courier.fetch].
 func Fetch(ctx workflow.Context, orderID string) error {

@@ -16,7 +16,7 @@ type Receipt struct {
 	Cents   int64  `json:"cents"`
 }
 
-// DeclinedError says that the bank refuses the card: another attempt is useless.
+// DeclinedError reports that the bank refuses the card, so that retries are useless.
 //
 //flow:error
 type DeclinedError struct{ Reason string }
@@ -57,8 +57,8 @@ type Courier struct {
 	Call func(ctx context.Context, orderID string) error
 }
 
-// fetch has a parcel picked up. Nobody could tell a second call from a repeated
-// one: if the worker dies during the attempt, a human must look.
+// fetch orders the pick-up of a parcel. The courier cannot detect a repeated call: if the worker
+// dies during the attempt, an operator must check the pick-up.
 //
 //flow:step nonidempotent key=orderID retries=0
 func (c *Courier) fetch(ctx context.Context, orderID string) error {

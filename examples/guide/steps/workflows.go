@@ -24,7 +24,7 @@ type NoCardError struct{ Customer string }
 // Error returns the problem with the name of the customer.
 func (e *NoCardError) Error() string { return e.Customer + " has no card that works" }
 
-// sell takes the money and has the parcel fetched.
+// sell charges the customer and orders the pick-up of the parcel.
 //
 //flow:workflow
 func sell(ctx workflow.Context, order Order) (Receipt, error) {
