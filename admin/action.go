@@ -16,7 +16,7 @@ import (
 type Action struct {
 	Verb string `json:"verb"` // one of [Actions]
 	// Reason stands in the log for the actions of [TakesReason], and in the journal for all of them. Without a journal, such as
-	// on a [Direct] that is used by itself, other actions with a reason are refused.
+	// on a [Service] that is used by itself, other actions with a reason are refused.
 	Reason string `json:"reason,omitempty"`
 	Step   string `json:"step,omitempty"` // of fork: the id or the key of the step to go on from
 	// Key says that asking again with it is the same request. Actions that are done once however often
@@ -206,11 +206,11 @@ func (v *verb) retries() bool { return v.name == "retry" || v.name == "resume-ne
 
 // lastTry returns the run of which a retry of a run would make a new one: itself or, if that was retried, the last rerun that has ended in
 // the same way. If the last rerun has not, it is that one, or the one before, which names it.
-func (d *Direct) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.RunInfo, error) {
+func (s *Service) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.RunInfo, error) {
 	var chain event.Loop
 	last := *i
 	for last.RetriedAs != "" && last.Status == i.Status && !chain.Closed(last.ID) {
-		next, err := d.client.Run(last.RetriedAs).Info(ctx)
+		next, err := s.client.Run(last.RetriedAs).Info(ctx)
 		switch {
 		case errors.Is(err, workflow.ErrRunNotFound): // it was deleted: a retry makes another one
 			last.RetriedAs = ""
@@ -225,22 +225,22 @@ func (d *Direct) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.Ru
 
 // takes reports whether a run that a list has found takes an action. Whether a held or blocked run is paused, and whether one that sleeps is a
 // rerun that is delayed, stands in its log only, and what has become of a rerun in the record of that.
-func (d *Direct) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
+func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
 	if v.retries() && i.RetriedAs != "" {
-		last, err := d.lastTry(ctx, i)
+		last, err := s.lastTry(ctx, i)
 		return err == nil && v.takenBy(last)
 	}
 	if v.name == "resume" && i.Status == workflow.StatusSleeping || (v.name == "resume" || v.name == "pause") && (i.Status == workflow.StatusHeld || i.Status == workflow.StatusBlocked) {
-		if info, err := d.client.Run(i.ID).Info(ctx); err == nil {
+		if info, err := s.client.Run(i.ID).Info(ctx); err == nil {
 			return v.takenBy(&info)
 		}
 	}
 	if v.name == "pause" && i.Status == workflow.StatusPaused { // one in debug mode may be between two operations
-		info, err := d.client.Run(i.ID).Info(ctx)
+		info, err := s.client.Run(i.ID).Info(ctx)
 		if err != nil || !info.Debug {
 			return false
 		}
-		orders, err := d.client.Run(i.ID).Orders(ctx)
+		orders, err := s.client.Run(i.ID).Orders(ctx)
 		return err == nil && !orders.Paused && !orders.Canceling && v.takenBy(&info)
 	}
 	return v.takenBy(i)
@@ -282,13 +282,30 @@ func (a Action) check() (*verb, error) {
 	return v, err
 }
 
-// Act is part of Service.
-func (d *Direct) Act(ctx context.Context, ref string, a Action) (Acted, error) {
+// Act controls a run.
+func (s *Service) Act(ctx context.Context, ref string, a Action) (Acted, error) {
+	e := s.entry(JournalEntry{Action: a.Verb, Target: ref, Detail: a.Step, Reason: a.Reason, Key: a.Key})
+	return recorded(ctx, s, &e, func(ctx context.Context) (Acted, error) {
+		a.Reason = left(&e, a.Reason, TakesReason(a.Verb))
+		return s.act(ctx, ref, a)
+	},
+		func(done Acted, e *JournalEntry) { e.Run, e.New = done.Run, done.New })
+}
+
+// act is [Service.Act] without the journal.
+func (s *Service) act(ctx context.Context, ref string, a Action) (Acted, error) {
+	if err := s.who.Need(roleFor(a.Verb), "to "+a.Verb+" runs"); err != nil {
+		return Acted{}, err
+	}
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Acted{}, err
+	}
 	v, err := a.check()
 	if err != nil {
 		return Acted{}, err
 	}
-	h, info, err := d.find(ctx, ref)
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Acted{}, err
 	}

@@ -20,23 +20,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Bulking is the part of a [Service] that does the same with many runs. A bulk action is a durable run of the
-// workflow flowgen.bulk: it goes on whoever has asked for it, and whatever dies, as long as a worker on which
-// [Register] was called serves the queue [AdminQueue].
-type Bulking interface {
-	// Preview tells what a bulk action would do now, and does nothing.
-	Preview(ctx context.Context, r BulkRequest) (BulkPreview, error)
-	// StartBulk starts a bulk action. When it returns nil the action is durable. It is refused with the code precondition if
-	// its preview is older than [PreviewLasts], or if the number of runs has changed by more than a tenth.
-	StartBulk(ctx context.Context, b NewBulk) (Bulk, error)
-	// Bulk returns a bulk action as it is now.
-	Bulk(ctx context.Context, id string) (Bulk, error)
-	// Bulks returns a page of bulk actions, the newest first.
-	Bulks(ctx context.Context, f BulkFilter) (BulkPage, error)
-	// StopBulk lets a bulk action act on no more runs than those that it has begun with. It does not wait for that.
-	StopBulk(ctx context.Context, id string, why Because) (Bulk, error)
-}
-
 // PreviewLasts is how long the token of a preview is good.
 const PreviewLasts = time.Hour
 
@@ -195,11 +178,11 @@ func (r *BulkRequest) check() (*verb, error) {
 }
 
 // order checks a bulk action to start, against the runs as they are now.
-func (d *Direct) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
+func (s *Service) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	var o bulkOrder
 	p, err := b.preview()
 	if err == nil && p.At.IsZero() {
-		p.At, err = d.existing(ctx, &p.Filter)
+		p.At, err = s.existing(ctx, &p.Filter)
 	}
 	if err != nil {
 		return o, err
@@ -208,7 +191,7 @@ func (d *Direct) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	if _, err := r.check(); err != nil {
 		return o, err
 	}
-	switch now := d.client.Store().Clock().Now(); {
+	switch now := s.client.Store().Clock().Now(); {
 	case b.Rate < 0 || b.Rate > maxBulkRate:
 		return o, &InputError{What: fmt.Sprintf("a rate of %d runs per second", b.Rate), Fix: fmt.Sprintf("give 1 to %d", maxBulkRate)}
 	case b.MaxFailures < 0:
@@ -217,7 +200,7 @@ func (d *Direct) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 		return o, NewProblem(CodePrecondition, fmt.Sprintf("the preview is of %s", p.At.Format(time.RFC3339)), "ask for a new one: it is good for "+PreviewLasts.String())
 	}
 	count := 0
-	if err := d.survey(ctx, p.Filter, func(*workflow.RunInfo) { count++ }); err != nil {
+	if err := s.survey(ctx, p.Filter, func(*workflow.RunInfo) { count++ }); err != nil {
 		return o, err
 	}
 	if off(count, p.Count) {
@@ -251,35 +234,82 @@ func (b *NewBulk) preview() (*preview, error) {
 // bulkID begins the ids of bulk actions, which are workflow ids.
 const bulkID = event.BulkRunID
 
-// StartBulk is part of Service.
-func (d *Direct) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
+// StartBulk starts a bulk action. When it returns nil the action is durable. It is refused with the code precondition if
+// its preview is older than [PreviewLasts], or if the number of runs has changed by more than a tenth.
+// A preview gives no right: it is judged as the filter and the action in it.
+// The token of a preview stands for what it fixes.
+func (s *Service) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
+	f, a := b.Filter, b.Action
+	if p, err := readPreview(b.Token); err == nil {
+		f, a = p.Filter, p.Action
+	}
+	text, _ := json.Marshal(f) // text and times always encode
+	e := s.entry(JournalEntry{Action: "bulk", Detail: a.Verb + " " + string(text), Reason: a.Reason, Key: b.Key})
+	return recorded(ctx, s, &e, func(ctx context.Context) (Bulk, error) { return s.startBulk(ctx, b) },
+		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
+}
+
+// startBulk is [Service.StartBulk] without the journal.
+func (s *Service) startBulk(ctx context.Context, b NewBulk) (Bulk, error) {
+	if b.Token == "" {
+		if s.who.Owner != "" && !b.All && b.Filter.isZero() {
+			return Bulk{}, errNoFilter
+		}
+		var err error
+		if b.Filter, err = s.mayBulk(b.Filter, b.Action); err != nil {
+			return Bulk{}, err
+		}
+	} else {
+		t, err := readPreview(b.Token)
+		if err != nil {
+			return Bulk{}, err
+		}
+		f, err := s.mayBulk(t.Filter, t.Action)
+		if err != nil {
+			return Bulk{}, err
+		}
+		if f.Tags[ownerTag] != t.Filter.Tags[ownerTag] {
+			return Bulk{}, &NotAllowedError{What: "the preview is about the runs of all owners", Fix: "ask for a preview with this token"}
+		}
+	}
+	if b.Key != "" && !s.local {
+		b.Key = s.who.Name + "\x00" + b.Key
+	}
+	if s.behalf {
+		b.By = &s.who
+	}
+	return s.createBulk(ctx, b)
+}
+
+// createBulk is startBulk without the limits of the principal.
+func (s *Service) createBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	id := bulkID + strings.ToLower(rand.Text()[:16])
 	if b.Key != "" {
 		sum := sha256.Sum256([]byte(b.Key))
 		id = bulkID + hex.EncodeToString(sum[:16])
-		if got, err := d.Bulk(ctx, id); !errors.Is(err, workflow.ErrRunNotFound) {
-			return d.sameBulk(got, b, err)
+		if got, err := s.bulk(ctx, id); !errors.Is(err, workflow.ErrRunNotFound) {
+			return s.sameBulk(got, b, err)
 		}
 	}
-	o, err := d.order(ctx, b)
+	o, err := s.order(ctx, b)
 	if err != nil {
 		return Bulk{}, err
 	}
-	o.ID, o.Created = id, d.client.Store().Clock().Now().UTC()
+	o.ID, o.Created = id, s.client.Store().Clock().Now().UTC()
 	tags := map[string]string{}
 	if o.By.Owner != "" {
 		tags[ownerTag] = o.By.Owner
 	}
 	policy := workflow.IDPolicy{Finished: workflow.RejectFinished} // the same key at the same time is one action
-	_, err = BulkRuns.Start(ctx, d.client, bulkWork{Order: o}, workflow.WithID(id), workflow.WithIDPolicy(policy), workflow.WithTags(tags))
+	_, err = BulkRuns.Start(ctx, s.client, bulkWork{Order: o}, workflow.WithID(id), workflow.WithIDPolicy(policy), workflow.WithTags(tags))
 	if err != nil && !errors.As(err, new(*workflow.FinishedRunError)) {
 		return Bulk{}, fmt.Errorf("start bulk action: %w", err)
 	}
-	return d.Bulk(ctx, id)
+	return s.bulk(ctx, id)
 }
 
 // sameBulk answers a request whose key was used before.
-func (d *Direct) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
+func (s *Service) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
 	if err != nil {
 		return Bulk{}, err
 	}
@@ -303,31 +333,44 @@ func sameJSON(a, b any) bool {
 }
 
 // findBulk returns the run that does the work of a bulk action now.
-func (d *Direct) findBulk(ctx context.Context, id string) (*workflow.Handle, workflow.RunInfo, error) {
+func (s *Service) findBulk(ctx context.Context, id string) (*workflow.Handle, workflow.RunInfo, error) {
 	if !strings.HasPrefix(id, bulkID) {
 		return nil, workflow.RunInfo{}, &InputError{What: fmt.Sprintf("%q is no id of a bulk action", id), Fix: "take it from the list of bulk actions"}
 	}
-	info, err := d.client.RunByID(id).Info(ctx)
+	info, err := s.client.RunByID(id).Info(ctx)
 	if err == nil && info.Workflow != BulkRuns.Name() {
 		err = noBulk(id)
 	}
 	if err != nil {
 		return nil, info, fmt.Errorf("find bulk action: %w", err)
 	}
-	return d.client.Run(info.ID), info, nil
+	return s.client.Run(info.ID), info, nil
 }
 
-// Bulk is part of Service.
-func (d *Direct) Bulk(ctx context.Context, id string) (Bulk, error) {
-	h, info, err := d.findBulk(ctx, id)
+// Bulk returns a bulk action as it is now.
+func (s *Service) Bulk(ctx context.Context, id string) (Bulk, error) {
+	if err := s.who.Need(RoleViewer, "to see bulk actions"); err != nil {
+		return Bulk{}, err
+	}
+	b, err := s.bulk(ctx, id)
+	veil(s.who, &b)
+	if s.who.Owner != "" && (err == nil && b.Owner != s.who.Owner || errors.Is(err, workflow.ErrRunNotFound)) { // one text for both
+		return Bulk{}, noBulk(id)
+	}
+	return b, err
+}
+
+// bulk is [Service.Bulk] without the limits of the principal.
+func (s *Service) bulk(ctx context.Context, id string) (Bulk, error) {
+	h, info, err := s.findBulk(ctx, id)
 	if err != nil {
 		return Bulk{}, err
 	}
-	return d.bulkOf(ctx, h, info)
+	return s.bulkOf(ctx, h, info)
 }
 
-func (d *Direct) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.RunInfo) (Bulk, error) {
-	first, err := d.read(ctx, h, info, 1, 1)
+func (s *Service) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.RunInfo) (Bulk, error) {
+	first, err := s.read(ctx, h, info, 1, 1)
 	if err != nil {
 		return Bulk{}, err
 	}
@@ -335,33 +378,33 @@ func (d *Direct) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.R
 	if len(first) == 0 || json.Unmarshal(first[0].Payload, &in) != nil { //nolint:musttag // logs have it under the names of the fields
 		return Bulk{}, fmt.Errorf("read bulk action %s: its input cannot be read", info.WorkflowID)
 	}
-	o, s := in.W.Order, in.W.State
+	o, state := in.W.Order, in.W.State
 	if newer, ok, err := bulkProgress.Get(ctx, h); err != nil {
 		return Bulk{}, fmt.Errorf("read bulk action %s: %w", o.ID, err)
 	} else if ok {
-		s = newer
+		state = newer
 	}
 	b := Bulk{
-		ID: o.ID, Action: o.Action, Filter: o.Filter, By: o.By.Name, Owner: o.By.Owner, Total: o.Total, Done: s.Done, Failed: s.Failed, Refused: s.Refused, Skipped: s.Skipped,
-		Left: max(0, o.Total-s.seen()), Rate: o.Rate, Failures: s.Failures, Run: string(info.ID), Unserved: info.Unserved,
+		ID: o.ID, Action: o.Action, Filter: o.Filter, By: o.By.Name, Owner: o.By.Owner, Total: o.Total, Done: state.Done, Failed: state.Failed, Refused: state.Refused, Skipped: state.Skipped,
+		Left: max(0, o.Total-state.seen()), Rate: o.Rate, Failures: state.Failures, Run: string(info.ID), Unserved: info.Unserved,
 		Created: o.Created.UTC(), Ended: utc(info.EndedAt), Status: BulkRunning,
 	}
-	until := s.At
+	until := state.At
 	if info.EndedAt.IsZero() {
-		until = d.client.Store().Clock().Now()
+		until = s.client.Store().Clock().Now()
 	}
-	b.Speed = s.speed(until, o.Rate)
+	b.Speed = state.speed(until, o.Rate)
 	switch {
-	case info.EndedAt.IsZero() && s.At.IsZero() && info.Status == workflow.StatusPending:
+	case info.EndedAt.IsZero() && state.At.IsZero() && info.Status == workflow.StatusPending:
 		b.Status = BulkPending
 	case info.EndedAt.IsZero(): // it runs
-	case s.Stopped:
+	case state.Stopped:
 		b.Status = BulkStopped
 	case info.Status == workflow.StatusCompleted:
 		b.Status = BulkCompleted
 	default:
 		b.Status = BulkFailed
-		r, err := d.Run(ctx, string(info.ID))
+		r, err := s.run(ctx, string(info.ID))
 		if err != nil {
 			return Bulk{}, err
 		}
@@ -386,8 +429,31 @@ func (s *bulkState) speed(until time.Time, rate int) float64 {
 // bulkPageSize is the default of BulkFilter.Limit: each action takes some reads.
 const bulkPageSize = 20
 
-// Bulks is part of Service.
-func (d *Direct) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
+// Bulks returns a page of bulk actions, the newest first.
+func (s *Service) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
+	if err := s.who.Need(RoleViewer, "to see bulk actions"); err != nil {
+		return BulkPage{}, err
+	}
+	if s.who.Owner == "" {
+		page, err := s.bulks(ctx, f)
+		veil(s.who, &page)
+		return page, err
+	}
+	f.Owner = s.who.Owner
+	page, err := s.bulks(ctx, f)
+	mine := []Bulk{} // even if the service below takes no owner
+	for _, b := range page.Bulks {
+		if b.Owner == s.who.Owner {
+			mine = append(mine, b)
+		}
+	}
+	page.Bulks = mine
+	veil(s.who, &page)
+	return page, err
+}
+
+// bulks is [Service.Bulks] without the limits of the principal.
+func (s *Service) bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	runs := Filter{Workflow: BulkRuns.Name(), Cursor: f.Cursor, Limit: cmp.Or(f.Limit, bulkPageSize)}
 	for _, s := range Statuses() {
 		if s != string(workflow.StatusContinued) {
@@ -401,13 +467,13 @@ func (d *Direct) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	if err != nil {
 		return BulkPage{}, err
 	}
-	page, err := d.client.Page(ctx, asked, runs.Limit)
+	page, err := s.client.Page(ctx, asked, runs.Limit)
 	if err != nil {
 		return BulkPage{}, err
 	}
 	got := BulkPage{Bulks: []Bulk{}, Cursor: page.Cursor}
 	for _, info := range page.Runs {
-		b, err := d.bulkOf(ctx, d.client.Run(info.ID), info)
+		b, err := s.bulkOf(ctx, s.client.Run(info.ID), info)
 		if errors.Is(err, workflow.ErrRunNotFound) { // purged meanwhile
 			continue
 		}
@@ -419,17 +485,50 @@ func (d *Direct) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	return got, nil
 }
 
-// StopBulk is part of Service.
-func (d *Direct) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
+// StopBulk lets a bulk action act on no more runs than those that it has begun with. It does not wait for that.
+func (s *Service) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
+	e := s.entry(JournalEntry{Action: "stop", Target: id, Reason: why.Reason})
+	return recorded(ctx, s, &e, func(ctx context.Context) (Bulk, error) {
+		return s.stopBulk(ctx, id, Because{left(&e, why.Reason, false)})
+	},
+		func(got Bulk, e *JournalEntry) { e.Run = got.Run })
+}
+
+// stopBulk is [Service.StopBulk] without the journal.
+func (s *Service) stopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
+	if err := s.who.Need(RoleOperator, "to stop bulk actions"); err != nil {
+		return Bulk{}, err
+	}
+	if _, err := s.Bulk(ctx, id); err != nil {
+		return Bulk{}, err
+	}
 	if err := checkReason("the stop of a bulk action", why.Reason, false); err != nil {
 		return Bulk{}, err
 	}
-	_, info, err := d.findBulk(ctx, id)
+	_, info, err := s.findBulk(ctx, id)
 	if err != nil {
 		return Bulk{}, err
 	}
-	if err := bulkStop.Send(ctx, BulkRuns.Get(d.client, info.ID), "", workflow.IdempotencyKey("stop")); err != nil {
+	if err := bulkStop.Send(ctx, BulkRuns.Get(s.client, info.ID), "", workflow.IdempotencyKey("stop")); err != nil {
 		return Bulk{}, fmt.Errorf("stop bulk action %s: %w", id, err)
 	}
-	return d.Bulk(ctx, id)
+	return s.bulk(ctx, id)
+}
+
+// mayBulk returns an error unless the principal may act on all that a filter selects, and the filter as it is for the principal.
+func (s *Service) mayBulk(f Filter, a Action) (Filter, error) {
+	if err := s.who.Need(roleFor(a.Verb), "to "+a.Verb+" runs"); err != nil {
+		return f, err
+	}
+	return s.owned(f)
+}
+
+// remakes reports whether an action makes a new run of what a run was started with.
+func remakes(verb string) bool {
+	return verb == "retry" || verb == "resume-new" || verb == "restart" || verb == "fork"
+}
+
+// noBulk says that there is no bulk action of an id.
+func noBulk(id string) error {
+	return fmt.Errorf("find bulk action %s: %w", id, workflow.ErrRunNotFound)
 }

@@ -37,7 +37,7 @@ func code(err error) string {
 func TestOPS3_ABulkActionHasTheRightsOfTheOneThatAsks(t *testing.T) {
 	e := newEstate(t)
 	ctx := t.Context()
-	preview := func(s admin.Service, r admin.BulkRequest) admin.BulkPreview {
+	preview := func(s *admin.Service, r admin.BulkRequest) admin.BulkPreview {
 		t.Helper()
 		p, err := s.Preview(ctx, r)
 		if err != nil {
@@ -61,10 +61,10 @@ func TestOPS3_ABulkActionHasTheRightsOfTheOneThatAsks(t *testing.T) {
 	if err != nil || whole.Owner != "" || whole.Total != 3 {
 		t.Fatalf("an operator starts %+v, %v", whole, err)
 	}
-	start := func(s admin.Service, b admin.NewBulk) error { _, err := s.StartBulk(ctx, b); return err }
-	find := func(s admin.Service, id string) error { _, err := s.Bulk(ctx, id); return err }
-	stop := func(s admin.Service, id string) error { _, err := s.StopBulk(ctx, id, admin.Because{}); return err }
-	ask := func(s admin.Service, r admin.BulkRequest) error { _, err := s.Preview(ctx, r); return err }
+	start := func(s *admin.Service, b admin.NewBulk) error { _, err := s.StartBulk(ctx, b); return err }
+	find := func(s *admin.Service, id string) error { _, err := s.Bulk(ctx, id); return err }
+	stop := func(s *admin.Service, id string) error { _, err := s.StopBulk(ctx, id, admin.Because{}); return err }
+	ask := func(s *admin.Service, r admin.BulkRequest) error { _, err := s.Preview(ctx, r); return err }
 	forBob := cancelOrders
 	forBob.Filter.Tags = map[string]string{"owner": "bob"}
 	one := 1
@@ -100,7 +100,7 @@ func TestOPS3_ABulkActionHasTheRightsOfTheOneThatAsks(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		who  admin.Service
+		who  *admin.Service
 		want []string
 	}{{viewer, []string{own.ID, whole.ID}}, {owner, []string{own.ID}}, {other, nil}} {
 		page, err := tt.who.Bulks(ctx, admin.BulkFilter{})
@@ -116,12 +116,12 @@ func TestOPS3_ABulkActionHasTheRightsOfTheOneThatAsks(t *testing.T) {
 	}
 }
 
-func startRun(ctx context.Context, s admin.Service) error {
+func startRun(ctx context.Context, s *admin.Service) error {
 	_, err := s.Start(ctx, admin.Start{Workflow: admin.BulkRuns.Name()})
 	return err
 }
 
-func act(ctx context.Context, s admin.Service, run, verb string) error {
+func act(ctx context.Context, s *admin.Service, run, verb string) error {
 	_, err := s.Act(ctx, run, admin.Action{Verb: verb})
 	return err
 }

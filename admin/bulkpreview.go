@@ -45,26 +45,42 @@ func readPreview(token string) (*preview, error) {
 	return p, nil
 }
 
-// Preview is part of Service.
-func (d *Direct) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
+// Preview tells what a bulk action would do now, and does nothing.
+func (s *Service) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
+	if s.who.Owner != "" && !r.All && r.Filter.isZero() { // of the token, not of the request
+		return BulkPreview{}, errNoFilter
+	}
+	var err error
+	if r.Filter, err = s.mayBulk(r.Filter, r.Action); err != nil {
+		return BulkPreview{}, err
+	}
+	p, err := s.preview(ctx, r)
+	for i := range p.Samples {
+		s.hide(&p.Samples[i])
+	}
+	return p, err
+}
+
+// preview is [Service.Preview] without the limits of the principal.
+func (s *Service) preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
 	v, err := r.check()
 	if err != nil {
 		return BulkPreview{}, err
 	}
 	r.Action.Key = ""
 	p := preview{Filter: r.Filter, All: r.All, Action: r.Action}
-	if p.At, err = d.existing(ctx, &p.Filter); err != nil {
+	if p.At, err = s.existing(ctx, &p.Filter); err != nil {
 		return BulkPreview{}, err
 	}
 	got := BulkPreview{At: p.At, Samples: []Run{}}
 	statuses, groups, refusals := map[string]int{}, map[string]int{}, map[string]int{}
-	err = d.survey(ctx, p.Filter, func(i *workflow.RunInfo) {
+	err = s.survey(ctx, p.Filter, func(i *workflow.RunInfo) {
 		got.Count++
 		statuses[string(i.Status)]++
 		if i.Group != "" {
 			groups[i.Group]++
 		}
-		if !d.takes(ctx, v, i) {
+		if !s.takes(ctx, v, i) {
 			got.Refused++
 			refusals[string(i.Status)]++
 		}
@@ -88,11 +104,11 @@ const clocksApart = time.Second
 // existing limits a filter to the runs that exist, and returns when that was, by the clock of the store, which gives runs the time of
 // their creation. A store keeps it in milliseconds: the one that has begun is waited for, so that none of them comes later. Processes
 // estimate the clock of a server, so that the newest run may be later than now.
-func (d *Direct) existing(ctx context.Context, f *Filter) (time.Time, error) {
-	clock := d.client.Store().Clock()
+func (s *Service) existing(ctx context.Context, f *Filter) (time.Time, error) {
+	clock := s.client.Store().Clock()
 	at := clock.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
 	if f.Until.IsZero() || f.Until.After(at) {
-		newest, err := d.newest(ctx, *f, at)
+		newest, err := s.newest(ctx, *f, at)
 		if err != nil {
 			return at, err
 		}
@@ -115,13 +131,13 @@ func (d *Direct) existing(ctx context.Context, f *Filter) (time.Time, error) {
 }
 
 // newest returns when the newest run that matches was created, if that was at a time or shortly after it; else the millisecond before.
-func (d *Direct) newest(ctx context.Context, f Filter, at time.Time) (time.Time, error) {
+func (s *Service) newest(ctx context.Context, f Filter, at time.Time) (time.Time, error) {
 	f.Since, f.Until, f.Oldest, f.Cursor = at, at.Add(clocksApart), false, ""
 	asked, err := f.filter()
 	if err != nil {
 		return at, err
 	}
-	page, err := d.client.Page(ctx, asked, 1)
+	page, err := s.client.Page(ctx, asked, 1)
 	if err != nil || len(page.Runs) == 0 {
 		return at.Add(-time.Millisecond), err
 	}
@@ -140,9 +156,9 @@ func counted(m map[string]int) []BulkCount {
 }
 
 // survey visits all runs that match, page by page.
-func (d *Direct) survey(ctx context.Context, f Filter, visit func(i *workflow.RunInfo)) error {
+func (s *Service) survey(ctx context.Context, f Filter, visit func(i *workflow.RunInfo)) error {
 	for cursor := ""; ; {
-		next, err := d.bulkPage(ctx, f, cursor, visit)
+		next, err := s.bulkPage(ctx, f, cursor, visit)
 		if err != nil || next == "" {
 			return err
 		}

@@ -112,7 +112,7 @@ func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 	return s, BulkRuns.ContinueAsNew(ctx, bulkWork{o, s})
 }
 
-// genuine returns an error unless a run is that of a bulk action as [Direct.StartBulk] starts it. Its order says with whose rights it acts,
+// genuine returns an error unless a run is that of a bulk action as [Service.StartBulk] starts it. Its order says with whose rights it acts,
 // and an order is input: what vouches for it is the run itself. A workflow id of this form, and this workflow, are given to nobody who
 // asks for a start; a run that a schedule or another run has started, or that was made of an earlier one, has no such id of its own.
 func (o *bulkOrder) genuine(run workflow.Identity) error {
@@ -160,14 +160,14 @@ func bulkTurn(ctx workflow.Context, o bulkOrder, s *bulkState, part []string) er
 // listBulk lists the runs that match now, the oldest first.
 //
 //flow:step name=flowgen.bulk.list as=ListBulk retries=1000000 backoff=exponential(100ms,1m)
-func (d *Direct) listBulk(ctx context.Context, o bulkOrder, cursor string) (bulkList, error) {
+func (s *Service) listBulk(ctx context.Context, o bulkOrder, cursor string) (bulkList, error) {
 	v, err := verbOf(o.Action.Verb)
 	if err != nil {
 		return bulkList{}, step.Fatal(err)
 	}
 	got := bulkList{Runs: []string{}}
-	got.Cursor, err = d.bulkPage(ctx, o.Filter, cursor, func(i *workflow.RunInfo) {
-		if d.takes(ctx, v, i) {
+	got.Cursor, err = s.bulkPage(ctx, o.Filter, cursor, func(i *workflow.RunInfo) {
+		if s.takes(ctx, v, i) {
 			got.Runs = append(got.Runs, string(i.ID))
 			return
 		}
@@ -196,7 +196,7 @@ func (s *bulkState) refuse(run, why string) {
 // what is not there yet is asked for again with the same key. An error says that the store is away.
 //
 //flow:step name=flowgen.bulk.act as=ActOnBulk retries=1000000 backoff=exponential(100ms,1m) timeout=30m
-func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bulkState, error) {
+func (s *Service) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bulkState, error) {
 	v, err := verbOf(o.Action.Verb)
 	if err == nil {
 		err = o.By.Need(roleFor(v.name), "to "+v.name+" runs")
@@ -209,7 +209,7 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 		ids[i] = workflow.RunID(run)
 	}
 	ctx = workflow.OnBehalfOf(ctx, o.By.Name)
-	infos, errs := d.client.Infos(ctx, ids...)
+	infos, errs := s.client.Infos(ctx, ids...)
 	outcomes := make([]bulkState, len(runs))
 	var left []int // of runs, those to act on
 	for i := range infos {
@@ -217,12 +217,12 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 			continue
 		}
 		var settled bool
-		if outcomes[i], settled = d.settled(ctx, v, &o, runs[i], &infos[i], errs[i] != nil, step.Attempt(ctx) > 1); !settled {
+		if outcomes[i], settled = s.settled(ctx, v, &o, runs[i], &infos[i], errs[i] != nil, step.Attempt(ctx) > 1); !settled {
 			left = append(left, i)
 		}
 		errs[i] = nil
 	}
-	for k, err := range d.actOnAll(ctx, v, &o, ids, left) {
+	for k, err := range s.actOnAll(ctx, v, &o, ids, left) {
 		errs[left[k]] = err
 		if err == nil {
 			outcomes[left[k]] = bulkState{Done: 1}
@@ -232,7 +232,7 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 	var down error
 	for i := range runs {
 		if errs[i] != nil {
-			outcomes[i], err = d.failedItem(ctx, &o, runs[i], errs[i])
+			outcomes[i], err = s.failedItem(ctx, &o, runs[i], errs[i])
 			down = errors.Join(down, err)
 		}
 		sum.add(outcomes[i])
@@ -242,28 +242,28 @@ func (d *Direct) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bul
 
 // settled returns what came of a run on which nothing is done any more; false: it is acted on. gone: there is no such run.
 // again: the step was interrupted, and the run may have been acted on.
-func (d *Direct) settled(ctx context.Context, v *verb, o *bulkOrder, run string, info *workflow.RunInfo, gone, again bool) (s bulkState, yes bool) {
+func (s *Service) settled(ctx context.Context, v *verb, o *bulkOrder, run string, info *workflow.RunInfo, gone, again bool) (got bulkState, yes bool) {
 	switch {
 	case gone && again && v.name == verbDelete, !gone && again && v.done(info):
-		s.Done++
+		got.Done++
 	case gone, !matches(o.Filter, info):
-		s.Skipped++
-	case !d.takes(ctx, v, info):
-		s.refuse(run, notNow(v.name, info))
+		got.Skipped++
+	case !s.takes(ctx, v, info):
+		got.refuse(run, notNow(v.name, info))
 	default:
-		return s, false
+		return got, false
 	}
-	return s, true
+	return got, true
 }
 
 // actOnAll acts on some of the runs, and returns the errors in their order.
-func (d *Direct) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []workflow.RunID, some []int) []error {
+func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []workflow.RunID, some []int) []error {
 	if v.many != nil {
 		var ids []workflow.RunID
 		for _, i := range some {
 			ids = append(ids, runs[i])
 		}
-		return v.many(ctx, d.client, o.Action, ids)
+		return v.many(ctx, s.client, o.Action, ids)
 	}
 	errs := make([]error, len(some))
 	var all sync.WaitGroup
@@ -274,7 +274,7 @@ func (d *Direct) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []wor
 			defer func() { <-places }()
 			a := o.Action
 			a.Key = o.ID + "/" + string(runs[i])
-			_, errs[k] = v.do(ctx, d.client.Run(runs[i]), a)
+			_, errs[k] = v.do(ctx, s.client.Run(runs[i]), a)
 		})
 	}
 	all.Wait()
@@ -282,35 +282,35 @@ func (d *Direct) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []wor
 }
 
 // failedItem returns what an error says of a run. The second result says that the store is away.
-func (d *Direct) failedItem(ctx context.Context, o *bulkOrder, run string, err error) (s bulkState, down error) {
+func (s *Service) failedItem(ctx context.Context, o *bulkOrder, run string, err error) (got bulkState, down error) {
 	p := ProblemOf(err)
 	if p.Code == CodeRefused || p.Code == CodeNotFound { // such as a step to fork from, that it does not have
-		infos, errs := d.client.Infos(ctx, workflow.RunID(run))
+		infos, errs := s.client.Infos(ctx, workflow.RunID(run))
 		if errors.Is(errs[0], workflow.ErrRunNotFound) || errs[0] == nil && !matches(o.Filter, &infos[0]) { // since it was looked at
 			return bulkState{Skipped: 1}, nil
 		}
-		s.refuse(run, p.Detail)
-		return s, nil
+		got.refuse(run, p.Detail)
+		return got, nil
 	}
 	if step.Attempt(ctx) < bulkTries { // an outage may be over before the question below
-		return s, err
+		return got, err
 	}
 	if call, ok := step.Current(ctx); ok { // is it the run, or the store?
-		if _, down := d.client.Run(call.RunID).Info(ctx); down != nil {
-			return s, err
+		if _, down := s.client.Run(call.RunID).Info(ctx); down != nil {
+			return got, err
 		}
 	}
 	return bulkState{Failed: 1, Failures: []BulkFailure{{Run: run, Outcome: bulkFailed, Detail: p.Detail}}}, ctx.Err()
 }
 
 // bulkPage visits a page of the runs that match, the oldest first, and returns the cursor of the next one.
-func (d *Direct) bulkPage(ctx context.Context, f Filter, cursor string, visit func(i *workflow.RunInfo)) (string, error) {
+func (s *Service) bulkPage(ctx context.Context, f Filter, cursor string, visit func(i *workflow.RunInfo)) (string, error) {
 	f.Oldest, f.Cursor = true, cursor
 	asked, err := f.filter()
 	if err != nil {
 		return "", err
 	}
-	page, err := d.client.Page(ctx, asked, bulkListed)
+	page, err := s.client.Page(ctx, asked, bulkListed)
 	if err != nil {
 		return "", err
 	}

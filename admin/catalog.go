@@ -57,14 +57,18 @@ type CatalogPage struct {
 	Next      string            `json:"next,omitempty"` // After of the next page; empty: there is none
 }
 
-// Catalog is part of Service.
-func (d *Direct) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, error) {
+// Catalog returns a page of what workers have said of their workflows.
+// It says nothing of runs: who may start them may see it, whatever their owner.
+func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, error) {
+	if err := s.who.Need(RoleViewer, "to see the catalogue"); err != nil {
+		return CatalogPage{}, err
+	}
 	if err := checkPage("workflows", f.Limit, 0, nil); err != nil {
 		return CatalogPage{}, err
 	}
 	limit := cmp.Or(f.Limit, 100)
 	var found []workflow.CatalogEntry
-	for e, err := range d.described(ctx, workflow.CatalogQuery{Workflow: f.Workflow, After: f.After, Limit: limit + 1}) {
+	for e, err := range s.described(ctx, workflow.CatalogQuery{Workflow: f.Workflow, After: f.After, Limit: limit + 1}) {
 		if err != nil {
 			return CatalogPage{}, err
 		}
@@ -91,10 +95,10 @@ func (d *Direct) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, err
 }
 
 // described delivers the entries of the catalogue that a query selects, page by page.
-func (d *Direct) described(ctx context.Context, q workflow.CatalogQuery) iter.Seq2[workflow.CatalogEntry, error] {
+func (s *Service) described(ctx context.Context, q workflow.CatalogQuery) iter.Seq2[workflow.CatalogEntry, error] {
 	return func(yield func(workflow.CatalogEntry, error) bool) {
 		for {
-			page, err := d.client.Catalog(ctx, q)
+			page, err := s.client.Catalog(ctx, q)
 			if err != nil {
 				yield(workflow.CatalogEntry{}, err)
 				return
@@ -135,15 +139,15 @@ const (
 )
 
 // limitsOf returns the limits that the runs of workflows use. A request reads in its own time: if that ends, one that waits reads instead.
-func (d *Direct) limitsOf(ctx context.Context, queues []Queue) (map[string][]string, error) {
-	u := &d.used
+func (s *Service) limitsOf(ctx context.Context, queues []Queue) (map[string][]string, error) {
+	u := s.used
 	for {
 		by, r, mine := u.known(queues)
 		switch {
 		case r == nil:
 			return by, nil
 		case mine:
-			return u.fill(ctx, r, d.readLimits)
+			return u.fill(ctx, r, s.readLimits)
 		}
 		select {
 		case <-r.over:
@@ -192,9 +196,9 @@ func (u *usedLimits) fill(ctx context.Context, r *usedReading, read func(context
 }
 
 // readLimits reads from the catalogue which limits the runs of each workflow use; none if the store keeps no catalogue.
-func (d *Direct) readLimits(ctx context.Context) (map[string][]string, error) {
+func (s *Service) readLimits(ctx context.Context) (map[string][]string, error) {
 	by := map[string][]string{}
-	for e, err := range d.described(ctx, workflow.CatalogQuery{Limit: maxLimit}) {
+	for e, err := range s.described(ctx, workflow.CatalogQuery{Limit: maxLimit}) {
 		if errors.Is(err, workflow.ErrNotSupported) {
 			break
 		}
@@ -215,8 +219,8 @@ type Fault struct {
 // fits returns a problem for an input that fits what no build of the catalogue says of the workflow: builds that are deployed beside each
 // other may say different things, and any of them may get the run. What nothing is known of is not checked: the
 // code of the run sees then whether it fits.
-func (d *Direct) fits(ctx context.Context, name string, input Payload) error {
-	found, err := d.client.Catalog(ctx, workflow.CatalogQuery{Workflow: name, Limit: 1})
+func (s *Service) fits(ctx context.Context, name string, input Payload) error {
+	found, err := s.client.Catalog(ctx, workflow.CatalogQuery{Workflow: name, Limit: 1})
 	if errors.Is(err, workflow.ErrNotSupported) || err == nil && len(found) == 0 {
 		return nil
 	}

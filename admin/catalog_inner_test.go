@@ -48,7 +48,7 @@ type limitsAnswer struct {
 }
 
 // limitsIn asks for the limits of workflow shop.order, or of another one, in the background.
-func limitsIn(ctx context.Context, d *Direct, name string) <-chan limitsAnswer {
+func limitsIn(ctx context.Context, d *Service, name string) <-chan limitsAnswer {
 	got := make(chan limitsAnswer, 1)
 	go func() {
 		by, err := d.limitsOf(ctx, []Queue{{Workflow: name}})
@@ -69,7 +69,7 @@ func soon[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-func slowDirect(t *testing.T) (*Direct, *slowCatalog) {
+func slowDirect(t *testing.T) (*Service, *slowCatalog) {
 	t.Helper()
 	st := &slowCatalog{Store: memstore.New(), asked: make(chan struct{}, 1000), answer: make(chan error)}
 	if err := st.Describe(t.Context(), "shop.order", store.CatalogVersion{Build: "b", Queue: "default", Limits: []string{"carrier"}}); err != nil {

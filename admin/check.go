@@ -11,18 +11,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// Checking is the part of a [Service] that looks at a store as a whole.
-type Checking interface {
-	// Examine says how the servers of the store are set up, and what is wrong with that. It changes nothing.
-	Examine(ctx context.Context) (Exam, error)
-	// Check checks every invariant of the store, and says what a repair would do. It changes nothing. It reads
-	// everything, a partition at a time, and takes as long as that takes. A store that cannot be checked is the code unsupported.
-	Check(ctx context.Context) (Checked, error)
-	// Repair checks every invariant of the store, and repairs what is broken from the logs. Workers may work meanwhile. When
-	// it returns nil what it has done is durable; with an error a part of it may be.
-	Repair(ctx context.Context, why Because) (Checked, error)
-}
-
 // Exam says how a store is set up.
 type Exam struct {
 	Supported bool          `json:"supported"` // false: this kind of store has no doctor, and nothing was looked at
@@ -80,10 +68,14 @@ func (e *Exam) Wrong() bool {
 	})
 }
 
-// Examine is part of Service.
-func (d *Direct) Examine(ctx context.Context) (Exam, error) {
+// Examine says how the servers of the store are set up, and what is wrong with that. It changes nothing.
+// It names servers, and how they are set up.
+func (s *Service) Examine(ctx context.Context) (Exam, error) {
+	if err := s.all(RoleOperator, "examine the store", ownRuns); err != nil {
+		return Exam{}, err
+	}
 	got := Exam{Findings: []ExamFinding{}}
-	doctor, ok := store.As[store.Doctor](d.client.Store())
+	doctor, ok := store.As[store.Doctor](s.client.Store())
 	if !ok {
 		return got, nil
 	}
@@ -98,31 +90,55 @@ func (d *Direct) Examine(ctx context.Context) (Exam, error) {
 	return got, nil
 }
 
-// Check is part of Service.
-func (d *Direct) Check(ctx context.Context) (Checked, error) {
-	return d.fsck(ctx, fsck.Options{DryRun: true})
+// Check checks every invariant of the store, and says what a repair would do. It changes nothing. It reads
+// everything, a partition at a time, and takes as long as that takes. A store that cannot be checked is the code unsupported.
+func (s *Service) Check(ctx context.Context) (Checked, error) {
+	if err := s.all(RoleOperator, "check the store", ownRuns); err != nil {
+		return Checked{}, err
+	}
+	return s.fsck(ctx, fsck.Options{DryRun: true})
 }
 
-// Repair is part of Service.
-func (d *Direct) Repair(ctx context.Context, why Because) (Checked, error) {
+// Repair checks every invariant of the store, and repairs what is broken from the logs. Workers may work meanwhile. When
+// it returns nil what it has done is durable; with an error a part of it may be.
+func (s *Service) Repair(ctx context.Context, why Because) (Checked, error) {
+	e := s.entry(JournalEntry{Action: "repair", Reason: why.Reason})
+	got, err := recorded(ctx, s, &e, func(ctx context.Context) (Checked, error) {
+		return s.repair(ctx, Because{left(&e, why.Reason, false)})
+	}, func(got Checked, e *JournalEntry) {
+		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
+	})
+	if _, unwritten := errors.AsType[*unwrittenError](err); unwritten { // nobody repairs unseen, but whoever has the store itself
+		p := *ProblemOf(err)
+		p.Fix = "repair it with the store itself: flowctl fsck --repair --store URL does so first, and then writes the journal"
+		err = &p
+	}
+	return got, err
+}
+
+// repair is [Service.Repair] without the journal.
+func (s *Service) repair(ctx context.Context, why Because) (Checked, error) {
+	if err := s.all(RoleAdmin, "repair the store", ownRuns); err != nil {
+		return Checked{}, err
+	}
 	if err := checkReason("a repair", why.Reason, false); err != nil {
 		return Checked{}, err
 	}
-	return d.fsck(ctx, fsck.Options{})
+	return s.fsck(ctx, fsck.Options{})
 }
 
 // checking is held by the check that runs: each reads a whole partition of the store into the memory of this process.
 var checking = make(chan struct{}, 1)
 
 // fsck waits until no other check runs in this process.
-func (d *Direct) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
+func (s *Service) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
 	select {
 	case checking <- struct{}{}:
 		defer func() { <-checking }()
 	case <-ctx.Done():
 		return Checked{}, fmt.Errorf("wait for the check that runs: %w", context.Cause(ctx))
 	}
-	report, err := fsck.Repair(ctx, d.client.Store(), opts)
+	report, err := fsck.Repair(ctx, s.client.Store(), opts)
 	if errors.Is(err, fsck.ErrNotRepairable) {
 		return Checked{}, NewProblem(CodeUnsupported, "this kind of store can be neither checked nor repaired", "let it implement store.Rebuilder")
 	}
@@ -152,44 +168,4 @@ func CheckedOf(r *fsck.Report) Checked {
 		got.Fixes = append(got.Fixes, m)
 	}
 	return got
-}
-
-// Examine is part of Service. It names servers, and how they are set up.
-func (l *limited) Examine(ctx context.Context) (Exam, error) {
-	if err := l.all(RoleOperator, "examine the store", ownRuns); err != nil {
-		return Exam{}, err
-	}
-	return l.under.Examine(ctx)
-}
-
-// Check is part of Service.
-func (l *limited) Check(ctx context.Context) (Checked, error) {
-	if err := l.all(RoleOperator, "check the store", ownRuns); err != nil {
-		return Checked{}, err
-	}
-	return l.under.Check(ctx)
-}
-
-// Repair is part of Service.
-func (l *limited) Repair(ctx context.Context, why Because) (Checked, error) {
-	if err := l.all(RoleAdmin, "repair the store", ownRuns); err != nil {
-		return Checked{}, err
-	}
-	return l.under.Repair(ctx, why)
-}
-
-// Repair is part of Service.
-func (j *journaled) Repair(ctx context.Context, why Because) (Checked, error) {
-	e := j.entry(JournalEntry{Action: "repair", Reason: why.Reason})
-	got, err := recorded(ctx, j, &e, func(ctx context.Context) (Checked, error) {
-		return j.Service.Repair(ctx, Because{left(&e, why.Reason, false)})
-	}, func(got Checked, e *JournalEntry) {
-		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
-	})
-	if _, unwritten := errors.AsType[*unwrittenError](err); unwritten { // nobody repairs unseen, but whoever has the store itself
-		p := *ProblemOf(err)
-		p.Fix = "repair it with the store itself: flowctl fsck --repair --store URL does so first, and then writes the journal"
-		err = &p
-	}
-	return got, err
 }

@@ -55,8 +55,25 @@ func EntityKinds() []string {
 	return all
 }
 
-// Entities is part of Service. It reads the log from the first entity on, and keeps no more of it than a page.
-func (d *Direct) Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
+// Entities returns a page of what a run has begun, such as its steps, each as it stands.
+// It reads the log from the first entity on, and keeps no more of it than a page.
+func (s *Service) Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return EntityPage{}, err
+	}
+	page, err := s.entities(ctx, ref, f)
+	veil(s.who, &page)
+	if !s.who.Role.Allows(RolePayloads) {
+		for i := range page.Entities {
+			page.Entities[i].Failure = withoutData(page.Entities[i].Failure)
+		}
+	}
+	return page, err
+}
+
+// entities is [Service.Entities] without the limits of the principal.
+func (s *Service) entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
 	if err := checkPage("entities", f.Limit, 0, nil); err != nil {
 		return EntityPage{}, err
 	}
@@ -68,7 +85,7 @@ func (d *Direct) Entities(ctx context.Context, ref string, f EntityFilter) (Enti
 		}
 		lives.Kinds = append(lives.Kinds, k)
 	}
-	h, info, err := d.find(ctx, ref)
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return EntityPage{}, err
 	}
@@ -90,14 +107,14 @@ func (d *Direct) Entities(ctx context.Context, ref string, f EntityFilter) (Enti
 	for _, o := range all {
 		page.Entities = append(page.Entities, entityOf(info.ID, o))
 	}
-	return page, d.fillSteps(ctx, page.Entities)
+	return page, s.fillSteps(ctx, page.Entities)
 }
 
 // maxAttemptEvents bounds what is read of the log of a run that executes a step: some events for each attempt.
 const maxAttemptEvents = 1000
 
 // fillSteps adds to the steps that other runs execute what the logs of these runs report of their attempts.
-func (d *Direct) fillSteps(ctx context.Context, all []Entity) error {
+func (s *Service) fillSteps(ctx context.Context, all []Entity) error {
 	var steps []*Entity
 	var runs []workflow.RunID
 	for i := range all {
@@ -109,7 +126,7 @@ func (d *Direct) fillSteps(ctx context.Context, all []Entity) error {
 	if len(runs) == 0 {
 		return nil
 	}
-	infos, errs := d.client.Infos(ctx, runs...)
+	infos, errs := s.client.Infos(ctx, runs...)
 	for i, e := range steps {
 		if errors.Is(errs[i], workflow.ErrRunNotFound) { // it is not created yet, or was purged
 			continue
@@ -117,7 +134,7 @@ func (d *Direct) fillSteps(ctx context.Context, all []Entity) error {
 		if errs[i] != nil {
 			return errs[i]
 		}
-		events, err := d.client.Run(runs[i]).ReadEvents(ctx, 1, int(min(infos[i].Events, maxAttemptEvents)))
+		events, err := s.client.Run(runs[i]).ReadEvents(ctx, 1, int(min(infos[i].Events, maxAttemptEvents)))
 		if err != nil {
 			return err
 		}

@@ -12,14 +12,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// Exporting is the part of a [Service] that writes runs into a file.
-type Exporting interface {
-	// Export writes runs to w as lines of JSON with sums, in the format of package archive: records, logs and streams, as they
-	// are stored, and so with all that they carry. It changes nothing. Whoever reads a part that was cut off knows it, for the
-	// last line is missing: with an error that is what was written, or nothing. A run comes with those of its chain.
-	Export(ctx context.Context, r ExportRequest, w io.Writer) (ExportCount, error)
-}
-
 // ExportRequest says which runs are exported: those that are named, or those of a filter. One that asks for nothing is
 // refused: All means all.
 type ExportRequest struct {
@@ -52,8 +44,15 @@ func (r *ExportRequest) check() error {
 	return err
 }
 
-// Export is part of Service. What is wrong with the request is found before anything is written.
-func (d *Direct) Export(ctx context.Context, r ExportRequest, w io.Writer) (ExportCount, error) {
+// Export writes runs to w as lines of JSON with sums, in the format of package archive: records, logs and streams, as they
+// are stored, and so with all that they carry. It changes nothing. Whoever reads a part that was cut off knows it, for the
+// last line is missing: with an error that is what was written, or nothing. A run comes with those of its chain.
+// What is wrong with the request is found before anything is written.
+// It has the payloads and the names of all.
+func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (ExportCount, error) {
+	if err := s.all(RoleAdmin, "export runs", ownRuns); err != nil {
+		return ExportCount{}, err
+	}
 	if err := r.check(); err != nil {
 		return ExportCount{}, err
 	}
@@ -67,11 +66,11 @@ func (d *Direct) Export(ctx context.Context, r ExportRequest, w io.Writer) (Expo
 		if source == "" {
 			source = "flowgen"
 		}
-		to, err = archive.NewWriter(w, archive.Head{Source: source, Exported: d.client.Store().Clock().Now()})
-		x = archive.NewExporter(d.client.Store(), to, r.Told)
+		to, err = archive.NewWriter(w, archive.Head{Source: source, Exported: s.client.Store().Clock().Now()})
+		x = archive.NewExporter(s.client.Store(), to, r.Told)
 		return err
 	}
-	for run, err := range d.exported(ctx, &r) {
+	for run, err := range s.exported(ctx, &r) {
 		if err == nil {
 			err = begin()
 		}
@@ -94,16 +93,16 @@ func (d *Direct) Export(ctx context.Context, r ExportRequest, w io.Writer) (Expo
 }
 
 // exported delivers the runs of a request, of which the exporter leaves out what it has written.
-func (d *Direct) exported(ctx context.Context, r *ExportRequest) iter.Seq2[event.RunID, error] {
-	roots := d.selected(ctx, &r.Filter)
+func (s *Service) exported(ctx context.Context, r *ExportRequest) iter.Seq2[event.RunID, error] {
+	roots := s.selected(ctx, &r.Filter)
 	if len(r.Runs) > 0 {
-		roots = d.named(ctx, r.Runs)
+		roots = s.named(ctx, r.Runs)
 	}
 	if !r.Tree {
 		return roots
 	}
 	return func(yield func(event.RunID, error) bool) {
-		lister, ok := store.As[store.Lister](d.client.Store())
+		lister, ok := store.As[store.Lister](s.client.Store())
 		if !ok {
 			yield("", NewProblem(CodeUnsupported, "this kind of store cannot list runs", "leave out that those below are wanted, and name them"))
 			return
@@ -123,11 +122,11 @@ func (d *Direct) exported(ctx context.Context, r *ExportRequest) iter.Seq2[event
 }
 
 // named delivers runs by their names, all of which are found before the first is delivered.
-func (d *Direct) named(ctx context.Context, refs []string) iter.Seq2[event.RunID, error] {
+func (s *Service) named(ctx context.Context, refs []string) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
 		var found []event.RunID
 		for _, ref := range refs {
-			_, info, err := d.find(ctx, ref)
+			_, info, err := s.find(ctx, ref)
 			if err != nil {
 				yield("", err)
 				return
@@ -143,12 +142,12 @@ func (d *Direct) named(ctx context.Context, refs []string) iter.Seq2[event.RunID
 }
 
 // selected delivers the runs of a filter, the oldest first.
-func (d *Direct) selected(ctx context.Context, f *Filter) iter.Seq2[event.RunID, error] {
+func (s *Service) selected(ctx context.Context, f *Filter) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
 		page := *f
 		page.Oldest, page.Limit, page.Children = true, maxLimit, f.Children || f.Parent != "" || f.Root != ""
 		for {
-			got, err := d.Runs(ctx, page)
+			got, err := s.runs(ctx, page)
 			if err != nil {
 				yield("", err)
 				return
@@ -181,12 +180,4 @@ func CopyExport(w io.Writer, from io.Reader, told func(n ExportCount)) (ExportCo
 		return ExportCount{}, NewProblem(CodeFailed, fmt.Sprintf("what was exported was cut off or damaged on its way: %v", bad), "export the runs again")
 	}
 	return ExportCount{}, fmt.Errorf("read the export: %w", err)
-}
-
-// Export is part of Service. It has the payloads and the names of all.
-func (l *limited) Export(ctx context.Context, r ExportRequest, w io.Writer) (ExportCount, error) {
-	if err := l.all(RoleAdmin, "export runs", ownRuns); err != nil {
-		return ExportCount{}, err
-	}
-	return l.under.Export(ctx, r, w)
 }

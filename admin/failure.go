@@ -84,13 +84,25 @@ func checkGroup(group string) error {
 	return &InputError{What: fmt.Sprintf("%q is no id of a group", group), Fix: "take it from a list of failures, as f1-9c0e11a2b3d4"}
 }
 
-// Failures is part of Service.
-func (d *Direct) Failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
+// Failures returns a page of groups of runs to which the same has happened: they have failed, a step of them is being
+// retried, or they are blocked.
+// The numbers and messages of groups are those of the runs of all.
+func (s *Service) Failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
+	if err := s.all(RoleViewer, "see failures", "list runs with the filter troubled"); err != nil {
+		return FailurePage{}, err
+	}
+	page, err := s.failures(ctx, f)
+	veil(s.who, &page)
+	return page, err
+}
+
+// failures is [Service.Failures] without the limits of the principal.
+func (s *Service) failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
 	asked, err := f.filter()
 	if err != nil {
 		return FailurePage{}, err
 	}
-	page, err := d.client.Troubles(ctx, asked)
+	page, err := s.client.Troubles(ctx, asked)
 	if err != nil {
 		return FailurePage{}, err
 	}

@@ -103,9 +103,12 @@ func fleetPage[T any](f FleetFilter, what string, all []T, key func(*T) string) 
 	return page, "", nil
 }
 
-// Workers is part of Service.
-func (d *Direct) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error) {
-	fleet, err := d.client.Fleet(ctx)
+// Workers returns a page of the workers, by name.
+func (s *Service) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error) {
+	if err := s.all(RoleViewer, "see workers", "use a token without an owner"); err != nil {
+		return WorkerPage{}, err
+	}
+	fleet, err := s.client.Fleet(ctx)
 	if err != nil {
 		return WorkerPage{}, err
 	}
@@ -130,9 +133,12 @@ func workerOf(w *workflow.WorkerInfo) Worker {
 	return got
 }
 
-// Queues is part of Service.
-func (d *Direct) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
-	fleet, err := d.client.Fleet(ctx)
+// Queues returns a page of the work on the queues, by queue and workflow, also while no worker is at work.
+func (s *Service) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
+	if err := s.all(RoleViewer, "see queues", "list or count runs, with the filter queue"); err != nil {
+		return QueuePage{}, err
+	}
+	fleet, err := s.client.Fleet(ctx)
 	if err != nil {
 		return QueuePage{}, err
 	}
@@ -148,7 +154,7 @@ func (d *Direct) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
 	if page.Queues, page.Cursor, err = fleetPage(f, "queues", all, func(q *Queue) string { return q.Queue + "\x00" + q.Workflow }); err != nil {
 		return page, err
 	}
-	limits, err := d.limitsOf(ctx, page.Queues)
+	limits, err := s.limitsOf(ctx, page.Queues)
 	for i := range page.Queues {
 		q := &page.Queues[i]
 		q.Limits = limits[q.Workflow]
@@ -174,12 +180,15 @@ func queueOf(q *workflow.QueueInfo) Queue {
 	return got
 }
 
-// Depth is part of Service.
-func (d *Direct) Depth(ctx context.Context, queue string) (Depth, error) {
+// Depth returns how much work there is on a queue, also while no worker is at work. Of a queue that nobody has used it is nothing.
+func (s *Service) Depth(ctx context.Context, queue string) (Depth, error) {
+	if err := s.all(RoleViewer, "see queues", "use a token without an owner"); err != nil {
+		return Depth{}, err
+	}
 	if queue == "" {
 		return Depth{}, &InputError{What: "the name of the queue is empty", Fix: "say which queue: flowctl queues lists them"}
 	}
-	fleet, err := d.client.Fleet(ctx)
+	fleet, err := s.client.Fleet(ctx)
 	if err != nil {
 		return Depth{}, err
 	}

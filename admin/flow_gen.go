@@ -31,8 +31,8 @@ var Steps = struct {
 // Register makes the workflows and steps of this package known to r.
 //
 // If it does not compile, a signature has changed: run go generate.
-func Register(r workflow.Registrar, direct *Direct) {
-	shim.Receiver(r, "direct *Direct", direct == nil, actOnBulkStep, listBulkStep)
+func Register(r workflow.Registrar, direct *Service) {
+	shim.Receiver(r, "direct *Service", direct == nil, actOnBulkStep, listBulkStep)
 	actOnBulkStep.Bind(r, direct.actOnBulk)
 	listBulkStep.Bind(r, direct.listBulk)
 	shim.BindWorkflow(r, BulkRuns, bulk)
@@ -50,7 +50,7 @@ var BulkRuns = shim.NewWorkflow[bulkWork, bulkState]("flowgen.bulk", "w", shim.W
 // ActOnBulk acts on those of a page that still match. What was done by an attempt that was interrupted counts as done;
 // what is not there yet is asked for again with the same key. An error says that the store is away.
 //
-// It is the durable counterpart of [Direct.actOnBulk].
+// It is the durable counterpart of [Service.actOnBulk].
 func ActOnBulk(ctx workflow.Context, o bulkOrder, runs []string) (bulkState, error) {
 	return shim.Call[bulkState](ctx, actOnBulkStep, actOnBulkArgs{o, runs})
 }
@@ -78,7 +78,7 @@ var actOnBulkStep = shim.NewStep("flowgen.bulk.act", shim.Policy{
 
 // ListBulk lists the runs that match now, the oldest first.
 //
-// It is the durable counterpart of [Direct.listBulk].
+// It is the durable counterpart of [Service.listBulk].
 func ListBulk(ctx workflow.Context, o bulkOrder, cursor string) (bulkList, error) {
 	return shim.Call[bulkList](ctx, listBulkStep, listBulkArgs{o, cursor})
 }

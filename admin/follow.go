@@ -54,15 +54,33 @@ func (f *EventFilter) types() ([]event.Type, error) {
 	return all, nil
 }
 
-// Follow is part of Service.
-func (d *Direct) Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
+// Follow delivers the events of a run that the filter selects, and waits for more until it has ended. An
+// outage of the store is waited for.
+func (s *Service) Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ref, err := s.own(ctx, ref)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for e, err := range s.follow(ctx, ref, f) {
+			s.hideEvent(&e)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// follow is [Service.Follow] without the limits of the principal.
+func (s *Service) follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		types, err := f.types()
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		h, info, err := d.find(ctx, ref)
+		h, info, err := s.find(ctx, ref)
 		if err != nil {
 			yield(Event{}, err)
 			return

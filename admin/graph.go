@@ -163,9 +163,21 @@ func GraphOf(r *Run, path string, log *GraphLog, known []CatalogVersion) (Graph,
 	return g, true
 }
 
-// Graph is part of Service. It reads the log, and keeps no more of it than its graphs.
-func (d *Direct) Graph(ctx context.Context, ref, path string) (Graph, error) {
-	h, info, err := d.find(ctx, ref)
+// Graph returns how far a run has come in a graph: the one at a path, or the first one if path is empty. A run that executes none is not found.
+// It reads the log, and keeps no more of it than its graphs.
+func (s *Service) Graph(ctx context.Context, ref, path string) (Graph, error) {
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Graph{}, err
+	}
+	g, err := s.graph(ctx, ref, path)
+	veil(s.who, &g)
+	return g, err
+}
+
+// graph is [Service.Graph] without the limits of the principal.
+func (s *Service) graph(ctx context.Context, ref, path string) (Graph, error) {
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Graph{}, err
 	}
@@ -182,7 +194,7 @@ func (d *Direct) Graph(ctx context.Context, ref, path string) (Graph, error) {
 		}
 	}
 	var known []CatalogVersion
-	page, err := d.Catalog(ctx, CatalogFilter{Workflow: info.Workflow, Limit: 1})
+	page, err := s.Catalog(ctx, CatalogFilter{Workflow: info.Workflow, Limit: 1})
 	if err != nil && !errors.Is(err, workflow.ErrNotSupported) {
 		return Graph{}, err
 	}

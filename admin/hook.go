@@ -12,18 +12,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Hooking is the part of a [Service] that is about hooks. A token is all that one needs to send to a run: those who may not act
-// do not see it.
-type Hooking interface {
-	// Hooks returns a page of open hooks.
-	Hooks(ctx context.Context, f HookFilter) (HookPage, error)
-	// Hook returns what a hook says of itself, also one that is closed, until its run is deleted.
-	Hook(ctx context.Context, token string) (Hook, error)
-	// ResumeHook puts a payload into the run that has opened a hook. When it returns nil the payload is durable. It does not wait
-	// for an answer.
-	ResumeHook(ctx context.Context, token string, m Message) (Sent, error)
-}
-
 // HookFilter selects open hooks.
 type HookFilter struct {
 	// Run is the run that has opened them; empty: any run that has not ended. No store keeps hooks of all runs: then
@@ -64,8 +52,35 @@ type HookPage struct {
 	Cursor string `json:"cursor,omitempty"` // of the next page; empty: there is none
 }
 
-// Hooks is part of Service.
-func (d *Direct) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
+// Hooks returns a page of open hooks.
+// Who may not act sees no tokens: a token is enough to act.
+func (s *Service) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
+	var page HookPage
+	err := s.who.Need(RoleViewer, "to see hooks")
+	switch {
+	case err != nil:
+		return page, err
+	case f.Run == "" && s.who.Owner != "":
+		page, err = hooksOfRuns(ctx, f, s.Runs, func(ctx context.Context, run string) ([]Hook, error) {
+			of, err := s.hooks(ctx, HookFilter{Run: run})
+			return of.Hooks, err
+		})
+	default:
+		if f.Run != "" {
+			if f.Run, err = s.own(ctx, f.Run); err != nil {
+				return page, err
+			}
+		}
+		page, err = s.hooks(ctx, f)
+	}
+	for i := range page.Hooks {
+		s.hideToken(&page.Hooks[i])
+	}
+	return page, err
+}
+
+// hooks is [Service.Hooks] without the limits of the principal.
+func (s *Service) hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	page := HookPage{Hooks: []Hook{}}
 	const most = 100
 	if f.Limit < 0 || f.Limit > most {
@@ -75,15 +90,15 @@ func (d *Direct) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 		if f.Workflow != "" || len(f.Tags) > 0 || f.Cursor != "" || f.Limit != 0 {
 			return page, &InputError{What: "the hooks of one run are one page", Fix: "leave out workflow, tags, cursor and limit, or the run"}
 		}
-		found, err := d.hooksOf(ctx, f.Run)
+		found, err := s.hooksOf(ctx, f.Run)
 		return HookPage{Hooks: append(page.Hooks, found...)}, err
 	}
-	return hooksOfRuns(ctx, f, d.Runs, d.hooksOf)
+	return hooksOfRuns(ctx, f, s.runs, s.hooksOf)
 }
 
 // hooksOf returns the open hooks of a run.
-func (d *Direct) hooksOf(ctx context.Context, run string) ([]Hook, error) {
-	h, _, err := d.find(ctx, run)
+func (s *Service) hooksOf(ctx context.Context, run string) ([]Hook, error) {
+	h, _, err := s.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -135,26 +150,62 @@ func hookOf(i *workflow.HookInfo) Hook {
 	}
 }
 
-// Hook is part of Service.
-func (d *Direct) Hook(ctx context.Context, token string) (Hook, error) {
-	info, err := d.client.Hook(ctx, token)
+// Hook returns what a hook says of itself, also one that is closed, until its run is deleted.
+// A hook of another owner's run looks like one that is not there.
+func (s *Service) Hook(ctx context.Context, token string) (Hook, error) {
+	if err := s.who.Need(RoleViewer, "to see hooks"); err != nil {
+		return Hook{}, err
+	}
+	h, err := s.hook(ctx, token)
+	if err == nil && s.who.Owner != "" {
+		_, err = s.visible(ctx, h.Run)
+	}
+	if s.who.Owner != "" && ProblemOf(err) != nil && ProblemOf(err).Code == CodeNotFound {
+		err = NewProblem(CodeNotFound, "there is no hook with this token", "list the hooks of your runs")
+	}
+	if err != nil {
+		return Hook{}, err
+	}
+	s.hideToken(&h)
+	return h, nil
+}
+
+// hook is [Service.Hook] without the limits of the principal.
+func (s *Service) hook(ctx context.Context, token string) (Hook, error) {
+	info, err := s.client.Hook(ctx, token)
 	if err != nil {
 		return Hook{}, err
 	}
 	return hookOf(&info), nil
 }
 
-// ResumeHook is part of Service.
-func (d *Direct) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
+// ResumeHook puts a payload into the run that has opened a hook. When it returns nil the payload is durable. It does not wait
+// for an answer.
+func (s *Service) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
+	e := s.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Reason: m.Reason, Key: m.Key})
+	return recorded(ctx, s, &e, func(ctx context.Context) (Sent, error) { return s.resumeHook(ctx, token, m.left(&e)) },
+		func(got Sent, e *JournalEntry) { e.Run = got.Run })
+}
+
+// resumeHook is [Service.ResumeHook] without the journal.
+func (s *Service) resumeHook(ctx context.Context, token string, m Message) (Sent, error) {
+	if err := s.who.Need(RoleOperator, "to resume hooks"); err != nil {
+		return Sent{}, err
+	}
+	if s.who.Owner != "" {
+		if _, err := s.Hook(ctx, token); err != nil {
+			return Sent{}, err
+		}
+	}
 	if !json.Valid(m.Payload) {
 		return Sent{}, &InputError{What: "the payload is no JSON", Fix: `give JSON as the type of the hook has it, such as true or {"approved":true}`}
 	}
 	if err := checkReason("a payload of a hook", m.Reason, false); err != nil {
 		return Sent{}, err
 	}
-	info, err := d.client.Hook(ctx, token)
+	info, err := s.client.Hook(ctx, token)
 	if err == nil {
-		err = d.client.SendToHook(ctx, token, m.Payload, m.options()...)
+		err = s.client.SendToHook(ctx, token, m.Payload, m.options()...)
 	}
 	return Sent{Run: string(info.Run)}, err
 }
@@ -165,4 +216,10 @@ func HookTarget(token string) string {
 		token = run
 	}
 	return "hook:" + token
+}
+
+func (s *Service) hideToken(h *Hook) {
+	if !s.who.Role.Allows(RoleOperator) {
+		h.Token = ""
+	}
 }

@@ -23,9 +23,25 @@ type InboxItem struct {
 	By      string   `json:"by,omitempty"`
 }
 
-// Inbox is part of Service.
-func (d *Direct) Inbox(ctx context.Context, ref string) (Inbox, error) {
-	h, info, err := d.find(ctx, ref)
+// Inbox returns what was sent to a run that it has not taken yet, such as messages to one that is paused, blocked, or not served.
+func (s *Service) Inbox(ctx context.Context, ref string) (Inbox, error) {
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Inbox{}, err
+	}
+	in, err := s.inbox(ctx, ref)
+	veil(s.who, &in)
+	if !s.who.Role.Allows(RolePayloads) {
+		for i := range in.Items {
+			in.Items[i].Payload, in.Items[i].Failure = nil, withoutData(in.Items[i].Failure)
+		}
+	}
+	return in, err
+}
+
+// inbox is [Service.Inbox] without the limits of the principal.
+func (s *Service) inbox(ctx context.Context, ref string) (Inbox, error) {
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Inbox{}, err
 	}

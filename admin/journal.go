@@ -89,13 +89,28 @@ func (f *JournalFilter) query() (store.JournalQuery, error) {
 	return q, checkPage("entries", f.Limit, f.Budget, badCursor)
 }
 
-// Journal is part of Service.
-func (d *Direct) Journal(ctx context.Context, f JournalFilter) (JournalPage, error) {
+// Journal returns a page of what operators have asked for, the newest entry first. It is there for operators; those
+// with an owner have their own entries.
+func (s *Service) Journal(ctx context.Context, f JournalFilter) (JournalPage, error) {
+	if err := s.who.Need(RoleOperator, "to read the journal"); err != nil {
+		return JournalPage{}, err
+	}
+	if s.who.Owner == "" {
+		return s.readJournal(ctx, f)
+	}
+	f.Owner = s.who.Owner
+	page, err := s.readJournal(ctx, f)
+	page.Entries = slices.DeleteFunc(page.Entries, func(e JournalEntry) bool { return e.Owner != s.who.Owner }) // if the service below takes no owner
+	return page, err
+}
+
+// readJournal is [Service.Journal] without the limits of the principal.
+func (s *Service) readJournal(ctx context.Context, f JournalFilter) (JournalPage, error) {
 	q, err := f.query()
 	if err != nil {
 		return JournalPage{}, err
 	}
-	page, err := d.client.Journal(ctx, q)
+	page, err := s.client.Journal(ctx, q)
 	if err != nil {
 		return JournalPage{}, err
 	}
@@ -112,18 +127,10 @@ func (d *Direct) Journal(ctx context.Context, f JournalFilter) (JournalPage, err
 	return got, nil
 }
 
-// Recorder is a Service that keeps a journal. [As] writes it. [Direct] is one; over a network the server has it.
-type Recorder interface {
-	// Record writes an entry, which gets an id and its time if it has none, or replaces the one of its id. When it
-	// returns nil the entry is durable. If there is no place for a journal it does nothing.
-	Record(ctx context.Context, e *JournalEntry) error
-}
-
-var _ Recorder = (*Direct)(nil)
-
-// Record is part of Recorder. Of what a principal was refused it writes no more than denials keep.
-func (d *Direct) Record(ctx context.Context, e *JournalEntry) error {
-	if e.ID == "" && e.Outcome == CodeForbidden && !d.denials.keep(e, d.client.Store().Clock().Now()) {
+// record writes an entry, which gets an ID and its time if it has none, or replaces the one of its ID. When it returns nil the
+// entry is durable. If the store keeps no journal it does nothing. Of the refusals of a principal it writes those that denials keep.
+func (s *Service) record(ctx context.Context, e *JournalEntry) error {
+	if e.ID == "" && e.Outcome == CodeForbidden && !s.denials.keep(e, s.client.Store().Clock().Now()) {
 		return nil
 	}
 	kept := store.JournalEntry{
@@ -133,25 +140,11 @@ func (d *Direct) Record(ctx context.Context, e *JournalEntry) error {
 	if kept.Outcome == OutcomeUnknown {
 		kept.Outcome = ""
 	}
-	id, err := d.client.WriteJournal(ctx, kept, d.journal)
+	id, err := s.client.WriteJournal(ctx, kept, s.keep)
 	if e.ID = id; errors.Is(err, workflow.ErrNotSupported) {
 		return nil
 	}
 	return err
-}
-
-// Journal is part of Service.
-func (l *limited) Journal(ctx context.Context, f JournalFilter) (JournalPage, error) {
-	if err := l.p.Need(RoleOperator, "to read the journal"); err != nil {
-		return JournalPage{}, err
-	}
-	if l.p.Owner == "" {
-		return l.under.Journal(ctx, f)
-	}
-	f.Owner = l.p.Owner
-	page, err := l.under.Journal(ctx, f)
-	page.Entries = slices.DeleteFunc(page.Entries, func(e JournalEntry) bool { return e.Owner != l.p.Owner }) // if the service below takes no owner
-	return page, err
 }
 
 // outcomeOf returns the outcome that an entry gets.
@@ -175,14 +168,17 @@ const outcomeTime = 10 * time.Second
 //
 // It costs two writes for each change that somebody asks for; runs cost nothing. A principal that may change nothing is refused
 // before the first of them: what it has asked for is one of its refusals.
-func recorded[T any](ctx context.Context, j *journaled, e *JournalEntry, do func(ctx context.Context) (T, error), done func(T, *JournalEntry)) (T, error) {
+func recorded[T any](ctx context.Context, s *Service, e *JournalEntry, do func(ctx context.Context) (T, error), done func(T, *JournalEntry)) (T, error) {
 	var none T
-	if err := j.p.Need(RoleOperator, "the action "+e.Action); err != nil {
-		j.refused(ctx, *e, err)
+	if !s.behalf {
+		return do(ctx)
+	}
+	if err := s.who.Need(RoleOperator, "the action "+e.Action); err != nil {
+		s.refused(ctx, *e, err)
 		return none, err
 	}
 	e.Outcome = OutcomeUnknown
-	if err := j.to.Record(ctx, e); err != nil {
+	if err := s.record(ctx, e); err != nil {
 		return none, &unwrittenError{e.Action, err}
 	}
 	got, err := do(workflow.OnBehalfOf(ctx, e.Principal))
@@ -191,7 +187,7 @@ func recorded[T any](ctx context.Context, j *journaled, e *JournalEntry, do func
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	_ = j.to.Record(end, e) // if not, the entry says that its outcome is unknown
+	_ = s.record(end, e) // if not, the entry says that its outcome is unknown
 	return got, err
 }
 
@@ -208,19 +204,12 @@ func (e *unwrittenError) Error() string {
 
 func (e *unwrittenError) Unwrap() error { return e.err }
 
-// Recorded does something with what a service works on that the service itself does not do, such as a repair, and writes
-// the journal around it, as whoever the service of [As] or [AsLocal] is for. Nothing is done if that fails, or if there is
-// a reason and no journal that has a place for it: that is an [*InputError].
-func Recorded(ctx context.Context, s Service, action, detail, reason string, do func() error) error {
-	j, ok := s.(*journaled)
-	if !ok {
-		if err := checkReason(action, reason, false); err != nil {
-			return err
-		}
-		return do()
-	}
-	e := j.entry(JournalEntry{Action: action, Detail: detail, Reason: reason})
-	_, err := recorded(ctx, j, &e, func(context.Context) (struct{}, error) {
+// Recorded does something with the store that is no operation of the service, such as an import, and writes the journal around
+// it on behalf of the principal. Nothing is done if that fails, or if there is a reason and no journal that has a place for
+// it: that is an [*InputError].
+func (s *Service) Recorded(ctx context.Context, action, detail, reason string, do func() error) error {
+	e := s.entry(JournalEntry{Action: action, Detail: detail, Reason: reason})
+	_, err := recorded(ctx, s, &e, func(context.Context) (struct{}, error) {
 		if err := checkReason(action, left(&e, reason, false), false); err != nil {
 			return struct{}{}, err
 		}
@@ -229,10 +218,40 @@ func Recorded(ctx context.Context, s Service, action, detail, reason string, do 
 	return err
 }
 
-// Refused writes into the journal that a face has refused what somebody has asked for before it came to the service
-// of [As]. What nobody has done is refused all the same if it cannot be written.
-func Refused(ctx context.Context, s Service, action, target string, refused error) {
-	if j, ok := s.(*journaled); ok {
-		j.refused(ctx, j.entry(JournalEntry{Action: action, Target: target}), refused)
+// Refused writes into the journal that a handler has refused a request of the principal before it called the service. The
+// request stays refused if the entry cannot be written.
+func (s *Service) Refused(ctx context.Context, action, target string, refused error) {
+	if s.behalf {
+		s.refused(ctx, s.entry(JournalEntry{Action: action, Target: target}), refused)
 	}
+}
+
+// entry returns an entry of the principal.
+func (s *Service) entry(e JournalEntry) JournalEntry {
+	e.Principal, e.Owner, e.Face = s.who.Name, s.who.Owner, s.who.Face
+	if e.Face == "" {
+		e.Face = FaceProgram
+	}
+	return e
+}
+
+// refused writes what was refused before anything was done. It is refused all the same if it cannot be written.
+func (s *Service) refused(ctx context.Context, e JournalEntry, err error) {
+	e.Outcome = outcomeOf(err)
+	_ = s.record(ctx, &e)
+}
+
+// left returns what of a reason goes on to the service below. takes: what is done has a place for it. Otherwise it stands in
+// the entry, which is durable by now; if there is no place for a journal the service below refuses it, for it would be lost.
+func left(e *JournalEntry, reason string, takes bool) string {
+	if takes || e.ID == "" || store.CheckText("reason", reason, store.MaxJournalText) != nil {
+		return reason
+	}
+	return ""
+}
+
+// left returns the message as it goes on to the service below.
+func (m Message) left(e *JournalEntry) Message {
+	m.Reason = left(e, m.Reason, false)
+	return m
 }

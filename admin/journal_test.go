@@ -18,7 +18,7 @@ import (
 )
 
 // entries returns the journal of a service, the newest first.
-func entries(t *testing.T, s admin.Service) []admin.JournalEntry {
+func entries(t *testing.T, s *admin.Service) []admin.JournalEntry {
 	t.Helper()
 	page, err := s.Journal(t.Context(), admin.JournalFilter{})
 	if err != nil {
@@ -28,35 +28,77 @@ func entries(t *testing.T, s admin.Service) []admin.JournalEntry {
 }
 
 // reads are the methods that somebody may be refused who only reads: they change nothing.
-var reads = []string{"Value", "Stream", "Journal", "Preview", "Examine", "Check", "Export"}
+var reads = []string{"Value", "Stream", "FollowStream", "Journal", "Preview", "Examine", "Check", "Export"}
+
+// views are the methods that return the service for a principal, and what a handler writes about it.
+var views = []string{"As", "AsLocal", "Refused"}
+
+// call calls an operation with zero values, and returns the error that it returns or delivers first.
+func call(t *testing.T, s *admin.Service, name string) error {
+	t.Helper()
+	m := reflect.ValueOf(s).MethodByName(name)
+	args := []reflect.Value{reflect.ValueOf(t.Context())}
+	for i := 1; i < m.Type().NumIn(); i++ {
+		args = append(args, reflect.Zero(m.Type().In(i)))
+	}
+	out := m.Call(args)
+	last := out[len(out)-1]
+	if last.Kind() == reflect.Func {
+		for _, last = range last.Seq2() {
+			break
+		}
+	}
+	err, _ := reflect.TypeAssert[error](last)
+	return err
+}
+
+// operations returns the names of all operations of a service.
+func operations() (all []string) {
+	for m := range reflect.TypeFor[*admin.Service]().Methods() {
+		if !slices.Contains(views, m.Name) {
+			all = append(all, m.Name)
+		}
+	}
+	return all
+}
+
+// Each operation of a service checks the rights of its principal: an operation without a check fails here.
+func TestOPS3_NoOperationIsOpenToAPrincipalWithoutARole(t *testing.T) {
+	e := newEstate(t)
+	nobody := e.direct.As(admin.Principal{Name: "eve"})
+	all := operations()
+	if len(all) < 40 {
+		t.Errorf("%d operations: too few to be all", len(all))
+	}
+	for _, name := range all {
+		if err := call(t, nobody, name); !errors.As(err, new(*admin.NotAllowedError)) {
+			t.Errorf("%s without a role: got %v, want that it is not allowed", name, err)
+		}
+	}
+}
 
 // Each method of a Service either reads, or writes the journal: nobody can add one that is forgotten.
 func TestOPS3_WhateverChangesSomethingIsInTheJournal(t *testing.T) {
 	e := newEstate(t)
-	viewer := reflect.ValueOf(admin.As(e.direct, admin.Principal{Name: "eve", Role: admin.RoleViewer, Face: admin.FaceAPI}))
-	methods, changing := reflect.TypeFor[admin.Service](), 0
-	for m := range methods.Methods() {
+	viewer := e.direct.As(admin.Principal{Name: "eve", Role: admin.RoleViewer, Face: admin.FaceAPI})
+	changing := 0
+	for _, name := range operations() {
 		before := len(entries(t, e.direct))
-		args := []reflect.Value{reflect.ValueOf(t.Context())}
-		for i := 1; i < m.Type.NumIn(); i++ {
-			args = append(args, reflect.Zero(m.Type.In(i)))
-		}
-		out := viewer.MethodByName(m.Name).Call(args)
-		err, _ := reflect.TypeAssert[error](out[len(out)-1])
-		if !errors.As(err, new(*admin.NotAllowedError)) || slices.Contains(reads, m.Name) {
+		err := call(t, viewer, name)
+		if !errors.As(err, new(*admin.NotAllowedError)) || slices.Contains(reads, name) {
 			if got := len(entries(t, e.direct)); got != before {
-				t.Errorf("%s reads, and writes the journal", m.Name)
+				t.Errorf("%s reads, and writes the journal", name)
 			}
 			continue
 		}
 		changing++
 		all := entries(t, e.direct)
 		if len(all) != before+1 {
-			t.Errorf("%s is refused (%v), and the journal has %d entries more, want 1", m.Name, err, len(all)-before)
+			t.Errorf("%s is refused (%v), and the journal has %d entries more, want 1", name, err, len(all)-before)
 			continue
 		}
 		if got := all[0]; got.Principal != "eve" || got.Face != admin.FaceAPI || got.Outcome != admin.CodeForbidden {
-			t.Errorf("%s: the journal has %+v", m.Name, got)
+			t.Errorf("%s: the journal has %+v", name, got)
 		}
 	}
 	if changing < 7 {
@@ -67,7 +109,7 @@ func TestOPS3_WhateverChangesSomethingIsInTheJournal(t *testing.T) {
 func TestOPS3_TheJournalSaysWhatHasComeOfIt(t *testing.T) {
 	e := newEstate(t)
 	ctx := t.Context()
-	ada := admin.As(e.direct, admin.Principal{Name: "ada", Role: admin.RoleOperator, Face: admin.FaceConsole})
+	ada := e.direct.As(admin.Principal{Name: "ada", Role: admin.RoleOperator, Face: admin.FaceConsole})
 	check := func(what string, err error) {
 		t.Helper()
 		if err != nil {
@@ -94,7 +136,7 @@ func TestOPS3_TheJournalSaysWhatHasComeOfIt(t *testing.T) {
 	if _, err := ada.ActOnPool(ctx, "gpu", admin.PoolAction{Verb: "set", Key: "k", Config: &admin.PoolConfig{AtOnce: 3}}); err == nil {
 		t.Error("a limit that nobody has was set")
 	}
-	cli := admin.AsLocal(e.direct, "root@host")
+	cli := e.direct.AsLocal("root@host")
 	_, err = cli.Act(ctx, e.bob, admin.Action{Verb: "terminate"})
 	check("terminate", err)
 	got := entries(t, e.direct)
@@ -117,12 +159,12 @@ func TestOPS3_TheJournalSaysWhatHasComeOfIt(t *testing.T) {
 
 func TestOPS3_OwnersReadTheEntriesOfTheirOwner(t *testing.T) {
 	e := newEstate(t)
-	as := func(name string, role admin.Role, owner string) admin.Service {
-		return admin.As(e.direct, admin.Principal{Name: name, Role: role, Owner: owner})
+	as := func(name string, role admin.Role, owner string) *admin.Service {
+		return e.direct.As(admin.Principal{Name: name, Role: role, Owner: owner})
 	}
 	ada, other := as("ada", admin.RoleOperator, "ada"), as("ada", admin.RoleOperator, "bob") // of the same name
 	colleague := as("carl", admin.RoleOperator, "ada")
-	for run, s := range map[string]admin.Service{e.ada: ada, e.bob: other} {
+	for run, s := range map[string]*admin.Service{e.ada: ada, e.bob: other} {
 		if _, err := s.Act(t.Context(), run, admin.Action{Verb: "pause"}); err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +205,8 @@ func TestOPS3_RefusedRequestsDoNotFlushTheJournal(t *testing.T) {
 		}
 	})
 	d := admin.New(client, admin.KeepJournal(100, 0))
-	as := func(name string, role admin.Role) admin.Service {
-		return admin.As(d, admin.Principal{Name: name, Role: role, Face: admin.FaceAPI})
+	as := func(name string, role admin.Role) *admin.Service {
+		return d.As(admin.Principal{Name: name, Role: role, Face: admin.FaceAPI})
 	}
 	if _, err := as("ada", admin.RoleOperator).Start(t.Context(), admin.Start{Workflow: "orders.fulfil", ID: "of-ada"}); err != nil {
 		t.Fatal(err)
@@ -176,7 +218,7 @@ func TestOPS3_RefusedRequestsDoNotFlushTheJournal(t *testing.T) {
 			_, err = eve.Start(t.Context(), admin.Start{Workflow: "orders.fulfil"})
 		} else {
 			err = &admin.NotAllowedError{What: "a route of the API", Fix: "none"}
-			admin.Refused(t.Context(), eve, "cancel", "id:of-ada", err)
+			eve.Refused(t.Context(), "cancel", "id:of-ada", err)
 		}
 		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeForbidden {
 			t.Fatalf("got %v, want it refused", err)
@@ -226,7 +268,7 @@ func TestOPS3_NothingIsDoneWithoutItsEntry(t *testing.T) {
 		st := &failing{Store: memstore.New(), left: tt.left, why: errors.New("the disk is full")}
 		client := workflow.NewClient(st, workflow.ClientConfig{})
 		direct := admin.New(client)
-		_, err := admin.As(direct, admin.Principal{Name: "ada", Role: admin.RoleOperator}).Start(t.Context(), admin.Start{Workflow: "w", ID: "one"})
+		_, err := direct.As(admin.Principal{Name: "ada", Role: admin.RoleOperator}).Start(t.Context(), admin.Start{Workflow: "w", ID: "one"})
 		if done := err == nil; done != tt.done || !done && (!errors.Is(err, st.why) || !strings.Contains(err.Error(), "nothing was done")) {
 			t.Errorf("after %d entries: got %v, want done %v", tt.left, err, tt.done)
 		}
@@ -250,15 +292,15 @@ func TestOPS3_NothingIsDoneWithoutItsEntry(t *testing.T) {
 func TestOPS3_TheOutcomeIsWrittenWithoutItsCaller(t *testing.T) {
 	e := newEstate(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	s := admin.As(e.direct, admin.Principal{Name: "ada", Role: admin.RoleOperator})
-	if err := admin.Recorded(ctx, s, "repair", "all", "", func() error { cancel(); return ctx.Err() }); !errors.Is(err, context.Canceled) {
+	s := e.direct.As(admin.Principal{Name: "ada", Role: admin.RoleOperator})
+	if err := s.Recorded(ctx, "repair", "all", "", func() error { cancel(); return ctx.Err() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if all := entries(t, e.direct); len(all) != 1 || all[0].Outcome != admin.CodeInterrupted || all[0].Action != "repair" || all[0].Detail != "all" {
 		t.Errorf("the journal has %+v", all)
 	}
 	cancelled := errors.New("it was done")
-	if err := admin.Recorded(ctx, s, "repair", "", "", func() error { return cancelled }); errors.Is(err, cancelled) {
+	if err := s.Recorded(ctx, "repair", "", "", func() error { return cancelled }); errors.Is(err, cancelled) {
 		t.Error("something was done for somebody who had gone before its entry was written")
 	}
 }
@@ -274,7 +316,7 @@ func TestOPS3_AStoreWithoutAJournalWorks(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s := admin.As(admin.New(client), admin.Principal{Name: "ada", Role: admin.RoleOperator})
+	s := admin.New(client).As(admin.Principal{Name: "ada", Role: admin.RoleOperator})
 	started, err := s.Start(t.Context(), admin.Start{Workflow: "w"})
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +344,7 @@ func TestOPS3_TheJournalIsLimited(t *testing.T) {
 		}
 	}()
 	direct := admin.New(client, admin.KeepJournal(2, 0))
-	s := admin.As(direct, admin.Principal{Name: "ada", Role: admin.RoleOperator})
+	s := direct.As(admin.Principal{Name: "ada", Role: admin.RoleOperator})
 	for _, w := range []string{"a", "b", "c"} {
 		if _, err := s.Start(t.Context(), admin.Start{Workflow: w}); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,12 +119,15 @@ func poolOf(i *workflow.LimitInfo) Pool {
 	}
 }
 
-// Pools is part of Service.
-func (d *Direct) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
+// Pools returns the parts of limits that are busiest.
+func (s *Service) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
+	if err := s.all(RoleViewer, "see limits", ownRuns); err != nil {
+		return PoolPage{}, err
+	}
 	if err := checkPage("parts of limits", f.Limit, 0, nil); err != nil {
 		return PoolPage{}, err
 	}
-	all, err := d.client.Limits().List(ctx)
+	all, err := s.client.Limits().List(ctx)
 	if err != nil {
 		return PoolPage{}, err
 	}
@@ -138,7 +142,7 @@ func (d *Direct) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
 		page.Pools = append(page.Pools, poolOf(&all[i]))
 	}
 	if f.Holders {
-		page.Partial, err = d.fillHolders(ctx, page.Pools)
+		page.Partial, err = s.fillHolders(ctx, page.Pools)
 	}
 	return page, err
 }
@@ -152,7 +156,7 @@ const (
 
 // fillHolders finds the runs that have permits of parts of limits. It reports whether it has not looked at all open runs: no store keeps
 // the holders of a limit, and the record of each run has its permits.
-func (d *Direct) fillHolders(ctx context.Context, pools []Pool) (partial bool, err error) {
+func (s *Service) fillHolders(ctx context.Context, pools []Pool) (partial bool, err error) {
 	at := map[[2]string]*Pool{}
 	for i := range pools {
 		if pools[i].InUse > 0 {
@@ -169,11 +173,11 @@ func (d *Direct) fillHolders(ctx context.Context, pools []Pool) (partial bool, e
 		}
 	}
 	for looked := 0; ; {
-		page, err := d.client.Page(ctx, f, maxLimit)
+		page, err := s.client.Page(ctx, f, maxLimit)
 		if err != nil {
 			return false, err
 		}
-		if err := d.holders(ctx, page.Runs, at); err != nil {
+		if err := s.holders(ctx, page.Runs, at); err != nil {
 			return false, err
 		}
 		looked += page.Looked
@@ -200,7 +204,7 @@ func (d *Direct) fillHolders(ctx context.Context, pools []Pool) (partial bool, e
 }
 
 // holders adds those of a page of runs that have permits of parts. For one of the runtime's own the run is reported that it works for.
-func (d *Direct) holders(ctx context.Context, runs []workflow.RunInfo, at map[[2]string]*Pool) error {
+func (s *Service) holders(ctx context.Context, runs []workflow.RunInfo, at map[[2]string]*Pool) error {
 	parents := map[workflow.RunID]*workflow.RunInfo{}
 	var ids []workflow.RunID
 	for i := range runs {
@@ -210,7 +214,7 @@ func (d *Direct) holders(ctx context.Context, runs []workflow.RunInfo, at map[[2
 		}
 	}
 	if len(ids) > 0 {
-		infos, errs := d.client.Infos(ctx, ids...)
+		infos, errs := s.client.Infos(ctx, ids...)
 		for i := range infos {
 			switch {
 			case errs[i] == nil:
@@ -240,8 +244,25 @@ func (d *Direct) holders(ctx context.Context, runs []workflow.RunInfo, at map[[2
 	return nil
 }
 
-// ActOnPool is part of Service.
-func (d *Direct) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
+// ActOnPool configures a limit at run time, for all workers at once, or a part of it. A limit that is each
+// worker's own is not found.
+func (s *Service) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
+	e := s.entry(JournalEntry{Action: a.Verb, Target: "pool:" + name, Detail: a.Key, Reason: a.Reason})
+	if a.Config != nil {
+		b, _ := json.Marshal(a.Config) // numbers always encode
+		e.Detail = a.Key + string(b)
+	}
+	return recorded(ctx, s, &e, func(ctx context.Context) (PoolActed, error) {
+		a.Reason = left(&e, a.Reason, false)
+		return s.actOnPool(ctx, name, a)
+	}, func(PoolActed, *JournalEntry) {})
+}
+
+// actOnPool is [Service.ActOnPool] without the journal.
+func (s *Service) actOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
+	if err := s.all(RoleOperator, a.Verb+" limits", ownRuns); err != nil {
+		return PoolActed{}, err
+	}
 	i := slices.Index(PoolActions(), a.Verb)
 	switch {
 	case i < 0:
@@ -256,13 +277,13 @@ func (d *Direct) ActOnPool(ctx context.Context, name string, a PoolAction) (Pool
 	if err := checkReason(a.Verb, a.Reason, false); err != nil {
 		return PoolActed{}, err
 	}
-	l, err := d.client.Limits().Named(ctx, name, a.Key)
+	l, err := s.client.Limits().Named(ctx, name, a.Key)
 	if err != nil {
 		return PoolActed{}, err
 	}
 	unused := false
 	if a.Key != "" {
-		known, err := d.client.Limits().List(ctx)
+		known, err := s.client.Limits().List(ctx)
 		if err != nil {
 			return PoolActed{}, err
 		}

@@ -2,29 +2,33 @@ package admin_test
 
 import (
 	"context"
-	"iter"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // estate is a store with a run of ada, one of bob, and one of nobody. No worker works on them.
 type estate struct {
 	*testing.T
-	direct            admin.Service
+	st                *unattended
+	direct            *admin.Service
 	ada, bob, nobodys string
 }
 
 func newEstate(t *testing.T) *estate {
 	t.Helper()
-	st := memstore.New()
+	st := &unattended{Store: memstore.New()}
 	client := workflow.NewClient(st, workflow.ClientConfig{})
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
@@ -34,7 +38,7 @@ func newEstate(t *testing.T) *estate {
 			t.Error(err)
 		}
 	})
-	e := &estate{T: t, direct: admin.New(client)}
+	e := &estate{T: t, st: st, direct: admin.New(client)}
 	start := func(id string, tags map[string]string) string {
 		got, err := e.direct.Start(t.Context(), admin.Start{Workflow: "orders.fulfil", Input: admin.Payload(`{"order":"secret"}`), ID: id, Tags: tags})
 		if err != nil {
@@ -46,24 +50,39 @@ func newEstate(t *testing.T) *estate {
 	return e
 }
 
-func (e *estate) as(role admin.Role, owner string) admin.Service {
-	return admin.As(answering{e.direct}, admin.Principal{Name: "p", Role: role, Owner: owner})
+func (e *estate) as(role admin.Role, owner string) *admin.Service {
+	return e.direct.As(admin.Principal{Name: "p", Role: role, Owner: owner})
 }
 
-// answering answers questions, and ends runs, as if a worker did.
-type answering struct{ admin.Service }
-
-func (answering) Ask(context.Context, string, string, admin.Message) (admin.Answer, error) {
-	return admin.Answer{}, nil
+// unattended is a store whose streams have ended, and which can refuse items, so that nothing is waited for that a worker does.
+type unattended struct {
+	store.Store
+	refuses atomic.Bool
 }
 
-// FollowStream delivers nothing, as if the run had ended.
-func (answering) FollowStream(context.Context, string, string, uint64) iter.Seq2[admin.Chunk, error] {
-	return func(func(admin.Chunk, error) bool) {}
+// errRefused is the error of items that the store refuses.
+type errRefused struct{}
+
+func (errRefused) Error() string   { return "no worker would answer" }
+func (errRefused) Permanent() bool { return true }
+
+func (u *unattended) Unwrap() store.Store { return u.Store }
+
+func (u *unattended) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	if u.refuses.Load() {
+		return "", errRefused{}
+	}
+	return u.Store.Deliver(ctx, d)
+}
+
+func (u *unattended) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	page, err := u.Store.ReadStream(ctx, r)
+	page.Closed = true
+	return page, err
 }
 
 // calls does each thing with a run, and returns the errors by its name.
-func (e *estate) calls(s admin.Service, ref string) map[string]error {
+func (e *estate) calls(s *admin.Service, ref string) map[string]error {
 	ctx, m := e.Context(), admin.Message{Payload: admin.Payload("1")}
 	got := map[string]error{}
 	_, got["run"] = s.Run(ctx, ref)
@@ -80,7 +99,11 @@ func (e *estate) calls(s admin.Service, ref string) map[string]error {
 	_, got["value"] = s.Value(ctx, ref, "progress")
 	_, got["hooks"] = s.Hooks(ctx, admin.HookFilter{Run: ref})
 	_, got["send"] = s.Send(ctx, ref, "verdict", m)
-	_, got["ask"] = s.Ask(ctx, ref, "limit", m)
+	e.st.refuses.Store(true)
+	if _, got["ask"] = s.Ask(ctx, ref, "limit", m); errors.As(got["ask"], new(errRefused)) {
+		got["ask"] = nil
+	}
+	e.st.refuses.Store(false)
 	_, got["pause"] = s.Act(ctx, ref, admin.Action{Verb: "pause"})
 	_, got["cancel"] = s.Act(ctx, ref, admin.Action{Verb: "cancel"})
 	_, got["delete"] = s.Act(ctx, ref, admin.Action{Verb: "delete"})
@@ -253,7 +276,7 @@ func TestOPS3_AnOwnerStartsInItsOwnNameOnly(t *testing.T) {
 func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
 	e := newEstate(t)
 	start := func(name string) admin.Started {
-		got, err := admin.As(e.direct, admin.Principal{Name: name, Role: admin.RoleOperator}).Start(t.Context(), admin.Start{Workflow: "orders.fulfil", Key: "k"})
+		got, err := e.direct.As(admin.Principal{Name: name, Role: admin.RoleOperator}).Start(t.Context(), admin.Start{Workflow: "orders.fulfil", Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +289,7 @@ func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
 }
 
 // fleetErrors asks for what is about the runs of all owners.
-func fleetErrors(ctx context.Context, s admin.Service) map[string]error {
+func fleetErrors(ctx context.Context, s *admin.Service) map[string]error {
 	_, workers := s.Workers(ctx, admin.FleetFilter{})
 	_, queues := s.Queues(ctx, admin.FleetFilter{})
 	_, depth := s.Depth(ctx, "default")

@@ -9,7 +9,7 @@ import (
 )
 
 // fleetCalls does each thing with schedules, limits and the catalogue, and returns the errors by its name.
-func (e *estate) fleetCalls(s admin.Service) map[string]error {
+func (e *estate) fleetCalls(s *admin.Service) map[string]error {
 	ctx := e.Context()
 	nightly := admin.NewSchedule{Name: "nightly", Timing: admin.Timing{When: "30 2 * * *"}, Workflow: "orders.fulfil", Input: admin.Payload(`{}`)}
 	return map[string]error{

@@ -45,8 +45,8 @@ func TestOPS3_OwnersResumeHooksOfTheStepsOfTheirRuns(t *testing.T) {
 		}
 	})
 	direct := admin.New(client)
-	as := func(owner string) admin.Service {
-		return admin.As(direct, admin.Principal{Name: owner, Role: admin.RoleOperator, Owner: owner})
+	as := func(owner string) *admin.Service {
+		return direct.As(admin.Principal{Name: owner, Role: admin.RoleOperator, Owner: owner})
 	}
 	ada, bob := as("ada"), as("bob")
 	started, err := ada.Start(t.Context(), admin.Start{Workflow: "owners.order", Input: admin.Payload(`{"n":7}`)})

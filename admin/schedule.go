@@ -214,21 +214,24 @@ var goingOn = []workflow.Status{
 	workflow.StatusPending, workflow.StatusRunning, workflow.StatusHeld, workflow.StatusPaused, workflow.StatusSleeping, workflow.StatusWaiting, workflow.StatusBlocked,
 }
 
-// Schedules is part of Service.
-func (d *Direct) Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage, error) {
+// Schedules returns a page of schedules.
+func (s *Service) Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage, error) {
+	if err := s.all(RoleViewer, "see schedules", ownRuns); err != nil {
+		return SchedulePage{}, err
+	}
 	asked := workflow.Filter{Workflow: event.ScheduleRun, Statuses: goingOn, Cursor: f.Cursor}
 	_, _, badCursor := (&store.Query{Cursor: f.Cursor}).After()
 	if err := checkPage("schedules", f.Limit, 0, badCursor); err != nil {
 		return SchedulePage{}, err
 	}
-	runs, err := d.client.Page(ctx, asked, f.Limit)
+	runs, err := s.client.Page(ctx, asked, f.Limit)
 	if err != nil {
 		return SchedulePage{}, err
 	}
 	page := SchedulePage{Schedules: []Schedule{}, Cursor: runs.Cursor}
 	for i := range runs.Runs {
 		name := strings.TrimPrefix(runs.Runs[i].WorkflowID, event.ScheduleRunID(""))
-		info, err := d.client.Schedules().Get(ctx, name)
+		info, err := s.client.Schedules().Get(ctx, name)
 		if errors.Is(err, workflow.ErrScheduleNotFound) {
 			continue // it has ended meanwhile
 		}
@@ -240,32 +243,48 @@ func (d *Direct) Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage,
 	return page, nil
 }
 
-// Schedule is part of Service.
-func (d *Direct) Schedule(ctx context.Context, name string) (Schedule, error) {
-	info, err := d.client.Schedules().Get(ctx, name)
+// Schedule returns a schedule with its next ten ticks.
+func (s *Service) Schedule(ctx context.Context, name string) (Schedule, error) {
+	if err := s.all(RoleViewer, "see schedules", ownRuns); err != nil {
+		return Schedule{}, err
+	}
+	info, err := s.client.Schedules().Get(ctx, name)
 	if err != nil {
 		return Schedule{}, err
 	}
-	s := scheduleOf(&info)
-	for at := info.Next; !at.IsZero() && len(s.Ticks) < ticksShown; {
-		s.Ticks = append(s.Ticks, at.UTC())
+	got := scheduleOf(&info)
+	for at := info.Next; !at.IsZero() && len(got.Ticks) < ticksShown; {
+		got.Ticks = append(got.Ticks, at.UTC())
 		if at, err = info.Schedule.Next(at); err != nil { // such as a time zone that is not known here
-			s.Problem = err.Error()
+			got.Problem = err.Error()
 			break
 		}
 	}
-	return s, nil
+	return got, nil
 }
 
-// PutSchedule is part of Service.
-func (d *Direct) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
+// PutSchedule makes a schedule, or replaces what the one of its name does; then a pause stays. When it returns nil the
+// schedule is durable.
+func (s *Service) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
+	e := s.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow, Reason: n.Reason})
+	return recorded(ctx, s, &e, func(ctx context.Context) (ScheduleActed, error) {
+		n.Reason = left(&e, n.Reason, false)
+		return s.putSchedule(ctx, n)
+	}, actedOnSchedule)
+}
+
+// putSchedule is [Service.PutSchedule] without the journal.
+func (s *Service) putSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
+	if err := s.all(RoleOperator, "make schedules", ownRuns); err != nil {
+		return ScheduleActed{}, err
+	}
 	start := Start{Workflow: n.Workflow, Input: n.Input, Reason: n.Reason}
 	if _, err := start.policy(); err != nil {
 		return ScheduleActed{}, err
 	}
 	timing, err := n.schedule()
 	if err == nil {
-		err = d.fits(ctx, n.Workflow, n.Input)
+		err = s.fits(ctx, n.Workflow, n.Input)
 	}
 	if err != nil {
 		return ScheduleActed{}, err
@@ -277,21 +296,40 @@ func (d *Direct) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed,
 	if len(n.Tags) > 0 {
 		opts = append(opts, workflow.WithTags(n.Tags))
 	}
-	if err := untyped(n.Workflow).Schedule(ctx, d.client, n.Name, timing, start.input(), opts...); err != nil {
+	if err := untyped(n.Workflow).Schedule(ctx, s.client, n.Name, timing, start.input(), opts...); err != nil {
 		return ScheduleActed{}, err
 	}
 	return ScheduleActed{Name: n.Name, Verb: verbCreate}, nil
 }
 
-// ActOnSchedule is part of Service.
-func (d *Direct) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
+// ActOnSchedule controls a schedule. When it returns nil the request is durable. To delete one waits
+// until a worker has ended it.
+func (s *Service) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
+	e := s.entry(JournalEntry{Action: a.Verb, Target: "schedule:" + name, Reason: a.Reason, Key: a.Key})
+	return recorded(ctx, s, &e, func(ctx context.Context) (ScheduleActed, error) {
+		a.Reason = left(&e, a.Reason, a.Verb == verbPause)
+		return s.actOnSchedule(ctx, name, a)
+	}, actedOnSchedule)
+}
+
+// actOnSchedule is [Service.ActOnSchedule] without the journal.
+func (s *Service) actOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
+	role := RoleOperator
+	if a.Verb == verbDelete {
+		role = RoleAdmin
+	}
+	if err := s.all(role, a.Verb+" schedules", ownRuns); err != nil {
+		return ScheduleActed{}, err
+	}
 	v, err := a.check()
 	if err != nil {
 		return ScheduleActed{}, err
 	}
-	run, err := v.do(ctx, d.client.Schedules(), name, &a)
+	run, err := v.do(ctx, s.client.Schedules(), name, &a)
 	if err != nil {
 		return ScheduleActed{}, err
 	}
 	return ScheduleActed{Name: name, Verb: a.Verb, Run: string(run)}, nil
 }
+
+func actedOnSchedule(done ScheduleActed, e *JournalEntry) { e.New = done.Run }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -14,147 +13,68 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Service does with runs what operators ask for. Its errors are turned into a [Problem] by [ProblemOf].
+// Service finds, reads, follows and controls the runs of a store on behalf of a [Principal]. Its errors are turned into a
+// [Problem] by [ProblemOf].
 //
-// A run is named by its id, or as id:ORDER-17 by its workflow id: then it is the active run of that
-// id, or the newest one.
-type Service interface {
-	// Runs returns a page of runs, the newest first unless the filter says otherwise. It looks at
-	// no more runs than the budget of the filter allows, whatever is stored.
-	Runs(ctx context.Context, f Filter) (RunPage, error)
-	// Count returns how many runs match; Cursor, Limit and Oldest are not looked at.
-	Count(ctx context.Context, f Filter) (Counts, error)
-	// Failures returns a page of groups of runs to which the same has happened: they have failed, a step of them is being
-	// retried, or they are blocked.
-	Failures(ctx context.Context, f FailureFilter) (FailurePage, error)
-	// Workers returns a page of the workers, by name.
-	Workers(ctx context.Context, f FleetFilter) (WorkerPage, error)
-	// Queues returns a page of the work on the queues, by queue and workflow, also while no worker is at work.
-	Queues(ctx context.Context, f FleetFilter) (QueuePage, error)
-	// Depth returns how much work there is on a queue, also while no worker is at work. Of a queue that nobody has used it is nothing.
-	Depth(ctx context.Context, queue string) (Depth, error)
-	// Run returns a run with its input and outcome, and why it does not go on.
-	Run(ctx context.Context, ref string) (Run, error)
-	// Events returns up to limit events of a run, those from number from on; limit 0: 1,000, which is the most. It does not wait.
-	Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error)
-	// Entities returns a page of what a run has begun, such as its steps, each as it stands.
-	Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error)
-	// Inbox returns what was sent to a run that it has not taken yet, such as messages to one that is paused, blocked, or not served.
-	Inbox(ctx context.Context, ref string) (Inbox, error)
-	// Graph returns how far a run has come in a graph: the one at a path, or the first one if path is empty. A run that executes none is not found.
-	Graph(ctx context.Context, ref, path string) (Graph, error)
-	// Tree returns a run and those below it, up to 1,000.
-	Tree(ctx context.Context, ref string) (Tree, error)
-	// Follow delivers the events of a run that the filter selects, and waits for more until it has ended. An
-	// outage of the store is waited for.
-	Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error]
-	// Act controls a run.
-	Act(ctx context.Context, ref string, a Action) (Acted, error)
-	// Catalog returns a page of what workers have said of their workflows.
-	Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, error)
-	// Start creates a run. When it returns nil the run is durable.
-	Start(ctx context.Context, s Start) (Started, error)
-	// Wait waits until a run, or what it has continued as, has ended, but no longer than that, and
-	// returns what it is then.
-	Wait(ctx context.Context, ref string, most time.Duration) (Run, error)
-	// Send puts a message of a topic into a run. When it returns nil the message is durable.
-	Send(ctx context.Context, ref, topic string, m Message) (Sent, error)
-	// Ask asks a run something, and waits for the answer as long as ctx allows.
-	Ask(ctx context.Context, ref, name string, m Message) (Answer, error)
-	// Value returns the newest value of a name that a run has published. It does not wait.
-	Value(ctx context.Context, ref, name string) (Value, error)
-
-	// Journal returns a page of what operators have asked for, the newest entry first. It is there for operators; those
-	// with an owner have their own entries.
-	Journal(ctx context.Context, f JournalFilter) (JournalPage, error)
-
-	Streaming
-	Hooking
-	Scheduling
-	Limiting
-	Viewing
-	Bulking
-	Checking
-	Exporting
-}
-
-// Scheduling is the part of a [Service] that is about schedules. A store that cannot be searched has no list of them.
-type Scheduling interface {
-	// Schedules returns a page of schedules.
-	Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage, error)
-	// Schedule returns a schedule with its next ten ticks.
-	Schedule(ctx context.Context, name string) (Schedule, error)
-	// PutSchedule makes a schedule, or replaces what the one of its name does; then a pause stays. When it returns nil the
-	// schedule is durable.
-	PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error)
-	// ActOnSchedule controls a schedule. When it returns nil the request is durable. To delete one waits
-	// until a worker has ended it.
-	ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error)
-}
-
-// Limiting is the part of a [Service] that is about limits.
-type Limiting interface {
-	// Pools returns the parts of limits that are busiest.
-	Pools(ctx context.Context, f PoolFilter) (PoolPage, error)
-	// ActOnPool configures a limit at run time, for all workers at once, or a part of it. A limit that is each
-	// worker's own is not found.
-	ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error)
-}
-
-// Direct is the Service that works with the store itself.
-type Direct struct {
+// A run is named by its ID, or as id:ORDER-17 by its workflow ID: then it is the active run of that ID, or the newest one.
+//
+// Each operation is one method, which checks the rights of the principal, writes the journal if it changes something, and
+// then does it. Methods that are not exported ignore the principal unless they take a name from its caller.
+type Service struct {
 	client  *workflow.Client
-	journal store.JournalKeep
-	used    usedLimits
+	keep    store.JournalKeep
+	used    *usedLimits
+	denials *denials
 
-	denials denials
+	who    Principal
+	behalf bool // it was returned by As or AsLocal: changes are written into the journal
+	local  bool // the process has opened the store itself: keys of starts are not those of a principal
 }
 
-var _ Service = (*Direct)(nil)
-
-// Option configures a [Direct].
-type Option func(*Direct)
+// Option configures a [Service].
+type Option func(*Service)
 
 // KeepJournal limits the journal: most is how many entries are kept, and by how much they may be older than the
-// newest. 0: DefaultJournalMost and DefaultJournalFor. All processes that write the journal of a store should say the same: what
-// one of them lets go is gone.
+// newest. 0: DefaultJournalMost and DefaultJournalFor. All processes that write the journal of a store should use the same
+// limits: an entry that one of them drops is gone.
 func KeepJournal(most int, age time.Duration) Option {
-	return func(d *Direct) {
-		d.journal = store.JournalKeep{Most: cmp.Or(max(most, 0), DefaultJournalMost), For: cmp.Or(max(age, 0), DefaultJournalFor)}
+	return func(s *Service) {
+		s.keep = store.JournalKeep{Most: cmp.Or(max(most, 0), DefaultJournalMost), For: cmp.Or(max(age, 0), DefaultJournalFor)}
 	}
 }
 
-// New returns the service of a client, which stays the caller's.
-func New(client *workflow.Client, opts ...Option) *Direct {
-	d := &Direct{client: client}
-	KeepJournal(0, 0)(d)
+// New returns a service without limits, which writes no journal: [Service.As] and [Service.AsLocal] return those that do. The
+// caller must close the client.
+func New(client *workflow.Client, opts ...Option) *Service {
+	s := &Service{client: client, used: &usedLimits{}, denials: &denials{}, who: Principal{Role: RoleAdmin}, local: true}
+	KeepJournal(0, 0)(s)
 	for _, o := range opts {
-		o(d)
+		o(s)
 	}
-	return d
+	return s
 }
 
 // byID begins a name of a run that is its workflow id.
 const byID = "id:"
 
 // handle returns the handle of a run.
-func (d *Direct) handle(ref string) (*workflow.Handle, error) {
+func (s *Service) handle(ref string) (*workflow.Handle, error) {
 	if id, ok := strings.CutPrefix(ref, byID); ok {
 		if id == "" {
 			return nil, &InputError{What: "the workflow id is empty", Fix: "name the run by its id, or as id:WORKFLOWID"}
 		}
-		return d.client.RunByID(id), nil
+		return s.client.RunByID(id), nil
 	}
 	id, err := event.ParseRunID(ref)
 	if err != nil {
 		return nil, &InputError{What: fmt.Sprintf("%q is no id of a run", ref), Fix: "if it is a workflow id, name the run as id:" + ref}
 	}
-	return d.client.Run(id), nil
+	return s.client.Run(id), nil
 }
 
 // find returns the handle of a run that is there, by its own id, and what it is now.
-func (d *Direct) find(ctx context.Context, ref string) (*workflow.Handle, workflow.RunInfo, error) {
-	h, err := d.handle(ref)
+func (s *Service) find(ctx context.Context, ref string) (*workflow.Handle, workflow.RunInfo, error) {
+	h, err := s.handle(ref)
 	if err != nil {
 		return nil, workflow.RunInfo{}, err
 	}
@@ -162,17 +82,31 @@ func (d *Direct) find(ctx context.Context, ref string) (*workflow.Handle, workfl
 	if err != nil {
 		return nil, info, fmt.Errorf("find run %s: %w", ref, err)
 	}
-	return d.client.Run(info.ID), info, nil
+	return s.client.Run(info.ID), info, nil
 }
 
-// Runs is part of Service.
-func (d *Direct) Runs(ctx context.Context, f Filter) (RunPage, error) {
+// Runs returns a page of runs, the newest first unless the filter says otherwise. It looks at
+// no more runs than the budget of the filter allows, whatever is stored.
+func (s *Service) Runs(ctx context.Context, f Filter) (RunPage, error) {
+	f, err := s.owned(f)
+	if err != nil {
+		return RunPage{}, err
+	}
+	page, err := s.runs(ctx, f)
+	for i := range page.Runs {
+		s.hide(&page.Runs[i])
+	}
+	return page, err
+}
+
+// runs is [Service.Runs] without the limits of the principal.
+func (s *Service) runs(ctx context.Context, f Filter) (RunPage, error) {
 	asked, err := f.filter()
 	if err != nil {
 		return RunPage{}, err
 	}
 	asked.Waits = true
-	page, err := d.client.Page(ctx, asked, f.Limit)
+	page, err := s.client.Page(ctx, asked, f.Limit)
 	if err != nil {
 		return RunPage{}, err
 	}
@@ -183,22 +117,33 @@ func (d *Direct) Runs(ctx context.Context, f Filter) (RunPage, error) {
 	return got, nil
 }
 
-// Count is part of Service.
-func (d *Direct) Count(ctx context.Context, f Filter) (Counts, error) {
+// Count returns how many runs match; Cursor, Limit and Oldest are not looked at.
+func (s *Service) Count(ctx context.Context, f Filter) (Counts, error) {
+	f, err := s.owned(f)
+	if err != nil {
+		return Counts{}, err
+	}
 	asked, err := f.filter()
 	if err != nil {
 		return Counts{}, err
 	}
-	counts, err := d.client.Count(ctx, asked)
+	counts, err := s.client.Count(ctx, asked)
 	if err != nil {
 		return Counts{}, err
 	}
 	return countsOf(counts), nil
 }
 
-// Run is part of Service.
-func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
-	h, info, err := d.find(ctx, ref)
+// Run returns a run with its input and outcome, and why it does not go on.
+func (s *Service) Run(ctx context.Context, ref string) (Run, error) {
+	r, err := s.visible(ctx, ref)
+	s.show(&r)
+	return r, err
+}
+
+// run is [Service.Run] without the limits of the principal.
+func (s *Service) run(ctx context.Context, ref string) (Run, error) {
+	h, info, err := s.find(ctx, ref)
 	r := runOf(&info)
 	facts := runFacts{RunInfo: &info}
 	if r.unreadable(err) { // the record says the rest
@@ -208,20 +153,20 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	if err := d.readBeginning(ctx, h, &r, &facts); err != nil && !r.unreadable(err) {
+	if err := s.readBeginning(ctx, h, &r, &facts); err != nil && !r.unreadable(err) {
 		return Run{}, err
 	}
-	if err := d.readEnd(ctx, h, &r, &facts); err != nil && !r.unreadable(err) {
+	if err := s.readEnd(ctx, h, &r, &facts); err != nil && !r.unreadable(err) {
 		return Run{}, err
 	}
-	if err := d.readLastTry(ctx, &facts); err != nil && !ProblemOf(err).Unreadable() {
+	if err := s.readLastTry(ctx, &facts); err != nil && !ProblemOf(err).Unreadable() {
 		return Run{}, err
 	}
-	if err := d.readOrders(ctx, h, &facts); err != nil {
+	if err := s.readOrders(ctx, h, &facts); err != nil {
 		return Run{}, err
 	}
 	r.Canceling, r.CancelReason = facts.orders.Canceling, facts.orders.CancelReason
-	if err := d.readMore(ctx, h, &r, &info); err != nil {
+	if err := s.readMore(ctx, h, &r, &info); err != nil {
 		return Run{}, err
 	}
 	r.Actions = actionsFor(&facts)
@@ -229,10 +174,10 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 }
 
 // readBeginning reads the log of a run as far as the first step that it can be forked from. Most logs have one near their beginning.
-func (d *Direct) readBeginning(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
+func (s *Service) readBeginning(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
 	const first, rest = 64, maxLimit
 	for from, limit := uint64(1), first; from <= f.Events && !f.step; limit = rest {
-		page, err := d.read(ctx, h, *f.RunInfo, from, limit)
+		page, err := s.read(ctx, h, *f.RunInfo, from, limit)
 		if err != nil {
 			return err
 		}
@@ -261,7 +206,7 @@ func (d *Direct) readBeginning(ctx context.Context, h *workflow.Handle, r *Run, 
 const lastEvents = 16
 
 // readEnd reads the end of the log of a run.
-func (d *Direct) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
+func (s *Service) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
 	if f.Events == 0 {
 		return nil
 	}
@@ -269,7 +214,7 @@ func (d *Direct) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *run
 	if f.Paused {
 		from = max(f.Events, lastEvents) - lastEvents + 1
 	}
-	page, err := d.read(ctx, h, *f.RunInfo, from, lastEvents)
+	page, err := s.read(ctx, h, *f.RunInfo, from, lastEvents)
 	if err != nil {
 		return err
 	}
@@ -289,14 +234,14 @@ func (d *Direct) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *run
 }
 
 // readLastTry reads what a retry of a run that was retried before depends on.
-func (d *Direct) readLastTry(ctx context.Context, f *runFacts) (err error) {
+func (s *Service) readLastTry(ctx context.Context, f *runFacts) (err error) {
 	if f.RetriedAs == "" {
 		return nil
 	}
-	if f.last, err = d.lastTry(ctx, f.RunInfo); err != nil || f.last.ID == f.ID || f.last.EndedAt.IsZero() {
+	if f.last, err = s.lastTry(ctx, f.RunInfo); err != nil || f.last.ID == f.ID || f.last.EndedAt.IsZero() {
 		return err
 	}
-	page, err := d.read(ctx, d.client.Run(f.last.ID), *f.last, f.last.Events, 1)
+	page, err := s.read(ctx, s.client.Run(f.last.ID), *f.last, f.last.Events, 1)
 	if err != nil {
 		f.last = nil
 		return err
@@ -309,7 +254,7 @@ func (d *Direct) readLastTry(ctx context.Context, f *runFacts) (err error) {
 const maxBelow = 1000
 
 // readMore reads what neither the record of a run nor its log has: its last recovery, and how many runs are below it.
-func (d *Direct) readMore(ctx context.Context, h *workflow.Handle, r *Run, info *workflow.RunInfo) error {
+func (s *Service) readMore(ctx context.Context, h *workflow.Handle, r *Run, info *workflow.RunInfo) error {
 	last, err := h.LastRecovery(ctx)
 	if err != nil {
 		return err
@@ -328,7 +273,7 @@ func (d *Direct) readMore(ctx context.Context, h *workflow.Handle, r *Run, info 
 	if info.Parent == "" {
 		f.Parent, f.Root, own = "", info.ID, 1
 	}
-	counts, err := d.client.Count(ctx, f)
+	counts, err := s.client.Count(ctx, f)
 	if errors.Is(err, workflow.ErrNotSupported) {
 		return nil
 	}
@@ -359,7 +304,7 @@ func (d *Direct) readMore(ctx context.Context, h *workflow.Handle, r *Run, info 
 }
 
 // readOrders reads what an open run was asked for, and of one that has ended whether another one has its workflow id now.
-func (d *Direct) readOrders(ctx context.Context, h *workflow.Handle, f *runFacts) (err error) {
+func (s *Service) readOrders(ctx context.Context, h *workflow.Handle, f *runFacts) (err error) {
 	if open(f.RunInfo) {
 		f.orders, err = h.Orders(ctx)
 		return err
@@ -367,7 +312,7 @@ func (d *Direct) readOrders(ctx context.Context, h *workflow.Handle, f *runFacts
 	if f.WorkflowID == "" || f.Status == workflow.StatusContinued || event.Internal(f.Workflow) {
 		return nil
 	}
-	active, err := d.client.RunByID(f.WorkflowID).Info(ctx)
+	active, err := s.client.RunByID(f.WorkflowID).Info(ctx)
 	if errors.Is(err, workflow.ErrRunNotFound) {
 		return nil
 	}
@@ -392,18 +337,31 @@ func (r *Run) unreadable(err error) bool {
 	return true
 }
 
-// Events is part of Service.
-func (d *Direct) Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
+// Events returns up to limit events of a run, those from number from on; limit 0: 1,000, which is the most. It does not wait.
+func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return EventPage{}, err
+	}
+	page, err := s.events(ctx, ref, from, limit)
+	for i := range page.Events {
+		s.hideEvent(&page.Events[i])
+	}
+	return page, err
+}
+
+// events is [Service.Events] without the limits of the principal.
+func (s *Service) events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
 	if limit < 0 || limit > maxLimit {
 		return EventPage{}, &InputError{What: fmt.Sprintf("a page of %d events", limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its number", maxLimit)}
 	}
-	h, info, err := d.find(ctx, ref)
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return EventPage{}, err
 	}
 	limit = cmp.Or(limit, maxLimit)
 	from = max(from, 1)
-	all, err := d.read(ctx, h, info, from, limit)
+	all, err := s.read(ctx, h, info, from, limit)
 	page := EventPage{Events: all}
 	if next := from + uint64(len(all)); err == nil && len(all) > 0 && next <= info.Events {
 		page.Next = next
@@ -412,7 +370,7 @@ func (d *Direct) Events(ctx context.Context, ref string, from uint64, limit int)
 }
 
 // read returns what is in the log of a run, as it is known, from a number on.
-func (d *Direct) read(ctx context.Context, h *workflow.Handle, info workflow.RunInfo, from uint64, limit int) ([]Event, error) {
+func (s *Service) read(ctx context.Context, h *workflow.Handle, info workflow.RunInfo, from uint64, limit int) ([]Event, error) {
 	all := []Event{}
 	if from > info.Events {
 		return all, nil

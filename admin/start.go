@@ -115,38 +115,91 @@ func (s *Start) input() any {
 	return s.Input
 }
 
-// Start is part of Service.
-func (d *Direct) Start(ctx context.Context, s Start) (Started, error) {
-	policy, err := s.policy()
+// Start creates a run. When it returns nil the run is durable.
+func (s *Service) Start(ctx context.Context, in Start) (Started, error) {
+	e := s.entry(JournalEntry{Action: "start", Detail: in.Workflow, Reason: in.Reason, Key: in.Key})
+	if in.ID != "" {
+		e.Target = byID + in.ID
+	}
+	return recorded(ctx, s, &e, func(ctx context.Context) (Started, error) {
+		in.Reason = left(&e, in.Reason, false)
+		return s.start(ctx, in)
+	}, func(got Started, e *JournalEntry) {
+		if e.Run = got.Run; got.Created {
+			e.New = got.Run
+		}
+	})
+}
+
+// start is [Service.Start] without the journal.
+func (s *Service) start(ctx context.Context, in Start) (Started, error) {
+	if err := s.who.Need(RoleOperator, "to start runs"); err != nil {
+		return Started{}, err
+	}
+	if in.Workflow == BulkRuns.Name() { // whose input says with which rights it acts
+		return Started{}, &NotAllowedError{What: "bulk actions are not started as runs", Fix: "POST bulk, or use flowctl with a filter"}
+	}
+	if in.Key != "" && !s.local {
+		in.Key = s.who.Name + "\x00" + in.Key // nobody is given the run of somebody else
+	}
+	if s.who.Owner == "" {
+		return s.create(ctx, in)
+	}
+	if other, ok := in.Tags[ownerTag]; ok && other != s.who.Owner {
+		return Started{}, &NotAllowedError{What: "the start names another owner", Fix: "leave the tag owner out: the token decides it"}
+	}
+	if in.Policy != "" && in.Policy != "use" && in.Policy != "fail" {
+		return Started{}, &NotAllowedError{What: "the policy " + in.Policy + " could end the run of another owner", Fix: "use the policy use or fail"}
+	}
+	if in.Tags = maps.Clone(in.Tags); in.Tags == nil {
+		in.Tags = map[string]string{}
+	}
+	in.Tags[ownerTag] = s.who.Owner
+	got, err := s.create(ctx, in)
+	if err == nil && !got.Created {
+		_, err = s.visible(ctx, got.Run)
+	}
+	if p := ProblemOf(err); err != nil && (p.Code == CodeRefused || p.Code == CodeNotFound) { // it could name the run of another owner
+		err = NewProblem(CodeRefused, "start "+in.Workflow+": the workflow id was used before", "use another id")
+	}
 	if err != nil {
 		return Started{}, err
 	}
-	if err := d.fits(ctx, s.Workflow, s.Input); err != nil {
+	return got, nil
+}
+
+// create is start without the limits of the principal.
+func (s *Service) create(ctx context.Context, in Start) (Started, error) {
+	policy, err := in.policy()
+	if err != nil {
 		return Started{}, err
 	}
-	id := s.ID
-	if s.Key != "" {
-		sum := sha256.Sum256([]byte(s.Key))
+	if err := s.fits(ctx, in.Workflow, in.Input); err != nil {
+		return Started{}, err
+	}
+	id := in.ID
+	if in.Key != "" {
+		sum := sha256.Sum256([]byte(in.Key))
 		id, policy = event.KeyRunID+hex.EncodeToString(sum[:]), workflow.IDPolicy{Finished: workflow.RejectFinished}
 	}
 	var opts []workflow.StartOption
 	if id != "" {
 		opts = append(opts, workflow.WithID(id), workflow.WithIDPolicy(policy))
 	}
-	if s.Queue != "" {
-		opts = append(opts, workflow.WithQueue(s.Queue))
+	if in.Queue != "" {
+		opts = append(opts, workflow.WithQueue(in.Queue))
 	}
-	if len(s.Tags) > 0 {
-		opts = append(opts, workflow.WithTags(s.Tags))
+	if len(in.Tags) > 0 {
+		opts = append(opts, workflow.WithTags(in.Tags))
 	}
-	if s.DelayMs > 0 {
-		opts = append(opts, workflow.WithDelay(time.Duration(s.DelayMs)*time.Millisecond))
+	if in.DelayMs > 0 {
+		opts = append(opts, workflow.WithDelay(time.Duration(in.DelayMs)*time.Millisecond))
 	}
-	if s.Hold {
+	if in.Hold {
 		opts = append(opts, workflow.WithHold())
 	}
-	run, err := untyped(s.Workflow).Start(ctx, d.client, s.input(), opts...)
-	if s.Key == "" {
+	run, err := untyped(in.Workflow).Start(ctx, s.client, in.input(), opts...)
+	if in.Key == "" {
 		if err != nil {
 			return Started{}, err
 		}
@@ -155,39 +208,39 @@ func (d *Direct) Start(ctx context.Context, s Start) (Started, error) {
 	finished, isFinished := errors.AsType[*workflow.FinishedRunError](err)
 	switch {
 	case isFinished:
-		return d.again(ctx, string(finished.Run), s)
+		return s.again(ctx, string(finished.Run), in)
 	case errors.Is(err, workflow.ErrWrongWorkflow):
-		return Started{}, reused(s.Workflow)
+		return Started{}, reused(in.Workflow)
 	case err != nil:
 		return Started{}, err
 	case !run.Created():
-		return d.again(ctx, string(run.ID()), s)
+		return s.again(ctx, string(run.ID()), in)
 	}
 	return Started{Run: string(run.ID()), Created: true}, nil
 }
 
 // again answers a start whose key a run has had before. A run that continues others has the input of the last continuation: the
 // start has given that of the first run of the chain.
-func (d *Direct) again(ctx context.Context, run string, s Start) (Started, error) {
-	loaded, err := d.client.Store().Load(ctx, []store.Load{{Run: event.RunID(run), Limit: -1}})
+func (s *Service) again(ctx context.Context, run string, in Start) (Started, error) {
+	loaded, err := s.client.Store().Load(ctx, []store.Load{{Run: event.RunID(run), Limit: -1}})
 	if err == nil {
 		err = loaded[0].Err
 	}
 	if err != nil {
-		return Started{}, fmt.Errorf("start %s: look at run %s, which its key has made: %w", s.Workflow, run, err)
+		return Started{}, fmt.Errorf("start %s: look at run %s, which its key has made: %w", in.Workflow, run, err)
 	}
-	r, err := d.Run(ctx, string(loaded[0].Record.Chain))
+	r, err := s.run(ctx, string(loaded[0].Record.Chain))
 	if err != nil {
 		return Started{}, err
 	}
 	var asked []byte
-	if len(s.Input) > 0 {
-		if asked, err = json.Marshal(s.Input); err != nil { // as it was stored
+	if len(in.Input) > 0 {
+		if asked, err = json.Marshal(in.Input); err != nil { // as it was stored
 			return Started{}, err
 		}
 	}
-	if r.Workflow != s.Workflow || !bytes.Equal(asked, r.Input) {
-		return Started{}, reused(s.Workflow)
+	if r.Workflow != in.Workflow || !bytes.Equal(asked, r.Input) {
+		return Started{}, reused(in.Workflow)
 	}
 	return Started{Run: run}, nil
 }
@@ -199,16 +252,28 @@ func reused(name string) error {
 	return p
 }
 
-// Wait is part of Service.
-func (d *Direct) Wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
-	_, info, err := d.find(ctx, ref)
+// Wait waits until a run, or what it has continued as, has ended, but no longer than that, and
+// returns what it is then.
+func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Run{}, err
+	}
+	r, err := s.wait(ctx, ref, most)
+	s.show(&r)
+	return r, err
+}
+
+// wait is [Service.Wait] without the limits of the principal.
+func (s *Service) wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
+	_, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Run{}, err
 	}
 	if most > 0 {
 		limited, cancel := context.WithTimeout(ctx, most)
 		defer cancel()
-		_, err := untyped(info.Workflow).Get(d.client, info.ID).Result(limited)
+		_, err := untyped(info.Workflow).Get(s.client, info.ID).Result(limited)
 		over := limited.Err() != nil && ctx.Err() == nil
 		ended := errors.As(err, new(*workflow.RunError)) || errors.As(err, new(*workflow.PayloadError))
 		if err != nil && !over && !ended {
@@ -217,7 +282,7 @@ func (d *Direct) Wait(ctx context.Context, ref string, most time.Duration) (Run,
 	}
 	var chain event.Loop
 	for id := string(info.ID); ; {
-		r, err := d.Run(ctx, id)
+		r, err := s.run(ctx, id)
 		if err != nil || r.Next == "" || chain.Closed(event.RunID(id)) {
 			return r, err
 		}

@@ -10,20 +10,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Streaming is the part of a [Service] that is about the streams of runs. A run, and what it has continued as, have the same streams.
-type Streaming interface {
-	// Streams returns a page of the streams to which a run, and what it has continued as, have written, by name. A store that
-	// cannot list them is the code unsupported.
-	Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error)
-	// Stream returns up to limit chunks of a stream, from the first on that is kept and has at least the number from; limit 0:
-	// 256, at most 1,000. It does not wait. A stream that nobody has written to is empty.
-	Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error)
-	// FollowStream delivers the chunks of a stream from number from on (0: from the first that is kept), and waits for more until the
-	// stream was closed or the run, and what it has continued as, has ended. An outage of the store is waited for. The
-	// error is a *LagError if the next chunk is not kept any more.
-	FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error]
-}
-
 // StreamFilter selects a page of the streams of a run. The zero value selects the first 100.
 type StreamFilter struct {
 	After string `json:"after,omitempty"` // those whose names come after this one: a [StreamList] has that of the next page
@@ -97,12 +83,18 @@ func (e *LagError) Error() string {
 // defaultChunks is how many chunks a page has if nobody says.
 const defaultChunks = 256
 
-// Streams is part of Service.
-func (d *Direct) Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error) {
+// Streams returns a page of the streams to which a run, and what it has continued as, have written, by name. A store that
+// cannot list them is the code unsupported.
+// It says names and numbers, and nothing of what the streams carry.
+func (s *Service) Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error) {
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return StreamList{}, err
+	}
 	if err := checkPage("streams", f.Limit, 0, nil); err != nil {
 		return StreamList{}, err
 	}
-	h, err := d.handle(ref)
+	h, err := s.handle(ref)
 	if err != nil {
 		return StreamList{}, err
 	}
@@ -120,15 +112,20 @@ func (d *Direct) Streams(ctx context.Context, ref string, f StreamFilter) (Strea
 	return list, nil
 }
 
-// Stream is part of Service.
-func (d *Direct) Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error) {
+// Stream returns up to limit chunks of a stream, from the first on that is kept and has at least the number from; limit 0:
+// 256, at most 1,000. It does not wait. A stream that nobody has written to is empty.
+func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error) {
+	ref, err := s.ownStream(ctx, ref)
+	if err != nil {
+		return ChunkPage{}, err
+	}
 	if limit < 0 || limit > maxLimit {
 		return ChunkPage{}, &InputError{What: fmt.Sprintf("a page of %d chunks", limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its number", maxLimit)}
 	}
 	if err := checkName("stream", name); err != nil {
 		return ChunkPage{}, err
 	}
-	h, err := d.handle(ref)
+	h, err := s.handle(ref)
 	if err != nil {
 		return ChunkPage{}, err
 	}
@@ -146,13 +143,27 @@ func (d *Direct) Stream(ctx context.Context, ref, name string, from uint64, limi
 	return page, nil
 }
 
-// FollowStream is part of Service.
-func (d *Direct) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
+// FollowStream delivers the chunks of a stream from number from on (0: from the first that is kept), and waits for more until the
+// stream was closed or the run, and what it has continued as, has ended. An outage of the store is waited for. The
+// error is a *LagError if the next chunk is not kept any more.
+func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		ref, err := s.ownStream(ctx, ref)
+		if err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		s.followStream(ctx, ref, name, from)(yield)
+	}
+}
+
+// followStream is [Service.FollowStream] without the limits of the principal.
+func (s *Service) followStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		err := checkName("stream", name)
 		var h *workflow.Handle
 		if err == nil {
-			h, err = d.handle(ref)
+			h, err = s.handle(ref)
 		}
 		if err != nil {
 			yield(Chunk{}, err)

@@ -36,12 +36,26 @@ type Value struct {
 	Value Payload `json:"value,omitempty"`
 }
 
-// Send is part of Service.
-func (d *Direct) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
+// Send puts a message of a topic into a run. When it returns nil the message is durable.
+func (s *Service) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
+	e := s.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Reason: m.Reason, Key: m.Key})
+	return recorded(ctx, s, &e, func(ctx context.Context) (Sent, error) { return s.send(ctx, ref, topic, m.left(&e)) },
+		func(got Sent, e *JournalEntry) { e.Run = got.Run })
+}
+
+// send is [Service.Send] without the journal.
+func (s *Service) send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
+	if err := s.who.Need(RoleOperator, "to send messages"); err != nil {
+		return Sent{}, err
+	}
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Sent{}, err
+	}
 	if err := m.check("topic", topic); err != nil {
 		return Sent{}, err
 	}
-	h, info, err := d.find(ctx, ref)
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Sent{}, err
 	}
@@ -49,15 +63,29 @@ func (d *Direct) Send(ctx context.Context, ref, topic string, m Message) (Sent, 
 	return Sent{Run: string(info.ID)}, err
 }
 
-// Ask is part of Service.
-func (d *Direct) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
+// Ask asks a run something, and waits for the answer as long as ctx allows.
+func (s *Service) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
+	e := s.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Reason: m.Reason, Key: m.Key})
+	return recorded(ctx, s, &e, func(ctx context.Context) (Answer, error) { return s.ask(ctx, ref, name, m.left(&e)) },
+		func(got Answer, e *JournalEntry) { e.Run = got.Run })
+}
+
+// ask is [Service.Ask] without the journal.
+func (s *Service) ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
+	if err := s.who.Need(RoleOperator, "to ask runs"); err != nil {
+		return Answer{}, err
+	}
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Answer{}, err
+	}
 	if err := checkName("ask", name); err != nil {
 		return Answer{}, err
 	}
 	if err := m.check("ask", name); err != nil {
 		return Answer{}, err
 	}
-	h, info, err := d.find(ctx, ref)
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -65,12 +93,19 @@ func (d *Direct) Ask(ctx context.Context, ref, name string, m Message) (Answer, 
 	return Answer{Run: string(info.ID), Payload: got}, err
 }
 
-// Value is part of Service.
-func (d *Direct) Value(ctx context.Context, ref, name string) (Value, error) {
+// Value returns the newest value of a name that a run has published. It does not wait.
+func (s *Service) Value(ctx context.Context, ref, name string) (Value, error) {
+	if err := s.who.Need(RolePayloads, "to read values"); err != nil {
+		return Value{}, err
+	}
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Value{}, err
+	}
 	if err := checkName("value", name); err != nil {
 		return Value{}, err
 	}
-	h, info, err := d.find(ctx, ref)
+	h, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Value{}, err
 	}

@@ -29,21 +29,41 @@ type Tree struct {
 // maxTree bounds how many runs a tree has.
 const maxTree = 1000
 
-// Tree is part of Service.
-func (d *Direct) Tree(ctx context.Context, ref string) (Tree, error) {
-	_, top, err := d.find(ctx, ref)
+// Tree returns a run and those below it, up to 1,000.
+// Of a tree a principal with an owner sees the runs of that owner.
+func (s *Service) Tree(ctx context.Context, ref string) (Tree, error) {
+	ref, err := s.own(ctx, ref)
+	if err != nil {
+		return Tree{}, err
+	}
+	t, err := s.tree(ctx, ref)
+	if err == nil && s.who.Owner != "" {
+		err = s.ownBranches(ctx, &t)
+	}
+	if err != nil {
+		return Tree{}, err
+	}
+	for i := range t.Runs {
+		s.hide(&t.Runs[i].Run)
+	}
+	return t, err
+}
+
+// tree is [Service.Tree] without the limits of the principal.
+func (s *Service) tree(ctx context.Context, ref string) (Tree, error) {
+	_, top, err := s.find(ctx, ref)
 	if err != nil {
 		return Tree{}, err
 	}
 	below := map[string][]Run{}
 	t := Tree{}
 	n := 0
-	began, err := d.began(ctx, &top)
+	began, err := s.began(ctx, &top)
 	if err != nil {
 		return Tree{}, err
 	}
 	for f := (workflow.Filter{Root: top.Root, From: began, Oldest: true}); ; {
-		page, err := d.client.Page(ctx, f, maxTree-n)
+		page, err := s.client.Page(ctx, f, maxTree-n)
 		if err != nil {
 			return Tree{}, err
 		}
@@ -66,11 +86,11 @@ func (d *Direct) Tree(ctx context.Context, ref string) (Tree, error) {
 }
 
 // began returns a time before which there is nothing of the tree of a run, so that a store need not look at what is older.
-func (d *Direct) began(ctx context.Context, of *workflow.RunInfo) (time.Time, error) {
+func (s *Service) began(ctx context.Context, of *workflow.RunInfo) (time.Time, error) {
 	if of.Root == of.ID {
 		return of.CreatedAt, nil
 	}
-	root, err := d.client.Run(of.Root).Info(ctx)
+	root, err := s.client.Run(of.Root).Info(ctx)
 	switch {
 	case errors.Is(err, workflow.ErrRunNotFound): // it was purged: what is looked for is below a child of it
 		return of.Root.Time().Add(-time.Hour), nil // which is by the clock of whoever has started it

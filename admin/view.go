@@ -8,16 +8,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Viewing is the part of a [Service] that is about shared views: names for filters of the list of runs, which all who look at the store have.
-type Viewing interface {
-	// Views returns all of them, by name: at most 100.
-	Views(ctx context.Context) (ViewList, error)
-	// SaveView keeps a filter under a name, or replaces what that name stands for. When it returns nil the view is durable.
-	SaveView(ctx context.Context, name string, v NewView) (ViewActed, error)
-	// DeleteView removes a view. One that is not there is not found.
-	DeleteView(ctx context.Context, name string, why Because) (ViewActed, error)
-}
-
 // View is a name for a filter.
 type View struct {
 	Name   string    `json:"name"`
@@ -68,9 +58,13 @@ func (n *NewView) check(name string) error {
 	return checkReason(verbSave, n.Reason, false)
 }
 
-// Views is part of Service.
-func (d *Direct) Views(ctx context.Context) (ViewList, error) {
-	kept, err := d.client.Views(ctx)
+// Views returns all shared views, by name: at most 100.
+// A principal with an owner is refused, for their filters name workflows, IDs and tags of all owners.
+func (s *Service) Views(ctx context.Context) (ViewList, error) {
+	if err := s.all(RoleViewer, "see shared views", ownRuns); err != nil {
+		return ViewList{}, err
+	}
+	kept, err := s.client.Views(ctx)
 	if err != nil {
 		return ViewList{}, err
 	}
@@ -81,21 +75,44 @@ func (d *Direct) Views(ctx context.Context) (ViewList, error) {
 	return list, nil
 }
 
-// SaveView is part of Service.
-func (d *Direct) SaveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
+// SaveView keeps a filter under a name, or replaces what that name stands for. When it returns nil the view is durable.
+func (s *Service) SaveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
+	e := s.entry(JournalEntry{Action: "save-view", Target: "view:" + name, Detail: v.Filter, Reason: v.Reason})
+	return recorded(ctx, s, &e, func(ctx context.Context) (ViewActed, error) {
+		v.Reason = left(&e, v.Reason, false)
+		return s.saveView(ctx, name, v)
+	}, func(ViewActed, *JournalEntry) {})
+}
+
+// saveView is [Service.SaveView] without the journal.
+func (s *Service) saveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
+	if err := s.all(RoleOperator, "save shared views", ownRuns); err != nil {
+		return ViewActed{}, err
+	}
 	if err := v.check(name); err != nil {
 		return ViewActed{}, err
 	}
-	return ViewActed{Name: name, Verb: verbSave}, d.client.SaveView(ctx, name, v.Filter)
+	return ViewActed{Name: name, Verb: verbSave}, s.client.SaveView(ctx, name, v.Filter)
 }
 
-// DeleteView is part of Service.
-func (d *Direct) DeleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
+// DeleteView removes a view. One that is not there is not found.
+func (s *Service) DeleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
+	e := s.entry(JournalEntry{Action: "delete-view", Target: "view:" + name, Reason: why.Reason})
+	return recorded(ctx, s, &e, func(ctx context.Context) (ViewActed, error) {
+		return s.deleteView(ctx, name, Because{left(&e, why.Reason, false)})
+	}, func(ViewActed, *JournalEntry) {})
+}
+
+// deleteView is [Service.DeleteView] without the journal.
+func (s *Service) deleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
+	if err := s.all(RoleOperator, "delete shared views", ownRuns); err != nil {
+		return ViewActed{}, err
+	}
 	if name == "" {
 		return ViewActed{}, &InputError{What: "the name of the view is empty", Fix: "say which view: flowctl views lists those that there are"}
 	}
 	if err := checkReason(verbDelete, why.Reason, false); err != nil {
 		return ViewActed{}, err
 	}
-	return ViewActed{Name: name, Verb: verbDelete}, d.client.DeleteView(ctx, name)
+	return ViewActed{Name: name, Verb: verbDelete}, s.client.DeleteView(ctx, name)
 }

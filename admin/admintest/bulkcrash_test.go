@@ -288,7 +288,7 @@ func openClient(t *testing.T, url string) *workflow.Client {
 }
 
 // bulkEnd waits for the end of a bulk action.
-func bulkEnd(ctx context.Context, t *testing.T, s admin.Service, id string) admin.Bulk {
+func bulkEnd(ctx context.Context, t *testing.T, s *admin.Service, id string) admin.Bulk {
 	t.Helper()
 	if _, err := s.Wait(ctx, "id:"+id, 2*time.Minute); err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func pagesFleet(s *Scene) {
 // tellsLimits waits until the worker has said which limits its code uses.
 func tellsLimits(s *Scene) {
 	want := map[string][]string{visit.Name(): {customers.All().Name()}, event.StepRun(weigh.Name()): {scales.Name()}, Workflow: nil}
-	used := func(of admin.Service) map[string][]string {
+	used := func(of Service) map[string][]string {
 		page, err := of.Queues(s.ctx(), admin.FleetFilter{})
 		if err != nil {
 			s.Fatal(err)

@@ -171,8 +171,8 @@ func ownsHooks(s *Scene) {
 		s.Fatal(err)
 	}
 	own := s.opens(got.Run)
-	as := func(role admin.Role, owner string) admin.Service {
-		return admin.As(s.Service, admin.Principal{Name: "ada", Role: role, Owner: owner})
+	as := func(role admin.Role, owner string) *admin.Service {
+		return s.Direct.As(admin.Principal{Name: "ada", Role: role, Owner: owner})
 	}
 	ada, m := as(admin.RoleOperator, "ada"), admin.Message{Payload: admin.Payload(`{"name":"x"}`)}
 	var all []string

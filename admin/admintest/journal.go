@@ -10,7 +10,7 @@ import (
 
 // journals writes entries of somebody, and asks for them.
 func journals(s *Scene) {
-	ada := admin.As(s.Direct, admin.Principal{Name: "journal-ada\u202e<b>", Role: admin.RoleOperator, Face: admin.FaceConsole})
+	ada := s.Direct.As(admin.Principal{Name: "journal-ada\u202e<b>", Role: admin.RoleOperator, Face: admin.FaceConsole})
 	begun := time.Now().Add(-time.Minute)
 	ref := s.Start("wait", "of-the-journal")
 	for _, verb := range []string{"pause", "resume", "delete", "cancel"} {
@@ -68,7 +68,7 @@ func journalsReasons(s *Scene) {
 		for what, err := range actWithReasons(s, s.Direct, "reasons-refused", "because") {
 			problem(s, what+" without a journal", err, http.StatusBadRequest, admin.CodeInput)
 		}
-		asked = admin.AsLocal(s.Direct, "admintest")
+		asked = s.Direct.AsLocal("admintest")
 	}
 	for what, err := range actWithReasons(s, asked, "reasons-kept", "because <\u202e>") {
 		want := admin.OutcomeDone
@@ -89,7 +89,7 @@ func journalsReasons(s *Scene) {
 }
 
 // actWithReasons gives a reason for one action on each kind of thing, and for whatever is no action of a list. The names are those of the journal.
-func actWithReasons(s *Scene, to admin.Service, id, reason string) map[string]error {
+func actWithReasons(s *Scene, to Service, id, reason string) map[string]error {
 	s.Helper()
 	bad := s.Ended("bad", id)
 	s.schedule(id, "good")

@@ -77,7 +77,7 @@ func readsLogs(s *Scene) {
 }
 
 // log returns what follow delivers of a log, and its error.
-func log(s *Scene, service admin.Service, ref string, from uint64) (all []admin.Event, err error) {
+func log(s *Scene, service Service, ref string, from uint64) (all []admin.Event, err error) {
 	for e, err := range service.Follow(s.ctx(), ref, admin.EventFilter{From: from}) {
 		if err != nil {
 			return all, err
@@ -240,7 +240,7 @@ func refusesFollows(s *Scene) {
 	for what, f := range map[string]admin.EventFilter{
 		"a type that is none": {Types: []string{"step_completed", "step_done"}}, "no type": {Types: []string{""}}, "an entity that is none": {Entity: "step_1"}, "a key for an entity": {Entity: "fulfil/go#2"},
 	} {
-		follow := func(a admin.Service) error { return last(a.Follow(s.ctx(), ref, f)) }
+		follow := func(a Service) error { return last(a.Follow(s.ctx(), ref, f)) }
 		sameProblem(s, what, follow(s.Service), follow(s.Direct))
 		problem(s, what, follow(s.Service), http.StatusBadRequest, admin.CodeInput)
 	}

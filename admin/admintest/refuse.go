@@ -35,19 +35,19 @@ func badInput(s *Scene) {
 	ref := s.Start("wait", "bad-input")
 	const unknown = "wrun_00000000000000000000000000"
 	long := strings.Repeat("x", 300)
-	calls := map[string]func(admin.Service) error{}
+	calls := map[string]func(Service) error{}
 	for _, name := range []string{"", "order-1", "id:", "id:nobody", unknown, "..", "a/b", "\xff", "id:\xff"} {
-		calls[fmt.Sprintf("run %q", name)] = func(a admin.Service) error { _, err := a.Run(s.ctx(), name); return err }
-		calls[fmt.Sprintf("events %q", name)] = func(a admin.Service) error { _, err := a.Events(s.ctx(), name, 0, 0); return err }
-		calls[fmt.Sprintf("wait %q", name)] = func(a admin.Service) error { _, err := a.Wait(s.ctx(), name, time.Second); return err }
-		calls[fmt.Sprintf("follow %q", name)] = func(a admin.Service) error { _, err := log(s, a, name, 1); return err }
-		calls[fmt.Sprintf("cancel %q", name)] = func(a admin.Service) error { _, err := a.Act(s.ctx(), name, admin.Action{Verb: "cancel"}); return err }
-		calls[fmt.Sprintf("value %q", name)] = func(a admin.Service) error { _, err := a.Value(s.ctx(), name, "progress"); return err }
-		calls[fmt.Sprintf("send %q", name)] = func(a admin.Service) error {
+		calls[fmt.Sprintf("run %q", name)] = func(a Service) error { _, err := a.Run(s.ctx(), name); return err }
+		calls[fmt.Sprintf("events %q", name)] = func(a Service) error { _, err := a.Events(s.ctx(), name, 0, 0); return err }
+		calls[fmt.Sprintf("wait %q", name)] = func(a Service) error { _, err := a.Wait(s.ctx(), name, time.Second); return err }
+		calls[fmt.Sprintf("follow %q", name)] = func(a Service) error { _, err := log(s, a, name, 1); return err }
+		calls[fmt.Sprintf("cancel %q", name)] = func(a Service) error { _, err := a.Act(s.ctx(), name, admin.Action{Verb: "cancel"}); return err }
+		calls[fmt.Sprintf("value %q", name)] = func(a Service) error { _, err := a.Value(s.ctx(), name, "progress"); return err }
+		calls[fmt.Sprintf("send %q", name)] = func(a Service) error {
 			_, err := a.Send(s.ctx(), name, "verdict", admin.Message{Payload: admin.Payload("1")})
 			return err
 		}
-		calls[fmt.Sprintf("ask %q", name)] = func(a admin.Service) error {
+		calls[fmt.Sprintf("ask %q", name)] = func(a Service) error {
 			_, err := a.Ask(s.ctx(), name, limits.Name(), admin.Message{Payload: admin.Payload("1")})
 			return err
 		}
@@ -56,26 +56,26 @@ func badInput(s *Scene) {
 		"status": {Statuses: []string{"asleep"}}, "cursor": {Cursor: "no"}, "limit": {Limit: 1001}, "negative limit": {Limit: -1}, "budget": {Budget: -1},
 		"times": {Since: time.Now(), Until: time.Now().Add(-time.Hour)}, "parent": {Parent: "order-1"}, "root": {Root: "order-1"},
 	} {
-		calls["list by "+what] = func(a admin.Service) error { _, err := a.Runs(s.ctx(), f); return err }
+		calls["list by "+what] = func(a Service) error { _, err := a.Runs(s.ctx(), f); return err }
 	}
-	calls["a page of events that is too large"] = func(a admin.Service) error { _, err := a.Events(s.ctx(), ref, 1, 1001); return err }
-	calls["a page of less than no events"] = func(a admin.Service) error { _, err := a.Events(s.ctx(), ref, 1, -1); return err }
-	calls["no action"] = func(a admin.Service) error { _, err := a.Act(s.ctx(), ref, admin.Action{}); return err }
+	calls["a page of events that is too large"] = func(a Service) error { _, err := a.Events(s.ctx(), ref, 1, 1001); return err }
+	calls["a page of less than no events"] = func(a Service) error { _, err := a.Events(s.ctx(), ref, 1, -1); return err }
+	calls["no action"] = func(a Service) error { _, err := a.Act(s.ctx(), ref, admin.Action{}); return err }
 	for what, name := range map[string]string{"no": "", "a long": long} {
-		calls["value of "+what+" name"] = func(a admin.Service) error { _, err := a.Value(s.ctx(), ref, name); return err }
-		calls["ask of "+what+" name"] = func(a admin.Service) error {
+		calls["value of "+what+" name"] = func(a Service) error { _, err := a.Value(s.ctx(), ref, name); return err }
+		calls["ask of "+what+" name"] = func(a Service) error {
 			_, err := a.Ask(s.ctx(), ref, name, admin.Message{Payload: admin.Payload("1")})
 			return err
 		}
 	}
 	for what, topic := range map[string]string{"no": "", "a long": strings.Repeat("x", 2000), "a zero byte in its": "a\x00", "no UTF-8 in its": "\xff"} {
-		calls["topic of "+what+" name"] = func(a admin.Service) error {
+		calls["topic of "+what+" name"] = func(a Service) error {
 			_, err := a.Send(s.ctx(), ref, topic, admin.Message{Payload: admin.Payload("1")})
 			return err
 		}
 	}
 	for what, payload := range map[string]string{"no": "", "half a": `{"a":`, "an open": `"`, "two": "1 2"} {
-		calls["message of "+what+" JSON"] = func(a admin.Service) error {
+		calls["message of "+what+" JSON"] = func(a Service) error {
 			_, err := a.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload(payload)})
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"iter"
 	"log/slog"
 	"slices"
 	"testing"
@@ -97,17 +99,77 @@ func talk(ctx workflow.Context) error {
 	}
 }
 
+// Service has the operations that are judged.
+type Service interface {
+	Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error)
+	Count(ctx context.Context, f admin.Filter) (admin.Counts, error)
+	Run(ctx context.Context, ref string) (admin.Run, error)
+	Events(ctx context.Context, ref string, from uint64, limit int) (admin.EventPage, error)
+	Follow(ctx context.Context, ref string, f admin.EventFilter) iter.Seq2[admin.Event, error]
+	Entities(ctx context.Context, ref string, f admin.EntityFilter) (admin.EntityPage, error)
+	Inbox(ctx context.Context, ref string) (admin.Inbox, error)
+	Graph(ctx context.Context, ref, path string) (admin.Graph, error)
+	Tree(ctx context.Context, ref string) (admin.Tree, error)
+
+	Act(ctx context.Context, ref string, a admin.Action) (admin.Acted, error)
+	Start(ctx context.Context, in admin.Start) (admin.Started, error)
+	Wait(ctx context.Context, ref string, most time.Duration) (admin.Run, error)
+	Send(ctx context.Context, ref, topic string, m admin.Message) (admin.Sent, error)
+	Ask(ctx context.Context, ref, name string, m admin.Message) (admin.Answer, error)
+	Value(ctx context.Context, ref, name string) (admin.Value, error)
+
+	Streams(ctx context.Context, ref string, f admin.StreamFilter) (admin.StreamList, error)
+	Stream(ctx context.Context, ref, name string, from uint64, limit int) (admin.ChunkPage, error)
+	FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[admin.Chunk, error]
+
+	Hooks(ctx context.Context, f admin.HookFilter) (admin.HookPage, error)
+	Hook(ctx context.Context, token string) (admin.Hook, error)
+	ResumeHook(ctx context.Context, token string, m admin.Message) (admin.Sent, error)
+
+	Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error)
+	Workers(ctx context.Context, f admin.FleetFilter) (admin.WorkerPage, error)
+	Queues(ctx context.Context, f admin.FleetFilter) (admin.QueuePage, error)
+	Depth(ctx context.Context, queue string) (admin.Depth, error)
+	Catalog(ctx context.Context, f admin.CatalogFilter) (admin.CatalogPage, error)
+
+	Schedules(ctx context.Context, f admin.ScheduleFilter) (admin.SchedulePage, error)
+	Schedule(ctx context.Context, name string) (admin.Schedule, error)
+	PutSchedule(ctx context.Context, n admin.NewSchedule) (admin.ScheduleActed, error)
+	ActOnSchedule(ctx context.Context, name string, a admin.ScheduleAction) (admin.ScheduleActed, error)
+
+	Pools(ctx context.Context, f admin.PoolFilter) (admin.PoolPage, error)
+	ActOnPool(ctx context.Context, name string, a admin.PoolAction) (admin.PoolActed, error)
+
+	Views(ctx context.Context) (admin.ViewList, error)
+	SaveView(ctx context.Context, name string, v admin.NewView) (admin.ViewActed, error)
+	DeleteView(ctx context.Context, name string, why admin.Because) (admin.ViewActed, error)
+
+	Preview(ctx context.Context, r admin.BulkRequest) (admin.BulkPreview, error)
+	StartBulk(ctx context.Context, b admin.NewBulk) (admin.Bulk, error)
+	Bulk(ctx context.Context, id string) (admin.Bulk, error)
+	Bulks(ctx context.Context, f admin.BulkFilter) (admin.BulkPage, error)
+	StopBulk(ctx context.Context, id string, why admin.Because) (admin.Bulk, error)
+
+	Journal(ctx context.Context, f admin.JournalFilter) (admin.JournalPage, error)
+
+	Examine(ctx context.Context) (admin.Exam, error)
+	Check(ctx context.Context) (admin.Checked, error)
+	Repair(ctx context.Context, why admin.Because) (admin.Checked, error)
+
+	Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error)
+}
+
 // Scene is a store with a worker, and the service that is judged.
 type Scene struct {
 	testing.TB
-	Service admin.Service // that is judged
-	Direct  admin.Service // on the same store
+	Service Service        // that is judged
+	Direct  *admin.Service // on the same store
 	Client  *workflow.Client
 }
 
 // NewScene returns a scene on a store, which it closes at the end of the test. over returns the service that is
 // judged, from the one that works with the store itself.
-func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin.Service) admin.Service) *Scene {
+func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct *admin.Service) Service) *Scene {
 	t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})

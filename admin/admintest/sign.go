@@ -14,7 +14,7 @@ import (
 func signs(s *Scene) {
 	asked := s.Service
 	if asked == s.Direct {
-		asked = admin.As(s.Direct, admin.Principal{Name: "local", Role: admin.RoleAdmin})
+		asked = s.Direct.As(admin.Principal{Name: "local", Role: admin.RoleAdmin})
 	}
 	for _, by := range []string{"local", ""} {
 		if by == "" {
@@ -47,7 +47,7 @@ func (s *Scene) signed(what, run, by string, want ...string) {
 }
 
 // acted does something with a run.
-func (s *Scene) acted(to admin.Service, ref string, a admin.Action) admin.Acted {
+func (s *Scene) acted(to Service, ref string, a admin.Action) admin.Acted {
 	s.Helper()
 	got, err := to.Act(s.ctx(), ref, a)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Scene) acted(to admin.Service, ref string, a admin.Action) admin.Acted 
 	return got
 }
 
-func talks(s *Scene, to admin.Service, by string) {
+func talks(s *Scene, to Service, by string) {
 	got, err := to.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: Input("wait"), Hold: true})
 	if err != nil {
 		s.Fatal(err)
@@ -86,7 +86,7 @@ func (s *Scene) over(run string) {
 	}
 }
 
-func ends(s *Scene, to admin.Service, by string) {
+func ends(s *Scene, to Service, by string) {
 	canceled := s.Start("wait", "")
 	s.Until(canceled, "waiting")
 	s.acted(to, canceled, admin.Action{Verb: "cancel"})
@@ -106,7 +106,7 @@ func ends(s *Scene, to admin.Service, by string) {
 	s.signed("a rerun by nobody", again, "", "run_created", "cancel_requested")
 }
 
-func hooked(s *Scene, to admin.Service, by string) {
+func hooked(s *Scene, to Service, by string) {
 	run, open := s.hooked("signs-hooks-" + by)
 	for _, name := range []string{`{"name":"eve"}`, `{"name":""}`} {
 		if _, err := to.ResumeHook(s.ctx(), open[0].Token, admin.Message{Payload: admin.Payload(name)}); err != nil {
@@ -117,7 +117,7 @@ func hooked(s *Scene, to admin.Service, by string) {
 	s.signed("hooks", run, by, "hook_received", "hook_received")
 }
 
-func scheduled(s *Scene, to admin.Service, by string) {
+func scheduled(s *Scene, to Service, by string) {
 	name := "signs-" + by
 	_, err := to.PutSchedule(s.ctx(), admin.NewSchedule{Name: name, Workflow: Workflow, Timing: admin.Timing{When: "every 1000h"}, Input: Input("good")})
 	if err != nil {
@@ -136,7 +136,7 @@ func scheduled(s *Scene, to admin.Service, by string) {
 	s.signed("a schedule", run.Run, by, "run_created", "message_received", "message_received", "cancel_requested")
 }
 
-func many(s *Scene, to admin.Service, by string) {
+func many(s *Scene, to Service, by string) {
 	tags := map[string]string{"signs": "by " + by}
 	var runs []string
 	for range 2 {

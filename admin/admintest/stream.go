@@ -168,22 +168,22 @@ func lagsBehindStreams(s *Scene) {
 
 func refusesStreams(s *Scene) {
 	ref := s.Start("wait", "bad-streams")
-	calls := map[string]func(admin.Service) error{}
+	calls := map[string]func(Service) error{}
 	for _, of := range []string{"", "order-1", "id:nobody", "wrun_00000000000000000000000000", "..", "\xff"} {
-		calls["stream of "+of] = func(a admin.Service) error { _, err := a.Stream(s.ctx(), of, "words", 0, 0); return err }
-		calls["streams of "+of] = func(a admin.Service) error { _, err := a.Streams(s.ctx(), of, admin.StreamFilter{}); return err }
-		calls["following a stream of "+of] = func(a admin.Service) error { return last(a.FollowStream(s.ctx(), of, "words", 0)) }
+		calls["stream of "+of] = func(a Service) error { _, err := a.Stream(s.ctx(), of, "words", 0, 0); return err }
+		calls["streams of "+of] = func(a Service) error { _, err := a.Streams(s.ctx(), of, admin.StreamFilter{}); return err }
+		calls["following a stream of "+of] = func(a Service) error { return last(a.FollowStream(s.ctx(), of, "words", 0)) }
 	}
 	for _, name := range []string{"", strings.Repeat("x", 201)} {
-		calls["stream "+name] = func(a admin.Service) error { _, err := a.Stream(s.ctx(), ref, name, 0, 0); return err }
-		calls["following stream "+name] = func(a admin.Service) error { return last(a.FollowStream(s.ctx(), ref, name, 0)) }
+		calls["stream "+name] = func(a Service) error { _, err := a.Stream(s.ctx(), ref, name, 0, 0); return err }
+		calls["following stream "+name] = func(a Service) error { return last(a.FollowStream(s.ctx(), ref, name, 0)) }
 	}
 	for _, limit := range []int{-1, 1001} {
-		calls[fmt.Sprint("a list of ", limit)] = func(a admin.Service) error {
+		calls[fmt.Sprint("a list of ", limit)] = func(a Service) error {
 			_, err := a.Streams(s.ctx(), ref, admin.StreamFilter{Limit: limit})
 			return err
 		}
-		calls[fmt.Sprint("a page of ", limit)] = func(a admin.Service) error { _, err := a.Stream(s.ctx(), ref, "words", 0, limit); return err }
+		calls[fmt.Sprint("a page of ", limit)] = func(a Service) error { _, err := a.Stream(s.ctx(), ref, "words", 0, limit); return err }
 	}
 	for what, call := range calls {
 		sameProblem(s, what, call(s.Service), call(s.Direct))

@@ -81,7 +81,7 @@ var behaviors = []struct {
 }
 
 // Run judges the service that over returns for the one that works with the store itself. open returns an empty store.
-func Run(t *testing.T, open func(t testing.TB) store.Store, over func(t testing.TB, direct admin.Service) admin.Service) {
+func Run(t *testing.T, open func(t testing.TB) store.Store, over func(t testing.TB, direct *admin.Service) Service) {
 	t.Helper()
 	s := NewScene(t, open(t), over)
 	for _, b := range behaviors {

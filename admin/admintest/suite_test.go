@@ -27,8 +27,8 @@ func TestOPS3_DirectAndRemoteAreOneService(t *testing.T) {
 			return opened(t)(redisstore.Open(redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix()))
 		},
 	}
-	services := map[string]func(t testing.TB, direct admin.Service) admin.Service{
-		"direct": func(_ testing.TB, direct admin.Service) admin.Service { return direct },
+	services := map[string]func(t testing.TB, direct *admin.Service) admintest.Service{
+		"direct": func(_ testing.TB, direct *admin.Service) admintest.Service { return direct },
 		"remote": overHTTP,
 	}
 	for store, open := range stores {
@@ -51,7 +51,7 @@ func opened(t testing.TB) func(s store.Store, err error) store.Store {
 	}
 }
 
-func overHTTP(t testing.TB, direct admin.Service) admin.Service {
+func overHTTP(t testing.TB, direct *admin.Service) admintest.Service {
 	t.Helper()
 	server := httptest.NewServer(api.New(direct, api.Config{Mutations: 10_000}))
 	t.Cleanup(server.Close)

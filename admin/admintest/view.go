@@ -72,7 +72,7 @@ func savesViews(s *Scene) {
 		_, err = s.Service.DeleteView(s.ctx(), name, admin.Because{})
 		problem(s, "delete again", err, http.StatusNotFound, admin.CodeNotFound)
 	}
-	ada := admin.As(s.Direct, admin.Principal{Name: "ada <\u202e>", Role: admin.RoleOperator})
+	ada := s.Direct.As(admin.Principal{Name: "ada <\u202e>", Role: admin.RoleOperator})
 	if _, err := ada.SaveView(s.ctx(), "of ada", admin.NewView{Filter: filter}); err != nil {
 		s.Fatal(err)
 	}

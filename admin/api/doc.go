@@ -4,8 +4,8 @@
 //	mux.Handle(api.Prefix, api.New(admin.New(client), api.Config{Auth: tokens}))
 //
 // Without Config.Auth it answers only to programs of the same machine. Errors are problems by RFC 9457: see admin.Problem.
-// [OpenAPI] describes it, as the route /v1/openapi.json does; package admin/remote is a client, which is an admin.Service
-// as well.
+// [OpenAPI] describes it, as the route /v1/openapi.json does; package admin/remote is a client with the same
+// operations.
 //
 // Read handler.go first, which says in which order a request is judged, then operations.go.
 package api

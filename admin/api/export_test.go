@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,26 +12,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/api"
 	"github.com/flowgen/flowgen/admin/remote"
+	"github.com/flowgen/flowgen/runtime/event"
 )
-
-// torn is a service whose exports end after a number of bytes, for the store is away.
-type torn struct {
-	admin.Service
-	after int
-}
-
-func (s torn) Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error) {
-	var whole bytes.Buffer
-	if _, err := s.Service.Export(ctx, r, &whole); err != nil {
-		return admin.ExportCount{}, err
-	}
-	if s.after > 0 {
-		if _, err := w.Write(whole.Bytes()[:min(s.after, whole.Len())]); err != nil {
-			return admin.ExportCount{}, err
-		}
-	}
-	return admin.ExportCount{}, errors.New("the store is gone")
-}
 
 // client returns the service of a handler over a real connection.
 func client(t *testing.T, h http.Handler) *remote.Service {
@@ -59,16 +40,30 @@ func TestOPS1_AnExportThatIsCutOffIsNoticed(t *testing.T) {
 	if err != nil || n.Runs != 1 {
 		t.Fatalf("the whole export: %+v, %v", n, err)
 	}
-	for _, after := range []int{1, whole.Len() / 2, whole.Len() - 1} { // by the server, which cannot answer with a problem any more
+	start := func(in admin.Start) string {
+		t.Helper()
+		got, err := s.direct.Start(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Run
+	}
+	small, broken := start(admin.Start{Workflow: "api.nobody"}), start(admin.Start{Workflow: "api.nobody"})
+	s.store.broken.Store(event.RunID(broken))
+	for _, runs := range [][]string{{large.Run, broken}, {small, large.Run, broken}} { // the server cannot answer with a problem any more
 		var part bytes.Buffer
-		_, err := client(t, api.New(torn{s.direct, after}, api.Config{})).Export(t.Context(), request, &part)
-		if sent := after > 8<<10; err == nil || errors.Is(err, io.ErrUnexpectedEOF) != sent || (part.Len() > 0) != sent || part.Len() > after {
-			t.Errorf("cut off after %d bytes: got %v and %d bytes, want an unexpected end", after, err, part.Len())
+		_, err := client(t, api.New(s.direct, api.Config{})).Export(t.Context(), admin.ExportRequest{Runs: runs}, &part)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || part.Len() == 0 {
+			t.Errorf("cut off after %d runs: got %v and %d bytes, want an unexpected end", len(runs)-1, err, part.Len())
 		}
 	}
-	_, err = client(t, api.New(torn{s.direct, 0}, api.Config{})).Export(t.Context(), request, io.Discard)
-	if p := admin.ProblemOf(err); p == nil || p.Status != http.StatusServiceUnavailable && p.Status != http.StatusInternalServerError || !strings.Contains(p.Detail, "the store is gone") {
-		t.Errorf("before the first byte: got %+v", p)
+	for _, runs := range [][]string{{broken}, {small, broken}} { // nothing was sent yet
+		var part bytes.Buffer
+		_, err := client(t, api.New(s.direct, api.Config{})).Export(t.Context(), admin.ExportRequest{Runs: runs}, &part)
+		p := admin.ProblemOf(err)
+		if p == nil || p.Status != http.StatusServiceUnavailable && p.Status != http.StatusInternalServerError || !strings.Contains(p.Detail, "the store is gone") || part.Len() > 0 {
+			t.Errorf("an export of %d runs that fails before it is sent: got %+v and %d bytes", len(runs), p, part.Len())
+		}
 	}
 	for _, after := range []int{0, 1, whole.Len() / 2, whole.Len() - 1} { // by a proxy, which ends the answer as if it were whole
 		proxy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(whole.Bytes()[:after]) })

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"path"
 	"strconv"
@@ -53,7 +54,7 @@ type Config struct {
 
 // Handler serves the API.
 type Handler struct {
-	service admin.Service
+	service *admin.Service
 	cfg     Config
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
@@ -63,7 +64,7 @@ type Handler struct {
 }
 
 // New returns the handler of a service.
-func New(s admin.Service, cfg Config) *Handler {
+func New(s *admin.Service, cfg Config) *Handler {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
 	cfg.BodyTime = cmp.Or(cfg.BodyTime, 30*time.Second)
 	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, 15*time.Second)
@@ -73,7 +74,9 @@ func New(s admin.Service, cfg Config) *Handler {
 	}
 	h := &Handler{
 		service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
-		shares: newShares(cmp.Or(cfg.Mutations, 50), cmp.Or(cfg.Streams, 100), cmp.Or(cfg.Lists, 100), cfg.Now), lists: newLists(s),
+		shares: newShares(cmp.Or(cfg.Mutations, 50), cmp.Or(cfg.Streams, 100), cmp.Or(cfg.Lists, 100), cfg.Now), lists: newLists(func(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error) {
+			return s.As(p).Runs(ctx, f)
+		}),
 	}
 	h.who = identifier(&cfg)
 	if h.who != nil && cfg.CORS != nil {
@@ -165,13 +168,13 @@ func (h *Handler) operation(r *route.Route, do func(*request) error) http.Handle
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		who := principalOf(hr.Context())
 		who.Face = admin.FaceAPI
-		req := &request{h: h, route: r, w: w, r: hr, service: admin.As(h.service, who), query: r.ReadQuery(hr.URL.RawQuery)}
+		req := &request{h: h, route: r, w: w, r: hr, service: h.service.As(who), query: r.ReadQuery(hr.URL.RawQuery)}
 		err := h.share(req, who) // before the role: what is refused counts, for it is written into the journal
 		defer req.end()
 		if err == nil {
 			if err = who.Need(r.Role, "the operation "+r.Name); err != nil && r.Method == http.MethodPost {
 				action, target := r.Asked(hr.PathValue)
-				admin.Refused(hr.Context(), req.service, action, target, err)
+				req.service.Refused(hr.Context(), action, target, err)
 			}
 		}
 		if err == nil {

@@ -19,7 +19,7 @@ const listEvery = time.Second
 // lists asks the service for lists of runs: each at most once in listEvery, for all who look at it together, and
 // only while somebody does.
 type lists struct {
-	service admin.Service
+	runs func(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error)
 
 	mu  sync.Mutex
 	all map[listKey]*watched
@@ -50,7 +50,9 @@ type listState struct {
 	err  error  // of the last time that it was asked for; then page is of the last time that this worked
 }
 
-func newLists(s admin.Service) *lists { return &lists{service: s, all: map[listKey]*watched{}} }
+func newLists(runs func(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error)) *lists {
+	return &lists{runs: runs, all: map[listKey]*watched{}}
+}
 
 // watch delivers the page of a filter as a principal sees it, and again when it has changed, until ctx ends. An
 // error is no end: the list is asked for again. Of what has changed more than once since the last delivery the newest is delivered.
@@ -100,7 +102,7 @@ func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 		go func() {
 			defer close(ended)
 			<-before
-			l.ask(ctx, one, admin.As(l.service, p), f)
+			l.ask(ctx, one, p, f)
 		}()
 	}
 	return one
@@ -121,7 +123,7 @@ func (l *lists) leave(one *watched) {
 }
 
 // ask asks for a list until ctx ends. Who comes back within listEvery does not make it be asked for more often.
-func (l *lists) ask(ctx context.Context, one *watched, s admin.Service, f admin.Filter) {
+func (l *lists) ask(ctx context.Context, one *watched, p admin.Principal, f admin.Filter) {
 	for {
 		l.mu.Lock()
 		wait := time.NewTimer(time.Until(one.asked.Add(listEvery)))
@@ -135,7 +137,7 @@ func (l *lists) ask(ctx context.Context, one *watched, s admin.Service, f admin.
 		l.mu.Lock()
 		one.asked = time.Now()
 		l.mu.Unlock()
-		page, err := s.Runs(ctx, f)
+		page, err := l.runs(ctx, p, f)
 		if ctx.Err() != nil {
 			return
 		}

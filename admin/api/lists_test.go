@@ -16,17 +16,17 @@ import (
 
 // counting counts how often lists are asked for, and lets it fail.
 type counting struct {
-	admin.Service
+	*admin.Service
 	asked atomic.Int64
 	fails atomic.Bool
 }
 
-func (c *counting) Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error) {
+func (c *counting) runs(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error) {
 	c.asked.Add(1)
 	if c.fails.Load() {
 		return admin.RunPage{}, errors.New("the store is away")
 	}
-	return c.Service.Runs(ctx, f)
+	return c.As(p).Runs(ctx, f)
 }
 
 // watching is a store in memory whose lists are looked at, and who looks.
@@ -44,7 +44,7 @@ func inBubble(t *testing.T, do func(w *watching)) {
 		st := memstore.New()
 		client := workflow.NewClient(st, workflow.ClientConfig{})
 		w := &watching{T: t, counting: counting{Service: admin.New(client)}}
-		w.lists = newLists(&w.counting)
+		w.lists = newLists(w.runs)
 		do(w)
 		if err := errors.Join(client.Close(), st.Close()); err != nil {
 			t.Error(err)

@@ -18,7 +18,7 @@ import (
 // A log that a newer release has written is a problem with a code of its own, over HTTP as without it: nothing is damaged.
 func TestOPS1_ALogOfANewerReleaseIsNotCalledDamaged(t *testing.T) {
 	st := memstore.New()
-	scene := admintest.NewScene(t, newertest.New(st, event.RunCompleted), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	scene := admintest.NewScene(t, newertest.New(st, event.RunCompleted), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	run := scene.Ended("good", "order-1")
 	client := workflow.NewClient(st, workflow.ClientConfig{})
 	t.Cleanup(func() { _ = client.Close() })
@@ -36,7 +36,7 @@ func TestOPS1_ALogOfANewerReleaseIsNotCalledDamaged(t *testing.T) {
 			t.Errorf("%s: %+v, want a problem of a newer release", what, p)
 		}
 	}
-	for name, service := range map[string]admin.Service{"direct": direct, "remote": over} {
+	for name, service := range map[string]admintest.Service{"direct": direct, "remote": over} {
 		r, err := service.Run(t.Context(), run)
 		if err != nil || r.Status != "completed" || r.Damaged != "" || !strings.Contains(r.Newer, "nothing is damaged") {
 			t.Errorf("%s: the run is %+v, %v, want one that says why its end is left out", name, r, err)

@@ -20,7 +20,7 @@ type request struct {
 	route   *route.Route
 	w       http.ResponseWriter
 	r       *http.Request
-	service admin.Service // as the sender may use it
+	service *admin.Service // as the sender may use it
 	query   *route.Query
 	release func() // gives back the stream that it counts as; nil: none
 }
@@ -93,11 +93,11 @@ func (q *request) reply(status int, v any, err error) error {
 
 // operations do what the routes say.
 var operations = map[*route.Route]func(*request) error{
-	route.Runs:     list(route.ReadFilter, admin.Service.Runs),
-	route.Count:    list(route.ReadFilter, admin.Service.Count),
-	route.Failures: list(route.ReadFailureFilter, admin.Service.Failures),
-	route.Workers:  list(route.ReadFleetFilter, admin.Service.Workers),
-	route.Queues:   list(route.ReadFleetFilter, admin.Service.Queues),
+	route.Runs:     list(route.ReadFilter, (*admin.Service).Runs),
+	route.Count:    list(route.ReadFilter, (*admin.Service).Count),
+	route.Failures: list(route.ReadFailureFilter, (*admin.Service).Failures),
+	route.Workers:  list(route.ReadFleetFilter, (*admin.Service).Workers),
+	route.Queues:   list(route.ReadFleetFilter, (*admin.Service).Queues),
 	route.Depth: func(q *request) error {
 		depth, err := q.service.Depth(q.ctx(), q.path("queue"))
 		return q.reply(http.StatusOK, depth, err)
@@ -180,7 +180,7 @@ var operations = map[*route.Route]func(*request) error{
 		sent, err := q.service.Send(q.ctx(), q.path("id"), q.path("name"), in)
 		return q.reply(http.StatusAccepted, sent, err)
 	},
-	route.Hooks: list(route.ReadHookFilter, admin.Service.Hooks),
+	route.Hooks: list(route.ReadHookFilter, (*admin.Service).Hooks),
 	route.Hook: func(q *request) error {
 		got, err := q.service.Hook(q.ctx(), q.path("token"))
 		return q.reply(http.StatusOK, got, err)
@@ -195,14 +195,14 @@ var operations = map[*route.Route]func(*request) error{
 		return q.reply(http.StatusAccepted, sent, err)
 	},
 	route.Ask:           ask,
-	route.Schedules:     list(route.ReadScheduleFilter, admin.Service.Schedules),
+	route.Schedules:     list(route.ReadScheduleFilter, (*admin.Service).Schedules),
 	route.Schedule:      schedule,
 	route.PutSchedule:   putSchedule,
 	route.ActOnSchedule: actOnSchedule,
-	route.Catalog:       list(route.ReadCatalogFilter, admin.Service.Catalog),
-	route.Pools:         list(route.ReadPoolFilter, admin.Service.Pools),
+	route.Catalog:       list(route.ReadCatalogFilter, (*admin.Service).Catalog),
+	route.Pools:         list(route.ReadPoolFilter, (*admin.Service).Pools),
 	route.ActOnPool:     actOnPool,
-	route.Views:         whole(admin.Service.Views),
+	route.Views:         whole((*admin.Service).Views),
 	route.SaveView: func(q *request) error {
 		var in admin.NewView
 		if _, err := q.input(&in); err != nil {
@@ -219,7 +219,7 @@ var operations = map[*route.Route]func(*request) error{
 		done, err := q.service.DeleteView(q.ctx(), q.path("name"), in)
 		return q.reply(http.StatusOK, done, err)
 	},
-	route.Journal: list(route.ReadJournalFilter, admin.Service.Journal),
+	route.Journal: list(route.ReadJournalFilter, (*admin.Service).Journal),
 	route.Preview: asked(http.StatusOK, func(q *request, in admin.BulkRequest) (admin.BulkPreview, error) {
 		return q.service.Preview(q.ctx(), in)
 	}),
@@ -232,13 +232,13 @@ var operations = map[*route.Route]func(*request) error{
 		got, err := q.service.StartBulk(q.ctx(), in)
 		return q.reply(http.StatusAccepted, got, err)
 	},
-	route.Examine: whole(admin.Service.Examine),
-	route.Check:   whole(admin.Service.Check),
+	route.Examine: whole((*admin.Service).Examine),
+	route.Check:   whole((*admin.Service).Check),
 	route.Repair: asked(http.StatusOK, func(q *request, why admin.Because) (admin.Checked, error) {
 		return q.service.Repair(q.ctx(), why)
 	}),
 	route.Export: export,
-	route.Bulks:  list(route.ReadBulkFilter, admin.Service.Bulks),
+	route.Bulks:  list(route.ReadBulkFilter, (*admin.Service).Bulks),
 	route.Bulk: func(q *request) error {
 		got, err := q.service.Bulk(q.ctx(), q.path("id"))
 		return q.reply(http.StatusOK, got, err)
@@ -265,7 +265,7 @@ func asked[In, Out any](status int, do func(*request, In) (Out, error)) func(*re
 }
 
 // whole answers with what is said of the store.
-func whole[T any](ask func(admin.Service, context.Context) (T, error)) func(*request) error {
+func whole[T any](ask func(*admin.Service, context.Context) (T, error)) func(*request) error {
 	return func(q *request) error {
 		got, err := ask(q.service, q.ctx())
 		return q.reply(http.StatusOK, got, err)
@@ -273,7 +273,7 @@ func whole[T any](ask func(admin.Service, context.Context) (T, error)) func(*req
 }
 
 // list answers with what matches the filter in the query.
-func list[F, T any](read func(*route.Query) F, ask func(admin.Service, context.Context, F) (T, error)) func(*request) error {
+func list[F, T any](read func(*route.Query) F, ask func(*admin.Service, context.Context, F) (T, error)) func(*request) error {
 	return func(q *request) error {
 		f := read(q.query)
 		if q.query.Err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -42,13 +44,45 @@ var (
 type server struct {
 	*testing.T
 	*httptest.Server
-	direct admin.Service
+	store  *watchedStore
+	direct *admin.Service
 	run    string // that waits for items
+}
+
+// watchedStore counts how often lists of the workflow api.collect are read, and fails to export one run.
+type watchedStore struct {
+	store.Store
+	lists  atomic.Int64
+	broken atomic.Value // of event.RunID
+}
+
+func (s *watchedStore) Unwrap() store.Store { return s.Store }
+
+func (s *watchedStore) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if q.Workflow == collect.Name() {
+		s.lists.Add(1)
+	}
+	l, _ := store.As[store.Lister](s.Store)
+	return l.List(ctx, q)
+}
+
+func (s *watchedStore) Count(ctx context.Context, q store.Query) (store.Counts, error) {
+	l, _ := store.As[store.Lister](s.Store)
+	return l.Count(ctx, q)
+}
+
+func (s *watchedStore) Load(ctx context.Context, all []store.Load) ([]store.Loaded, error) {
+	for _, l := range all {
+		if l.Run == s.broken.Load() && l.Limit < 0 { // to export it
+			return nil, errors.New("the store is gone")
+		}
+	}
+	return s.Store.Load(ctx, all)
 }
 
 func serve(t *testing.T, cfg api.Config) *server {
 	t.Helper()
-	st := memstore.New()
+	st := &watchedStore{Store: memstore.New()}
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
 	shim.BindWorkflow(w, hooked, func(ctx workflow.Context, _ workflow.None) (int, error) {
@@ -75,7 +109,7 @@ func serve(t *testing.T, cfg api.Config) *server {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	s := &server{T: t, direct: admin.New(client)}
+	s := &server{T: t, store: st, direct: admin.New(client)}
 	s.Server = httptest.NewServer(api.New(s.direct, cfg))
 	t.Cleanup(func() {
 		s.CloseClientConnections()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +21,9 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 	"github.com/flowgen/flowgen/admin/internal/route"
 	"github.com/flowgen/flowgen/memstore"
+	flowevent "github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Roles × routes × objects. The lists are those of the code: a role, a route of the API, a page or a form of the console that is new
@@ -105,78 +107,62 @@ type credential struct {
 	cookie *http.Cookie
 }
 
-// still is a service whose changes are judged and not made, and in which nothing is waited for.
-type still struct{ *admin.Direct }
+// still is a store that refuses changes, so that requests are judged and do nothing, and in which nothing is waited for. The journal is
+// written.
+type still struct{ store.Store }
 
-func (still) Act(_ context.Context, ref string, a admin.Action) (admin.Acted, error) {
-	return admin.Acted{Run: ref, Verb: a.Verb}, nil
+// unchanged is the error of changes that are refused.
+type unchanged struct{}
+
+func (unchanged) Error() string   { return "nothing is changed here" }
+func (unchanged) Permanent() bool { return true }
+func (unchanged) Unwrap() error   { return workflow.ErrNotSupported }
+
+func (s still) Unwrap() store.Store { return s.Store }
+
+func (still) Create(context.Context, []store.Create) ([]store.Created, error) {
+	return nil, unchanged{}
 }
-func (still) Start(context.Context, admin.Start) (admin.Started, error) {
-	return admin.Started{Run: "wrun_00000000000000000000000000", Created: true}, nil
+func (still) Deliver(context.Context, store.Deliver) (flowevent.RunID, error) { return "", unchanged{} }
+func (still) Commit(context.Context, []store.Commit) ([]store.Committed, error) {
+	return nil, unchanged{}
 }
-func (still) Send(_ context.Context, ref, _ string, _ admin.Message) (admin.Sent, error) {
-	return admin.Sent{Run: ref}, nil
+func (still) ClaimRun(context.Context, int, store.SessionID, flowevent.Token, flowevent.RunID) (store.ClaimedRun, error) {
+	return store.ClaimedRun{}, unchanged{}
 }
-func (still) ResumeHook(context.Context, string, admin.Message) (admin.Sent, error) {
-	return admin.Sent{}, nil
+func (still) Seize(context.Context, int, store.SessionID, flowevent.Token, flowevent.RunID, bool) (store.ClaimedRun, error) {
+	return store.ClaimedRun{}, unchanged{}
 }
-func (still) Ask(_ context.Context, ref, _ string, _ admin.Message) (admin.Answer, error) {
-	return admin.Answer{Run: ref}, nil
+func (still) Purge(context.Context, int, int) (int, time.Time, error) {
+	return 0, time.Time{}, unchanged{}
 }
-func (still) PutSchedule(context.Context, admin.NewSchedule) (admin.ScheduleActed, error) {
-	return admin.ScheduleActed{}, nil
+func (still) Delete(context.Context, flowevent.RunID) error          { return unchanged{} }
+func (still) SaveView(context.Context, store.View) error             { return unchanged{} }
+func (still) DeleteView(context.Context, string) error               { return unchanged{} }
+func (still) SetLimits(context.Context, int, []store.SetLimit) error { return unchanged{} }
+func (s still) Views(ctx context.Context) ([]store.View, error) {
+	k, _ := store.As[store.ViewKeeper](s.Store)
+	return k.Views(ctx)
 }
-func (still) ActOnSchedule(context.Context, string, admin.ScheduleAction) (admin.ScheduleActed, error) {
-	return admin.ScheduleActed{}, nil
+func (s still) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
+	l, _ := store.As[store.Limiter](s.Store)
+	return l.Limits(ctx, partition, after, limit)
 }
-func (still) ActOnPool(context.Context, string, admin.PoolAction) (admin.PoolActed, error) {
-	return admin.PoolActed{}, nil
-}
-func (still) SaveView(context.Context, string, admin.NewView) (admin.ViewActed, error) {
-	return admin.ViewActed{}, nil
-}
-func (still) DeleteView(context.Context, string, admin.Because) (admin.ViewActed, error) {
-	return admin.ViewActed{}, nil
-}
-func (still) StartBulk(context.Context, admin.NewBulk) (admin.Bulk, error) { return admin.Bulk{}, nil }
-func (still) StopBulk(context.Context, string, admin.Because) (admin.Bulk, error) {
-	return admin.Bulk{}, nil
-}
-func (still) Repair(context.Context, admin.Because) (admin.Checked, error) {
-	return admin.Checked{}, nil
-}
-func (s still) Wait(ctx context.Context, ref string, _ time.Duration) (admin.Run, error) {
-	return s.Run(ctx, ref)
-}
-func (s still) Follow(ctx context.Context, ref string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
-	return func(yield func(admin.Event, error) bool) {
-		page, err := s.Events(ctx, ref, max(f.From, 1), 0)
-		if err != nil {
-			yield(admin.Event{}, err)
-			return
-		}
-		for _, e := range page.Events {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-func (still) FollowStream(context.Context, string, string, uint64) iter.Seq2[admin.Chunk, error] {
-	return func(func(admin.Chunk, error) bool) {}
+func (still) Watch(context.Context, flowevent.RunID, uint64) error { return unchanged{} }
+func (s still) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	page, err := s.Store.ReadStream(ctx, r)
+	page.Closed = true
+	return page, err
 }
 
 func newEstate(t *testing.T) *estate {
 	t.Helper()
-	e := &estate{Scene: admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct }), who: map[string]credential{}}
-	direct, ok := e.Direct.(*admin.Direct)
-	if !ok {
-		t.Fatalf("the service is a %T", e.Direct)
-	}
+	st := memstore.New()
+	e := &estate{Scene: admintest.NewScene(t, st, func(_ testing.TB, direct *admin.Service) admintest.Service { return direct }), who: map[string]credential{}}
 	for _, owner := range []string{"ada", "bob", ""} {
 		e.add(owner)
 	}
-	if _, err := direct.PutSchedule(t.Context(), admin.NewSchedule{Name: "nightly", Workflow: admintest.Workflow, Timing: admin.Timing{When: "30 2 * * *"}, Input: admintest.Input("good")}); err != nil {
+	if _, err := e.Direct.PutSchedule(t.Context(), admin.NewSchedule{Name: "nightly", Workflow: admintest.Workflow, Timing: admin.Timing{When: "30 2 * * *"}, Input: admintest.Input("good")}); err != nil {
 		t.Fatal(err)
 	}
 	e.things = append(e.things, thing{kind: "schedule:", ref: "id:schedule:nightly"})
@@ -197,7 +183,13 @@ func newEstate(t *testing.T) *estate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := still{direct}
+	client := workflow.NewClient(still{st}, workflow.ClientConfig{})
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := admin.New(client)
 	e.calls = api.New(s, api.Config{Auth: tokens, Mutations: 1 << 20})
 	e.site = New(s, Config{Session: session, Mutations: 1 << 20})
 	for name, c := range e.who {
@@ -216,7 +208,7 @@ func newEstate(t *testing.T) *estate {
 func (e *estate) add(owner string) {
 	e.Helper()
 	name := firstOf(owner, "nobody")
-	s := admin.As(e.Direct, admin.Principal{Name: name, Role: admin.RoleAdmin, Owner: owner})
+	s := e.Direct.As(admin.Principal{Name: name, Role: admin.RoleAdmin, Owner: owner})
 	hooked, err := s.Start(e.Context(), admin.Start{Workflow: admintest.Workflow, Input: admintest.Input("hook"), ID: "of-" + name})
 	if err != nil {
 		e.Fatal(err)

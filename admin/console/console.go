@@ -44,7 +44,7 @@ type Config struct {
 
 // Handler serves the pages.
 type Handler struct {
-	service admin.Service
+	service func(admin.Principal) Service
 	cfg     Config
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
@@ -61,7 +61,13 @@ type Handler struct {
 }
 
 // New returns the handler of a service.
-func New(s admin.Service, cfg Config) *Handler {
+func New(s *admin.Service, cfg Config) *Handler {
+	return Over(func(p admin.Principal) Service { return s.As(p) }, cfg)
+}
+
+// Over returns a handler whose pages use the services that a function returns for their readers, such as that of a server which
+// judges requests itself.
+func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	cfg.Prefix = path.Join("/", cfg.Prefix)
 	if cfg.Prefix != "/" {
 		cfg.Prefix += "/"
@@ -72,7 +78,7 @@ func New(s admin.Service, cfg Config) *Handler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	h := &Handler{service: s, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets(), logs: newLogs(cfg.Memory), groups: newGroups(), shapes: newShapes(cfg.Now), once: newOnce(cfg.Now)}
+	h := &Handler{service: service, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets(), logs: newLogs(cfg.Memory), groups: newGroups(), shapes: newShapes(cfg.Now), once: newOnce(cfg.Now)}
 	h.changes = rate.New(cmp.Or(cfg.Mutations, 50), cfg.Now)
 	h.identifier = identifier(&h.cfg)
 	h.pages = newTemplates(h)

@@ -9,7 +9,7 @@
 // scripts to read or to act. Scripts add updates while somebody looks, keys, zoom and dialogs. The policy that each answer carries
 // (Content-Security-Policy) lets a browser load and ask nothing but this handler.
 //
-// Everything goes through [admin.As]: a page has what its reader may see, and offers what the reader may do.
+// Everything goes through [admin.Service.As]: a page has what its reader may see, and offers what the reader may do.
 //
 // Read [New] first, then page.go (how a page comes to be), run.go, timeline.go and painter.go (the page of a run), live.go (updates).
 package console

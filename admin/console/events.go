@@ -84,7 +84,7 @@ func firstOf(all ...string) string {
 }
 
 // events calls f with a part of a log. One at a time is in memory, however large they are.
-func events(ctx context.Context, s admin.Service, run string, from, to uint64, f func(e *admin.Event)) error {
+func events(ctx context.Context, s Service, run string, from, to uint64, f func(e *admin.Event)) error {
 	if from > to {
 		return nil
 	}

@@ -31,11 +31,13 @@ type largeRuns struct {
 
 // reads counts the events that the console reads.
 type reads struct {
-	admin.Service
+	console.Service
 	events atomic.Int64
 }
 
-// Follow is part of admin.Service.
+func (r *reads) of(admin.Principal) console.Service { return r }
+
+// Follow counts what the service delivers.
 func (r *reads) Follow(ctx context.Context, run string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
 		for e, err := range r.Service.Follow(ctx, run, f) {
@@ -49,13 +51,13 @@ func (r *reads) Follow(ctx context.Context, run string, f admin.EventFilter) ite
 
 // newLargeRuns returns the addresses of runs of so many steps each.
 func newLargeRuns(t testing.TB, steps ...int) (*largeRuns, []string) {
-	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	read := &reads{Service: s.Direct}
 	var all []string
 	for i, n := range steps {
 		all = append(all, "/runs/"+s.Long(n, fmt.Sprint("long-", i)))
 	}
-	return &largeRuns{t, console.New(read, console.Config{}), read}, all
+	return &largeRuns{t, console.Over(read.of, console.Config{}), read}, all
 }
 
 // page returns a page, and how long it took.
@@ -147,9 +149,9 @@ func TestOPS2_AWarmPageDoesNotGrowWithItsRun(t *testing.T) {
 
 // New events alone are read when a page is drawn again.
 func TestOPS2_OnlyNewEventsAreRead(t *testing.T) {
-	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	read := &reads{Service: s.Direct}
-	l := &largeRuns{t, console.New(read, console.Config{}), read}
+	l := &largeRuns{t, console.Over(read.of, console.Config{}), read}
 	ref := s.Start("talk", "order-1")
 	s.Until(ref, "waiting")
 	l.page("/runs/" + ref)
@@ -177,7 +179,7 @@ func BenchmarkRunPage(b *testing.B) {
 	open := l.opened(runs[0])
 	b.Run("cold", func(b *testing.B) {
 		for b.Loop() {
-			l.h = console.New(l.read, console.Config{})
+			l.h = console.Over(l.read.of, console.Config{})
 			l.page(runs[0])
 		}
 	})

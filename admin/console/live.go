@@ -178,7 +178,7 @@ func (l *live) events(ctx context.Context, who admin.Principal, run string) <-ch
 	came := make(chan struct{}, 1)
 	go func() {
 		defer close(came)
-		s := admin.As(l.h.service, who)
+		s := l.h.service(who)
 		r, err := s.Run(ctx, run)
 		if err != nil {
 			return

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"html/template"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -22,18 +23,68 @@ type request struct {
 	h       *Handler
 	r       *http.Request
 	who     admin.Principal
-	service admin.Service // as the sender may use it
+	service Service // as the sender may use it
 	now     time.Time
 	query   url.Values
 }
 
 func (h *Handler) request(r *http.Request, who admin.Principal) *request {
 	who.Face = admin.FaceConsole
-	return &request{h: h, r: r, who: who, service: admin.As(h.service, who), now: h.cfg.Now(), query: r.URL.Query()}
+	return &request{h: h, r: r, who: who, service: h.service(who), now: h.cfg.Now(), query: r.URL.Query()}
 }
 
 func (q *request) ctx() context.Context    { return q.r.Context() }
 func (q *request) path(name string) string { return q.r.PathValue(name) }
+
+// Service has the operations that pages need, on behalf of one principal: those of an [admin.Service].
+type Service interface {
+	Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error)
+	Count(ctx context.Context, f admin.Filter) (admin.Counts, error)
+	Run(ctx context.Context, ref string) (admin.Run, error)
+	Events(ctx context.Context, ref string, from uint64, limit int) (admin.EventPage, error)
+	Follow(ctx context.Context, ref string, f admin.EventFilter) iter.Seq2[admin.Event, error]
+	Inbox(ctx context.Context, ref string) (admin.Inbox, error)
+	Tree(ctx context.Context, ref string) (admin.Tree, error)
+
+	Act(ctx context.Context, ref string, a admin.Action) (admin.Acted, error)
+	Start(ctx context.Context, in admin.Start) (admin.Started, error)
+	Send(ctx context.Context, ref, topic string, m admin.Message) (admin.Sent, error)
+	Ask(ctx context.Context, ref, name string, m admin.Message) (admin.Answer, error)
+
+	Stream(ctx context.Context, ref, name string, from uint64, limit int) (admin.ChunkPage, error)
+
+	Hooks(ctx context.Context, f admin.HookFilter) (admin.HookPage, error)
+	Hook(ctx context.Context, token string) (admin.Hook, error)
+	ResumeHook(ctx context.Context, token string, m admin.Message) (admin.Sent, error)
+
+	Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error)
+	Workers(ctx context.Context, f admin.FleetFilter) (admin.WorkerPage, error)
+	Queues(ctx context.Context, f admin.FleetFilter) (admin.QueuePage, error)
+	Catalog(ctx context.Context, f admin.CatalogFilter) (admin.CatalogPage, error)
+
+	Schedules(ctx context.Context, f admin.ScheduleFilter) (admin.SchedulePage, error)
+	Schedule(ctx context.Context, name string) (admin.Schedule, error)
+	ActOnSchedule(ctx context.Context, name string, a admin.ScheduleAction) (admin.ScheduleActed, error)
+
+	Pools(ctx context.Context, f admin.PoolFilter) (admin.PoolPage, error)
+	ActOnPool(ctx context.Context, name string, a admin.PoolAction) (admin.PoolActed, error)
+
+	Views(ctx context.Context) (admin.ViewList, error)
+	SaveView(ctx context.Context, name string, v admin.NewView) (admin.ViewActed, error)
+	DeleteView(ctx context.Context, name string, why admin.Because) (admin.ViewActed, error)
+
+	Preview(ctx context.Context, r admin.BulkRequest) (admin.BulkPreview, error)
+	StartBulk(ctx context.Context, b admin.NewBulk) (admin.Bulk, error)
+	Bulk(ctx context.Context, id string) (admin.Bulk, error)
+	Bulks(ctx context.Context, f admin.BulkFilter) (admin.BulkPage, error)
+	StopBulk(ctx context.Context, id string, why admin.Because) (admin.Bulk, error)
+
+	Journal(ctx context.Context, f admin.JournalFilter) (admin.JournalPage, error)
+
+	Examine(ctx context.Context) (admin.Exam, error)
+	Check(ctx context.Context) (admin.Checked, error)
+	Repair(ctx context.Context, why admin.Because) (admin.Checked, error)
+}
 
 // view is a page before it is drawn.
 type view struct {

@@ -33,7 +33,7 @@ func newSite(t *testing.T, cfg console.Config) *site {
 
 func newSiteOn(t *testing.T, st store.Store, cfg console.Config) *site {
 	t.Helper()
-	return newSiteOver(t, admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct }), cfg)
+	return newSiteOver(t, admintest.NewScene(t, st, func(_ testing.TB, direct *admin.Service) admintest.Service { return direct }), cfg)
 }
 
 // newSiteOver returns another site over a scene.

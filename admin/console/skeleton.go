@@ -63,7 +63,7 @@ func newSkeleton() *skeleton {
 }
 
 // extend reads the log up to an event. What was read before an error stays.
-func (s *skeleton) extend(ctx context.Context, svc admin.Service, run string, last uint64) error {
+func (s *skeleton) extend(ctx context.Context, svc Service, run string, last uint64) error {
 	if s.events >= last {
 		return nil
 	}

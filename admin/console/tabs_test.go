@@ -23,12 +23,14 @@ import (
 
 // asked counts what the console asks.
 type asked struct {
-	admin.Service
+	console.Service
 	questions atomic.Int64
 	groups    atomic.Int64
 	views     atomic.Int64
 	noViews   error // instead of views
 }
+
+func (a *asked) of(admin.Principal) console.Service { return a }
 
 func (a *asked) Views(ctx context.Context) (admin.ViewList, error) {
 	a.views.Add(1)
@@ -72,9 +74,9 @@ type tabs struct {
 
 func newTabs(t *testing.T) *tabs {
 	t.Helper()
-	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	counted := &asked{Service: s.Direct}
-	server := httptest.NewServer(console.New(counted, console.Config{}))
+	server := httptest.NewServer(console.Over(counted.of, console.Config{}))
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
 	return &tabs{s, server.URL, counted}
@@ -249,7 +251,7 @@ func TestOPS2_AListAsksOnceForEachGroup(t *testing.T) {
 		h.ServeHTTP(answer, r)
 		return answer.Body.String()
 	}
-	h := console.New(s.asked, console.Config{})
+	h := console.Over(s.asked.of, console.Config{})
 	for range 3 {
 		if got := strings.Count(draw(h), ">admintest.label: the carrier is closed</a>"); got != 3 {
 			t.Errorf("%d runs say what has happened, want 3", got)

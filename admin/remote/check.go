@@ -7,17 +7,17 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Examine is part of admin.Service.
+// Examine is [admin.Service.Examine] of the server.
 func (s *Service) Examine(ctx context.Context) (admin.Exam, error) {
 	return get[admin.Exam](ctx, s, call{route: route.Examine})
 }
 
-// Check is part of admin.Service.
+// Check is [admin.Service.Check] of the server.
 func (s *Service) Check(ctx context.Context) (admin.Checked, error) {
 	return get[admin.Checked](ctx, s, call{route: route.Check})
 }
 
-// Repair is part of admin.Service.
+// Repair is [admin.Service.Repair] of the server.
 func (s *Service) Repair(ctx context.Context, why admin.Because) (admin.Checked, error) {
 	return get[admin.Checked](ctx, s, call{route: route.Repair, body: why})
 }

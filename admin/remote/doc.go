@@ -1,5 +1,5 @@
-// Package remote is a client of the HTTP API of package admin/api. It is an admin.Service, which answers what the
-// service of the server answers, with the same problems:
+// Package remote is a client of the HTTP API of package admin/api. Its [Service] has the operations of an
+// [admin.Service], and returns the answers and problems of that of the server:
 //
 //	service, err := remote.New("https://flows.example.com", remote.Config{Token: token})
 //	run, err := service.Run(ctx, "id:order-4711")

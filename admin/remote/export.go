@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Export is part of admin.Service. What comes is checked on its way, for a proxy may end an answer as if it were whole.
+// Export is [admin.Service.Export] of the server. What comes is checked on its way, for a proxy may end an answer as if it were whole.
 func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error) {
 	r.Runs = slices.Clone(r.Runs)
 	for i, ref := range r.Runs {

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Follow is part of admin.Service. The first connection must work; from then on an outage is waited for.
+// Follow is [admin.Service.Follow] of the server. The first connection must work; from then on an outage is waited for.
 func (s *Service) Follow(ctx context.Context, ref string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
 		r, err := s.Run(ctx, ref) // the workflow id could be another run's by the next connection
@@ -32,7 +32,7 @@ func (s *Service) Follow(ctx context.Context, ref string, f admin.EventFilter) i
 	}
 }
 
-// FollowStream is part of admin.Service. The first connection must work; from then on an outage is waited for.
+// FollowStream is [admin.Service.FollowStream] of the server. The first connection must work; from then on an outage is waited for.
 func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[admin.Chunk, error] {
 	return func(yield func(admin.Chunk, error) bool) {
 		page, err := s.Stream(ctx, ref, name, from, 1)
@@ -79,12 +79,12 @@ func (n news) got(kind, data string) (done bool, err error) {
 	return !n(one, nil), nil
 }
 
-// Streams is part of admin.Service.
+// Streams is [admin.Service.Streams] of the server.
 func (s *Service) Streams(ctx context.Context, ref string, f admin.StreamFilter) (admin.StreamList, error) {
 	return get[admin.StreamList](ctx, s, call{route: route.Streams, path: []string{ref}, query: route.StreamQuery(f)})
 }
 
-// Stream is part of admin.Service.
+// Stream is [admin.Service.Stream] of the server.
 func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, limit int) (admin.ChunkPage, error) {
 	return get[admin.ChunkPage](ctx, s, call{route: route.Stream, path: []string{ref, name}, query: route.PageQuery(from, limit)})
 }

@@ -31,13 +31,11 @@ type Config struct {
 	Silence time.Duration
 }
 
-// Service is the admin.Service of a server.
+// Service has the operations of the [admin.Service] of a server.
 type Service struct {
 	base string
 	cfg  Config
 }
-
-var _ admin.Service = (*Service)(nil)
 
 // New returns the service of the server at a URL, as https://flows.example.com. If the API is mounted elsewhere, the URL
 // has the path before /v1. A token is sent by https only, or to this machine.
@@ -181,88 +179,88 @@ func checkText(v reflect.Value) error {
 	return nil
 }
 
-// Runs is part of admin.Service.
+// Runs is [admin.Service.Runs] of the server.
 func (s *Service) Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error) {
 	return get[admin.RunPage](ctx, s, call{route: route.Runs, query: route.FilterQuery(f)})
 }
 
-// Count is part of admin.Service.
+// Count is [admin.Service.Count] of the server.
 func (s *Service) Count(ctx context.Context, f admin.Filter) (admin.Counts, error) {
 	return get[admin.Counts](ctx, s, call{route: route.Count, query: route.FilterQuery(f)})
 }
 
-// Failures is part of admin.Service.
+// Failures is [admin.Service.Failures] of the server.
 func (s *Service) Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error) {
 	return get[admin.FailurePage](ctx, s, call{route: route.Failures, query: route.FailureQuery(f)})
 }
 
-// Workers is part of admin.Service.
+// Workers is [admin.Service.Workers] of the server.
 func (s *Service) Workers(ctx context.Context, f admin.FleetFilter) (admin.WorkerPage, error) {
 	return get[admin.WorkerPage](ctx, s, call{route: route.Workers, query: route.FleetQuery(f)})
 }
 
-// Queues is part of admin.Service.
+// Queues is [admin.Service.Queues] of the server.
 func (s *Service) Queues(ctx context.Context, f admin.FleetFilter) (admin.QueuePage, error) {
 	return get[admin.QueuePage](ctx, s, call{route: route.Queues, query: route.FleetQuery(f)})
 }
 
-// Depth is part of admin.Service.
+// Depth is [admin.Service.Depth] of the server.
 func (s *Service) Depth(ctx context.Context, queue string) (admin.Depth, error) {
 	return get[admin.Depth](ctx, s, call{route: route.Depth, path: []string{queue}})
 }
 
-// Run is part of admin.Service.
+// Run is [admin.Service.Run] of the server.
 func (s *Service) Run(ctx context.Context, ref string) (admin.Run, error) {
 	return get[admin.Run](ctx, s, call{route: route.Run, path: []string{ref}})
 }
 
-// Events is part of admin.Service.
+// Events is [admin.Service.Events] of the server.
 func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int) (admin.EventPage, error) {
 	return get[admin.EventPage](ctx, s, call{route: route.Events, path: []string{ref}, query: route.PageQuery(from, limit)})
 }
 
-// Entities is part of admin.Service.
+// Entities is [admin.Service.Entities] of the server.
 func (s *Service) Entities(ctx context.Context, ref string, f admin.EntityFilter) (admin.EntityPage, error) {
 	return get[admin.EntityPage](ctx, s, call{route: route.Entities, path: []string{ref}, query: route.EntityQuery(f)})
 }
 
-// Inbox is part of admin.Service.
+// Inbox is [admin.Service.Inbox] of the server.
 func (s *Service) Inbox(ctx context.Context, ref string) (admin.Inbox, error) {
 	return get[admin.Inbox](ctx, s, call{route: route.Inbox, path: []string{ref}})
 }
 
-// Graph is part of admin.Service.
+// Graph is [admin.Service.Graph] of the server.
 func (s *Service) Graph(ctx context.Context, ref, path string) (admin.Graph, error) {
 	return get[admin.Graph](ctx, s, call{route: route.Graph, path: []string{ref}, query: route.GraphQuery(path)})
 }
 
-// Tree is part of admin.Service.
+// Tree is [admin.Service.Tree] of the server.
 func (s *Service) Tree(ctx context.Context, ref string) (admin.Tree, error) {
 	return get[admin.Tree](ctx, s, call{route: route.Tree, path: []string{ref}})
 }
 
-// Start is part of admin.Service.
+// Start is [admin.Service.Start] of the server.
 func (s *Service) Start(ctx context.Context, in admin.Start) (admin.Started, error) {
 	got, err := get[route.Started](ctx, s, call{route: route.Start, body: in, key: in.Key})
 	return got.Started, err
 }
 
-// Act is part of admin.Service.
+// Act is [admin.Service.Act] of the server.
 func (s *Service) Act(ctx context.Context, ref string, a admin.Action) (admin.Acted, error) {
 	return get[admin.Acted](ctx, s, call{route: route.Action, path: []string{ref, a.Verb}, body: route.Act{Reason: a.Reason, Step: a.Step}, key: a.Key})
 }
 
-// Send is part of admin.Service.
+// Send is [admin.Service.Send] of the server.
 func (s *Service) Send(ctx context.Context, ref, topic string, m admin.Message) (admin.Sent, error) {
 	return get[admin.Sent](ctx, s, call{route: route.Send, path: []string{ref, topic}, body: m, key: m.Key})
 }
 
-// Journal is part of admin.Service.
+// Journal is [admin.Service.Journal] of the server.
 func (s *Service) Journal(ctx context.Context, f admin.JournalFilter) (admin.JournalPage, error) {
 	return get[admin.JournalPage](ctx, s, call{route: route.Journal, query: route.JournalQuery(f)})
 }
 
-// Value is part of admin.Service.
+// Value is [admin.Service.Value] of the server.
 func (s *Service) Value(ctx context.Context, ref, name string) (admin.Value, error) {
 	return get[admin.Value](ctx, s, call{route: route.Value, path: []string{ref, name}})
 }

@@ -14,7 +14,7 @@ import (
 // patience is how long one request waits for something; then the next one does.
 const patience = 30 * time.Second
 
-// Wait is part of admin.Service.
+// Wait is [admin.Service.Wait] of the server.
 func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (admin.Run, error) {
 	for until := time.Now().Add(most); ; {
 		wait := min(time.Until(until), patience)
@@ -30,7 +30,7 @@ func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (adm
 	}
 }
 
-// Ask is part of admin.Service. A question without a key gets one, so that it can wait for long.
+// Ask is [admin.Service.Ask] of the server. A question without a key gets one, so that it can wait for long.
 func (s *Service) Ask(ctx context.Context, ref, name string, m admin.Message) (admin.Answer, error) {
 	if m.Key == "" {
 		m.Key = "ask-" + rand.Text()

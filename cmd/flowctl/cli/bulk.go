@@ -145,7 +145,7 @@ func (c *command) leaveBulk(b *admin.Bulk) error {
 }
 
 // awaitBulk waits for the end of a bulk action. With the store itself this process works on it, beside any other worker.
-func (c *command) awaitBulk(ctx context.Context, s admin.Service, id string) (err error) {
+func (c *command) awaitBulk(ctx context.Context, s service, id string) (err error) {
 	if c.client != nil {
 		stop := c.serveAdmin(ctx)
 		defer func() {
@@ -229,7 +229,7 @@ func (c *command) bulk() *cobra.Command {
 		Use: "bulk", Short: "List actions on many runs, the newest first", Args: cobra.NoArgs,
 		Long: "Bulk lists actions on all runs of a filter, such as flowctl cancel --workflow orders.fulfil has started.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Bulks(ctx, f)
 				if err != nil {
 					return err
@@ -281,7 +281,7 @@ func (c *command) stopBulk() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stop ID", Short: "Let a bulk action act on no more runs", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				b, err := s.StopBulk(ctx, args[0], why)
 				if err != nil {
 					return err
@@ -296,7 +296,7 @@ func (c *command) stopBulk() *cobra.Command {
 
 // bulkIDs completes the ids of bulk actions.
 func (c *command) bulkIDs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Bulks(ctx, admin.BulkFilter{})
 		for _, b := range page.Bulks {
 			all = append(all, b.ID+"\t"+b.Status+" "+b.Action.Verb)

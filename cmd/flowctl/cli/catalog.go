@@ -19,7 +19,7 @@ func (c *command) catalog() *cobra.Command {
 		Example: "  flowctl catalog orders.fulfil --json | jq '.workflows[0].versions[0].input'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Workflow = strings.Join(args, "")
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Catalog(ctx, f)
 				if err != nil {
 					return err
@@ -66,7 +66,7 @@ func (c *command) workflows(cmd *cobra.Command, args []string, _ string) ([]stri
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Catalog(ctx, admin.CatalogFilter{Limit: 1000})
 		known := map[string]bool{}
 		add := func(name string) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/admin/remote"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -172,9 +174,24 @@ func (c *command) check() error {
 	return nil
 }
 
+// service has the operations that commands need, including those of the console: of the open store by an [admin.Service], or of a
+// server by a [remote.Service].
+type service interface {
+	console.Service
+
+	Entities(ctx context.Context, ref string, f admin.EntityFilter) (admin.EntityPage, error)
+	Graph(ctx context.Context, ref, path string) (admin.Graph, error)
+	Wait(ctx context.Context, ref string, most time.Duration) (admin.Run, error)
+	Value(ctx context.Context, ref, name string) (admin.Value, error)
+	Streams(ctx context.Context, ref string, f admin.StreamFilter) (admin.StreamList, error)
+	FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[admin.Chunk, error]
+	PutSchedule(ctx context.Context, n admin.NewSchedule) (admin.ScheduleActed, error)
+	Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error)
+}
+
 // service opens the store. The context is that of the command with its time limit; long: it has none
 // unless somebody gives one.
-func (c *command) service(ctx context.Context, long bool) (admin.Service, context.Context, context.CancelFunc, error) {
+func (c *command) service(ctx context.Context, long bool) (service, context.Context, context.CancelFunc, error) {
 	limit := c.timeout
 	if limit == 0 && !long {
 		limit = 30 * time.Second
@@ -200,12 +217,12 @@ func (c *command) service(ctx context.Context, long bool) (admin.Service, contex
 }
 
 // onStore returns the service of the open store, for whoever may do what.
-func (c *command) onStore() *admin.Direct {
+func (c *command) onStore() *admin.Service {
 	return admin.New(c.client, admin.KeepJournal(c.journalMost, c.journalFor))
 }
 
 // do does something with the service.
-func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s admin.Service) error) error {
+func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s service) error) error {
 	s, ctx, cancel, err := c.service(cmd.Context(), false)
 	defer cancel()
 	if err != nil {
@@ -230,10 +247,10 @@ func (c *command) where() (url, server string, err error) {
 }
 
 // local returns the service of the open store, for whoever has called the command.
-func (c *command) local() admin.Service { return admin.AsLocal(c.onStore(), whoami()) }
+func (c *command) local() *admin.Service { return c.onStore().AsLocal(whoami()) }
 
 // remote returns the service of a server.
-func (c *command) remote(server string) (admin.Service, error) {
+func (c *command) remote(server string) (*remote.Service, error) {
 	var cfg remote.Config
 	if c.tokens != "" {
 		b, err := os.ReadFile(c.tokens)

@@ -18,7 +18,7 @@ func (c *command) doctor() *cobra.Command {
 			"day, or could not be looked at; fail: the store does not work, or runs are being lost.\n\n" +
 			"The exit code is 7 if there is a warn or a fail. A kind of store without a doctor, as SQLite, says so: exit code 0.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				exam, err := s.Examine(ctx)
 				if err != nil {
 					return err

@@ -12,7 +12,7 @@ import (
 const mostEntities = 1000
 
 // entities prints what a run has begun.
-func (c *command) entities(ctx context.Context, s admin.Service, run string, f admin.EntityFilter) error {
+func (c *command) entities(ctx context.Context, s service, run string, f admin.EntityFilter) error {
 	f.Limit = mostEntities
 	page, err := s.Entities(ctx, run, f)
 	switch {
@@ -60,7 +60,7 @@ func note(e *admin.Entity) string {
 }
 
 // tree prints a run and those below it.
-func (c *command) tree(ctx context.Context, s admin.Service, run string) error {
+func (c *command) tree(ctx context.Context, s service, run string) error {
 	tree, err := s.Tree(ctx, run)
 	switch {
 	case err != nil:

@@ -34,7 +34,7 @@ func (c *command) failures() *cobra.Command {
 					f.Kinds = append(f.Kinds, kind)
 				}
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Failures(ctx, f)
 				if err != nil {
 					return err
@@ -103,7 +103,7 @@ func (c *command) showFailure() *cobra.Command {
 		Use: "show GROUP", Short: "Show a group, and the newest runs that are in it now", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.groups,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Failures(ctx, admin.FailureFilter{Group: args[0]})
 				if err != nil {
 					return err
@@ -149,7 +149,7 @@ func (c *command) printFailure(g *admin.FailureGroup) error {
 
 // groups completes the ids of groups.
 func (c *command) groups(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Failures(ctx, admin.FailureFilter{})
 		for _, g := range page.Groups {
 			all = append(all, g.Group+"\t"+g.Kind+" "+clean(place(&g)))

@@ -24,7 +24,7 @@ const overlap = 10 * time.Second
 // following follows the runs of a filter.
 type following struct {
 	c      *command
-	s      admin.Service
+	s      service
 	events admin.EventFilter
 	turns  chan struct{} // one for each run that is followed
 	out    chan followed
@@ -46,7 +46,7 @@ type followed struct {
 // followAll prints what is new of the runs of a filter that have not ended, and all events of those that are created
 // from now on, until the context ends. No event is left out: a run that has to wait, as too many others are followed,
 // has its log read from where it was found.
-func (c *command) followAll(ctx context.Context, s admin.Service, f admin.Filter, events admin.EventFilter, most int) error {
+func (c *command) followAll(ctx context.Context, s service, f admin.Filter, events admin.EventFilter, most int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &following{c: c, s: s, events: events, turns: make(chan struct{}, most), out: make(chan followed), known: map[string]time.Time{}}
 	defer func() {

@@ -61,10 +61,10 @@ func (c *command) fsck() *cobra.Command {
 }
 
 // checked checks the store, and repairs it. On the store itself it returns all fixes, also those before an error.
-func (c *command) checked(ctx context.Context, s admin.Service, repair bool, why admin.Because) (admin.Checked, error) {
+func (c *command) checked(ctx context.Context, s service, repair bool, why admin.Because) (admin.Checked, error) {
 	switch {
 	case c.store != nil:
-		report, err := c.mend(ctx, s, repair, why.Reason)
+		report, err := c.mend(ctx, repair, why.Reason)
 		if errors.Is(err, fsck.ErrNotRepairable) {
 			err = admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Rebuilder")
 		}
@@ -80,22 +80,23 @@ func (c *command) checked(ctx context.Context, s admin.Service, repair bool, why
 
 // mend checks the open store, and repairs it, with an entry in the journal. If that cannot be written, the journal may be
 // what is broken: then the store is repaired first.
-func (c *command) mend(ctx context.Context, s admin.Service, repair bool, reason string) (report *fsck.Report, err error) {
+func (c *command) mend(ctx context.Context, repair bool, reason string) (report *fsck.Report, err error) {
 	if !repair {
 		return fsck.Repair(ctx, c.store, fsck.Options{DryRun: true})
 	}
+	s := c.local()
 	do := func() error {
 		report, err = fsck.Repair(ctx, c.store, fsck.Options{})
 		return err
 	}
-	unwritten := admin.Recorded(ctx, s, "repair", "", reason, do)
+	unwritten := s.Recorded(ctx, "repair", "", reason, do)
 	if _, bad := errors.AsType[*admin.InputError](unwritten); bad || report != nil {
 		return report, unwritten
 	}
 	if err := do(); err != nil {
 		return report, err
 	}
-	if admin.Recorded(ctx, s, "repair", "after the journal was repaired", reason, func() error { return nil }) != nil {
+	if s.Recorded(ctx, "repair", "after the journal was repaired", reason, func() error { return nil }) != nil {
 		err = admin.NewProblem(admin.CodeFailed, "the repairs were made, but the journal cannot be written", "execute flowctl doctor")
 	}
 	return report, err

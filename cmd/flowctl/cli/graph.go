@@ -10,7 +10,7 @@ import (
 )
 
 // graph prints how far a run is in a graph: a line for each node.
-func (c *command) graph(ctx context.Context, s admin.Service, run, path string) error {
+func (c *command) graph(ctx context.Context, s service, run, path string) error {
 	g, err := s.Graph(ctx, run, path)
 	switch {
 	case err != nil:

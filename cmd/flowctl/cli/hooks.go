@@ -24,7 +24,7 @@ func (c *command) hooks() *cobra.Command {
 			if f.Tags, err = tagsOf(tags); err != nil {
 				return err
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Hooks(ctx, f)
 				if err != nil {
 					return err
@@ -76,7 +76,7 @@ func (c *command) resumeHook() *cobra.Command {
 			if m.Payload, err = c.payload(input); err != nil {
 				return err
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.ResumeHook(ctx, args[0], m)
 				if err != nil || !c.jsonOut() {
 					return err
@@ -96,7 +96,7 @@ func (c *command) hookTokens(cmd *cobra.Command, args []string, _ string) ([]str
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Hooks(ctx, admin.HookFilter{})
 		for i := range page.Hooks {
 			if token := page.Hooks[i].Token; token != "" && token == clean(token) {

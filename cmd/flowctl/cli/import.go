@@ -129,7 +129,7 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 		return fmt.Errorf("read the file again: %w", err)
 	}
 	sum := imported{Counts: n, Refused: []*admin.Problem{}}
-	ended, err := c.importAll(ctx, s, f, why, &sum)
+	ended, err := c.importAll(ctx, f, why, &sum)
 	if err == nil && asNew {
 		err = c.goOn(ctx, s, ended, why, &sum)
 	}
@@ -147,9 +147,9 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 
 // importAll adds the runs of a file, and returns those that may go on: they were cancelled, and have no parent, which would go on with
 // them itself.
-func (c *command) importAll(ctx context.Context, s admin.Service, f *os.File, why admin.Because, sum *imported) (canceled []string, err error) {
+func (c *command) importAll(ctx context.Context, f *os.File, why admin.Because, sum *imported) (canceled []string, err error) {
 	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
-	err = admin.Recorded(ctx, s, "import", f.Name(), why.Reason, func() error {
+	err = c.local().Recorded(ctx, "import", f.Name(), why.Reason, func() error {
 		return archive.Import(ctx, f, c.store, by, func(r archive.Imported) {
 			switch {
 			case r.Err != nil:
@@ -177,7 +177,7 @@ func (i *imported) refuse(run string, err error) {
 // goOn goes on, in new runs, with those runs that were terminated. The log that was imported has that end, so that no process
 // goes on with the old run, here or where it comes from; and as a new run is made once however often it is asked for, an import that was
 // interrupted is repeated. A run that its code has ended when it was cancelled has cleaned up, and stays as it is.
-func (c *command) goOn(ctx context.Context, s admin.Service, canceled []string, why admin.Because, sum *imported) error {
+func (c *command) goOn(ctx context.Context, s service, canceled []string, why admin.Because, sum *imported) error {
 	for _, run := range canceled {
 		r, err := s.Run(ctx, run)
 		if err != nil {

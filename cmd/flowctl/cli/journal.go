@@ -69,7 +69,7 @@ func (c *command) journal() *cobra.Command {
 			if f.Until, err = moment("--until", until); err != nil {
 				return err
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Journal(ctx, f)
 				if err != nil {
 					return err
@@ -101,7 +101,7 @@ func (c *command) journal() *cobra.Command {
 // journaled completes values that the newest entries have.
 func (c *command) journaled(of func(e *admin.JournalEntry) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 			page, _ := s.Journal(ctx, admin.JournalFilter{Limit: 1000})
 			for i := range page.Entries {
 				if value := of(&page.Entries[i]); value != "" && value == clean(value) {

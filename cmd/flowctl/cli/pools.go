@@ -20,7 +20,7 @@ func (c *command) pools() *cobra.Command {
 			"those of which most is in use. One without a key holds for the keys that have no configuration of their own.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Name, f.Holders = strings.Join(args, ""), true
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Pools(ctx, f)
 				if err != nil {
 					return err
@@ -158,7 +158,7 @@ func (c *command) poolAction(verb, about string) *cobra.Command {
 }
 
 func (c *command) actOnPool(cmd *cobra.Command, name string, a admin.PoolAction) error {
-	return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+	return c.do(cmd, func(ctx context.Context, s service) error {
 		done, err := s.ActOnPool(ctx, name, a)
 		if err != nil {
 			return err
@@ -186,7 +186,7 @@ func (c *command) poolNames(cmd *cobra.Command, args []string, _ string) ([]stri
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Pools(ctx, admin.PoolFilter{Limit: 1000})
 		known := map[string]bool{}
 		for i := range page.Pools {

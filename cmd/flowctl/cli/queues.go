@@ -24,7 +24,7 @@ func (c *command) fleetFlags(cmd *cobra.Command, f *admin.FleetFilter, what stri
 
 // queueNames completes the names of queues: those that have something to do or are served.
 func (c *command) queueNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Queues(ctx, admin.FleetFilter{})
 		for _, q := range page.Queues {
 			all = append(all, clean(q.Queue))
@@ -41,7 +41,7 @@ func (c *command) workers() *cobra.Command {
 			"its runs go to others. BUILD is the fingerprint of the code that it executes.",
 		Example: "  flowctl workers --queue gpu\n  flowctl workers -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Workers(ctx, f)
 				if err != nil {
 					return err
@@ -120,7 +120,7 @@ func (c *command) queues() *cobra.Command {
 			"how many workers serve it. It asks the store: also if no worker runs.",
 		Example: "  flowctl queues\n  flowctl queues --queue gpu -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Queues(ctx, f)
 				if err != nil {
 					return err

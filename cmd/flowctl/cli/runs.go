@@ -132,7 +132,7 @@ func (c *command) runs() *cobra.Command {
 }
 
 // list prints a page, or all of them.
-func (c *command) list(ctx context.Context, s admin.Service, f admin.Filter, all bool) error {
+func (c *command) list(ctx context.Context, s service, f admin.Filter, all bool) error {
 	whole := admin.RunPage{Runs: []admin.Run{}}
 	var t *table
 	for {
@@ -258,7 +258,7 @@ func (c *command) count() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				counts, err := s.Count(ctx, filter)
 				if err != nil {
 					return err
@@ -302,7 +302,7 @@ func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Co
 var completionTime = 300 * time.Millisecond
 
 // complete completes words that the service knows.
-func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s admin.Service) []string) ([]string, cobra.ShellCompDirective) {
+func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s service) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	s, ctx, done, err := c.service(ctx, true)
@@ -316,7 +316,7 @@ func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s
 // names completes what the runs of the store have.
 func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+		return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 			counts, _ := s.Count(ctx, admin.Filter{Children: true})
 			for _, n := range counts.Counts {
 				all = append(all, of(n))
@@ -329,7 +329,7 @@ func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
 
 // ids completes the names of runs.
 func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Runs(ctx, admin.Filter{Children: true})
 		for _, r := range page.Runs {
 			all = append(all, r.ID+"\t"+r.Status+" "+clean(r.Workflow))

@@ -19,7 +19,7 @@ func (c *command) schedules() *cobra.Command {
 		Long: "Schedules lists the schedules of the store. STARTED counts their runs, SKIPPED the ticks that found another run\n" +
 			"active or were passed over for a newer one, MISSED those that no worker was there for in time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Schedules(ctx, f)
 				if err != nil {
 					return err
@@ -79,7 +79,7 @@ func (c *command) showSchedule() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a schedule, its next ten ticks, and the last runs that it has started", Args: cobra.ExactArgs(1), ValidArgsFunction: c.scheduleNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.Schedule(ctx, args[0])
 				switch {
 				case err != nil:
@@ -185,7 +185,7 @@ func (c *command) createSchedule() *cobra.Command {
 		if n.Tags, err = tagsOf(tags); err != nil {
 			return err
 		}
-		return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+		return c.do(cmd, func(ctx context.Context, s service) error {
 			done, err := s.PutSchedule(ctx, n)
 			return c.acted(done, err)
 		})
@@ -268,7 +268,7 @@ func (c *command) runSchedule(read func() (admin.ScheduleAction, error)) func(*c
 		if a.Reason, err = cmd.Flags().GetString("reason"); err != nil {
 			return err
 		}
-		return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+		return c.do(cmd, func(ctx context.Context, s service) error {
 			done, err := s.ActOnSchedule(ctx, args[0], a)
 			return c.acted(done, err)
 		})
@@ -293,7 +293,7 @@ func (c *command) scheduleNames(cmd *cobra.Command, args []string, _ string) ([]
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Schedules(ctx, admin.ScheduleFilter{})
 		for i := range page.Schedules {
 			all = append(all, clean(page.Schedules[i].Name)+"\t"+clean(page.Schedules[i].When))

@@ -51,7 +51,7 @@ func (c *command) serve() *cobra.Command {
 				return err
 			}
 			stop := c.serveAdmin(ctx)
-			return errors.Join(serveUntil(ctx, l, c.faces(c.onStore(), cfg)), stop())
+			return errors.Join(serveUntil(ctx, l, c.faces(cfg)), stop())
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address; port 0: a free one, which is printed")
@@ -59,19 +59,14 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// faces returns the API, the console beside it, and the endpoint of hooks if the store itself is open.
-func (c *command) faces(s admin.Service, cfg api.Config) http.Handler {
-	store, server, _ := c.where() // which was opened already
-	flags := "--store " + hiddenPassword(store)
-	if server != "" {
-		flags = "--server " + hiddenPassword(server)
-	}
+// faces returns the API of the open store, the console and the endpoint of hooks beside it.
+func (c *command) faces(cfg api.Config) http.Handler {
+	url, _, _ := c.where() // which was opened
+	s := c.onStore()
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix, api.New(s, cfg))
-	if c.client != nil {
-		mux.Handle(hooks.Prefix, hooks.New(c.client, hooks.Config{}))
-	}
-	mux.Handle("/", console.New(s, console.Config{Store: storeName(store + server), Flags: flags, Session: cfg.Session, Proxy: cfg.Proxy}))
+	mux.Handle(hooks.Prefix, hooks.New(c.client, hooks.Config{}))
+	mux.Handle("/", console.New(s, console.Config{Store: storeName(url), Flags: "--store " + hiddenPassword(url), Session: cfg.Session, Proxy: cfg.Proxy}))
 	return mux
 }
 

@@ -62,7 +62,7 @@ func (c *command) show() *cobra.Command {
 }
 
 // showRun shows a run, its streams, and its log from an event on: the events, or what they have done.
-func (c *command) showRun(ctx context.Context, s admin.Service, r admin.Run, from uint64, events bool) error {
+func (c *command) showRun(ctx context.Context, s service, r admin.Run, from uint64, events bool) error {
 	page, damage := s.Events(ctx, r.ID, from, 0)
 	if damage != nil && !admin.ProblemOf(damage).Unreadable() {
 		return damage
@@ -109,7 +109,7 @@ func exclude(flags ...bool) bool {
 }
 
 // readable returns the events of a log that come before what cannot be read, of which a page has 1,000.
-func readable(ctx context.Context, s admin.Service, run string, from uint64) []admin.Event {
+func readable(ctx context.Context, s service, run string, from uint64) []admin.Event {
 	all := []admin.Event{}
 	for e, err := range s.Follow(ctx, run, admin.EventFilter{From: from}) {
 		if err != nil {
@@ -123,7 +123,7 @@ func readable(ctx context.Context, s admin.Service, run string, from uint64) []a
 }
 
 // shownStreams returns the first streams of a run: none if the store, or a server of an earlier release, cannot list them.
-func shownStreams(ctx context.Context, s admin.Service, ref string) (admin.StreamList, error) {
+func shownStreams(ctx context.Context, s service, ref string) (admin.StreamList, error) {
 	all, err := s.Streams(ctx, ref, admin.StreamFilter{})
 	if p := admin.ProblemOf(err); err != nil && (p.Code == admin.CodeUnsupported || p.Code == admin.CodeNotFound) {
 		return admin.StreamList{}, nil
@@ -379,7 +379,7 @@ func (c *command) wait() *cobra.Command {
 }
 
 // ended follows a run, and what it continues as, to the end.
-func ended(ctx context.Context, s admin.Service, ref string) (admin.Run, error) {
+func ended(ctx context.Context, s service, ref string) (admin.Run, error) {
 	for {
 		for _, err := range s.Follow(ctx, ref, admin.EventFilter{}) {
 			if err != nil {

@@ -34,7 +34,7 @@ func (c *command) start() *cobra.Command {
 			if in.Tags, err = tagsOf(tags); err != nil {
 				return err
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.Start(ctx, in)
 				if err != nil {
 					return err
@@ -125,7 +125,7 @@ func (c *command) send() *cobra.Command {
 			if m.Payload, err = c.payload(args[2]); err != nil {
 				return err
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.Send(ctx, args[0], args[1], m)
 				if err != nil || !c.jsonOut() {
 					return err
@@ -147,7 +147,7 @@ func (c *command) ask() *cobra.Command {
 			if m.Payload, err = c.payload(args[2]); err != nil {
 				return err
 			}
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.Ask(ctx, args[0], args[1], m)
 				if err != nil {
 					return err
@@ -165,7 +165,7 @@ func (c *command) value() *cobra.Command {
 	return &cobra.Command{
 		Use: "value RUN NAME", Short: "Print the newest value that a run has published", Args: cobra.ExactArgs(2), ValidArgsFunction: c.ids,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.Value(ctx, args[0], args[1])
 				if err != nil {
 					return err

@@ -46,7 +46,7 @@ func (c *command) streamArgs(cmd *cobra.Command, args []string, to string) ([]st
 	if len(args) != 1 {
 		return c.ids(cmd, args, to)
 	}
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		list, _ := s.Streams(ctx, args[0], admin.StreamFilter{})
 		for i := range list.Streams {
 			all = append(all, clean(list.Streams[i].Name))
@@ -56,7 +56,7 @@ func (c *command) streamArgs(cmd *cobra.Command, args []string, to string) ([]st
 }
 
 // listStreams prints all streams of a run.
-func (c *command) listStreams(ctx context.Context, s admin.Service, ref string) error {
+func (c *command) listStreams(ctx context.Context, s service, ref string) error {
 	all, err := streamsOf(ctx, s, ref)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func streamState(one *admin.StreamState) string {
 }
 
 // streamsOf returns all streams of a run.
-func streamsOf(ctx context.Context, s admin.Service, ref string) (all admin.StreamList, err error) {
+func streamsOf(ctx context.Context, s service, ref string) (all admin.StreamList, err error) {
 	for f := (admin.StreamFilter{Limit: 1000}); ; f.After = all.Next {
 		page, err := s.Streams(ctx, ref, f)
 		if err != nil {
@@ -98,7 +98,7 @@ func streamsOf(ctx context.Context, s admin.Service, ref string) (all admin.Stre
 }
 
 // readStream prints the chunks that are there.
-func (c *command) readStream(ctx context.Context, s admin.Service, ref, name string, from uint64) error {
+func (c *command) readStream(ctx context.Context, s service, ref, name string, from uint64) error {
 	whole := admin.ChunkPage{Chunks: []admin.Chunk{}}
 	for at := from; ; {
 		page, err := s.Stream(ctx, ref, name, at, 0)
@@ -135,7 +135,7 @@ func (c *command) readStream(ctx context.Context, s admin.Service, ref, name str
 }
 
 // followStream prints the chunks as they come. What is not kept any more is left out, and said.
-func (c *command) followStream(ctx context.Context, s admin.Service, ref, name string, from uint64) error {
+func (c *command) followStream(ctx context.Context, s service, ref, name string, from uint64) error {
 	for {
 		var lag *admin.LagError
 		for chunk, err := range s.FollowStream(ctx, ref, name, from) {

@@ -112,7 +112,7 @@ type question struct {
 type topModel struct {
 	ctx      context.Context //nolint:containedctx // of the program: bubbletea gives its commands none
 	c        *command
-	service  admin.Service
+	service  service
 	renderer *lipgloss.Renderer
 	now      func() time.Time
 	where    string
@@ -293,7 +293,7 @@ func (m *topModel) round(q question) (r round) {
 }
 
 // screenful returns the lines that show prints of a run.
-func (c *command) screenful(ctx context.Context, s admin.Service, ref string) ([]string, error) {
+func (c *command) screenful(ctx context.Context, s service, ref string) ([]string, error) {
 	r, err := s.Run(ctx, ref)
 	if err != nil {
 		return nil, err

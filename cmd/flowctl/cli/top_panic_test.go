@@ -16,7 +16,7 @@ import (
 )
 
 // fragile is a service that panics, as code that has a mistake does.
-type fragile struct{ admin.Service }
+type fragile struct{ service }
 
 func (fragile) Count(context.Context, admin.Filter) (admin.Counts, error) { panic("a mistake in top") }
 

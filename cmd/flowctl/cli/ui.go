@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/admin/console"
 )
 
 func (c *command) ui() *cobra.Command {
@@ -34,17 +36,15 @@ func (c *command) ui() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.store != nil { // the console says itself who asks
-				s = c.onStore()
-			}
 			if !quiet {
 				open(fmt.Sprintf("http://%s/", l.Addr()))
 			}
-			stop := func() error { return nil }
-			if c.store != nil {
-				stop = c.serveAdmin(ctx)
+			if _, server, _ := c.where(); server != "" {
+				cfg := console.Config{Store: storeName(server), Flags: "--server " + hiddenPassword(server)}
+				return serveUntil(ctx, l, console.Over(func(admin.Principal) console.Service { return s }, cfg))
 			}
-			return errors.Join(serveUntil(ctx, l, c.faces(s, api.Config{})), stop())
+			stop := c.serveAdmin(ctx)
+			return errors.Join(serveUntil(ctx, l, c.faces(api.Config{})), stop())
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address on this machine; port 0: a free one, which is printed")

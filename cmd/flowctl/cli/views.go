@@ -18,7 +18,7 @@ func (c *command) views() *cobra.Command {
 			"A filter is a line as one types it there, such as status:failed tag:region=eu since:24h.",
 		Example: "  flowctl views save 'Blue failures' 'status:failed tag:team=blue since:24h'\n  flowctl runs --view 'Blue failures'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+			return c.do(cmd, func(ctx context.Context, s service) error {
 				list, err := s.Views(ctx)
 				if err != nil {
 					return err
@@ -54,7 +54,7 @@ func (c *command) saveView() *cobra.Command {
 		Example: "  flowctl views save 'Blue failures' 'status:failed tag:team=blue since:24h'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.Filter = args[1]
-			return c.actOnView(cmd, func(ctx context.Context, s admin.Service) (admin.ViewActed, error) {
+			return c.actOnView(cmd, func(ctx context.Context, s service) (admin.ViewActed, error) {
 				return s.SaveView(ctx, args[0], v)
 			})
 		},
@@ -68,7 +68,7 @@ func (c *command) deleteView() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete NAME", Short: "Remove a view, for all", Args: cobra.ExactArgs(1), ValidArgsFunction: c.viewNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.actOnView(cmd, func(ctx context.Context, s admin.Service) (admin.ViewActed, error) {
+			return c.actOnView(cmd, func(ctx context.Context, s service) (admin.ViewActed, error) {
 				return s.DeleteView(ctx, args[0], why)
 			})
 		},
@@ -77,8 +77,8 @@ func (c *command) deleteView() *cobra.Command {
 	return cmd
 }
 
-func (c *command) actOnView(cmd *cobra.Command, act func(ctx context.Context, s admin.Service) (admin.ViewActed, error)) error {
-	return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+func (c *command) actOnView(cmd *cobra.Command, act func(ctx context.Context, s service) (admin.ViewActed, error)) error {
+	return c.do(cmd, func(ctx context.Context, s service) error {
 		done, err := act(ctx, s)
 		if err != nil || !c.jsonOut() {
 			return err
@@ -88,7 +88,7 @@ func (c *command) actOnView(cmd *cobra.Command, act func(ctx context.Context, s 
 }
 
 // ofView returns the filter of a view, with the page that another one asks for.
-func (c *command) ofView(ctx context.Context, s admin.Service, name string, page admin.Filter) (admin.Filter, error) {
+func (c *command) ofView(ctx context.Context, s service, name string, page admin.Filter) (admin.Filter, error) {
 	list, err := s.Views(ctx)
 	if err != nil {
 		return page, err
@@ -107,7 +107,7 @@ func (c *command) viewNames(cmd *cobra.Command, args []string, _ string) ([]stri
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.complete(cmd, func(ctx context.Context, s admin.Service) (all []string) {
+	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		list, _ := s.Views(ctx)
 		for i := range list.Views {
 			if name := list.Views[i].Name; name == clean(name) {

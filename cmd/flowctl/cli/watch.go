@@ -15,7 +15,7 @@ const watchPause = time.Second
 
 // watch prints a page of runs, and from then on each run of it that is new or has changed, the oldest first, until
 // the context ends. It waits for the end of an outage, and says so.
-func (c *command) watch(ctx context.Context, s admin.Service, f admin.Filter) error {
+func (c *command) watch(ctx context.Context, s service, f admin.Filter) error {
 	if c.output == "json" {
 		return &admin.InputError{What: "--watch has no end, and so no JSON as a whole", Fix: "use -o jsonl: a run on each line"}
 	}

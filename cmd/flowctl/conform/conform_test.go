@@ -38,7 +38,7 @@ func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		return s
-	}, func(t testing.TB, direct admin.Service) admin.Service {
+	}, func(t testing.TB, direct *admin.Service) admintest.Service {
 		server = httptest.NewServer(c.around(api.New(direct, api.Config{Mutations: 10_000})))
 		t.Cleanup(server.Close)
 		s, err := remote.New(server.URL, remote.Config{Client: server.Client()})

@@ -63,7 +63,7 @@ type site struct {
 
 func newSite(t *testing.T, st store.Store) *site {
 	t.Helper()
-	s := admintest.NewScene(t, st, func(_ testing.TB, direct admin.Service) admin.Service { return direct })
+	s := admintest.NewScene(t, st, func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows/", Store: "orders@test"}))
 	t.Cleanup(server.Close)
 	browser, err := uitest.Open(context.Background())

@@ -16,7 +16,7 @@ import (
 
 // slow is a service over a run whose step took 8 s, and that then waited for three days.
 type slow struct {
-	admin.Service
+	console.Service
 	created time.Time
 	waits   uint64 // the event with which its wait begins
 }
@@ -71,7 +71,7 @@ func TestOPS2_ABrowserDrawsWorkBesideAWaitOfDays(t *testing.T) {
 			over.waits = e.Seq
 		}
 	}
-	server := httptest.NewServer(console.New(over, console.Config{Prefix: "/flows/", Store: "orders@test"}))
+	server := httptest.NewServer(console.Over(func(admin.Principal) console.Service { return over }, console.Config{Prefix: "/flows/", Store: "orders@test"}))
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
 	s.url = server.URL + "/flows/"

@@ -188,9 +188,9 @@ func (s *stage) wait(ctx workflow.Context, in work) (err error) {
 // stage is a world with all interfaces of its store, in which the cells of one scene are executed.
 type stage struct {
 	*flowtest.World
-	direct  *admin.Direct
-	service admin.Service     // as used by an operator
-	remote  admin.Service     // the same over HTTP
+	direct  *admin.Service
+	service *admin.Service    // as used by an operator
+	remote  *remote.Service   // the same over HTTP
 	api     http.Handler      // what remote is a client of
 	pages   http.Handler      // the console
 	flowctl string            // path of the command; empty: it is no face here
@@ -219,7 +219,7 @@ var served = []string{workflow.DefaultQueue, "away", admin.AdminQueue}
 func newStage(w *flowtest.World) *stage {
 	s := &stage{World: w, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
 	s.TakesLong()
-	s.service = admin.AsLocal(s.direct, "operator")
+	s.service = s.direct.AsLocal("operator")
 	s.api = api.New(s.direct, api.Config{AllowUnauthenticated: true, Mutations: 1 << 20, Streams: 1 << 20, Lists: 1 << 20})
 	var err error
 	if s.remote, err = remote.New("http://localhost", remote.Config{Client: &http.Client{Transport: through{s.api}}}); err != nil {

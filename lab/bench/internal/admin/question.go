@@ -82,7 +82,7 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 }
 
 // pages returns the queries of pages of the console and flowctl that are more than a list.
-func pages(s admin.Service) []question {
+func pages(s *admin.Service) []question {
 	failures := func(name string, f admin.FailureFilter) question {
 		return question{name: name, budget: ofPage, ask: func(ctx context.Context) (answer, error) {
 			page, err := s.Failures(ctx, f)
