@@ -98,7 +98,7 @@ func TestOPS2_WorkersAndQueuesSayWhoServesWhat(t *testing.T) {
 	s := newSite(t, console.Config{})
 	s.Blocked("order-1")
 	has(t, s.get("workers", 200), "<b>default</b>", "admintest.order, admintest.parent", "running")
-	has(t, s.get("queues", 200), "start a worker that registers admintest.changed", `<td class="n w warn">1</td>`, `<td class="n w dim">0</td>`)
+	has(t, s.get("queues", 200), "start a worker that registers admintest.changed", `<span class="warn">1</span>`, `<span class="dim">0</span>`)
 }
 
 // order is an input with all that a form has fields for.

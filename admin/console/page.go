@@ -259,7 +259,9 @@ func newTemplates(h *Handler) *templates {
 		if name == "layout" || name == "parts" {
 			continue
 		}
-		t.all[name] = template.Must(template.Must(base.Clone()).ParseFS(templateFiles, "templates/"+f.Name()))
+		page := template.Must(base.Clone())
+		page.Funcs(template.FuncMap{"cells": func(list string, row any, d *drawn) ([]cell, error) { return cellsOf(page, list, row, d) }})
+		t.all[name] = template.Must(page.ParseFS(templateFiles, "templates/"+f.Name()))
 	}
 	return t
 }

@@ -133,14 +133,6 @@ func nowOf(now time.Time, r *admin.Run) string {
 	return ""
 }
 
-// lasted returns how long a run has taken so far.
-func lasted(now time.Time, r *admin.Run) time.Duration {
-	if r.EndedAt.IsZero() {
-		return now.Sub(r.CreatedAt)
-	}
-	return r.EndedAt.Sub(r.CreatedAt)
-}
-
 // statusOf returns the status of a run as people see it: one with a step that is tried again says so.
 func statusOf(r *admin.Run) string {
 	if r.Group != "" && r.EndedAt.IsZero() && r.Status != "blocked" && r.Status != "paused" {

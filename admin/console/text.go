@@ -19,6 +19,10 @@ func (t *templates) functions() template.FuncMap {
 	return template.FuncMap{
 		"minute":       func(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC") },
 		"scheduleverb": func(name string) verb { return scheduleVerbs[name] },
+		"columns":      func(list string) []column { return lists[list] },
+		"cells":        func(string, any, *drawn) ([]cell, error) { return nil, nil }, // each page has its own
+		"figure":       figure,
+		"text":         textOf,
 		"bounds":       func(p admin.Pool) string { return bounds(&p) },
 		"asset":        func(name string) string { return t.h.cfg.Prefix + "assets/" + t.h.assets.hashed(name) },
 		"link":         func(parts ...string) string { return link(t.h.cfg.Prefix, parts...) },
@@ -36,9 +40,9 @@ func (t *templates) functions() template.FuncMap {
 		"can":          func(p admin.Principal, role string) bool { return p.Role.Allows(admin.Role(role)) },
 		"plural":       plural,
 		"list":         func(all ...any) []any { return all },
-		"status":       func(r admin.Run) string { return statusOf(&r) },
+		"status":       func(r any) string { return statusOf(rowOf[admin.Run](r)) },
 		"doing":        func(now time.Time, r admin.Run) string { return nowOf(now, &r) },
-		"lasted":       func(now time.Time, r admin.Run) string { return took(lasted(now, &r)) },
+		"lasted":       func(now time.Time, r admin.Run) string { return took(r.Took(now)) },
 		"verb":         func(name string) verb { return verbs[name] },
 		"act":          func(name, run string) string { return t.h.cfg.Prefix + "act/" + name + "?run=" + queryEscape(run) },
 		"query":        queryEscape,

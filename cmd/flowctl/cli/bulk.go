@@ -196,16 +196,7 @@ func (c *command) printBulks(all []admin.Bulk, one bool) error {
 	if printed, err := printEach(c, all, func(b *admin.Bulk) string { return b.ID }); printed || err != nil {
 		return err
 	}
-	t := newTable(c.Stdout, "STATUS", "BULK", "ACTION", "BY", "CREATED", "RUNS", "DONE", "FAILED", "REFUSED", "SKIPPED", "REMAIN", "RATE")
-	for i := range all {
-		b := &all[i]
-		row := []string{b.Status, b.ID, b.Action.Verb, cmp.Or(b.By, "-"), instant(b.Created)}
-		for _, n := range []int{b.Total, b.Done, b.Failed, b.Refused, b.Skipped, b.Left} {
-			row = append(row, strconv.Itoa(n))
-		}
-		t.row(append(row, fmt.Sprintf("%g/s of %d/s", b.Speed, b.Rate))...)
-	}
-	if err := t.end(); err != nil || !one {
+	if err := printTable(c, admin.BulkColumns, all); err != nil || !one {
 		return err
 	}
 	if all[0].Failure != "" {
@@ -216,7 +207,7 @@ func (c *command) printBulks(all []admin.Bulk, one bool) error {
 	if len(all[0].Failures) == 0 {
 		return nil
 	}
-	t = newTable(c.Stdout, "RUN", "OUTCOME", "WHY")
+	t := newTable(c.Stdout, "RUN", "OUTCOME", "WHY")
 	for _, f := range all[0].Failures {
 		t.row(f.Run, f.Outcome, f.Detail)
 	}

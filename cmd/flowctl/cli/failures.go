@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -67,13 +67,19 @@ func (c *command) printFailures(page admin.FailurePage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, "GROUP", "KIND", "RUNS", "OPEN", "FIRST", "LAST", "WORKFLOW/STEP", "MESSAGE")
-		mark := ""
+		shown, mark := columns(c, admin.FailureColumns), ""
 		if page.Partial {
 			mark = "~"
 		}
-		for _, g := range page.Groups {
-			t.row(g.Group, g.Kind, fmt.Sprint(mark, g.Runs), fmt.Sprint(mark, g.Open), instant(g.First), instant(g.Last), place(&g), g.Message)
+		t := newTable(c.Stdout, headOf(shown)...)
+		for i := range page.Groups {
+			cells := cellsOf(shown, &page.Groups[i], time.Now(), instant)
+			for k, col := range shown {
+				if col.Kind == admin.KindNumber {
+					cells[k] = mark + cells[k]
+				}
+			}
+			t.row(cells...)
 		}
 		if err := t.end(); err != nil {
 			return err
@@ -86,10 +92,6 @@ func (c *command) printFailures(page admin.FailurePage) error {
 }
 
 // place names the workflow and the step of a group.
-func place(g *admin.FailureGroup) string {
-	return strings.TrimSuffix(g.Workflow+"/"+g.Step, "/")
-}
-
 // shownFailure is a group with runs of it, as JSON.
 type shownFailure struct {
 	admin.FailureGroup
@@ -135,7 +137,7 @@ func (c *command) showFailure() *cobra.Command {
 
 func (c *command) printFailure(g *admin.FailureGroup) error {
 	t := newTable(c.Stdout, g.Group, g.Kind)
-	t.row("where", place(g))
+	t.row("where", g.Place())
 	t.row("message", g.Message)
 	t.row("runs", fmt.Sprintf("%d, of which %d are in it now", g.Runs, g.Open))
 	t.row("first", instant(g.First))
@@ -152,7 +154,7 @@ func (c *command) groups(cmd *cobra.Command, _ []string, _ string) ([]string, co
 	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Failures(ctx, admin.FailureFilter{})
 		for _, g := range page.Groups {
-			all = append(all, g.Group+"\t"+g.Kind+" "+clean(place(&g)))
+			all = append(all, g.Group+"\t"+g.Kind+" "+clean(g.Place()))
 		}
 		return all
 	})

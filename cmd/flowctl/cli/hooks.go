@@ -51,12 +51,7 @@ func (c *command) printHooks(page admin.HookPage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, "NAME", "RUN", "TOKEN", "OPENED", "DUE", "TITLE")
-		for i := range page.Hooks {
-			h := &page.Hooks[i]
-			t.row(h.Name, h.Run, h.Token, instant(h.Opened), instant(h.Due), h.Title)
-		}
-		if err := t.end(); err != nil {
+		if err := printTable(c, admin.HookColumns, page.Hooks); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -123,20 +122,7 @@ func (c *command) printJournal(page admin.JournalPage) error {
 		return err
 	}
 	if !printed {
-		head := []string{"TIME", "PRINCIPAL", "FACE", "ACTION", "TARGET", "OUTCOME", "REASON"}
-		wide := c.output == "wide"
-		if wide {
-			head = append(head, "RUN", "NEW", "DETAIL", "KEY", "ID")
-		}
-		t := newTable(c.Stdout, head...)
-		for _, e := range page.Entries {
-			row := []string{instant(e.Time), e.Principal, e.Face, e.Action, cmp.Or(e.Target, e.Run, e.Detail), e.Outcome, e.Reason}
-			if wide {
-				row = append(row, e.Run, e.New, e.Detail, e.Key, e.ID)
-			}
-			t.row(row...)
-		}
-		if err := t.end(); err != nil {
+		if err := printTable(c, admin.JournalColumns, page.Entries); err != nil {
 			return err
 		}
 	}

@@ -46,12 +46,7 @@ func (c *command) printPools(page admin.PoolPage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, "NAME", "KEY", "IN USE", "LIMIT", "RATE", "WAITS", "NEXT", "STATE", "HELD BY")
-		for i := range page.Pools {
-			p := &page.Pools[i]
-			t.row(p.Name, p.Key, fmt.Sprint(p.InUse), atOnce(p), rate(p), fmt.Sprint(p.Waits), instant(p.Next), poolState(p), heldBy(p))
-		}
-		if err := t.end(); err != nil {
+		if err := printTable(c, admin.PoolColumns, page.Pools); err != nil {
 			return err
 		}
 	}
@@ -62,56 +57,6 @@ func (c *command) printPools(page admin.PoolPage) error {
 		fmt.Fprintf(c.Stderr, "there are %d more: give a name, or --limit\n", more)
 	}
 	return nil
-}
-
-// shownHolders is how many holders of a part a table has.
-const shownHolders = 3
-
-// heldBy names holders of a part, with the status of those that are not simply at work.
-func heldBy(p *admin.Pool) string {
-	var all []string
-	for i := range p.Holders[:min(len(p.Holders), shownHolders)] {
-		h := &p.Holders[i]
-		state := h.Status
-		if h.Paused && state != "paused" {
-			state += ", paused"
-		}
-		if h.Step != "" {
-			state = "step " + h.Step
-		}
-		all = append(all, h.Run+" ("+state+")")
-	}
-	if more := len(p.Holders) - shownHolders; more > 0 {
-		all = append(all, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(all, ", ")
-}
-
-func atOnce(p *admin.Pool) string {
-	if p.AtOnce == 0 {
-		return ""
-	}
-	return fmt.Sprint(p.AtOnce)
-}
-
-func rate(p *admin.Pool) string {
-	switch {
-	case p.Rate == 0:
-		return ""
-	case p.PerMs == 0:
-		return fmt.Sprintf("%d/1s", p.Rate)
-	}
-	return fmt.Sprintf("%d/%v", p.Rate, time.Duration(p.PerMs)*time.Millisecond)
-}
-
-func poolState(p *admin.Pool) string {
-	switch {
-	case p.Paused:
-		return "paused"
-	case p.Set:
-		return "set"
-	}
-	return "declared"
 }
 
 func (c *command) setPool() *cobra.Command {

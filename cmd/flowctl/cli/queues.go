@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,44 +61,12 @@ func (c *command) printWorkers(page admin.WorkerPage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, "WORKER", "STATE", "BUILD", "RUNNING", "LEASE", "SERVES")
-		for i := range page.Workers {
-			t.row(c.workerCells(&page.Workers[i])...)
-		}
-		if err := t.end(); err != nil {
+		if err := printTable(c, admin.WorkerColumns, page.Workers); err != nil {
 			return err
 		}
 	}
 	c.more(page.Cursor)
 	return nil
-}
-
-func (c *command) workerCells(w *admin.Worker) []string {
-	build := w.Build
-	if c.output != "wide" && len(build) > 12 {
-		build = build[:12]
-	}
-	return []string{w.Name, workerState(w), build, fmt.Sprint(w.Running), instant(w.Lease), serves(w, c.output == "wide")}
-}
-
-func workerState(w *admin.Worker) string {
-	if w.Live {
-		return "live"
-	}
-	return "silent"
-}
-
-// serves says what a worker serves: the queues, and with whole each workflow.
-func serves(w *admin.Worker, whole bool) string {
-	var all []string
-	for _, s := range w.Serves {
-		if whole {
-			all = append(all, s.Queue+"/"+s.Workflow)
-		} else {
-			all = append(all, s.Queue)
-		}
-	}
-	return strings.Join(slices.Compact(all), ", ")
 }
 
 // more says that there are more pages.
@@ -133,9 +99,6 @@ func (c *command) queues() *cobra.Command {
 	return cmd
 }
 
-// queueHead is the head of the table of queues.
-var queueHead = []string{"QUEUE", "WORKFLOW", "READY", "OLDEST", "RUNNING", "WAITING", "PARKED", "BLOCKED", "LIMITS", "SERVED BY"}
-
 func (c *command) printQueues(page admin.QueuePage) error {
 	if c.output == "json" {
 		return c.print(page)
@@ -145,37 +108,12 @@ func (c *command) printQueues(page admin.QueuePage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, queueHead...)
-		for i := range page.Queues {
-			t.row(queueCells(&page.Queues[i], time.Now())...)
-		}
-		if err := t.end(); err != nil {
+		if err := printTable(c, admin.QueueColumns, page.Queues); err != nil {
 			return err
 		}
 	}
 	c.more(page.Cursor)
 	return nil
-}
-
-func queueCells(q *admin.Queue, now time.Time) []string {
-	mark := ""
-	if !q.Exact {
-		mark = "~"
-	}
-	n := func(n int) string { return fmt.Sprint(mark, n) }
-	oldest := "-"
-	if !q.Oldest.IsZero() {
-		oldest = took(now.Sub(q.Oldest))
-	}
-	by := cmp.Or(plural(q.Workers, "worker"), "nobody")
-	if q.Fix != "" {
-		by += "! " + q.Fix
-	}
-	name := q.Workflow
-	if q.Step != "" {
-		name = "step " + q.Step
-	}
-	return []string{q.Queue, name, n(q.Ready), oldest, n(q.Running), n(q.Waiting), n(q.Parked), n(q.Blocked), strings.Join(q.Limits, ", "), by}
 }
 
 // plural counts things; empty: there is none.

@@ -134,6 +134,7 @@ func (c *command) runs() *cobra.Command {
 // list prints a page, or all of them.
 func (c *command) list(ctx context.Context, s service, f admin.Filter, all bool) error {
 	whole := admin.RunPage{Runs: []admin.Run{}}
+	shown := columns(c, admin.RunColumns)
 	var t *table
 	for {
 		page, err := s.Runs(ctx, f)
@@ -150,10 +151,10 @@ func (c *command) list(ctx context.Context, s service, f admin.Filter, all bool)
 			}
 		default:
 			if t == nil {
-				t = newTable(c.Stdout, c.runHead()...)
+				t = newTable(c.Stdout, headOf(shown)...)
 			}
 			for i := range page.Runs {
-				t.row(c.cells(&page.Runs[i])...)
+				t.row(cellsOf(shown, &page.Runs[i], time.Now(), instant)...)
 			}
 		}
 		if f.Cursor = page.Cursor; page.Cursor == "" || !all {
@@ -180,63 +181,6 @@ func (c *command) endList(t *table, whole, last admin.RunPage) error {
 		fmt.Fprintf(c.Stderr, "%s: --cursor %s, or --all\n", why, last.Cursor)
 	}
 	return nil
-}
-
-// runHead is the head of a table of runs.
-func (c *command) runHead() []string {
-	if c.output == "wide" {
-		return []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "RUN", "QUEUE", "TAGS", "NOW"}
-	}
-	return []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "NOW"}
-}
-
-func (c *command) cells(r *admin.Run) []string {
-	end := r.EndedAt
-	if end.IsZero() {
-		end = time.Now()
-	}
-	row := []string{r.Status, r.Workflow, cmp.Or(r.WorkflowID, r.ID), instant(r.CreatedAt), took(end.Sub(r.CreatedAt)), fmt.Sprint(r.Events)}
-	if c.output == "wide" {
-		var tags []string
-		for name, value := range r.Tags {
-			tags = append(tags, name+"="+value)
-		}
-		slices.Sort(tags)
-		row = append(row, r.ID, r.Queue, strings.Join(tags, ","))
-	}
-	return append(row, now(r))
-}
-
-// waits says for which limits a run waits.
-func waits(r *admin.Run) string {
-	switch {
-	case len(r.Waits) == 0:
-		return ""
-	case r.WaitsSince.IsZero():
-		return "for a worker, and for " + strings.Join(r.Waits, ", ")
-	}
-	return "for " + strings.Join(r.Waits, ", ") + " since " + instant(r.WaitsSince)
-}
-
-// now says what a run waits for, as far as a list knows.
-func now(r *admin.Run) string {
-	switch {
-	case len(r.WaitsFor) > 0:
-		text := r.WaitsFor[0].String()
-		if more := len(r.WaitsFor) - 1; more > 0 {
-			text += fmt.Sprintf(", and %d more", more)
-		}
-		return text
-	case len(r.Waits) > 0:
-		return "waits " + waits(r)
-	case !r.Due.IsZero():
-		return strings.TrimSpace("due " + instant(r.Due) + " " + r.Group)
-	case r.Status == "blocked":
-		return strings.TrimSpace("see flowctl show " + r.Group)
-	case r.RetriedAs != "":
-		return "retried as " + r.RetriedAs
-	}
-	return r.Group
 }
 
 func (c *command) count() *cobra.Command {

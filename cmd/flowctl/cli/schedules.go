@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -48,12 +47,7 @@ func (c *command) printSchedules(page admin.SchedulePage) error {
 		return err
 	}
 	if !printed {
-		t := newTable(c.Stdout, "NAME", "STATE", "WHEN", "WORKFLOW", "NEXT", "STARTED", "SKIPPED", "MISSED", "NOTE")
-		for i := range page.Schedules {
-			s := &page.Schedules[i]
-			t.row(s.Name, scheduleState(s), s.When, s.Workflow, instant(s.Next), fmt.Sprint(s.Started), fmt.Sprint(s.Skipped), fmt.Sprint(s.Missed), cmp.Or(s.Problem, s.Note))
-		}
-		if err := t.end(); err != nil {
+		if err := printTable(c, admin.ScheduleColumns, page.Schedules); err != nil {
 			return err
 		}
 	}
@@ -61,18 +55,6 @@ func (c *command) printSchedules(page admin.SchedulePage) error {
 		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
 	}
 	return nil
-}
-
-func scheduleState(s *admin.Schedule) string {
-	switch {
-	case s.Paused:
-		return "paused"
-	case s.Unserved:
-		return "unserved"
-	case s.Problem != "":
-		return "problem"
-	}
-	return "active"
 }
 
 func (c *command) showSchedule() *cobra.Command {
@@ -100,7 +82,7 @@ func (c *command) printSchedule(s *admin.Schedule) error {
 			t.row(name, value)
 		}
 	}
-	line("state", scheduleState(s))
+	line("state", s.State())
 	line("note", s.Note)
 	line("problem", s.Problem)
 	line("when", s.When)

@@ -158,7 +158,7 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	line("rerun of", r.RerunOf)
 	headTimes(line, r)
 	line("due", instant(r.Due))
-	line("waits", waits(r))
+	line("waits", r.Waiting())
 	for i := range r.WaitsFor {
 		line("limit", r.WaitsFor[i].String()+", since "+instant(r.WaitsFor[i].Since))
 	}

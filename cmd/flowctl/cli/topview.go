@@ -205,31 +205,36 @@ const (
 
 // rows returns the lines of the list.
 func (m *topModel) rows() (head []string, rows [][]string) {
-	at := m.now()
+	ago := func(t time.Time) string { return took(m.now().Sub(t).Truncate(time.Second)) }
+	left := func(t time.Time) string { return took(t.Sub(m.now()).Truncate(time.Second)) }
 	switch m.tab {
 	case tabRuns:
-		head = []string{"STATUS", "WORKFLOW", "ID", "AGE", "EVENTS", "NOW"}
-		for i := range m.got.runs {
-			r := &m.got.runs[i]
-			rows = append(rows, []string{r.Status, r.Workflow, nameOf(r), took(at.Sub(r.CreatedAt).Truncate(time.Second)), fmt.Sprint(r.Events), now(r)})
-		}
+		return topRows(m, named(admin.RunColumns, "status", "workflow", "workflowId", "took", "events", "now"), m.got.runs, ago)
 	case tabFailures:
-		head = []string{"KIND", "RUNS", "OPEN", "LAST", "WORKFLOW/STEP", "MESSAGE"}
-		for _, g := range m.got.failures {
-			rows = append(rows, []string{g.Kind, fmt.Sprint(g.Runs), fmt.Sprint(g.Open), took(at.Sub(g.Last).Truncate(time.Second)), place(&g), g.Message})
-		}
-	case tabQueues:
-		head = []string{"QUEUE", "WORKFLOW", "READY", "OLDEST", "RUN", "WAIT", "PARK", "BLOCK", "SERVED BY"}
-		for i := range m.got.queues {
-			cells := queueCells(&m.got.queues[i], at)
-			rows = append(rows, slices.Delete(cells, len(cells)-2, len(cells)-1)) // there is no room for limits
-		}
+		return topRows(m, named(admin.FailureColumns, "kind", "runs", "open", "last", "place", "message"), m.got.failures, ago)
+	case tabQueues: // there is no room for limits
+		return topRows(m, named(admin.QueueColumns, "queue", "workflow", "ready", "oldest", "running", "waiting", "parked", "blocked", "workers"), m.got.queues, ago)
 	case tabWorkers:
-		head = []string{"STATE", "WORKER", "BUILD", "RUNNING", "LEASE", "SERVES"}
-		for i := range m.got.workers {
-			w := &m.got.workers[i]
-			rows = append(rows, []string{workerState(w), w.Name, w.Build[:min(len(w.Build), 12)], fmt.Sprint(w.Running), took(w.Lease.Sub(at).Truncate(time.Second)), serves(w, false)})
-		}
+		return topRows(m, named(admin.WorkerColumns, "live", "name", "build", "running", "lease", "serves"), m.got.workers, left)
+	}
+	return nil, nil
+}
+
+// topRows returns the lines of a list; at draws times.
+func topRows[T any](m *topModel, columns []admin.Column[T], all []T, at func(time.Time) string) (head []string, rows [][]string) {
+	now := m.now().Truncate(time.Second)
+	for i := range all {
+		rows = append(rows, cellsOf(columns, &all[i], now, at))
+	}
+	head = headOf(columns)
+	for i, title := range head {
+		head[i] = cmp.Or(topTitles[m.tab][title], title)
 	}
 	return head, rows
+}
+
+// topTitles are shorter titles for where there is little room.
+var topTitles = map[int]map[string]string{
+	tabRuns:   {"TOOK": "AGE"},
+	tabQueues: {"RUNNING": "RUN", "WAITING": "WAIT", "PARKED": "PARK", "BLOCKED": "BLOCK"},
 }

@@ -65,14 +65,15 @@ func (c *command) printWatched(runs []admin.Run, first bool) error {
 	if printed || err != nil || len(runs) == 0 && !first {
 		return err
 	}
+	shown := columns(c, admin.RunColumns)
 	var t *table
 	if first {
-		t = newTable(c.Stdout, c.runHead()...)
+		t = newTable(c.Stdout, headOf(shown)...)
 	} else {
 		t = continueTable(c.Stdout)
 	}
 	for i := range runs {
-		t.row(c.cells(&runs[i])...)
+		t.row(cellsOf(shown, &runs[i], time.Now(), instant)...)
 	}
 	return t.end()
 }

@@ -1,0 +1,349 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Column is a column of a list. Each list of the command, of its live view and of the console is drawn from the columns in this
+// file, so that a column is added here, and in a template of the console only if it is drawn in a way of its own.
+type Column[T any] struct {
+	Name  string // of the field in JSON, or of what several fields mean together; unique in the list
+	Title string
+	Kind  ColumnKind
+	Room  Room
+	// Value returns what a row has in the column: a string, a []string, an int, a uint64, an [About], a time.Time or a
+	// time.Duration. The zero value is drawn as nothing, but for numbers.
+	Value func(row *T, now time.Time) any
+}
+
+// ColumnKind is how the values of a column are drawn.
+type ColumnKind int
+
+// The kinds.
+const (
+	KindText   ColumnKind = iota
+	KindCode              // an ID or another text for machines
+	KindNumber            // aligned to the right
+	KindTime              // an instant
+	KindSpan              // a duration
+)
+
+// Room is where a column is drawn.
+type Room int
+
+// The rooms.
+const (
+	RoomAlways    Room = iota
+	RoomMedium         // in the console not on phones
+	RoomWide           // in the console on wide screens only
+	RoomTable          // not in the console, where another column or the page of the row has it
+	RoomWideTable      // by the command with -o wide only
+	RoomPage           // in the console only, on wide screens
+)
+
+// About is a number that may be too low.
+type About int
+
+// RunColumns are the columns of lists of runs.
+var RunColumns = []Column[Run]{
+	{Name: "status", Title: "Status", Value: func(r *Run, _ time.Time) any { return r.Status }},
+	{Name: "workflow", Title: "Workflow", Value: func(r *Run, _ time.Time) any { return r.Workflow }},
+	{Name: "workflowId", Title: "ID", Kind: KindCode, Room: RoomWide, Value: func(r *Run, _ time.Time) any { return cmp.Or(r.WorkflowID, r.ID) }},
+	{Name: "createdAt", Title: "Created", Kind: KindTime, Value: func(r *Run, _ time.Time) any { return r.CreatedAt }},
+	{Name: "took", Title: "Took", Kind: KindSpan, Room: RoomMedium, Value: func(r *Run, now time.Time) any { return r.Took(now) }},
+	{Name: "events", Title: "Events", Kind: KindNumber, Room: RoomWide, Value: func(r *Run, _ time.Time) any { return r.Events }},
+	{Name: "id", Title: "Run", Kind: KindCode, Room: RoomWideTable, Value: func(r *Run, _ time.Time) any { return r.ID }},
+	{Name: "queue", Title: "Queue", Room: RoomWideTable, Value: func(r *Run, _ time.Time) any { return r.Queue }},
+	{Name: "tags", Title: "Tags", Room: RoomWideTable, Value: func(r *Run, _ time.Time) any { return tagList(r.Tags) }},
+	{Name: "now", Title: "Now", Room: RoomWide, Value: func(r *Run, _ time.Time) any { return r.doing() }},
+}
+
+// Took returns how long a run has taken until its end, or until now.
+func (r *Run) Took(now time.Time) time.Duration {
+	if r.EndedAt.IsZero() {
+		return now.Sub(r.CreatedAt)
+	}
+	return r.EndedAt.Sub(r.CreatedAt)
+}
+
+func tagList(tags map[string]string) string {
+	var all []string
+	for name, value := range tags {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// Waiting describes for which limits a run waits; empty: for none.
+func (r *Run) Waiting() string {
+	switch {
+	case len(r.Waits) == 0:
+		return ""
+	case r.WaitsSince.IsZero():
+		return "for a worker, and for " + strings.Join(r.Waits, ", ")
+	}
+	return "for " + strings.Join(r.Waits, ", ") + " since " + r.WaitsSince.Format(time.RFC3339)
+}
+
+// doing describes what a run waits for, as far as a list knows.
+func (r *Run) doing() string {
+	switch {
+	case len(r.WaitsFor) > 0:
+		text := r.WaitsFor[0].String()
+		if more := len(r.WaitsFor) - 1; more > 0 {
+			text += fmt.Sprintf(", and %d more", more)
+		}
+		return text
+	case len(r.Waits) > 0:
+		return "waits " + r.Waiting()
+	case !r.Due.IsZero():
+		return strings.TrimSpace("due " + r.Due.Format(time.RFC3339) + " " + r.Group)
+	case r.Status == string(workflow.StatusBlocked):
+		return strings.TrimSpace("see flowctl show " + r.Group)
+	case r.RetriedAs != "":
+		return "retried as " + r.RetriedAs
+	}
+	return r.Group
+}
+
+// FailureColumns are the columns of lists of groups of failures.
+var FailureColumns = []Column[FailureGroup]{
+	{Name: "group", Title: "Group", Kind: KindCode, Room: RoomWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Group }},
+	{Name: "kind", Title: "Kind", Value: func(g *FailureGroup, _ time.Time) any { return g.Kind }},
+	{Name: "runs", Title: "Runs", Kind: KindNumber, Room: RoomWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Runs }},
+	{Name: "open", Title: "Open", Kind: KindNumber, Value: func(g *FailureGroup, _ time.Time) any { return g.Open }},
+	{Name: "first", Title: "First", Kind: KindTime, Room: RoomTable, Value: func(g *FailureGroup, _ time.Time) any { return g.First }},
+	{Name: "last", Title: "Last", Kind: KindTime, Room: RoomWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Last }},
+	{Name: "place", Title: "Workflow/step", Value: func(g *FailureGroup, _ time.Time) any { return g.Place() }},
+	{Name: "message", Title: "Message", Room: RoomTable, Value: func(g *FailureGroup, _ time.Time) any { return g.Message }},
+}
+
+// Place returns the workflow, or the workflow and the step, in which the runs of a group have failed.
+func (g *FailureGroup) Place() string { return strings.TrimSuffix(g.Workflow+"/"+g.Step, "/") }
+
+// ScheduleColumns are the columns of lists of schedules.
+var ScheduleColumns = []Column[Schedule]{
+	{Name: "name", Title: "Name", Value: func(s *Schedule, _ time.Time) any { return s.Name }},
+	{Name: "state", Title: "State", Value: func(s *Schedule, _ time.Time) any { return s.State() }},
+	{Name: "when", Title: "When", Kind: KindCode, Value: func(s *Schedule, _ time.Time) any { return s.When }},
+	{Name: "workflow", Title: "Workflow", Kind: KindCode, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Workflow }},
+	{Name: "next", Title: "Next", Kind: KindTime, Value: func(s *Schedule, _ time.Time) any { return s.Next }},
+	{Name: "started", Title: "Started", Kind: KindNumber, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Started }},
+	{Name: "skipped", Title: "Skipped", Kind: KindNumber, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Skipped }},
+	{Name: "missed", Title: "Missed", Kind: KindNumber, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Missed }},
+	{Name: "note", Title: "Note", Room: RoomTable, Value: func(s *Schedule, _ time.Time) any { return cmp.Or(s.Problem, s.Note) }},
+}
+
+// State returns paused, unserved, problem or active.
+func (s *Schedule) State() string {
+	switch {
+	case s.Paused:
+		return "paused"
+	case s.Unserved:
+		return "unserved"
+	case s.Problem != "":
+		return "problem"
+	}
+	return "active"
+}
+
+// PoolColumns are the columns of lists of limits.
+var PoolColumns = []Column[Pool]{
+	{Name: "name", Title: "Name", Kind: KindCode, Value: func(p *Pool, _ time.Time) any { return p.Name }},
+	{Name: "key", Title: "Key", Kind: KindCode, Value: func(p *Pool, _ time.Time) any { return p.Key }},
+	{Name: "inUse", Title: "In use", Kind: KindNumber, Value: func(p *Pool, _ time.Time) any { return p.InUse }},
+	{Name: "atOnce", Title: "Limit", Kind: KindNumber, Room: RoomTable, Value: func(p *Pool, _ time.Time) any { return p.atOnce() }},
+	{Name: "rate", Title: "Rate", Room: RoomTable, Value: func(p *Pool, _ time.Time) any { return p.rate() }},
+	{Name: "allows", Title: "Allows", Room: RoomPage},
+	{Name: "waits", Title: "Waits", Kind: KindNumber, Value: func(p *Pool, _ time.Time) any { return p.Waits }},
+	{Name: "next", Title: "Next", Kind: KindTime, Room: RoomTable, Value: func(p *Pool, _ time.Time) any { return p.Next }},
+	{Name: "state", Title: "State", Room: RoomMedium, Value: func(p *Pool, _ time.Time) any { return p.state() }},
+	{Name: "holders", Title: "Held by", Room: RoomWide, Value: func(p *Pool, _ time.Time) any { return p.heldBy() }},
+}
+
+func (c *PoolConfig) atOnce() string {
+	if c.AtOnce == 0 {
+		return ""
+	}
+	return fmt.Sprint(c.AtOnce)
+}
+
+func (c *PoolConfig) rate() string {
+	switch {
+	case c.Rate == 0:
+		return ""
+	case c.PerMs == 0:
+		return fmt.Sprintf("%d/1s", c.Rate)
+	}
+	return fmt.Sprintf("%d/%v", c.Rate, time.Duration(c.PerMs)*time.Millisecond)
+}
+
+func (p *Pool) state() string {
+	switch {
+	case p.Paused:
+		return "paused"
+	case p.Set:
+		return "set"
+	}
+	return "declared"
+}
+
+// shownHolders is how many holders of a part a list has.
+const shownHolders = 3
+
+// heldBy names holders of a part, with the status of those that are not simply at work.
+func (p *Pool) heldBy() string {
+	var all []string
+	for i := range p.Holders[:min(len(p.Holders), shownHolders)] {
+		h := &p.Holders[i]
+		state := h.Status
+		if h.Paused && state != string(workflow.StatusPaused) {
+			state += ", paused"
+		}
+		if h.Step != "" {
+			state = "step " + h.Step
+		}
+		all = append(all, h.Run+" ("+state+")")
+	}
+	if more := len(p.Holders) - shownHolders; more > 0 {
+		all = append(all, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, ", ")
+}
+
+// HookColumns are the columns of lists of hooks.
+var HookColumns = []Column[Hook]{
+	{Name: "name", Title: "Name", Value: func(h *Hook, _ time.Time) any { return h.Name }},
+	{Name: "run", Title: "Run", Kind: KindCode, Value: func(h *Hook, _ time.Time) any { return h.Run }},
+	{Name: "token", Title: "Token", Kind: KindCode, Room: RoomTable, Value: func(h *Hook, _ time.Time) any { return h.Token }},
+	{Name: "answerers", Title: "Answered by", Room: RoomPage, Value: func(h *Hook, _ time.Time) any { return h.Answerers }},
+	{Name: "opened", Title: "Opened", Kind: KindTime, Room: RoomWide, Value: func(h *Hook, _ time.Time) any { return h.Opened }},
+	{Name: "due", Title: "Due", Kind: KindTime, Room: RoomTable, Value: func(h *Hook, _ time.Time) any { return h.Due }},
+	{Name: "title", Title: "Title", Room: RoomTable, Value: func(h *Hook, _ time.Time) any { return h.Title }},
+}
+
+// WorkerColumns are the columns of lists of workers.
+var WorkerColumns = []Column[Worker]{
+	{Name: "name", Title: "Worker", Kind: KindCode, Value: func(w *Worker, _ time.Time) any { return w.Name }},
+	{Name: "live", Title: "State", Value: func(w *Worker, _ time.Time) any { return w.state() }},
+	{Name: "build", Title: "Build", Kind: KindCode, Room: RoomMedium, Value: func(w *Worker, _ time.Time) any { return w.Build[:min(len(w.Build), shownBuild)] }},
+	{Name: "running", Title: "Running", Kind: KindNumber, Value: func(w *Worker, _ time.Time) any { return w.Running }},
+	{Name: "lease", Title: "Lease", Kind: KindTime, Room: RoomMedium, Value: func(w *Worker, _ time.Time) any { return w.Lease }},
+	{Name: "serves", Title: "Serves", Room: RoomWide, Value: func(w *Worker, _ time.Time) any { return w.serves(false) }},
+	{Name: "buildId", Title: "Build ID", Kind: KindCode, Room: RoomWideTable, Value: func(w *Worker, _ time.Time) any { return w.Build }},
+	{Name: "workflows", Title: "Workflows", Room: RoomWideTable, Value: func(w *Worker, _ time.Time) any { return w.serves(true) }},
+}
+
+// shownBuild is how many characters of a build a list has.
+const shownBuild = 12
+
+func (w *Worker) state() string {
+	if w.Live {
+		return "live"
+	}
+	return "silent"
+}
+
+// serves returns the queues that a worker serves, and if whole is set each workflow.
+func (w *Worker) serves(whole bool) []string {
+	var all []string
+	for _, s := range w.Serves {
+		if whole {
+			all = append(all, s.Queue+"/"+s.Workflow)
+		} else {
+			all = append(all, s.Queue)
+		}
+	}
+	return slices.Compact(all)
+}
+
+// QueueColumns are the columns of lists of queues.
+var QueueColumns = []Column[Queue]{
+	{Name: "queue", Title: "Queue", Kind: KindCode, Room: RoomMedium, Value: func(q *Queue, _ time.Time) any { return q.Queue }},
+	{Name: "workflow", Title: "Workflow", Value: func(q *Queue, _ time.Time) any { return q.work() }},
+	{Name: "ready", Title: "Ready", Kind: KindNumber, Value: func(q *Queue, _ time.Time) any { return q.number(q.Ready) }},
+	{Name: "oldest", Title: "Oldest", Kind: KindSpan, Room: RoomWide, Value: func(q *Queue, now time.Time) any { return since(now, q.Oldest) }},
+	{Name: "running", Title: "Running", Kind: KindNumber, Room: RoomMedium, Value: func(q *Queue, _ time.Time) any { return q.number(q.Running) }},
+	{Name: "waiting", Title: "Waiting", Kind: KindNumber, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Waiting) }},
+	{Name: "parked", Title: "Parked", Kind: KindNumber, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Parked) }},
+	{Name: "blocked", Title: "Blocked", Kind: KindNumber, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Blocked) }},
+	{Name: "limits", Title: "Limits", Kind: KindCode, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.Limits }},
+	{Name: "workers", Title: "Served by", Kind: KindNumber, Value: func(q *Queue, _ time.Time) any { return q.servedBy() }},
+}
+
+// number returns a number of runs, which is a lower bound if the row is not exact.
+func (q *Queue) number(n int) any {
+	if !q.Exact {
+		return About(n)
+	}
+	return n
+}
+
+func (q *Queue) work() string {
+	if q.Step != "" {
+		return "step " + q.Step
+	}
+	return q.Workflow
+}
+
+func (q *Queue) servedBy() string {
+	by := fmt.Sprintf("%d workers", q.Workers)
+	switch q.Workers {
+	case 0:
+		by = "nobody"
+	case 1:
+		by = "1 worker"
+	}
+	if q.Fix != "" {
+		by += "! " + q.Fix
+	}
+	return by
+}
+
+// since returns how long before now a time is; 0: it is none, or later.
+func since(now, t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(now.Sub(t), 1)
+}
+
+// BulkColumns are the columns of lists of bulk actions.
+var BulkColumns = []Column[Bulk]{
+	{Name: "status", Title: "Status", Value: func(b *Bulk, _ time.Time) any { return b.Status }},
+	{Name: "id", Title: "Bulk", Kind: KindCode, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.ID }},
+	{Name: "action", Title: "Action", Value: func(b *Bulk, _ time.Time) any { return b.Action.Verb }},
+	{Name: "filter", Title: "Runs that match", Kind: KindCode, Room: RoomPage},
+	{Name: "by", Title: "By", Room: RoomWide, Value: func(b *Bulk, _ time.Time) any { return cmp.Or(b.By, "-") }},
+	{Name: "createdAt", Title: "Created", Kind: KindTime, Value: func(b *Bulk, _ time.Time) any { return b.Created }},
+	{Name: "total", Title: "Runs", Kind: KindNumber, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.Total }},
+	{Name: "done", Title: "Done", Kind: KindNumber, Value: func(b *Bulk, _ time.Time) any { return b.Done }},
+	{Name: "failed", Title: "Failed", Kind: KindNumber, Room: RoomWide, Value: func(b *Bulk, _ time.Time) any { return b.Failed }},
+	{Name: "refused", Title: "Refused", Kind: KindNumber, Room: RoomWide, Value: func(b *Bulk, _ time.Time) any { return b.Refused }},
+	{Name: "skipped", Title: "Skipped", Kind: KindNumber, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.Skipped }},
+	{Name: "remaining", Title: "Remain", Kind: KindNumber, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.Left }},
+	{Name: "rate", Title: "Rate", Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return fmt.Sprintf("%g/s of %d/s", b.Speed, b.Rate) }},
+}
+
+// JournalColumns are the columns of lists of entries of the journal.
+var JournalColumns = []Column[JournalEntry]{
+	{Name: "time", Title: "Time", Kind: KindTime, Value: func(e *JournalEntry, _ time.Time) any { return e.Time }},
+	{Name: "principal", Title: "Principal", Value: func(e *JournalEntry, _ time.Time) any { return e.Principal }},
+	{Name: "face", Title: "Face", Room: RoomWide, Value: func(e *JournalEntry, _ time.Time) any { return e.Face }},
+	{Name: "action", Title: "Action", Value: func(e *JournalEntry, _ time.Time) any { return e.Action }},
+	{Name: "target", Title: "Target", Kind: KindCode, Value: func(e *JournalEntry, _ time.Time) any { return cmp.Or(e.Target, e.Run, e.Detail) }},
+	{Name: "outcome", Title: "Outcome", Value: func(e *JournalEntry, _ time.Time) any { return e.Outcome }},
+	{Name: "reason", Title: "Reason", Room: RoomWide, Value: func(e *JournalEntry, _ time.Time) any { return e.Reason }},
+	{Name: "run", Title: "Run", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Run }},
+	{Name: "new", Title: "New", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.New }},
+	{Name: "detail", Title: "Detail", Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Detail }},
+	{Name: "key", Title: "Key", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Key }},
+	{Name: "id", Title: "ID", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.ID }},
+}

@@ -1,0 +1,66 @@
+package admin_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// computed are the columns that are no field in JSON.
+var computed = []string{"took", "now", "place", "note", "state", "allows", "buildId", "workflows"}
+
+func TestOPS1_ColumnsAreNamedLikeTheirFieldsInJSON(t *testing.T) {
+	checkColumns(t, "runs", admin.RunColumns)
+	checkColumns(t, "failures", admin.FailureColumns)
+	checkColumns(t, "schedules", admin.ScheduleColumns)
+	checkColumns(t, "pools", admin.PoolColumns)
+	checkColumns(t, "hooks", admin.HookColumns)
+	checkColumns(t, "workers", admin.WorkerColumns)
+	checkColumns(t, "queues", admin.QueueColumns)
+	checkColumns(t, "bulks", admin.BulkColumns)
+	checkColumns(t, "journal", admin.JournalColumns)
+}
+
+func checkColumns[T any](t *testing.T, list string, all []admin.Column[T]) {
+	t.Helper()
+	fields := jsonFields(reflect.TypeFor[T]())
+	known := map[string]bool{}
+	for _, c := range all {
+		if known[c.Name] || c.Title == "" {
+			t.Errorf("%s: column %q is there twice, or has no title", list, c.Name)
+		}
+		known[c.Name] = true
+		if !slices.Contains(fields, c.Name) && !slices.Contains(computed, c.Name) {
+			t.Errorf("%s: column %q is no field of %v in JSON: %v", list, c.Name, reflect.TypeFor[T](), fields)
+		}
+		if c.Value == nil {
+			if c.Room != admin.RoomPage {
+				t.Errorf("%s: column %q of tables has no value", list, c.Name)
+			}
+			continue
+		}
+		switch v := c.Value(new(T), time.Unix(1, 0)).(type) {
+		case string, []string, int, uint64, admin.About, time.Time, time.Duration:
+		default:
+			t.Errorf("%s: column %q has a %T, which nothing draws", list, c.Name, v)
+		}
+	}
+}
+
+// jsonFields returns the names of the fields of a struct in JSON.
+func jsonFields(of reflect.Type) (all []string) {
+	for f := range of.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			all = append(all, jsonFields(f.Type)...)
+		case name != "" && name != "-":
+			all = append(all, name)
+		}
+	}
+	return all
+}

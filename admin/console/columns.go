@@ -1,0 +1,129 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// column is a column of a list as a page shows it.
+type column struct {
+	Name, Title string
+	Class       string
+	part        string // the template that draws a value of its kind
+	value       func(row any, now time.Time) any
+}
+
+// lists has the columns of each list that pages show.
+var lists = map[string][]column{
+	"runs":      columnsOf("runs", admin.RunColumns),
+	"failures":  columnsOf("failures", admin.FailureColumns),
+	"schedules": columnsOf("schedules", admin.ScheduleColumns),
+	"pools":     columnsOf("pools", admin.PoolColumns),
+	"hooks":     columnsOf("hooks", admin.HookColumns),
+	"workers":   columnsOf("workers", admin.WorkerColumns),
+	"queues":    columnsOf("queues", admin.QueueColumns),
+	"bulks":     columnsOf("bulks", admin.BulkColumns),
+	"journal":   columnsOf("journal", admin.JournalColumns),
+}
+
+// styles has what columns look like beside what their kind and room make of them.
+var styles = map[string]string{
+	"runs.workflowId": "id", "runs.now": "now", "failures.place": "wrap", "schedules.name": "wrap", "hooks.name": "wrap", "hooks.answerers": "wrap",
+	"workers.serves": "wrap", "queues.workflow": "wrap", "pools.holders": "wrap", "journal.principal": "wrap", "journal.reason": "wrap",
+}
+
+// cellKinds has the template and the class of values of each kind.
+var cellKinds = map[admin.ColumnKind][2]string{
+	admin.KindText: {"cell-text", ""}, admin.KindCode: {"cell-text", "mono wrap"}, admin.KindNumber: {"cell-number", "n"}, admin.KindTime: {"cell-time", "t"}, admin.KindSpan: {"cell-span", "n t"},
+}
+
+var rooms = map[admin.Room]string{admin.RoomMedium: "p", admin.RoomWide: "w", admin.RoomPage: "w"}
+
+func columnsOf[T any](list string, all []admin.Column[T]) (shown []column) {
+	for _, c := range all {
+		if c.Room == admin.RoomTable || c.Room == admin.RoomWideTable {
+			continue
+		}
+		one := column{Name: c.Name, Title: c.Title, part: cellKinds[c.Kind][0]}
+		class := cellKinds[c.Kind][1]
+		if style := styles[list+"."+c.Name]; style == "id" {
+			class = "mono id"
+		} else if style != "" {
+			class += " " + style
+		}
+		one.Class = strings.TrimSpace(rooms[c.Room] + " " + strings.TrimSpace(class))
+		one.value = func(row any, now time.Time) any {
+			if c.Value == nil { // it has a template of its own
+				return ""
+			}
+			return c.Value(rowOf[T](row), now)
+		}
+		shown = append(shown, one)
+	}
+	return shown
+}
+
+// rowOf returns the row of a list in what a page has of it: the row itself, or a struct that embeds it.
+func rowOf[T any](row any) *T {
+	if r, ok := row.(T); ok {
+		return &r
+	}
+	r, _ := reflect.TypeAssert[T](reflect.ValueOf(row).FieldByName(reflect.TypeFor[T]().Name()))
+	return &r
+}
+
+// cell is what a template of a cell sees.
+type cell struct {
+	*column
+
+	Row   any
+	Value any
+	Page  *drawn
+	HTML  template.HTML
+}
+
+// cellsOf draws a row of a list: each cell by the template of its list and column, such as runs.status, or by that of its kind.
+func cellsOf(pages *template.Template, list string, row any, page *drawn) ([]cell, error) {
+	all := make([]cell, len(lists[list]))
+	for i := range all {
+		c := &all[i]
+		*c = cell{column: &lists[list][i], Row: row, Page: page}
+		c.Value = c.value(row, page.Now)
+		part := list + "." + c.Name
+		if pages.Lookup(part) == nil {
+			part = c.part
+		}
+		var b strings.Builder
+		if err := pages.ExecuteTemplate(&b, part, c); err != nil {
+			return nil, err
+		}
+		c.HTML = template.HTML(b.String()) //nolint:gosec // a template has escaped it
+	}
+	return all, nil
+}
+
+// figure writes a number of any kind, or what stands for it.
+func figure(v any) string {
+	switch n := v.(type) {
+	case int:
+		return number(n)
+	case uint64:
+		return number(n)
+	case admin.About:
+		return "~" + number(int(n))
+	}
+	return fmt.Sprint(v)
+}
+
+// textOf writes a text, or several.
+func textOf(v any) string {
+	if all, ok := v.([]string); ok {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprint(v)
+}
