@@ -7,10 +7,13 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/admintest"
@@ -151,4 +154,23 @@ func hiddenOf(page string) url.Values {
 		form.Add(f[1], html.UnescapeString(f[2]))
 	}
 	return form
+}
+
+// Templates are read and reviewed as code is.
+func TestOPS2_TemplatesHaveNoLongLines(t *testing.T) {
+	files, err := filepath.Glob("templates/*.html")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("got %d templates, %v", len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			if n := utf8.RuneCountInString(line); n > 160 {
+				t.Errorf("%s:%d has %d characters: end the line before an element or an attribute, at most 160 are allowed", file, i+1, n)
+			}
+		}
+	}
 }
