@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -32,6 +33,44 @@ type Event struct {
 type EventPage struct {
 	Events []Event `json:"events"`
 	Next   uint64  `json:"next,omitempty"` // where the next page begins; 0: there was none
+}
+
+// EventField is a field of events as people see it. Lines of the command, the list of events of the console and its page of an
+// event are drawn from [EventFields]: a field of [Event] is seen everywhere once it has a row there.
+type EventField struct {
+	Name  string // in JSON
+	Title string
+	Kind  ColumnKind
+	Value func(e *Event) any // a string, an int or a time.Time; its zero value is left out
+	// Line is how the field stands in a line about the event, with the text of a time from at; nil: it does not.
+	Line func(e *Event, at func(time.Time) string) string
+}
+
+// EventFields are the fields of events but what each has, such as its time, and payloads.
+var EventFields = []EventField{
+	{Name: "name", Title: "Name", Kind: KindCode, Value: func(e *Event) any { return e.Name }, Line: func(e *Event, _ func(time.Time) string) string { return e.Name }},
+	{Name: "key", Title: "Key", Kind: KindCode, Value: func(e *Event) any { return e.Key }, Line: func(e *Event, _ func(time.Time) string) string { return e.Key }},
+	{Name: "attempt", Title: "Attempt", Kind: KindNumber, Value: func(e *Event) any { return e.Attempt }, Line: func(e *Event, _ func(time.Time) string) string {
+		if e.Attempt < 2 {
+			return ""
+		}
+		return fmt.Sprint("attempt ", e.Attempt)
+	}},
+	{Name: "reason", Title: "Reason", Value: func(e *Event) any { return e.Reason }, Line: func(e *Event, _ func(time.Time) string) string { return e.Reason }},
+	{Name: "next", Title: "Run", Kind: KindCode, Value: func(e *Event) any { return e.Next }},
+	{Name: "by", Title: "By", Kind: KindCode, Value: func(e *Event) any { return e.By }, Line: func(e *Event, _ func(time.Time) string) string {
+		if e.By == "" {
+			return ""
+		}
+		return "by " + e.By
+	}},
+	{Name: "build", Title: "Build", Kind: KindCode, Value: func(e *Event) any { return e.Build }},
+	{Name: "due", Title: "Due", Kind: KindTime, Value: func(e *Event) any { return e.Due }, Line: func(e *Event, at func(time.Time) string) string {
+		if e.Due.IsZero() {
+			return ""
+		}
+		return "due " + at(e.Due)
+	}},
 }
 
 func eventOf(e *event.Event) Event {

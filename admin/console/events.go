@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
@@ -100,29 +101,55 @@ func events(ctx context.Context, s Service, run string, from, to uint64, f func(
 	return ctx.Err()
 }
 
-// detail says on one line what an event carries.
+// detail describes on one line what an event carries beside what it is about.
 func detail(now time.Time, e *admin.Event) string {
-	s := ""
-	if e.Attempt > 1 {
-		s = fmt.Sprintf("attempt %d  ", e.Attempt)
+	var parts []string
+	add := func(s string) {
+		if s != "" {
+			parts = append(parts, cut(110, s))
+		}
 	}
-	switch {
-	case e.Failure != nil:
-		s += cut(110, e.Failure.Message)
-	case len(e.Payload) > 0:
-		s += cut(110, string(e.Payload[:min(len(e.Payload), 500)]))
-	case e.Reason != "":
-		s += cut(110, e.Reason)
-	case e.Next != "":
-		s += e.Next
+	if e.Failure != nil {
+		add(e.Failure.Message)
+	} else {
+		add(string(e.Payload[:min(len(e.Payload), 500)]))
 	}
-	if !e.Due.IsZero() {
-		s += "  due " + ago(now, e.Due)
+	for _, f := range admin.EventFields {
+		if f.Line != nil && f.Name != "name" && f.Name != "key" {
+			add(f.Line(e, func(t time.Time) string { return ago(now, t) }))
+		}
 	}
-	if e.By != "" {
-		s += "  by " + cut(40, e.By)
+	return strings.Join(parts, "  ")
+}
+
+// fact is a field of an event on its page.
+type fact struct {
+	admin.EventField
+
+	Text string
+}
+
+// facts returns the fields that an event has.
+func facts(e admin.Event) (all []fact) {
+	for _, f := range admin.EventFields {
+		one := fact{EventField: f}
+		switch v := f.Value(&e).(type) {
+		case time.Time:
+			if !v.IsZero() {
+				one.Text = instant(v)
+			}
+		case int:
+			if v != 0 {
+				one.Text = number(v)
+			}
+		case string:
+			one.Text = cut(1000, v)
+		}
+		if one.Text != "" {
+			all = append(all, one)
+		}
 	}
-	return s
+	return all
 }
 
 // eventView is one event, whole.

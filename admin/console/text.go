@@ -33,7 +33,9 @@ func (t *templates) functions() template.FuncMap {
 		"took":         took,
 		"ago":          ago,
 		"clock":        func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-		"instant":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+		"instant":      instant,
+		"facts":        facts,
+		"code":         func(k admin.ColumnKind) bool { return k == admin.KindCode },
 		"iso":          func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"size":         size,
 		"word":         word,
@@ -53,6 +55,8 @@ func (t *templates) functions() template.FuncMap {
 		"sorted":       func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 	}
 }
+
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
 // visible replaces what would be seen as something else, or not at all: control characters, and marks that turn
 // the direction of writing round. Line ends and tabs stay.

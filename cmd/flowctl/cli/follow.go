@@ -116,20 +116,13 @@ func (c *command) line(run string, e *admin.Event) {
 			parts = append(parts, s)
 		}
 	}
-	add(e.Name)
-	add(e.Key)
-	if e.Attempt > 1 {
-		add(fmt.Sprint("attempt ", e.Attempt))
+	for _, f := range admin.EventFields {
+		if starts := e.Type == "run_started" || e.Type == "step_started"; f.Line != nil && !(f.Name == "by" && starts) { // which name the worker each time
+			add(f.Line(e, instant))
+		}
 	}
 	if e.Failure != nil {
 		add(e.Failure.Message)
-	}
-	add(e.Reason)
-	if e.By != "" && e.Type != "run_started" && e.Type != "step_started" { // which have the name of the worker
-		add("by " + e.By)
-	}
-	if !e.Due.IsZero() {
-		add("due " + instant(e.Due))
 	}
 	add(string(e.Payload))
 	fmt.Fprintln(c.Stdout, clean(strings.Join(parts, " ")))
