@@ -19,8 +19,8 @@ func gives(wrong func(context.Context, wrapper, *store.Create) *store.Created) f
 	}
 }
 
-// deliversLater creates a run without its items and then delivers them to the run that the create
-// returned, or only to a new run if onlyNew is set.
+// deliversLater creates a run without its items, and then delivers the items to the run that the
+// create returned. If onlyNew is set, it delivers only to new runs.
 func deliversLater(onlyNew bool, id func(event.ItemID) event.ItemID) func(wrapper) store.Store {
 	return gives(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		items := c.Items

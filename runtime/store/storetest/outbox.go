@@ -82,7 +82,7 @@ func (h *harness) wants(what string, want ...store.Send) time.Time {
 	return next
 }
 
-// mark marks records that were read in a phase.
+// mark marks records of a run as a relay does that has read them in this phase.
 func (h *harness) mark(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	var marks []store.Mark

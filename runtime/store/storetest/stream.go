@@ -55,10 +55,10 @@ func (h *harness) publish(l *Log, fence store.Fence, p ...store.Publication) {
 	h.commit(l, l.publishes(fence, p...))
 }
 
-// body is a publication that appends.
+// body returns a publication that appends a chunk to the stream a.
 func body(text string) store.Publication { return store.Publication{Stream: "a", Body: []byte(text)} }
 
-// bodies are publications that append.
+// bodies returns publications that append chunks to the stream a.
 func bodies(texts ...string) []store.Publication {
 	var all []store.Publication
 	for _, text := range texts {
