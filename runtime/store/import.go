@@ -11,55 +11,58 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Importer is a store that takes in runs which have ended in another store.
+// Importer is a store that can import runs which have ended in another store.
 //
-// An imported run is there as if it had ended here: under its id, with its log, times, tags and label, in every list and
-// count, and its workflow id leads to it unless a later one has ended. What others have sent to it, or it to others, is not:
-// that is between the runs of the store in which it was executed. So it has no records in the outbox, and remembers no items.
-// Its audit trail says that it was imported, with ReasonImported.
+// An imported run has the same state as if it had ended in this store: its ID, log, times, tags and
+// label, and its entries in all lists and counts. Its workflow ID resolves to it unless a later run
+// has ended. Items that it sent or received are not imported, because they concern runs of the
+// store that executed it: it has no records in the outbox and remembers no items. Its audit trail
+// has an entry with ReasonImported.
 //
-// Its retention counts from its import as it did from its end, for else a run that ended long ago would be purged at
-// once. As the end itself stays what it was, its Retention is longer by the time that has passed since.
+// Its retention counts from the import, because a run that ended long ago would otherwise be purged
+// at once. Its end time is unchanged, so its Retention is extended by the time between its end and
+// the import.
 type Importer interface {
-	// Import adds one run in one atomic action, and reports whether it is new. A run that is there already, with the same
-	// log, changes nothing, whatever else is asked for: so an import that was interrupted is repeated. The first run of a chain
-	// comes before the others, and the streams of the chain with it. Errors: an *InvalidError, a *DamagedError or an
-	// [event.VersionError] of Import.Check; an *ImportError; a *TooLargeError.
+	// Import adds one run in one atomic action and reports whether it is new. A run that exists
+	// with the same log is left unchanged, whatever else the request contains, so an interrupted
+	// import can be repeated. The first run of a chain must be imported before the others, together
+	// with the streams of the chain. Import returns an *InvalidError, a *DamagedError or an
+	// [event.VersionError] from Import.Check, an *ImportError, or a *TooLargeError.
 	Import(ctx context.Context, m Import) (fresh bool, err error)
 }
 
-// Import is a run that has ended, as a store has shown it.
+// Import is an ended run, as read from a store.
 type Import struct {
-	// Record is that which Load has returned. It must agree with the log; Owner, Token, Recoveries and CreatedBy are not
-	// looked at.
+	// Record is the record returned by Load. It must agree with the log. Owner, Token, Recoveries
+	// and CreatedBy are ignored.
 	Record Record
 	Frames [][]byte // the whole log
-	// Streams are those of the chain. Only its first run brings any.
+	// Streams are the streams of the chain. Only its first run has any.
 	Streams []ImportedStream
-	// Trouble is the group of the record; the zero value: it is in none.
+	// Trouble is the failure group of the record; the zero value means none.
 	Trouble Trouble
-	By      SessionID // who imports, for the audit trail
+	By      SessionID // the importing session, for the audit trail
 }
 
 // ImportedStream is a stream of a chain. Its chunks are those up to Last that are kept, in order.
 type ImportedStream struct {
 	Name   string
 	Chunks [][]byte
-	Last   uint64 // the index of the last chunk that was written, kept or not; 0: none was
+	Last   uint64 // index of the last written chunk, kept or not; 0 if there was none
 	Closed bool
 }
 
-// First returns the index of the first chunk that is kept; Last + 1: none is.
+// First returns the index of the first chunk that is kept, or Last + 1 if none is kept.
 func (s *ImportedStream) First() uint64 { return s.Last + 1 - uint64(len(s.Chunks)) }
 
-// ReasonImported says that the run has ended in another store, and was added to this one.
+// ReasonImported: the run has ended in another store and was imported into this one.
 const ReasonImported Reason = "imported"
 
-// ImportError says why a run cannot be imported. Nothing was written.
+// ImportError reports why a run cannot be imported. Nothing was written.
 type ImportError struct {
 	Run   event.RunID
 	Why   ImportRefusal
-	Other event.RunID // the run that is in the way, or that is missing
+	Other event.RunID // the conflicting or the missing run
 }
 
 // ImportRefusal is a reason not to import a run.
@@ -99,10 +102,10 @@ func (e *ImportError) Error() string {
 // Permanent is true: the same request will be refused again.
 func (e *ImportError) Permanent() bool { return true }
 
-// Fix says what must be done.
+// Fix returns what the operator must do.
 func (e *ImportError) Fix() string { return refusals[e.Why][1] }
 
-// Retention returns for how long a run is kept after its end that is imported at a time: in whole milliseconds.
+// Retention returns the retention of a run imported at now, in whole milliseconds.
 func (m *Import) Retention(now time.Time) time.Duration {
 	const most = math.MaxInt64 - time.Millisecond
 	keep := min(m.Record.Retention, most)
@@ -127,9 +130,9 @@ func (m *Import) Create() Create {
 	}
 }
 
-// Check reads the log, and returns an error if the run has not ended, if the record does not agree with the log, or if
-// there is something that some store does not keep. Stores ask it before everything else: what is imported comes from a
-// file, which anybody can have written.
+// Check reads the log. It returns an error if the run has not ended, if the record does not agree
+// with the log, or if some store cannot keep a value. Stores call it first, because the import
+// comes from a file of unknown origin.
 func (m *Import) Check() error {
 	create := m.Create()
 	if err := create.Check(); err != nil {

@@ -14,46 +14,48 @@ import (
 	"time"
 )
 
-// A journal says what people and programs have asked of the runs in a store. It is no part of any run, and no run needs it: a
-// store keeps what it is told, up to a number and an age of entries, and a worker never looks at it.
+// A journal records the requests that people and programs have made about the runs of a store. It
+// is not part of any run: a store keeps entries up to a number and an age, and workers never read
+// them.
 //
-// Whoever acts writes an entry without an outcome before, and the same entry with the outcome after that. So whatever
-// has been done is in the journal: an entry that has no outcome says that it may have been done, by somebody who
-// was interrupted.
+// The caller writes an entry without an outcome before the action, and the same entry with the
+// outcome afterwards. So the journal contains every action: an entry without an outcome belongs to
+// an action that was interrupted and may have been carried out.
 
 // Journaler is a store that keeps a journal.
 type Journaler interface {
-	// WriteJournal writes an entry, or replaces the one of the same id. When it returns nil the entry is as durable
-	// as a commit. Then it forgets the oldest entries that are too many or too old, some at a time: see JournalTrim.
-	// An entry whose id is none is an *InvalidError.
+	// WriteJournal writes an entry, or replaces the entry of the same ID. When it returns nil, the
+	// entry is as durable as a commit. It then deletes some of the entries that exceed the number
+	// or the age in keep: see JournalTrim. It returns an *InvalidError if the ID of the entry is
+	// invalid.
 	WriteJournal(ctx context.Context, e JournalEntry, keep JournalKeep) error
-	// Journal returns a page of entries, the newest first.
+	// Journal returns a page of entries, newest first.
 	Journal(ctx context.Context, q JournalQuery) (JournalPage, error)
 }
 
-// JournalEntry says what somebody has asked for, and what has come of it. Texts are kept up to MaxJournalText bytes each;
-// what is no text in them is replaced.
+// JournalEntry is a request and its outcome. Texts are cut to MaxJournalText bytes each, and
+// invalid text in them is replaced.
 type JournalEntry struct {
-	ID        string    `json:"-"`           // of NewJournalID, which has the time
-	Time      time.Time `json:"-"`           // of the id
-	Principal string    `json:"p"`           // who has asked
-	Owner     string    `json:"b,omitempty"` // to whose runs the principal is limited; empty: to nobody's
-	Face      string    `json:"f"`           // by what: cli, api, console, …
+	ID        string    `json:"-"`           // as returned by NewJournalID; contains the time
+	Time      time.Time `json:"-"`           // the time in the ID
+	Principal string    `json:"p"`           // the principal that made the request
+	Owner     string    `json:"b,omitempty"` // owner to whose runs the principal is restricted; empty if unrestricted
+	Face      string    `json:"f"`           // interface of the request: cli, api, console, …
 	Action    string    `json:"a"`
-	Target    string    `json:"t,omitempty"` // as it was named
-	Run       string    `json:"r,omitempty"` // that it is about; empty: not known, or none
-	New       string    `json:"n,omitempty"` // the run that was made
+	Target    string    `json:"t,omitempty"` // target as named in the request
+	Run       string    `json:"r,omitempty"` // run that the request concerns; empty if none or not known
+	New       string    `json:"n,omitempty"` // the created run
 	Detail    string    `json:"d,omitempty"` // a workflow, a step, a topic
 	Reason    string    `json:"w,omitempty"`
-	Key       string    `json:"k,omitempty"` // of the request
-	// Outcome is empty while it is not known, JournalOK, or the code of a problem.
+	Key       string    `json:"k,omitempty"` // key of the request
+	// Outcome is JournalOK or the code of a problem; empty while it is not known.
 	Outcome string `json:"o,omitempty"`
 }
 
-// JournalOK is the outcome of what was done.
+// JournalOK is the outcome of a successful action.
 const JournalOK = "ok"
 
-// JournalKeep says what of a journal is kept. The zero value: all.
+// JournalKeep defines which entries of a journal are kept. The zero value keeps all.
 type JournalKeep struct {
 	Most int           // entries; not positive: any number
 	For  time.Duration // how much older than the one that is written they may be; not positive: any time
@@ -114,7 +116,7 @@ func CheckJournalID(id string) (time.Time, error) {
 	return time.Time{}, &InvalidError{What: "id of a journal entry", Value: strings.ToValidUTF8(id[:min(len(id), 100)], ""), Reason: "is not 28 hex digits"}
 }
 
-// Pack returns what stores keep of an entry under its id.
+// Pack returns the encoding under which stores keep the entry. It does not contain the ID.
 func (e *JournalEntry) Pack() ([]byte, error) {
 	if _, err := CheckJournalID(e.ID); err != nil {
 		return nil, err
@@ -126,7 +128,7 @@ func (e *JournalEntry) Pack() ([]byte, error) {
 	return json.Marshal(&kept)
 }
 
-// UnpackJournal returns the entry that was kept under an id.
+// UnpackJournal decodes the entry that is stored under an ID.
 func UnpackJournal(id string, body []byte) (JournalEntry, error) {
 	var e JournalEntry
 	at, err := CheckJournalID(id)
@@ -164,7 +166,7 @@ type JournalQuery struct {
 	Budget int
 }
 
-// JournalPage is a part of a journal.
+// JournalPage is a page of a journal.
 type JournalPage struct {
 	Entries []JournalEntry
 	Cursor  string // of the next page; empty: there is none
@@ -192,14 +194,14 @@ func (q *JournalQuery) Range() (low, high string, err error) {
 	return low, high, nil
 }
 
-// Matches reports whether an entry in the range of the query is selected.
+// Matches reports whether the query selects an entry in its range.
 func (q *JournalQuery) Matches(e *JournalEntry) bool {
 	one := func(all []string, is string) bool { return len(all) == 0 || slices.Contains(all, is) }
 	return one(q.Principals, e.Principal) && (q.Owner == "" || q.Owner == e.Owner) && one(q.Actions, e.Action) && one(q.Outcomes, e.Outcome) &&
 		(q.Target == "" || q.Target == e.Target || q.Target == e.Run || q.Target == e.New)
 }
 
-// JournalLine is an entry as it is kept.
+// JournalLine is an entry as stored.
 type JournalLine struct {
 	ID   string
 	Body []byte // of JournalEntry.Pack

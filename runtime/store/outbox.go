@@ -32,29 +32,29 @@ type Outbox interface {
 	// earlier fresh one of its pair, and an answered one only if all earlier ones of
 	// its pair are settled, or are returned, too.
 	Outbox(ctx context.Context, partition, limit int) (records []Outgoing, next time.Time, err error)
-	// Mark moves records to their next phase. Each is judged by itself, and nothing
-	// happens to a record that is missing, or no longer in the phase in which it was
-	// read: another worker was faster, or has taken it back.
+	// Mark moves records to their next phase. Each mark is judged separately. It has no effect on a
+	// record that is missing or not in the phase in which it was read: another worker was faster,
+	// or has reset it.
 	Mark(ctx context.Context, partition int, marks []Mark) error
-	// Confirm makes a run, its chain, or the run that a record has created, forget
-	// the record: it will not be sent again. That holds for deleted runs, too. There
-	// may be nothing to forget, and no such run.
+	// Confirm removes the memory of a record from a run, its chain, or the run that the record has
+	// created, because the record will not be sent again. It applies to deleted runs as well, and
+	// has no effect if there is no such memory or run.
 	Confirm(ctx context.Context, run event.RunID, record event.ItemID) error
 }
 
-// Send is a record as a commit writes it.
+// Send is a record as written by a commit.
 type Send struct {
-	// ID is derived from the sender and its operation, so that the same operation,
-	// executed again after lost writes, has the same one. It is the id of the item
-	// that is delivered, and the CreatedBy of the run that is created. A record that
-	// the sender has in its outbox already, in whatever phase, stays as it is.
+	// ID is derived from the sender and its operation, so that an operation that is executed again
+	// after lost writes has the same ID. It is the ID of the delivered item and the CreatedBy of
+	// the created run. A record that is already in the sender's outbox, in any phase, stays as it
+	// is.
 	ID event.ItemID
 	// To is the run that is created, or to which an item is delivered.
 	To event.RunID
-	// Body says what to do; a store does not look into it.
+	// Body describes the operation; a store does not interpret it.
 	Body []byte
-	// First says that the sender has sent nothing to the receiver before, as that is a run which this record creates. A store may
-	// rely on it for Committed.Sent, and keeps it nowhere.
+	// First reports that the sender has sent nothing to the receiver before, because this record
+	// creates the receiver. A store may use it for Committed.Sent and does not store it.
 	First bool
 }
 
@@ -63,7 +63,7 @@ type Outgoing struct {
 	Send
 	From  event.RunID
 	Phase Phase
-	// Since is when it got into its phase.
+	// Since is the time at which the record entered its phase.
 	Since time.Time
 	// Deadline is half a Horizon after it was read: a worker that delivers it puts it
 	// into the Deliver or the Create, so that it cannot arrive long after another
@@ -78,7 +78,7 @@ func (s *Send) Outgoing(from event.RunID, now time.Time) Outgoing {
 	}
 }
 
-// Phase says how far a record of an outbox is.
+// Phase is the progress of a record of an outbox.
 type Phase uint8
 
 // The phases.
@@ -101,17 +101,16 @@ func (p Phase) String() string {
 	return "gone"
 }
 
-// Mark moves one record of an outbox on: a fresh one becomes answered, an
-// answered one becomes settled, a settled one is removed.
+// Mark advances one record of an outbox: a fresh record becomes answered, an answered one becomes
+// settled, and a settled one is removed.
 type Mark struct {
 	From  event.RunID
 	ID    event.ItemID
-	Phase Phase // in which it was read
-	// Refusal is pushed into the sender's inbox in the same action: the receiver
-	// has refused the record, and the sender must know. Nil: it need not. A sender
-	// that has ended gets none, nor does one whose chain has accepted that id
-	// before; one that is closing does. It goes to the sender alone, not to what
-	// that continued as.
+	Phase Phase // the phase in which the record was read
+	// Refusal is an item that is pushed into the sender's inbox in the same action, because the
+	// receiver has refused the record and the sender must learn of it; nil if not needed. A sender
+	// that has ended gets none, nor does one whose chain has accepted that ID before; a closing one
+	// does. The item goes to the sender alone, not to a run that continues it.
 	Refusal *Item
 	// Unknown says that the receiver does not exist. While there is an earlier record
 	// of the same sender and receiver, in whatever phase, the record that this mark is

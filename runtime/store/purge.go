@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// DefaultRetention is how long a run is kept after its end if its Create does
-	// not say.
+	// DefaultRetention is the retention of a run whose Create sets none.
 	DefaultRetention = 7 * 24 * time.Hour
 	// Horizon is longer than any request can be late, and than the writes that a
 	// failover can lose; the protocol calls it H. A run stays for at least that
@@ -61,7 +60,7 @@ func PurgeTime(created, ended time.Time, retention time.Duration) time.Time {
 	return at
 }
 
-// NotEndedError says that a run cannot be deleted because it has not ended.
+// NotEndedError reports that a run cannot be deleted because it has not ended.
 type NotEndedError struct {
 	Run    event.RunID
 	Status event.Status

@@ -10,8 +10,8 @@ import (
 // The reasons of repairs. Each names the state that a run was found in; package
 // fsck says what is done about it.
 const (
-	// ReasonTimeout: something in the run was due, the end of its time or of a
-	// wait, and no timer would have woken it.
+	// ReasonTimeout: the end of the run's time or of a wait was due, and no timer would have woken
+	// the run.
 	ReasonTimeout Reason = "timeout"
 	// ReasonStuckCreated: the run was created and never started, and no session could
 	// ever have claimed it.
@@ -22,8 +22,8 @@ const (
 	// ReasonStuckFailed: its log ends with its failure, the store did not know of
 	// its end.
 	ReasonStuckFailed Reason = "stuck_failed"
-	// ReasonStuckTerminal: its log ends otherwise and the store did not know; or it
-	// had ended, and what only living runs have was still kept of it.
+	// ReasonStuckTerminal: its log ends in another way and the store had not recorded it, or the
+	// run had ended and the store still had data that only living runs have.
 	ReasonStuckTerminal Reason = "stuck_terminal"
 	// ReasonNoClaim: it was owned, but by a session that would never be recovered.
 	ReasonNoClaim Reason = "no_claim"
@@ -38,30 +38,32 @@ const (
 	ReasonWrongRecord Reason = "wrong_record"
 	// ReasonDamagedLog: its log cannot be read to its end. The run was blocked.
 	ReasonDamagedLog Reason = "damaged_log"
-	// ReasonLostRecord: neither a record of its outbox nor its log said any more what
-	// the record was to do, or to which run. The record was removed.
+	// ReasonLostRecord: neither a record of its outbox nor its log contained the operation or the
+	// receiver of the record. The record was removed.
 	ReasonLostRecord Reason = "lost_record"
 )
 
-// Rebuilder is a store that can delete what it keeps of a run beside its log, and write it again. Package fsck decides what
-// to write; the store judges nothing.
+// Rebuilder is a store that can delete the data it keeps of a run beside its log and write them
+// again. Package fsck decides what to write; the store makes no decision.
 type Rebuilder interface {
-	// ReadPartition reads everything of a partition, as of one moment: also what no index leads to, and however damaged it is.
+	// ReadPartition reads all data of a partition as of one moment, including data that no index
+	// refers to and damaged data.
 	ReadPartition(ctx context.Context, partition int) (*PartitionState, error)
 }
 
 // PartitionState is a partition as of one moment.
 //
-// Rebuild and Defect.Do are atomic actions. They act only if the data that they change are still as this state has them:
-// otherwise they return false and write nothing. So any number of processes may repair a store at the same time, while
-// workers work.
+// Rebuild and Defect.Do are atomic actions. They act only if the data that they change are still as
+// in this state; otherwise they return false and write nothing. So any number of processes may
+// repair a store at the same time, while workers use it.
 type PartitionState struct {
-	// Snapshot has all runs. A run whose metadata is lost has no place, and only its id and frames. A session without a
-	// lease that can be given one again has a lease without an end.
+	// Snapshot contains all runs. A run whose metadata is lost has no queue state, only its ID and
+	// frames. A session without a lease that can be restored has a lease without an end.
 	Snapshot *Snapshot
-	// Partial is set if runs were left out, which changed faster than they could be read: what is missing may be theirs.
+	// Partial reports that runs were left out because they changed faster than they could be read.
+	// Missing data may belong to them.
 	Partial bool
-	// Defects are damages that a snapshot has no room for.
+	// Defects are damages that a Snapshot cannot represent.
 	Defects []Defect
 	// Rebuild rewrites one run. It writes an entry for each reason into the audit trail of a run that exists.
 	Rebuild func(ctx context.Context, r *Rebuild) (bool, error)
@@ -69,12 +71,12 @@ type PartitionState struct {
 
 // Defect is damage that a store finds in itself.
 type Defect struct {
-	Invariant int         // the numbers of package fsck
-	Run       event.RunID // empty: it is about none in particular
+	Invariant int         // number of the invariant in package fsck
+	Run       event.RunID // empty if it concerns no particular run
 	What      string
 	Explain   string
-	// Repair describes what Do does. Do is for data that several runs share, or that follow from no log. Nil: rebuilding
-	// the run repairs it, or nothing does if there is no run.
+	// Repair describes the effect of Do. Do repairs data that several runs share or that follow
+	// from no log. If it is nil, rebuilding Run repairs the defect; without a Run nothing does.
 	Repair string
 	Do     func(ctx context.Context) (bool, error)
 }
@@ -93,7 +95,8 @@ type Rebuild struct {
 	// A living run becomes the active one of its workflow id, or with StateQueued takes its place in the line, at the
 	// end of it unless it has one. The sessions that could not replay the run are forgotten: each may try it again.
 	Record *Record
-	// Hidden is set if the run, which has ended, was deleted; Last if it is the last of its workflow id that has ended.
+	// Hidden reports that the ended run was deleted; Last that it is the last ended run of its
+	// workflow ID.
 	Hidden, Last bool
 	// Remember adds accepted items to what the chain has seen.
 	Remember map[event.ItemID]time.Time
@@ -102,11 +105,11 @@ type Rebuild struct {
 	// StepData is added to that of the run, unless it has ended.
 	StepData map[string][]byte
 
-	// Remove are records of the outbox. The run need not exist.
+	// Remove contains records of the outbox to remove. The run need not exist.
 	Remove []Outgoing
-	// Write are records that are written, as a commit writes them, after all others and after Remove.
+	// Write contains records to write as a commit does, after all others and after Remove.
 	Write []Send
-	// Confirm are records that the run, or its chain, forgets as by Outbox.Confirm.
+	// Confirm contains records that the run, or its chain, forgets as by Outbox.Confirm.
 	Confirm []event.ItemID
 
 	Reasons []Reason

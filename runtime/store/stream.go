@@ -16,15 +16,14 @@ import (
 // so that a replay writes nothing twice; their steps write by Publish, while they
 // are executed.
 type Streams interface {
-	// Publish appends chunks to streams of an owned run, all of them or none.
-	// ErrFenced: the run is not owned under this fence. ErrStreamClosed: one of the
-	// streams is closed. A chunk whose Writer has written its Nth to that stream
-	// before is there already and is skipped: a call whose answer was lost is
-	// repeated as it was. Close and Drop are not allowed: what ends a stream is
+	// Publish appends chunks to streams of an owned run, all of them or none. ErrFenced: the run is
+	// not owned under this fence. ErrStreamClosed: one of the streams is closed. A chunk whose
+	// Writer has already written its Nth chunk to that stream is skipped, so the caller can repeat
+	// a call whose result was lost. Close and Drop are not allowed, because the end of a stream is
 	// recorded in a log.
 	Publish(ctx context.Context, run event.RunID, fence Fence, chunks []Publication) error
-	// ReadStream reads a part of a stream. ErrRunNotFound: there is no such run. A
-	// stream that nobody has written to is empty.
+	// ReadStream reads a part of a stream. ErrRunNotFound: there is no such run. A stream that was
+	// never written is empty.
 	ReadStream(ctx context.Context, r ReadStream) (StreamPage, error)
 	// AwaitStream blocks while the stream's last chunk is the one with that index (0:
 	// there is none), it is open, and the chain has not ended; or until the run does
@@ -33,37 +32,37 @@ type Streams interface {
 	AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error
 }
 
-// StreamLister is a store that tells which streams there are.
+// StreamLister is a store that lists the streams of a chain.
 type StreamLister interface {
 	// StreamNames returns the names of the streams of the chain of a run, sorted. ErrRunNotFound: there is no such run.
 	StreamNames(ctx context.Context, run event.RunID) ([]string, error)
 }
 
-// Publication is one thing that is done to a stream, in this order: Drop, Body,
-// Keep, Close.
+// Publication is a change of a stream. Its parts are applied in this order: Drop, Body, Keep,
+// Close.
 type Publication struct {
 	// Stream is its name: any bytes, at least one and at most [MaxStreamName].
 	Stream string
 	// Drop removes the stream with all its chunks, even if it is closed. If a
 	// Body follows, that is chunk 1 of a new stream.
 	Drop bool
-	// Body is appended as the next chunk; the first one of a stream has index 1.
-	// Nil: none. To a closed stream a commit appends nothing, and goes on.
+	// Body is appended as the next chunk; the first chunk of a stream has index 1. Nil appends
+	// nothing. A commit that appends to a closed stream skips the chunk and succeeds.
 	Body []byte
-	// Keep removes all chunks but the last ones, so many of them, even of a closed
-	// stream; 0: none is removed.
+	// Keep is the number of last chunks to keep; all others are removed, even from a closed stream.
+	// 0 removes none.
 	Keep int
-	// Close says that no chunk will follow.
+	// Close closes the stream: no chunk follows.
 	Close bool
-	// Writer and Nth name the chunk, so that a repeated call of
-	// [Streams.Publish] is known again; each Writer counts from 1 for each stream
-	// and does not begin a call before the one before is answered. Empty: the call is
-	// never repeated. Commits have none: they are known by their CommitID.
+	// Writer and Nth identify the chunk, so that a repeated call of [Streams.Publish] is
+	// recognized. Each Writer counts from 1 for each stream and begins a call only after the
+	// previous one has returned. An empty Writer means that the call is never repeated. Commits
+	// have no Writer, because their CommitID identifies them.
 	Writer string
 	Nth    uint64
 }
 
-// MaxStreamName is the greatest length of the name of a stream, in bytes.
+// MaxStreamName is the maximum length of the name of a stream, in bytes.
 const MaxStreamName = 512
 
 // CheckStreamName returns an error for an invalid name of a stream. Stores call it before
@@ -78,8 +77,8 @@ func CheckStreamName(name string) error {
 	return nil
 }
 
-// CheckPublish says what is wrong with publications of steps, whatever is in the
-// store. Stores ask it before everything else in [Streams.Publish].
+// CheckPublish returns an error for publications of steps that are invalid in any state of the
+// store. Stores call it first in [Streams.Publish].
 func CheckPublish(chunks []Publication) error {
 	for i := range chunks {
 		c := &chunks[i]
@@ -98,8 +97,8 @@ func CheckPublish(chunks []Publication) error {
 	return nil
 }
 
-// CheckPublish says what is wrong with the publications of a commit, whatever is in
-// the store. Stores ask it before everything else in [Store.Commit].
+// CheckPublish returns an error if the publications of the commit are invalid in any state of the
+// store. Stores call it first in [Store.Commit].
 func (c *Commit) CheckPublish() error {
 	for i := range c.Publish {
 		p := &c.Publish[i]
@@ -127,7 +126,7 @@ func (p *Publication) check() error {
 	return nil
 }
 
-// ReadStream asks for a part of a stream.
+// ReadStream is a request for a part of a stream.
 type ReadStream struct {
 	Run    event.RunID
 	Stream string
@@ -142,18 +141,18 @@ type ReadStream struct {
 	Limit int
 }
 
-// DefaultStreamPage is how many chunks a page has if its reader does not say.
+// DefaultStreamPage is the number of chunks of a page if ReadStream.Limit is 0.
 const DefaultStreamPage = 256
 
 // StreamPage is a part of a stream, and the state of the stream.
 type StreamPage struct {
 	Chunks []Chunk // in order, without gaps
-	// First is the index of the first chunk that is kept, 0 if none is. Last is the
-	// greatest index that was written, even if that chunk is not kept any more.
+	// First is the index of the first chunk that is kept, 0 if there is none. Last is the greatest
+	// index that was written, even if that chunk has been removed.
 	First, Last uint64
-	// Closed says that no chunk follows Last.
+	// Closed reports that no chunk follows Last.
 	Closed bool
-	// Ended says that all runs of the chain have ended: the stream will not grow.
+	// Ended reports that all runs of the chain have ended, so the stream cannot grow.
 	Ended bool
 }
 
@@ -168,7 +167,6 @@ type StreamState struct {
 	Chunks []Chunk
 	Last   uint64
 	Closed bool
-	// Writers has the Nth of the last chunk of each; those of streams without any
-	// are absent.
+	// Writers contains the Nth of the last chunk of each writer; it is nil if there are none.
 	Writers map[string]uint64
 }

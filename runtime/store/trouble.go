@@ -12,22 +12,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// A run is in trouble when it has failed, when a step of it is being retried, or when it is blocked. Its label is a
-// group: runs that have the same trouble have the same group. Who commits knows what has happened, and sets or clears
-// the label with the commit that changes it, so that label and state are never apart; a store keeps what it is
-// told, and never refuses a commit for its label. Of each group it keeps what is common to its runs, once.
+// The failure group of a run (a Trouble in code) is set while the run has failed, a step of it is
+// being retried, or it is blocked. Runs with the same failure have the same group. The worker that
+// commits sets or clears the group with the commit that changes the state, so that both always
+// agree. A store keeps the group as given and never refuses a commit because of it. The store keeps
+// the common data of a group once.
 //
-// A label stays until a commit changes it, with two exceptions: a run that ends in another way than by failing has
-// none, and a run that was deleted or purged is in no group.
+// A run keeps its group until a commit changes it, with two exceptions: a run that ends without
+// failing has none, and a run that was deleted or purged is in no group.
 
-// TroubleKind says what kind of trouble a group is about.
+// TroubleKind is the kind of failure of a group.
 type TroubleKind string
 
 // The kinds of trouble.
 const (
 	TroubleFailed   TroubleKind = "failed"   // the run has failed
-	TroubleRetrying TroubleKind = "retrying" // a step of it has failed, and is tried again
-	TroubleBlocked  TroubleKind = "blocked"  // the code does not fit it, or what is stored of it is damaged or too large
+	TroubleRetrying TroubleKind = "retrying" // a step of it has failed and is being retried
+	TroubleBlocked  TroubleKind = "blocked"  // the code cannot replay the run, or its stored data are damaged or too large
 )
 
 // TroubleKinds returns all kinds.
@@ -35,15 +36,15 @@ func TroubleKinds() []TroubleKind {
 	return []TroubleKind{TroubleFailed, TroubleRetrying, TroubleBlocked}
 }
 
-// Trouble is a group, with what is common to its runs. The zero value is none.
+// Trouble is a failure group with the data common to its runs. The zero value means no group.
 type Trouble struct {
-	// Group is the id: letters, digits and hyphens, up to MaxGroup.
+	// Group is the ID: letters, digits and hyphens, at most MaxGroup bytes.
 	Group    string
 	Kind     TroubleKind
 	Workflow string
-	Step     string // empty: it is about none
-	// Text says what has happened, up to MaxTroubleText bytes. It may be kept for longer than any of the runs: so it
-	// holds nothing that is about one of them.
+	Step     string // empty if the failure concerns no step
+	// Text describes the failure, in at most MaxTroubleText bytes. It may be kept longer than any
+	// of the runs, so it contains no data of a single run.
 	Text string
 }
 
@@ -53,10 +54,11 @@ const (
 	MaxTroubleText = 512
 )
 
-// TroubleKept is how long a group is kept at least after the last run has come into it and once there is no run in it.
+// TroubleKept is the minimum duration for which an empty group is kept after the last run has
+// entered it.
 const TroubleKept = 30 * 24 * time.Hour
 
-// CheckGroup returns an *InvalidError if a group has an id that is none.
+// CheckGroup returns an *InvalidError if the ID of a group is not valid.
 func CheckGroup(group string) error {
 	wrong := func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -67,8 +69,9 @@ func CheckGroup(group string) error {
 	return nil
 }
 
-// Kept returns what every store keeps of t: texts that are too long are cut, and what is not text is left out. It is
-// none if the id of the group is none: nothing that a label says refuses a commit.
+// Kept returns the part of t that every store keeps: texts that are too long are cut, and invalid
+// text is replaced. It returns the zero value if the ID of the group is invalid, because a group
+// never makes a commit fail.
 func (t *Trouble) Kept() Trouble {
 	if CheckGroup(t.Group) != nil {
 		return Trouble{}
@@ -79,7 +82,7 @@ func (t *Trouble) Kept() Trouble {
 	}
 }
 
-// KeptText returns what is kept of a text for people, in up to limit bytes: what is no text in it is replaced.
+// KeptText returns s with invalid text replaced, cut to at most limit bytes.
 func KeptText(s string, limit int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > limit {
@@ -88,7 +91,8 @@ func KeptText(s string, limit int) string {
 	return s
 }
 
-// Label returns what the commit makes of the label of its run: none, with set, takes it away.
+// Label returns the failure group that the commit sets. If set is true, the zero value removes the
+// group.
 func (c *Commit) Label() (label Trouble, set bool) {
 	ends := c.Effect == EffectFinish || c.Effect == EffectContinue
 	if c.Trouble == nil {
@@ -101,9 +105,10 @@ func (c *Commit) Label() (label Trouble, set bool) {
 	return label, true
 }
 
-// TroubleLister is a store that tells in what trouble runs are.
+// TroubleLister is a store that lists the failure groups of its runs.
 type TroubleLister interface {
-	// Troubles returns a page of groups, those first into which a run has come last.
+	// Troubles returns a page of groups, ordered by the time at which a run last entered them,
+	// newest first.
 	Troubles(ctx context.Context, q TroubleQuery) (TroublePage, error)
 }
 
@@ -113,8 +118,8 @@ type TroubleQuery struct {
 	Kinds    []TroubleKind
 	Workflow string
 	Step     string
-	Since    time.Time // a run has come into it then or later
-	Open     bool      // there are runs in it now
+	Since    time.Time // selects groups that a run has entered at this time or later
+	Open     bool      // selects groups that contain runs now
 	// Cursor continues after the page that returned it. A group into which a run comes meanwhile moves to the front,
 	// and is not on the pages that follow.
 	Cursor string
@@ -127,8 +132,8 @@ type TroubleQuery struct {
 type TroublePage struct {
 	Groups []TroubleGroup
 	Cursor string // of the next page; empty: there is none
-	// Partial says that the budget was less than there are groups: the numbers may be too low, and groups into which
-	// no run has come for long may be missing.
+	// Partial reports that the budget was smaller than the number of groups: the numbers may be too
+	// low, and groups that no run has entered recently may be missing.
 	Partial bool
 	Looked  int
 }
@@ -136,8 +141,9 @@ type TroublePage struct {
 // TroubleGroup is a group with what is counted of it.
 type TroubleGroup struct {
 	Trouble
-	First, Last time.Time // when a run has come into it
-	// Total is how often a run has come into it, and Open how many are in it now.
+	First, Last time.Time // when a run first and last entered the group
+	// Total is the number of times a run has entered the group, and Open the number of runs in it
+	// now.
 	Total, Open int
 }
 
