@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// tellBlocked wakes all who wait for the route of a run that was blocked, and may try it.
+// tellBlocked wakes the waiting sessions that serve the route of a blocked run and may try it.
 func (p *partition) tellBlocked(r *run) {
 	p.waiters.WakeAll(r.route.Route, func(id store.SessionID) bool {
 		l := p.sessions[id]
@@ -19,7 +19,7 @@ func (p *partition) cannotReplay(r *run, s *session) bool {
 	return r.extra != nil && slices.ContainsFunc(r.extra.blockers, func(l *session) bool { return l.code == s.code && p.isLive(l) })
 }
 
-// blockers names the live sessions whose code could not replay the run.
+// blockers returns the live sessions whose code could not replay the run.
 func (p *partition) blockers(r *run) []store.SessionID {
 	var all []store.SessionID
 	if r.extra != nil {
@@ -33,7 +33,7 @@ func (p *partition) blockers(r *run) []store.SessionID {
 	return all
 }
 
-// isLive reports whether a session is there, and nobody has begun to recover it.
+// isLive reports whether a session exists and its recovery has not begun.
 func (p *partition) isLive(l *session) bool { return p.sessions[l.id] == l && !l.recovering }
 
 // unblock makes up to limit blocked runs of the routes ready that the session may try.

@@ -10,7 +10,7 @@ import (
 
 var _ store.FleetTeller = (*Store)(nil)
 
-// Fleet returns the sessions and the routes. It looks at every run that is owned, and at no other one.
+// Fleet returns the sessions and the routes. It reads every owned run, and no other.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Fleet{}, err

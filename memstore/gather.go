@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// gathers are the runs that gather starts, and the starts that have joined one.
+// gathers contains the runs that collect starts, and the starts that have joined them.
 type gathers struct {
 	runs   map[string]*run // by key
 	joined map[event.RunID]event.RunID
@@ -23,7 +23,7 @@ func newGathers() gathers {
 	return gathers{runs: map[string]*run{}, joined: map[event.RunID]event.RunID{}}
 }
 
-// setGather lets a run gather the starts of a key; empty: none any more.
+// setGather makes a run collect the starts of a key; an empty key ends that.
 func (p *partition) setGather(r *run, key string) {
 	e := r.rare()
 	if e.gather != "" {
@@ -34,7 +34,7 @@ func (p *partition) setGather(r *run, key string) {
 	}
 }
 
-// Gathering returns the run that gathers the starts of a key.
+// Gathering returns the run that collects the starts of a key.
 func (p *partition) Gathering(key string) (*run, error) { return p.gathers.runs[key], nil }
 
 // Joined returns the run that a start has joined.
@@ -58,7 +58,8 @@ func (p *partition) Join(start event.RunID, r *run, at int64) error {
 	return nil
 }
 
-// ReplaceItem puts an item in the place of the first one. Readers may share the array.
+// ReplaceItem replaces the first item of the inbox. It copies the array, because readers may share
+// it.
 func (p *partition) ReplaceItem(r *run, item store.Item) error {
 	r.inbox = slices.Clone(r.inbox)
 	r.inbox[0] = item

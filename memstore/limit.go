@@ -16,7 +16,7 @@ var (
 	_ store.TurnReader = (*Store)(nil)
 )
 
-// limited holds the fields that only runs need that use limits, or have a fair key.
+// limited contains the fields of a run that uses limits or has a fairness key.
 type limited struct {
 	uses      []store.Use
 	place     int64 // among those who wait; 0: none yet
@@ -31,7 +31,7 @@ type limited struct {
 	ranked bool // it is among those with fair keys of its level
 }
 
-// limits is the limits of a partition.
+// limits contains the limits of a partition.
 type limits struct {
 	configs map[string]*configs
 	parts   map[store.LimitID]*part // of which something is held, or for which somebody waits
@@ -46,13 +46,13 @@ func newLimits() limits {
 	}
 }
 
-// configs has the configurations of a limit.
+// configs contains the configurations of a limit.
 type configs struct {
 	code, set *store.LimitConfig
 	keys      map[string]store.LimitConfig
 }
 
-// ofKey returns the configuration that a key has of its own. c may be nil.
+// ofKey returns the configuration set for a key, or nil. c may be nil.
 func (c *configs) ofKey(key string) (own store.LimitConfig, ok bool) {
 	if c != nil {
 		own, ok = c.keys[key]
@@ -69,7 +69,8 @@ type part struct {
 	rest        ordered // the other ones, and the open ones
 }
 
-// line is the runs of one route that wait for the same permits: by priority, then by place.
+// line is a limiter queue: the runs of one route that wait for the same permits, ordered by
+// priority, then by position.
 type line struct {
 	id     string
 	route  *route
@@ -86,7 +87,7 @@ type line struct {
 	place    int64
 }
 
-// first returns the run that comes first.
+// first returns the first run of the queue.
 func (l *line) first() *run {
 	if len(l.levels) == 0 {
 		return nil
@@ -111,7 +112,7 @@ func (o *ordered) remove(l *line) {
 	*o = slices.Delete(*o, i, i+1)
 }
 
-// lineID names the line of a run.
+// lineID identifies the limiter queue of a run.
 func lineID(r *run) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\x00%s", r.route.Queue, r.route.Workflow)
@@ -121,7 +122,7 @@ func lineID(r *run) string {
 	return b.String()
 }
 
-// enter puts a run into its line.
+// enter adds a run to its limiter queue.
 func (x *limits) enter(r *run) {
 	id := lineID(r)
 	l := x.lines[id]
@@ -144,7 +145,7 @@ func (x *limits) enter(r *run) {
 	x.sort(l)
 }
 
-// leave takes a run out of its line.
+// leave removes a run from its limiter queue.
 func (x *limits) leave(r *run) {
 	l := r.line
 	x.unsort(l)
@@ -234,7 +235,7 @@ func (x *limits) part(id store.LimitID) *part {
 	return p
 }
 
-// drop forgets a part of which nothing is known.
+// drop removes a part that has no state.
 func (x *limits) drop(id store.LimitID, now int64) {
 	p := x.parts[id]
 	if p == nil || p.held != 0 || p.waits != 0 || p.tat > now || len(p.kept)+len(p.rest) > 0 {
@@ -286,7 +287,7 @@ func (p *partition) Limits() protocol.LimitTx[*run] { return limitTx{p} }
 // limitTx is a partition as the protocol sees its limits.
 type limitTx struct{ p *partition }
 
-// Uses returns what a run uses.
+// Uses returns the uses of a run.
 func (t limitTx) Uses(r *run) ([]store.Use, error) {
 	if r.limited == nil {
 		return nil, nil
@@ -294,7 +295,7 @@ func (t limitTx) Uses(r *run) ([]store.Use, error) {
 	return r.uses, nil
 }
 
-// Limit returns how a part of a limit stands.
+// Limit returns the state of a part of a limit.
 func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
 	config, _, _ := t.p.limits.config(id)
 	l := protocol.Limit{LimitConfig: config}
@@ -368,7 +369,7 @@ func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	return all, nil
 }
 
-// Waiting returns the parts of a limit for which there are lines.
+// Waiting returns the parts of a limit that have limiter queues.
 func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 	var all []store.LimitID
 	for key, p := range t.p.limits.names[name] {
@@ -384,7 +385,7 @@ func (l *line) stands() protocol.WaitLine {
 	return protocol.WaitLine{ID: l.id, First: l.first().id, Priority: l.priority, Place: l.place, Mode: l.mode, Until: l.until, Stands: l.counts, Owed: l.owed}
 }
 
-// LineOf returns the line of a run.
+// LineOf returns the limiter queue of a run.
 func (t limitTx) LineOf(r *run) (protocol.WaitLine, error) { return r.line.stands(), nil }
 
 // WaitLine returns a line.
@@ -395,7 +396,7 @@ func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
 	return protocol.WaitLine{ID: id}, nil
 }
 
-// SaveLine stores the mode of a line.
+// SaveLine stores the mode of a limiter queue.
 func (t limitTx) SaveLine(saved protocol.WaitLine) error {
 	x := &t.p.limits
 	if l := x.lines[saved.ID]; l != nil {
@@ -406,7 +407,7 @@ func (t limitTx) SaveLine(saved protocol.WaitLine) error {
 	return nil
 }
 
-// WaitLines returns the lines of a part.
+// WaitLines returns the limiter queues of a part.
 func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	p := t.p.limits.parts[id]
 	if p == nil {
@@ -421,7 +422,7 @@ func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	return lines, nil
 }
 
-// ShutLines returns the first shut lines of a part.
+// ShutLines returns the first closed queues of a part.
 func (t limitTx) ShutLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept { // few are called at a time
@@ -436,7 +437,7 @@ func (t limitTx) ShutLines(id store.LimitID, limit int) (lines []protocol.WaitLi
 	return lines, nil
 }
 
-// NestedShut returns the shut lines of a part whose uses are nested.
+// NestedShut returns the closed queues of a part whose uses are nested.
 func (t limitTx) NestedShut(id store.LimitID) (lines []protocol.WaitLine, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept {
@@ -448,7 +449,7 @@ func (t limitTx) NestedShut(id store.LimitID) (lines []protocol.WaitLine, err er
 	return lines, nil
 }
 
-// KeptLines returns the first shut or called lines of a part.
+// KeptLines returns the first closed or admitted queues of a part.
 func (t limitTx) KeptLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept[:min(limit, len(p.kept))] {
@@ -458,7 +459,7 @@ func (t limitTx) KeptLines(id store.LimitID, limit int) (lines []protocol.WaitLi
 	return lines, nil
 }
 
-// FirstKept returns the first shut or called line of a part.
+// FirstKept returns the first closed or admitted queue of a part.
 func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 	if p := t.p.limits.parts[id]; p != nil && len(p.kept) > 0 {
 		return p.kept[0].stands(), nil

@@ -55,8 +55,8 @@ func (r *run) retention() time.Duration {
 	return cmp.Or(r.extra.retention, store.DefaultRetention)
 }
 
-// find returns a run, nil if there is none or it was deleted. Only what must
-// know of deleted runs asks p.runs itself.
+// find returns a run, or nil if it does not exist or was deleted. Only code that must see deleted
+// runs reads p.runs itself.
 func (p *partition) find(id event.RunID) *run {
 	if r := p.runs[id]; r != nil && !r.hidden {
 		return r
@@ -64,7 +64,7 @@ func (p *partition) find(id event.RunID) *run {
 	return nil
 }
 
-// tidy forgets a route that has no runs.
+// tidy removes a route that has no runs.
 func (p *partition) tidy(c *route) {
 	if c.runs == 0 {
 		delete(p.routes, c.Route)

@@ -122,7 +122,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}, nil
 }
 
-// live returns a session that nobody has begun to recover.
+// live returns a session whose recovery has not begun.
 func (p *partition) live(id store.SessionID) (*session, error) {
 	l := p.sessions[id]
 	if l == nil || l.recovering {
@@ -165,8 +165,8 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 	return nil
 }
 
-// recoverDead recovers up to limit runs of sessions that are dead, for
-// the session by. It leaves out that session itself: it is alive.
+// recoverDead recovers up to limit runs of dead sessions for the session by. It skips by itself,
+// which is alive.
 func (p *partition) recoverDead(by *session, limit int) {
 	now := p.now()
 	if now <= p.expiry {

@@ -5,19 +5,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// flow is the ready runs of a route and a priority that have fair keys.
+// flow contains the ready runs of a route and a priority that have fairness keys.
 type flow struct {
 	protocol.Flow
 	passes map[string]int64 // by key
 	sweep  int              // at so many passes those that are over are forgotten
 }
 
-// Share returns the fair key of a run.
+// Share returns the fairness key of a run.
 func (t limitTx) Share(r *run) (protocol.Share, error) {
 	return protocol.Share{FlowID: store.FlowID{Route: r.route.Route, Priority: r.priority}, Key: r.fair, Weight: r.share}, nil
 }
 
-// Flow returns how a flow stands.
+// Flow returns the state of a flow.
 func (t limitTx) Flow(id store.FlowID) (protocol.Flow, error) {
 	if f := t.p.flows[id]; f != nil {
 		return f.Flow, nil

@@ -47,12 +47,12 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	return nil
 }
 
-// stream returns a stream of a chain, nil if nobody has written to it.
+// stream returns a stream of a chain, nil if it was never written.
 func (p *partition) stream(chain event.RunID, name string) *stream {
 	return p.streams[chain][name]
 }
 
-// Stream returns how a stream stands.
+// Stream returns the state of a stream.
 func (p *partition) Stream(chain event.RunID, name string) (protocol.Stream, error) {
 	st := p.stream(chain, name)
 	if st == nil {
@@ -61,7 +61,7 @@ func (p *partition) Stream(chain event.RunID, name string) (protocol.Stream, err
 	return protocol.Stream{Chain: chain, Name: name, Found: true, First: st.last + 1 - uint64(len(st.chunks)), Last: st.last, Closed: st.closed}, nil
 }
 
-// SaveStream makes a stream, and closes it.
+// SaveStream stores the state of a stream, which it creates if it does not exist.
 func (p *partition) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 	if !s.Found {
 		if p.streams[s.Chain] == nil {
@@ -74,7 +74,7 @@ func (p *partition) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 	return s, nil
 }
 
-// TrimStream forgets the first chunks.
+// TrimStream removes the first chunks.
 func (p *partition) TrimStream(s protocol.Stream) error {
 	st := p.stream(s.Chain, s.Name)
 	st.trim(len(st.chunks) - int(s.Last+1-s.First))
@@ -110,7 +110,7 @@ func (p *partition) DropStream(s protocol.Stream) error {
 	return nil
 }
 
-// trim forgets the first n chunks, and their memory.
+// trim removes the first n chunks and frees their memory.
 func (s *stream) trim(n int) {
 	clear(s.chunks[:n])
 	s.chunks = s.chunks[n:]

@@ -13,7 +13,7 @@ import (
 
 var _ store.TroubleLister = (*Store)(nil)
 
-// troubles are the groups of a partition, and the runs that are in them.
+// troubles contains the failure groups of a partition and the runs in them.
 type troubles struct {
 	groups map[string]*troubleGroup
 	all    index // the runs of all groups
@@ -27,7 +27,7 @@ type troubleGroup struct {
 	runs        index
 }
 
-// EnterTrouble records that a run comes into a group.
+// EnterTrouble records that a run enters a group.
 func (p *partition) EnterTrouble(t store.Trouble, at int64) (fresh bool, err error) {
 	g := p.troubles.groups[t.Group]
 	if fresh = g == nil; fresh {
@@ -55,7 +55,7 @@ func (p *partition) ForgetTroubles(before int64, limit int) error {
 	return nil
 }
 
-// group returns the group of a run; empty: it is in no trouble.
+// group returns the failure group of a run; empty if there is none.
 func (r *run) group() string {
 	if r.extra == nil {
 		return ""
@@ -63,7 +63,7 @@ func (r *run) group() string {
 	return r.extra.group
 }
 
-// regroup puts a run among those of a group, and takes it out of that which it was in.
+// regroup moves a run from its current failure group into another one.
 func (p *partition) regroup(r *run, group string) {
 	before := r.group()
 	if before == group {

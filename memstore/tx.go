@@ -362,7 +362,7 @@ func (p *partition) ForgetChain(chain event.RunID) error {
 	return nil
 }
 
-// announce does for those who wait what an operation asks for.
+// announce notifies the waiting calls that the changes of an operation concern.
 func (p *partition) announce() {
 	changes := &p.op.Changes
 	for _, r := range changes.Ready {

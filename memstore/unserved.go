@@ -50,7 +50,7 @@ func (p *partition) unserved(by *session) []event.RunID {
 	return runs
 }
 
-// attending yields the sessions whose lease lasts.
+// attending yields the sessions whose lease has not expired.
 func (p *partition) attending(yield func(*session) bool) {
 	now := p.now()
 	for _, l := range p.sessions {
@@ -60,7 +60,7 @@ func (p *partition) attending(yield func(*session) bool) {
 	}
 }
 
-// Serves reports whether a session whose lease lasts serves the route.
+// Serves reports whether a session whose lease has not expired serves the route.
 func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {

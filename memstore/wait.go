@@ -51,7 +51,7 @@ func (p *partition) wake(c *route) {
 	c.wake = c.wake || !p.waiters.Wake(c.Route)
 }
 
-// tell announces a new item of an owned run to whoever waits for its session.
+// tell records that an owned run has a new item and notifies the waiter of its session.
 func (p *partition) tell(r *run) {
 	r.owner.addUnread(r)
 	p.waiters.Unread(r.owner.id, r.id, 0)
