@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// pageFrames is how many frames are read at once.
+// pageFrames is the number of frames that are read at once.
 const pageFrames = 256
 
 // Exporter writes runs of a store into a file. It holds no more of a run in memory than a page.
@@ -23,8 +23,8 @@ type Exporter struct {
 	streams store.StreamLister
 }
 
-// NewExporter returns one that writes to a Writer, which stays the caller's. tell is called after each run and each page; nil: nobody
-// is told.
+// NewExporter returns an Exporter that writes to a Writer, which the caller must close. tell is
+// called after each run and each page; it may be nil.
 func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
 	if tell == nil {
 		tell = func(Counts) {}
@@ -33,9 +33,9 @@ func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
 	return &Exporter{from: from, to: to, done: map[event.RunID]bool{}, groups: map[string]store.Trouble{}, tell: tell, streams: lister}
 }
 
-// Run writes the chain of a run: the first run, which has the streams, and those that it has continued as, as far as they
-// are kept. A run that was written before is left out, so that runs may be given twice. An open run is written as it is
-// at one moment; ErrRunNotFound: there is none.
+// Run writes the chain of a run: the first run, which has the streams, and the later runs that are
+// kept. It skips a run that was written before, so the caller may pass a run twice. An open run is
+// written as of one moment. ErrRunNotFound: there is no such run.
 func (e *Exporter) Run(ctx context.Context, run event.RunID) error {
 	if e.done[run] {
 		return nil
@@ -52,7 +52,7 @@ func (e *Exporter) Run(ctx context.Context, run event.RunID) error {
 	return e.follow(ctx, run)
 }
 
-// follow writes a run, and what it has continued as.
+// follow writes a run and the runs that continue it.
 func (e *Exporter) follow(ctx context.Context, run event.RunID) error {
 	for first := true; run != "" && !e.done[run]; first = false {
 		rec, err := e.record(ctx, run)
@@ -185,7 +185,7 @@ func (e *Exporter) trouble(ctx context.Context, rec *store.Record) (store.Troubl
 	return t, nil
 }
 
-// Below yields a run and those below it in the tree of runs, which the store must be able to list.
+// Below yields a run and its descendants, which from must be able to list.
 func Below(ctx context.Context, from store.Lister, run event.RunID) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
 		queue, seen := []event.RunID{run}, map[event.RunID]bool{}

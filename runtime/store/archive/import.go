@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Check reads a file to its end, and returns what is in it.
+// Check reads a file to its end and returns its head and the counts of its lines.
 func Check(r io.Reader) (Head, Counts, error) {
 	a, err := NewReader(r)
 	if err != nil {
@@ -26,7 +26,7 @@ func Check(r io.Reader) (Head, Counts, error) {
 	}
 }
 
-// Imported says what has come of a run.
+// Imported is the result for one run.
 type Imported struct {
 	Run   event.RunID
 	Fresh bool  // it is new
@@ -90,7 +90,7 @@ func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.Sessi
 	}
 }
 
-// collect adds a line to a run.
+// collect adds the contents of a line to a run.
 func collect(m *store.Import, l *Line) {
 	switch l.Kind {
 	case KindFrame:
@@ -151,8 +151,8 @@ func leadsTo(ctx context.Context, in store.Store, from, run event.RunID, to func
 	return false, nil
 }
 
-// same returns an error unless the log of a run that is in the store is the one of the file. Logs of runs that have ended do
-// not change any more.
+// same returns an error unless the stored log of a run equals its log in the file. Logs of ended
+// runs do not change.
 func same(ctx context.Context, in store.Store, m *store.Import) error {
 	for n := 0; n < len(m.Frames); {
 		got, err := in.Load(ctx, []store.Load{{Run: m.Record.Run, After: uint64(n), Limit: pageFrames}})

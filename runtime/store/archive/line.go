@@ -18,7 +18,7 @@ import (
 // Format is the version of the format that this release writes, and the only one that it reads.
 const Format = 1
 
-// Kind says what a line is.
+// Kind is the kind of a line.
 type Kind string
 
 // The kinds, in the order in which they come.
@@ -31,7 +31,7 @@ const (
 	KindEnd    Kind = "end"
 )
 
-// Counts says how much of each there is.
+// Counts contains the number of lines of each kind.
 type Counts struct {
 	Runs    int `json:"runs"`
 	Frames  int `json:"frames"`

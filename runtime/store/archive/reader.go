@@ -10,25 +10,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// MaxLine is the greatest length of a line that is read, in bytes: more than any store takes of one frame or chunk.
+// MaxLine is the maximum length of a line in bytes. It exceeds the size of a frame or chunk that
+// any store accepts.
 const MaxLine = 1 << 28
 
-// LineError says what is wrong with a file, and at which line. The first line is 1.
+// LineError reports what is wrong with a file and in which line. The first line is 1.
 type LineError struct {
 	Line int
 	Err  error
 }
 
-// Error names the line.
+// Error returns the line and the cause.
 func (e *LineError) Error() string { return fmt.Sprintf("line %d of the export: %v", e.Line, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Permanent is true: the file stays what it is.
+// Permanent returns true, because the file does not change.
 func (e *LineError) Permanent() bool { return true }
 
-// Fix says what must be done.
+// Fix returns what the operator must do.
 func (e *LineError) Fix() string { return "export the runs again, and copy the file as a whole" }
 
 // Line is a line that was read.
@@ -44,7 +45,7 @@ type Line struct {
 	Body    []byte // of a frame or a chunk
 }
 
-// Reader reads a file, line by line, and checks each.
+// Reader reads a file line by line and checks each line.
 type Reader struct {
 	r      *bufio.Reader
 	sum    sum
@@ -61,7 +62,7 @@ type Reader struct {
 	chunk         uint64 // that comes next
 }
 
-// NewReader reads the first line. Errors are a *LineError, or those of r.
+// NewReader reads the first line. It returns a *LineError or an error of r.
 func NewReader(r io.Reader) (*Reader, error) {
 	a := &Reader{r: bufio.NewReaderSize(r, 1<<16), stream: Stream{First: 1}, chunk: 1}
 	l, _, err := a.read()
@@ -81,10 +82,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Head returns the first line.
 func (r *Reader) Head() Head { return r.head }
 
-// Counts returns what was read by now.
+// Counts returns the counts of the lines read so far.
 func (r *Reader) Counts() Counts { return r.counts }
 
-// Next returns the next line, and io.EOF after the last one. Errors are a *LineError, or those of the reader below.
+// Next returns the next line, or io.EOF after the last one. Other errors are a *LineError or an
+// error of the underlying reader.
 func (r *Reader) Next() (Line, error) {
 	if r.ended {
 		return Line{}, io.EOF

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Nothing here changes a file, and nobody works on its runs.
+// The operations of this file would change runs or work on them, so they are refused.
 
 // Create is refused.
 func (s *Store) Create(context.Context, []store.Create) ([]store.Created, error) {

@@ -16,9 +16,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// Store shows the runs of a file. Whatever would change something fails with a *[store.ReadOnlyError], and so does
-// waiting for an open run: nothing will come. It keeps the records of the runs in memory, and where each of
-// their lines is; the rest is read when it is asked for.
+// Store provides read access to the runs of a file. Operations that would change something fail
+// with a *[store.ReadOnlyError], and so does waiting for an open run, because the file does not
+// change. Store keeps the records of the runs and the offsets of their lines in memory and reads
+// the rest on demand.
 type Store struct {
 	name   string
 	f      *os.File
@@ -57,8 +58,8 @@ func init() {
 	})
 }
 
-// Open reads a file to its end, checks it, and returns it as a store. Errors: a *[store.MissingError], a *[LineError], or
-// those of the file.
+// Open reads and checks the whole file and returns it as a store. It returns a
+// *[store.MissingError], a *[LineError], or an error of the file.
 func Open(path string) (*Store, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +112,8 @@ func (s *Store) index() error {
 	return s.straight()
 }
 
-// straight returns an error if a run is below itself, or continues as a run before it: readers would go round.
+// straight returns an error if a run is its own descendant or continues as an earlier run of its
+// chain, because readers would not terminate.
 func (s *Store) straight() error {
 	above := func(rec *store.Record) event.RunID { return rec.Parent }
 	next := func(rec *store.Record) event.RunID { return rec.Next }
@@ -154,7 +156,7 @@ func (s *Store) body(at int64) ([]byte, error) {
 	return *l.Body, nil
 }
 
-// Clock returns that of the system.
+// Clock returns the system's clock.
 func (s *Store) Clock() store.Clock { return store.SystemClock }
 
 // Partitions returns 1.
@@ -212,7 +214,7 @@ func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, er
 	return found.rec.Run, nil
 }
 
-// List returns a page of runs. They are looked at one by one.
+// List returns a page of runs. It reads the runs one by one.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
@@ -246,7 +248,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page.Done(), nil
 }
 
-// Count returns how many runs match.
+// Count returns the number of runs that match.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Counts{}, err
@@ -261,8 +263,9 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	return counter.Counts, nil
 }
 
-// Troubles returns a page of the groups of the runs of the file. When a run has come into its group the file does not say:
-// it is the end of the run, or when that was created.
+// Troubles returns a page of the failure groups of the runs in the file. The file does not contain
+// the time at which a run entered its group, so the end of the run is used, or its creation if it
+// has not ended.
 func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.TroublePage{}, err
@@ -399,7 +402,7 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string,
 	return s.refuse("wait for a stream of run " + string(run))
 }
 
-// Wait is refused: there is nothing to do.
+// Wait is refused, because the file has no work for a worker.
 func (s *Store) Wait(context.Context, store.Wait) (store.Woken, error) {
 	return store.Woken{}, s.refuse("work")
 }
@@ -415,7 +418,7 @@ func (s *Store) Close() error {
 	}
 }
 
-// refuse is the answer to whatever would change something.
+// refuse returns the error of an operation that would change something.
 func (s *Store) refuse(what string) error {
 	return &store.ReadOnlyError{What: "the export " + s.name, Op: what}
 }

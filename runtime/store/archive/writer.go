@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Writer writes a file, line by line. The lines must come in the order of the format. After an error nothing more is
-// written.
+// Writer writes a file line by line. The caller must write the lines in the order of the format.
+// After an error it writes nothing more.
 type Writer struct {
 	w      *bufio.Writer
 	sum    sum
@@ -19,7 +19,7 @@ type Writer struct {
 	err    error
 }
 
-// NewWriter begins a file. Close ends it; a file without that is refused.
+// NewWriter begins a file. Close ends it; readers refuse a file without an end.
 func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	a := &Writer{w: bufio.NewWriterSize(w, 1<<16)}
 	err := a.write(&line{Kind: KindHead, Format: Format, Source: h.Source, Exported: h.Exported.UTC()})
@@ -44,7 +44,8 @@ func (w *Writer) write(l *line) error {
 	return nil
 }
 
-// Run begins a run, of which so many frames as its record says and so many streams follow.
+// Run begins a run. It must be followed by the number of frames in its record and the given number
+// of streams.
 func (w *Writer) Run(r *store.Record, t store.Trouble, streams int) error {
 	return w.write(&line{Kind: KindRun, Run: recordOf(r, t), Frames: r.N, Streams: streams})
 }
@@ -65,10 +66,10 @@ func (w *Writer) Chunk(n uint64, body []byte) error {
 	return w.write(&line{Kind: KindChunk, N: n, Body: &body})
 }
 
-// Counts returns what was written by now.
+// Counts returns the counts of the lines written so far.
 func (w *Writer) Counts() Counts { return w.counts }
 
-// Close writes the last line. The writer below stays open.
+// Close writes the last line. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	counts := w.counts
 	if err := w.write(&line{Kind: KindEnd, Counts: &counts}); err != nil {
