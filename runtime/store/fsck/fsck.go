@@ -14,14 +14,14 @@ import (
 type Finding struct {
 	// Invariant is its number; the package comment lists them.
 	Invariant int `json:"invariant"`
-	// Run is the run that it is about; empty if it is about none in particular.
+	// Run is the run that the finding concerns; empty if it concerns no particular run.
 	Run event.RunID `json:"run,omitempty"`
-	// What says what is wrong.
+	// What describes the broken invariant.
 	What string `json:"what"`
-	// Explain says what comes of it.
+	// Explain describes the consequence.
 	Explain string `json:"explain"`
-	// Lasting says that it stands in a log, which nothing may change: no repair
-	// makes it go away.
+	// Lasting reports that the cause is in a log, which is never changed: no repair removes the
+	// finding.
 	Lasting bool `json:"lasting,omitempty"`
 }
 
@@ -34,16 +34,16 @@ func (f Finding) String() string {
 	return fmt.Sprintf("invariant %d: %s: %s: %s", f.Invariant, about, f.What, f.Explain)
 }
 
-// Config says what a check must know of the events in the logs.
+// Config describes what a check needs to know of the events in the logs.
 type Config struct {
-	// Causes returns the records that an event in the log of a run has written. Nil:
-	// of the records no more is checked than that they have senders.
+	// Causes returns the records that an event in the log of a run has written. If it is nil,
+	// records are only checked to have senders.
 	Causes func(run event.RunID, e *event.Event) []event.ItemID
-	// sends returns these records whole, as workers write them. With it the
-	// bodies of records are looked at, too.
+	// sends returns these records in full, as workers write them. If it is set, the bodies of
+	// records are checked as well.
 	sends func(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error)
-	// partial says that the snapshot is of one partition: what has come from
-	// senders in others is not judged.
+	// partial reports that the snapshot is of one partition: data from senders in other partitions
+	// are not checked.
 	partial bool
 }
 
@@ -56,7 +56,7 @@ func (cfg Config) Check(s *store.Snapshot) []Finding {
 	return cfg.check(s).findings
 }
 
-// check is Check for those who also need what the logs say.
+// check is Check for callers that also need the state of the logs.
 func (cfg Config) check(s *store.Snapshot) *checker {
 	c := newChecker(s)
 	c.cfg = cfg
