@@ -10,7 +10,8 @@ import (
 
 var _ store.Cataloger = (*Store)(nil)
 
-// Describe keeps what a build says of a workflow. It reads first, for nearly always that is there already.
+// Describe records the description of a workflow by a build. It reads the entry first, because it
+// almost always contains the description already.
 func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVersion) error {
 	changed := false
 	err := s.read(ctx, func(c *conn) error {
@@ -48,7 +49,7 @@ func (c *conn) catalogued(workflow string) (body []byte, err error) {
 	return body, err
 }
 
-// Catalog returns what is known of workflows.
+// Catalog returns the entries of workflows.
 func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.CatalogEntry, error) {
 	found := []store.CatalogEntry{}
 	limit := cmp.Or(max(q.Limit, 0), 100)

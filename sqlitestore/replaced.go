@@ -16,7 +16,7 @@ type ReplacedError struct {
 	Gone bool // nothing is there; else another file is
 }
 
-// Error names the file, and says what to do.
+// Error returns the path of the file and the fix.
 func (e *ReplacedError) Error() string {
 	what := "was replaced by another file"
 	if e.Gone {
@@ -26,7 +26,7 @@ func (e *ReplacedError) Error() string {
 		"put the file back, or stop all processes that use it and start them again; copy a store with VACUUM INTO", e.Path, what)
 }
 
-// Permanent returns true: asking again does not help by itself.
+// Permanent returns true, because repeating the request does not help.
 func (e *ReplacedError) Permanent() bool { return true }
 
 // opened is a file as it was when the store was opened.

@@ -64,8 +64,8 @@ func (t *tx) adopt(l *session, lock string) error {
 	return t.exec(`UPDATE sessions SET lock = ? WHERE id = +?`, nonEmpty(lock), l.id)
 }
 
-// OpenSession adds a lease. Opening a session again renews it, unless it is
-// being recovered: then the answer is store.ErrExpired.
+// OpenSession adds a lease. If the session exists, it renews the lease, or returns store.ErrExpired
+// if the session is being recovered.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err := o.Check(); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)

@@ -5,13 +5,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Share returns the fair key of a run.
+// Share returns the fairness key of a run.
 func (t limitTx) Share(r *run) (protocol.Share, error) {
 	route, err := t.routeName(r.route)
 	return protocol.Share{FlowID: store.FlowID{Route: route, Priority: r.priority}, Key: r.fair, Weight: r.share}, err
 }
 
-// Flow returns how a flow stands.
+// Flow returns the state of a flow.
 func (t limitTx) Flow(id store.FlowID) (f protocol.Flow, err error) {
 	class, err := t.route(id.Route)
 	if err != nil || class == 0 {

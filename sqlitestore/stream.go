@@ -46,7 +46,7 @@ func scanStream(r row, col int) *stream {
 	return &stream{r.ColumnInt64(col), uint64(r.ColumnInt64(col + 1)), uint64(r.ColumnInt64(col + 2)), r.ColumnBool(col + 3)}
 }
 
-// Stream returns how a stream stands.
+// Stream returns the state of a stream.
 func (t *tx) Stream(chain event.RunID, name string) (protocol.Stream, error) {
 	st, err := t.stream(chain, name)
 	if err != nil || st == nil {
@@ -55,7 +55,7 @@ func (t *tx) Stream(chain event.RunID, name string) (protocol.Stream, error) {
 	return protocol.Stream{Chain: chain, Name: name, Found: true, First: st.first, Last: st.last, Closed: st.closed, Key: st.id}, nil
 }
 
-// SaveStream stores how a stream stands.
+// SaveStream stores the state of a stream.
 func (t *tx) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 	if s.Found {
 		return s, t.exec(`UPDATE streams SET first = ?, last = ?, closed = ? WHERE id = +?`, s.First, s.Last, s.Closed, s.Key)
@@ -71,7 +71,7 @@ func (t *tx) TrimStream(s protocol.Stream) error {
 	return t.exec(`DELETE FROM chunks WHERE stream = +? AND n < +?`, s.Key, s.First)
 }
 
-// AddChunk stores a chunk, and which one of its writer it is.
+// AddChunk stores a chunk with its number among the chunks of its writer.
 func (t *tx) AddChunk(s protocol.Stream, p *store.Publication) error {
 	if err := t.exec(`INSERT INTO chunks VALUES (?, ?, ?)`, s.Key, s.Last, p.Body); err != nil || p.Writer == "" {
 		return err

@@ -11,7 +11,7 @@ import (
 
 var _ store.TroubleLister = (*Store)(nil)
 
-// EnterTrouble records that a run comes into a group.
+// EnterTrouble records that a run enters a failure group.
 func (t *tx) EnterTrouble(g store.Trouble, at int64) (fresh bool, err error) {
 	total, err := t.number(`INSERT INTO troubles VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, 1)
 		ON CONFLICT DO UPDATE SET kind = excluded.kind, workflow = excluded.workflow, step = excluded.step, text = excluded.text,
@@ -32,7 +32,7 @@ const selectTroubles = `SELECT g.name, g.kind, g.workflow, g.step, g.text, g.fir
 	(SELECT count(*) FROM runs r INDEXED BY runs_trouble WHERE r.trouble = g.name)
 	FROM troubles g INDEXED BY troubles_last `
 
-// Troubles returns a page of the groups.
+// Troubles returns a page of the failure groups.
 func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
 	var page store.TroublePage
 	if _, _, err := q.After(); err != nil {

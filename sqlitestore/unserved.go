@@ -75,7 +75,7 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	})
 }
 
-// Serves reports whether a session whose lease lasts serves the route.
+// Serves reports whether a session whose lease has not expired serves the route.
 func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool, error) {
 	var serving int64
 	err := s.enterPartition(ctx, partition)
