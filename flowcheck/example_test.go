@@ -16,6 +16,6 @@ func ExampleAnalyzers() {
 	}
 	// Output:
 	// clock: Workflow code reads the wall clock, or waits by it.
-	// random: Workflow code draws random numbers that are others in every replay.
+	// random: Workflow code draws random numbers that differ in every replay.
 	// io: Workflow code reads or writes files, the network, a database or another process.
 }
