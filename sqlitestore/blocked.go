@@ -54,7 +54,7 @@ func (t *tx) FindSession(id store.SessionID) (int64, error) {
 	return l.id, nil
 }
 
-// Session returns what is known of a session.
+// Session returns the state of a session.
 func (t *tx) Session(id int64) (protocol.Session, error) {
 	if l := t.lease; l != nil && l.id == id {
 		return protocol.Session{ID: l.name, Code: l.code, Over: l.reason != ""}, nil

@@ -8,12 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// What is counted of limits, and the lines of the runs that wait, say nothing that the runs
-// do not say: whether a run has its permits is a flag of the run. So they are made again as
-// a whole, from the runs. [L1]
+// The counts of limits and the limiter queues are derived from the runs; a flag of each run records
+// whether it holds its permits. So they are rebuilt as a whole from the runs. [L1]
 
 const (
-	// asUses is the uses of a row, as json_each takes them.
+	// asUses is the uses of a row in the form that json_each reads.
 	asUses = `json_each(CASE WHEN json_valid(uses) THEN uses ELSE '[]' END)`
 	// mustWait says of a run that it waits for permits.
 	mustWait = `(place IN (1, 7) AND uses IS NOT NULL AND bits & 20 = 0)`

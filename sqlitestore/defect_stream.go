@@ -37,7 +37,7 @@ func (t *tx) repairStreams() error {
 	return nil
 }
 
-// strayOf is rows of a table that belong to no stream.
+// strayOf selects the rows of a table that belong to no stream.
 func strayOf(table, what string) repair {
 	const where = ` WHERE stream NOT IN (SELECT id FROM streams)`
 	return repair{

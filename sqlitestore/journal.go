@@ -10,7 +10,8 @@ import (
 
 var _ store.Journaler = (*Store)(nil)
 
-// WriteJournal writes an entry, and forgets those that are too old or too many, in one transaction.
+// WriteJournal writes an entry and deletes entries that are too old or too many, in one
+// transaction.
 func (s *Store) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) error {
 	body, err := e.Pack()
 	if err == nil {

@@ -17,8 +17,8 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(b))
 })
 
-// localFileSystem reports whether the locks of files in dir are granted by this
-// kernel alone. What is not known to be so is taken for remote.
+// localFileSystem reports whether this kernel alone grants the locks of files in dir. An unknown
+// file system counts as remote.
 func localFileSystem(dir string) bool {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

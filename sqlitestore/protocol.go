@@ -144,7 +144,7 @@ func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) 
 // AppendFrame stores a frame.
 func (t *tx) AppendFrame(r *run, n uint64, frame []byte) error { return t.appendFrame(r.key, n, frame) }
 
-// Latest returns the run that has not continued of a chain.
+// Latest returns the run of a chain that has not continued.
 func (t *tx) Latest(r *run) (*run, error) {
 	last := r.id
 	err := t.query(`SELECT tip FROM runs WHERE id = +? AND tip IS NOT NULL`, func(row row) error {

@@ -11,7 +11,7 @@ import (
 
 var _ store.Roster = (*Store)(nil)
 
-// looking is how far this store has come in naming runs that nobody serves. Each process
+// looking is the position of this store in reporting the runs that no session serves. Each process
 // that has the file open has its own. Only the writer uses it.
 type looking struct {
 	last int64 // when

@@ -56,7 +56,7 @@ func (s *Store) look(ctx context.Context, w *notify.Waiter, o *store.Wait) error
 	return s.write(ctx, func(t *tx) error { return t.passOn(served...) })
 }
 
-// passOn gives those wakes of routes that are still set to waiters.
+// passOn passes the wakes of routes that are still set to waiting calls.
 func (t *tx) passOn(routes ...store.Route) error {
 	for _, c := range routes {
 		set, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +? AND wake = 1`, c.Queue, c.Workflow)

@@ -36,12 +36,14 @@ type Imported struct {
 	Parent event.RunID  // that has started it; empty: none has
 }
 
-// Import adds the runs of a file to a store, one after the other, each in one action. The file is checked as a whole before: of
-// one that was cut off or changed nothing is imported. tell is called for each run; a run that is refused keeps no other one
-// from being imported. An error that is returned has ended the import, and what tell was called for is done: a
-// repeated import of the same file finds that, and goes on.
+// Import adds the runs of a file to a store one after the other, each in one action. It first
+// checks the whole file, and imports nothing from a file that was truncated or changed. It calls
+// tell for each run; a refused run does not prevent the import of the others. If Import returns an
+// error, the runs passed to tell have been processed, and the caller can repeat the import of the
+// same file, which skips them.
 //
-// Of each run the store is asked whether it has it already by its last commit; then its log is compared with that in the file.
+// For each run Import reads the last commit from the store; if the store has the run, it compares the
+// stored log with that in the file.
 func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.SessionID, tell func(Imported)) error {
 	importer, ok := store.As[store.Importer](to)
 	if !ok {

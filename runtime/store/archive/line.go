@@ -87,7 +87,7 @@ type line struct {
 // text is any bytes.
 type text string
 
-// MarshalJSON writes bytes that are no text as base64.
+// MarshalJSON encodes bytes that are not valid UTF-8 as base64.
 func (t text) MarshalJSON() ([]byte, error) {
 	if utf8.ValidString(string(t)) {
 		return json.Marshal(string(t))

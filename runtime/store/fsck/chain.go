@@ -29,7 +29,7 @@ func (c *checker) checkContinued(r *store.RunState, h *history) {
 	}
 }
 
-// checkChains is 10, and 3 and 11 as far as they concern all runs of a chain.
+// checkChains checks invariant 10, and invariants 3 and 11 for the runs of a chain.
 func (c *checker) checkChains() {
 	chains := map[event.RunID][]*store.RunState{}
 	for r := range c.runs {

@@ -61,7 +61,7 @@ func again(o store.Outgoing) store.Outgoing {
 	return o
 }
 
-// newer reports whether a newer release wrote a record: which can deliver it.
+// newer reports whether a newer release, which can deliver it, wrote a record.
 func newer(o *store.Outgoing) bool { return errors.Is(effects.Check(o), effects.ErrNewer) }
 
 // disown removes records whose sender does not exist, unless they may not have
