@@ -264,7 +264,7 @@ type Limiter interface {
 	SetLimits(ctx context.Context, partition int, set []SetLimit) error
 	// Limits returns up to limit parts of limits, ordered by name and key, beginning after the part
 	// after; 0 means 100. It returns the parts that are configured, of which permits are held, or
-	// for which runs wait. A state with an empty name stands for a limit of which nothing is known.
+	// for which runs wait. The store knows nothing of a limit that is absent from the result.
 	Limits(ctx context.Context, partition int, after LimitID, limit int) ([]LimitState, error)
 }
 

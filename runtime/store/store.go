@@ -367,7 +367,7 @@ type Heartbeat struct {
 	// A time in the past means that a record is due now.
 	Outbox time.Time
 	// Unserved contains ready runs of routes that no session with a valid lease serves: up to
-	// UnservedMost of them, rotating, so that each is reported in time. A partition reports some to
+	// UnservedMost of them, rotating, so that each is reported eventually. A partition reports some to
 	// at most one heartbeat in each CountedPause, regardless of the session. The cost grows with
 	// the number of routes and sessions, not with the number of runs.
 	Unserved []event.RunID
