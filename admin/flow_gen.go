@@ -31,10 +31,10 @@ var Steps = struct {
 // Register makes the workflows and steps of this package known to r.
 //
 // If it does not compile, a signature has changed: run go generate.
-func Register(r workflow.Registrar, direct *Service) {
-	shim.Receiver(r, "direct *Service", direct == nil, actOnBulkStep, listBulkStep)
-	actOnBulkStep.Bind(r, direct.actOnBulk)
-	listBulkStep.Bind(r, direct.listBulk)
+func Register(r workflow.Registrar, service *Service) {
+	shim.Receiver(r, "service *Service", service == nil, actOnBulkStep, listBulkStep)
+	actOnBulkStep.Bind(r, service.actOnBulk)
+	listBulkStep.Bind(r, service.listBulk)
 	shim.BindWorkflow(r, BulkRuns, bulk)
 }
 
