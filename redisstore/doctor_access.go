@@ -24,7 +24,7 @@ var forms = map[string]string{
 	"LTRIM": "K 0 0", "RENAME": "K K", "RPUSH": "K x", "SADD": "K x", "SCARD": "K", "SET": "K x", "SMEMBERS": "K",
 	"SRANDMEMBER": "K", "SREM": "K x", "TIME": "", "TYPE": "K", "UNLINK": "K", "XADD": "K * x x", "ZADD": "K 1 x", "ZCOUNT": "K 0 0",
 	"ZRANGE": "K 0 0", "ZRANGEBYLEX": "K - +", "ZRANGEBYSCORE": "K 0 0", "ZREM": "K x", "ZREMRANGEBYLEX": "K - +", "ZREMRANGEBYRANK": "K 0 0", "ZREMRANGEBYSCORE": "K 0 0", "ZSCORE": "K x",
-	"EVAL": "return 1 K", "EVALSHA": "x 1 K", "GET": "K", "PING": "", "PUBLISH": "C x", "SETNX": "K x", "SUBSCRIBE": "C", "UNSUBSCRIBE": "C",
+	"EVAL": "return 1 K", "EVALSHA": "x 1 K", "GET": "K", "PING": "", "PUBLISH": "C x", "PUBSUB": "NUMSUB C", "SETNX": "K x", "SUBSCRIBE": "C", "UNSUBSCRIBE": "C",
 	"WAIT": "0 1", "XRANGE": "K - +", "XREVRANGE": "K + -", "XTRIM": "K MAXLEN 0", "ZCARD": "K", "ZREVRANGEBYLEX": "K + -", "ZREVRANGEBYSCORE": "K +inf -inf",
 }
 
