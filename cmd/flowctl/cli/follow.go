@@ -117,12 +117,12 @@ func (c *command) line(run string, e *admin.Event) {
 		}
 	}
 	for _, f := range admin.EventFields {
+		if f.Name == "reason" && e.Failure != nil {
+			add(e.Failure.Message)
+		}
 		if starts := e.Type == "run_started" || e.Type == "step_started"; f.Line != nil && !(f.Name == "by" && starts) { // which name the worker each time
 			add(f.Line(e, instant))
 		}
-	}
-	if e.Failure != nil {
-		add(e.Failure.Message)
 	}
 	add(string(e.Payload))
 	fmt.Fprintln(c.Stdout, clean(strings.Join(parts, " ")))
