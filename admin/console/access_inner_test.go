@@ -78,11 +78,11 @@ var siteRows = map[string]permission{
 	"GET /schedules": {admin.RoleViewer, allOwners}, "GET /schedules/{name}": {admin.RoleViewer, allOwners}, "GET /schedules/{name}/{verb}": {admin.RoleViewer, allOwners},
 	"GET /pools/{name}/{verb}": {admin.RoleViewer, allOwners}, "GET /start": {admin.RoleViewer, noRun}, "GET /views/save": {admin.RoleOperator, allOwners}, "GET /views/delete": {admin.RoleOperator, allOwners},
 	"GET /bulk": {admin.RoleViewer, noRun}, "GET /bulk/new": {admin.RoleOperator, noRun}, "GET /bulk/{id}": {admin.RoleViewer, oneRun}, "GET /bulk/{id}/stop": {admin.RoleViewer, oneRun},
-	"GET /journal": {admin.RoleOperator, noRun}, "GET /hooks": {admin.RoleViewer, noRun}, "GET /hooks/resume": {admin.RoleOperator, oneRun},
+	"GET /journal": {admin.RoleOperator, noRun}, "GET /inbox": {admin.RoleViewer, noRun}, "GET /inbox/resume": {admin.RoleOperator, oneRun},
 	"GET /checks": {admin.RoleOperator, allOwners}, "GET /checks/plan": {admin.RoleOperator, allOwners}, "GET /runs/{id}/payload/{seq}": {admin.RolePayloads, oneRun},
 	"POST /act/{verb}": {admin.RoleOperator, oneRun}, "POST /runs/{id}/send": {admin.RoleOperator, oneRun}, "POST /runs/{id}/ask": {admin.RoleOperator, oneRun}, "POST /start": {admin.RoleOperator, noRun},
 	"POST /views/save": {admin.RoleOperator, allOwners}, "POST /views/delete": {admin.RoleOperator, allOwners}, "POST /bulk/new": {admin.RoleOperator, noRun}, "POST /bulk/{id}/stop": {admin.RoleOperator, oneRun},
-	"POST /hooks/resume": {admin.RoleOperator, oneRun}, "POST /checks/repair": {admin.RoleAdmin, allOwners}, "POST /schedules/{name}/{verb}": {admin.RoleOperator, allOwners}, "POST /pools/{name}/{verb}": {admin.RoleOperator, allOwners},
+	"POST /inbox/resume": {admin.RoleOperator, oneRun}, "POST /checks/repair": {admin.RoleAdmin, allOwners}, "POST /schedules/{name}/{verb}": {admin.RoleOperator, allOwners}, "POST /pools/{name}/{verb}": {admin.RoleOperator, allOwners},
 }
 
 // thing is an object of the estate: a run under some name, with a hook, and a bulk action of the same owner.
@@ -438,7 +438,7 @@ func (e *estate) pages(t *testing.T, cells map[string]int) {
 				if strings.HasPrefix(path, "/bulk/") {
 					id = of.bulk
 				}
-				if id == "" && cell.about == oneRun || strings.HasPrefix(path, "/hooks/") && of.kind != "run" {
+				if id == "" && cell.about == oneRun || strings.HasPrefix(path, "/inbox/") && of.kind != "run" {
 					continue
 				}
 				at := strings.NewReplacer("{id}", url.PathEscape(id), "{verb}", verb, "{name}", "nightly", "{seq}", "1").Replace(path)
@@ -446,7 +446,7 @@ func (e *estate) pages(t *testing.T, cells map[string]int) {
 				if strings.HasPrefix(path, "/bulk/new") {
 					form = url.Values{"q": {"workflow:nobodys"}, "verb": {"cancel"}, "count": {"0"}, "expect": {"0"}}
 				}
-				if strings.HasPrefix(path, "/hooks/resume") {
+				if strings.HasPrefix(path, "/inbox/resume") {
 					form = url.Values{"run": {id}, "id": {e.hookID(t, of)}, "payload": {"1"}}
 				}
 				for _, name := range slices.Sorted(maps.Keys(e.who)) {

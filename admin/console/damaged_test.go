@@ -118,7 +118,7 @@ func TestOPS2_ADamagedRunHidesNoHooks(t *testing.T) {
 	damage(t, file, `UPDATE frames SET data = zeroblob(length(data))`)
 	run := s.Start("hook", "order-2")
 	s.Until(run, "waiting")
-	page := s.get("hooks", 200)
-	has(t, page, run, "at the door", `data-live="/flows/live?page=%2Fhooks"`)
+	page := s.get("inbox", 200)
+	has(t, page, run, "at the door", `data-live="/flows/live?page=%2Finbox"`)
 	hasNot(t, page, damaged)
 }

@@ -32,7 +32,7 @@ func hooksPage(q *request) (*view, error) {
 	h := &hooksView{
 		Workflow: oneLine(q.query.Get("workflow")), Tag: oneLine(q.query.Get("tag")), Resume: q.who.Role.Allows(admin.RoleOperator), Command: q.h.command("hooks"),
 	}
-	v := &view{name: "hooks", Title: "Hooks", Nav: "hooks", Live: true, Data: h}
+	v := &view{name: "hooks", Title: "Hooks", Nav: "inbox", Live: true, Data: h}
 	f := admin.HookFilter{Workflow: h.Workflow, Cursor: q.query.Get("cursor")}
 	if h.Workflow != "" {
 		h.Command += " --workflow " + shell(h.Workflow)
@@ -83,7 +83,7 @@ func (q *request) hookLink(h *admin.Hook) string {
 	if h.Token == "" || h.ID == "" {
 		return ""
 	}
-	return link(q.h.cfg.Prefix, "hooks", "resume") + "?run=" + queryEscape(h.Run) + "&id=" + queryEscape(h.ID)
+	return link(q.h.cfg.Prefix, "inbox", "resume") + "?run=" + queryEscape(h.Run) + "&id=" + queryEscape(h.ID)
 }
 
 // hookButton leads from the page of a run to the form of an open hook.
@@ -140,7 +140,7 @@ func hookForm(q *request) (*ask, admin.Hook, error) {
 	token := h.Token
 	a := &ask{
 		Title: "Send to " + cut(60, firstOf(h.Title, h.Name)), Will: firstOf(cut(500, h.Description), "The run that has opened the hook takes what is sent. Once it is sent it is durable."), Button: "Send",
-		Command: q.h.command("hooks resume", shell(token)), Back: link(q.h.cfg.Prefix, "hooks"), Fields: formOf(h.Form),
+		Command: q.h.command("hooks resume", shell(token)), Back: link(q.h.cfg.Prefix, "inbox"), Fields: formOf(h.Form),
 	}
 	if a.Fields == nil {
 		a.Fields = []field{{Name: "payload", Label: "Payload, as JSON", Kind: "json", Required: true, Flag: "input"}}
@@ -154,7 +154,7 @@ func hookPage(q *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.asking("hooks", a), nil
+	return q.asking("inbox", a), nil
 }
 
 func resumeHook(q *request) (string, *view, error) {
@@ -162,7 +162,7 @@ func resumeHook(q *request) (string, *view, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return q.answered("hooks", a, func(form url.Values) (string, error) {
+	return q.answered("inbox", a, func(form url.Values) (string, error) {
 		m, err := hookPayload(a.Fields[:len(a.Fields)-2], form)
 		if err != nil {
 			return "", err

@@ -131,7 +131,7 @@ func (l *live) feed(ctx context.Context, f *feed) {
 	switch {
 	case run != "":
 		every = runEvery
-	case strings.HasPrefix(f.key.page, "/hooks"):
+	case strings.HasPrefix(f.key.page, "/inbox"):
 		every = hooksEvery
 	}
 	for ctx.Err() == nil {

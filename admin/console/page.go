@@ -128,8 +128,8 @@ var pages = map[string]page{
 	"/bulk/{id}":               bulkPage,
 	"/bulk/{id}/stop":          stopPage,
 	"/journal":                 journalPage,
-	"/hooks":                   hooksPage,
-	"/hooks/resume":            hookPage,
+	"/inbox":                   hooksPage,
+	"/inbox/resume":            hookPage,
 	"/checks":                  checksPage,
 	"/checks/plan":             planPage,
 }
@@ -144,7 +144,7 @@ var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/views/delete":            deleteView,
 	"/bulk/new":                newBulk,
 	"/bulk/{id}/stop":          stopBulk,
-	"/hooks/resume":            resumeHook,
+	"/inbox/resume":            resumeHook,
 	"/checks/repair":           repair,
 	"/schedules/{name}/{verb}": actOnSchedule,
 	"/pools/{name}/{verb}":     actOnPool,
@@ -290,7 +290,7 @@ type menuItem struct {
 // menu are the parts of the console.
 var menu = []menuItem{
 	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"queues", "Queues", admin.RoleViewer, true},
-	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"hooks", "Hooks", admin.RoleViewer, false}, {"bulk", "Bulk", admin.RoleViewer, false},
+	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"inbox", "Hooks", admin.RoleViewer, false}, {"bulk", "Bulk", admin.RoleViewer, false},
 	{"journal", "Journal", admin.RoleOperator, false}, {"checks", "Checks", admin.RoleOperator, true}, {"start", "Start", admin.RoleOperator, false},
 }
 

@@ -82,7 +82,7 @@ func TestOPS2_FormsAskWhy(t *testing.T) {
 	}{
 		"send":        {"runs/" + run + "/send", url.Values{"topic": {"other"}, "payload": {"1"}}, 200},
 		"ask":         {"runs/" + run + "/ask", url.Values{"name": {"set limit/β"}, "payload": {"1"}}, 200},
-		"resume-hook": {"hooks/resume?run=" + open.Hooks[0].Run + "&id=" + open.Hooks[0].ID, url.Values{}, 200},
+		"resume-hook": {"inbox/resume?run=" + open.Hooks[0].Run + "&id=" + open.Hooks[0].ID, url.Values{}, 200},
 		"stop":        {"bulk/" + bulk.ID + "/stop", url.Values{}, 200},
 		"start":       {"start?workflow=" + url.QueryEscape(admintest.Workflow), url.Values{"input": {string(admintest.Input("good"))}}, 200},
 	} {

@@ -79,7 +79,7 @@ func TestOPS2_EachRoleIsOfferedWhatItMayDo(t *testing.T) {
 	}
 	for _, role := range []admin.Role{admin.RoleViewer, admin.RolePayloads} {
 		login(role)
-		offers("hooks", false, "hooks/resume")
+		offers("inbox", false, "inbox/resume")
 		offers(talk, false, "/send")
 		offers("runs/"+run+"/audit", true, "the role")
 		for _, path := range []string{many, "journal", "checks", "checks/plan"} {
@@ -89,7 +89,7 @@ func TestOPS2_EachRoleIsOfferedWhatItMayDo(t *testing.T) {
 		offers(talk, role == admin.RolePayloads, "&#34;wait&#34;")
 	}
 	login(admin.RoleOperator)
-	offers("hooks", true, "hooks/resume")
+	offers("inbox", true, "inbox/resume")
 	offers(talk, true, "/send")
 	offers("runs/"+run+"/audit", false, "the role")
 	offers(many, true, `value="terminate"`)
@@ -185,7 +185,7 @@ func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
 	for role, sees := range map[admin.Role]bool{admin.RoleViewer: false, admin.RolePayloads: false, admin.RoleOperator: true} {
 		login(role)
 		seen := false
-		for _, at := range []string{"runs?q=" + url.QueryEscape("system children"), "runs/" + holder, "runs/" + holder + "/events", "runs/" + holder + "/data", "runs/" + run + "/tree", "runs/" + run, "runs/" + run + "/events", "runs/" + run + "/talk", "hooks"} {
+		for _, at := range []string{"runs?q=" + url.QueryEscape("system children"), "runs/" + holder, "runs/" + holder + "/events", "runs/" + holder + "/data", "runs/" + run + "/tree", "runs/" + run, "runs/" + run + "/events", "runs/" + run + "/talk", "inbox"} {
 			if has := strings.Contains(s.get(at, 200), token); has && !sees {
 				t.Errorf("%s reads the token on %s", role, at)
 			} else {

@@ -69,7 +69,7 @@ func TestOPS2_TalkShowsStreamsAsTheyComeIn(t *testing.T) {
 
 func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 	s := newSite(t, console.Config{})
-	has(t, s.get("hooks", 200), "No hook is open")
+	has(t, s.get("inbox", 200), "No hook is open")
 	run := s.Start("hook", "order-1")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -78,7 +78,7 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatalf("the hooks are not there\n%s", mainOf(page))
 		}
-		page = s.get("hooks", 200)
+		page = s.get("inbox", 200)
 	}
 	for _, one := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if at := html.UnescapeString(one[1]); strings.Contains(at, "visitors") {
@@ -87,8 +87,8 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 	}
 	has(t, page, `Visit \u001b[31m`, "at the door", "ada", run, "visitors/β")
 	hasNot(t, page, "\x1b")
-	has(t, s.get("hooks?workflow=nobody", 200), "No hook is open", "flowctl hooks --workflow nobody")
-	at := regexp.MustCompile(`/flows/(hooks/resume\?run=[^"]+)"`).FindAllStringSubmatch(page, -1)
+	has(t, s.get("inbox?workflow=nobody", 200), "No hook is open", "flowctl hooks --workflow nobody")
+	at := regexp.MustCompile(`/flows/(inbox/resume\?run=[^"]+)"`).FindAllStringSubmatch(page, -1)
 	var form string
 	for _, one := range at {
 		if text := s.get(html.UnescapeString(one[1]), 200); strings.Contains(text, "Visit") {
@@ -110,8 +110,8 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 		}
 		page = s.get("runs/"+run+"/talk", 200)
 	}
-	s.get("hooks/resume?run="+run+"&id=hook_none", 404)
-	s.get("hooks/resume", 400)
+	s.get("inbox/resume?run="+run+"&id=hook_none", 404)
+	s.get("inbox/resume", 400)
 	has(t, s.get("runs/"+run, 200), "Send to Visit")
 }
 

@@ -100,6 +100,26 @@ func TestOPS1_HooksAreListedAndResumed(t *testing.T) {
 	s.wants(0, nil, nil, "hooks", run)
 }
 
+// The endpoint of hooks has all paths below /hooks/: a page of the console there cannot be reached.
+func TestOPS2_ServeHasTheInboxOfHooksBesideTheirEndpoint(t *testing.T) {
+	s, run := hookShop(t)
+	at := s.serve("127.0.0.1:0").url
+	var page admin.HookPage
+	if g := s.flowctl("hooks", "--json"); json.Unmarshal([]byte(g.stdout), &page) != nil || len(page.Hooks) != 1 {
+		t.Fatalf("hooks: %+v", g)
+	}
+	for _, path := range []string{"/inbox", "/inbox/resume?run=" + run + "&id=" + page.Hooks[0].ID} {
+		got, err := http.Get(at + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		if got.StatusCode != http.StatusOK {
+			t.Errorf("GET %s: got %d, want 200", path, got.StatusCode)
+		}
+	}
+}
+
 func TestOPS3_ServeHasTheEndpointOfHooks(t *testing.T) {
 	s, _ := hookShop(t)
 	at := s.serve("127.0.0.1:0").url

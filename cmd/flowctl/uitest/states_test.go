@@ -81,9 +81,9 @@ func (s *site) furnish() []string {
 	shared := url.Values{"q": {troubled}, "view": {fmt.Sprintf("%.40s", "3 "+view)}}.Encode()
 	at := "schedules/" + url.PathEscape(nightly)
 	return []string{
-		"hooks/resume?token=" + url.QueryEscape(hooks.Hooks[0].Token),
+		"inbox/resume?" + url.Values{"run": {hooks.Hooks[0].Run}, "id": {hooks.Hooks[0].ID}}.Encode(),
 		at, at + "/pause", at + "/backfill", "pools/" + limit + "/set?key=ada", "pools/" + limit + "/pause", "bulk/" + b.ID, "bulk/" + b.ID + "/stop",
-		"runs?" + shared, "views/save?" + shared, "views/delete?" + shared, "hooks", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
+		"runs?" + shared, "views/save?" + shared, "views/delete?" + shared, "inbox", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
 		"checks", "start", "start?workflow=" + admintest.Workflow, "start?workflow=" + admintest.Workflow + "&show=json",
 	}
 }
