@@ -78,14 +78,16 @@ var callRules = []rule{
 		}
 		return refuses, true
 	}},
-	// FLOW6: an item sent to a token arrives at its hook, whatever the run does. Only hooks of
-	// steps can fail.
+	// FLOW6: an item sent to a token arrives at its hook, whatever the run does, until the run has
+	// ended. Only hooks of steps can fail.
 	{"FLOW6", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case !in(verb, verbHook, verbFailing):
 			return outcome{}, false
-		case !f.Hook || !f.open():
+		case !f.Hook:
 			return missing, true
+		case !f.open(): // its hook is closed
+			return refuses, true
 		case verb == verbFailing && !f.OfStep:
 			return outcome{admin.CodeInput, unchanged}, true
 		}

@@ -107,7 +107,9 @@ func turns(cells []*cell) {
 		if c.id == "" || c.noStarts || c.alone || in(string(c.want.Effect), string(reran), string(started), string(deleted)) {
 			of = bare(all) // a start or a bulk action may apply to another run, or none
 		}
-		for c.second == nil || c.want.Effect == deleted && c.second.name == "cancel many" { // it would repeat the first cancel, whose answer is remembered
+		for c.second == nil ||
+			c.want.Effect == deleted && c.second.name == "cancel many" || // it would repeat the first cancel, whose answer is remembered
+			c.facts.OfStep && in(string(c.want.Effect), string(canceled), string(terminated)) && in(c.second.verb, verbHook, verbFailing) { // a step elsewhere accepts an outcome until the end of its run reaches it
 			c.second = &of[chance.IntN(len(of))]
 		}
 	}
