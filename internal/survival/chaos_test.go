@@ -90,7 +90,7 @@ func registerChain(w *worker.Worker, record string) {
 // while runs execute and messages arrive. In the end every run has its result, and no step was
 // executed after its completion.
 func TestChaos_RunsSurviveWorkersThatAreKilledAndStalled(t *testing.T) {
-	t.Run("sqlite", func(t *testing.T) { chaos(t, newSite(t), *chaosRuns, 150*time.Millisecond) })
+	t.Run("sqlite", func(t *testing.T) { chaos(t, newSite(t), 8**chaosRuns, 150*time.Millisecond) })
 	// On Redis the death of a worker is detected only when its claim expires, so another worker
 	// must live for longer than that.
 	t.Run("redis", func(t *testing.T) { chaos(t, newRedisSite(t), 8**chaosRuns, 800*time.Millisecond) })
