@@ -17,6 +17,18 @@
 // Read the files in this order: rows.go classifies the standard library; unit.go divides a package
 // into bodies and look.go records the operations of each body; solve.go computes the effects that
 // callers inherit; flowcheck.go combines these parts and contains the driver of a package;
-// ignore.go reads the comments that silence a report. Each rule has a file with its name and a page
-// in the directory pages, which [Explain] returns.
+// ignore.go reads the comments that silence a report.
+//
+// The rule x is the variable xRule with the function checkX or fixX; its page is in the directory
+// pages, from which [Explain] returns it. rules.go lists the rules. Those with much code have files
+// of their own; the others are grouped by subject:
+//
+//   - determinism.go: clock, random, env, global and sleep, the values that differ in a replay
+//   - outside.go: io, exit, log and raw, the effects that a replay repeats
+//   - concurrency.go: goroutine, channel, lock and gostep
+//   - context.go: context, branch and cleanup, the use of a wrong context
+//   - record.go: record and capture, the functions passed to workflow.Record
+//   - loops.go: spin, deaf, endless and rearm
+//   - steps.go: twice and mixed, writes of steps
+//   - errors.go: dropped and sentinel
 package flowcheck

@@ -5,6 +5,24 @@ import (
 	"go/token"
 )
 
+var goroutineRule = rule{
+	name: "goroutine",
+	does: "leaves the order of things to the scheduler, and durable operations panic there",
+	mend: "use workflow.Go",
+}
+
+var channelRule = rule{
+	name: "channel",
+	does: "is not recorded, and may wait for ever while no other branch runs",
+	mend: "use a future, a topic, or a variable: branches take turns",
+}
+
+var lockRule = rule{
+	name: "lock",
+	does: "is not recorded, and may wait for ever while no other branch runs",
+	mend: "leave it out, branches take turns; what others share belongs into a step",
+}
+
 var goStepRule = rule{name: "gostep", advice: true}
 
 // checkGoStep finds steps that start a goroutine and do not wait for it.
