@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -115,4 +116,13 @@ func (p *partition) apply(members []int, do func(p *partition, i int)) {
 	for _, i := range members {
 		do(p, i)
 	}
+}
+
+func init() {
+	store.Register("memory", func(_ context.Context, url string) (store.Store, error) {
+		if url != "memory:" {
+			return nil, fmt.Errorf("a store in memory has no name: use %q", "memory:")
+		}
+		return New(), nil
+	})
 }

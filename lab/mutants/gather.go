@@ -3,7 +3,7 @@ package main
 // gatherMutants disable the guards of starts that share a run: each start joins exactly one run,
 // which no worker has claimed.
 var gatherMutants = []Mutant{
-	memory("L12/memory/last", "the first start counts, and not the last", "gather.go",
+	memory("L12/memory/last", "the first start counts, and not the last", "create.go",
 		"r.inbox[0] = item", "_ = item", "L12_OnlyTheItemOfTheLastStartIsKept"),
 
 	sqlite("L12/sqlite/joined", "a start that has joined is not remembered", "gather.go",
