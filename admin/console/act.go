@@ -1,11 +1,15 @@
 package console
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/flowgen/flowgen/admin"
 )
@@ -171,3 +175,167 @@ func (q *request) act(name string, runs []string, form url.Values) (string, *vie
 	}
 	return link(q.h.cfg.Prefix, "runs", o.Run) + "?did=" + name, nil, nil
 }
+
+// ask is a form that says what will happen, and asks for what that takes.
+type ask struct {
+	Title, Will string
+	Final       bool   // it cannot be undone
+	Danger      bool   // it ends or removes something
+	Action      string // the address that takes the form
+	Button      string
+	Fields      []field
+	Key         string // forms of the same key act once
+	Command     string // of flowctl, without what the fields add
+	Back        string
+	Problem     *admin.Problem
+}
+
+// field is something that a form asks for.
+type field struct {
+	Name, Label, Hint string
+	Kind              string // text, number, check, select, json, hidden
+	Value             string
+	Options           []string
+	Required          bool
+	Marked            bool   // it must be there, and may be an empty text
+	Optional          bool   // it is left out if nothing is typed
+	Flag              string // of flowctl; - : an argument without a name; empty: none
+	Problem           string
+}
+
+// whyField asks for a reason that only the journal has a place for.
+func whyField() field { return field{Name: "reason", Label: whyInJournal, Flag: "reason"} }
+
+// because returns the reason that a form has.
+func because(form url.Values) string { return strings.TrimSpace(form.Get("reason")) }
+
+// asking returns the view of a form, whose fields have what was typed before.
+func (q *request) asking(nav string, a *ask) *view {
+	a.Action = q.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")
+	if a.Key == "" {
+		a.Key = newKey()
+	}
+	for i := range a.Fields {
+		f := &a.Fields[i]
+		if typed, ok := q.r.PostForm[f.Name]; ok {
+			f.Value = strings.Join(typed, " ")
+		} else if q.r.PostForm != nil && f.Kind == "check" {
+			f.Value = ""
+		}
+	}
+	v := &view{name: "ask", Title: a.Title, Nav: nav, Data: a}
+	if a.Problem != nil {
+		v.Status = a.Problem.Status
+	}
+	return v
+}
+
+// answered does what a form asks for, once for its key. If that fails the form is shown again, with what was typed.
+func (q *request) answered(nav string, a *ask, do func(form url.Values) (to string, err error)) (string, *view, error) {
+	form := q.r.PostForm
+	act := func() (string, *view, error) {
+		to, err := do(form)
+		return to, nil, err
+	}
+	to, _, err := q.h.once.do(q.who.Name, form.Get("key"), q.r.URL.RequestURI()+"\x00"+form.Encode(), act)
+	if err == nil {
+		return to, nil, nil
+	}
+	a.Problem = admin.ProblemOf(err)
+	return "", q.asking(nav, a), nil
+}
+
+// notices say what has become of a form, by what stands in the address then.
+var notices = map[string]string{
+	"schedule-pause": "The schedule is paused: its ticks pass until it is resumed.", "schedule-resume": "The schedule goes on.",
+	"schedule-trigger": "A run is started as by a tick of now.", "schedule-backfill": "The ticks of that time are started by a worker.",
+	"schedule-delete": "The schedule is deleted. The runs that it has started go on.",
+	"pool-set":        "The limit holds as it was set now, for all workers.", "pool-reset": "The limit holds as the code declares it.",
+	"pool-pause": "Nothing more begins under this limit until it is resumed.", "pool-resume": "The limit lets work begin again.",
+	"bulk-start": "The bulk action is durable: it goes on without this page.", "bulk-stop": "It was asked to stop: it ends with the runs that it has begun with.",
+	"view-save":   "The view is saved: all who open the console of this store find it.",
+	"view-delete": "The view is deleted, for all.",
+	"sent":        "The message is durable: the run takes it when its code asks for it.",
+}
+
+// once lets a form that is sent twice act once. Some actions take a key that the store keeps; the others, which make another run each
+// time, are kept apart here. Of each form it keeps a digest and what came of it, of each principal so many forms; what was refused, and so
+// changed nothing, it forgets.
+type once struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	done map[formID]*sent
+}
+
+// formID is a form of a principal.
+type formID struct {
+	who string
+	sum [sha256.Size]byte
+}
+
+// sent is a form that was sent.
+type sent struct {
+	at   time.Time
+	once sync.Once
+	to   string
+	view *view
+	err  error
+}
+
+const (
+	sentKept = 10 * time.Minute // is how long a form is remembered
+	sentMost = 100              // is how many forms of a principal are
+)
+
+func newOnce(now func() time.Time) *once { return &once{now: now, done: map[formID]*sent{}} }
+
+// do acts for somebody, or returns what came of it when the form of this key, and of what it is about, was sent before. A form without a
+// key is another one each time.
+func (o *once) do(who, key, about string, act func() (string, *view, error)) (string, *view, error) {
+	if key == "" {
+		return act()
+	}
+	id := formID{who, sha256.Sum256([]byte(key + "\x00" + about))}
+	s := o.form(id)
+	s.once.Do(func() { s.to, s.view, s.err = act() })
+	if p := admin.ProblemOf(s.err); p != nil && p.Status < http.StatusInternalServerError { // after others it is not known what was done
+		o.mu.Lock()
+		if o.done[id] == s {
+			delete(o.done, id)
+		}
+		o.mu.Unlock()
+	}
+	return s.to, s.view, s.err
+}
+
+// form returns a form that was sent, or is now.
+func (o *once) form(id formID) *sent {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.done[id]; s != nil {
+		return s
+	}
+	now := o.now()
+	var oldest formID
+	mine := 0
+	for k, s := range o.done {
+		switch {
+		case now.Sub(s.at) > sentKept:
+			delete(o.done, k)
+		case k.who == id.who:
+			if mine++; mine == 1 || s.at.Before(o.done[oldest].at) {
+				oldest = k
+			}
+		}
+	}
+	if mine >= sentMost {
+		delete(o.done, oldest)
+	}
+	s := &sent{at: now}
+	o.done[id] = s
+	return s
+}
+
+// newKey returns a key for a form.
+func newKey() string { return rand.Text() }

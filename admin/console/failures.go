@@ -2,6 +2,9 @@ package console
 
 import (
 	"net/url"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/flowgen/flowgen/admin"
 )
@@ -49,4 +52,189 @@ func failuresPage(q *request) (*view, error) {
 		l.Older = at(kind, page.Cursor)
 	}
 	return &view{name: "failures", Title: "Failures", Nav: "failures", Live: true, Data: l}, nil
+}
+
+const (
+	groupsKept   = 4000 // at about 1 KB each
+	groupsAtOnce = 20   // are asked for while a page is drawn; the others when it is drawn again
+)
+
+// groups keeps what has happened to the runs of groups of failures. It never changes: the id of a group is made of it. Each
+// principal has its own.
+type groups struct {
+	mu   sync.Mutex
+	said map[groupKey]string
+}
+
+type groupKey struct {
+	group string
+	who   admin.Principal
+}
+
+func newGroups() *groups { return &groups{said: map[groupKey]string{}} }
+
+func (g *groups) get(key groupKey) (string, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	text, ok := g.said[key]
+	return text, ok
+}
+
+func (g *groups) keep(key groupKey, text string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.said) >= groupsKept {
+		clear(g.said)
+	}
+	g.said[key] = text
+}
+
+// said returns what has happened to runs, by their groups. There is none of a group that the reader may not see.
+func (q *request) said(runs []admin.Run) map[string]string {
+	all := map[string]string{}
+	asked := 0
+	for i := range runs {
+		key := groupKey{runs[i].Group, q.who}
+		if _, known := all[key.group]; known || key.group == "" {
+			continue
+		}
+		text, known := q.h.groups.get(key)
+		if !known && asked < groupsAtOnce {
+			asked++
+			page, err := q.service.Failures(q.ctx(), admin.FailureFilter{Group: key.group, Limit: 1})
+			if err == nil && len(page.Groups) == 1 {
+				text, known = saidOf(&page.Groups[0]), true
+				q.h.groups.keep(key, text)
+			}
+		}
+		if known {
+			all[key.group] = text
+		}
+	}
+	return all
+}
+
+func saidOf(g *admin.FailureGroup) string {
+	if g.Step != "" {
+		return cut(200, g.Step+": "+g.Message)
+	}
+	return cut(200, g.Message)
+}
+
+// diffLine is a line of a difference.
+type diffLine struct {
+	Kind string // -, + or a space
+	Text string // with its sign
+}
+
+// maxDiffLines bounds how much of a difference is shown.
+const maxDiffLines = 200
+
+// diffLines reads a difference whose lines begin with -, + or a space.
+func diffLines(text string) []diffLine {
+	if text == "" {
+		return nil
+	}
+	var all []diffLine
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		if len(all) == maxDiffLines {
+			return append(all, diffLine{" ", "…"})
+		}
+		kind := " "
+		if strings.HasPrefix(line, "-") || strings.HasPrefix(line, "+") {
+			kind = line[:1]
+		}
+		all = append(all, diffLine{kind, cutLines([]byte(line))})
+	}
+	return all
+}
+
+// compare returns the lines of two texts: those only in the first with -, those only in the second with +.
+func compare(before, after string) []diffLine {
+	a, b := linesOf(before), linesOf(after)
+	// longest[i][j] is how many lines a[i:] and b[j:] have in common, in order.
+	longest := make([][]int, len(a)+1)
+	for i := range longest {
+		longest[i] = make([]int, len(b)+1)
+	}
+	for i, v := range slices.Backward(a) {
+		for j := len(b) - 1; j >= 0; j-- {
+			if v == b[j] {
+				longest[i][j] = longest[i+1][j+1] + 1
+			} else {
+				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+			}
+		}
+	}
+	var all []diffLine
+	add := func(kind, line string) {
+		all = append(all, diffLine{kind, kind + " " + cutLines([]byte(line))})
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			add(" ", a[i])
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && longest[i+1][j] >= longest[i][j+1]:
+			add("-", a[i])
+			i++
+		default:
+			add("+", b[j])
+			j++
+		}
+	}
+	return all
+}
+
+// linesOf returns the first lines of a text.
+func linesOf(text string) []string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(all) > maxDiffLines {
+		all = append(all[:maxDiffLines:maxDiffLines], "…")
+	}
+	return all
+}
+
+// attemptView is how one attempt of a step has ended, and how that differs from the one before.
+type attemptView struct {
+	Number  int
+	Failure *admin.Failure
+	Diff    []diffLine // to the attempt before; nil: it is the first, or nothing differs
+	Same    bool       // as the attempt before
+}
+
+// attemptsOf compares the failures of attempts with each other.
+func attemptsOf(failures []*admin.Failure) []attemptView {
+	var all []attemptView
+	for i, f := range failures {
+		v := attemptView{Number: i + 1, Failure: f}
+		if i > 0 {
+			before, after := failureText(failures[i-1]), failureText(f)
+			if v.Same = before == after; !v.Same {
+				v.Diff = compare(before, after)
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// failureText returns all that tells a failure from another one, a value on each line.
+func failureText(f *admin.Failure) string {
+	var s strings.Builder
+	s.WriteString(f.Message)
+	if f.Code != "" {
+		s.WriteString("\ncode: " + f.Code)
+	}
+	if len(f.Data) > 0 {
+		s.WriteString("\ndata: " + cutLines(f.Data))
+	}
+	if f.Stack != "" {
+		s.WriteString("\n" + f.Stack)
+	}
+	for _, cause := range f.Causes {
+		s.WriteString("\nbecause of: " + failureText(cause))
+	}
+	return s.String()
 }
