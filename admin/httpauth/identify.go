@@ -54,3 +54,37 @@ func (b bearer) Identify(r *http.Request) (admin.Principal, error) {
 	}
 	return b.auth.Authenticate(r.Context(), credential)
 }
+
+// CheckRead returns an error for a request that a page of another origin has sent to read something, as the browser reports it in
+// Sec-Fetch-Site: [http.CrossOriginProtection] lets those pass. Such a page could load what is here as an image or a script, and learn
+// from its size or the time that it takes. A link that somebody follows is none: its page opens by itself, not in the page with the link.
+func CheckRead(r *http.Request) error {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return nil
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return nil
+	}
+	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		return nil
+	}
+	return errors.New("a page of another origin has asked for it")
+}
+
+// Still returns an error if a request that is being answered would be refused by now, or would be another principal's: its credential has
+// expired, was taken back, or has got other rights. If that is not known, as while the keys of an issuer cannot be had, it returns nil,
+// as it does without an Identifier.
+func Still(by Identifier, r *http.Request, who admin.Principal) error {
+	if by == nil {
+		return nil
+	}
+	now, err := by.Identify(r)
+	if unknown, ok := errors.AsType[*admin.UnauthenticatedError](err); ok {
+		return unknown
+	}
+	if who.Face = ""; err == nil && now != who {
+		return &admin.UnauthenticatedError{What: "the rights of the credential have changed: ask again"}
+	}
+	return nil
+}

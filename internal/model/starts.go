@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"go/types"
 )
 
@@ -74,4 +75,40 @@ func (b *builder) isShared(w *Workflow, k *Key) bool {
 		return shared
 	})
 	return shared
+}
+
+// scheduled checks that a workflow with a schedule needs no input.
+func (b *builder) scheduled(fn *Function) {
+	if !fn.Directive.Has("schedule") {
+		return
+	}
+	if len(fn.Params) == 0 {
+		return
+	}
+	if len(fn.Params) == 1 && types.TypeString(types.Unalias(fn.Params[0].Type), nil) == workflowPath+".None" {
+		return
+	}
+	b.report(fn.Directive.At("schedule"), fn.title()+" takes an input, and its schedule has none to give",
+		"remove schedule= and call "+fn.GoName+".Schedule with the input, or take none")
+}
+
+// singleton checks the expression of a singleton key, which must have an unambiguous text and may
+// be constant.
+func (b *builder) singleton(fn *Function) *Key {
+	if !fn.Directive.Has("singleton") {
+		return nil
+	}
+	if fn.Directive.Has("schedule") {
+		b.report(fn.Directive.At("singleton"), fn.title()+" is a singleton, and is started by a schedule, whose runs have a workflow id of that",
+			"remove singleton=: the schedule's Overlap says what a tick does that finds an active run")
+		return nil
+	}
+	text := fn.Directive.Singleton
+	k, _ := b.expression(fn, text, "the key of the singleton", func(pos token.Pos, what string) {
+		b.report(pos, fmt.Sprintf("singleton=%s %s", text.Value, what), "write an expression over the parameters, as in singleton=order.ID")
+	})
+	if k == nil || !b.textOf("singleton", text, k.Info.Types[k.Expr]) {
+		return nil
+	}
+	return k
 }

@@ -1,0 +1,51 @@
+package route
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// The routes of shared views.
+var (
+	Views = &Route{
+		Name: "listViews", About: "The views that all who look at the store share, by name: at most 100.", Method: http.MethodGet, Path: "views", Role: admin.RoleViewer,
+		Out: reflect.TypeFor[admin.ViewList](), Status: http.StatusOK,
+	}
+	SaveView = &Route{
+		Name: "saveView", About: "Keep a filter of runs under a name, or replace what that name stands for. Asking again does nothing more.", Method: http.MethodPost, Path: "views/{name}", Acts: "save-view",
+		Role: admin.RoleOperator, In: reflect.TypeFor[admin.NewView](), Out: reflect.TypeFor[admin.ViewActed](), Status: http.StatusOK, Keyed: true, Problems: withBody,
+	}
+	DeleteView = &Route{
+		Name: "deleteView", About: "Remove a view.", Method: http.MethodPost, Path: "views/{name}/delete", Acts: "delete-view", Role: admin.RoleOperator,
+		In: reflect.TypeFor[admin.Because](), Out: reflect.TypeFor[admin.ViewActed](), Status: http.StatusOK, Keyed: true, Problems: withBody,
+	}
+)
+
+var views = []*Route{Views, SaveView, DeleteView}
+
+// The routes of what looks at the store as a whole.
+var (
+	Examine = &Route{
+		Name: "examineStore", About: "How the servers of the store are set up, and what is wrong with that.", Method: http.MethodGet, Path: "doctor", Role: admin.RoleOperator,
+		Out: reflect.TypeFor[admin.Exam](), Status: http.StatusOK,
+	}
+	Check = &Route{
+		Name: "checkStore", About: "What is broken in the store, and what a repair would do. It reads everything.", Method: http.MethodGet, Path: "fsck", Role: admin.RoleOperator,
+		Out: reflect.TypeFor[admin.Checked](), Status: http.StatusOK, Holds: true,
+	}
+	Repair = &Route{
+		Name: "repairStore", About: "Repair what is broken in the store from the logs. It reads everything.", Method: http.MethodPost, Path: "repair", Role: admin.RoleAdmin, Acts: "repair",
+		In: reflect.TypeFor[admin.Because](), Out: reflect.TypeFor[admin.Checked](), Status: http.StatusOK, Holds: true, Problems: withBody,
+	}
+)
+
+var checks = []*Route{Examine, Check, Repair}
+
+// Export is the route of what import reads. It changes nothing, and takes a body because no address has room for the names of many runs.
+var Export = &Route{
+	Name: "exportRuns", About: "Runs as lines of JSON, which flowctl import reads: records, logs and streams, as they are stored. An answer without its last line was cut off.",
+	Method: http.MethodPost, Path: "export", Acts: "export", Role: admin.RoleAdmin, In: reflect.TypeFor[admin.ExportRequest](), Kind: "application/jsonl", Status: http.StatusOK, Holds: true,
+	Problems: withBody,
+}
