@@ -22,6 +22,7 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/manifest"
 	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"golang.org/x/tools/txtar"
 )
 
@@ -145,16 +146,7 @@ func changes(t *testing.T) []change {
 // module writes a module with both sides of each change.
 func module(t *testing.T, chosen []change) string {
 	t.Helper()
-	dir := t.TempDir()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	gomod := read(t, filepath.Join(root, "go.mod"))
-	gomod = strings.Replace(gomod, "module github.com/flowgen/flowgen", "module example.com/m", 1)
-	gomod += "\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => " + root + "\n"
-	write(t, filepath.Join(dir, "go.mod"), gomod)
-	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join(root, "go.sum")))
+	dir := usermodule.New(t, nil)
 	for _, c := range chosen {
 		for _, side := range []string{"before", "after"} {
 			at := filepath.Join(dir, identifier(c.name), side)
@@ -246,7 +238,7 @@ func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Cha
 	for _, c := range chosen {
 		sides := map[string]compat.Set{}
 		for _, side := range []string{"before", "after"} {
-			m := world.Of("example.com/m/" + identifier(c.name) + "/" + side)
+			m := world.Of("example.com/user/" + identifier(c.name) + "/" + side)
 			if m == nil {
 				t.Fatalf("%s has no manifest", c.name)
 			}
@@ -281,7 +273,7 @@ func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	var imports, list strings.Builder
 	for share := range min(shares, len(chosen)) {
 		for _, side := range []string{"before", "after"} {
-			fmt.Fprintf(&imports, "\t%s%d \"example.com/m/judge/%s%d\"\n", side, share, side, share)
+			fmt.Fprintf(&imports, "\t%s%d \"example.com/user/judge/%s%d\"\n", side, share, side, share)
 		}
 	}
 	for i, c := range chosen {
@@ -296,7 +288,7 @@ func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	write(t, filepath.Join(dir, "judge", "changes_test.go"), "package judge\n\nimport (\n"+imports.String()+")\n\nvar changes = []change{\n"+list.String()+"}\n")
 	out := filepath.Join(dir, "verdicts.json")
 	// What is executed once need not be fast: it compiles in two thirds of the time.
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-gcflags=example.com/m/...=-N -l -dwarf=false", "./judge")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-gcflags=example.com/user/...=-N -l -dwarf=false", "./judge")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "VERDICTS="+out)
 	if said, err := cmd.CombinedOutput(); err != nil {

@@ -2,12 +2,16 @@
 package usermodule
 
 import (
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/gofrs/flock"
 )
 
 const path = "github.com/flowgen/flowgen"
@@ -33,7 +37,30 @@ func New(t testing.TB, files map[string]string) string {
 var inUse struct {
 	sync.Mutex
 	root  string
+	lock  *flock.Flock // of root, until the process ends
 	taken map[int]bool
+}
+
+// takeRoot locks and returns a directory for the modules of this process. Its name depends on the
+// package under test only, so that the build cache also serves later executions of its tests.
+// Processes that test a package at the same time have different ones.
+func takeRoot() (string, *flock.Flock, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", nil, err
+	}
+	name := fmt.Sprintf("usermodule-%s-%d-%08x", filepath.Base(dir), os.Getuid(), crc32.ChecksumIEEE([]byte(dir)))
+	for n := 0; ; n++ {
+		root := filepath.Join(os.TempDir(), fmt.Sprint(name, "-", n))
+		lock := flock.New(root + ".lock")
+		locked, err := lock.TryLock()
+		if err != nil {
+			return "", nil, fmt.Errorf("lock %s: %w", root, err)
+		}
+		if locked {
+			return root, lock, os.RemoveAll(root) // a process that was killed may have left it
+		}
+	}
 }
 
 // Directory returns an empty directory, which is removed at the end of the test. A later test
@@ -44,11 +71,11 @@ func Directory(t testing.TB) string {
 	inUse.Lock()
 	defer inUse.Unlock()
 	if inUse.root == "" {
-		root, err := os.MkdirTemp("", "usermodule-") //nolint:usetesting // it outlives the test
+		root, lock, err := takeRoot()
 		if err != nil {
 			t.Fatal(err)
 		}
-		inUse.root, inUse.taken = root, map[int]bool{}
+		inUse.root, inUse.lock, inUse.taken = root, lock, map[int]bool{}
 	}
 	number := 0
 	for inUse.taken[number] {
