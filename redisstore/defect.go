@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -354,3 +357,193 @@ func sorted(all []string) []string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// showSent adds the records of the outbox, in the order in which they were written.
+// One of which nobody knows how far it is has no phase, and comes last.
+func (e *partitionState) showSent() {
+	type placed struct {
+		order  string
+		record store.Outgoing
+	}
+	var all []placed
+	for _, run := range e.judged(sortedKeys(e.sent)) {
+		ids := map[string]bool{}
+		for _, of := range []map[string]string{e.sent[run].Val(), e.bodies[run].Val()} {
+			for id := range of {
+				ids[id] = true
+			}
+		}
+		for _, id := range sortedKeys(ids) {
+			order, record, ok := unpackSent(e.sent[run].Val()[id])
+			if !ok {
+				order = unplaced
+			}
+			record.From, record.ID, record.Body = long(run), event.ItemID(id), []byte(e.bodies[run].Val()[id])
+			all = append(all, placed{order, record})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.order, b.order) })
+	for _, one := range all {
+		e.snap.Outbox = append(e.snap.Outbox, one.record)
+	}
+}
+
+// unplaced sorts after all orders.
+const unplaced = "~"
+
+// heldBack reports whether a run that has ended may not be purged, whatever the
+// time: as the script of that does.
+func (e *partitionState) heldBack(run string) bool {
+	return e.metaOf(run)["B"] != "" || len(e.sent[run].Val()) > 0 || e.chains.Val()[run] != "" || e.remembers(run)
+}
+
+// remembers reports whether an item is remembered under the id of a run until Confirm.
+func (e *partitionState) remembers(run string) bool {
+	seen := e.seen[run]
+	return seen != nil && slices.ContainsFunc(seen.Val(), func(z redis.Z) bool { return z.Score >= kept })
+}
+
+// lastSent returns the greatest place of a record.
+func (e *partitionState) lastSent() int64 {
+	greatest := int64(0)
+	for _, sent := range e.sent {
+		for _, packed := range sent.Val() {
+			if order, _, ok := unpackSent(packed); ok {
+				n, err := strconv.ParseInt(order, 16, 64)
+				if err == nil {
+					greatest = max(greatest, n)
+				}
+			}
+		}
+	}
+	return greatest
+}
+
+// lookAtOutbox compares the due time of each record with its phase.
+func (e *partitionState) lookAtOutbox() {
+	due := map[string]string{} // by the member of the set
+	for _, run := range e.judged(sortedKeys(e.sent)) {
+		for id, packed := range e.sent[run].Val() {
+			order, o, ok := unpackSent(packed)
+			if !ok {
+				continue
+			}
+			at := "1"
+			if o.Phase != store.PhaseFresh {
+				at = number(millis(o.Since) + store.Horizon.Milliseconds())
+			}
+			due[order+run+id] = at
+		}
+	}
+	seen := map[string]string{}
+	for _, z := range e.outbox.Val() {
+		member, _ := z.Member.(string)
+		if len(member) < orderDigits+runDigits || !e.unread[member[orderDigits:orderDigits+runDigits]] {
+			seen[member] = strconv.FormatFloat(z.Score, 'f', -1, 64)
+		}
+	}
+	for _, member := range slices.Compact(sorted(slices.Concat(sortedKeys(due), sortedKeys(seen)))) {
+		if due[member] == seen[member] {
+			continue
+		}
+		f := store.Defect{Invariant: 12, What: fmt.Sprintf("something is to be done for record %q at %q, and that is at %q", member, due[member], seen[member]),
+			Explain: "what a run has begun is done at the wrong time, or never"}
+		e.repairable(f, "write it again", swap{key: e.p.outbox(), kind: inZSet, field: member, seen: seen[member], value: due[member]})
+	}
+}
+
+// scanStreams shows streams whose chunks are those that they should have, and that
+// there are others of chains that do not exist.
+func (e *partitionState) scanStreams() {
+	for _, stream := range e.keys.streams {
+		chain, name, _ := strings.Cut(stream, ":")
+		if e.unread[chain] || e.streams[chain] == nil {
+			continue
+		}
+		packed := e.streams[chain].Val()[name]
+		state, err := unpackStream(packed)
+		switch {
+		case !e.hasRuns(chain):
+			e.showStream(e.snap, chain, name, store.StreamState{Last: state.last})
+		case err == nil && packed != "" && packed == e.counted(stream, state):
+			chunks, _ := chunksIn(e.chunks[stream].Val()) // or it would not be counted so
+			e.showStream(e.snap, chain, name, store.StreamState{Chunks: chunks, Last: state.last, Closed: state.closed})
+		}
+	}
+}
+
+// hasRuns reports whether there is a run of a chain.
+func (e *partitionState) hasRuns(chain string) bool {
+	if e.snap.Runs[long(chain)] != nil {
+		return true
+	}
+	for _, r := range e.snap.Runs {
+		if short(r.Chain) == chain {
+			return true
+		}
+	}
+	return false
+}
+
+// counted returns the state of a stream that follows from its chunks: those after the last
+// gap. Without any the next chunk is the one after the last that was counted. Empty: there
+// is no such stream.
+func (e *partitionState) counted(stream string, seen streamState) string {
+	chunks, _ := chunksIn(e.chunks[stream].Val())
+	if len(chunks) == 0 {
+		seen.first = seen.last + 1
+		if seen == (streamState{first: 1}) {
+			return ""
+		}
+		return seen.pack()
+	}
+	for i, c := range chunks {
+		if i == 0 || c.Index != seen.last+1 {
+			seen.first = c.Index
+		}
+		seen.last, seen.longest = c.Index, max(seen.longest, uint64(len(c.Body)))
+	}
+	return seen.pack()
+}
+
+// lookAtStreams compares how streams stand with their chunks.
+func (e *partitionState) lookAtStreams() {
+	for _, stream := range e.keys.streams {
+		chain, name, _ := strings.Cut(stream, ":")
+		if e.unread[chain] || !e.hasRuns(chain) {
+			continue
+		}
+		if _, shown := e.snap.Streams[long(chain)][name]; shown {
+			continue
+		}
+		packed := e.streams[chain].Val()[name]
+		state, _ := unpackStream(packed) // what cannot be read is written again
+		want := e.counted(stream, state)
+		what := fmt.Sprintf("stream %q of the chain of %s", name, long(chain))
+		if want == "" && packed == "" {
+			e.repairable(store.Defect{Invariant: 16, What: what + " has writers, and nobody has written to it", Explain: "they are never cleaned up"},
+				"remove them", swap{key: e.p.writers(chain, name), kind: wholeKey})
+			continue
+		}
+		// The stored state is replaced last: if that fails, the damage is still found.
+		var swaps []swap
+		chunks := e.chunks[stream].Val()
+		if now, _ := unpackStream(want); len(chunks) > 0 && chunks[0].ID != chunkID(now.first) {
+			swaps = append(swaps, swap{key: e.p.chunks(chain, name), kind: inStream, seen: chunks[0].ID, value: chunkID(now.first)})
+		}
+		swaps = append(swaps, swap{key: e.p.streams(chain), kind: inHash, field: name, seen: packed, value: want})
+		e.repairable(store.Defect{Invariant: 18, What: fmt.Sprintf("%s is kept as %q, and is %q", what, packed, want),
+			Explain: "readers miss chunks, or wait for some that exist"}, "keep the chunks after the last gap, and count them", swaps...)
+	}
+}
+
+// keysOfStreams is all keys that a chain has of streams.
+func (e *partitionState) keysOfStreams(chain string) []string {
+	keys := []string{e.p.streams(chain)}
+	for _, stream := range e.keys.streams {
+		if of, name, _ := strings.Cut(stream, ":"); of == chain {
+			keys = append(keys, e.p.chunks(chain, name), e.p.writers(chain, name))
+		}
+	}
+	return keys
+}

@@ -105,7 +105,7 @@
 // goes through from the beginning; a value of more than 64 bytes would make it four
 // times as large for good. Its first field is H, the header: one value with the fence,
 // the position, the status and the counters of the run, and with flags that say which
-// of the other fields an operation must read. header.go has its layout. So
+// of the other fields an operation must read. value.go has its layout. So
 // most operations compare and change one field. The others are p the data of the
 // queue state, c route, a created, r priority, w workflow id, h chain, u parent, x root,
 // j and J retention, i tags, y until when the run is watched, Y until when
@@ -179,14 +179,13 @@
 //
 // # Reading order
 //
-// keys.go has the names of the keys, header.go the state that nearly every operation uses,
-// open.go the Store, script.go and send.go build and send scripts,
-// pubsub.go receives notifications, retained.go keeps subscriptions between two Waits, and by
-// crowd.go idle workers let each other go first. Then one file
-// per duty, named as in the other stores: create.go, session.go, claim.go,
-// commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, count.go, label.go, trouble.go, journal.go, catalog.go, view.go, purge.go, inspect.go, stepdata.go; state.go, stateview.go, defect.go and
-// rebuild.go serve package fsck, import.go takes in runs of other stores, and the files with stream in their names do the same
-// for streams; and lua, one file per operation, with common functions in lua/part. The files doctor*.go are the doctor: checks in small functions, by
-// subject.
+// keys.go has the names of the keys, value.go the header of a run, which is the state that
+// nearly every operation uses, and the other packed values. open.go and url.go have the Store,
+// script.go and send.go build and send scripts, errors.go explains their failures, and pubsub.go
+// receives notifications. Then one file per subject, named as in the other stores: create.go,
+// session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go, list.go, limit.go,
+// trouble.go, journal.go, catalog.go, view.go, stepdata.go, purge.go and import.go. inspect.go
+// and snapshot.go read a partition; state.go, defect.go, defect_limit.go and rebuild.go serve
+// package fsck. lua has one file per operation, with common functions in lua/part. The files
+// doctor*.go are the doctor: checks in small functions, by subject.
 package redisstore

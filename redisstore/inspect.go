@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -224,4 +225,85 @@ func (v *view) senders() []string {
 		}
 	}
 	return all
+}
+
+// readStreams reads how the streams of all chains stand, and those that are known.
+func (v *view) readStreams(ctx context.Context, tx redis.Pipeliner) {
+	v.streams, v.writers = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
+	v.chunks = map[string]*redis.XMessageSliceCmd{}
+	for _, run := range v.keys.runs {
+		v.streams[run] = tx.HGetAll(ctx, v.p.streams(run))
+	}
+	for _, stream := range v.keys.streams {
+		chain, name, _ := strings.Cut(stream, ":")
+		v.chunks[stream] = tx.XRange(ctx, v.p.chunks(chain, name), "-", "+")
+		v.writers[stream] = tx.HGetAll(ctx, v.p.writers(chain, name))
+	}
+}
+
+// showStreams adds the streams of all chains to a snapshot.
+func (v *view) showStreams(snap *store.Snapshot) error {
+	for chain, states := range v.streams {
+		for name, packed := range states.Val() {
+			state, err := unpackStream(packed)
+			if err != nil {
+				return err
+			}
+			chunks, err := chunksIn(v.chunks[chain+":"+name].Val())
+			if err != nil {
+				return err
+			}
+			v.showStream(snap, chain, name, store.StreamState{Chunks: chunks, Last: state.last, Closed: state.closed})
+		}
+	}
+	return nil
+}
+
+func (v *view) showStream(snap *store.Snapshot, chain, name string, state store.StreamState) {
+	for writer, nth := range v.writers[chain+":"+name].Val() {
+		if state.Writers == nil {
+			state.Writers = map[string]uint64{}
+		}
+		state.Writers[writer] = uint64(parseNumber(nth))
+	}
+	of := long(chain)
+	if snap.Streams[of] == nil {
+		snap.Streams[of] = map[string]store.StreamState{}
+	}
+	snap.Streams[of][name] = state
+}
+
+// showGathering says which runs gather starts: of those in the hash that are not claimed.
+func (v *view) showGathering(snap *store.Snapshot) {
+	for key, run := range v.gathering.Val() {
+		if m := v.runs[run].meta; m != nil && unpackHeader(m.Val()["H"]).fence.Epoch == 0 {
+			snap.Gathering[key] = long(run)
+		}
+	}
+}
+
+// lookAtGathering compares the runs that starts are told to join with those that say that they
+// gather them.
+func (e *partitionState) lookAtGathering() {
+	if e.unread != nil {
+		return
+	}
+	for _, key := range sortedKeys(e.gathering.Val()) {
+		run := e.gathering.Val()[key]
+		if r := e.snap.Runs[long(run)]; r != nil && r.QueueState != store.StateEnded && e.metaOf(run)["k"] == key {
+			continue
+		}
+		e.repairable(store.Defect{
+			Invariant: 21, What: fmt.Sprintf("starts of key %q look for run %s, which does not gather them", key, long(run)), Explain: "it is kept for ever",
+		}, "remove it", swap{key: e.p.gathering(), kind: inHash, field: key, seen: run})
+	}
+	for _, run := range sortedKeys(e.runs) {
+		key, r := e.metaOf(run)["k"], e.snap.Runs[long(run)]
+		if key == "" || r == nil || r.Fence.Epoch != 0 || e.gathering.Val()[key] != "" {
+			continue
+		}
+		e.repairable(store.Defect{
+			Invariant: 21, Run: r.Run, What: fmt.Sprintf("it gathers the starts of key %q, which do not find it", key), Explain: "a start of the key begins another one",
+		}, "let them find it", swap{key: e.p.gathering(), kind: inHash, field: key, value: run})
+	}
 }

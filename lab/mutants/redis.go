@@ -317,15 +317,15 @@ var redisMutants = []Mutant{
 		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerRoute"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
 		"if len(unsure) == 0 {", "if true {", "K2_WaitTakesTheWakeOfAReadyRun"),
-	onRedis("K2/redis/retained-uninformed", "a subscription that looked at nothing is taken for informed", "retained.go",
+	onRedis("K2/redis/retained-uninformed", "a subscription that looked at nothing is taken for informed", "pubsub.go",
 		"return one.subscription, one.routes == routes", "return one.subscription, true").by("TestWait_OfOtherRoutesThanBeforeLooks"),
 	onRedis("K2/redis/retained-kept", "a subscription that was told of what was not looked at is kept", "wait.go",
 		"if !a.informed || a.incomplete || err != nil && ctx.Err() == nil {", "if false {").
 		by("TestWait_AfterALookThatFailedLooksAgain"),
-	onRedis("K2/redis/retained-forget", "what a subscription is told between two Waits is lost", "retained.go",
+	onRedis("K2/redis/retained-forget", "what a subscription is told between two Waits is lost", "pubsub.go",
 		"return one.subscription, one.routes == routes", "one.subscription.Take()\n\treturn one.subscription, one.routes == routes").
 		by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
-	onRedis("K2/redis/retained-told", "a Wait that has told leaves no open subscription", "retained.go",
+	onRedis("K2/redis/retained-told", "a Wait that has told leaves no open subscription", "pubsub.go",
 		"r.all[who] = one", "s.Close()\n\tr.all[who] = one").
 		by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
 	onRedisNotify("K2/redis/renewed", "after a lost connection nobody looks", "notifier.go",

@@ -1,4 +1,4 @@
--- The header of a run is one value: header.go says what is where in it. These are its flags.
+-- The header of a run is one value: value.go says what is where in it. These are its flags.
 local has_unread, is_watched, has_rest, has_retention, is_closing, has_incompatible, is_exempt, is_limited = 1, 2, 4, 8, 16, 32, 64, 128
 
 -- queue_state_of returns the queue state of a run by its header; false: there is none that can be read.

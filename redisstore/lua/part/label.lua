@@ -1,6 +1,6 @@
 -- label_sets names the sets of the labels of a run: those of its workflow id, as it is kept, and of each of its
 -- tags, which are packed as value.go packs them, or kept beside the metadata. What cannot be read has no
--- label. label.go names them in the same way.
+-- label. trouble.go names them in the same way.
 local function label_sets(run, wid, packed)
   local sets = {}
   local function name_set(label)
