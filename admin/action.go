@@ -12,69 +12,73 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Action says what to do with a run.
+// Action describes what to do with a run.
 type Action struct {
 	Verb string `json:"verb"` // one of [Actions]
-	// Reason stands in the log for the actions of [TakesReason], and in the journal for all of them. Without a journal, such as
-	// on a [Service] that is used by itself, other actions with a reason are refused.
+	// Reason is recorded in the journal for every action, and in the log of the run for the actions
+	// of [TakesReason]. Without a journal, such as on a [Service] that is used by itself, other
+	// actions with a reason are refused.
 	Reason string `json:"reason,omitempty"`
-	Step   string `json:"step,omitempty"` // of fork: the id or the key of the step to go on from
-	// Key says that asking again with it is the same request. Actions that are done once however often
-	// they are asked for take any key: cancel, terminate, release and delete. Those that make a new run
-	// answer the same key with the same run, and refuse the key of a request that asked for something else.
+	Step   string `json:"step,omitempty"` // of fork: the ID or the key of the step to continue from
+	// Key is an idempotency key: repeated calls with the same key are one request. Actions that are
+	// idempotent by nature accept any key: cancel, terminate, release and delete. Actions that
+	// create a run return the same run for the same key, and refuse a key that was used with
+	// another request.
 	Key string `json:"-"`
 }
 
-// Acted says what came of an action.
+// Acted is the result of an action.
 type Acted struct {
 	Run  string `json:"run"`
 	Verb string `json:"verb"`
-	New  string `json:"new,omitempty"` // the run that it has made
+	New  string `json:"new,omitempty"` // the run that the action created
 }
 
-// Because says why somebody asks for something that says no more than what it is.
+// Because contains the reason of a request that has no other parameters.
 type Because struct {
-	Reason string `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
+	Reason string `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
 }
 
-// verbDelete is the one action that cannot be undone.
+// verbDelete is the only action that cannot be undone.
 const verbDelete = "delete"
 
-// errNoStep refuses a fork that does not say from where.
+// errNoStep is returned for a fork without a step.
 var errNoStep = &InputError{What: "the step to fork from is missing", Fix: "name it by its id or its key: the events of the run have both"}
 
-// reasoned are the actions for whose reason a log has a place.
+// reasoned lists the actions whose reason is recorded in the log.
 var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "release", "retry", "resume-new"}
 
-// TakesReason reports whether an action takes a reason.
+// TakesReason reports whether the log of a run records the reason of an action.
 func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
 
-// verb is an action as Handle has it.
+// verb describes an action.
 type verb struct {
 	name string
 	do   func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error)
-	// fits reports whether a run takes the action as far as a list tells, now whether it does by all that is known of it; nil: as fits.
+	// fits reports whether the data in a list allow the action on a run. now does the same with all
+	// data of the run; nil means the same as fits.
 	fits func(i *workflow.RunInfo) bool
 	now  func(f *runFacts) bool
-	// many does it with several runs for fewer questions to the store; nil: it is done with each.
+	// many acts on several runs with fewer requests to the store. If it is nil, each run is a
+	// request.
 	many func(ctx context.Context, c *workflow.Client, a Action, runs []workflow.RunID) []error
 }
 
-// done reports whether a run that took the action shows its effect.
+// done reports whether the state of a run shows that the action has taken effect.
 func (v *verb) done(i *workflow.RunInfo) bool {
-	if v.name == "cancel" || v.name == "terminate" { // other ends are not theirs
+	if v.name == "cancel" || v.name == "terminate" { // a run that ended in another way was not canceled or terminated
 		return i.Status == workflow.StatusCanceled
 	}
 	return !v.takenBy(i)
 }
 
-// takenBy reports whether a run takes the action as it is now. Those of the runtime's own take none: they can be deleted once
-// they have ended.
+// takenBy reports whether a run accepts the action in its present state. Runs of the runtime itself
+// accept none, except that they can be deleted after they have ended.
 func (v *verb) takenBy(i *workflow.RunInfo) bool {
 	return v.fits(i) && (v.name == verbDelete || !event.Internal(i.Workflow))
 }
 
-// verbOf returns the action of a name.
+// verbOf returns the action with a name.
 func verbOf(name string) (*verb, error) {
 	i := slices.Index(Actions(), name)
 	if i < 0 {
@@ -83,7 +87,7 @@ func verbOf(name string) (*verb, error) {
 	return &verbs[i], nil
 }
 
-// roleFor returns the role that an action needs.
+// roleFor returns the role that an action requires.
 func roleFor(name string) Role {
 	if name == verbDelete {
 		return RoleAdmin
@@ -91,7 +95,7 @@ func roleFor(name string) Role {
 	return RoleOperator
 }
 
-// verbs are all actions.
+// verbs lists all actions.
 var verbs = []verb{
 	{
 		name: "cancel", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Cancel(ctx, a.Reason) }), fits: open,
@@ -123,7 +127,7 @@ var verbs = []verb{
 	{name: verbDelete, do: none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), fits: func(i *workflow.RunInfo) bool { return !open(i) }},
 }
 
-// options returns what a command takes of an action.
+// options returns the options for a command of package workflow.
 func (a Action) options() []workflow.CommandOption {
 	opts := []workflow.CommandOption{workflow.Reason(a.Reason)}
 	for _, key := range a.key() {
@@ -132,7 +136,7 @@ func (a Action) options() []workflow.CommandOption {
 	return opts
 }
 
-// key returns the idempotency key, if there is one.
+// key returns the idempotency key, if any.
 func (a Action) key() []workflow.SendOption {
 	if a.Key == "" {
 		return nil
@@ -152,7 +156,8 @@ func only(s workflow.Status) func(*workflow.RunInfo) bool {
 	return func(i *workflow.RunInfo) bool { return i.Status == s }
 }
 
-// untried reports whether a run has ended so, and nobody has tried it again.
+// untried returns a function that reports whether a run ended with the status and has not been
+// retried.
 func untried(s workflow.Status) func(*workflow.RunInfo) bool {
 	return func(i *workflow.RunInfo) bool { return i.Status == s && i.RetriedAs == "" }
 }
@@ -166,28 +171,29 @@ func Actions() []string {
 	return all
 }
 
-// runFacts is what is known of a run when it is shown by itself.
+// runFacts contains the data from which the actions of a single run are determined.
 type runFacts struct {
 	*workflow.RunInfo
-	input  bool              // its input is known: a run that collects starts has none yet
+	input  bool              // its input is known; a run that still collects starts has none
 	step   bool              // its log has a step to fork from
-	last   *workflow.RunInfo // what a retry is about: see lastTry
-	undone bool              // that has undone what it did
-	taken  bool              // another run is the active one of its workflow id, which a rerun would have
+	last   *workflow.RunInfo // the run that a retry refers to, see lastTry
+	undone bool              // it has executed its compensations
+	taken  bool              // another run is the active run of its workflow ID, so a rerun would conflict
 	orders workflow.Orders
 }
 
-// goesOn reports whether a new run would take over what was done.
+// goesOn reports whether a new run can reuse the results of this one.
 func goesOn(f *runFacts) bool { return !f.undone && !f.taken }
 
-// repeats reports whether a run can be repeated as far as a list tells: beside an open run of a singleton there is no other.
+// repeats reports whether the data in a list allow a rerun. While a run of a singleton is open, no
+// other can be started.
 func repeats(i *workflow.RunInfo) bool { return !open(i) || !i.Singleton() }
 
-// actionsFor returns the verbs that would succeed on a run now, and would change something.
+// actionsFor returns the verbs that would succeed on a run and change something.
 func actionsFor(f *runFacts) []string {
 	var all []string
 	if event.Internal(f.Workflow) {
-		return nil // the run that it works for is the one to act on
+		return nil // act on the run that it works for
 	}
 	for _, v := range verbs {
 		about := f.RunInfo
@@ -201,18 +207,20 @@ func actionsFor(f *runFacts) []string {
 	return all
 }
 
-// retries reports whether an action goes on where a run has ended: it follows the reruns that there are.
+// retries reports whether an action continues from the end of a run. Such an action follows the
+// existing reruns.
 func (v *verb) retries() bool { return v.name == "retry" || v.name == "resume-new" }
 
-// lastTry returns the run of which a retry of a run would make a new one: itself or, if that was retried, the last rerun that has ended in
-// the same way. If the last rerun has not, it is that one, or the one before, which names it.
+// lastTry returns the run that a retry of a run would repeat: the run itself or, if it was retried,
+// the last rerun, provided it ended with the same status. If the last rerun did not, lastTry
+// returns that rerun or the one before it, which refers to it.
 func (s *Service) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.RunInfo, error) {
 	var chain event.Loop
 	last := *i
 	for last.RetriedAs != "" && last.Status == i.Status && !chain.Closed(last.ID) {
 		next, err := s.client.Run(last.RetriedAs).Info(ctx)
 		switch {
-		case errors.Is(err, workflow.ErrRunNotFound): // it was deleted: a retry makes another one
+		case errors.Is(err, workflow.ErrRunNotFound): // it was deleted: a retry creates another one
 			last.RetriedAs = ""
 		case err != nil:
 			return nil, fmt.Errorf("look at run %s, as which run %s was retried: %w", last.RetriedAs, last.ID, err)
@@ -223,8 +231,9 @@ func (s *Service) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.R
 	return &last, nil
 }
 
-// takes reports whether a run that a list has found takes an action. Whether a held or blocked run is paused, and whether one that sleeps is a
-// rerun that is delayed, stands in its log only, and what has become of a rerun in the record of that.
+// takes reports whether a run from a list accepts an action. It reads the log to find out whether a
+// held or blocked run is paused and whether a sleeping run is a delayed rerun, and the record of a
+// rerun for its status.
 func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
 	if v.retries() && i.RetriedAs != "" {
 		last, err := s.lastTry(ctx, i)
@@ -235,7 +244,7 @@ func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool 
 			return v.takenBy(&info)
 		}
 	}
-	if v.name == "pause" && i.Status == workflow.StatusPaused { // one in debug mode may be between two operations
+	if v.name == "pause" && i.Status == workflow.StatusPaused { // a run in debug mode may be between two operations
 		info, err := s.client.Run(i.ID).Info(ctx)
 		if err != nil || !info.Debug {
 			return false
@@ -246,7 +255,8 @@ func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool 
 	return v.takenBy(i)
 }
 
-// checkReason refuses a reason that cannot be kept. kept: what is done has a place for it.
+// checkReason refuses a reason that cannot be recorded. kept reports that the log of the run
+// records it.
 func checkReason(verb, reason string, kept bool) error {
 	if kept {
 		return checkText(reason, workflow.MaxReason)
@@ -254,8 +264,9 @@ func checkReason(verb, reason string, kept bool) error {
 	return CheckReason(verb, reason, false)
 }
 
-// CheckReason refuses a reason that only the journal has a place for, by an [*InputError], if it has more than 1,024 bytes, is not UTF-8, or
-// no journal is kept. [Recorded] does so itself: this is for what must be known earlier. The empty reason is always allowed.
+// CheckReason returns an [*InputError] for a reason that only the journal can record if it has more
+// than 1,024 bytes, is not UTF-8, or no journal is kept. [Recorded] makes the same check;
+// CheckReason is for callers that must know the result earlier. The empty reason is always allowed.
 func CheckReason(verb, reason string, journal bool) error {
 	if err := checkText(reason, store.MaxJournalText); err != nil {
 		return err
@@ -273,7 +284,7 @@ func checkText(reason string, limit int) error {
 	return nil
 }
 
-// check returns the verb of an action that makes sense.
+// check validates an action and returns its verb.
 func (a Action) check() (*verb, error) {
 	v, err := verbOf(a.Verb)
 	if err == nil {
@@ -311,7 +322,7 @@ func (s *Service) act(ctx context.Context, ref string, a Action) (Acted, error) 
 	}
 	made, err := v.do(ctx, h, a)
 	if err != nil {
-		return Acted{}, err // which names the verb and the run
+		return Acted{}, err // it names the verb and the run
 	}
 	done := Acted{Run: string(info.ID), Verb: a.Verb}
 	if made != nil {

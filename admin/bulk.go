@@ -20,64 +20,67 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// PreviewLasts is how long the token of a preview is good.
+// PreviewLasts is how long the token of a preview is valid.
 const PreviewLasts = time.Hour
 
-// Limits of a bulk action, and what they are if nobody says.
+// Limits of a bulk action and their defaults.
 const (
 	DefaultBulkRate     = 100 // runs per second
 	DefaultBulkFailures = 100
 	maxBulkRate         = 1_000_000
-	maxBulkFailures     = 20 // of which it is told why
+	maxBulkFailures     = 20 // how many failures are described
 	bulkSamples         = 10
 	bulkGroups          = 20
 )
 
-// BulkRequest says what to do with which runs.
+// BulkRequest describes an action and the runs to apply it to.
 type BulkRequest struct {
 	// Filter selects the runs. Its Cursor, Limit, Budget and Oldest must be zero.
 	Filter Filter `json:"filter,omitzero"`
-	// All allows a filter that selects all runs: an empty one is refused otherwise.
+	// All permits an empty filter, which selects all runs.
 	All    bool   `json:"all,omitempty"`
 	Action Action `json:"action,omitzero"`
 }
 
-// BulkPreview tells what a bulk action would do.
+// BulkPreview describes what a bulk action would do.
 type BulkPreview struct {
-	Token    string      `json:"token"` // for [NewBulk]: it fixes the filter, the action, the time and the number
+	Token    string      `json:"token"` // for [NewBulk]: contains the filter, the action, the time and the number
 	At       time.Time   `json:"at"`
-	Count    int         `json:"count"`              // of runs that match
-	Refused  int         `json:"refused"`            // of those that would not take the action
-	Statuses []BulkCount `json:"statuses"`           // those with most runs first
-	Groups   []BulkCount `json:"groups,omitempty"`   // of failures; the 20 with most runs
+	Count    int         `json:"count"`              // runs that match
+	Refused  int         `json:"refused"`            // of those, the runs that would refuse the action
+	Statuses []BulkCount `json:"statuses"`           // the largest first
+	Groups   []BulkCount `json:"groups,omitempty"`   // failure groups; the 20 largest
 	Refusals []BulkCount `json:"refusals,omitempty"` // by status
 	Samples  []Run       `json:"samples"`            // the ten oldest
 }
 
-// BulkCount is how many runs are of a kind.
+// BulkCount is the number of runs of a kind.
 type BulkCount struct {
 	Name string `json:"name"`
 	Runs int    `json:"runs"`
 }
 
-// NewBulk describes a bulk action to start: by the token of a preview, or by what to do with which runs and how many there should be.
+// NewBulk describes a bulk action to start, either by the token of a preview, or by an action, a
+// filter and the expected number of runs.
 type NewBulk struct {
 	Token string `json:"token,omitempty"`
 	BulkRequest
 
-	// Expect is how many runs should match, without a token.
+	// Expect is the number of runs that should match. It is required without a token.
 	Expect *int `json:"expect,omitempty"`
-	// Rate is how many runs are acted on in a second, at most; 0: 100.
+	// Rate is the maximum number of runs per second; 0 means 100.
 	Rate int `json:"rate,omitempty"`
-	// MaxFailures is how many runs may fail before the action ends as failed; 0: 100.
+	// MaxFailures is the number of runs that may fail before the action ends as failed; 0 means
+	// 100.
 	MaxFailures int `json:"maxFailures,omitempty"`
-	// Key says that asking again with it is the same request.
+	// Key is an idempotency key: repeated calls with the same key are one request.
 	Key string `json:"-"`
-	// By is the one who asks, with whose rights each run is acted on; nil: one that may do everything. [As] sets it.
+	// By is the principal whose rights apply to each run; nil means unrestricted rights. [As] sets
+	// it.
 	By *Principal `json:"-"`
 }
 
-// Bulk is a bulk action.
+// Bulk is the state of a bulk action.
 type Bulk struct {
 	ID       string        `json:"id"`
 	Status   string        `json:"status"` // one of [BulkStatuses]
@@ -85,23 +88,23 @@ type Bulk struct {
 	Filter   Filter        `json:"filter"`
 	By       string        `json:"by,omitempty"`
 	Owner    string        `json:"owner,omitempty"`
-	Total    int           `json:"total"` // runs that matched when it was started
+	Total    int           `json:"total"` // runs that matched at the start
 	Done     int           `json:"done"`
 	Failed   int           `json:"failed"`
-	Refused  int           `json:"refused"` // their state did not allow it
-	Skipped  int           `json:"skipped"` // no longer matched at their turn
+	Refused  int           `json:"refused"` // runs whose state did not allow the action
+	Skipped  int           `json:"skipped"` // runs that did not match any more when their position was reached
 	Left     int           `json:"remaining"`
-	Rate     int           `json:"rate"`               // at most, in a second
-	Speed    float64       `json:"perSecond"`          // runs that were acted on in a second until now, or its end, to a tenth
-	Failures []BulkFailure `json:"failures,omitempty"` // the first 20 that failed or were refused
-	Failure  string        `json:"failure,omitempty"`  // why it has failed
-	Run      string        `json:"run"`                // that does the work now
-	Unserved bool          `json:"unserved,omitempty"` // no worker that lives serves it
+	Rate     int           `json:"rate"`               // maximum of runs per second
+	Speed    float64       `json:"perSecond"`          // runs per second from the start until the end of the action or the request, rounded to a tenth
+	Failures []BulkFailure `json:"failures,omitempty"` // the first 20 runs that failed or refused the action
+	Failure  string        `json:"failure,omitempty"`  // why the action failed
+	Run      string        `json:"run"`                // the run that executes the action
+	Unserved bool          `json:"unserved,omitempty"` // no live worker serves it
 	Created  time.Time     `json:"createdAt"`
 	Ended    time.Time     `json:"endedAt,omitzero"`
 }
 
-// BulkFailure says why a run was not acted on.
+// BulkFailure describes why the action was not applied to a run.
 type BulkFailure struct {
 	Run     string `json:"run"`
 	Outcome string `json:"outcome"` // failed or refused
@@ -116,7 +119,7 @@ const (
 
 // The statuses of bulk actions.
 const (
-	BulkPending   = "pending" // no worker has begun with it
+	BulkPending   = "pending" // no worker has claimed it
 	BulkRunning   = "running"
 	BulkCompleted = "completed"
 	BulkStopped   = "stopped"
@@ -130,18 +133,18 @@ func BulkStatuses() []string {
 
 // BulkFilter selects a page of bulk actions.
 type BulkFilter struct {
-	Owner  string `json:"-"`                // only those of an owner; [As] sets it
-	Cursor string `json:"cursor,omitempty"` // of the page before
-	Limit  int    `json:"limit,omitempty"`  // of a page; 0: 20, at most 1,000
+	Owner  string `json:"-"`                // only bulk actions of this owner; [As] sets it
+	Cursor string `json:"cursor,omitempty"` // of the previous page
+	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 20, the maximum is 1,000
 }
 
 // BulkPage is a part of the list of bulk actions.
 type BulkPage struct {
 	Bulks  []Bulk `json:"bulks"`
-	Cursor string `json:"cursor,omitempty"` // of the next page; empty: there is none
+	Cursor string `json:"cursor,omitempty"` // of the next page; empty for the last page
 }
 
-// errNoFilter refuses what would be about all runs without saying so.
+// errNoFilter is returned for a request without a filter that does not set All.
 var errNoFilter = &InputError{What: "a bulk action without a filter would be about all runs", Fix: "give a filter, or say all"}
 
 // isZero reports whether a filter selects all runs.
@@ -156,9 +159,9 @@ func (f Filter) isZero() bool {
 	return reflect.ValueOf(f).IsZero()
 }
 
-// check refuses a request that makes no sense.
+// check validates a request and returns its verb.
 func (r *BulkRequest) check() (*verb, error) {
-	v, err := verbOf(r.Action.Verb) // whatever its reason: the run of the bulk action keeps it
+	v, err := verbOf(r.Action.Verb) // the reason is not checked here: the run of the bulk action records it
 	f := &r.Filter
 	switch {
 	case err != nil:
@@ -177,7 +180,7 @@ func (r *BulkRequest) check() (*verb, error) {
 	return v, err
 }
 
-// order checks a bulk action to start, against the runs as they are now.
+// order validates a bulk action to start against the current runs.
 func (s *Service) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	var o bulkOrder
 	p, err := b.preview()
@@ -213,7 +216,7 @@ func (s *Service) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	return o, nil
 }
 
-// preview returns what a bulk action was asked for with; without a token its time is zero.
+// preview returns the preview of the token, or one made of the request, whose time is zero.
 func (b *NewBulk) preview() (*preview, error) {
 	switch {
 	case b.Token != "" && (b.Expect != nil || b.All || !b.Filter.isZero() || b.Action != Action{}):
@@ -231,19 +234,19 @@ func (b *NewBulk) preview() (*preview, error) {
 	return p, nil
 }
 
-// bulkID begins the ids of bulk actions, which are workflow ids.
+// bulkID is the prefix of the IDs of bulk actions, which are workflow IDs.
 const bulkID = event.BulkRunID
 
-// StartBulk starts a bulk action. When it returns nil the action is durable. It is refused with the code precondition if
-// its preview is older than [PreviewLasts], or if the number of runs has changed by more than a tenth.
-// A preview gives no right: it is judged as the filter and the action in it.
-// The token of a preview stands for what it fixes.
+// StartBulk starts a bulk action. When it returns nil, the action is durable. It returns a problem
+// with the code precondition if the preview is older than [PreviewLasts], or if the number of runs
+// has changed by more than a tenth. A preview grants no rights: its filter and its action are
+// checked like those of a request without a token.
 func (s *Service) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	f, a := b.Filter, b.Action
 	if p, err := readPreview(b.Token); err == nil {
 		f, a = p.Filter, p.Action
 	}
-	text, _ := json.Marshal(f) // text and times always encode
+	text, _ := json.Marshal(f) // text and times can always be encoded
 	e := s.entry(JournalEntry{Action: "bulk", Detail: a.Verb + " " + string(text), Reason: a.Reason, Key: b.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Bulk, error) { return s.startBulk(ctx, b) },
 		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
@@ -281,7 +284,7 @@ func (s *Service) startBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	return s.createBulk(ctx, b)
 }
 
-// createBulk is startBulk without the limits of the principal.
+// createBulk is startBulk without the check of the principal's rights.
 func (s *Service) createBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	id := bulkID + strings.ToLower(rand.Text()[:16])
 	if b.Key != "" {
@@ -300,7 +303,7 @@ func (s *Service) createBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	if o.By.Owner != "" {
 		tags[ownerTag] = o.By.Owner
 	}
-	policy := workflow.IDPolicy{Finished: workflow.RejectFinished} // the same key at the same time is one action
+	policy := workflow.IDPolicy{Finished: workflow.RejectFinished} // the same key at the same time is the same action
 	_, err = BulkRuns.Start(ctx, s.client, bulkWork{Order: o}, workflow.WithID(id), workflow.WithIDPolicy(policy), workflow.WithTags(tags))
 	if err != nil && !errors.As(err, new(*workflow.FinishedRunError)) {
 		return Bulk{}, fmt.Errorf("start bulk action: %w", err)
@@ -308,7 +311,8 @@ func (s *Service) createBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	return s.bulk(ctx, id)
 }
 
-// sameBulk answers a request whose key was used before.
+// sameBulk handles a request whose key was used before: it returns the existing action if the
+// requests are equal.
 func (s *Service) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
 	if err != nil {
 		return Bulk{}, err
@@ -317,7 +321,7 @@ func (s *Service) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
 	if err != nil {
 		return Bulk{}, err
 	}
-	p.Filter.Until = got.Filter.Until // that of a request without a token is later each time
+	p.Filter.Until = got.Filter.Until // a request without a token has a later time in each repetition
 	if p.Action != got.Action || !sameJSON(p.Filter, got.Filter) {
 		p := NewProblem(CodeInput, "start bulk action: its idempotency key was used before, for other runs or another action", "use a new key for each request, and the same one to repeat a request")
 		p.Status = http.StatusUnprocessableEntity
@@ -332,7 +336,7 @@ func sameJSON(a, b any) bool {
 	return err == nil && err2 == nil && bytes.Equal(one, two)
 }
 
-// findBulk returns the run that does the work of a bulk action now.
+// findBulk returns the run that executes a bulk action at present.
 func (s *Service) findBulk(ctx context.Context, id string) (*workflow.Handle, workflow.RunInfo, error) {
 	if !strings.HasPrefix(id, bulkID) {
 		return nil, workflow.RunInfo{}, &InputError{What: fmt.Sprintf("%q is no id of a bulk action", id), Fix: "take it from the list of bulk actions"}
@@ -347,20 +351,20 @@ func (s *Service) findBulk(ctx context.Context, id string) (*workflow.Handle, wo
 	return s.client.Run(info.ID), info, nil
 }
 
-// Bulk returns a bulk action as it is now.
+// Bulk returns the state of a bulk action.
 func (s *Service) Bulk(ctx context.Context, id string) (Bulk, error) {
 	if err := s.who.Need(RoleViewer, "to see bulk actions"); err != nil {
 		return Bulk{}, err
 	}
 	b, err := s.bulk(ctx, id)
 	veil(s.who, &b)
-	if s.who.Owner != "" && (err == nil && b.Owner != s.who.Owner || errors.Is(err, workflow.ErrRunNotFound)) { // one text for both
+	if s.who.Owner != "" && (err == nil && b.Owner != s.who.Owner || errors.Is(err, workflow.ErrRunNotFound)) { // the same text in both cases
 		return Bulk{}, noBulk(id)
 	}
 	return b, err
 }
 
-// bulk is [Service.Bulk] without the limits of the principal.
+// bulk is [Service.Bulk] without the check of the principal's rights.
 func (s *Service) bulk(ctx context.Context, id string) (Bulk, error) {
 	h, info, err := s.findBulk(ctx, id)
 	if err != nil {
@@ -415,8 +419,9 @@ func (s *Service) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.
 	return b, nil
 }
 
-// speed returns how many runs were acted on in a second until a moment. The last part counts with all of the time that its rate gives
-// it: the first runs of an action take a moment, and say nothing of the next ones.
+// speed returns how many runs per second were acted on until a moment. The last part counts with
+// the full time that the rate gives it, because the first runs of a part take only a moment and do
+// not indicate the speed of the following ones.
 func (s *bulkState) speed(until time.Time, rate int) float64 {
 	acted := float64(s.Done + s.Failed)
 	if acted == 0 || rate <= 0 {
@@ -426,7 +431,8 @@ func (s *bulkState) speed(until time.Time, rate int) float64 {
 	return math.Round(10*acted/took) / 10
 }
 
-// bulkPageSize is the default of BulkFilter.Limit: each action takes some reads.
+// bulkPageSize is the default of BulkFilter.Limit. It is small because each action needs several
+// reads.
 const bulkPageSize = 20
 
 // Bulks returns a page of bulk actions, the newest first.
@@ -441,7 +447,7 @@ func (s *Service) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	}
 	f.Owner = s.who.Owner
 	page, err := s.bulks(ctx, f)
-	mine := []Bulk{} // even if the service below takes no owner
+	mine := []Bulk{} // checked here even if the store does not filter by owner
 	for _, b := range page.Bulks {
 		if b.Owner == s.who.Owner {
 			mine = append(mine, b)
@@ -452,7 +458,7 @@ func (s *Service) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	return page, err
 }
 
-// bulks is [Service.Bulks] without the limits of the principal.
+// bulks is [Service.Bulks] without the check of the principal's rights.
 func (s *Service) bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	runs := Filter{Workflow: BulkRuns.Name(), Cursor: f.Cursor, Limit: cmp.Or(f.Limit, bulkPageSize)}
 	for _, s := range Statuses() {
@@ -485,7 +491,8 @@ func (s *Service) bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	return got, nil
 }
 
-// StopBulk lets a bulk action act on no more runs than those that it has begun with. It does not wait for that.
+// StopBulk stops a bulk action after the runs that it has already begun with. It does not wait for
+// these.
 func (s *Service) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
 	e := s.entry(JournalEntry{Action: "stop", Target: id, Reason: why.Reason})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Bulk, error) {
@@ -515,7 +522,8 @@ func (s *Service) stopBulk(ctx context.Context, id string, why Because) (Bulk, e
 	return s.bulk(ctx, id)
 }
 
-// mayBulk returns an error unless the principal may act on all that a filter selects, and the filter as it is for the principal.
+// mayBulk returns the filter restricted to the runs of the principal, or an error if the principal
+// may not act on all selected runs.
 func (s *Service) mayBulk(f Filter, a Action) (Filter, error) {
 	if err := s.who.Need(roleFor(a.Verb), "to "+a.Verb+" runs"); err != nil {
 		return f, err
@@ -523,12 +531,12 @@ func (s *Service) mayBulk(f Filter, a Action) (Filter, error) {
 	return s.owned(f)
 }
 
-// remakes reports whether an action makes a new run of what a run was started with.
+// remakes reports whether an action creates a new run from the input of a run.
 func remakes(verb string) bool {
 	return verb == "retry" || verb == "resume-new" || verb == "restart" || verb == "fork"
 }
 
-// noBulk says that there is no bulk action of an id.
+// noBulk returns the error for an unknown ID of a bulk action.
 func noBulk(id string) error {
 	return fmt.Errorf("find bulk action %s: %w", id, workflow.ErrRunNotFound)
 }

@@ -26,7 +26,7 @@ var (
 	deleteOrders = admin.BulkRequest{Filter: admin.Filter{Workflow: "orders.fulfil"}, Action: admin.Action{Verb: "delete"}}
 )
 
-// code returns that of the problem of an error; empty: there is none.
+// code returns the code of the problem of an error, or the empty string.
 func code(err error) string {
 	if err == nil {
 		return ""
@@ -142,7 +142,8 @@ func TestOPS1_ABulkActionByAnOldPreviewIsRefused(t *testing.T) {
 	}
 }
 
-// lateStore is a store whose clock this process takes for another one, as an answer of a busy server lets it.
+// lateStore is a store whose clock appears to be late, as after a delayed response of a busy
+// server.
 type lateStore struct {
 	store.Store
 	by time.Duration
@@ -158,7 +159,8 @@ type lateClock struct {
 
 func (c *lateClock) Now() time.Time { return c.Clock.Now().Add(-c.by) }
 
-// The processes that start runs and the one that acts on them estimate the clock of a server, each for itself.
+// The process that starts runs and the process that acts on them estimate the clock of a server
+// independently. A preview includes the runs that the other process has just created.
 func TestOPS1_APreviewHasTheRunsThatAnotherProcessHasJustCreated(t *testing.T) {
 	st := memstore.New()
 	t.Cleanup(func() { _ = st.Close() })
@@ -180,7 +182,7 @@ func TestOPS1_APreviewHasTheRunsThatAnotherProcessHasJustCreated(t *testing.T) {
 	}
 }
 
-// A tenth is the limit, in both directions.
+// A difference of a tenth is the limit in both directions.
 func TestOPS1_ABulkActionIsRefusedIfTheNumberIsATenthOff(t *testing.T) {
 	e := newEstate(t)
 	for range 17 {
@@ -195,15 +197,15 @@ func TestOPS1_ABulkActionIsRefusedIfTheNumberIsATenthOff(t *testing.T) {
 	}
 }
 
-// broken fails to deliver to some runs, and while it is away to tell of any.
+// broken is a store that fails to deliver to some runs, and during an outage fails all reads.
 type broken struct {
 	store.Store
 	mu           sync.Mutex
 	runs         map[event.RunID]bool
-	calls        int    // to deliver
-	after        int    // how many of them work before the outage
-	outage, away int    // for how many reads it will be away then, and is
-	first        func() // is called in the first one
+	calls        int    // number of deliveries
+	after        int    // number of deliveries that succeed before the outage
+	outage, away int    // length of the outage in reads, and the remaining number
+	first        func() // called in the first delivery
 }
 
 func (b *broken) Unwrap() store.Store { return b.Store }
@@ -236,13 +238,13 @@ func (b *broken) Load(ctx context.Context, l []store.Load) ([]store.Loaded, erro
 	return b.Store.Load(ctx, l)
 }
 
-// bulkEnd lets a worker do a bulk action, and returns how it has ended.
+// bulkEnd runs a worker until a bulk action has ended, and returns its final state.
 func bulkEnd(t *testing.T, c *workflow.Client, b admin.NewBulk) admin.Bulk {
 	t.Helper()
 	return bulkEndAfter(t, c, b, func(admin.Bulk) error { return nil })
 }
 
-// bulkEndAfter does something before a worker does a bulk action.
+// bulkEndAfter calls do before the worker executes the bulk action.
 func bulkEndAfter(t *testing.T, c *workflow.Client, b admin.NewBulk, do func(admin.Bulk) error) admin.Bulk {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -261,7 +263,7 @@ func bulkEndAfter(t *testing.T, c *workflow.Client, b admin.NewBulk, do func(adm
 	done := make(chan error, 1)
 	go func() { done <- w.Run(working) }()
 	_, err = direct.Wait(ctx, "id:"+started.ID, time.Minute)
-	for errors.Is(err, errBroken) { // the outage is that of all
+	for errors.Is(err, errBroken) { // the outage affects all reads
 		_, err = direct.Wait(ctx, "id:"+started.ID, time.Minute)
 	}
 	if err != nil {
@@ -316,8 +318,8 @@ func TestOPS1_ABulkActionCountsWhatFailsAndEndsIfThatIsTooMuch(t *testing.T) {
 	}
 }
 
-// While the store is away nothing counts as failed: the part is done again. Runs that have ended meanwhile by what was done
-// before count as done, although they no longer match.
+// During an outage of the store no run counts as failed, and the part is repeated afterwards. Runs
+// that ended because of the interrupted attempt count as done, although they do not match any more.
 func TestOPS1_ABulkActionWaitsForTheStore(t *testing.T) {
 	n := 40
 	for _, r := range []admin.BulkRequest{pauseOrders, cancelHeld} {
@@ -330,10 +332,11 @@ func TestOPS1_ABulkActionWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// cancelHeld does not match what it has done.
+// cancelHeld does not match the runs that it has canceled.
 var cancelHeld = admin.BulkRequest{Filter: admin.Filter{Statuses: []string{"held"}}, Action: admin.Action{Verb: "cancel"}}
 
-// A run is looked at again at its turn: one that somebody else has canceled since it was listed does not match, or does not take the action.
+// A run is rechecked when its position is reached: a run that was canceled since it was listed does
+// not match or does not accept the action.
 func TestOPS1_ABulkActionLooksAtEachRunAtItsTurn(t *testing.T) {
 	n := 40
 	for what, tt := range map[string]struct {
@@ -341,7 +344,7 @@ func TestOPS1_ABulkActionLooksAtEachRunAtItsTurn(t *testing.T) {
 		skipped, refused int
 	}{"does not match": {[]string{"held"}, 1, 0}, "does not take it": {nil, 0, 1}} {
 		c, b := brokenStore(t, n, func(int) bool { return false })
-		page, err := admin.New(c).Runs(t.Context(), admin.Filter{Limit: 1}) // the newest, whose turn is last
+		page, err := admin.New(c).Runs(t.Context(), admin.Filter{Limit: 1}) // the newest, which is last in the order
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -363,7 +366,8 @@ func TestOPS1_ABulkActionLooksAtEachRunAtItsTurn(t *testing.T) {
 	}
 }
 
-// What matches no more when it is listed is not missing in the sum.
+// Runs that do not match any more when they are listed are counted as skipped, so that the sum is
+// complete.
 func TestOPS1_ABulkActionCountsWhatIsGoneAsSkipped(t *testing.T) {
 	n := 11
 	c, _ := brokenStore(t, n-1, func(int) bool { return false })
@@ -384,7 +388,7 @@ func TestOPS1_ABulkActionCountsWhatIsGoneAsSkipped(t *testing.T) {
 	}
 }
 
-// One that must stop ends after the part that is under way, however fast it may be.
+// A bulk action that is stopped ends after the part in progress, at any rate.
 func TestOPS1_ABulkActionStopsAfterAPart(t *testing.T) {
 	n := 600
 	c, _ := brokenStore(t, n, func(int) bool { return false })
@@ -397,7 +401,7 @@ func TestOPS1_ABulkActionStopsAfterAPart(t *testing.T) {
 	}
 }
 
-// The rights are looked at where something is done, whoever has started it.
+// The rights are checked where the action is executed, not only where it was started.
 func TestOPS3_ABulkActionOfSomebodyWithoutTheRightDoesNothing(t *testing.T) {
 	n := 2
 	c, _ := brokenStore(t, n, func(int) bool { return false })
@@ -407,8 +411,9 @@ func TestOPS3_ABulkActionOfSomebodyWithoutTheRightDoesNothing(t *testing.T) {
 	}
 }
 
-// An order names those with whose rights it acts: it counts only in a run that StartBulk has started. A schedule that was told to start
-// one has deleted runs for somebody who may not.
+// The order of a bulk action names the principal whose rights apply. It is valid only in a run that
+// StartBulk has started. In the past a schedule that started such a run could delete runs for a
+// principal without the right.
 func TestOPS3_AForgedOrderOfABulkActionDoesNothing(t *testing.T) {
 	c, _ := brokenStore(t, 2, func(int) bool { return false })
 	direct := admin.New(c)
@@ -454,7 +459,8 @@ func TestOPS3_AForgedOrderOfABulkActionDoesNothing(t *testing.T) {
 	}
 }
 
-// What a filter counts is what a preview counts, whichever runs it takes; those of the runtime's own take no action.
+// A preview counts all runs that the filter selects. Runs of the runtime itself refuse every
+// action.
 func TestOPS1_ABulkActionLeavesTheRunsOfTheRuntimeAlone(t *testing.T) {
 	c, _ := brokenStore(t, 2, func(int) bool { return false })
 	direct := admin.New(c)

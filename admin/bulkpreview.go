@@ -13,10 +13,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// preview has all that the token of a preview fixes. The token gives no right, for whoever has it could ask for the same without one;
-// its sum tells what was damaged, or put together by hand, from what was issued.
+// preview contains everything that the token of a preview fixes. The token grants no rights, since
+// its bearer could send the same request without a token. Its checksum detects damaged and
+// hand-made tokens.
 type preview struct {
-	Filter Filter    `json:"filter"` // with its time
+	Filter Filter    `json:"filter"` // includes its time
 	All    bool      `json:"all,omitempty"`
 	Action Action    `json:"action"`
 	At     time.Time `json:"at"`
@@ -45,9 +46,9 @@ func readPreview(token string) (*preview, error) {
 	return p, nil
 }
 
-// Preview tells what a bulk action would do now, and does nothing.
+// Preview returns what a bulk action would do at present. It changes nothing.
 func (s *Service) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
-	if s.who.Owner != "" && !r.All && r.Filter.isZero() { // of the token, not of the request
+	if s.who.Owner != "" && !r.All && r.Filter.isZero() { // the token has the filter, not the request
 		return BulkPreview{}, errNoFilter
 	}
 	var err error
@@ -61,7 +62,7 @@ func (s *Service) Preview(ctx context.Context, r BulkRequest) (BulkPreview, erro
 	return p, err
 }
 
-// preview is [Service.Preview] without the limits of the principal.
+// preview is [Service.Preview] without the check of the principal's rights.
 func (s *Service) preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
 	v, err := r.check()
 	if err != nil {
@@ -98,12 +99,14 @@ func (s *Service) preview(ctx context.Context, r BulkRequest) (BulkPreview, erro
 	return got, err
 }
 
-// clocksApart bounds how far the estimates that two processes have of the clock of a store may differ.
+// clocksApart is the maximum difference between the estimates that two processes have of the clock
+// of a store.
 const clocksApart = time.Second
 
-// existing limits a filter to the runs that exist, and returns when that was, by the clock of the store, which gives runs the time of
-// their creation. A store keeps it in milliseconds: the one that has begun is waited for, so that none of them comes later. Processes
-// estimate the clock of a server, so that the newest run may be later than now.
+// existing restricts a filter to the runs that exist, and returns the time until which it selects
+// runs. Runs are created with the time of the store's clock in milliseconds, so existing waits
+// until the current millisecond is over: no later run can have the same time. Processes estimate
+// the clock of a server, so the newest run may appear to be created in the future.
 func (s *Service) existing(ctx context.Context, f *Filter) (time.Time, error) {
 	clock := s.client.Store().Clock()
 	at := clock.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -130,7 +133,8 @@ func (s *Service) existing(ctx context.Context, f *Filter) (time.Time, error) {
 	return at, nil
 }
 
-// newest returns when the newest run that matches was created, if that was at a time or shortly after it; else the millisecond before.
+// newest returns the creation time of the newest run that matches if that is not before at and at
+// most clocksApart later. Otherwise it returns the millisecond before at.
 func (s *Service) newest(ctx context.Context, f Filter, at time.Time) (time.Time, error) {
 	f.Since, f.Until, f.Oldest, f.Cursor = at, at.Add(clocksApart), false, ""
 	asked, err := f.filter()
@@ -155,7 +159,7 @@ func counted(m map[string]int) []BulkCount {
 	return all
 }
 
-// survey visits all runs that match, page by page.
+// survey calls visit for all runs that match, page by page.
 func (s *Service) survey(ctx context.Context, f Filter, visit func(i *workflow.RunInfo)) error {
 	for cursor := ""; ; {
 		next, err := s.bulkPage(ctx, f, cursor, visit)
@@ -166,5 +170,5 @@ func (s *Service) survey(ctx context.Context, f Filter, visit func(i *workflow.R
 	}
 }
 
-// off reports whether a number of runs is more than a tenth away from what was expected.
+// off reports whether got differs from want by more than a tenth.
 func off(got, want int) bool { return 10*max(got-want, want-got) > want }

@@ -17,16 +17,18 @@ import (
 
 //go:generate go run github.com/flowgen/flowgen/cmd/flowgen
 
-// AdminQueue is the queue of the runtime's own workflows for operators. Workers on which [Register] was called serve it.
+// AdminQueue is the queue of the runtime's own workflows for operators. Workers on which [Register]
+// was called serve it.
 const AdminQueue = "flowgen.admin"
 
-// What bounds a bulk action: the log of each run of it, and what is repeated after a crash.
+// These limits bound the log of each run of a bulk action, and the work that is repeated after a
+// crash.
 const (
-	bulkListed = 1000 // runs of a page
-	bulkPages  = 10   // pages before it continues as a new run
-	bulkPart   = 250  // runs of a step at most
-	bulkAtOnce = 16   // runs of a step at a time
-	bulkTries  = 4    // attempts of a step before a run, and not the store, is taken for broken
+	bulkListed = 1000 // runs per page
+	bulkPages  = 10   // pages before the action continues as a new run
+	bulkPart   = 250  // maximum of runs per step
+	bulkAtOnce = 16   // runs in progress at a time in a step
+	bulkTries  = 4    // attempts of a step after which a run counts as failed, rather than the store as unavailable
 )
 
 var (
@@ -34,19 +36,19 @@ var (
 	bulkStop     = workflow.NewTopic[string]("stop")
 )
 
-// bulkOrder says what a bulk action does. It never changes.
+// bulkOrder describes what a bulk action does. It never changes.
 type bulkOrder struct {
 	ID          string    `json:"id"`
-	Filter      Filter    `json:"filter"` // Until is the time of the preview, or before it
+	Filter      Filter    `json:"filter"` // Until is the time of the preview or earlier
 	Action      Action    `json:"action"`
-	By          Principal `json:"by"` // with whose rights each run is acted on
+	By          Principal `json:"by"` // whose rights apply to each run
 	Created     time.Time `json:"created"`
 	Total       int       `json:"total"`
 	Rate        int       `json:"rate"`
 	MaxFailures int       `json:"maxFailures"`
 }
 
-// bulkState is how far a bulk action is.
+// bulkState is the progress of a bulk action.
 type bulkState struct {
 	Began    time.Time     `json:"began,omitzero"`
 	At       time.Time     `json:"at,omitzero"`
@@ -74,13 +76,14 @@ type bulkWork struct {
 
 // bulkList is a page of runs that match.
 type bulkList struct {
-	Runs   []string  `json:"runs"`  // that take the action
-	State  bulkState `json:"state"` // of those that do not
+	Runs   []string  `json:"runs"`  // runs that accept the action
+	State  bulkState `json:"state"` // the counts of those that refuse it
 	Cursor string    `json:"cursor,omitempty"`
 }
 
-// bulk acts on each run of a filter. Which runs there are is durable before any of them is acted on, so that what is
-// repeated after a crash is the same; and it is repeated with the same idempotency keys.
+// bulk acts on each run that a filter selects. The list of runs is durable before the first of them
+// is acted on, so that after a crash the same runs are acted on again, with the same idempotency
+// keys.
 //
 //flow:workflow name=flowgen.bulk as=BulkRuns queue=flowgen.admin retention=720h
 func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
@@ -103,7 +106,7 @@ func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 			}
 		}
 		if s.Cursor = page.Cursor; s.Cursor == "" {
-			s.Skipped += max(0, o.Total-s.seen()) // they no longer matched when they were listed
+			s.Skipped += max(0, o.Total-s.seen()) // runs that did not match when they were listed
 			s.At = workflow.Now(ctx)
 			bulkProgress.Set(ctx, s)
 			return s, nil
@@ -112,9 +115,11 @@ func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 	return s, BulkRuns.ContinueAsNew(ctx, bulkWork{o, s})
 }
 
-// genuine returns an error unless a run is that of a bulk action as [Service.StartBulk] starts it. Its order says with whose rights it acts,
-// and an order is input: what vouches for it is the run itself. A workflow id of this form, and this workflow, are given to nobody who
-// asks for a start; a run that a schedule or another run has started, or that was made of an earlier one, has no such id of its own.
+// genuine returns an error unless a run is one that [Service.StartBulk] started. The order contains
+// the rights with which the action is executed, but the order is input, so the identity of the run
+// must prove its origin. A request to start a run can use neither this form of a workflow ID nor
+// this workflow, and a run that was started by a schedule or another run, or created from an
+// earlier run, has no such ID.
 func (o *bulkOrder) genuine(run workflow.Identity) error {
 	_, ticked := run.Tags[workflow.TagSchedule]
 	owner := o.By.Owner
@@ -127,7 +132,7 @@ func (o *bulkOrder) genuine(run workflow.Identity) error {
 	return nil
 }
 
-// bulkTurn acts on a part of a page, and lets so much time pass that the rate holds.
+// bulkTurn acts on a part of a page, then sleeps as long as the rate requires.
 func bulkTurn(ctx workflow.Context, o bulkOrder, s *bulkState, part []string) error {
 	begun := workflow.Now(ctx)
 	got, err := ActOnBulk(ctx, o, part)
@@ -157,7 +162,7 @@ func bulkTurn(ctx workflow.Context, o bulkOrder, s *bulkState, part []string) er
 	return err
 }
 
-// listBulk lists the runs that match now, the oldest first.
+// listBulk lists the runs that match at present, the oldest first.
 //
 //flow:step name=flowgen.bulk.list as=ListBulk retries=1000000 backoff=exponential(100ms,1m)
 func (s *Service) listBulk(ctx context.Context, o bulkOrder, cursor string) (bulkList, error) {
@@ -176,7 +181,7 @@ func (s *Service) listBulk(ctx context.Context, o bulkOrder, cursor string) (bul
 	return got, err
 }
 
-// notNow says why a run does not take an action.
+// notNow describes why a run refuses an action.
 func notNow(verb string, i *workflow.RunInfo) string {
 	if i.RetriedAs != "" && remakes(verb) {
 		return "it was retried as " + string(i.RetriedAs)
@@ -192,8 +197,9 @@ func (s *bulkState) refuse(run, why string) {
 	s.add(bulkState{Failures: []BulkFailure{{Run: run, Outcome: bulkRefused, Detail: why}}})
 }
 
-// actOnBulk acts on those of a page that still match. What was done by an attempt that was interrupted counts as done;
-// what is not there yet is asked for again with the same key. An error says that the store is away.
+// actOnBulk acts on the runs of a page that still match. Runs that an interrupted attempt acted on
+// count as done; for the others the request is repeated with the same key. An error means that the
+// store is unavailable.
 //
 //flow:step name=flowgen.bulk.act as=ActOnBulk retries=1000000 backoff=exponential(100ms,1m) timeout=30m
 func (s *Service) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bulkState, error) {
@@ -211,7 +217,7 @@ func (s *Service) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bu
 	ctx = workflow.OnBehalfOf(ctx, o.By.Name)
 	infos, errs := s.client.Infos(ctx, ids...)
 	outcomes := make([]bulkState, len(runs))
-	var left []int // of runs, those to act on
+	var left []int // indexes of the runs to act on
 	for i := range infos {
 		if errs[i] != nil && !errors.Is(errs[i], workflow.ErrRunNotFound) {
 			continue
@@ -240,8 +246,9 @@ func (s *Service) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bu
 	return sum, down
 }
 
-// settled returns what came of a run on which nothing is done any more; false: it is acted on. gone: there is no such run.
-// again: the step was interrupted, and the run may have been acted on.
+// settled returns the result for a run that needs no action, or false if the run must be acted on.
+// gone reports that the run does not exist. again reports that an earlier attempt of the step may
+// have acted on the run.
 func (s *Service) settled(ctx context.Context, v *verb, o *bulkOrder, run string, info *workflow.RunInfo, gone, again bool) (got bulkState, yes bool) {
 	switch {
 	case gone && again && v.name == verbDelete, !gone && again && v.done(info):
@@ -256,7 +263,7 @@ func (s *Service) settled(ctx context.Context, v *verb, o *bulkOrder, run string
 	return got, true
 }
 
-// actOnAll acts on some of the runs, and returns the errors in their order.
+// actOnAll acts on some of the runs, and returns their errors in the same order.
 func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []workflow.RunID, some []int) []error {
 	if v.many != nil {
 		var ids []workflow.RunID
@@ -281,21 +288,22 @@ func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []wo
 	return errs
 }
 
-// failedItem returns what an error says of a run. The second result says that the store is away.
+// failedItem returns the result for a run whose action returned an error. The second result reports
+// whether the store is unavailable.
 func (s *Service) failedItem(ctx context.Context, o *bulkOrder, run string, err error) (got bulkState, down error) {
 	p := ProblemOf(err)
-	if p.Code == CodeRefused || p.Code == CodeNotFound { // such as a step to fork from, that it does not have
+	if p.Code == CodeRefused || p.Code == CodeNotFound { // for example, the run lacks the step to fork from
 		infos, errs := s.client.Infos(ctx, workflow.RunID(run))
-		if errors.Is(errs[0], workflow.ErrRunNotFound) || errs[0] == nil && !matches(o.Filter, &infos[0]) { // since it was looked at
+		if errors.Is(errs[0], workflow.ErrRunNotFound) || errs[0] == nil && !matches(o.Filter, &infos[0]) { // changed since it was listed
 			return bulkState{Skipped: 1}, nil
 		}
 		got.refuse(run, p.Detail)
 		return got, nil
 	}
-	if step.Attempt(ctx) < bulkTries { // an outage may be over before the question below
+	if step.Attempt(ctx) < bulkTries { // an outage may end before the next request
 		return got, err
 	}
-	if call, ok := step.Current(ctx); ok { // is it the run, or the store?
+	if call, ok := step.Current(ctx); ok { // ask whether the run or the store is at fault
 		if _, down := s.client.Run(call.RunID).Info(ctx); down != nil {
 			return got, err
 		}
@@ -303,7 +311,8 @@ func (s *Service) failedItem(ctx context.Context, o *bulkOrder, run string, err 
 	return bulkState{Failed: 1, Failures: []BulkFailure{{Run: run, Outcome: bulkFailed, Detail: p.Detail}}}, ctx.Err()
 }
 
-// bulkPage visits a page of the runs that match, the oldest first, and returns the cursor of the next one.
+// bulkPage calls visit for a page of the runs that match, the oldest first, and returns the cursor
+// of the next page.
 func (s *Service) bulkPage(ctx context.Context, f Filter, cursor string, visit func(i *workflow.RunInfo)) (string, error) {
 	f.Oldest, f.Cursor = true, cursor
 	asked, err := f.filter()
@@ -320,7 +329,7 @@ func (s *Service) bulkPage(ctx context.Context, f Filter, cursor string, visit f
 	return page.Cursor, nil
 }
 
-// matches reports whether a filter selects a run, as a store does.
+// matches reports whether a filter selects a run, by the rules of the stores.
 func matches(f Filter, i *workflow.RunInfo) bool {
 	q := store.Query{
 		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),

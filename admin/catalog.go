@@ -21,44 +21,45 @@ import (
 
 // CatalogFilter selects workflows. The zero value selects the first 100 by name.
 type CatalogFilter struct {
-	Workflow string `json:"workflow,omitempty"` // stored name; empty: all
-	After    string `json:"after,omitempty"`    // those whose names come after this one: a [CatalogPage] has that of the next page
-	Limit    int    `json:"limit,omitempty"`    // of a page; 0: 100, at most 1,000
+	Workflow string `json:"workflow,omitempty"` // stored name; empty selects all
+	After    string `json:"after,omitempty"`    // only names after this one: Next of a [CatalogPage] is that of the next page
+	Limit    int    `json:"limit,omitempty"`    // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// CatalogWorkflow describes a workflow as workers did when they started.
+// CatalogWorkflow describes a workflow as registered by workers when they started.
 type CatalogWorkflow struct {
 	Workflow string           `json:"workflow"` // stored name
-	Versions []CatalogVersion `json:"versions"` // that differ, the newest first; the last four
+	Versions []CatalogVersion `json:"versions"` // distinct versions, the newest first; the last four
 }
 
-// CatalogVersion describes a workflow as a build does.
+// CatalogVersion describes a workflow as one build defines it.
 type CatalogVersion struct {
-	Build string    `json:"build"` // the newest that says this
-	At    time.Time `json:"at"`    // when it has said it first
-	Queue string    `json:"queue"` // of its directive
-	// Input and Output are JSON Schemas, draft 2020-12, of the input as it is stored, which [Start] takes, and of the result. Of type
-	// null: there is none. Left out: nothing is known.
+	Build string    `json:"build"` // the newest build with this version
+	At    time.Time `json:"at"`    // when a worker first registered it
+	Queue string    `json:"queue"` // queue of its directive
+	// Input and Output are JSON Schemas (draft 2020-12) of the stored form of the input, which
+	// [Start] takes, and of the result. The type null means that there is no value. An absent
+	// schema means that nothing is known.
 	Input  json.RawMessage `json:"input,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
-	Limits []string        `json:"limits,omitempty"` // that its runs use, by name; of an earlier release or a build that cannot say it: none
-	Graph  *CatalogGraph   `json:"graph,omitempty"`  // of a struct under //flow:dag; left out: it is none, or the build does not say
+	Limits []string        `json:"limits,omitempty"` // names of the limits that its runs use; none if the build does not report them
+	Graph  *CatalogGraph   `json:"graph,omitempty"`  // graph of a struct with //flow:dag; absent if there is none or the build does not report it
 }
 
-// CatalogGraph has the nodes of a graph, or only their number if there are too many.
+// CatalogGraph contains the nodes of a graph, or only their number if there are too many.
 type CatalogGraph = store.CatalogGraph
 
-// CatalogNode is a node of a graph, and what it needs.
+// CatalogNode is a node of a graph with its dependencies.
 type CatalogNode = store.CatalogNode
 
-// CatalogPage is a part of the catalogue, by name.
+// CatalogPage is a page of the catalog, sorted by name.
 type CatalogPage struct {
 	Workflows []CatalogWorkflow `json:"workflows"`
-	Next      string            `json:"next,omitempty"` // After of the next page; empty: there is none
+	Next      string            `json:"next,omitempty"` // CatalogFilter.After for the next page; empty for the last page
 }
 
-// Catalog returns a page of what workers have said of their workflows.
-// It says nothing of runs: who may start them may see it, whatever their owner.
+// Catalog returns a page of the workflows that workers have registered. It contains no data of
+// runs, so every principal that may start runs may read it.
 func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, error) {
 	if err := s.who.Need(RoleViewer, "to see the catalogue"); err != nil {
 		return CatalogPage{}, err
@@ -94,7 +95,8 @@ func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, er
 	return page, nil
 }
 
-// described delivers the entries of the catalogue that a query selects, page by page.
+// described returns an iterator over the catalog entries that a query selects. It reads page by
+// page.
 func (s *Service) described(ctx context.Context, q workflow.CatalogQuery) iter.Seq2[workflow.CatalogEntry, error] {
 	return func(yield func(workflow.CatalogEntry, error) bool) {
 		for {
@@ -116,29 +118,31 @@ func (s *Service) described(ctx context.Context, q workflow.CatalogQuery) iter.S
 	}
 }
 
-// usedLimits has the limits that the runs of each workflow use. Many requests ask for it at once: one of them reads for all that wait,
-// and those that know enough wait for nobody.
+// usedLimits caches the limits that the runs of each workflow use. Of concurrent requests one reads
+// the catalog and the others wait for its result; requests for which the cached data suffice do not
+// wait.
 type usedLimits struct {
-	mu      sync.Mutex // never held while the store is asked
+	mu      sync.Mutex // never held while the store is read
 	read    time.Time
-	by      map[string][]string // replaced, never changed
-	reading *usedReading        // nil: nobody reads
+	by      map[string][]string // replaced, never modified
+	reading *usedReading        // nil if no request is reading
 }
 
-// usedReading is a read of the catalogue by one request, for all that wait.
+// usedReading is a read of the catalog by one request for all that wait.
 type usedReading struct {
 	over chan struct{} // closed at its end
-	err  error         // with which it has failed for all; set before over is closed
+	err  error         // the error for all waiting requests; set before over is closed
 }
 
-// How old what is known of limits may be: a catalogue has the schemas of all workflows, changes when a worker of another build
-// starts, and pages are drawn each second.
+// Maximum age of the cached limits. The catalog contains the schemas of all workflows and changes
+// only when a worker of another build starts, but pages are drawn every second.
 const (
 	usedFor    = 10 * time.Second
-	usedAtMost = time.Second // for a workflow of which nothing is known
+	usedAtMost = time.Second // for a workflow that is not in the cache
 )
 
-// limitsOf returns the limits that the runs of workflows use. A request reads in its own time: if that ends, one that waits reads instead.
+// limitsOf returns the limits that the runs of workflows use. A request reads within its own
+// deadline. If it fails for that reason, a waiting request reads instead.
 func (s *Service) limitsOf(ctx context.Context, queues []Queue) (map[string][]string, error) {
 	u := s.used
 	for {
@@ -160,7 +164,8 @@ func (s *Service) limitsOf(ctx context.Context, queues []Queue) (map[string][]st
 	}
 }
 
-// known returns what is known if that is new enough, or who reads it: mine says that the caller must.
+// known returns the cached data if they are recent enough, or else the read in progress. mine
+// reports that the caller must execute that read.
 func (u *usedLimits) known(queues []Queue) (by map[string][]string, r *usedReading, mine bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -179,7 +184,7 @@ func (u *usedLimits) known(queues []Queue) (by map[string][]string, r *usedReadi
 	return nil, u.reading, true
 }
 
-// fill reads what the limits are, and tells all who wait.
+// fill executes a read and wakes all waiting requests.
 func (u *usedLimits) fill(ctx context.Context, r *usedReading, read func(context.Context) (map[string][]string, error)) (by map[string][]string, err error) {
 	defer func() {
 		u.mu.Lock()
@@ -195,7 +200,8 @@ func (u *usedLimits) fill(ctx context.Context, r *usedReading, read func(context
 	return read(ctx)
 }
 
-// readLimits reads from the catalogue which limits the runs of each workflow use; none if the store keeps no catalogue.
+// readLimits reads from the catalog which limits the runs of each workflow use. It returns none if
+// the store has no catalog.
 func (s *Service) readLimits(ctx context.Context) (map[string][]string, error) {
 	by := map[string][]string{}
 	for e, err := range s.described(ctx, workflow.CatalogQuery{Limit: maxLimit}) {
@@ -210,15 +216,16 @@ func (s *Service) readLimits(ctx context.Context) (map[string][]string, error) {
 	return by, nil
 }
 
-// Fault is a place in an input that does not fit.
+// Fault is a place in an input that does not match the schema.
 type Fault struct {
-	Pointer string `json:"pointer"` // a JSON pointer (RFC 6901); empty: the input as a whole
+	Pointer string `json:"pointer"` // a JSON pointer (RFC 6901); empty for the input as a whole
 	Problem string `json:"problem"`
 }
 
-// fits returns a problem for an input that fits what no build of the catalogue says of the workflow: builds that are deployed beside each
-// other may say different things, and any of them may get the run. What nothing is known of is not checked: the
-// code of the run sees then whether it fits.
+// fits returns a problem for an input that matches no version of the workflow in the catalog.
+// Builds that are deployed side by side may define different versions, and any of them may get the
+// run. The input of a workflow without a schema is not checked here; the code of the run rejects it
+// if it does not match.
 func (s *Service) fits(ctx context.Context, name string, input Payload) error {
 	found, err := s.client.Catalog(ctx, workflow.CatalogQuery{Workflow: name, Limit: 1})
 	if errors.Is(err, workflow.ErrNotSupported) || err == nil && len(found) == 0 {
@@ -228,7 +235,7 @@ func (s *Service) fits(ctx context.Context, name string, input Payload) error {
 		return err
 	}
 	if len(input) == 0 {
-		input = Payload("null") // as the schema of a workflow that takes none has it
+		input = Payload("null") // as in the schema of a workflow without input
 	}
 	var faults []Fault
 	for i, v := range found[0].Versions {
@@ -237,7 +244,7 @@ func (s *Service) fits(ctx context.Context, name string, input Payload) error {
 			return nil
 		}
 		for _, f := range wrong {
-			if i == 0 { // the fix speaks of the newest one
+			if i == 0 { // the fix refers to the newest one
 				faults = append(faults, Fault(f))
 			}
 		}

@@ -12,21 +12,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// slowCatalog is a store that answers questions about the catalogue when it is told to.
+// slowCatalog is a store whose catalog queries block until the test answers them.
 type slowCatalog struct {
 	store.Store
-	asked  chan struct{} // gets one for each question
-	answer chan error    // nil: the question is answered
-	n      atomic.Int64  // questions
+	asked  chan struct{} // receives a value for each query
+	answer chan error    // nil: the query succeeds
+	n      atomic.Int64  // number of queries
 }
 
-// Describe is part of store.Cataloger.
+// Describe implements store.Cataloger.
 func (s *slowCatalog) Describe(ctx context.Context, name string, v store.CatalogVersion) error {
 	c, _ := store.As[store.Cataloger](s.Store)
 	return c.Describe(ctx, name, v)
 }
 
-// Catalog is part of store.Cataloger.
+// Catalog implements store.Cataloger.
 func (s *slowCatalog) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.CatalogEntry, error) {
 	s.n.Add(1)
 	s.asked <- struct{}{}
@@ -47,7 +47,7 @@ type limitsAnswer struct {
 	err error
 }
 
-// limitsIn asks for the limits of workflow shop.order, or of another one, in the background.
+// limitsIn requests the limits of workflow shop.order and of the named one in the background.
 func limitsIn(ctx context.Context, d *Service, name string) <-chan limitsAnswer {
 	got := make(chan limitsAnswer, 1)
 	go func() {
@@ -57,7 +57,7 @@ func limitsIn(ctx context.Context, d *Service, name string) <-chan limitsAnswer 
 	return got
 }
 
-// soon returns what comes.
+// soon receives from c with a time limit.
 func soon[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {
@@ -91,7 +91,8 @@ func wantCarrier(t *testing.T, what string, got limitsAnswer) {
 	}
 }
 
-// One of the requests that ask for the limits reads them for all, each of which waits no longer than it has time.
+// Of concurrent requests for limits one reads for all of them. Each waits at most until its own
+// deadline.
 func TestOPS1_OneRequestReadsTheLimitsForAllThatWait(t *testing.T) {
 	d, st := slowDirect(t)
 	first := limitsIn(t.Context(), d, "shop.order")
@@ -116,7 +117,8 @@ func TestOPS1_OneRequestReadsTheLimitsForAllThatWait(t *testing.T) {
 	}
 }
 
-// If the time of the request ends that reads for all, another one reads; if the store fails, it has failed for all.
+// If the deadline of the reading request passes, another one reads. If the store fails, all
+// requests fail.
 func TestOPS1_AnotherRequestReadsTheLimitsWhenTheFirstHasNoTimeLeft(t *testing.T) {
 	d, st := slowDirect(t)
 	hurried, cancel := context.WithCancel(t.Context())
@@ -126,7 +128,7 @@ func TestOPS1_AnotherRequestReadsTheLimitsWhenTheFirstHasNoTimeLeft(t *testing.T
 	if mine {
 		t.Fatal("two requests read")
 	}
-	second := limitsIn(t.Context(), d, "shop.order") // which waits for r, or comes after it
+	second := limitsIn(t.Context(), d, "shop.order") // waits for r or comes after it
 	cancel()
 	if got := soon(t, "the first", first); !errors.Is(got.err, context.Canceled) {
 		t.Errorf("the first got %+v", got)
@@ -147,20 +149,20 @@ func TestOPS1_AnotherRequestReadsTheLimitsWhenTheFirstHasNoTimeLeft(t *testing.T
 		t.Errorf("the reader got %v", err)
 	}
 	soon(t, "the end of the reading", r.over)
-	d.used.reading = r // as one that has waited for it knows it
+	d.used.reading = r // the state of a request that has waited for r
 	if got := soon(t, "one that waited", limitsIn(t.Context(), d, "shop.order")); !errors.Is(got.err, gone) {
 		t.Errorf("one that waited got %+v, want the error of the store", got)
 	}
 }
 
-// A request that knows enough waits for nobody, while another one reads what it does not know.
+// A request for cached limits does not wait for a read of limits that are not cached.
 func TestOPS1_WhatIsKnownOfLimitsIsToldWhileTheStoreIsSlow(t *testing.T) {
 	d, st := slowDirect(t)
 	first := limitsIn(t.Context(), d, "shop.order")
 	soon(t, "the first question", st.asked)
 	st.answer <- nil
 	wantCarrier(t, "the first", soon(t, "the first", first))
-	d.used.read = d.used.read.Add(-2 * usedAtMost) // new enough for what is known, and not for what is not
+	d.used.read = d.used.read.Add(-2 * usedAtMost) // recent enough for cached workflows, but not for others
 	ctx, cancel := context.WithCancel(t.Context())
 	unknown := limitsIn(ctx, d, "shop.other")
 	soon(t, "the question of another workflow", st.asked)

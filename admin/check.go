@@ -11,13 +11,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// Exam says how a store is set up.
+// Exam is the result of checking how a store is configured.
 type Exam struct {
-	Supported bool          `json:"supported"` // false: this kind of store has no doctor, and nothing was looked at
+	Supported bool          `json:"supported"` // false: this kind of store has no doctor, and nothing was checked
 	Findings  []ExamFinding `json:"findings"`  // in the order of the servers
 }
 
-// ExamFinding is the result of one check of one server: see [store.Finding].
+// ExamFinding is the result of one check of one server, see [store.Finding].
 type ExamFinding struct {
 	Check    string `json:"check"`
 	Severity string `json:"severity"` // ok, info, warn or fail
@@ -27,49 +27,50 @@ type ExamFinding struct {
 	Fix      string `json:"fix,omitempty"`
 }
 
-// Checked says what is broken in a store, and what was done about it: see [fsck.Report].
+// Checked is the report of a check or a repair, see [fsck.Report].
 type Checked struct {
 	Repair  bool      `json:"repair"`  // false: nothing was changed
-	Runs    int       `json:"runs"`    // that the store has
+	Runs    int       `json:"runs"`    // runs in the store
 	Planned int       `json:"planned"` // fixes that a repair would make
 	Done    int       `json:"done"`    // fixes that were made
-	Left    int       `json:"left"`    // findings that are still there
-	Total   int       `json:"total"`   // fixes, whatever their outcome
-	Fixes   []Mending `json:"fixes"`   // in the order in which they were made, or would be; of a [Service] the first 1,000
+	Left    int       `json:"left"`    // findings that remain
+	Total   int       `json:"total"`   // fixes with any outcome
+	Fixes   []Mending `json:"fixes"`   // in the order of their execution; a [Service] returns the first 1,000
 }
 
-// Mending is the repair of one run, or of the store itself.
+// Mending is the repair of one run or of the store itself.
 type Mending struct {
 	Run     string   `json:"run,omitempty"`
 	Outcome string   `json:"outcome"`          // planned, repaired, moved or remains
-	Action  string   `json:"action,omitempty"` // what is done; empty: nothing can be
-	Why     string   `json:"why,omitempty"`    // nothing can be done
-	Reason  string   `json:"reason,omitempty"` // that the audit trail of the run has: see [store.Reason]
+	Action  string   `json:"action,omitempty"` // description of the repair; empty if none is possible
+	Why     string   `json:"why,omitempty"`    // why no repair is possible
+	Reason  string   `json:"reason,omitempty"` // text in the audit trail of the run, see [store.Reason]
 	Broken  []Broken `json:"broken,omitempty"`
 }
 
-// Broken is an invariant that does not hold.
+// Broken is a violated invariant.
 type Broken struct {
 	Invariant int    `json:"invariant"`
 	Run       string `json:"run,omitempty"`
 	What      string `json:"what"`
 	Explain   string `json:"explain"`
-	// Lasting says that it stands in a log, which nothing may change: no repair makes it go away.
+	// Lasting reports that the violation is in a log, which nothing may change, so no repair can
+	// remove it.
 	Lasting bool `json:"lasting,omitempty"`
 }
 
-// maxFixes bounds Checked.Fixes.
+// maxFixes is the maximum length of Checked.Fixes.
 const maxFixes = 1000
 
-// Wrong reports whether something should be done: a hint is nothing wrong.
+// Wrong reports whether an operator should act. Hints do not count.
 func (e *Exam) Wrong() bool {
 	return slices.ContainsFunc(e.Findings, func(f ExamFinding) bool {
 		return f.Severity != store.SeverityOK.String() && f.Severity != store.SeverityInfo.String()
 	})
 }
 
-// Examine says how the servers of the store are set up, and what is wrong with that. It changes nothing.
-// It names servers, and how they are set up.
+// Examine reports how the servers of the store are configured and which settings are wrong. It
+// changes nothing. The result contains names of servers and their settings.
 func (s *Service) Examine(ctx context.Context) (Exam, error) {
 	if err := s.all(RoleOperator, "examine the store", ownRuns); err != nil {
 		return Exam{}, err
@@ -90,8 +91,9 @@ func (s *Service) Examine(ctx context.Context) (Exam, error) {
 	return got, nil
 }
 
-// Check checks every invariant of the store, and says what a repair would do. It changes nothing. It reads
-// everything, a partition at a time, and takes as long as that takes. A store that cannot be checked is the code unsupported.
+// Check checks every invariant of the store, and reports what a repair would do. It changes
+// nothing. It reads the whole store, one partition at a time, which takes as long as reading all
+// data. For a store that cannot be checked it returns a problem with the code unsupported.
 func (s *Service) Check(ctx context.Context) (Checked, error) {
 	if err := s.all(RoleOperator, "check the store", ownRuns); err != nil {
 		return Checked{}, err
@@ -99,8 +101,9 @@ func (s *Service) Check(ctx context.Context) (Checked, error) {
 	return s.fsck(ctx, fsck.Options{DryRun: true})
 }
 
-// Repair checks every invariant of the store, and repairs what is broken from the logs. Workers may work meanwhile. When
-// it returns nil what it has done is durable; with an error a part of it may be.
+// Repair checks every invariant of the store, and repairs violations from the logs. Workers may run
+// at the same time. When it returns nil, all repairs are durable; if it returns an error, some of
+// them may be.
 func (s *Service) Repair(ctx context.Context, why Because) (Checked, error) {
 	e := s.entry(JournalEntry{Action: "repair", Reason: why.Reason})
 	got, err := recorded(ctx, s, &e, func(ctx context.Context) (Checked, error) {
@@ -108,7 +111,7 @@ func (s *Service) Repair(ctx context.Context, why Because) (Checked, error) {
 	}, func(got Checked, e *JournalEntry) {
 		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
 	})
-	if _, unwritten := errors.AsType[*unwrittenError](err); unwritten { // nobody repairs unseen, but whoever has the store itself
+	if _, unwritten := errors.AsType[*unwrittenError](err); unwritten { // a repair needs a journal, unless the caller has direct access to the store
 		p := *ProblemOf(err)
 		p.Fix = "repair it with the store itself: flowctl fsck --repair --store URL does so first, and then writes the journal"
 		err = &p
@@ -127,10 +130,11 @@ func (s *Service) repair(ctx context.Context, why Because) (Checked, error) {
 	return s.fsck(ctx, fsck.Options{})
 }
 
-// checking is held by the check that runs: each reads a whole partition of the store into the memory of this process.
+// checking is held during a check, because each check reads whole partitions of the store into
+// memory.
 var checking = make(chan struct{}, 1)
 
-// fsck waits until no other check runs in this process.
+// fsck waits until no other check runs in this process, then runs one.
 func (s *Service) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
 	select {
 	case checking <- struct{}{}:
@@ -150,7 +154,7 @@ func (s *Service) fsck(ctx context.Context, opts fsck.Options) (Checked, error) 
 	return got, nil
 }
 
-// CheckedOf returns what a report says, with all of its fixes.
+// CheckedOf converts a report with all of its fixes.
 func CheckedOf(r *fsck.Report) Checked {
 	got := Checked{Repair: !r.DryRun, Runs: r.Runs, Left: len(r.Remaining), Total: len(r.Fixes), Fixes: []Mending{}}
 	for i := range r.Fixes {

@@ -14,11 +14,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scanned is a store that counts how often its partition is read, and how often at once.
+// scanned is a store that counts the reads of its partition, and how many are concurrent.
 type scanned struct {
 	store.Store
 
-	during         func() // called while it is read
+	during         func() // called during a read
 	now, most, all atomic.Int64
 }
 
@@ -37,7 +37,7 @@ func (s *scanned) ReadPartition(context.Context, int) (*store.PartitionState, er
 func TestCheck_OneRunsAtATime(t *testing.T) {
 	st := &scanned{Store: memstore.New()}
 	defer func() { _ = st.Close() }()
-	check := func(ctx context.Context) error { // by a service of its own, as the API and the console have
+	check := func(ctx context.Context) error { // with a service of its own, like the API and the console
 		_, err := admin.New(workflow.NewClient(st, workflow.ClientConfig{})).Check(ctx)
 		return err
 	}
@@ -47,7 +47,7 @@ func TestCheck_OneRunsAtATime(t *testing.T) {
 		if err := check(ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("a check that waits, and whose caller is gone: got %v, want %v", err, context.Canceled)
 		}
-		for range 1000 { // the others run
+		for range 1000 { // give the others time to run
 			runtime.Gosched()
 		}
 	}

@@ -10,22 +10,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Column is a column of a list. Each list of the command, of its live view and of the console is drawn from the columns in this
-// file, so that a column is added here, and in a template of the console only if it is drawn in a way of its own.
+// Column is a column of a list. The lists of the command, of its live view and of the console are
+// drawn from the columns in this file. A new column is added here; it needs a change in a template
+// of the console only if the console draws it in a special way.
 type Column[T any] struct {
-	Name  string // of the field in JSON, or of what several fields mean together; unique in the list
+	Name  string // of the field in JSON, or of the combination of several fields; unique in the list
 	Title string
 	Kind  ColumnKind
 	Room  Room
-	// Value returns what a row has in the column: a string, a []string, an int, a uint64, an [About], a time.Time or a
-	// time.Duration. The zero value is drawn as nothing, but for numbers.
+	// Value returns the value of the column for a row: a string, a []string, an int, a uint64, an
+	// [About], a time.Time or a time.Duration. Zero values are drawn as empty cells, except for
+	// numbers.
 	Value func(row *T, now time.Time) any
 }
 
-// ColumnKind is how the values of a column are drawn.
+// ColumnKind determines how the values of a column are drawn.
 type ColumnKind int
 
-// The kinds.
+// The kinds of columns.
 const (
 	KindText   ColumnKind = iota
 	KindCode              // an ID or another text for machines
@@ -34,20 +36,20 @@ const (
 	KindSpan              // a duration
 )
 
-// Room is where a column is drawn.
+// Room determines where a column is drawn.
 type Room int
 
-// The rooms.
+// The values of Room.
 const (
 	RoomAlways    Room = iota
-	RoomMedium         // in the console not on phones
+	RoomMedium         // in the console except on phones
 	RoomWide           // in the console on wide screens only
-	RoomTable          // not in the console, where another column or the page of the row has it
-	RoomWideTable      // by the command with -o wide only
-	RoomPage           // in the console only, on wide screens
+	RoomTable          // not in the console, where another column or the page of the row contains it
+	RoomWideTable      // only by the command with -o wide
+	RoomPage           // only in the console, on wide screens
 )
 
-// About is a number that may be too low.
+// About is a lower bound of a number.
 type About int
 
 // RunColumns are the columns of lists of runs.
@@ -64,7 +66,7 @@ var RunColumns = []Column[Run]{
 	{Name: "now", Title: "Now", Room: RoomWide, Value: func(r *Run, _ time.Time) any { return r.doing() }},
 }
 
-// Took returns how long a run has taken until its end, or until now.
+// Took returns how long a run has taken until its end, or until now if it is open.
 func (r *Run) Took(now time.Time) time.Duration {
 	if r.EndedAt.IsZero() {
 		return now.Sub(r.CreatedAt)
@@ -81,7 +83,7 @@ func tagList(tags map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// Waiting describes for which limits a run waits; empty: for none.
+// Waiting lists the limits that a run waits for, or returns the empty string.
 func (r *Run) Waiting() string {
 	switch {
 	case len(r.Waits) == 0:
@@ -92,7 +94,7 @@ func (r *Run) Waiting() string {
 	return "for " + strings.Join(r.Waits, ", ") + " since " + r.WaitsSince.Format(time.RFC3339)
 }
 
-// doing describes what a run waits for, as far as a list knows.
+// doing describes what a run waits for, based on the data in a list.
 func (r *Run) doing() string {
 	switch {
 	case len(r.WaitsFor) > 0:
@@ -113,7 +115,7 @@ func (r *Run) doing() string {
 	return r.Group
 }
 
-// FailureColumns are the columns of lists of groups of failures.
+// FailureColumns are the columns of lists of failure groups.
 var FailureColumns = []Column[FailureGroup]{
 	{Name: "group", Title: "Group", Kind: KindCode, Room: RoomWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Group }},
 	{Name: "kind", Title: "Kind", Value: func(g *FailureGroup, _ time.Time) any { return g.Kind }},
@@ -125,7 +127,7 @@ var FailureColumns = []Column[FailureGroup]{
 	{Name: "message", Title: "Message", Room: RoomTable, Value: func(g *FailureGroup, _ time.Time) any { return g.Message }},
 }
 
-// Place returns the workflow, or the workflow and the step, in which the runs of a group have failed.
+// Place returns the workflow, or the workflow and the step, in which the runs of a group failed.
 func (g *FailureGroup) Place() string { return strings.TrimSuffix(g.Workflow+"/"+g.Step, "/") }
 
 // ScheduleColumns are the columns of lists of schedules.
@@ -195,10 +197,10 @@ func (p *Pool) state() string {
 	return "declared"
 }
 
-// shownHolders is how many holders of a part a list has.
+// shownHolders is the number of holders of a limit that a list names.
 const shownHolders = 3
 
-// heldBy names holders of a part, with the status of those that are not simply at work.
+// heldBy names holders of a limit, with the status of those that are not running.
 func (p *Pool) heldBy() string {
 	var all []string
 	for i := range p.Holders[:min(len(p.Holders), shownHolders)] {
@@ -241,7 +243,7 @@ var WorkerColumns = []Column[Worker]{
 	{Name: "workflows", Title: "Workflows", Room: RoomWideTable, Value: func(w *Worker, _ time.Time) any { return w.serves(true) }},
 }
 
-// shownBuild is how many characters of a build a list has.
+// shownBuild is the number of characters of a build ID that a list contains.
 const shownBuild = 12
 
 func (w *Worker) state() string {
@@ -251,7 +253,7 @@ func (w *Worker) state() string {
 	return "silent"
 }
 
-// serves returns the queues that a worker serves, and if whole is set each workflow.
+// serves returns the queues that a worker serves, or with whole each queue and workflow.
 func (w *Worker) serves(whole bool) []string {
 	var all []string
 	for _, s := range w.Serves {
@@ -278,7 +280,7 @@ var QueueColumns = []Column[Queue]{
 	{Name: "workers", Title: "Served by", Kind: KindNumber, Value: func(q *Queue, _ time.Time) any { return q.servedBy() }},
 }
 
-// number returns a number of runs, which is a lower bound if the row is not exact.
+// number returns n as a lower bound if the row is not exact.
 func (q *Queue) number(n int) any {
 	if !q.Exact {
 		return About(n)
@@ -307,7 +309,7 @@ func (q *Queue) servedBy() string {
 	return by
 }
 
-// since returns how long before now a time is; 0: it is none, or later.
+// since returns the time between t and now, at least 1, or 0 if t is zero.
 func since(now, t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0

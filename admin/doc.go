@@ -1,13 +1,15 @@
-// Package admin does what operators want of the runs of a store: it finds, reads, follows and controls
-// them. The command flowctl is a face of it; so is every other one, so that nothing is decided
-// twice. [New] makes the [Service] that works with a client of the store itself.
+// Package admin implements the operations that operators need on the runs of a store: it finds,
+// reads, follows and controls them. The command flowctl, the console and the HTTP API are
+// interfaces to it and make no decisions of their own. [New] returns a [Service] that uses a client
+// of the store.
 //
-// Everything that it returns has a JSON form, which is that of the command's output: names in lower
-// camel case, times by RFC 3339 in UTC, durations in milliseconds with names that end with Ms.
-// Errors are problems, see [ProblemOf]: each names its kind, its exit code and its fix.
+// Every result has a JSON form, which is also the output of the command: names in lower camel case,
+// times as RFC 3339 in UTC, durations in milliseconds in fields whose names end with Ms. Errors are
+// problems, see [ProblemOf]: each has a code, an exit code and a fix.
 //
-// Whoever asks is a [Principal], with a role and perhaps runs of its own; [As] limits a service to what it may see and
-// do. Package api serves a service over HTTP, and package remote is a Service over that.
+// A caller is a [Principal] with a role and optionally an owner, which limits it to runs of its
+// own; [Service.As] returns a service with these restrictions. Package api serves a service over
+// HTTP, and package remote is a client with the same methods.
 //
 // Read [Service] first, then [Run] and [Action], then [Principal].
 package admin

@@ -13,37 +13,38 @@ import (
 
 // EntityFilter selects entities of a run. The zero value selects the first 100 of all kinds.
 type EntityFilter struct {
-	Kinds []string `json:"kinds,omitempty"` // any of them: see [EntityKinds]
-	Open  bool     `json:"open,omitempty"`  // that have not ended
-	From  uint64   `json:"from,omitempty"`  // the Seq of the first: an [EntityPage] has that of the next page
-	Limit int      `json:"limit,omitempty"` // of a page; 0: 100, at most 1,000
+	Kinds []string `json:"kinds,omitempty"` // any of these, see [EntityKinds]
+	Open  bool     `json:"open,omitempty"`  // only those that have not ended
+	From  uint64   `json:"from,omitempty"`  // Seq of the first one: Next of an [EntityPage] is that of the next page
+	Limit int      `json:"limit,omitempty"` // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// Entity is something that a run has begun, as it stands: a step, a wait, a hook, a child, a message to another run, a
-// question to this one.
+// Entity is the state of an operation that a run has begun: a step, a wait, a hook, a child, a
+// message to another run, or a request to this run.
 type Entity struct {
-	ID      string    `json:"id"`   // as step_, wait_, hook_, chld_, send_, asks_ and 26 characters; it never changes
+	ID      string    `json:"id"`   // step_, wait_, hook_, chld_, send_ or asks_ and 26 characters; it never changes
 	Kind    string    `json:"kind"` // one of [EntityKinds]; a step that another run executes is a step
-	Seq     uint64    `json:"seq"`  // of the event with which it began
+	Seq     uint64    `json:"seq"`  // of its first event
 	Name    string    `json:"name,omitempty"`
 	Key     string    `json:"key,omitempty"`
 	State   string    `json:"state"`
 	Open    bool      `json:"open"`              // it has not ended
-	Attempt int       `json:"attempt,omitempty"` // the last that was begun; steps
-	Due     time.Time `json:"due,omitzero"`      // of a wait, or of a step's next attempt
+	Attempt int       `json:"attempt,omitempty"` // the latest attempt of a step
+	Due     time.Time `json:"due,omitzero"`      // of a wait, or of the next attempt of a step
 	Began   time.Time `json:"began"`
-	Changed time.Time `json:"changed"`           // the last event about it
+	Changed time.Time `json:"changed"`           // time of its last event
 	Failure *Failure  `json:"failure,omitempty"` // of its last attempt, unless it has completed
-	Run     string    `json:"run,omitempty"`     // the other run; children, messages, and steps that another run executes
+	Run     string    `json:"run,omitempty"`     // the other run of a child, of a message, or of a step that another run executes
 }
 
-// EntityPage is a part of the entities of a run, by their beginning.
+// EntityPage is a page of the entities of a run, in the order of their first events.
 type EntityPage struct {
 	Entities []Entity `json:"entities"`
-	Next     uint64   `json:"next,omitempty"` // where the next page begins; 0: there is none
+	Next     uint64   `json:"next,omitempty"` // EntityFilter.From for the next page; 0 for the last page
 }
 
-// StepOf returns the step that a child executes for its parent, by the name of its workflow; false: it is a child of the user's.
+// StepOf returns the step that a child executes for its parent, given the name of the child's
+// workflow. It returns false if the workflow belongs to the user.
 func StepOf(workflow string) (step string, ok bool) { return event.StepOfRun(workflow) }
 
 // EntityKinds returns the kinds of entities.
@@ -55,8 +56,8 @@ func EntityKinds() []string {
 	return all
 }
 
-// Entities returns a page of what a run has begun, such as its steps, each as it stands.
-// It reads the log from the first entity on, and keeps no more of it than a page.
+// Entities returns a page of the operations that a run has begun, such as its steps, with their
+// present state. It reads the log from the first entity on, and holds only one page in memory.
 func (s *Service) Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *Service) Entities(ctx context.Context, ref string, f EntityFilter) (Ent
 	return page, err
 }
 
-// entities is [Service.Entities] without the limits of the principal.
+// entities is [Service.Entities] without the check of the principal's rights.
 func (s *Service) entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
 	if err := checkPage("entities", f.Limit, 0, nil); err != nil {
 		return EntityPage{}, err
@@ -110,10 +111,11 @@ func (s *Service) entities(ctx context.Context, ref string, f EntityFilter) (Ent
 	return page, s.fillSteps(ctx, page.Entities)
 }
 
-// maxAttemptEvents bounds what is read of the log of a run that executes a step: some events for each attempt.
+// maxAttemptEvents is the maximum number of events that are read from the log of a run that
+// executes a step. Each attempt has a few events.
 const maxAttemptEvents = 1000
 
-// fillSteps adds to the steps that other runs execute what the logs of these runs report of their attempts.
+// fillSteps adds the attempts of steps that other runs execute from the logs of these runs.
 func (s *Service) fillSteps(ctx context.Context, all []Entity) error {
 	var steps []*Entity
 	var runs []workflow.RunID
@@ -151,7 +153,8 @@ func (s *Service) fillSteps(ctx context.Context, all []Entity) error {
 	return nil
 }
 
-// attempts takes over what the run that executes a step knows of it. Once the step has ended, the log of its own run has the rest.
+// attempts copies the attempts from the log of the run that executes the step. After the step has
+// ended, the log of the entity's own run contains the rest.
 func (e *Entity) attempts(own *event.Open) {
 	e.Attempt = own.Attempt
 	if !e.Open {

@@ -7,12 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Event is one record of a log. What is not set is left out.
+// Event is one record of a log. Fields without a value are omitted in JSON.
 type Event struct {
 	Seq  uint64    `json:"seq"` // from 1, without gaps
 	Type string    `json:"type"`
 	Time time.Time `json:"time"`
-	// Ref is the Seq of the event with which that began which this one is about.
+	// Ref is the Seq of the first event of the operation that this event belongs to.
 	Ref     uint64    `json:"ref,omitempty"`
 	Name    string    `json:"name,omitempty"`
 	Key     string    `json:"key,omitempty"`
@@ -22,31 +22,34 @@ type Event struct {
 	Failure *Failure  `json:"failure,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Next    string    `json:"next,omitempty"`
-	By      string    `json:"by,omitempty"` // the worker, or on whose behalf somebody else has asked for it
+	By      string    `json:"by,omitempty"` // the worker, or the principal that requested it
 	Build   string    `json:"build,omitempty"`
-	// Creates and Ends say that with this event something begins, or the run ends.
+	// Creates reports that an operation begins with this event, Ends that the run ends with it.
 	Creates bool `json:"creates,omitempty"`
 	Ends    bool `json:"ends,omitempty"`
 }
 
-// EventPage is a part of a log.
+// EventPage is a page of a log.
 type EventPage struct {
 	Events []Event `json:"events"`
-	Next   uint64  `json:"next,omitempty"` // where the next page begins; 0: there was none
+	Next   uint64  `json:"next,omitempty"` // number of the first event of the next page; 0 if there was none
 }
 
-// EventField is a field of events as people see it. Lines of the command, the list of events of the console and its page of an
-// event are drawn from [EventFields]: a field of [Event] is seen everywhere once it has a row there.
+// EventField is a field of events in the output for people. The lines of the command and the pages
+// of the console are drawn from [EventFields], so that a field of [Event] appears in all of them
+// once it has a row there.
 type EventField struct {
 	Name  string // in JSON
 	Title string
 	Kind  ColumnKind
-	Value func(e *Event) any // a string, an int or a time.Time; its zero value is left out
-	// Line is how the field stands in a line about the event, with the text of a time from at; nil: it does not.
+	Value func(e *Event) any // a string, an int or a time.Time; a zero value is omitted
+	// Line returns the text of the field for a one-line description of the event; at formats a
+	// time. Nil means that the field is omitted there.
 	Line func(e *Event, at func(time.Time) string) string
 }
 
-// EventFields are the fields of events but what each has, such as its time, and payloads.
+// EventFields are the fields of events, except payloads and those that every event has, such as its
+// time.
 var EventFields = []EventField{
 	{Name: "name", Title: "Name", Kind: KindCode, Value: func(e *Event) any { return e.Name }, Line: func(e *Event, _ func(time.Time) string) string { return e.Name }},
 	{Name: "key", Title: "Key", Kind: KindCode, Value: func(e *Event) any { return e.Key }, Line: func(e *Event, _ func(time.Time) string) string { return e.Key }},

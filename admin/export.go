@@ -12,24 +12,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// ExportRequest says which runs are exported: those that are named, or those of a filter. One that asks for nothing is
-// refused: All means all.
+// ExportRequest selects the runs to export, either by name or by a filter. A request without both
+// is refused: All selects all runs.
 type ExportRequest struct {
-	Runs []string `json:"runs,omitempty"` // by their names
-	// Filter selects runs, the oldest first. Its Cursor, Limit, Budget and Oldest must be zero. Those of a parent or a root are
-	// selected whether it has Children or not.
+	Runs []string `json:"runs,omitempty"` // names of runs
+	// Filter selects runs, the oldest first. Its Cursor, Limit, Budget and Oldest must be zero. A
+	// filter by parent or root selects children even if Children is not set.
 	Filter Filter `json:"filter,omitzero"`
 	All    bool   `json:"all,omitempty"`
-	Tree   bool   `json:"tree,omitempty"` // also the runs that each has started, and those below; the store must be able to list runs
+	Tree   bool   `json:"tree,omitempty"` // include all descendants of each run; the store must be able to list runs
 
-	Source string              `json:"-"` // what the file calls its source; empty: flowgen. A server calls it server.
-	Told   func(n ExportCount) `json:"-"` // is called as it goes on; nil: nobody
+	Source string              `json:"-"` // name of the source in the file; empty means flowgen, a server uses server
+	Told   func(n ExportCount) `json:"-"` // called as the export progresses; may be nil
 }
 
-// ExportCount says how much of each there is in a file.
+// ExportCount contains the numbers of records in a file.
 type ExportCount = archive.Counts
 
-// check refuses a request that makes no sense.
+// check validates a request.
 func (r *ExportRequest) check() error {
 	f := &r.Filter
 	switch {
@@ -44,11 +44,12 @@ func (r *ExportRequest) check() error {
 	return err
 }
 
-// Export writes runs to w as lines of JSON with sums, in the format of package archive: records, logs and streams, as they
-// are stored, and so with all that they carry. It changes nothing. Whoever reads a part that was cut off knows it, for the
-// last line is missing: with an error that is what was written, or nothing. A run comes with those of its chain.
-// What is wrong with the request is found before anything is written.
-// It has the payloads and the names of all.
+// Export writes runs to w as lines of JSON with checksums, in the format of package archive:
+// records, logs and streams as they are stored, including all payloads. It changes nothing. A file
+// that was cut off lacks the last line, so that readers detect it; if Export returns an error, the
+// file is cut off or empty. A run is exported together with the other runs of its chain. Errors in
+// the request are returned before anything is written. The output contains payloads and names of
+// all owners.
 func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (ExportCount, error) {
 	if err := s.all(RoleAdmin, "export runs", ownRuns); err != nil {
 		return ExportCount{}, err
@@ -92,7 +93,8 @@ func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (Exp
 	return to.Counts(), nil
 }
 
-// exported delivers the runs of a request, of which the exporter leaves out what it has written.
+// exported returns an iterator over the runs of a request. The exporter skips runs that it has
+// already written.
 func (s *Service) exported(ctx context.Context, r *ExportRequest) iter.Seq2[event.RunID, error] {
 	roots := s.selected(ctx, &r.Filter)
 	if len(r.Runs) > 0 {
@@ -121,7 +123,8 @@ func (s *Service) exported(ctx context.Context, r *ExportRequest) iter.Seq2[even
 	}
 }
 
-// named delivers runs by their names, all of which are found before the first is delivered.
+// named returns an iterator over runs given by name. All names are resolved before the first run is
+// returned.
 func (s *Service) named(ctx context.Context, refs []string) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
 		var found []event.RunID
@@ -141,7 +144,7 @@ func (s *Service) named(ctx context.Context, refs []string) iter.Seq2[event.RunI
 	}
 }
 
-// selected delivers the runs of a filter, the oldest first.
+// selected returns an iterator over the runs that a filter selects, the oldest first.
 func (s *Service) selected(ctx context.Context, f *Filter) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
 		page := *f
@@ -164,8 +167,8 @@ func (s *Service) selected(ctx context.Context, f *Filter) iter.Seq2[event.RunID
 	}
 }
 
-// CopyExport copies what Export writes, and checks it: an error says that it was cut off or damaged on its way. told is
-// called as it goes on; nil: nobody.
+// CopyExport copies the output of Export and verifies it. It returns an error if the data were cut
+// off or damaged. It calls told as it progresses, unless told is nil.
 func CopyExport(w io.Writer, from io.Reader, told func(n ExportCount)) (ExportCount, error) {
 	r, err := archive.NewReader(io.TeeReader(from, w))
 	for err == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Runs that are deleted while others are exported are missed if they were named, and left out if a filter has selected them.
+// If runs are deleted during an export, it reports an error for a run that was named, and omits a
+// run that was selected by a filter.
 func TestOPS1_AnExportMissesARunThatWasNamed(t *testing.T) {
 	for what, tt := range map[string]struct {
 		named bool
@@ -26,7 +27,7 @@ func TestOPS1_AnExportMissesARunThatWasNamed(t *testing.T) {
 				return
 			}
 			deleted = true
-			for _, run := range []string{e.ada, e.bob, e.nobodys} { // one of them is in the file by now
+			for _, run := range []string{e.ada, e.bob, e.nobodys} { // one of them is already in the file
 				for _, verb := range []string{"terminate", "delete"} {
 					if _, err := e.direct.Act(t.Context(), run, admin.Action{Verb: verb}); err != nil {
 						t.Fatal(err)

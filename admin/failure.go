@@ -10,44 +10,44 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// FailureFilter selects groups of failures. The zero value selects all.
+// FailureFilter selects failure groups. The zero value selects all.
 type FailureFilter struct {
 	Group    string    `json:"group,omitempty"`
-	Kinds    []string  `json:"kinds,omitempty"` // any of them: see [FailureKinds]
+	Kinds    []string  `json:"kinds,omitempty"` // any of these, see [FailureKinds]
 	Workflow string    `json:"workflow,omitempty"`
 	Step     string    `json:"step,omitempty"`
-	Since    time.Time `json:"since,omitzero"`   // a run has come into it then or later
-	Open     bool      `json:"open,omitempty"`   // there are runs in it now
-	Cursor   string    `json:"cursor,omitempty"` // of a [FailurePage], for the next one
-	Limit    int       `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
-	Budget   int       `json:"budget,omitempty"` // how many groups may be looked at; 0: 20,000
+	Since    time.Time `json:"since,omitzero"`   // a run was added to it then or later
+	Open     bool      `json:"open,omitempty"`   // it contains runs at present
+	Cursor   string    `json:"cursor,omitempty"` // of the previous [FailurePage]
+	Limit    int       `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
+	Budget   int       `json:"budget,omitempty"` // maximum number of groups to read; 0 means 20,000
 }
 
-// FailureGroup describes a group of runs to which the same has happened. A run is in one group at most:
-// [Run].Group names it.
+// FailureGroup describes a group of runs with the same failure. A run is in at most one group,
+// which [Run].Group names.
 type FailureGroup struct {
-	Group    string    `json:"group"` // a stable id, as f1-9c0e11a2b3d4
+	Group    string    `json:"group"` // a stable ID, such as f1-9c0e11a2b3d4
 	Kind     string    `json:"kind"`  // one of [FailureKinds]
 	Workflow string    `json:"workflow"`
 	Step     string    `json:"step,omitempty"`
-	Message  string    `json:"message"` // with § for ids, numbers, times, quoted text and addresses
-	First    time.Time `json:"first"`   // when a run has come into it
+	Message  string    `json:"message"` // § replaces IDs, numbers, times, quoted text and addresses
+	First    time.Time `json:"first"`   // time of the first run that was added
 	Last     time.Time `json:"last"`
-	Runs     int       `json:"runs"` // how often a run has come into it
-	Open     int       `json:"open"` // how many are in it now
+	Runs     int       `json:"runs"` // how often a run was added
+	Open     int       `json:"open"` // runs in the group at present
 }
 
-// FailurePage is a part of a list of groups, those first into which a run has come last.
+// FailurePage is a page of failure groups, those with the latest failures first.
 type FailurePage struct {
 	Groups []FailureGroup `json:"groups"`
-	Cursor string         `json:"cursor,omitempty"` // of the next page; empty: there is none
-	// Partial says that the budget was less than there are groups: numbers may be too low, and old
+	Cursor string         `json:"cursor,omitempty"` // of the next page; empty for the last page
+	// Partial reports that there are more groups than the budget: numbers may be too low, and old
 	// groups may be missing.
 	Partial bool `json:"partial"`
 }
 
-// FailureKinds returns what kinds of failures there are: runs that have failed, that have a step
-// which is being retried, and that are blocked.
+// FailureKinds returns the kinds of failures: runs that have failed, runs with a step that is being
+// retried, and blocked runs.
 func FailureKinds() []string {
 	var all []string
 	for _, k := range store.TroubleKinds() {
@@ -76,7 +76,7 @@ func (f *FailureFilter) filter() (workflow.TroubleFilter, error) {
 	return got, checkGroup(f.Group)
 }
 
-// checkGroup returns an error if that is no id of a group; empty: it was not asked for one.
+// checkGroup returns an error if group is neither empty nor the ID of a failure group.
 func checkGroup(group string) error {
 	if group == "" || store.CheckGroup(group) == nil {
 		return nil
@@ -84,9 +84,8 @@ func checkGroup(group string) error {
 	return &InputError{What: fmt.Sprintf("%q is no id of a group", group), Fix: "take it from a list of failures, as f1-9c0e11a2b3d4"}
 }
 
-// Failures returns a page of groups of runs to which the same has happened: they have failed, a step of them is being
-// retried, or they are blocked.
-// The numbers and messages of groups are those of the runs of all.
+// Failures returns a page of failure groups: runs that have failed, that retry a step, or that are
+// blocked. Numbers and messages of a group cover the runs of all owners.
 func (s *Service) Failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
 	if err := s.all(RoleViewer, "see failures", "list runs with the filter troubled"); err != nil {
 		return FailurePage{}, err
@@ -96,7 +95,7 @@ func (s *Service) Failures(ctx context.Context, f FailureFilter) (FailurePage, e
 	return page, err
 }
 
-// failures is [Service.Failures] without the limits of the principal.
+// failures is [Service.Failures] without the check of the principal's rights.
 func (s *Service) failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
 	asked, err := f.filter()
 	if err != nil {
@@ -108,7 +107,7 @@ func (s *Service) failures(ctx context.Context, f FailureFilter) (FailurePage, e
 	}
 	got := FailurePage{Groups: []FailureGroup{}, Cursor: page.Cursor, Partial: page.Partial}
 	for _, g := range page.Groups {
-		if event.Helper(g.Workflow) && f.Workflow != g.Workflow && f.Group == "" { // the run that it works for shows it
+		if event.Helper(g.Workflow) && f.Workflow != g.Workflow && f.Group == "" { // the run that it works for is in a group of its own
 			continue
 		}
 		got.Groups = append(got.Groups, FailureGroup{

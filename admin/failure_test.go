@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// plain is a store that keeps no groups: it hides what the store inside can do.
+// plain is a store without failure groups: it hides the optional interfaces of the inner store.
 type plain struct{ store.Store }
 
 func TestOPS1_AFilterOfFailuresThatMakesNoSenseIsRefused(t *testing.T) {

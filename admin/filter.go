@@ -11,33 +11,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Filter selects runs. The zero value selects all that somebody has started.
+// Filter selects runs. The zero value selects all runs that were started by a client.
 type Filter struct {
-	Statuses   []string          `json:"statuses,omitempty"` // any of them: see [Statuses]
+	Statuses   []string          `json:"statuses,omitempty"` // any of these, see [Statuses]
 	Workflow   string            `json:"workflow,omitempty"` // stored name
 	Queue      string            `json:"queue,omitempty"`
 	WorkflowID string            `json:"workflowId,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"` // all of them
+	Tags       map[string]string `json:"tags,omitempty"` // all of these
 	Parent     string            `json:"parent,omitempty"`
-	Root       string            `json:"root,omitempty"`     // that run and all below it
-	Since      time.Time         `json:"since,omitzero"`     // created then or later
+	Root       string            `json:"root,omitempty"`     // this run and its descendants
+	Since      time.Time         `json:"since,omitzero"`     // created at this time or later
 	Until      time.Time         `json:"until,omitzero"`     // created before
-	Group      string            `json:"group,omitempty"`    // of failures: see [FailureGroup]
-	Troubled   bool              `json:"troubled,omitempty"` // only those that are in a group
-	// Children takes the runs that another one has started, too.
+	Group      string            `json:"group,omitempty"`    // a failure group, see [FailureGroup]
+	Troubled   bool              `json:"troubled,omitempty"` // only runs in a failure group
+	// Children includes runs that were started by other runs.
 	Children bool `json:"children,omitempty"`
-	// System takes the runtime's own, too, such as those of schedules and of steps on other queues.
+	// System includes the runs of the runtime itself, such as those of schedules and of steps on
+	// other queues.
 	System bool   `json:"system,omitempty"`
 	Oldest bool   `json:"oldest,omitempty"` // the oldest first
-	Cursor string `json:"cursor,omitempty"` // of a [RunPage], for the next one
-	Limit  int    `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
-	Budget int    `json:"budget,omitempty"` // how many runs may be looked at; 0: 20,000
+	Cursor string `json:"cursor,omitempty"` // of the previous [RunPage]
+	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
+	Budget int    `json:"budget,omitempty"` // maximum number of runs to read; 0 means 20,000
 }
 
-// maxLimit bounds Filter.Limit, and pages of events.
+// maxLimit is the maximum of Filter.Limit and of the number of events per page.
 const maxLimit = 1000
 
-// Statuses returns those that a run can have.
+// Statuses returns the statuses of runs.
 func Statuses() []string {
 	var all []string
 	for _, s := range []workflow.Status{
@@ -49,13 +50,13 @@ func Statuses() []string {
 	return all
 }
 
-// Check returns an *InputError if the filter makes no sense.
+// Check returns an *InputError if the filter is invalid.
 func (f *Filter) Check() error {
 	_, err := f.filter()
 	return err
 }
 
-// filter checks a filter, and returns it as the client takes it.
+// filter validates a filter and converts it for the client.
 func (f *Filter) filter() (workflow.Filter, error) {
 	got := workflow.Filter{
 		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),
@@ -89,7 +90,7 @@ func (f *Filter) filter() (workflow.Filter, error) {
 	return got, nil
 }
 
-// checkPage returns an error if there is no such page of a list; badCursor: what is wrong with its cursor.
+// checkPage validates the limits of a page. badCursor is the error of its cursor or nil.
 func checkPage(what string, limit, budget int, badCursor error) error {
 	switch {
 	case limit < 0 || limit > maxLimit:
@@ -102,7 +103,7 @@ func checkPage(what string, limit, budget int, badCursor error) error {
 	return nil
 }
 
-// checkOneOf returns an error if a word is none of those that there are.
+// checkOneOf returns an error if given is not in all.
 func checkOneOf(what, given string, all []string) error {
 	if slices.Contains(all, given) {
 		return nil
@@ -110,7 +111,8 @@ func checkOneOf(what, given string, all []string) error {
 	return &InputError{What: fmt.Sprintf("there is no %s %q", what, given), Fix: "use one of " + strings.Join(all, ", ")}
 }
 
-// SplitWords splits what somebody has typed at spaces. A space between double quotes belongs to its word, and the quotes do not.
+// SplitWords splits typed text at spaces. Spaces between double quotes do not separate words; the
+// quotes are removed.
 func SplitWords(s string) []string {
 	var all []string
 	var b strings.Builder
@@ -137,13 +139,15 @@ func SplitWords(s string) []string {
 	return all
 }
 
-// ParseFilter reads a filter that somebody has typed, such as
+// ParseFilter parses a typed filter, such as
 //
 //	status:failed,canceled workflow:orders.fulfil tag:region=eu since:24h troubled
 //
-// The names before a colon are status, workflow, queue, id, tag, since, until, parent, root and group, each of which overwrites
-// an earlier one but for status and tag; words alone are troubled, children, system, oldest, and any other is a workflow id. Times are
-// those of [ParseTime]. An empty line is the zero Filter. The error is an *InputError.
+// The names before a colon are status, workflow, queue, id, tag, since, until, parent, root and
+// group. A repeated name replaces the earlier value, except for status and tag, whose values
+// accumulate. The single words are troubled, children, system and oldest; any other word is a
+// workflow ID. Times are in the forms of [ParseTime]. An empty line is the zero Filter. Errors are
+// of type *InputError.
 func ParseFilter(line string, now time.Time) (Filter, error) {
 	var f Filter
 	for _, w := range SplitWords(line) {
@@ -158,7 +162,7 @@ func ParseFilter(line string, now time.Time) (Filter, error) {
 				f.System = true
 			case "oldest":
 				f.Oldest = true
-			default: // most likely the id of what somebody looks for
+			default: // most likely the workflow ID of a run
 				f.WorkflowID = w
 			}
 			continue
@@ -205,8 +209,9 @@ func readTerm(f *Filter, name, value string, now time.Time) (err error) {
 	return err
 }
 
-// ParseTime reads a time that somebody has typed: a day as 2026-11-24, which begins at 00:00 UTC, a time of RFC 3339, one without
-// seconds and zone, in UTC, or how long before now it was, as 24h. The error is an *InputError; name says in it which time was meant.
+// ParseTime parses a typed time: a day such as 2026-11-24, which means 00:00 UTC, a time of RFC
+// 3339, a time in UTC without seconds and zone, or a duration before now such as 24h. Errors are of
+// type *InputError and contain name, which identifies the time.
 func ParseTime(name, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil

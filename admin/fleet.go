@@ -13,78 +13,81 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// FleetFilter selects a page of workers or queues. The zero value selects the first one.
+// FleetFilter selects a page of workers or queues. The zero value selects the first page.
 type FleetFilter struct {
-	// Queue takes only what is on that queue: of workers those that serve it.
+	// Queue selects one queue, or the workers that serve it.
 	Queue  string `json:"queue,omitempty"`
-	Cursor string `json:"cursor,omitempty"` // of the page before
-	Limit  int    `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
+	Cursor string `json:"cursor,omitempty"` // of the previous page
+	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// Worker is a worker as the store knows it.
+// Worker describes a worker from the records of the store.
 type Worker struct {
 	Name  string `json:"name"`
 	Build string `json:"build,omitempty"` // fingerprint of the code that it executes
-	// Live says that it was heard of within its lease; of one that does not live the runs go to others.
+	// Live reports that the worker renewed its lease in time. The runs of other workers are claimed
+	// by live ones.
 	Live    bool      `json:"live"`
 	Lease   time.Time `json:"lease"`   // when its lease ends, unless it is renewed
-	Running int       `json:"running"` // runs that it has
+	Running int       `json:"running"` // runs that it has claimed
 	Serves  []Served  `json:"serves"`
 }
 
-// Served is a workflow whose runs a worker takes from a queue.
+// Served is a workflow whose runs a worker claims from a queue.
 type Served struct {
 	Queue    string `json:"queue"`
 	Workflow string `json:"workflow"`
 }
 
-// WorkerPage is a part of a list of workers, by name.
+// WorkerPage is a page of workers, sorted by name.
 type WorkerPage struct {
 	Workers []Worker `json:"workers"`
-	Cursor  string   `json:"cursor,omitempty"` // of the next page; empty: there is none
+	Cursor  string   `json:"cursor,omitempty"` // of the next page; empty for the last page
 }
 
-// Queue is how many runs of a workflow on a queue there are that have not ended.
+// Queue contains the numbers of open runs of a workflow on a queue.
 type Queue struct {
 	Queue    string `json:"queue"`
 	Workflow string `json:"workflow,omitempty"`
-	// Step is the step whose executions are counted, if it has a queue of its own or uses limits; Workflow is left out then.
+	// Step is the step whose executions are counted if it has a queue of its own or uses limits.
+	// Workflow is empty in this case.
 	Step string `json:"step,omitempty"`
-	// Limits are those that its runs use, by name, as the catalogue has them: see [Service.Pools].
+	// Limits are the names of the limits that the runs use, from the catalog, see [Service.Pools].
 	Limits  []string `json:"limits,omitempty"`
 	Ready   int      `json:"ready"`   // wait for a worker
-	Waiting int      `json:"waiting"` // wait for permits of limits, and for nothing else
-	Running int      `json:"running"` // workers have them
-	Parked  int      `json:"parked"`  // sleep, or wait for messages, answers or the run before them
-	Blocked int      `json:"blocked"` // wait for a worker whose code fits their logs
-	// Exact says that the store has counted all of them; otherwise there are about so many.
+	Waiting int      `json:"waiting"` // wait only for permits of limits
+	Running int      `json:"running"` // claimed by workers
+	Parked  int      `json:"parked"`  // sleep, or wait for messages, answers or the previous run
+	Blocked int      `json:"blocked"` // wait for a worker whose code matches their logs
+	// Exact reports that the store counted all runs. Otherwise the numbers are estimates.
 	Exact bool `json:"exact"`
-	// Oldest is since when, at the earliest, the run has been ready that has waited for longest: see [workflow.QueueInfo].
+	// Oldest is the earliest time since which the longest waiting run may have been ready, see
+	// [workflow.QueueInfo].
 	Oldest    time.Time `json:"oldest,omitzero"`
 	OldestRun string    `json:"oldestRun,omitempty"`
-	Workers   int       `json:"workers"`       // that live and serve it
-	Fix       string    `json:"fix,omitempty"` // what to do, if something waits and nobody serves it
+	Workers   int       `json:"workers"`       // live workers that serve it
+	Fix       string    `json:"fix,omitempty"` // what to do if runs wait and no worker serves them
 }
 
-// QueuePage is a part of a list of queues, by queue and workflow.
+// QueuePage is a page of queues, sorted by queue and workflow.
 type QueuePage struct {
 	Queues []Queue `json:"queues"`
-	Cursor string  `json:"cursor,omitempty"` // of the next page; empty: there is none
+	Cursor string  `json:"cursor,omitempty"` // of the next page; empty for the last page
 }
 
-// Depth is how much work there is on a queue, for what decides how many workers there should be.
+// Depth is the amount of work on a queue, for programs that scale workers.
 type Depth struct {
 	Queue    string `json:"queue"`
 	Ready    int    `json:"ready"`    // runs that wait for a worker
-	OldestMs int64  `json:"oldestMs"` // for how long, at most, the oldest of them has waited; 0: there is none
-	Waiting  int    `json:"waiting"`  // runs that wait for permits of limits: no worker more would help them
-	Running  int    `json:"running"`  // runs that workers have
-	Blocked  int    `json:"blocked"`  // runs that wait for a worker whose code fits their logs
-	Workers  int    `json:"workers"`  // that live and serve some of it
-	Exact    bool   `json:"exact"`    // false: there are about so many
+	OldestMs int64  `json:"oldestMs"` // maximum time that the oldest of them has waited; 0 if there is none
+	Waiting  int    `json:"waiting"`  // runs that wait for permits of limits: additional workers would not help
+	Running  int    `json:"running"`  // runs that workers have claimed
+	Blocked  int    `json:"blocked"`  // runs that wait for a worker whose code matches their logs
+	Workers  int    `json:"workers"`  // live workers that serve some of it
+	Exact    bool   `json:"exact"`    // false means that the numbers are estimates
 }
 
-// fleetPage returns a page of a list that is sorted by what key says; no two have the same key.
+// fleetPage returns a page of a list that is sorted by unique keys.
 func fleetPage[T any](f FleetFilter, what string, all []T, key func(*T) string) (page []T, cursor string, err error) {
 	after, badCursor := base64.RawURLEncoding.DecodeString(f.Cursor)
 	if err := checkPage(what, f.Limit, 0, badCursor); err != nil {
@@ -103,7 +106,7 @@ func fleetPage[T any](f FleetFilter, what string, all []T, key func(*T) string) 
 	return page, "", nil
 }
 
-// Workers returns a page of the workers, by name.
+// Workers returns a page of the workers, sorted by name.
 func (s *Service) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error) {
 	if err := s.all(RoleViewer, "see workers", "use a token without an owner"); err != nil {
 		return WorkerPage{}, err
@@ -133,7 +136,8 @@ func workerOf(w *workflow.WorkerInfo) Worker {
 	return got
 }
 
-// Queues returns a page of the work on the queues, by queue and workflow, also while no worker is at work.
+// Queues returns a page of the work on the queues, sorted by queue and workflow. It needs no live
+// worker.
 func (s *Service) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
 	if err := s.all(RoleViewer, "see queues", "list or count runs, with the filter queue"); err != nil {
 		return QueuePage{}, err
@@ -180,7 +184,8 @@ func queueOf(q *workflow.QueueInfo) Queue {
 	return got
 }
 
-// Depth returns how much work there is on a queue, also while no worker is at work. Of a queue that nobody has used it is nothing.
+// Depth returns the amount of work on a queue. It needs no live worker. For an unknown queue all
+// numbers are zero.
 func (s *Service) Depth(ctx context.Context, queue string) (Depth, error) {
 	if err := s.all(RoleViewer, "see queues", "use a token without an owner"); err != nil {
 		return Depth{}, err

@@ -13,17 +13,18 @@ import (
 
 // EventFilter selects events of a log. The zero value selects all.
 type EventFilter struct {
-	From  uint64   `json:"from,omitempty"`  // number of the first event, which may be still to come; 0: 1
-	Types []string `json:"types,omitempty"` // any of them, as step_completed
-	// Name takes events about what is called so, such as a step or a topic.
+	From  uint64   `json:"from,omitempty"`  // number of the first event, which may be in the future; 0 means 1
+	Types []string `json:"types,omitempty"` // any of these, such as step_completed
+	// Name selects the events of operations with this name, such as a step or a topic.
 	Name string `json:"name,omitempty"`
-	// Key takes events about what has this key, or one below it: fulfil/go#2 is a branch with all that it has begun.
+	// Key selects the events of operations with this key or a key below it: fulfil/go#2 is a branch
+	// with all operations in it.
 	Key string `json:"key,omitempty"`
-	// Entity takes events about the [Entity] of this id.
+	// Entity selects the events of the [Entity] with this ID.
 	Entity string `json:"entity,omitempty"`
 }
 
-// EventTypes returns the types that an event can have.
+// EventTypes returns the types of events.
 func EventTypes() []string {
 	var all []string
 	for _, t := range event.Types() {
@@ -32,13 +33,13 @@ func EventTypes() []string {
 	return all
 }
 
-// Check returns an *InputError if the filter makes no sense.
+// Check returns an *InputError if the filter is invalid.
 func (f *EventFilter) Check() error {
 	_, err := f.types()
 	return err
 }
 
-// types checks the filter, and returns the types that it names.
+// types validates the filter and returns its types.
 func (f *EventFilter) types() ([]event.Type, error) {
 	var all []event.Type
 	for _, name := range f.Types {
@@ -54,8 +55,8 @@ func (f *EventFilter) types() ([]event.Type, error) {
 	return all, nil
 }
 
-// Follow delivers the events of a run that the filter selects, and waits for more until it has ended. An
-// outage of the store is waited for.
+// Follow returns an iterator over the events of a run that the filter selects. It waits for further
+// events until the run has ended. During an outage of the store it retries.
 func (s *Service) Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ref, err := s.own(ctx, ref)
@@ -72,7 +73,7 @@ func (s *Service) Follow(ctx context.Context, ref string, f EventFilter) iter.Se
 	}
 }
 
-// follow is [Service.Follow] without the limits of the principal.
+// follow is [Service.Follow] without the check of the principal's rights.
 func (s *Service) follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		types, err := f.types()
@@ -103,8 +104,9 @@ func (s *Service) follow(ctx context.Context, ref string, f EventFilter) iter.Se
 	}
 }
 
-// about decides which events are about what a filter names. An event may say by its Ref alone what it is about: then the event
-// that has begun that decides, which is looked up once if it was not among those that came before.
+// about decides which events belong to the operations that a filter selects. An event may refer to
+// its operation only by Ref. Then the first event of the operation decides, which is read once if
+// it was not among the preceding events.
 type about struct {
 	h     *workflow.Handle
 	run   workflow.RunID
@@ -112,7 +114,7 @@ type about struct {
 	known map[uint64]bool // by Ref
 }
 
-// means reports whether an event is meant.
+// means reports whether an event is selected.
 func (a *about) means(ctx context.Context, e *event.Event) (bool, error) {
 	if a.f.Name == "" && a.f.Key == "" && a.f.Entity == "" {
 		return true, nil
@@ -137,7 +139,7 @@ func (a *about) means(ctx context.Context, e *event.Event) (bool, error) {
 	return a.known[e.Ref], nil
 }
 
-// itself reports whether an event says by itself that it is meant.
+// itself reports whether an event is selected by its own fields.
 func (a *about) itself(e *event.Event) bool {
 	f := a.f
 	switch {
@@ -150,14 +152,16 @@ func (a *about) itself(e *event.Event) bool {
 	return false
 }
 
-// News is something new about a topic of a live connection: one of its fields beside Topic is set.
+// News is an update of a topic of a live connection. Exactly one field besides Topic is set.
 type News struct {
-	Topic string `json:"topic"`           // as it was asked for
+	Topic string `json:"topic"`           // as requested
 	Event *Event `json:"event,omitempty"` // of a run
-	Lag   *Lag   `json:"lag,omitempty"`   // of a run, whose log has no event after which to go on
-	// Page is what a list is now. It comes first, and when it has changed; what it was in between is left out.
+	Lag   *Lag   `json:"lag,omitempty"`   // of a run whose log cannot be continued at the requested event
+	// Page is the present state of a list. It is sent first and after each change; intermediate
+	// states are omitted.
 	Page *RunPage `json:"page,omitempty"`
-	// Problem is why nothing more comes of a run, or why a list could not be asked for: that is asked for again.
+	// Problem is the reason why a run has no further updates, or why a list could not be read.
+	// Lists are read again.
 	Problem *Problem `json:"problem,omitempty"`
-	Ended   bool     `json:"ended,omitempty"` // the run has ended: nothing more comes of it
+	Ended   bool     `json:"ended,omitempty"` // the run has ended: no further updates follow
 }

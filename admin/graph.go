@@ -12,52 +12,59 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Graph is how far a run has come in a graph: a struct under //flow:dag, or one that workflow code builds (workflow.NewGraph).
+// Graph is the progress of a run in a graph: a struct with //flow:dag, or a graph that workflow
+// code builds (workflow.NewGraph).
 //
-// A log has the nodes that have begun, and not which node needs which. The catalogue has that of a struct, as builds have said it: it is
-// believed if all that the run has done fits it. Otherwise, and of graphs that are built while they run, the nodes are as the log has them.
+// A log contains the nodes that have begun, but not their dependencies. For a struct the catalog
+// contains the dependencies of each build; they are used if everything that the run has done is
+// consistent with them. Otherwise, and for graphs that are built at run time, the order of nodes is
+// that of the log.
 type Graph struct {
 	Run   string   `json:"run"`
-	Path  string   `json:"path"`            // begins the keys of what its nodes do, such as research/graph#1
-	Paths []string `json:"paths,omitempty"` // of all graphs that the run has begun, the first 100, if there are several
-	// Build says by what it is known which node needs which; empty: by nothing, and Why says so.
+	Path  string   `json:"path"`            // prefix of the keys of the operations of its nodes, such as research/graph#1
+	Paths []string `json:"paths,omitempty"` // the first 100 graphs that the run has begun, if there are several
+	// Build is the build from which the dependencies are known. If it is empty, they are unknown,
+	// and Why is the reason.
 	Build string `json:"build,omitempty"`
 	Why   string `json:"why,omitempty"`
-	Code  string `json:"code,omitempty"` // the build that has executed the run last
-	// States has how many nodes are in each state: see [GraphStates]. Nodes that have not begun are known with a Build only.
+	Code  string `json:"code,omitempty"` // the build that executed the run last
+	// States contains the number of nodes in each state, see [GraphStates]. Nodes that have not
+	// begun are included only if Build is set.
 	States map[string]int `json:"states"`
-	// Nodes are the first 1,000. With a Build each comes after those that it needs, otherwise as they have begun.
+	// Nodes are the first 1,000 nodes, in topological order if Build is set, otherwise in the order
+	// in which they began.
 	Nodes []GraphNode `json:"nodes"`
-	Total int         `json:"total"` // of nodes
+	Total int         `json:"total"` // number of nodes
 }
 
-// GraphNode is a node of a graph, as far as it is.
+// GraphNode is the progress of a node of a graph.
 type GraphNode struct {
 	ID    string `json:"id"`
 	State string `json:"state"` // one of [GraphStates]
-	// Layer is 0 of a node that needs none, and otherwise the one after those of all nodes that it needs. Without a Build it says when
-	// the node has begun: after one of the layer before had ended.
+	// Layer is 0 for a node without dependencies, and otherwise one more than the largest layer of
+	// its dependencies. If Build is empty, it is derived from the time at which the node began:
+	// after a node of the previous layer had ended.
 	Layer      int       `json:"layer"`
-	Each       string    `json:"each,omitempty"`    // the node over whose result it runs, once for each element
+	Each       string    `json:"each,omitempty"`    // the node over whose result it iterates, executing once per element
 	Needs      []string  `json:"needs,omitempty"`   // nodes without which it is skipped
-	Maybe      []string  `json:"maybe,omitempty"`   // nodes that it waits for, and that may have been skipped
+	Maybe      []string  `json:"maybe,omitempty"`   // nodes that it waits for, even if they are skipped
 	If         bool      `json:"if,omitempty"`      // it has a condition, which may skip it
 	MayFail    bool      `json:"mayFail,omitempty"` // it counts as skipped if it fails
-	Seq        uint64    `json:"seq,omitempty"`     // of the event with which it began; 0: it has not
+	Seq        uint64    `json:"seq,omitempty"`     // of its first event; 0 if it has not begun
 	Began      time.Time `json:"began,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
-	Operations int       `json:"operations,omitempty"` // that it has begun, such as steps
-	Open       int       `json:"open,omitempty"`       // of these
-	Failed     int       `json:"failed,omitempty"`     // of these
+	Operations int       `json:"operations,omitempty"` // operations that it has begun, such as steps
+	Open       int       `json:"open,omitempty"`       // operations that have not ended
+	Failed     int       `json:"failed,omitempty"`     // operations that have failed
 }
 
-// Before returns the ids of all nodes that must have ended before the node begins.
+// Before returns the IDs of all nodes that must end before this node begins.
 func (n *GraphNode) Before() []string {
 	plan := CatalogNode{Each: n.Each, Needs: n.Needs, Maybe: n.Maybe}
 	return plan.Before()
 }
 
-// Waits says in words for what the node waits, or has waited.
+// Waits describes the dependencies of the node in words.
 func (n *GraphNode) Waits() (all []string) {
 	if n.Each != "" {
 		all = append(all, "each of "+n.Each)
@@ -72,7 +79,8 @@ func (n *GraphNode) Waits() (all []string) {
 	return all
 }
 
-// Note describes in words what the state leaves out, such as how many operations have ended; it may be empty.
+// Note describes in words what the state omits, such as how many operations have ended. It may be
+// empty.
 func (n *GraphNode) Note() string {
 	var all []string
 	switch {
@@ -97,13 +105,13 @@ func (n *GraphNode) Note() string {
 
 // The states of a node.
 const (
-	NodeDone       = "done"        // all that it has begun has ended
-	NodeRunning    = "running"     // an attempt of a step is under way
-	NodeRetrying   = "retrying"    // an attempt has failed, and another one follows
+	NodeDone       = "done"        // all operations of the node have ended
+	NodeRunning    = "running"     // an attempt of a step is running
+	NodeRetrying   = "retrying"    // an attempt failed, and another one follows
 	NodeWaiting    = "waiting"     // for a worker, a limit, a message, a time, another run
 	NodeFailed     = "failed"      //
-	NodeStopped    = "stopped"     // it was cancelled, or the run has ended before it
-	NodeSkipped    = "skipped"     // its condition said no, or a node without which it is skipped was, or counts as it
+	NodeStopped    = "stopped"     // it was canceled, or the run ended before it
+	NodeSkipped    = "skipped"     // its condition was false, or a node that it needs was skipped or counts as skipped
 	NodeNotReached = "not reached" // it has not begun
 )
 
@@ -112,26 +120,28 @@ func GraphStates() []string {
 	return []string{NodeDone, NodeRunning, NodeRetrying, NodeWaiting, NodeFailed, NodeStopped, NodeSkipped, NodeNotReached}
 }
 
-// maxGraphNodes bounds the nodes of a Graph.
+// maxGraphNodes is the maximum number of nodes in a Graph.
 const maxGraphNodes = 1000
 
-// GraphSeen has the facts that a log tells of a node that has begun.
+// GraphSeen contains the facts in a log about a node that has begun.
 type GraphSeen struct {
 	ID           string
-	First, Last  uint64 // numbers of its first event, and of the last that has ended something of it; 0: none has
+	First, Last  uint64 // numbers of its first event, and of the last event that ended an operation; 0 if none has ended
 	Began, Ended time.Time
-	Operations   int // that it has begun
-	Open         int // of these go on
-	Failed       int // of these, without those that were cancelled
-	Stopped      int // of these were cancelled
-	// Doing is NodeRunning, NodeRetrying or NodeWaiting of one of which something goes on; empty: nothing does.
+	Operations   int // operations that it has begun
+	Open         int // operations that have not ended
+	Failed       int // operations that have failed, without canceled ones
+	Stopped      int // operations that were canceled
+	// Doing is NodeRunning, NodeRetrying or NodeWaiting if an operation has not ended, or else
+	// empty.
 	Doing string
-	// Lost says that the last of its operations to end has failed.
+	// Lost reports that the last operation to end has failed.
 	Lost bool
 }
 
-// GraphOf returns how far a run has come in the graph at a path, as far as its log was read; an empty path names the first one. known are the
-// versions of its workflow in the catalogue. It returns false if the run executes no graph there.
+// GraphOf returns the progress of a run in the graph at a path, based on the part of the log that
+// was read. An empty path selects the first graph. known contains the versions of its workflow in
+// the catalog. It returns false if the run has no graph at the path.
 func GraphOf(r *Run, path string, log *GraphLog, known []CatalogVersion) (Graph, bool) {
 	paths := log.Paths()
 	switch {
@@ -163,8 +173,9 @@ func GraphOf(r *Run, path string, log *GraphLog, known []CatalogVersion) (Graph,
 	return g, true
 }
 
-// Graph returns how far a run has come in a graph: the one at a path, or the first one if path is empty. A run that executes none is not found.
-// It reads the log, and keeps no more of it than its graphs.
+// Graph returns the progress of a run in the graph at a path. An empty path selects the first
+// graph. A run without a graph is a problem with the code notFound. It reads the whole log, but
+// holds only the graphs in memory.
 func (s *Service) Graph(ctx context.Context, ref, path string) (Graph, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -175,7 +186,7 @@ func (s *Service) Graph(ctx context.Context, ref, path string) (Graph, error) {
 	return g, err
 }
 
-// graph is [Service.Graph] without the limits of the principal.
+// graph is [Service.Graph] without the check of the principal's rights.
 func (s *Service) graph(ctx context.Context, ref, path string) (Graph, error) {
 	h, info, err := s.find(ctx, ref)
 	if err != nil {
@@ -213,8 +224,9 @@ func (s *Service) graph(ctx context.Context, ref, path string) (Graph, error) {
 	return g, nil
 }
 
-// fitting returns what a build says of a graph that fits what was seen of it: that of the build which executes the run if it is there, else the newest;
-// nil: none, and why.
+// fitting returns the version from the catalog whose graph is consistent with the log: that of the
+// build which executes the run if possible, otherwise the newest one. It returns nil and the reason
+// if there is none.
 func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersion) (v *CatalogVersion, why string) {
 	why = "no build has said which node needs which, as when code builds the graph while it runs"
 	var all []*CatalogVersion
@@ -227,7 +239,7 @@ func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersio
 			all = append(all, &known[i])
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *CatalogVersion) int { // which are the newest first
+	slices.SortStableFunc(all, func(a, b *CatalogVersion) int { // from the newest to the oldest
 		rank := func(v *CatalogVersion) int {
 			if v.Build == build {
 				return 0
@@ -253,7 +265,8 @@ func GraphPath(workflow string) string {
 	return workflow[strings.LastIndexByte(workflow, '.')+1:] + "/graph#1"
 }
 
-// contradiction says why a run of a graph cannot have done what was seen; empty: it can.
+// contradiction describes why a run of a graph cannot have produced the log. It returns the empty
+// string if it can.
 func contradiction(nodes []CatalogNode, seen []GraphSeen) string {
 	plan := make(map[string]*CatalogNode, len(nodes))
 	for i := range nodes {
@@ -285,13 +298,13 @@ func contradiction(nodes []CatalogNode, seen []GraphSeen) string {
 	return ""
 }
 
-// planned returns the nodes of a graph with how far each is.
+// planned returns the nodes of a graph with their progress.
 func planned(r *Run, nodes []CatalogNode, seen []GraphSeen) []GraphNode {
 	begun := make(map[string]*GraphSeen, len(seen))
 	for i := range seen {
 		begun[seen[i].ID] = &seen[i]
 	}
-	passed := map[string]bool{} // those that have ended, since what needs them has begun, or is passed
+	passed := map[string]bool{} // nodes that have ended, because a dependent node has begun or is in passed
 	for _, n := range slices.Backward(nodes) {
 		if begun[n.ID] != nil || passed[n.ID] {
 			for _, id := range n.Before() {
@@ -331,9 +344,9 @@ func planned(r *Run, nodes []CatalogNode, seen []GraphSeen) []GraphNode {
 	return all
 }
 
-// begun returns the nodes that a log has, in layers of time.
+// begun returns the nodes in a log, with layers derived from the times of their events.
 func begun(r *Run, seen []GraphSeen) []GraphNode {
-	ends := make([]int, 0, len(seen)) // of nodes that have ended, in the order in which they have
+	ends := make([]int, 0, len(seen)) // of the nodes that have ended, in the order of their ends
 	for i := range seen {
 		if seen[i].Doing == "" {
 			ends = append(ends, i)
@@ -357,7 +370,7 @@ func begun(r *Run, seen []GraphSeen) []GraphNode {
 	return all
 }
 
-// saw takes in what a log says of a node.
+// saw sets the fields of a node from the facts of a log.
 func (n *GraphNode) saw(r *Run, s *GraphSeen) {
 	n.Seq, n.Began, n.Ended, n.Operations, n.Open, n.Failed = s.First, utc(s.Began), utc(s.Ended), s.Operations, s.Open, s.Failed
 	switch {

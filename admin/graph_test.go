@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// logOf returns what a log says of its graphs. Each event is written as TYPE KEY, or as TYPE =N if it is about what began with event N.
+// logOf returns the graphs of a log. Each event is written as TYPE KEY, or as TYPE =N if it belongs
+// to the operation that began with event N.
 func logOf(t *testing.T, build string, events ...string) *admin.GraphLog {
 	t.Helper()
 	var l admin.GraphLog
@@ -111,7 +112,7 @@ func TestOPS2_NodesOfAGraphAreAsFarAsTheLogSays(t *testing.T) {
 	}
 }
 
-// What a build says of a graph is believed only as far as the run fits it.
+// The dependencies in the catalog are used only if the run is consistent with them.
 func TestOPS2_AGraphOfAnotherBuildIsShownOnlyIfTheRunFitsIt(t *testing.T) {
 	r := admin.Run{Workflow: "docs.paper", Status: "running"}
 	older := knownAs("b1", admin.CatalogNode{ID: "plan"}, admin.CatalogNode{ID: "write", Needs: []string{"plan"}})
@@ -123,7 +124,7 @@ func TestOPS2_AGraphOfAnotherBuildIsShownOnlyIfTheRunFitsIt(t *testing.T) {
 		build      string
 		events     []string
 		known      []admin.CatalogVersion
-		want, says string // the build that is believed; else why none is
+		want, says string // the build whose version is used; otherwise the reason why none is
 	}{
 		"that of the run's own":                            {"b1", planned, []admin.CatalogVersion{newer, older}, "b1", ""},
 		"the newest, if its own is not there":              {"b3", planned, []admin.CatalogVersion{newer, older}, "b2", ""},
@@ -144,7 +145,8 @@ func TestOPS2_AGraphOfAnotherBuildIsShownOnlyIfTheRunFitsIt(t *testing.T) {
 	}
 }
 
-// Of a graph that code builds while it runs nodes are in layers of time: each after one that had ended when it began.
+// The nodes of a graph that code builds at run time are layered by time: each node follows one that
+// had ended when it began.
 func TestOPS2_NodesOfAGraphThatIsBuiltWhileItRunsAreInTheOrderOfTime(t *testing.T) {
 	l := logOf(t, "b1",
 		"step_created perform/graph#1.a/x#1", "step_created perform/graph#1.b/x#1", "step_completed =3", // 5
@@ -171,13 +173,14 @@ func TestOPS2_NodesOfAGraphThatIsBuiltWhileItRunsAreInTheOrderOfTime(t *testing.
 		}
 	}
 	var plain admin.GraphLog
-	plain.Add(&admin.Event{Type: "step_created", Seq: 3, Ref: 3, Creates: true, Key: "perform/graph#1.x"}) // a step of that name
+	plain.Add(&admin.Event{Type: "step_created", Seq: 3, Ref: 3, Creates: true, Key: "perform/graph#1.x"}) // a step with the name of the node
 	if g, ok := admin.GraphOf(&r, "", &plain, []admin.CatalogVersion{knownAs("b1", order...)}); ok {
 		t.Errorf("a run that has done other things: %+v", g)
 	}
 }
 
-// A graph of 10,000 nodes costs time and memory by its nodes, and tells of the first 1,000.
+// For a graph of 10,000 nodes time and memory are proportional to the number of nodes, and the
+// first 1,000 are returned.
 func TestOPS2_OfALargeGraphTheFirstNodesAreTold(t *testing.T) {
 	var l admin.GraphLog
 	for i := range uint64(10_000) {

@@ -7,52 +7,52 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// GraphLog follows the log of a run, and keeps what that says of graphs: which nodes have begun, and how far they are. The zero
-// value has read nothing.
+// GraphLog reads the log of a run and records which nodes of graphs have begun and their progress.
+// The zero value has read nothing.
 type GraphLog struct {
-	Build string // of the code that has executed the run last; empty: the log has not said so yet
-	Begun bool   // the run has begun something, in a graph or not
+	Build string // of the code that executed the run last; empty if the log does not contain it yet
+	Begun bool   // the run has begun an operation, in a graph or not
 
 	paths []string
 	by    map[string]*loggedGraph
-	open  map[uint64][]openInGraph // what goes on, by the number of the event with which it began
+	open  map[uint64][]openInGraph // open operations, by the number of their first event
 	size  int64
 }
 
 // loggedGraph is a graph of which nodes have begun.
 type loggedGraph struct {
-	nodes []*loggedNode // in the order in which they have begun
+	nodes []*loggedNode // in the order in which they began
 	by    map[string]*loggedNode
 }
 
 // loggedNode is a node that has begun.
 type loggedNode struct {
 	GraphSeen
-	doing map[string]int // how many operations do what
+	doing map[string]int // number of operations by activity
 }
 
-// openInGraph is an operation in a node that goes on.
+// openInGraph is an operation of a node that has not ended.
 type openInGraph struct {
 	node  *loggedNode
 	doing string
 }
 
-// About how many bytes are kept of a node, and of an operation that goes on.
+// Approximate numbers of bytes that a node and an open operation use.
 const (
 	loggedNodeBytes = 400
 	openBytes       = 96
 )
 
-// Size returns about how many bytes are kept.
+// Size returns the approximate number of bytes in use.
 func (l *GraphLog) Size() int64 { return l.size + int64(len(l.open))*openBytes }
 
-// Paths returns the paths of the graphs, in the order in which they have begun, the first 100.
+// Paths returns the paths of the first 100 graphs in the order in which they began.
 func (l *GraphLog) Paths() []string { return l.paths[:min(len(l.paths), maxGraphPaths)] }
 
-// maxGraphPaths bounds how many graphs of a run are told.
+// maxGraphPaths is the maximum number of graphs of a run that are reported.
 const maxGraphPaths = 100
 
-// Seen returns the nodes of the graph at a path that have begun, in this order.
+// Seen returns the nodes of the graph at a path that have begun, in the order in which they began.
 func (l *GraphLog) Seen(path string) []GraphSeen {
 	g := l.by[path]
 	if g == nil {
@@ -65,7 +65,7 @@ func (l *GraphLog) Seen(path string) []GraphSeen {
 	return all
 }
 
-// Add takes in the next event of the log.
+// Add reads the next event of the log.
 func (l *GraphLog) Add(e *Event) {
 	if e.Build != "" {
 		l.Build = strings.Clone(e.Build)
@@ -79,13 +79,14 @@ func (l *GraphLog) Add(e *Event) {
 	}
 }
 
-// begin takes in an operation. Its key is the way to it: research/graph#1.fetch/map#1.2/fetch#1 is one of node fetch of
-// research/graph#1, and in a graph within a node it is one of both.
+// begin records a new operation. Its key is its path: research/graph#1.fetch/map#1.2/fetch#1
+// belongs to node fetch of research/graph#1. An operation in a nested graph belongs to a node of
+// both graphs.
 func (l *GraphLog) begin(e *Event) {
 	for at := 0; at < len(e.Key); {
 		part, _, inner := strings.Cut(e.Key[at:], "/")
 		if !inner {
-			return // its own name
+			return // it is the name of the operation itself
 		}
 		number, id, ok := strings.Cut(part, ".")
 		if n, graph := strings.CutPrefix(number, "graph#"); ok && graph && id != "" && strings.Trim(n, "0123456789") == "" {
@@ -95,7 +96,7 @@ func (l *GraphLog) begin(e *Event) {
 	}
 }
 
-// enter takes in an operation of a node.
+// enter records an operation of a node.
 func (l *GraphLog) enter(e *Event, path, id string) {
 	n := l.node(path, id)
 	if n.Operations == 0 {
@@ -110,7 +111,7 @@ func (l *GraphLog) enter(e *Event, path, id string) {
 	l.open[e.Seq] = append(l.open[e.Seq], openInGraph{n, NodeWaiting})
 }
 
-// node returns a node of the graph at a path, which is new if need be.
+// node returns a node of the graph at a path, and creates it if necessary.
 func (l *GraphLog) node(path, id string) *loggedNode {
 	g := l.by[path]
 	if g == nil {
@@ -132,7 +133,8 @@ func (l *GraphLog) node(path, id string) *loggedNode {
 	return n
 }
 
-// endings has the types of the events that end operations, and whether these have failed then.
+// endings contains the types of the events that end operations, and whether the operations have
+// failed then.
 var endings = func() map[string]bool {
 	all := map[string]bool{}
 	for _, t := range []event.Type{event.StepCompleted, event.WaitCompleted, event.HookDisposed, event.SendCompleted, event.ChildCompleted, event.AskAnswered} {
@@ -144,7 +146,7 @@ var endings = func() map[string]bool {
 	return all
 }()
 
-// apply takes in what an event says of an operation.
+// apply records an event of an operation.
 func (l *GraphLog) apply(e *Event) {
 	failed, ends := endings[e.Type]
 	for i, o := range l.open[e.Ref] {
@@ -176,7 +178,8 @@ func (l *GraphLog) apply(e *Event) {
 	}
 }
 
-// moves takes in that an operation does something else; empty: nothing. Of what goes on in a node at once it tells the busiest.
+// moves records that an operation changes its activity; empty means none. Of concurrent activities
+// in a node, the node shows the most active.
 func (n *loggedNode) moves(from, to string) {
 	if from != "" {
 		n.doing[from]--

@@ -14,46 +14,48 @@ import (
 
 // HookFilter selects open hooks.
 type HookFilter struct {
-	// Run is the run that has opened them; empty: any run that has not ended. No store keeps hooks of all runs: then
-	// what is new in the logs of these runs is read, some for each page.
+	// Run is the run that opened the hooks; empty selects all runs that have not ended. Stores do
+	// not index the hooks of all runs, so in this case the new parts of the logs of these runs are
+	// read, a few runs per page.
 	Run string `json:"run,omitempty"`
-	// Workflow is that of the run, if Run is empty; empty: any.
+	// Workflow is the workflow of the run if Run is empty; empty selects all.
 	Workflow string `json:"workflow,omitempty"`
-	// Tags are those of the run, if Run is empty: all of them.
+	// Tags are tags of the run if Run is empty. All of them must match.
 	Tags map[string]string `json:"tags,omitempty"`
-	// Cursor is where the page begins, from the page before; Limit how many runs are looked at for it, if Run is empty; 0: 20, at most 100.
+	// Cursor is the beginning of the page, from the previous page. Limit is the number of runs to
+	// read for a page if Run is empty; 0 means 20, the maximum is 100.
 	Cursor string `json:"cursor,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
 }
 
-// Hook is a hook as it is now.
+// Hook is the state of a hook.
 type Hook struct {
 	Name        string            `json:"name"`
-	Token       string            `json:"token,omitempty"` // empty: not for the role of who asks
+	Token       string            `json:"token,omitempty"` // empty if the role of the caller does not allow to read it
 	Run         string            `json:"run"`
-	Closed      bool              `json:"closed,omitempty"` // nothing is accepted any more
+	Closed      bool              `json:"closed,omitempty"` // it accepts no further payloads
 	Title       string            `json:"title,omitempty"`
 	Description string            `json:"description,omitempty"`
-	Form        Payload           `json:"form,omitempty"` // describes the payload, mostly as a JSON Schema
+	Form        Payload           `json:"form,omitempty"` // describes the payload, usually as a JSON Schema
 	Answerers   []string          `json:"answerers,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	RespondMs   int64             `json:"respondMs,omitempty"` // how long a request waits for an answer; 0: it does not
-	Request     bool              `json:"request,omitempty"`   // it takes requests as they are: {"query":…,"header":…,"body":"…"}
-	Attempt     int               `json:"attempt,omitempty"`   // of the step that has opened it; 0: the workflow has
+	RespondMs   int64             `json:"respondMs,omitempty"` // how long a request waits for an answer; 0 means that it does not wait
+	Request     bool              `json:"request,omitempty"`   // it accepts HTTP requests as they are: {"query":…,"header":…,"body":"…"}
+	Attempt     int               `json:"attempt,omitempty"`   // of the step that opened it; 0 if the workflow did
 	Due         time.Time         `json:"due,omitzero"`        // when that attempt times out
-	ID          string            `json:"id,omitempty"`        // of a list: of the hook, or of the step that has opened it
-	Opened      time.Time         `json:"opened,omitzero"`     // of a list
-	Tags        map[string]string `json:"tags,omitempty"`      // of a list of several runs: those of the run
+	ID          string            `json:"id,omitempty"`        // in lists: of the hook, or of the step that opened it
+	Opened      time.Time         `json:"opened,omitzero"`     // in lists
+	Tags        map[string]string `json:"tags,omitempty"`      // in lists of several runs: the tags of the run
 }
 
-// HookPage is a part of the open hooks.
+// HookPage is a page of open hooks.
 type HookPage struct {
 	Hooks  []Hook `json:"hooks"`
-	Cursor string `json:"cursor,omitempty"` // of the next page; empty: there is none
+	Cursor string `json:"cursor,omitempty"` // of the next page; empty for the last page
 }
 
-// Hooks returns a page of open hooks.
-// Who may not act sees no tokens: a token is enough to act.
+// Hooks returns a page of open hooks. Tokens are omitted for principals that may not act, because a
+// token is sufficient to act.
 func (s *Service) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	var page HookPage
 	err := s.who.Need(RoleViewer, "to see hooks")
@@ -79,7 +81,7 @@ func (s *Service) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	return page, err
 }
 
-// hooks is [Service.Hooks] without the limits of the principal.
+// hooks is [Service.Hooks] without the check of the principal's rights.
 func (s *Service) hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	page := HookPage{Hooks: []Hook{}}
 	const most = 100
@@ -110,13 +112,13 @@ func (s *Service) hooksOf(ctx context.Context, run string) ([]Hook, error) {
 	return found, err
 }
 
-// openStatuses are those of runs that may have open hooks.
+// openStatuses are the statuses of runs that may have open hooks.
 var openStatuses = []string{
 	string(workflow.StatusPending), string(workflow.StatusRunning), string(workflow.StatusSleeping), string(workflow.StatusWaiting), string(workflow.StatusPaused),
 	string(workflow.StatusBlocked),
 }
 
-// hooksOfRuns returns the hooks of a page of runs that have not ended.
+// hooksOfRuns returns the hooks of a page of open runs.
 func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, Filter) (RunPage, error), hooks func(context.Context, string) ([]Hook, error)) (HookPage, error) {
 	page := HookPage{Hooks: []Hook{}}
 	open, err := runs(ctx, Filter{
@@ -131,7 +133,7 @@ func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, F
 		switch p := ProblemOf(err); {
 		case p == nil:
 		case p.Code == CodeNotFound: // it was deleted meanwhile
-		case p.Unreadable(): // its page says so: the others must be found all the same
+		case p.Unreadable(): // the page of the run reports it; the hooks of the other runs must be found
 		default:
 			return page, err
 		}
@@ -150,8 +152,8 @@ func hookOf(i *workflow.HookInfo) Hook {
 	}
 }
 
-// Hook returns what a hook says of itself, also one that is closed, until its run is deleted.
-// A hook of another owner's run looks like one that is not there.
+// Hook returns the description of a hook. Closed hooks remain readable until their run is deleted.
+// A hook of another owner's run is reported as not found.
 func (s *Service) Hook(ctx context.Context, token string) (Hook, error) {
 	if err := s.who.Need(RoleViewer, "to see hooks"); err != nil {
 		return Hook{}, err
@@ -170,7 +172,7 @@ func (s *Service) Hook(ctx context.Context, token string) (Hook, error) {
 	return h, nil
 }
 
-// hook is [Service.Hook] without the limits of the principal.
+// hook is [Service.Hook] without the check of the principal's rights.
 func (s *Service) hook(ctx context.Context, token string) (Hook, error) {
 	info, err := s.client.Hook(ctx, token)
 	if err != nil {
@@ -179,8 +181,8 @@ func (s *Service) hook(ctx context.Context, token string) (Hook, error) {
 	return hookOf(&info), nil
 }
 
-// ResumeHook puts a payload into the run that has opened a hook. When it returns nil the payload is durable. It does not wait
-// for an answer.
+// ResumeHook sends a payload to the run that opened a hook. When it returns nil, the payload is
+// durable. It does not wait for an answer.
 func (s *Service) ResumeHook(ctx context.Context, token string, m Message) (Sent, error) {
 	e := s.entry(JournalEntry{Action: "resume-hook", Target: HookTarget(token), Reason: m.Reason, Key: m.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Sent, error) { return s.resumeHook(ctx, token, m.left(&e)) },
@@ -210,7 +212,7 @@ func (s *Service) resumeHook(ctx context.Context, token string, m Message) (Sent
 	return Sent{Run: string(info.Run)}, err
 }
 
-// HookTarget names a hook in the journal, without what makes its token a secret.
+// HookTarget names a hook in the journal, without the secret part of its token.
 func HookTarget(token string) string {
 	if run, _, made := strings.Cut(token, "."); made && strings.HasPrefix(run, event.PrefixRun+"_") {
 		token = run
@@ -224,28 +226,30 @@ func (s *Service) hideToken(h *Hook) {
 	}
 }
 
-// maxInbox bounds how many items of an inbox are told.
+// maxInbox is the maximum number of items of an inbox that are returned.
 const maxInbox = 100
 
-// Inbox has what was sent to a run that it has not taken yet.
+// Inbox contains the messages sent to a run that it has not received yet.
 type Inbox struct {
 	Run   string      `json:"run"`
-	Items []InboxItem `json:"items"` // those that it takes first, up to 100, in this order
-	Total int         `json:"total"` // how many there are
+	Items []InboxItem `json:"items"` // the first 100 in the order in which the run will receive them
+	Total int         `json:"total"` // number of all items
 }
 
-// InboxItem is something that was sent to a run: a message, a request to cancel, the result of a child.
+// InboxItem is something that was sent to a run: a message, a request to cancel, or the result of a
+// child.
 type InboxItem struct {
-	Type    string   `json:"type"`           // of the event that it will be, as message_received
-	Name    string   `json:"name,omitempty"` // such as a topic or a question
-	Key     string   `json:"key,omitempty"`  // of what it is an answer to
+	Type    string   `json:"type"`           // of the event that it will become, such as message_received
+	Name    string   `json:"name,omitempty"` // for example of a topic or an ask
+	Key     string   `json:"key,omitempty"`  // of the operation that it answers
 	Payload Payload  `json:"payload,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	By      string   `json:"by,omitempty"`
 }
 
-// Inbox returns what was sent to a run that it has not taken yet, such as messages to one that is paused, blocked, or not served.
+// Inbox returns what was sent to a run and not yet received, for example because the run is paused,
+// blocked, or not served.
 func (s *Service) Inbox(ctx context.Context, ref string) (Inbox, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -261,7 +265,7 @@ func (s *Service) Inbox(ctx context.Context, ref string) (Inbox, error) {
 	return in, err
 }
 
-// inbox is [Service.Inbox] without the limits of the principal.
+// inbox is [Service.Inbox] without the check of the principal's rights.
 func (s *Service) inbox(ctx context.Context, ref string) (Inbox, error) {
 	h, info, err := s.find(ctx, ref)
 	if err != nil {

@@ -12,64 +12,65 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The faces by which somebody asks, as the journal names them.
+// The interfaces through which a request was made, as recorded in the journal.
 const (
-	FaceCLI     = "cli"     // the command, on a store itself
-	FaceAPI     = "api"     // HTTP, also by the command
+	FaceCLI     = "cli"     // the command with direct access to a store
+	FaceAPI     = "api"     // HTTP, including the command with a server
 	FaceConsole = "console" // a browser
 	FaceProgram = "program" // a program in its own process
 )
 
-// The outcomes in a journal, beside the codes of problems.
+// The outcomes in a journal, in addition to the codes of problems.
 const (
 	OutcomeDone = store.JournalOK
-	// OutcomeUnknown: it was begun, and whoever did it was interrupted before the outcome was written. It may have
-	// been done. It may be under way, too.
+	// OutcomeUnknown means that the action was begun, and its process was interrupted before it
+	// recorded the outcome. The action may have been executed, or may still be in progress.
 	OutcomeUnknown = "unknown"
 )
 
-// The default limits of a journal: see [KeepJournal].
+// The default limits of a journal, see [KeepJournal].
 const (
 	DefaultJournalMost = 100_000
 	DefaultJournalFor  = 365 * 24 * time.Hour
 )
 
-// JournalEntry says what somebody has asked for that changes something, and what has come of it.
+// JournalEntry records a request that changes something, and its outcome.
 type JournalEntry struct {
 	ID        string    `json:"id"`
 	Time      time.Time `json:"time"`
-	Principal string    `json:"principal"`       // who has asked
-	Owner     string    `json:"owner,omitempty"` // of the principal; empty: it has none
+	Principal string    `json:"principal"`       // who made the request
+	Owner     string    `json:"owner,omitempty"` // of the principal; empty if it has none
 	Face      string    `json:"face"`            // cli, api, console or program
 	Action    string    `json:"action"`
-	Target    string    `json:"target,omitempty"` // a run as it was named, schedule:NAME or pool:NAME
-	Run       string    `json:"run,omitempty"`    // that it is about
-	New       string    `json:"new,omitempty"`    // the run that it has made
+	Target    string    `json:"target,omitempty"` // a run as named in the request, schedule:NAME or pool:NAME
+	Run       string    `json:"run,omitempty"`    // the run that it affects
+	New       string    `json:"new,omitempty"`    // the run that it created
 	Detail    string    `json:"detail,omitempty"` // the workflow, step, topic or configuration
 	Reason    string    `json:"reason,omitempty"`
-	Key       string    `json:"key,omitempty"` // of the request
+	Key       string    `json:"key,omitempty"` // idempotency key of the request
 	Outcome   string    `json:"outcome"`       // ok, unknown, or the code of a problem
 }
 
 // JournalFilter selects entries. The zero value selects all; all fields must match.
 type JournalFilter struct {
-	Principals []string  `json:"principals,omitempty"` // any of them
-	Owner      string    `json:"-"`                    // of the principals; empty: any. [As] sets it for those with an owner
+	Principals []string  `json:"principals,omitempty"` // any of these
+	Owner      string    `json:"-"`                    // of the principals; empty selects all. [As] sets it for principals with an owner
 	Actions    []string  `json:"actions,omitempty"`
-	Target     string    `json:"target,omitempty"` // as it was named, or the run that it is about or has made
+	Target     string    `json:"target,omitempty"` // as named in the request, or the run that was affected or created
 	Outcomes   []string  `json:"outcomes,omitempty"`
 	Since      time.Time `json:"since,omitzero"`
-	Until      time.Time `json:"until,omitzero"`   // before it
-	Cursor     string    `json:"cursor,omitempty"` // of a [JournalPage], for the next one
-	Limit      int       `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
-	Budget     int       `json:"budget,omitempty"` // how many entries may be looked at; 0: 20,000
+	Until      time.Time `json:"until,omitzero"`   // before this time
+	Cursor     string    `json:"cursor,omitempty"` // of the previous [JournalPage]
+	Limit      int       `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
+	Budget     int       `json:"budget,omitempty"` // maximum number of entries to read; 0 means 20,000
 }
 
-// JournalPage is a part of a journal, the newest entry first.
+// JournalPage is a page of a journal, the newest entry first.
 type JournalPage struct {
 	Entries []JournalEntry `json:"entries"`
-	Cursor  string         `json:"cursor,omitempty"` // of the next page; empty: there is none
-	// Partial says that the budget was spent before the page was full: the next one goes on there.
+	Cursor  string         `json:"cursor,omitempty"` // of the next page; empty for the last page
+	// Partial reports that the budget was exhausted before the page was full. The next page
+	// continues from there.
 	Partial bool `json:"partial"`
 }
 
@@ -90,8 +91,8 @@ func (f *JournalFilter) query() (store.JournalQuery, error) {
 	return q, checkPage("entries", f.Limit, f.Budget, badCursor)
 }
 
-// Journal returns a page of what operators have asked for, the newest entry first. It is there for operators; those
-// with an owner have their own entries.
+// Journal returns a page of the requests of operators, the newest first. It requires the role
+// operator. Principals with an owner see only entries of that owner.
 func (s *Service) Journal(ctx context.Context, f JournalFilter) (JournalPage, error) {
 	if err := s.who.Need(RoleOperator, "to read the journal"); err != nil {
 		return JournalPage{}, err
@@ -101,11 +102,11 @@ func (s *Service) Journal(ctx context.Context, f JournalFilter) (JournalPage, er
 	}
 	f.Owner = s.who.Owner
 	page, err := s.readJournal(ctx, f)
-	page.Entries = slices.DeleteFunc(page.Entries, func(e JournalEntry) bool { return e.Owner != s.who.Owner }) // if the service below takes no owner
+	page.Entries = slices.DeleteFunc(page.Entries, func(e JournalEntry) bool { return e.Owner != s.who.Owner }) // checked here even if the store does not filter by owner
 	return page, err
 }
 
-// readJournal is [Service.Journal] without the limits of the principal.
+// readJournal is [Service.Journal] without the check of the principal's rights.
 func (s *Service) readJournal(ctx context.Context, f JournalFilter) (JournalPage, error) {
 	q, err := f.query()
 	if err != nil {
@@ -128,8 +129,9 @@ func (s *Service) readJournal(ctx context.Context, f JournalFilter) (JournalPage
 	return got, nil
 }
 
-// record writes an entry, which gets an ID and its time if it has none, or replaces the one of its ID. When it returns nil the
-// entry is durable. If the store keeps no journal it does nothing. Of the refusals of a principal it writes those that denials keep.
+// record writes a new entry with an ID and a time, or replaces the entry with the same ID. When it
+// returns nil, the entry is durable. If the store has no journal, it does nothing. Of the refusals
+// of a principal it writes only those that denials.keep selects.
 func (s *Service) record(ctx context.Context, e *JournalEntry) error {
 	if e.ID == "" && e.Outcome == CodeForbidden && !s.denials.keep(e, s.client.Store().Clock().Now()) {
 		return nil
@@ -148,7 +150,7 @@ func (s *Service) record(ctx context.Context, e *JournalEntry) error {
 	return err
 }
 
-// outcomeOf returns the outcome that an entry gets.
+// outcomeOf returns the outcome for the entry of an action that returned err.
 func outcomeOf(err error) string {
 	if err == nil {
 		return OutcomeDone
@@ -156,19 +158,21 @@ func outcomeOf(err error) string {
 	return ProblemOf(err).Code
 }
 
-// outcomeTime bounds how long the outcome of what was done may take to be written.
+// outcomeTime is the time limit for writing the outcome of an action.
 const outcomeTime = 10 * time.Second
 
-// recorded does something that changes something, on behalf of the principal, and writes the journal around it.
+// recorded executes a change on behalf of the principal and records it in the journal.
 //
-// The entry is written before, without its outcome, and nothing is done if that fails; afterwards it is written again,
-// with the outcome. So nothing that was accepted can be missing: the process may end, the store may fail, the caller may go away
-// at any moment, and the entry that was durable before the first effect says who has asked for what. What can be missing is the
-// outcome: then the entry says that it is unknown, and the run itself, which has its log, says what has become of it. To
-// write it together with the effect instead would need every operation of every store to take an entry, for no more than that.
+// The entry is written first without an outcome; if this fails, nothing is done. After the action
+// it is written again with the outcome. Hence no accepted action can be missing: the process may
+// end, the store may fail, or the caller may disconnect at any time, and the entry that was durable
+// before the first effect shows the principal and the request. Only the outcome can be missing. The
+// entry then has the outcome unknown, and the log of the run shows the effect. Writing the entry
+// atomically with the effect would require every operation of every store to accept an entry, and
+// would only add the outcome.
 //
-// It costs two writes for each change that somebody asks for; runs cost nothing. A principal that may change nothing is refused
-// before the first of them: what it has asked for is one of its refusals.
+// The cost is two writes per requested change; the execution of runs is not affected. The request
+// of a principal without the right to make changes is recorded as a refusal and not executed.
 func recorded[T any](ctx context.Context, s *Service, e *JournalEntry, do func(ctx context.Context) (T, error), done func(T, *JournalEntry)) (T, error) {
 	var none T
 	if !s.behalf {
@@ -188,26 +192,26 @@ func recorded[T any](ctx context.Context, s *Service, e *JournalEntry, do func(c
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	_ = s.record(end, e) // if not, the entry says that its outcome is unknown
+	_ = s.record(end, e) // if it fails, the outcome of the entry remains unknown
 	return got, err
 }
 
-// unwrittenError says that nothing was done, because the journal could not be written.
+// unwrittenError reports that nothing was done, because the journal could not be written.
 type unwrittenError struct {
 	action string
 	err    error
 }
 
-// Error says so.
 func (e *unwrittenError) Error() string {
 	return fmt.Sprintf("%s: nothing was done, for the journal could not be written: %v", e.action, e.err)
 }
 
 func (e *unwrittenError) Unwrap() error { return e.err }
 
-// Recorded does something with the store that is no operation of the service, such as an import, and writes the journal around
-// it on behalf of the principal. Nothing is done if that fails, or if there is a reason and no journal that has a place for
-// it: that is an [*InputError].
+// Recorded executes do, a change of the store that is not an operation of the service, such as an
+// import, and records it in the journal on behalf of the principal. If the entry cannot be written,
+// or if there is a reason but no journal, nothing is done; in the latter case the error is an
+// [*InputError].
 func (s *Service) Recorded(ctx context.Context, action, detail, reason string, do func() error) error {
 	e := s.entry(JournalEntry{Action: action, Detail: detail, Reason: reason})
 	_, err := recorded(ctx, s, &e, func(context.Context) (struct{}, error) {
@@ -219,15 +223,15 @@ func (s *Service) Recorded(ctx context.Context, action, detail, reason string, d
 	return err
 }
 
-// Refused writes into the journal that a handler has refused a request of the principal before it called the service. The
-// request stays refused if the entry cannot be written.
+// Refused records in the journal that a handler refused a request of the principal before it called
+// the service. The request remains refused even if the entry cannot be written.
 func (s *Service) Refused(ctx context.Context, action, target string, refused error) {
 	if s.behalf {
 		s.refused(ctx, s.entry(JournalEntry{Action: action, Target: target}), refused)
 	}
 }
 
-// entry returns an entry of the principal.
+// entry adds the principal to an entry.
 func (s *Service) entry(e JournalEntry) JournalEntry {
 	e.Principal, e.Owner, e.Face = s.who.Name, s.who.Owner, s.who.Face
 	if e.Face == "" {
@@ -236,14 +240,17 @@ func (s *Service) entry(e JournalEntry) JournalEntry {
 	return e
 }
 
-// refused writes what was refused before anything was done. It is refused all the same if it cannot be written.
+// refused records a request that was refused before anything was done. The request remains refused
+// even if the entry cannot be written.
 func (s *Service) refused(ctx context.Context, e JournalEntry, err error) {
 	e.Outcome = outcomeOf(err)
 	_ = s.record(ctx, &e)
 }
 
-// left returns what of a reason goes on to the service below. takes: what is done has a place for it. Otherwise it stands in
-// the entry, which is durable by now; if there is no place for a journal the service below refuses it, for it would be lost.
+// left returns the part of a reason that is passed on to the operation. takes reports that the
+// operation records the reason itself. Otherwise the reason is in the entry, which is durable at
+// this point. Without a journal the reason is passed on, and the operation refuses it, because it
+// would be lost.
 func left(e *JournalEntry, reason string, takes bool) string {
 	if takes || e.ID == "" || store.CheckText("reason", reason, store.MaxJournalText) != nil {
 		return reason
@@ -251,20 +258,21 @@ func left(e *JournalEntry, reason string, takes bool) string {
 	return ""
 }
 
-// left returns the message as it goes on to the service below.
+// left returns the message that is passed on to the operation.
 func (m Message) left(e *JournalEntry) Message {
 	m.Reason = left(e, m.Reason, false)
 	return m
 }
 
 const (
-	denialsFor  = 24 * time.Hour // is how long refusals of a principal are counted together
-	denialsMost = 20             // is how many of them have an entry of their own
+	denialsFor  = 24 * time.Hour // the time for which refusals of a principal are counted together
+	denialsMost = 20             // the number of refusals with entries of their own
 )
 
-// denials bounds what of a journal is refusals: somebody who may do nothing could have it forget what others have done. The first
-// refusals of a principal in a day have entries of their own; the others are counted by one entry, which is written again each
-// time that their number has doubled. Each process counts its own.
+// denials limits the share of refusals in a journal. Otherwise a principal without rights could
+// displace all other entries. The first refusals of a principal in a day have entries of their own;
+// the others are counted in a single entry, which is written again each time the number has
+// doubled. Each process counts separately.
 type denials struct {
 	mu    sync.Mutex
 	began time.Time
@@ -277,7 +285,8 @@ type refusedTo struct {
 	id string // of the entry that counts
 }
 
-// keep reports whether an entry of a refusal is written. It makes it the one that counts if there were many before it.
+// keep reports whether the entry of a refusal is written. After many refusals it turns the entry
+// into the one that counts.
 func (r *denials) keep(e *JournalEntry, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// entries returns the journal of a service, the newest first.
+// entries returns the journal of a service, the newest entry first.
 func entries(t *testing.T, s *admin.Service) []admin.JournalEntry {
 	t.Helper()
 	page, err := s.Journal(t.Context(), admin.JournalFilter{})
@@ -27,13 +27,15 @@ func entries(t *testing.T, s *admin.Service) []admin.JournalEntry {
 	return page.Entries
 }
 
-// reads are the methods that somebody may be refused who only reads: they change nothing.
+// reads lists the methods that change nothing but may be refused.
 var reads = []string{"Value", "Stream", "FollowStream", "Journal", "Preview", "Examine", "Check", "Export"}
 
-// views are the methods that return the service for a principal, and what a handler writes about it.
+// views lists the methods that return the service for a principal, and the one by which a handler
+// records a refusal.
 var views = []string{"As", "AsLocal", "Refused"}
 
-// call calls an operation with zero values, and returns the error that it returns or delivers first.
+// call calls an operation with zero values, and returns its error or the first error of its
+// iterator.
 func call(t *testing.T, s *admin.Service, name string) error {
 	t.Helper()
 	m := reflect.ValueOf(s).MethodByName(name)
@@ -62,7 +64,8 @@ func operations() (all []string) {
 	return all
 }
 
-// Each operation of a service checks the rights of its principal: an operation without a check fails here.
+// Each operation of a service checks the rights of its principal. An operation without a check
+// fails here.
 func TestOPS3_NoOperationIsOpenToAPrincipalWithoutARole(t *testing.T) {
 	e := newEstate(t)
 	nobody := e.direct.As(admin.Principal{Name: "eve"})
@@ -77,7 +80,7 @@ func TestOPS3_NoOperationIsOpenToAPrincipalWithoutARole(t *testing.T) {
 	}
 }
 
-// Each method of a Service either reads, or writes the journal: nobody can add one that is forgotten.
+// Each method of a Service is either listed as a reader or writes the journal.
 func TestOPS3_WhateverChangesSomethingIsInTheJournal(t *testing.T) {
 	e := newEstate(t)
 	viewer := e.direct.As(admin.Principal{Name: "eve", Role: admin.RoleViewer, Face: admin.FaceAPI})
@@ -162,7 +165,7 @@ func TestOPS3_OwnersReadTheEntriesOfTheirOwner(t *testing.T) {
 	as := func(name string, role admin.Role, owner string) *admin.Service {
 		return e.direct.As(admin.Principal{Name: name, Role: role, Owner: owner})
 	}
-	ada, other := as("ada", admin.RoleOperator, "ada"), as("ada", admin.RoleOperator, "bob") // of the same name
+	ada, other := as("ada", admin.RoleOperator, "ada"), as("ada", admin.RoleOperator, "bob") // with the same name
 	colleague := as("carl", admin.RoleOperator, "ada")
 	for run, s := range map[string]*admin.Service{e.ada: ada, e.bob: other} {
 		if _, err := s.Act(t.Context(), run, admin.Action{Verb: "pause"}); err != nil {
@@ -195,7 +198,8 @@ func TestOPS3_OwnersReadTheEntriesOfTheirOwner(t *testing.T) {
 	}
 }
 
-// Somebody who may change nothing has flushed the journal, which forgets its oldest entries, by asking for it.
+// A journal drops its oldest entries. A principal without rights cannot displace them by repeated
+// requests.
 func TestOPS3_RefusedRequestsDoNotFlushTheJournal(t *testing.T) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{})
@@ -258,7 +262,8 @@ func (f *failing) Journal(ctx context.Context, q store.JournalQuery) (store.Jour
 	return j.Journal(ctx, q)
 }
 
-// Nothing is done of which the journal does not know; what was done is answered, and its entry stays.
+// Nothing is executed without an entry in the journal. If only the second write fails, the result
+// is returned and the entry remains.
 func TestOPS3_NothingIsDoneWithoutItsEntry(t *testing.T) {
 	for _, tt := range []struct {
 		left    int
@@ -288,7 +293,7 @@ func TestOPS3_NothingIsDoneWithoutItsEntry(t *testing.T) {
 	}
 }
 
-// The outcome is written even if whoever has asked is gone.
+// The outcome is written even if the caller has disconnected.
 func TestOPS3_TheOutcomeIsWrittenWithoutItsCaller(t *testing.T) {
 	e := newEstate(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -305,7 +310,7 @@ func TestOPS3_TheOutcomeIsWrittenWithoutItsCaller(t *testing.T) {
 	}
 }
 
-// without is a store that keeps no journal.
+// without is a store without a journal.
 type without struct{ store.Store }
 
 func TestOPS3_AStoreWithoutAJournalWorks(t *testing.T) {
@@ -321,7 +326,7 @@ func TestOPS3_AStoreWithoutAJournalWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, err := range map[string]error{ // which would be lost
+	for what, err := range map[string]error{ // it would be lost
 		"restart": second(s.Act(t.Context(), started.Run, admin.Action{Verb: "restart", Reason: "why"})),
 		"trigger": second(s.ActOnSchedule(t.Context(), "nobody", admin.ScheduleAction{Verb: "trigger", Reason: "why"})),
 		"reset":   second(s.ActOnPool(t.Context(), "nobody", admin.PoolAction{Verb: "reset", Reason: "why"})),

@@ -14,80 +14,84 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// PoolConfig bounds a limit. Zero bounds nothing.
+// PoolConfig configures a limit. Zero values mean no limit.
 type PoolConfig struct {
-	AtOnce  int   `json:"atOnce"`            // weights that may be held at once
-	Rate    int   `json:"rate,omitempty"`    // weights that may begin in each perMs, evenly
-	PerMs   int64 `json:"perMs,omitempty"`   // 0: a second
-	Burst   int   `json:"burst,omitempty"`   // weights that may begin at once by the rate; 0: what 50 ms of it are, at least 1
-	Waiting int   `json:"waiting,omitempty"` // weights that may wait; starts beyond are refused. 0: any number
-	Refuse  bool  `json:"refuse,omitempty"`  // starts that would have to wait are refused
+	AtOnce  int   `json:"atOnce"`            // sum of the weights that may be held at the same time
+	Rate    int   `json:"rate,omitempty"`    // sum of the weights admitted per perMs, spread evenly
+	PerMs   int64 `json:"perMs,omitempty"`   // 0 means one second
+	Burst   int   `json:"burst,omitempty"`   // weights that the rate admits at once; 0 means the amount of 50 ms, at least 1
+	Waiting int   `json:"waiting,omitempty"` // weights that may wait; further starts are refused. 0 means any number
+	Refuse  bool  `json:"refuse,omitempty"`  // refuse starts that would have to wait
 }
 
-// Pool is a part of a limit as it stands: see [workflow.Limits].
+// Pool is the state of a limit or of one of its keys, see [workflow.Limits].
 type Pool struct {
 	Name string `json:"name"`
-	Key  string `json:"key,omitempty"` // empty: it has no keys, or this holds for those without a configuration
+	Key  string `json:"key,omitempty"` // empty if the limit has no keys, or for the configuration of all keys without one of their own
 	PoolConfig
-	Set    bool `json:"set"` // at run time; false: as declared, or not at all
+	Set    bool `json:"set"` // configured at run time; false means as declared, or not configured
 	Paused bool `json:"paused"`
-	InUse  int  `json:"inUse"` // weights of what is under way
-	Waits  int  `json:"waits"` // weights of what waits
-	// Next is when the rate lets something begin; zero: now, or there is no rate.
+	InUse  int  `json:"inUse"` // weights of the permits held
+	Waits  int  `json:"waits"` // weights of the waiting runs and steps
+	// Next is the next time at which the rate admits something. It is zero if that is now or there
+	// is no rate.
 	Next time.Time `json:"next,omitzero"`
-	// Holders are runs that have permits, up to 20: those first that stand still. Set if the filter asks for them.
+	// Holders are up to 20 runs that hold permits, stalled ones first. It is set only if requested
+	// by the filter.
 	Holders []PoolHolder `json:"holders,omitempty"`
 }
 
-// PoolHolder is a run that has permits of a limit. A run whose permits are its own keeps them to its end, also while it is paused or
-// blocked.
+// PoolHolder is a run that holds permits of a limit. A run whose own policy uses the limit holds
+// them until its end, also while it is paused or blocked.
 type PoolHolder struct {
 	Run      string `json:"run"`
 	Workflow string `json:"workflow"`
-	Step     string `json:"step,omitempty"` // the step whose attempt has them; left out: the run has them to its end
+	Step     string `json:"step,omitempty"` // the step whose attempt holds them; empty if the run holds them until its end
 	Status   string `json:"status"`
 	Paused   bool   `json:"paused,omitempty"`
 	Weight   int    `json:"weight"`
 }
 
-// stands reports whether the run does not go on by itself.
+// stands reports whether the run is paused or blocked.
 func (h *PoolHolder) stands() bool { return h.Paused || h.Status == string(workflow.StatusBlocked) }
 
-// PoolFilter selects parts of limits. The zero value selects all, of which a page has the first 100.
+// PoolFilter selects limits and keys. The zero value selects all; a page contains the first 100.
 type PoolFilter struct {
 	Name  string `json:"name,omitempty"`
-	Limit int    `json:"limit,omitempty"` // 0: 100, at most 1,000
-	// Holders asks for the runs that have permits: for it up to 20,000 open runs are looked at.
+	Limit int    `json:"limit,omitempty"` // 0 means 100, the maximum is 1,000
+	// Holders requests the runs that hold permits. Up to 20,000 open runs are read for it.
 	Holders bool `json:"holders,omitempty"`
 }
 
-// PoolPage has the parts of limits that match: those first for which most waits, then those of which most is in use.
+// PoolPage contains the limits and keys that match, those with the most waiting weights first, then
+// those with the most weights in use.
 type PoolPage struct {
 	Pools []Pool `json:"pools"`
-	Total int    `json:"total"` // how many match, whether they are on the page or not
-	// Partial says that there are more open runs than were looked at for holders: some may be missing.
+	Total int    `json:"total"` // number of matches, including those not on the page
+	// Partial reports that not all open runs were read for the holders, so some may be missing.
 	Partial bool `json:"partial,omitempty"`
 }
 
-// PoolAction says what to do with a limit, or with one part of it.
+// PoolAction describes what to do with a limit or one of its keys.
 type PoolAction struct {
 	Verb string `json:"verb"`          // one of [PoolActions]
-	Key  string `json:"key,omitempty"` // of the part; empty: the limit as a whole
-	// Config is for set, which replaces all of it.
+	Key  string `json:"key,omitempty"` // empty means the limit as a whole
+	// Config is the complete new configuration for the verb set.
 	Config *PoolConfig `json:"config,omitempty"`
-	Reason string      `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
+	Reason string      `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
 }
 
-// PoolActed says that a limit is configured so now.
+// PoolActed is the resulting configuration of a limit.
 type PoolActed struct {
 	Name string `json:"name"`
 	Key  string `json:"key,omitempty"`
 	Verb string `json:"verb"`
-	// Unused reports that nothing holds or waits for the part of this key, and it had no configuration: the key may be misspelt.
+	// Unused reports that the key was unknown: no run holds or waits for its permits, and it had no
+	// configuration. It may be misspelled.
 	Unused bool `json:"unused,omitempty"`
 }
 
-// poolVerbs are all actions on limits. Each does nothing more when it is asked for again.
+// poolVerbs are all actions on limits. All of them are idempotent.
 var poolVerbs = []struct {
 	name string
 	do   func(ctx context.Context, l workflow.NamedLimit, c *PoolConfig) error
@@ -119,7 +123,7 @@ func poolOf(i *workflow.LimitInfo) Pool {
 	}
 }
 
-// Pools returns the parts of limits that are busiest.
+// Pools returns the busiest limits and keys.
 func (s *Service) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
 	if err := s.all(RoleViewer, "see limits", ownRuns); err != nil {
 		return PoolPage{}, err
@@ -148,14 +152,15 @@ func (s *Service) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
 }
 
 const (
-	// maxHolders bounds how many holders of a part of a limit are reported.
+	// maxHolders is the maximum number of holders that are returned for a limit or key.
 	maxHolders = 20
-	// holdersBudget bounds how many open runs are looked at for them.
+	// holdersBudget is the maximum number of open runs that are read for the holders.
 	holdersBudget = 20_000
 )
 
-// fillHolders finds the runs that have permits of parts of limits. It reports whether it has not looked at all open runs: no store keeps
-// the holders of a limit, and the record of each run has its permits.
+// fillHolders finds the runs that hold permits of limits. It reports whether some open runs were
+// not read. Stores do not index the holders of a limit; the record of each run contains its
+// permits.
 func (s *Service) fillHolders(ctx context.Context, pools []Pool) (partial bool, err error) {
 	at := map[[2]string]*Pool{}
 	for i := range pools {
@@ -203,13 +208,14 @@ func (s *Service) fillHolders(ctx context.Context, pools []Pool) (partial bool, 
 	return partial, nil
 }
 
-// holders adds those of a page of runs that have permits of parts. For one of the runtime's own the run is reported that it works for.
+// holders adds the runs of a page that hold permits. For a run of the runtime itself it adds the
+// run that it works for.
 func (s *Service) holders(ctx context.Context, runs []workflow.RunInfo, at map[[2]string]*Pool) error {
 	parents := map[workflow.RunID]*workflow.RunInfo{}
 	var ids []workflow.RunID
 	for i := range runs {
 		if r := &runs[i]; len(r.Holds) > 0 && r.Parent != "" && event.Internal(r.Workflow) && parents[r.Parent] == nil {
-			parents[r.Parent] = r // until it is known
+			parents[r.Parent] = r // until the parent is known
 			ids = append(ids, r.Parent)
 		}
 	}
@@ -244,12 +250,12 @@ func (s *Service) holders(ctx context.Context, runs []workflow.RunInfo, at map[[
 	return nil
 }
 
-// ActOnPool configures a limit at run time, for all workers at once, or a part of it. A limit that is each
-// worker's own is not found.
+// ActOnPool configures a limit or one of its keys at run time, for all workers at once. A limit
+// that is local to each worker is not found.
 func (s *Service) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
 	e := s.entry(JournalEntry{Action: a.Verb, Target: "pool:" + name, Detail: a.Key, Reason: a.Reason})
 	if a.Config != nil {
-		b, _ := json.Marshal(a.Config) // numbers always encode
+		b, _ := json.Marshal(a.Config) // numbers can always be encoded
 		e.Detail = a.Key + string(b)
 	}
 	return recorded(ctx, s, &e, func(ctx context.Context) (PoolActed, error) {

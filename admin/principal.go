@@ -14,51 +14,54 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Role says what somebody may do. Each role may do what those before it may.
+// Role determines what a principal may do. Each role includes the rights of the preceding ones.
 type Role string
 
 // The roles, from the lowest to the highest.
 const (
-	RoleViewer   Role = "viewer"   // sees runs and logs without what they carry
-	RolePayloads Role = "payloads" // also inputs, results, messages and values
-	RoleOperator Role = "operator" // also acts and sends
+	RoleViewer   Role = "viewer"   // reads runs and logs without payloads
+	RolePayloads Role = "payloads" // also reads inputs, results, messages and values
+	RoleOperator Role = "operator" // also acts and sends messages
 	RoleAdmin    Role = "admin"    // also deletes
 )
 
 // Roles returns all roles, from the lowest to the highest.
 func Roles() []Role { return []Role{RoleViewer, RolePayloads, RoleOperator, RoleAdmin} }
 
-// Allows reports whether the role is the other one or a higher one. What is no role allows
-// nothing, and nothing allows it.
+// Allows reports whether the role is the other role or a higher one. It is false if either role is
+// unknown.
 func (r Role) Allows(other Role) bool {
 	mine, asked := slices.Index(Roles(), r), slices.Index(Roles(), other)
 	return asked >= 0 && mine >= asked
 }
 
-// Principal is somebody who asks.
+// Principal is an authenticated caller.
 type Principal struct {
 	Name string // for limits, messages and idempotency keys
 	Role Role
-	// Owner limits the principal to runs with the tag owner of this value, and to those without the tag that such a run has
-	// started, such as its steps on queues; empty: all runs. All others look like they were not there.
+	// Owner restricts the principal to runs whose tag owner has this value, and to runs without the
+	// tag that were started by such a run, such as its steps on queues. Empty means no restriction.
+	// Other runs are reported as not found.
 	Owner string
-	// Face is that by which the principal asks, for the journal, as [FaceAPI]; empty: FaceProgram.
+	// Face is the interface of the request for the journal, such as [FaceAPI]; empty means
+	// FaceProgram.
 	Face string
 }
 
-// ownerTag is the tag that says whose a run is.
+// ownerTag is the tag that contains the owner of a run.
 const ownerTag = "owner"
 
-// NotAllowedError says that a principal may not do what was asked for.
+// NotAllowedError reports that a principal lacks the rights for a request.
 type NotAllowedError struct {
 	What string
 	Fix  string
 }
 
-// Error says what is not allowed, and the fix.
+// Error returns the reason and the fix.
 func (e *NotAllowedError) Error() string { return e.What + ": " + e.Fix }
 
-// Need returns a *NotAllowedError if the role of the principal does not allow what needs another one.
+// Need returns a *NotAllowedError unless the role of the principal allows role. what describes the
+// request.
 func (p Principal) Need(role Role, what string) error {
 	if p.Role.Allows(role) {
 		return nil
@@ -66,23 +69,24 @@ func (p Principal) Need(role Role, what string) error {
 	return &NotAllowedError{What: fmt.Sprintf("%s needs the role %s", what, role), Fix: fmt.Sprintf("use a token of that role: this one has %q", string(p.Role))}
 }
 
-// As returns the service for a principal. Whatever changes something is written into the journal, including what is
-// refused: before it is done, and again with its outcome.
+// As returns the service for a principal. Every change, including a refused one, is recorded in the
+// journal: before it is executed, and again with its outcome.
 func (s *Service) As(p Principal) *Service {
 	as := *s
 	as.who, as.local, as.behalf = p, false, true
 	return &as
 }
 
-// AsLocal returns the service for the named user of a process that has opened the store itself: nothing is refused, and changes
-// are written into the journal with the face cli. All such users share the idempotency keys of starts.
+// AsLocal returns the service for the named user of a process with direct access to the store.
+// Nothing is refused, and changes are recorded in the journal with the face cli. All such users
+// share the idempotency keys of starts.
 func (s *Service) AsLocal(name string) *Service {
 	as := s.As(Principal{Name: name, Role: RoleAdmin, Face: FaceCLI})
 	as.local = true
 	return as
 }
 
-// owned limits a filter to the runs of the principal.
+// owned restricts a filter to the runs of the principal.
 func (s *Service) owned(f Filter) (Filter, error) {
 	if err := s.who.Need(RoleViewer, "to see runs"); err != nil {
 		return f, err
@@ -101,7 +105,8 @@ func (s *Service) owned(f Filter) (Filter, error) {
 	return f, nil
 }
 
-// all returns an error if the principal may not use what concerns the runs of all owners.
+// all returns an error if the principal may not use an operation that concerns the runs of all
+// owners.
 func (s *Service) all(role Role, what, instead string) error {
 	if err := s.who.Need(role, "to "+what); err != nil {
 		return err
@@ -112,10 +117,10 @@ func (s *Service) all(role Role, what, instead string) error {
 	return nil
 }
 
-// ownRuns is what a principal with an owner has instead of schedules and limits.
+// ownRuns describes what a principal with an owner can use instead of schedules and limits.
 const ownRuns = "list and start runs: those of the token's owner"
 
-// visible returns a run that the principal may see.
+// visible returns a run if the principal may see it.
 func (s *Service) visible(ctx context.Context, ref string) (Run, error) {
 	if err := s.who.Need(RoleViewer, "to see runs"); err != nil {
 		return Run{}, err
@@ -129,13 +134,14 @@ func (s *Service) visible(ctx context.Context, ref string) (Run, error) {
 		mine, err = s.mine(ctx, &r)
 	}
 	if err == nil && !mine || errors.Is(err, workflow.ErrRunNotFound) {
-		// One text for both, so that nobody learns which runs there are.
+		// The same text in both cases, so that a caller cannot find out which runs exist.
 		return Run{}, fmt.Errorf("find run %s: %w", ref, workflow.ErrRunNotFound)
 	}
 	return r, err
 }
 
-// mine reports whether a run is of the owner of the principal: the owner of a run is its tag, and without the tag that of its root.
+// mine reports whether a run belongs to the owner of the principal. The owner of a run is its tag
+// or, without the tag, that of its root.
 func (s *Service) mine(ctx context.Context, r *Run) (bool, error) {
 	owner, tagged := r.Tags[ownerTag]
 	if !tagged && r.Root != "" && r.Root != r.ID {
@@ -148,18 +154,19 @@ func (s *Service) mine(ctx context.Context, r *Run) (bool, error) {
 	return owner == s.who.Owner, nil
 }
 
-// own returns the name of a run that the principal may see, for methods that ignore the principal.
+// own returns the ID of a run if the principal may see it, for methods that ignore the principal.
 func (s *Service) own(ctx context.Context, ref string) (string, error) {
 	if s.who.Owner == "" {
 		return ref, s.who.Need(RoleViewer, "to see runs")
 	}
 	r, err := s.visible(ctx, ref)
-	return r.ID, err // the id, for a workflow id could be another run's by now
+	return r.ID, err // the ID, because a workflow ID may refer to another run by now
 }
 
 func hasOwner(r *Run) bool { _, tagged := r.Tags[ownerTag]; return tagged }
 
-// ownBranches leaves in a tree the runs of the owner: those without the tag if that is the owner of their root.
+// ownBranches removes the runs of other owners from a tree. A run without the tag belongs to the
+// owner of its root.
 func (s *Service) ownBranches(ctx context.Context, t *Tree) error {
 	ofRoots := map[string]bool{}
 	for i := range t.Runs {
@@ -180,7 +187,7 @@ func (s *Service) ownBranches(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// ownStream is own for what the streams of a run carry.
+// ownStream is own for methods that return the contents of streams.
 func (s *Service) ownStream(ctx context.Context, ref string) (string, error) {
 	if err := s.who.Need(RolePayloads, "to read streams"); err != nil {
 		return "", err
@@ -188,7 +195,7 @@ func (s *Service) ownStream(ctx context.Context, ref string) (string, error) {
 	return s.own(ctx, ref)
 }
 
-// show leaves in a run what the principal may see and do.
+// show removes from a run the data and the actions that the principal has no right to.
 func (s *Service) show(r *Run) {
 	s.hide(r)
 	if !s.who.Role.Allows(RoleOperator) {
@@ -198,7 +205,7 @@ func (s *Service) show(r *Run) {
 	}
 }
 
-// hide takes out of a run what the principal may not see.
+// hide removes from a run the data that the principal may not see.
 func (s *Service) hide(r *Run) {
 	veil(s.who, r)
 	if !s.who.Role.Allows(RolePayloads) {
@@ -212,7 +219,8 @@ func (s *Service) hide(r *Run) {
 	}
 }
 
-// ends returns the first and the last line of a text: what says why a run is blocked has the contents that differ between them.
+// ends returns the first and the last line of a text. The lines between them in the reason of a
+// blocked run contain payloads.
 func ends(text string) string {
 	first, rest, more := strings.Cut(text, "\n")
 	if !more {
@@ -228,7 +236,8 @@ func (s *Service) hideEvent(e *Event) {
 	}
 }
 
-// withoutData returns an error without the values in it. Its text stays: it says why a run has failed.
+// withoutData returns a copy of a failure without the values in it. Its text is kept, because it is
+// the reason why a run failed.
 func withoutData(f *Failure) *Failure {
 	if f == nil {
 		return nil
@@ -241,16 +250,18 @@ func withoutData(f *Failure) *Failure {
 	return &bare
 }
 
-// veil takes the tokens of hooks out of what a principal gets who may not resume hooks: a token is all that one needs for that. They
-// stand in the workflow ids of the runs that hold them, in texts of errors, and in the differences between code and log. Whatever a
-// service returns to a principal goes through here; what workflows have put into payloads themselves does not.
+// veil removes the tokens of hooks from results for a principal that may not resume hooks, because
+// a token is sufficient to do so. Tokens occur in the workflow IDs of the runs that hold them, in
+// error texts, and in differences between code and log. All results for a principal pass through
+// veil, except payloads, which workflows produce themselves.
 func veil[T any](p Principal, v *T) {
 	if !p.Role.Allows(RoleOperator) {
 		veilValue(reflect.ValueOf(v).Elem())
 	}
 }
 
-// veilValue veils all strings of a value, in copies of what it points to: others may have that, too.
+// veilValue removes tokens from all strings of a value. It copies what the value points to, since
+// that may be shared.
 func veilValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -285,10 +296,10 @@ func veilValue(v reflect.Value) {
 	}
 }
 
-// veiledRun stands for the workflow id of a run that holds a token.
+// veiledRun replaces the workflow ID of a run that holds a token.
 var veiledRun = event.ShownID(event.HookRunID(""))
 
-// tokens are how tokens stand in texts, and what stands there instead.
+// tokens describes how tokens occur in texts, and their replacements.
 var tokens = []struct {
 	is      *regexp.Regexp
 	instead string
@@ -302,7 +313,7 @@ var tokens = []struct {
 }
 
 func veiled(text string) string {
-	if text = event.ShownID(text); text == veiledRun { // its token has any bytes
+	if text = event.ShownID(text); text == veiledRun { // its token may contain any bytes
 		return text
 	}
 	for _, t := range tokens {

@@ -18,7 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// estate is a store with a run of ada, one of bob, and one of nobody. No worker works on them.
+// estate is a store with a run of ada, one of bob, and one without an owner. No worker executes
+// them.
 type estate struct {
 	*testing.T
 	st                *unattended
@@ -54,7 +55,8 @@ func (e *estate) as(role admin.Role, owner string) *admin.Service {
 	return e.direct.As(admin.Principal{Name: "p", Role: role, Owner: owner})
 }
 
-// unattended is a store whose streams have ended, and which can refuse items, so that nothing is waited for that a worker does.
+// unattended is a store whose streams have ended, and which can refuse items, so that the test
+// waits for nothing that a worker does.
 type unattended struct {
 	store.Store
 	refuses atomic.Bool
@@ -81,7 +83,7 @@ func (u *unattended) ReadStream(ctx context.Context, r store.ReadStream) (store.
 	return page, err
 }
 
-// calls does each thing with a run, and returns the errors by its name.
+// calls calls each operation on a run, and returns the errors by operation.
 func (e *estate) calls(s *admin.Service, ref string) map[string]error {
 	ctx, m := e.Context(), admin.Message{Payload: admin.Payload("1")}
 	got := map[string]error{}
@@ -174,7 +176,7 @@ func TestOPS3_AViewerSeesNoPayload(t *testing.T) {
 	}
 }
 
-// What another one owns, or nobody, looks exactly like what is not there.
+// A run of another owner or without an owner is indistinguishable from a missing run.
 func TestOPS3_AnOwnerSeesAndControlsItsRunsOnly(t *testing.T) {
 	e := newEstate(t)
 	s := e.as(admin.RoleAdmin, "ada")
@@ -236,7 +238,7 @@ func TestOPS3_AnOwnerSeesAndControlsItsRunsOnly(t *testing.T) {
 	}
 }
 
-// Starting sets the owner, and takes and ends nothing of another one.
+// A start sets the owner. It neither returns nor ends a run of another owner.
 func TestOPS3_AnOwnerStartsInItsOwnNameOnly(t *testing.T) {
 	e := newEstate(t)
 	s := e.as(admin.RoleOperator, "ada")
@@ -272,7 +274,7 @@ func TestOPS3_AnOwnerStartsInItsOwnNameOnly(t *testing.T) {
 	}
 }
 
-// A key is of the one who gives it: nobody gets the run of somebody else by it.
+// Idempotency keys belong to the principal: they never return the run of another one.
 func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
 	e := newEstate(t)
 	start := func(name string) admin.Started {
@@ -288,7 +290,7 @@ func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
 	}
 }
 
-// fleetErrors asks for what is about the runs of all owners.
+// fleetErrors calls the operations that concern the runs of all owners.
 func fleetErrors(ctx context.Context, s *admin.Service) map[string]error {
 	_, workers := s.Workers(ctx, admin.FleetFilter{})
 	_, queues := s.Queues(ctx, admin.FleetFilter{})

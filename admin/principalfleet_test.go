@@ -8,7 +8,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// fleetCalls does each thing with schedules, limits and the catalogue, and returns the errors by its name.
+// fleetCalls calls each operation on schedules, limits and the catalog, and returns the errors by
+// operation.
 func (e *estate) fleetCalls(s *admin.Service) map[string]error {
 	ctx := e.Context()
 	nightly := admin.NewSchedule{Name: "nightly", Timing: admin.Timing{When: "30 2 * * *"}, Workflow: "orders.fulfil", Input: admin.Payload(`{}`)}
@@ -38,7 +39,7 @@ func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer, "inbox": admin.RoleViewer,
 		"views": admin.RoleViewer, "save": admin.RoleOperator, "unsave": admin.RoleOperator, "export": admin.RoleAdmin,
 	}
-	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // with an owner, too
+	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // also allowed for principals with an owner
 	for _, role := range append(admin.Roles(), "", "root") {
 		for _, owner := range []string{"", "ada"} {
 			e := newEstate(t)
@@ -53,7 +54,7 @@ func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 	}
 }
 
-// What runs an owner has nothing to do with look as if they were not there, in trees and with what they have begun.
+// Trees and entities omit the runs of other owners.
 func TestOPS3_TreesAndEntitiesAreThoseOfTheOwner(t *testing.T) {
 	e := newEstate(t)
 	s := e.as(admin.RoleViewer, "ada")

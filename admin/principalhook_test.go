@@ -21,8 +21,8 @@ var (
 	ordered  = shim.NewWorkflow[int, int]("owners.order", "n", shim.WorkflowPolicy{})
 )
 
-// A step on a queue of its own is executed by a run without tags: whoever may see the run that it works for sees it, its hook was
-// listed with its token, and could not be resumed.
+// A step on a queue of its own is executed by a run without tags. A principal that may see the
+// calling run also sees this run and can resume its hook, whose token is in the list.
 func TestOPS3_OwnersResumeHooksOfTheStepsOfTheirRuns(t *testing.T) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})

@@ -12,28 +12,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// InputError says that what was asked for makes no sense, whatever is stored.
+// InputError reports an invalid request, independent of the state of the store.
 type InputError struct {
 	What string
 	Fix  string
 }
 
-// Error says what is wrong, and the fix.
+// Error returns the reason and the fix.
 func (e *InputError) Error() string { return e.What + ": " + e.Fix }
 
-// Problem is an error as operators and programs see it. Its JSON form is that of RFC 9457 with
-// fields more.
+// Problem is the form of an error for operators and programs. Its JSON form is that of RFC 9457
+// with additional fields.
 type Problem struct { //nolint:errname // RFC 9457 calls it so
-	Type   string   `json:"type"`             // the page that explains the code
-	Title  string   `json:"title"`            // the same for all problems of a code
-	Status int      `json:"status"`           // as of HTTP
-	Detail string   `json:"detail"`           // the error's text
+	Type   string   `json:"type"`             // URL of the page that explains the code
+	Title  string   `json:"title"`            // the same for all problems with a code
+	Status int      `json:"status"`           // HTTP status
+	Detail string   `json:"detail"`           // text of the error
 	Code   string   `json:"code"`             // one of the constants below
-	Exit   int      `json:"exit"`             // of the command
+	Exit   int      `json:"exit"`             // exit code of the command
 	Fix    string   `json:"fix,omitempty"`    // what to do
-	Run    string   `json:"run,omitempty"`    // that it is about
-	Undone []string `json:"undone,omitempty"` // compensations that have undone what would be taken over
-	Faults []Fault  `json:"faults,omitempty"` // where an input does not fit the schema of its workflow
+	Run    string   `json:"run,omitempty"`    // the run concerned
+	Undone []string `json:"undone,omitempty"` // compensations that have undone results which the request needs
+	Faults []Fault  `json:"faults,omitempty"` // where an input does not match the schema of its workflow
 }
 
 // Error returns the detail.
@@ -41,24 +41,24 @@ func (p *Problem) Error() string { return p.Detail }
 
 // The codes of problems.
 const (
-	CodeInput           = "input"           // the request makes no sense, whatever is stored
-	CodeNotFound        = "notFound"        // there is nothing of that name
+	CodeInput           = "input"           // the request is invalid, independent of the state of the store
+	CodeNotFound        = "notFound"        // there is nothing with this name
 	CodeRefused         = "refused"         // the state does not allow it
-	CodePrecondition    = "precondition"    // what the request was made for has changed
-	CodeLag             = "lag"             // what comes next for a reader is not kept any more
-	CodeRejected        = "rejected"        // the code of the run has said no
-	CodeUnauthenticated = "unauthenticated" // it is not known who asks
-	CodeForbidden       = "forbidden"       // who asks may not do it
-	CodeBusy            = "busy"            // too much is asked for at once
-	CodeUnsupported     = "unsupported"     // the store cannot do this
+	CodePrecondition    = "precondition"    // the state has changed since the request was prepared
+	CodeLag             = "lag"             // the next entries for a reader are not retained any more
+	CodeRejected        = "rejected"        // the code of the run rejected it
+	CodeUnauthenticated = "unauthenticated" // the caller is not authenticated
+	CodeForbidden       = "forbidden"       // the caller lacks the rights
+	CodeBusy            = "busy"            // too many requests
+	CodeUnsupported     = "unsupported"     // the store does not support this
 	CodeTimeout         = "timeout"         // there was no answer in time
-	CodeInterrupted     = "interrupted"     // the caller has stopped waiting
-	CodeDamaged         = "damaged"         // what is stored cannot be read, now or later
-	CodeNewer           = "newer"           // a newer release has written what is stored: this one cannot read it
-	CodeFailed          = "failed"          // the store, or the way to it, has failed
+	CodeInterrupted     = "interrupted"     // the caller stopped waiting
+	CodeDamaged         = "damaged"         // stored data cannot be read permanently
+	CodeNewer           = "newer"           // stored data were written by a newer release and cannot be read by this one
+	CodeFailed          = "failed"          // the store, or the connection to it, failed
 )
 
-// kinds has what all problems of a code have in common.
+// kinds contains the common properties of all problems with a code.
 var kinds = map[string]struct {
 	title        string
 	status, exit int
@@ -80,28 +80,29 @@ var kinds = map[string]struct {
 	CodeFailed:          {"The store, or the way to it, has failed", http.StatusServiceUnavailable, 1},
 }
 
-// problemPages explains the codes.
+// problemPages is the URL prefix of the explanations of codes.
 const problemPages = "https://github.com/flowgen/flowgen/blob/main/docs/use/problems.md#"
 
-// NewProblem returns a problem of a code, with its usual status.
+// NewProblem returns a problem with a code and its usual status.
 func NewProblem(code, detail, fix string) *Problem {
 	k := kinds[code]
 	return &Problem{Type: problemPages + strings.ToLower(code), Title: k.title, Status: k.status, Code: code, Exit: k.exit, Detail: detail, Fix: fix}
 }
 
-// Unreadable reports whether p says that a log cannot be read, because it is damaged or because a newer release has written it: what the
-// store knows beside the log, and the events before that place, can be shown all the same. Of nil it is false.
+// Unreadable reports whether the problem is a log that cannot be read, because it is damaged or was
+// written by a newer release. The data outside of the log and the preceding events can still be
+// shown. For a nil Problem it returns false.
 func (p *Problem) Unreadable() bool {
 	return p != nil && (p.Code == CodeDamaged || p.Code == CodeNewer)
 }
 
-// newerFix says what to do about what a newer release has written.
+// newerFix is the fix for data written by a newer release.
 const newerFix = "use the release that wrote it, or a newer one: nothing is damaged"
 
-// damageFix says what to do about a log that cannot be read.
+// damageFix is the fix for a log that cannot be read.
 const damageFix = "flowctl fsck says what is wrong with the log and what a repair can do; what a repair cannot bring back is in a backup. What comes before the damage can be read"
 
-// ProblemOf returns the problem that operators see in an error; nil of nil.
+// ProblemOf converts an error into a problem. It returns nil for a nil error.
 func ProblemOf(err error) *Problem {
 	if err == nil {
 		return nil
@@ -132,7 +133,7 @@ func ProblemOf(err error) *Problem {
 	return is(CodeFailed)
 }
 
-// problemOfBytes returns the problem of an error that says why what is stored cannot be read; nil: none.
+// problemOfBytes returns the problem for an error about unreadable stored data, or nil.
 func problemOfBytes(err error) *Problem {
 	damage, isDamage := errors.AsType[*workflow.EventError](err)
 	format, isFormat := errors.AsType[*store.VersionError](err)
@@ -153,7 +154,7 @@ func problemOfBytes(err error) *Problem {
 	return p
 }
 
-// problemOfRequest returns the problem of an error that says what is wrong with a request, or with whoever has made it; nil: none.
+// problemOfRequest returns the problem for an error about a request or its caller, or nil.
 func problemOfRequest(err error) *Problem {
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
 	input, isInput := errors.AsType[*InputError](err)
@@ -167,7 +168,7 @@ func problemOfRequest(err error) *Problem {
 		return NewProblem(CodeForbidden, denied.What, denied.Fix)
 	case errors.As(err, new(*UnauthenticatedError)):
 		return NewProblem(CodeUnauthenticated, err.Error(), "give a token that is known and has not expired, as the header Authorization: Bearer TOKEN")
-	case isAnswer: // before what the run's code has answered with, which may be anything
+	case isAnswer: // before an error that the code of the run returned, which may wrap anything
 		p := is(CodeRejected)
 		p.Run = string(answer.Run)
 		return p
@@ -191,7 +192,7 @@ func problemOfRequest(err error) *Problem {
 	return nil
 }
 
-// notFound has the errors of what is not there, and where to look for what is.
+// notFound lists the errors for missing things and where to find existing ones.
 var notFound = []struct {
 	err error
 	fix string
@@ -204,7 +205,7 @@ var notFound = []struct {
 	{workflow.ErrViewNotFound, "flowctl views lists those that there are"},
 }
 
-// refusals has the errors of commands that a state does not allow, and what to do instead.
+// refusals lists the errors of commands that a state does not allow, and the alternatives.
 var refusals = []struct {
 	err error
 	fix string
@@ -217,7 +218,8 @@ var refusals = []struct {
 	{workflow.ErrViewsFull, "delete one that nobody uses: flowctl views lists them"},
 }
 
-// problemOfState returns the problem of an error that says why what is stored does not allow a request; nil: none.
+// problemOfState returns the problem for an error about a state that does not allow a request, or
+// nil.
 func problemOfState(err error) *Problem {
 	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
 	status, isStatus := errors.AsType[*workflow.StatusError](err)

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// An error is the same problem on each face, and however often it was wrapped.
+// An error is the same problem in every interface, however often it is wrapped.
 func TestOPS1_AnErrorIsOneProblemEverywhere(t *testing.T) {
 	for _, tt := range []struct {
 		err          error

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Run is a run as it is now.
+// Run is the state of a run.
 type Run struct {
 	ID         string            `json:"id"`
 	WorkflowID string            `json:"workflowId,omitempty"`
@@ -27,74 +27,78 @@ type Run struct {
 	Root       string            `json:"root"`
 	CreatedAt  time.Time         `json:"createdAt"`
 	EndedAt    time.Time         `json:"endedAt,omitzero"`
-	Paused     bool              `json:"paused,omitempty"`     // its code stands still, whatever its status is; lists: if that is paused
-	Recoveries int               `json:"recoveries,omitempty"` // how often it was taken from a lost worker since it made progress
-	Due        time.Time         `json:"due,omitzero"`         // when something in it is due next
+	Paused     bool              `json:"paused,omitempty"`     // its code is suspended, whatever its status; in lists only if its status is paused
+	Recoveries int               `json:"recoveries,omitempty"` // how often it was taken over from a lost worker since it made progress
+	Due        time.Time         `json:"due,omitzero"`         // when its next timer is due
 	Events     uint64            `json:"events"`               // length of its log
 	Waits      []string          `json:"waits,omitempty"`
 	WaitsSince time.Time         `json:"waitsSince,omitzero"`
-	// WaitsFor has the limits at which it waits, or steps of it that use limits: for each the one that lets it not begin now.
+	// WaitsFor lists the limits that the run or its steps wait for, for each of them the limit that
+	// blocks it.
 	WaitsFor []LimitWait `json:"waitsFor,omitempty"`
-	Group    string      `json:"group,omitempty"` // of failures: see [FailureGroup]
-	// RetriedAs is the last run that was made of this one after it had failed or was cancelled; left out: there is none.
+	Group    string      `json:"group,omitempty"` // failure group, see [FailureGroup]
+	// RetriedAs is the last rerun of this run after it had failed or was canceled; empty if there
+	// is none.
 	RetriedAs string `json:"retriedAs,omitempty"`
 
-	// The others are set by [Service.Run] only.
+	// The following fields are set by [Service.Run] only.
 	StartBy      time.Time   `json:"startBy,omitzero"`
 	StartedAt    time.Time   `json:"startedAt,omitzero"`     // when its code began
 	UpdatedAt    time.Time   `json:"updatedAt,omitzero"`     // time of its last event
 	PauseReason  string      `json:"pauseReason,omitempty"`  // why it is paused
-	Canceling    bool        `json:"canceling,omitempty"`    // it was asked to end, and its code cleans up
+	Canceling    bool        `json:"canceling,omitempty"`    // it was requested to end, and its code cleans up
 	CancelReason string      `json:"cancelReason,omitempty"` // of the first request to end
-	Worker       string      `json:"worker,omitempty"`       // the name of the worker that has it
-	Recovery     *Recovery   `json:"recovery,omitempty"`     // the last one; left out: there was none, or it is not known
-	FailedStep   *FailedStep `json:"failedStep,omitempty"`   // with whose error it has failed
-	Below        *Below      `json:"below,omitempty"`        // left out: there is none, or the store cannot tell
-	RerunOf      string      `json:"rerunOf,omitempty"`      // the run of which it was made
-	Depth        int         `json:"depth,omitempty"`        // below the root
+	Worker       string      `json:"worker,omitempty"`       // name of the worker that has claimed it
+	Recovery     *Recovery   `json:"recovery,omitempty"`     // the last one; nil if there was none or it is unknown
+	FailedStep   *FailedStep `json:"failedStep,omitempty"`   // the step whose error made it fail
+	Below        *Below      `json:"below,omitempty"`        // nil if there is none, or the store cannot count them
+	RerunOf      string      `json:"rerunOf,omitempty"`      // the run that it repeats
+	Depth        int         `json:"depth,omitempty"`        // distance from the root
 	Blocked      string      `json:"blocked,omitempty"`      // why it is blocked, and what to do
-	// Mismatch says where the code does not fit the log of a blocked run; left out: it is blocked by something else, or by a worker of
-	// an older release.
+	// Mismatch describes where the code does not match the log of a blocked run. It is nil if the
+	// run is blocked for another reason or by a worker of an older release.
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
-	// Damaged says why the beginning or the end of its log cannot be read, and what to do. What stands there is left out then: the input,
-	// or how the run has ended. Left out: both could be read.
+	// Damaged describes why the beginning or the end of the log cannot be read, and what to do. The
+	// data in that part, the input or the outcome, are missing then. It is empty if both could be
+	// read.
 	Damaged string `json:"damaged,omitempty"`
-	// Newer is the same of a log that a newer release has written: nothing of it is damaged.
+	// Newer is the same for a log that was written by a newer release and is not damaged.
 	Newer    string   `json:"newer,omitempty"`
-	Unserved bool     `json:"unserved,omitempty"` // no worker that lives serves it
+	Unserved bool     `json:"unserved,omitempty"` // no live worker serves it
 	Retries  []Retry  `json:"retries,omitempty"`
 	Input    Payload  `json:"input,omitempty"`
 	Result   Payload  `json:"result,omitempty"`
 	Failure  *Failure `json:"failure,omitempty"`
-	Next     string   `json:"next,omitempty"`    // the run that it has continued as
-	Actions  []string `json:"actions,omitempty"` // what can be done with it now: see [Actions]
+	Next     string   `json:"next,omitempty"`    // the run in which it continued
+	Actions  []string `json:"actions,omitempty"` // actions that are possible at present, see [Actions]
 }
 
-// Recovery is that a run was taken from a worker that was lost.
+// Recovery describes that a run was taken over from a lost worker.
 type Recovery struct {
 	Time   time.Time `json:"time"`
 	Reason string    `json:"reason"`         // expired_claim, process_ended or session_closed
-	From   string    `json:"from,omitempty"` // the worker that was lost
-	By     string    `json:"by,omitempty"`   // the worker that has noticed
+	From   string    `json:"from,omitempty"` // the lost worker
+	By     string    `json:"by,omitempty"`   // the worker that detected the loss
 }
 
-// FailedStep is the step with whose error a run has failed.
+// FailedStep is the step whose error made a run fail.
 type FailedStep struct {
-	Run      string `json:"run"` // that has called it: the run itself, or a child of it
+	Run      string `json:"run"` // the run that called it: the run itself or a descendant
 	Step     string `json:"step"`
 	Key      string `json:"key"`
 	Attempts int    `json:"attempts"`
 }
 
-// Below counts the runs below a run: of one without a parent all of them, of others the children.
+// Below counts the runs below a run: all descendants for a root, otherwise the children.
 type Below struct {
-	Statuses map[string]int `json:"statuses"` // how many have each status
+	Statuses map[string]int `json:"statuses"` // number of runs by status
 	Total    int            `json:"total"`
-	// Exact reports that these are all; otherwise there are at least so many: the store looks at 1,000 runs.
+	// Exact reports that all were counted. Otherwise there are at least as many, because the store
+	// counts only 1,000 runs.
 	Exact bool `json:"exact"`
 }
 
-// String returns how many there are, and in which states.
+// String returns the number of runs and their statuses.
 func (b *Below) String() string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(b.Statuses)) {
@@ -107,7 +111,7 @@ func (b *Below) String() string {
 	return text
 }
 
-// String returns why and when it was.
+// String returns the reason and the time of the recovery.
 func (r *Recovery) String() string {
 	text := r.Reason + " at " + r.Time.Format(time.RFC3339)
 	if r.From != "" {
@@ -116,34 +120,34 @@ func (r *Recovery) String() string {
 	return text
 }
 
-// String returns the step, and where it is.
+// String returns the name of the step and its run.
 func (s *FailedStep) String() string {
 	return fmt.Sprintf("%s (%s) of run %s, after %d attempts", s.Step, s.Key, s.Run, s.Attempts)
 }
 
-// Mismatch is where the code of a blocked run does not fit its log.
+// Mismatch describes where the code of a blocked run does not match its log.
 type Mismatch struct {
-	Event    uint64 `json:"event"`              // number of the one in the log
-	Recorded string `json:"recorded"`           // what the log has
-	Asked    string `json:"asked,omitempty"`    // what the code asks for; empty: nothing
+	Event    uint64 `json:"event"`              // its number in the log
+	Recorded string `json:"recorded"`           // the operation in the log
+	Asked    string `json:"asked,omitempty"`    // the operation that the code requests; empty if none
 	Position string `json:"position,omitempty"` // of the call, as file:line
-	Diff     string `json:"diff,omitempty"`     // if only their contents differ: - recorded, + asked for
-	Build    string `json:"build,omitempty"`    // of the code that has recorded it
-	Here     string `json:"here,omitempty"`     // of the code that does not fit
+	Diff     string `json:"diff,omitempty"`     // if only the contents differ: - recorded, + requested
+	Build    string `json:"build,omitempty"`    // of the code that recorded it
+	Here     string `json:"here,omitempty"`     // of the code that does not match
 }
 
-// LimitWait is a limit of which a run, or a step of it, waits for permits.
+// LimitWait is a limit whose permits a run or a step of it waits for.
 type LimitWait struct {
-	Step    string    `json:"step,omitempty"` // stored name of the step that waits; left out: the run itself waits
+	Step    string    `json:"step,omitempty"` // stored name of the step that waits; empty if the run itself waits
 	StepKey string    `json:"stepKey,omitempty"`
 	Limit   string    `json:"limit"`
 	Key     string    `json:"key,omitempty"`
-	Paused  bool      `json:"paused"`          // nothing begins there until it is resumed
-	Ahead   string    `json:"ahead,omitempty"` // the run whose turn is next there; left out: this one is next
+	Paused  bool      `json:"paused"`          // nothing is admitted until it is resumed
+	Ahead   string    `json:"ahead,omitempty"` // the run at the head of the limiter queue; empty if this run is
 	Since   time.Time `json:"since"`
 }
 
-// Place returns the limit as people write it: its name, its key, and whether it is paused.
+// Place returns the name and the key of the limit, and whether it is paused.
 func (w *LimitWait) Place() string {
 	name := w.Limit
 	if w.Key != "" {
@@ -155,7 +159,7 @@ func (w *LimitWait) Place() string {
 	return name
 }
 
-// String returns what waits, where, and behind which run.
+// String describes which step waits, for which limit, and behind which run.
 func (w *LimitWait) String() string {
 	text := "waits for " + w.Place()
 	if w.Step != "" {
@@ -167,42 +171,44 @@ func (w *LimitWait) String() string {
 	return text
 }
 
-// Payload is JSON as it is stored.
+// Payload is JSON in its stored form.
 type Payload = json.RawMessage
 
-// Retry is a step that is tried again.
+// Retry is a step that is being retried.
 type Retry struct {
 	Step    string    `json:"step"`
 	Key     string    `json:"key"`
 	Attempt int       `json:"attempt"`
 	Failed  string    `json:"failed"`
 	Code    string    `json:"code,omitempty"`
-	Next    time.Time `json:"next,omitzero"` // zero: it is under way
+	Next    time.Time `json:"next,omitzero"` // zero while an attempt is running
 }
 
-// Failure is an error as it stands in a log.
+// Failure is an error in its stored form.
 type Failure = event.Failure
 
-// RunPage is a part of a list.
+// RunPage is a page of a list of runs.
 type RunPage struct {
 	Runs   []Run  `json:"runs"`
-	Cursor string `json:"cursor,omitempty"` // of the next page; empty: there is none
-	// Partial says that the budget was spent before the page was full: the next page goes on.
+	Cursor string `json:"cursor,omitempty"` // of the next page; empty for the last page
+	// Partial reports that the budget was exhausted before the page was full. The next page
+	// continues from there.
 	Partial bool `json:"partial"`
 	Looked  int  `json:"looked"`
 }
 
-// Counts has how many runs match.
+// Counts contains the numbers of runs that match.
 type Counts struct {
-	Counts []Counted `json:"counts"` // those with most runs first
+	Counts []Counted `json:"counts"` // the largest first
 	Total  int       `json:"total"`
-	// Exact says that these are all; otherwise the budget was spent, and there are at least so many.
+	// Exact reports that all runs were counted. Otherwise the budget was exhausted, and there are
+	// at least as many.
 	Exact bool `json:"exact"`
 }
 
-// Counted has how many runs of a kind there are.
+// Counted is the number of runs with a status.
 type Counted struct {
-	Status   string `json:"status,omitempty"` // empty: not ended, and not looked at
+	Status   string `json:"status,omitempty"` // empty: not ended, and not read
 	Workflow string `json:"workflow"`
 	Queue    string `json:"queue"`
 	Runs     int    `json:"runs"`
@@ -229,7 +235,7 @@ func runOf(i *workflow.RunInfo) Run {
 	return r
 }
 
-// utc leaves the zero time as it is.
+// utc converts a time to UTC and keeps the zero time.
 func utc(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -251,23 +257,24 @@ func countsOf(c workflow.Counts) Counts {
 // Branch is a run in a tree.
 type Branch struct {
 	Run
-	Depth int `json:"depth"` // below the top of the tree, which has 0
+	Depth int `json:"depth"` // distance from the top of the tree
 }
 
-// Tree is a run and the runs below it.
+// Tree is a run with its descendants.
 type Tree struct {
-	// Runs begin with the top. Each one is followed by those that it has started, the oldest first, with all below them. The
-	// continuation of a run stands beside it.
+	// Runs begins with the top. Each run is followed by its children with their descendants, the
+	// oldest first. The continuation of a run is its sibling.
 	Runs []Branch `json:"runs"`
-	// Partial says that the run at the root has more than 1,000 below it: only the oldest were looked at.
+	// Partial reports that the root has more than 1,000 descendants, of which only the oldest were
+	// read.
 	Partial bool `json:"partial"`
 }
 
-// maxTree bounds how many runs a tree has.
+// maxTree is the maximum number of runs in a tree.
 const maxTree = 1000
 
-// Tree returns a run and those below it, up to 1,000.
-// Of a tree a principal with an owner sees the runs of that owner.
+// Tree returns a run and up to 1,000 descendants. A principal with an owner sees only runs of that
+// owner.
 func (s *Service) Tree(ctx context.Context, ref string) (Tree, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -286,7 +293,7 @@ func (s *Service) Tree(ctx context.Context, ref string) (Tree, error) {
 	return t, err
 }
 
-// tree is [Service.Tree] without the limits of the principal.
+// tree is [Service.Tree] without the check of the principal's rights.
 func (s *Service) tree(ctx context.Context, ref string) (Tree, error) {
 	_, top, err := s.find(ctx, ref)
 	if err != nil {
@@ -322,22 +329,23 @@ func (s *Service) tree(ctx context.Context, ref string) (Tree, error) {
 	return t, nil
 }
 
-// began returns a time before which there is nothing of the tree of a run, so that a store need not look at what is older.
+// began returns a time before which no run of the tree was created, so that the store need not read
+// older runs.
 func (s *Service) began(ctx context.Context, of *workflow.RunInfo) (time.Time, error) {
 	if of.Root == of.ID {
 		return of.CreatedAt, nil
 	}
 	root, err := s.client.Run(of.Root).Info(ctx)
 	switch {
-	case errors.Is(err, workflow.ErrRunNotFound): // it was purged: what is looked for is below a child of it
-		return of.Root.Time().Add(-time.Hour), nil // which is by the clock of whoever has started it
+	case errors.Is(err, workflow.ErrRunNotFound): // it was purged: the tree is below a child of it
+		return of.Root.Time().Add(-time.Hour), nil // its time is from the clock of the process that started it
 	case err != nil:
 		return time.Time{}, fmt.Errorf("find the root of run %s: %w", of.ID, err)
 	}
 	return root.CreatedAt, nil
 }
 
-// grow takes each run once: one that an import has brought may be its own parent.
+// grow adds each run only once, because an imported run may be its own ancestor.
 func (t *Tree) grow(r Run, depth int, below map[string][]Run, seen map[string]bool) {
 	if seen[r.ID] {
 		return

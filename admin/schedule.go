@@ -13,105 +13,109 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Timing says when a schedule starts runs, and what becomes of a tick that finds the run before it at work.
+// Timing describes when a schedule starts runs, and what happens at a tick while the previous run
+// is active.
 type Timing struct {
-	// When is a cron expression with the name of a time zone, as "30 2 * * * Europe/Zurich", or an interval, as
-	// "every 10m": see [workflow.Schedule].
+	// When is a cron expression with the name of a time zone, such as "30 2 * * * Europe/Zurich",
+	// or an interval, such as "every 10m", see [workflow.Schedule].
 	When      string `json:"when"`
-	Overlap   string `json:"overlap,omitempty"`   // one of [Overlaps]; empty: skip
-	CatchUpMs int64  `json:"catchUpMs,omitempty"` // how late a tick may be started; 0: a year, which is the most
-	JitterMs  int64  `json:"jitterMs,omitempty"`  // each tick is delayed by less than that
+	Overlap   string `json:"overlap,omitempty"`   // one of [Overlaps]; empty means skip
+	CatchUpMs int64  `json:"catchUpMs,omitempty"` // maximum delay with which a tick is started; 0 means a year, the maximum
+	JitterMs  int64  `json:"jitterMs,omitempty"`  // upper bound of the random delay of each tick
 }
 
-// Schedule is a schedule as it stands.
+// Schedule is the state of a schedule.
 type Schedule struct {
 	Name string `json:"name"`
 	Timing
-	Workflow string `json:"workflow"` // stored name of what it starts
+	Workflow string `json:"workflow"` // stored name of the workflow that it starts
 	Queue    string `json:"queue"`    // of the runs
 	Paused   bool   `json:"paused,omitempty"`
 	Note     string `json:"note,omitempty"` // why it was paused
-	// Next is the tick that comes next, without jitter; zero: it is paused, or there is none.
+	// Next is the next tick, without jitter. It is zero if the schedule is paused or has no further
+	// tick.
 	Next time.Time `json:"next,omitzero"`
-	// Ticks are the next ten, without jitter, by the time zones of who was asked. Lists leave them out.
+	// Ticks are the next ten ticks, without jitter, computed with the time zones of the process
+	// that answers. Lists omit them.
 	Ticks     []time.Time     `json:"ticks,omitempty"`
 	Problem   string          `json:"problem,omitempty"`   // why no tick is known
 	Backfills []Backfill      `json:"backfills,omitempty"` // that are not finished
-	Started   int             `json:"started"`             // runs
-	Skipped   int             `json:"skipped"`             // ticks that found another run active, or were passed over for a newer one
-	Missed    int             `json:"missed"`              // ticks that were later than the catch-up
-	Recent    []ScheduleStart `json:"recent,omitempty"`    // the last ten, oldest first
-	Run       string          `json:"run"`                 // that keeps the schedule
-	Unserved  bool            `json:"unserved,omitempty"`  // no worker that lives works on it
+	Started   int             `json:"started"`             // number of runs
+	Skipped   int             `json:"skipped"`             // ticks at which another run was active, or that were superseded by a newer one
+	Missed    int             `json:"missed"`              // ticks that were later than the catch-up time
+	Recent    []ScheduleStart `json:"recent,omitempty"`    // the last ten, the oldest first
+	Run       string          `json:"run"`                 // the run that implements the schedule
+	Unserved  bool            `json:"unserved,omitempty"`  // no live worker serves it
 }
 
-// ScheduleStart is a run that a schedule has started, or wanted to.
+// ScheduleStart is a run that a schedule started, or a tick that it skipped.
 type ScheduleStart struct {
 	Tick    time.Time `json:"tick"`
 	Run     string    `json:"run"`
 	Skipped string    `json:"skipped,omitempty"` // why it was not started
 }
 
-// Backfill is a range of ticks of the past that are started as if they were due now.
+// Backfill is a range of past ticks that are started as if they were due now.
 type Backfill struct {
-	From    time.Time `json:"from"`              // the first
-	To      time.Time `json:"to"`                // the first that is not meant
-	Overlap string    `json:"overlap,omitempty"` // empty: that of the schedule
+	From    time.Time `json:"from"`              // beginning, inclusive
+	To      time.Time `json:"to"`                // end, exclusive
+	Overlap string    `json:"overlap,omitempty"` // empty means that of the schedule
 }
 
-// ScheduleFilter selects a page of schedules. The zero value selects the first one.
+// ScheduleFilter selects a page of schedules. The zero value selects the first page.
 type ScheduleFilter struct {
-	Cursor string `json:"cursor,omitempty"` // of a [SchedulePage], for the next one
-	Limit  int    `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
+	Cursor string `json:"cursor,omitempty"` // of the previous [SchedulePage]
+	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// SchedulePage is a part of a list of schedules, those first that were made or changed to another run last.
+// SchedulePage is a page of schedules, those whose current run was created last first.
 type SchedulePage struct {
 	Schedules []Schedule `json:"schedules"`
-	Cursor    string     `json:"cursor,omitempty"` // of the next page, which may be empty; empty: there is none
+	Cursor    string     `json:"cursor,omitempty"` // of the next page, which may be empty; empty for the last page
 }
 
-// NewSchedule asks for a schedule. What the directive of the workflow says does not hold for its runs: see [Start].
+// NewSchedule describes a schedule to create. The directive of the workflow does not apply to its
+// runs, see [Start].
 type NewSchedule struct {
 	Name string `json:"name"`
 	Timing
 	Workflow string            `json:"workflow"`         // stored name
-	Input    Payload           `json:"input,omitempty"`  // of each run, as that of [Start]
-	Queue    string            `json:"queue,omitempty"`  // of the runs; empty: workflow.DefaultQueue
+	Input    Payload           `json:"input,omitempty"`  // of each run, as in [Start]
+	Queue    string            `json:"queue,omitempty"`  // of the runs; empty means workflow.DefaultQueue
 	Tags     map[string]string `json:"tags,omitempty"`   // of the runs
-	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
+	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
 }
 
-// ScheduleAction says what to do with a schedule.
+// ScheduleAction describes what to do with a schedule.
 type ScheduleAction struct {
 	Verb   string    `json:"verb"`             // one of [ScheduleActions]
-	Reason string    `json:"reason,omitempty"` // kept in the journal; that of pause is the note of the schedule, too
-	Timing *Timing   `json:"timing,omitempty"` // of update, which replaces all of it
-	Fill   *Backfill `json:"fill,omitempty"`   // of backfill
-	// Key says that asking again with it is the same request. Update, backfill and delete take any, for
-	// asking again does nothing more; the others refuse one as unsupported, for no store keeps it.
+	Reason string    `json:"reason,omitempty"` // kept in the journal; for pause it is also the note of the schedule
+	Timing *Timing   `json:"timing,omitempty"` // the complete new timing for update
+	Fill   *Backfill `json:"fill,omitempty"`   // for backfill
+	// Key is an idempotency key. Update, backfill and delete accept any key, because they are
+	// idempotent. The other actions refuse it as unsupported, because stores do not record it.
 	Key string `json:"-"`
 }
 
-// ScheduleActed says that a request to a schedule is durable. A worker carries it out.
+// ScheduleActed reports that a request to a schedule is durable. A worker executes it.
 type ScheduleActed struct {
 	Name string `json:"name"`
 	Verb string `json:"verb"`
-	// Run is that of a trigger: it will exist, unless another run is active and the overlap says that it is left
-	// out then.
+	// Run is the run of a trigger. It will be created, unless another run is active and the overlap
+	// policy skips it then.
 	Run string `json:"run,omitempty"`
 }
 
-// verbPause lets ticks pass; its reason is the note of the schedule.
+// verbPause stops a schedule from starting runs; its reason becomes the note of the schedule.
 const verbPause = "pause"
 
-// verbCreate makes a schedule, or replaces what one of its name does.
+// verbCreate creates a schedule or replaces an existing one.
 const verbCreate = "create"
 
-// ticksShown is how many ticks of a schedule are foretold.
+// ticksShown is the number of future ticks that are returned.
 const ticksShown = 10
 
-// Overlaps returns what can become of a tick while a run of its schedule is active.
+// Overlaps returns the policies for a tick while a run of its schedule is active.
 func Overlaps() []string {
 	var all []string
 	for _, o := range []workflow.Overlap{workflow.OverlapSkip, workflow.OverlapReplace, workflow.OverlapQueue, workflow.OverlapLatest, workflow.OverlapAllow} {
@@ -120,14 +124,14 @@ func Overlaps() []string {
 	return all
 }
 
-// scheduleVerb is an action on schedules. Again says that asking for it once more changes nothing.
+// scheduleVerb is an action on schedules. again means that it is idempotent.
 type scheduleVerb struct {
 	name  string
 	again bool
 	do    func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error)
 }
 
-// scheduleVerbs are all of them.
+// scheduleVerbs lists the actions on schedules.
 var scheduleVerbs = []scheduleVerb{
 	{verbPause, false, func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
 		return "", s.Pause(ctx, name, a.Reason)
@@ -162,7 +166,7 @@ func ScheduleActions() []string {
 	return all
 }
 
-// check refuses what an action does not take, and returns what does it.
+// check validates an action and returns its verb.
 func (a *ScheduleAction) check() (*scheduleVerb, error) {
 	i := slices.IndexFunc(scheduleVerbs, func(v scheduleVerb) bool { return v.name == a.Verb })
 	switch {
@@ -178,7 +182,7 @@ func (a *ScheduleAction) check() (*scheduleVerb, error) {
 	return &scheduleVerbs[i], checkReason(a.Verb, a.Reason, a.Verb == verbPause)
 }
 
-// schedule returns the timing as the runtime has it, which checks the rest.
+// schedule converts the timing for package workflow, which validates the rest.
 func (t *Timing) schedule() (workflow.Schedule, error) {
 	for what, ms := range map[string]int64{"catch-up": t.CatchUpMs, "jitter": t.JitterMs} {
 		if ms < 0 || ms > maxDelay {
@@ -209,7 +213,7 @@ func scheduleOf(i *workflow.ScheduleInfo) Schedule {
 	return s
 }
 
-// goingOn are the statuses of runs that keep schedules which are there.
+// goingOn lists the statuses of runs that implement existing schedules.
 var goingOn = []workflow.Status{
 	workflow.StatusPending, workflow.StatusRunning, workflow.StatusHeld, workflow.StatusPaused, workflow.StatusSleeping, workflow.StatusWaiting, workflow.StatusBlocked,
 }
@@ -255,7 +259,7 @@ func (s *Service) Schedule(ctx context.Context, name string) (Schedule, error) {
 	got := scheduleOf(&info)
 	for at := info.Next; !at.IsZero() && len(got.Ticks) < ticksShown; {
 		got.Ticks = append(got.Ticks, at.UTC())
-		if at, err = info.Schedule.Next(at); err != nil { // such as a time zone that is not known here
+		if at, err = info.Schedule.Next(at); err != nil { // for example, the time zone is unknown on this machine
 			got.Problem = err.Error()
 			break
 		}
@@ -263,8 +267,8 @@ func (s *Service) Schedule(ctx context.Context, name string) (Schedule, error) {
 	return got, nil
 }
 
-// PutSchedule makes a schedule, or replaces what the one of its name does; then a pause stays. When it returns nil the
-// schedule is durable.
+// PutSchedule creates a schedule, or replaces the definition of an existing one, which stays paused
+// if it was. When it returns nil, the schedule is durable.
 func (s *Service) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
 	e := s.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow, Reason: n.Reason})
 	return recorded(ctx, s, &e, func(ctx context.Context) (ScheduleActed, error) {
@@ -302,8 +306,8 @@ func (s *Service) putSchedule(ctx context.Context, n NewSchedule) (ScheduleActed
 	return ScheduleActed{Name: n.Name, Verb: verbCreate}, nil
 }
 
-// ActOnSchedule controls a schedule. When it returns nil the request is durable. To delete one waits
-// until a worker has ended it.
+// ActOnSchedule controls a schedule. When it returns nil, the request is durable. Deleting a
+// schedule waits until a worker has ended it.
 func (s *Service) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
 	e := s.entry(JournalEntry{Action: a.Verb, Target: "schedule:" + name, Reason: a.Reason, Key: a.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (ScheduleActed, error) {

@@ -13,13 +13,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Service finds, reads, follows and controls the runs of a store on behalf of a [Principal]. Its errors are turned into a
-// [Problem] by [ProblemOf].
+// Service finds, reads, follows and controls the runs of a store on behalf of a [Principal].
+// [ProblemOf] converts its errors into a [Problem].
 //
-// A run is named by its ID, or as id:ORDER-17 by its workflow ID: then it is the active run of that ID, or the newest one.
+// A run is named by its ID, or by its workflow ID with a prefix, as in id:ORDER-17. The latter
+// means the active run with that workflow ID, or else the newest one.
 //
-// Each operation is one method, which checks the rights of the principal, writes the journal if it changes something, and
-// then does it. Methods that are not exported ignore the principal unless they take a name from its caller.
+// Each operation is one method, which checks the rights of the principal, writes the journal if it
+// makes a change, and then executes the operation. Unexported methods ignore the principal unless
+// their documentation differs.
 type Service struct {
 	client  *workflow.Client
 	keep    store.JournalKeep
@@ -27,24 +29,24 @@ type Service struct {
 	denials *denials
 
 	who    Principal
-	behalf bool // it was returned by As or AsLocal: changes are written into the journal
-	local  bool // the process has opened the store itself: keys of starts are not those of a principal
+	behalf bool // returned by As or AsLocal: changes are recorded in the journal
+	local  bool // the process has opened the store itself: keys of starts do not belong to a principal
 }
 
 // Option configures a [Service].
 type Option func(*Service)
 
-// KeepJournal limits the journal: most is how many entries are kept, and by how much they may be older than the
-// newest. 0: DefaultJournalMost and DefaultJournalFor. All processes that write the journal of a store should use the same
-// limits: an entry that one of them drops is gone.
+// KeepJournal limits the journal to a number of entries, and their age relative to the newest one.
+// Zero means DefaultJournalMost and DefaultJournalFor. All processes that write the journal of a
+// store should use the same limits, because an entry that one of them drops is lost.
 func KeepJournal(most int, age time.Duration) Option {
 	return func(s *Service) {
 		s.keep = store.JournalKeep{Most: cmp.Or(max(most, 0), DefaultJournalMost), For: cmp.Or(max(age, 0), DefaultJournalFor)}
 	}
 }
 
-// New returns a service without limits, which writes no journal: [Service.As] and [Service.AsLocal] return those that do. The
-// caller must close the client.
+// New returns a service without restrictions and without a journal; [Service.As] and
+// [Service.AsLocal] return services with both. The caller must close the client.
 func New(client *workflow.Client, opts ...Option) *Service {
 	s := &Service{client: client, used: &usedLimits{}, denials: &denials{}, who: Principal{Role: RoleAdmin}, local: true}
 	KeepJournal(0, 0)(s)
@@ -54,7 +56,7 @@ func New(client *workflow.Client, opts ...Option) *Service {
 	return s
 }
 
-// byID begins a name of a run that is its workflow id.
+// byID is the prefix of a run name that is a workflow ID.
 const byID = "id:"
 
 // handle returns the handle of a run.
@@ -72,7 +74,7 @@ func (s *Service) handle(ref string) (*workflow.Handle, error) {
 	return s.client.Run(id), nil
 }
 
-// find returns the handle of a run that is there, by its own id, and what it is now.
+// find returns the handle of an existing run, by its run ID, and its present state.
 func (s *Service) find(ctx context.Context, ref string) (*workflow.Handle, workflow.RunInfo, error) {
 	h, err := s.handle(ref)
 	if err != nil {
@@ -85,8 +87,8 @@ func (s *Service) find(ctx context.Context, ref string) (*workflow.Handle, workf
 	return s.client.Run(info.ID), info, nil
 }
 
-// Runs returns a page of runs, the newest first unless the filter says otherwise. It looks at
-// no more runs than the budget of the filter allows, whatever is stored.
+// Runs returns a page of runs, the newest first unless the filter requests otherwise. It reads at
+// most as many runs as the budget of the filter allows.
 func (s *Service) Runs(ctx context.Context, f Filter) (RunPage, error) {
 	f, err := s.owned(f)
 	if err != nil {
@@ -99,7 +101,7 @@ func (s *Service) Runs(ctx context.Context, f Filter) (RunPage, error) {
 	return page, err
 }
 
-// runs is [Service.Runs] without the limits of the principal.
+// runs is [Service.Runs] without the check of the principal's rights.
 func (s *Service) runs(ctx context.Context, f Filter) (RunPage, error) {
 	asked, err := f.filter()
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *Service) runs(ctx context.Context, f Filter) (RunPage, error) {
 	return got, nil
 }
 
-// Count returns how many runs match; Cursor, Limit and Oldest are not looked at.
+// Count returns how many runs match. It ignores Cursor, Limit and Oldest.
 func (s *Service) Count(ctx context.Context, f Filter) (Counts, error) {
 	f, err := s.owned(f)
 	if err != nil {
@@ -134,19 +136,19 @@ func (s *Service) Count(ctx context.Context, f Filter) (Counts, error) {
 	return countsOf(counts), nil
 }
 
-// Run returns a run with its input and outcome, and why it does not go on.
+// Run returns a run with its input and outcome, and the reason if it does not progress.
 func (s *Service) Run(ctx context.Context, ref string) (Run, error) {
 	r, err := s.visible(ctx, ref)
 	s.show(&r)
 	return r, err
 }
 
-// run is [Service.Run] without the limits of the principal.
+// run is [Service.Run] without the check of the principal's rights.
 func (s *Service) run(ctx context.Context, ref string) (Run, error) {
 	h, info, err := s.find(ctx, ref)
 	r := runOf(&info)
 	facts := runFacts{RunInfo: &info}
-	if r.unreadable(err) { // the record says the rest
+	if r.unreadable(err) { // the record contains the rest
 		r.Actions = actionsFor(&facts)
 		return r, nil
 	}
@@ -173,7 +175,8 @@ func (s *Service) run(ctx context.Context, ref string) (Run, error) {
 	return r, nil
 }
 
-// readBeginning reads the log of a run as far as the first step that it can be forked from. Most logs have one near their beginning.
+// readBeginning reads the log of a run up to the first step that it can be forked from. Most logs
+// have one near their beginning.
 func (s *Service) readBeginning(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
 	const first, rest = 64, maxLimit
 	for from, limit := uint64(1), first; from <= f.Events && !f.step; limit = rest {
@@ -202,7 +205,8 @@ func (s *Service) readBeginning(ctx context.Context, h *workflow.Handle, r *Run,
 	return nil
 }
 
-// lastEvents is how many of the last events tell since when and why a run is paused.
+// lastEvents is the number of events at the end of a log that are read to find out since when and
+// why a run is paused.
 const lastEvents = 16
 
 // readEnd reads the end of the log of a run.
@@ -233,7 +237,7 @@ func (s *Service) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *ru
 	return nil
 }
 
-// readLastTry reads what a retry of a run that was retried before depends on.
+// readLastTry reads the run on which the retry of an already retried run depends.
 func (s *Service) readLastTry(ctx context.Context, f *runFacts) (err error) {
 	if f.RetriedAs == "" {
 		return nil
@@ -250,10 +254,11 @@ func (s *Service) readLastTry(ctx context.Context, f *runFacts) (err error) {
 	return nil
 }
 
-// maxBelow bounds how many runs the store looks at to count those below a run.
+// maxBelow is the maximum number of runs that the store reads to count the descendants of a run.
 const maxBelow = 1000
 
-// readMore reads what neither the record of a run nor its log has: its last recovery, and how many runs are below it.
+// readMore reads data that are neither in the record of a run nor in its log: its last recovery,
+// and the number of runs below it.
 func (s *Service) readMore(ctx context.Context, h *workflow.Handle, r *Run, info *workflow.RunInfo) error {
 	last, err := h.LastRecovery(ctx)
 	if err != nil {
@@ -286,7 +291,7 @@ func (s *Service) readMore(ctx context.Context, h *workflow.Handle, r *Run, info
 		b.Statuses[status] += n
 		b.Total += n
 	}
-	if own > 0 && b.Total > 0 { // the run counts itself
+	if own > 0 && b.Total > 0 { // the count includes the run itself
 		b.Total--
 		for _, status := range []string{r.Status, "open"} {
 			if b.Statuses[status] > 0 {
@@ -303,7 +308,8 @@ func (s *Service) readMore(ctx context.Context, h *workflow.Handle, r *Run, info
 	return nil
 }
 
-// readOrders reads what an open run was asked for, and of one that has ended whether another one has its workflow id now.
+// readOrders reads the pending requests of an open run. For an ended run it reads whether another
+// run has its workflow ID.
 func (s *Service) readOrders(ctx context.Context, h *workflow.Handle, f *runFacts) (err error) {
 	if open(f.RunInfo) {
 		f.orders, err = h.Orders(ctx)
@@ -323,7 +329,8 @@ func (s *Service) readOrders(ctx context.Context, h *workflow.Handle, f *runFact
 	return err
 }
 
-// unreadable reports whether an error says that the log cannot be read, and takes it in: an operator must see the run all the same.
+// unreadable reports whether the error means that the log cannot be read, and records it in r,
+// because the operator must be able to see such a run.
 func (r *Run) unreadable(err error) bool {
 	p := ProblemOf(err)
 	if !p.Unreadable() {
@@ -337,7 +344,8 @@ func (r *Run) unreadable(err error) bool {
 	return true
 }
 
-// Events returns up to limit events of a run, those from number from on; limit 0: 1,000, which is the most. It does not wait.
+// Events returns up to limit events of a run, beginning with number from. A limit of 0 means 1,000,
+// the maximum. It does not wait.
 func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -350,7 +358,7 @@ func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int
 	return page, err
 }
 
-// events is [Service.Events] without the limits of the principal.
+// events is [Service.Events] without the check of the principal's rights.
 func (s *Service) events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
 	if limit < 0 || limit > maxLimit {
 		return EventPage{}, &InputError{What: fmt.Sprintf("a page of %d events", limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its number", maxLimit)}
@@ -369,7 +377,7 @@ func (s *Service) events(ctx context.Context, ref string, from uint64, limit int
 	return page, err
 }
 
-// read returns what is in the log of a run, as it is known, from a number on.
+// read returns the known part of the log of a run, beginning with a number.
 func (s *Service) read(ctx context.Context, h *workflow.Handle, info workflow.RunInfo, from uint64, limit int) ([]Event, error) {
 	all := []Event{}
 	if from > info.Events {

@@ -19,35 +19,36 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Start asks for a new run of a workflow that is known by name only. What the directive of the workflow
-// says stands in the code of programs that link it, and does not hold: its queue, time limits, retention and
-// priority, limits and fair keys, and what lets starts share a run or a workflow id. Give here what matters of it, or
-// let such workflows be started by a program that links them.
+// Start describes a new run of a workflow that is known only by name. The directive of the workflow
+// is part of the programs that link it and does not apply here: its queue, timeouts, retention,
+// priority, limits, fairness key, and the options that make starts share a run or a workflow ID.
+// Set the necessary fields here, or start such workflows from a program that links them.
 type Start struct {
 	Workflow string `json:"workflow"` // stored name
-	// Input is JSON as it is stored: an object of the parameters by their names. Leave it out for a workflow that
-	// takes none. What the catalogue has a schema of is checked; whether any other one fits is seen when the code begins.
+	// Input is JSON in its stored form: an object with the parameters by name. It is empty for a
+	// workflow without input. It is checked if the catalog has a schema of it; otherwise a mismatch
+	// is detected when the code begins.
 	Input    Payload           `json:"input,omitempty"`
-	ID       string            `json:"id,omitempty"`       // workflow id; empty: none
-	Policy   string            `json:"policy,omitempty"`   // if the id has an active run: one of [Policies]; empty: use
-	Finished string            `json:"finished,omitempty"` // if it has one that has ended: one of [FinishedPolicies]; empty: allow
-	Queue    string            `json:"queue,omitempty"`    // empty: workflow.DefaultQueue
-	DelayMs  int64             `json:"delayMs,omitempty"`  // it begins that much later
-	Hold     bool              `json:"hold,omitempty"`     // it begins once it is released
+	ID       string            `json:"id,omitempty"`       // workflow ID; empty for none
+	Policy   string            `json:"policy,omitempty"`   // one of [Policies] for an ID with an active run; empty means use
+	Finished string            `json:"finished,omitempty"` // one of [FinishedPolicies] for an ID whose run has ended; empty means allow
+	Queue    string            `json:"queue,omitempty"`    // empty means workflow.DefaultQueue
+	DelayMs  int64             `json:"delayMs,omitempty"`  // delay of the start
+	Hold     bool              `json:"hold,omitempty"`     // the run begins only after it is released
 	Tags     map[string]string `json:"tags,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
-	// Key makes starts with the same key one, as long as the run is kept: it gives the run its workflow id. A start with
-	// an ID takes none.
+	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
+	// Key is an idempotency key: starts with the same key return the same run as long as that run
+	// is retained. It determines the workflow ID, so a start with an ID must not have a key.
 	Key string `json:"-"`
 }
 
-// Started says which run there is now.
+// Started identifies the new or existing run.
 type Started struct {
 	Run     string `json:"run"`
-	Created bool   `json:"created"` // false: it was there before
+	Created bool   `json:"created"` // false: it existed before
 }
 
-// policies and finishedPolicies are by the names that they have in JSON.
+// policies and finishedPolicies contain the policies by their names in JSON.
 var (
 	policies = map[string]workflow.ActivePolicy{
 		"use": workflow.UseActive, "fail": workflow.FailActive, "cancel": workflow.CancelActive, "queue": workflow.QueueActive, "latest": workflow.LatestActive,
@@ -57,19 +58,20 @@ var (
 	}
 )
 
-// Policies returns what a start can say about an active run of its workflow id.
+// Policies returns the policies for a workflow ID with an active run.
 func Policies() []string { return slices.Sorted(maps.Keys(policies)) }
 
-// FinishedPolicies returns what a start can say about a run of its workflow id that has ended.
+// FinishedPolicies returns the policies for a workflow ID whose run has ended.
 func FinishedPolicies() []string { return slices.Sorted(maps.Keys(finishedPolicies)) }
 
-// maxDelay bounds Start.DelayMs: more is no Duration.
+// maxDelay is the maximum of Start.DelayMs that fits into a Duration.
 const maxDelay = int64(1<<63-1) / int64(time.Millisecond)
 
-// Reserved reports whether a workflow name is one of the runtime's own, which nobody starts by its name.
+// Reserved reports whether a workflow name belongs to the runtime. Such workflows cannot be started
+// by name.
 func Reserved(workflow string) bool { return event.Reserved(workflow) }
 
-// policy checks a start, and returns its policies.
+// policy validates a start and returns its policies.
 func (s *Start) policy() (workflow.IDPolicy, error) {
 	var p workflow.IDPolicy
 	active, isActive := policies[s.Policy]
@@ -102,12 +104,13 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 	return workflow.IDPolicy{Active: active, Finished: finished}, store.CheckName("workflow id", s.ID)
 }
 
-// untyped is a workflow of which only the name is known. Its inputs are a [Payload], or workflow.None.
+// untyped returns a definition of a workflow of which only the name is known. Its inputs are a
+// [Payload] or workflow.None.
 func untyped(name string) workflow.Definition[any, Payload] {
 	return shim.NewWorkflow[any, Payload](name, "", shim.WorkflowPolicy{})
 }
 
-// input returns that of the run.
+// input returns the input of the run.
 func (s *Start) input() any {
 	if len(s.Input) == 0 {
 		return workflow.None{}
@@ -115,7 +118,7 @@ func (s *Start) input() any {
 	return s.Input
 }
 
-// Start creates a run. When it returns nil the run is durable.
+// Start creates a run. When it returns nil, the run is durable.
 func (s *Service) Start(ctx context.Context, in Start) (Started, error) {
 	e := s.entry(JournalEntry{Action: "start", Detail: in.Workflow, Reason: in.Reason, Key: in.Key})
 	if in.ID != "" {
@@ -136,11 +139,11 @@ func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 	if err := s.who.Need(RoleOperator, "to start runs"); err != nil {
 		return Started{}, err
 	}
-	if in.Workflow == BulkRuns.Name() { // whose input says with which rights it acts
+	if in.Workflow == BulkRuns.Name() { // its input contains the rights with which it acts
 		return Started{}, &NotAllowedError{What: "bulk actions are not started as runs", Fix: "POST bulk, or use flowctl with a filter"}
 	}
 	if in.Key != "" && !s.local {
-		in.Key = s.who.Name + "\x00" + in.Key // nobody is given the run of somebody else
+		in.Key = s.who.Name + "\x00" + in.Key // no caller can get the run of another principal
 	}
 	if s.who.Owner == "" {
 		return s.create(ctx, in)
@@ -159,7 +162,7 @@ func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 	if err == nil && !got.Created {
 		_, err = s.visible(ctx, got.Run)
 	}
-	if p := ProblemOf(err); err != nil && (p.Code == CodeRefused || p.Code == CodeNotFound) { // it could name the run of another owner
+	if p := ProblemOf(err); err != nil && (p.Code == CodeRefused || p.Code == CodeNotFound) { // the error could contain the run of another owner
 		err = NewProblem(CodeRefused, "start "+in.Workflow+": the workflow id was used before", "use another id")
 	}
 	if err != nil {
@@ -168,7 +171,7 @@ func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 	return got, nil
 }
 
-// create is start without the limits of the principal.
+// create is start without the check of the principal's rights.
 func (s *Service) create(ctx context.Context, in Start) (Started, error) {
 	policy, err := in.policy()
 	if err != nil {
@@ -219,8 +222,9 @@ func (s *Service) create(ctx context.Context, in Start) (Started, error) {
 	return Started{Run: string(run.ID()), Created: true}, nil
 }
 
-// again answers a start whose key a run has had before. A run that continues others has the input of the last continuation: the
-// start has given that of the first run of the chain.
+// again handles a start whose key was used before. A run that continues others has the input of the
+// last continuation, but the start has the input of the first run of the chain, so the inputs of
+// the first run are compared.
 func (s *Service) again(ctx context.Context, run string, in Start) (Started, error) {
 	loaded, err := s.client.Store().Load(ctx, []store.Load{{Run: event.RunID(run), Limit: -1}})
 	if err == nil {
@@ -235,7 +239,7 @@ func (s *Service) again(ctx context.Context, run string, in Start) (Started, err
 	}
 	var asked []byte
 	if len(in.Input) > 0 {
-		if asked, err = json.Marshal(in.Input); err != nil { // as it was stored
+		if asked, err = json.Marshal(in.Input); err != nil { // in its stored form
 			return Started{}, err
 		}
 	}
@@ -245,15 +249,15 @@ func (s *Service) again(ctx context.Context, run string, in Start) (Started, err
 	return Started{Run: run}, nil
 }
 
-// reused refuses a key that was used for something else.
+// reused returns the error for a key that was used with another request.
 func reused(name string) error {
 	p := NewProblem(CodeInput, "start "+name+": its idempotency key was used before, for another workflow or input", "use a new key for each request, and the same one to repeat a request")
 	p.Status = http.StatusUnprocessableEntity
 	return p
 }
 
-// Wait waits until a run, or what it has continued as, has ended, but no longer than that, and
-// returns what it is then.
+// Wait waits until a run or its continuation has ended, for at most the given time, and returns the
+// run.
 func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -264,7 +268,7 @@ func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (Run
 	return r, err
 }
 
-// wait is [Service.Wait] without the limits of the principal.
+// wait is [Service.Wait] without the check of the principal's rights.
 func (s *Service) wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
 	_, info, err := s.find(ctx, ref)
 	if err != nil {

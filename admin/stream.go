@@ -12,63 +12,64 @@ import (
 
 // StreamFilter selects a page of the streams of a run. The zero value selects the first 100.
 type StreamFilter struct {
-	After string `json:"after,omitempty"` // those whose names come after this one: a [StreamList] has that of the next page
-	Limit int    `json:"limit,omitempty"` // of a page; 0: 100, at most 1,000
+	After string `json:"after,omitempty"` // only names after this one: Next of a [StreamList] is that of the next page
+	Limit int    `json:"limit,omitempty"` // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// StreamState is a stream as it stands.
+// StreamState is the state of a stream.
 type StreamState struct {
-	ID    string `json:"id"` // strm_ and 26 characters; it never changes, and is that of the whole chain of runs
+	ID    string `json:"id"` // strm_ and 26 characters; it never changes and is the same for the whole chain of runs
 	Name  string `json:"name"`
-	First uint64 `json:"first"` // chunk that is kept; 0: none is
-	Last  uint64 `json:"last"`  // chunk that was written, kept or not
-	Ended bool   `json:"ended"` // no chunk follows
+	First uint64 `json:"first"` // first retained chunk; 0 if there is none
+	Last  uint64 `json:"last"`  // last chunk that was written, retained or not
+	Ended bool   `json:"ended"` // no further chunks follow
 }
 
-// StreamList is a part of the streams of a run, by name.
+// StreamList is a page of the streams of a run, sorted by name.
 type StreamList struct {
 	Streams []StreamState `json:"streams"`
-	Next    string        `json:"next,omitempty"` // the After of the next page; empty: there is none
+	Next    string        `json:"next,omitempty"` // StreamFilter.After for the next page; empty for the last page
 }
 
 // Chunk is one entry of a stream.
 type Chunk struct {
 	Index uint64  `json:"index"` // from 1
 	Value Payload `json:"value"`
-	// Run, Step and Attempt name the attempt of a step that has written it; empty: the code of the run has. The chunks of
-	// an attempt that has failed stay.
+	// Run, Step and Attempt identify the attempt of a step that wrote the chunk. They are empty if
+	// the code of the run wrote it. The chunks of failed attempts are kept.
 	Run     string `json:"run,omitempty"`
-	Step    string `json:"step,omitempty"` // its key
+	Step    string `json:"step,omitempty"` // key of the step
 	Attempt int    `json:"attempt,omitempty"`
 }
 
-// ChunkPage is a part of a stream.
+// ChunkPage is a page of a stream.
 type ChunkPage struct {
 	Run    string  `json:"run"`
 	Name   string  `json:"name"`
 	Chunks []Chunk `json:"chunks"`
-	First  uint64  `json:"first"` // that is kept; 0: none is
-	Last   uint64  `json:"last"`  // that was written, kept or not
-	Ended  bool    `json:"ended"` // no chunk follows
-	// Next is where the next page begins; 0: there was no more.
+	First  uint64  `json:"first"` // first retained chunk; 0 if there is none
+	Last   uint64  `json:"last"`  // last chunk that was written, retained or not
+	Ended  bool    `json:"ended"` // no further chunks follow
+	// Next is the index of the first chunk of the next page, or 0 if there was no further chunk.
 	Next uint64 `json:"next,omitempty"`
 }
 
-// Lag says where a reader has to go on that cannot go on where it was.
+// Lag describes where a reader must continue that cannot continue at its position.
 type Lag struct {
-	Wanted uint64 `json:"wanted"` // the event or chunk that was next
-	Next   uint64 `json:"next"`   // the one to go on with
+	Wanted uint64 `json:"wanted"` // the next event or chunk of the reader
+	Next   uint64 `json:"next"`   // the event or chunk to continue with
 }
 
-// LagError ends the following of a stream or a log: what comes next is not kept any more (Next is greater than Wanted), or what
-// was there before it is gone, since the store has lost writes. Follow from Next to go on.
+// LagError ends the iteration over a stream or a log: the next entries are not retained any more
+// (Next is greater than Wanted), or the store has lost writes, so that preceding entries are gone.
+// Follow from Next to continue.
 type LagError struct {
 	Run    string
-	Stream string // empty: it is the log
+	Stream string // empty for a log
 	Lag
 }
 
-// Error names what was followed, and where to go on.
+// Error names the stream or log, and where to continue.
 func (e *LagError) Error() string {
 	what := "the log"
 	if e.Stream != "" {
@@ -80,12 +81,12 @@ func (e *LagError) Error() string {
 	return fmt.Sprintf("%s of run %s does not keep %d any more: it goes on with %d", what, e.Run, e.Wanted, e.Next)
 }
 
-// defaultChunks is how many chunks a page has if nobody says.
+// defaultChunks is the default number of chunks per page.
 const defaultChunks = 256
 
-// Streams returns a page of the streams to which a run, and what it has continued as, have written, by name. A store that
-// cannot list them is the code unsupported.
-// It says names and numbers, and nothing of what the streams carry.
+// Streams returns a page of the streams that a run and its continuations have written to, sorted by
+// name. For a store that cannot list them it returns a problem with the code unsupported. The
+// result contains names and numbers, but no contents.
 func (s *Service) Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -112,8 +113,9 @@ func (s *Service) Streams(ctx context.Context, ref string, f StreamFilter) (Stre
 	return list, nil
 }
 
-// Stream returns up to limit chunks of a stream, from the first on that is kept and has at least the number from; limit 0:
-// 256, at most 1,000. It does not wait. A stream that nobody has written to is empty.
+// Stream returns up to limit chunks of a stream, beginning with the first retained chunk whose
+// index is at least from. A limit of 0 means 256; the maximum is 1,000. It does not wait. A stream
+// that was never written to is empty.
 func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error) {
 	ref, err := s.ownStream(ctx, ref)
 	if err != nil {
@@ -143,9 +145,10 @@ func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, lim
 	return page, nil
 }
 
-// FollowStream delivers the chunks of a stream from number from on (0: from the first that is kept), and waits for more until the
-// stream was closed or the run, and what it has continued as, has ended. An outage of the store is waited for. The
-// error is a *LagError if the next chunk is not kept any more.
+// FollowStream returns an iterator over the chunks of a stream, beginning with index from, where 0
+// means the first retained chunk. It waits for further chunks until the stream is closed or the run
+// and its continuations have ended. During an outage of the store it retries. The error is a
+// *LagError if the next chunk is not retained any more.
 func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		ref, err := s.ownStream(ctx, ref)
@@ -157,7 +160,7 @@ func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint6
 	}
 }
 
-// followStream is [Service.FollowStream] without the limits of the principal.
+// followStream is [Service.FollowStream] without the check of the principal's rights.
 func (s *Service) followStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		err := checkName("stream", name)

@@ -8,35 +8,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Message carries a payload to a topic or an ask of a run.
+// Message is a payload for a topic or an ask of a run.
 type Message struct {
-	Payload Payload `json:"payload,omitempty"` // JSON, as the type of the topic or ask has it
-	Reason  string  `json:"reason,omitempty"`  // kept in the journal; refused where there is no journal
-	// Key makes messages with the same key to the same topic or ask of a run arrive once, for at least
-	// 24 hours; a question that is asked again gets the same answer.
+	Payload Payload `json:"payload,omitempty"` // JSON in the form of the type of the topic or ask
+	Reason  string  `json:"reason,omitempty"`  // kept in the journal; refused if there is no journal
+	// Key is an idempotency key: of messages with the same key to the same topic or ask of a run
+	// only the first arrives, for at least 24 hours. A repeated ask returns the same answer.
 	Key string `json:"-"`
 }
 
-// Answer carries the answer of a run to an ask.
+// Answer is the answer of a run to an ask.
 type Answer struct {
 	Run     string  `json:"run"`
 	Payload Payload `json:"payload,omitempty"`
 }
 
-// Sent says that a message is durable.
+// Sent reports that a message is durable.
 type Sent struct {
 	Run string `json:"run"`
 }
 
-// Value is the newest value of a name that a run has published.
+// Value is the latest value with a name that a run has published.
 type Value struct {
 	Run   string  `json:"run"`
 	Name  string  `json:"name"`
-	Set   bool    `json:"set"` // false: not yet
+	Set   bool    `json:"set"` // false: the run has not published it yet
 	Value Payload `json:"value,omitempty"`
 }
 
-// Send puts a message of a topic into a run. When it returns nil the message is durable.
+// Send sends a message on a topic to a run. When it returns nil, the message is durable.
 func (s *Service) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
 	e := s.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Reason: m.Reason, Key: m.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Sent, error) { return s.send(ctx, ref, topic, m.left(&e)) },
@@ -63,7 +63,7 @@ func (s *Service) send(ctx context.Context, ref, topic string, m Message) (Sent,
 	return Sent{Run: string(info.ID)}, err
 }
 
-// Ask asks a run something, and waits for the answer as long as ctx allows.
+// Ask sends a request to a run, and waits for the answer until ctx is done.
 func (s *Service) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
 	e := s.entry(JournalEntry{Action: "ask", Target: ref, Detail: name, Reason: m.Reason, Key: m.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Answer, error) { return s.ask(ctx, ref, name, m.left(&e)) },
@@ -93,7 +93,7 @@ func (s *Service) ask(ctx context.Context, ref, name string, m Message) (Answer,
 	return Answer{Run: string(info.ID), Payload: got}, err
 }
 
-// Value returns the newest value of a name that a run has published. It does not wait.
+// Value returns the latest value with a name that a run has published. It does not wait.
 func (s *Service) Value(ctx context.Context, ref, name string) (Value, error) {
 	if err := s.who.Need(RolePayloads, "to read values"); err != nil {
 		return Value{}, err
@@ -113,7 +113,7 @@ func (s *Service) Value(ctx context.Context, ref, name string) (Value, error) {
 	return Value{Run: string(info.ID), Name: name, Set: set, Value: value}, err
 }
 
-// check refuses what is no message.
+// check validates a message.
 func (m *Message) check(what, name string) error {
 	switch {
 	case name == "":
@@ -131,7 +131,8 @@ func (m *Message) options() []workflow.SendOption {
 	return []workflow.SendOption{workflow.IdempotencyKey(m.Key)}
 }
 
-// maxName bounds the names of asks and values, in bytes: those who declare longer ones panic.
+// maxName is the maximum length of names of asks and values in bytes. Declaring a longer one
+// panics.
 const maxName = 200
 
 func checkName(what, name string) error {

@@ -16,41 +16,42 @@ import (
 	"time"
 )
 
-// Authenticator says who asks. [Tokens] is one.
+// Authenticator identifies callers. [Tokens] implements it.
 type Authenticator interface {
-	// Authenticate returns whose the credential is, which a request has as its bearer token. A
-	// *[UnauthenticatedError] says that it is nobody's; after any other error that is not known.
+	// Authenticate returns the principal of a credential, which a request contains as its bearer
+	// token. An *[UnauthenticatedError] means that the credential is invalid. Any other error means
+	// that the credential could not be checked.
 	Authenticate(ctx context.Context, credential string) (Principal, error)
 }
 
-// UnauthenticatedError says that a credential is nobody's.
+// UnauthenticatedError reports an invalid credential.
 type UnauthenticatedError struct {
-	What string // of which no more is said to whoever asks
+	What string // reason, which is not sent to the caller
 }
 
-// Error says what is wrong with the credential.
+// Error returns the reason.
 func (e *UnauthenticatedError) Error() string { return e.What }
 
-// Token is a bearer token as it is kept: whoever reads it cannot use it.
+// Token is a bearer token in its stored form, from which the secret cannot be derived.
 type Token struct {
-	Name    string    `json:"name"`   // whose it is; several tokens may have one name
+	Name    string    `json:"name"`   // of the principal; several tokens may have the same name
 	SHA256  string    `json:"sha256"` // of the secret, in hex
 	Role    Role      `json:"role"`
 	Owner   string    `json:"owner,omitempty"` // see [Principal]
 	Expires time.Time `json:"expires"`         // it is refused from then on
 }
 
-// NewToken completes a token with the hash of a new secret, and returns both.
+// NewToken adds the hash of a new secret to a token, and returns the token and the secret.
 func NewToken(t Token) (Token, string) {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // which never fails
+	_, _ = rand.Read(b[:]) // never fails
 	secret := "fg_" + base64.RawURLEncoding.EncodeToString(b[:])
 	sum := sha256.Sum256([]byte(secret))
 	t.SHA256 = hex.EncodeToString(sum[:])
 	return t, secret
 }
 
-// Tokens are the bearer tokens that are known.
+// Tokens is a set of bearer tokens.
 type Tokens struct {
 	known []knownToken
 	now   func() time.Time
@@ -63,8 +64,8 @@ type knownToken struct {
 
 var _ Authenticator = (*Tokens)(nil)
 
-// NewTokens returns an authenticator for the tokens. now says what time it is; nil: time.Now. A token that has
-// something wrong is an error that names it.
+// NewTokens returns an authenticator for the tokens. now is the clock; nil means time.Now. An
+// invalid token is an error that names it.
 func NewTokens(tokens []Token, now func() time.Time) (*Tokens, error) {
 	if now == nil {
 		now = time.Now
@@ -95,7 +96,7 @@ func NewTokens(tokens []Token, now func() time.Time) (*Tokens, error) {
 	return all, nil
 }
 
-// ReadTokens reads what NewTokens takes: a JSON array of tokens.
+// ReadTokens reads the argument of NewTokens, a JSON array of tokens.
 func ReadTokens(r io.Reader) ([]Token, error) {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -112,7 +113,8 @@ func ReadTokens(r io.Reader) ([]Token, error) {
 	return all, nil
 }
 
-// Authenticate is part of Authenticator. How long it takes does not depend on how much of a secret is right.
+// Authenticate implements [Authenticator]. Its duration does not depend on how much of a secret is
+// correct.
 func (t *Tokens) Authenticate(_ context.Context, credential string) (Principal, error) {
 	sum := sha256.Sum256([]byte(credential))
 	found := -1

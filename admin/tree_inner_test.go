@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A store may have taken in such runs before it refused them.
+// An older store may contain imported runs that are their own ancestors.
 func TestOPS1_ATreeHasEachRunOnce(t *testing.T) {
 	var got Tree
 	got.grow(Run{ID: "a"}, 0, map[string][]Run{"a": {{ID: "a"}, {ID: "b"}}, "b": {{ID: "a"}}}, map[string]bool{})

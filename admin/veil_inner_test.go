@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A token of a hook is all that one needs to resume it: who may not do that reads none, wherever it stands.
+// A token is sufficient to resume a hook, so a principal that may not resume hooks cannot read
+// tokens in any field.
 func TestOPS3_TokensOfHooksAreVeiled(t *testing.T) {
 	for text, want := range map[string]string{
 		"hook:order 7, \"paid\"": "hook:***",

@@ -8,44 +8,45 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// View is a name for a filter.
+// View is a named filter.
 type View struct {
 	Name   string    `json:"name"`
-	Filter string    `json:"filter"`       // as it is typed: see [ParseFilter]
-	By     string    `json:"by,omitempty"` // who has saved it
-	At     time.Time `json:"at"`           // when
+	Filter string    `json:"filter"`       // in the syntax of [ParseFilter]
+	By     string    `json:"by,omitempty"` // the principal that saved it
+	At     time.Time `json:"at"`           // when it was saved
 }
 
-// ViewList has all views, by name.
+// ViewList contains all views, sorted by name.
 type ViewList struct {
 	Views []View `json:"views"`
 }
 
-// NewView says what a view stands for.
+// NewView describes a view to save.
 type NewView struct {
-	// Filter is a line for [ParseFilter], of up to 1,024 bytes. Its times may be relative, as since:24h: then they are so whenever somebody looks.
+	// Filter is a line for [ParseFilter] of up to 1,024 bytes. Its times may be relative, such as
+	// since:24h; they are evaluated each time the view is used.
 	Filter string `json:"filter"`
-	Reason string `json:"reason,omitempty"` // kept in the journal; refused where there is no journal
+	Reason string `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
 }
 
-// ViewActed says that a view was saved or deleted.
+// ViewActed reports that a view was saved or deleted.
 type ViewActed struct {
 	Name string `json:"name"`
 	Verb string `json:"verb"` // save or delete
 }
 
-// MaxViewName bounds the name of a view, in characters.
+// MaxViewName is the maximum length of the name of a view in characters.
 const MaxViewName = store.MaxViewName
 
 const verbSave = "save"
 
-// check returns an *InputError if there can be no such view.
+// check validates a view with a name. Errors are of type *InputError.
 func (n *NewView) check(name string) error {
 	v := store.View{Name: name, Filter: n.Filter}
 	if err := v.Check(); err != nil {
 		return &InputError{What: err.Error(), Fix: fmt.Sprintf("give a name of up to %d characters and a filter of up to %d bytes, each on one line", store.MaxViewName, store.MaxViewFilter)}
 	}
-	if name == "/" { // which no path of the API can say
+	if name == "/" { // a path of the API cannot contain it
 		return &InputError{What: "a view cannot be called /", Fix: "give it another name"}
 	}
 	f, err := ParseFilter(n.Filter, time.Now())
@@ -58,8 +59,8 @@ func (n *NewView) check(name string) error {
 	return checkReason(verbSave, n.Reason, false)
 }
 
-// Views returns all shared views, by name: at most 100.
-// A principal with an owner is refused, for their filters name workflows, IDs and tags of all owners.
+// Views returns all shared views, sorted by name: at most 100. A principal with an owner is
+// refused, because the filters contain workflows, IDs and tags of all owners.
 func (s *Service) Views(ctx context.Context) (ViewList, error) {
 	if err := s.all(RoleViewer, "see shared views", ownRuns); err != nil {
 		return ViewList{}, err
@@ -75,7 +76,8 @@ func (s *Service) Views(ctx context.Context) (ViewList, error) {
 	return list, nil
 }
 
-// SaveView keeps a filter under a name, or replaces what that name stands for. When it returns nil the view is durable.
+// SaveView saves a filter under a name, or replaces the filter of an existing view. When it returns
+// nil, the view is durable.
 func (s *Service) SaveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
 	e := s.entry(JournalEntry{Action: "save-view", Target: "view:" + name, Detail: v.Filter, Reason: v.Reason})
 	return recorded(ctx, s, &e, func(ctx context.Context) (ViewActed, error) {
@@ -95,7 +97,7 @@ func (s *Service) saveView(ctx context.Context, name string, v NewView) (ViewAct
 	return ViewActed{Name: name, Verb: verbSave}, s.client.SaveView(ctx, name, v.Filter)
 }
 
-// DeleteView removes a view. One that is not there is not found.
+// DeleteView removes a view. An unknown name is reported as not found.
 func (s *Service) DeleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
 	e := s.entry(JournalEntry{Action: "delete-view", Target: "view:" + name, Reason: why.Reason})
 	return recorded(ctx, s, &e, func(ctx context.Context) (ViewActed, error) {
