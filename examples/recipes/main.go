@@ -1,0 +1,80 @@
+// Recipes are small programs, each of which solves one problem.
+//
+//	go run ./examples/recipes                                     lists the recipes
+//	go run ./examples/recipes payment                             runs one, in memory
+//	go run ./examples/recipes -store sqlite:recipes.db payment    runs it on a file
+//
+// Each recipe is a package below this one, whose comment describes what it shows and what it prints.
+// This file is the program around them: it opens a store and a client.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/flowgen/flowgen/examples/recipes/payment"
+	"github.com/flowgen/flowgen/examples/recipes/ratelimited"
+	"github.com/flowgen/flowgen/examples/recipes/tenants"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+
+	_ "github.com/flowgen/flowgen/memstore"
+	_ "github.com/flowgen/flowgen/redisstore"
+	_ "github.com/flowgen/flowgen/sqlitestore"
+)
+
+type recipe struct {
+	name, shows string
+	run         func(ctx context.Context, client *workflow.Client, out io.Writer) error
+}
+
+var recipes = []recipe{
+	{"tenants", "a limit for each tenant, so that none delays the others", tenants.Run},
+	{"payment", "a charge that happens once although its process dies", payment.Run},
+	{"ratelimited", "a service that answers 429 with Retry-After", ratelimited.Run},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "recipes:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	f := flag.NewFlagSet("recipes", flag.ContinueOnError)
+	url := f.String("store", "memory:", "`URL` of where runs are kept: memory:, sqlite:PATH or redis://HOST:PORT")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() == 0 {
+		for _, r := range recipes {
+			_, _ = fmt.Fprintf(out, "%-14s %s\n", r.name, r.shows)
+		}
+		return nil
+	}
+	for _, r := range recipes {
+		if r.name != f.Arg(0) {
+			continue
+		}
+		st, err := store.Open(ctx, *url)
+		if err != nil {
+			return err
+		}
+		client := workflow.NewClient(st, workflow.ClientConfig{
+			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		})
+		return errors.Join(r.run(ctx, client, out), client.Close(), st.Close())
+	}
+	return fmt.Errorf("there is no recipe %q: the program lists them if it is run without arguments", f.Arg(0))
+}

@@ -1,0 +1,103 @@
+// Package ratelimited calls a service that answers 429 with Retry-After: all workers keep its rate, and
+// pause together when it asks for that.
+//
+//	go run ./examples/recipes ratelimited
+//
+// The service closes for a second after each five requests. It prints:
+//
+//	12 contacts are sent, 2 requests were answered with 429, 0 came before Retry-After was over
+package ratelimited
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// CRM bounds the requests of all workers. HoldBack closes its rate. Requests under way are not
+// called back: with AtOnce 1 there is none.
+var CRM = limit.New("crm", limit.Config{AtOnce: 1, Rate: 50, Per: time.Second})
+
+// Contacts contains the dependencies of the steps.
+type Contacts struct {
+	CRM string // base URL
+}
+
+// publish sends contacts, up to ten branches at a time.
+//
+//flow:workflow
+func publish(ctx workflow.Context, names []string) error {
+	return workflow.ForEach(ctx, names, Send, workflow.Limit(10))
+}
+
+// send sends a contact. While the service is closed, no attempt begins on any worker. An attempt
+// that was answered with 429 does not count as one of the retries.
+//
+//flow:step uses=CRM retries=5 backoff=exponential(1s,1m) timeout=10s
+func (c *Contacts) send(ctx context.Context, name string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, c.CRM+"/contacts/"+name, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Idempotency-Key", step.IdempotencyKey(ctx))
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	switch {
+	case answer.StatusCode == http.StatusTooManyRequests:
+		return step.HoldBack(errors.New("the CRM is busy"), retryAfter(answer.Header, time.Now()))
+	case answer.StatusCode >= 300:
+		return fmt.Errorf("send %s: the CRM answers %s", name, answer.Status)
+	}
+	return nil
+}
+
+// retryAfter returns the delay that a header requests, as seconds or as a date; by default a minute.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return at.Sub(now)
+	}
+	return time.Minute
+}
+
+// Run sends twelve contacts to a service that admits five requests in a row.
+func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
+	crm := &Service{Quota: 5}
+	url, stop, err := crm.Listen()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	w := worker.New(client, worker.Config{})
+	Register(w, &Contacts{CRM: url})
+	ctx, cancel := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { defer cancel(); worked <- w.Run(ctx) }()
+	defer func() { cancel(); err = errors.Join(err, <-worked) }()
+
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprint("contact-", i))
+	}
+	if _, err := Publish.Execute(ctx, client, names); err != nil {
+		return err
+	}
+	sent, busy, early := crm.Counts()
+	_, err = fmt.Fprintf(out, "%d contacts are sent, %d requests were answered with 429, %d came before Retry-After was over\n", sent, busy, early)
+	return err
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/flowgen/flowgen/examples/recipes/tenants"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Exports of one tenant do not end before those of another tenant have ended, so a limit that is not
+// kept for each tenant alone ends in a timeout.
+func TestTenants_ABurstKeepsItsLimitAndDelaysNoOtherTenant(t *testing.T) {
+	ctx := limited(t)
+	st := memstore.New()
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	othersDone := make(chan struct{})
+	var mu sync.Mutex
+	now, peak, total := map[string]int{}, map[string]int{}, 0
+	exporter := &tenants.Exporter{Write: func(ctx context.Context, job tenants.Job) error {
+		mu.Lock()
+		now[job.Tenant]++
+		total++
+		peak[job.Tenant] = max(peak[job.Tenant], now[job.Tenant])
+		mu.Unlock()
+		defer func() { mu.Lock(); now[job.Tenant]--; mu.Unlock() }()
+		if job.Tenant != "big" {
+			return nil
+		}
+		select {
+		case <-othersDone:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}}
+	working, stop := context.WithCancel(ctx)
+	worked := make(chan error, 2)
+	for range 2 { // the limit holds for all workers together
+		w := worker.New(client, worker.Config{})
+		tenants.Register(w, exporter)
+		go func() { worked <- w.Run(working) }()
+	}
+	defer func() {
+		stop()
+		if err := errors.Join(<-worked, <-worked, client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+
+	big, err := tenants.Burst(ctx, client, "big", 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range []string{"small", "tiny"} {
+		runs, err := tenants.Burst(ctx, client, tenant, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range runs {
+			if _, err := run.Result(ctx); err != nil {
+				t.Fatalf("%s: %v", tenant, err)
+			}
+		}
+	}
+	close(othersDone)
+	for _, run := range big {
+		if _, err := run.Result(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if total != 40 || peak["big"] != 2 || peak["small"] > 2 || peak["tiny"] > 2 {
+		t.Errorf("%d exports, at once %v; want 40, and 2 of each tenant", total, peak)
+	}
+}
