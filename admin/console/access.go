@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/loopback"
 )
 
-// local is who asks where nobody has to say it.
+// local is the principal of all requests if authentication is disabled.
 var local = admin.Principal{Name: "local", Role: admin.RoleAdmin}
 
-// identifier returns what says who sends a request; nil: nothing does.
+// identifier returns the authentication of requests, or nil if it is disabled.
 func identifier(cfg *Config) httpauth.Identifier {
 	var all []httpauth.Identifier
 	if cfg.Proxy != nil {
@@ -29,7 +29,7 @@ func identifier(cfg *Config) httpauth.Identifier {
 	return httpauth.First(all...)
 }
 
-// who returns who sends a request. Pages of other origins can change nothing.
+// who authenticates a request. Requests from pages of other origins cannot change anything.
 func (h *Handler) who(r *http.Request) (admin.Principal, error) {
 	err := h.origins.Check(r)
 	if err == nil {
@@ -47,7 +47,7 @@ func (h *Handler) who(r *http.Request) (admin.Principal, error) {
 	return local, nil
 }
 
-// login logs a browser in, or shows the form for it.
+// login logs a browser in, or shows the login form.
 func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 	q := h.request(r, admin.Principal{})
 	v := &view{name: "login", Title: "Log in", Data: &loginView{}}
@@ -66,7 +66,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 	h.show(w, q, v)
 }
 
-// loginView is the form by which a browser logs in.
+// loginView is the login form.
 type loginView struct{ Problem *admin.Problem }
 
 // logout ends the login of a browser.
@@ -86,7 +86,8 @@ func withPrincipal(ctx context.Context, p admin.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// principalOf returns who sends a request. It panics if nobody has said: then nobody gets an answer.
+// principalOf returns the principal of a request. It panics without one, so that no unauthenticated
+// request is answered.
 func principalOf(ctx context.Context) admin.Principal {
 	return ctx.Value(principalKey{}).(admin.Principal)
 }

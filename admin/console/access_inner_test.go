@@ -26,33 +26,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Roles × routes × objects. The lists are those of the code: a role, a route of the API, a page or a form of the console that is new
-// fails this test until it has a row here. A cell is a request of a principal for an object, and four rules expect its status:
+// This file tests roles × routes × objects. The lists contain everything in the code: a new role,
+// route of the API, page or form of the console fails this test until it has a row here. A cell is
+// a request of a principal for an object. Four rules determine the expected status:
 //
-//	O1 who sends no credential gets 401; a role that is too low 403
-//	O2 another owner's runs, and those of nobody, are not found by who has an owner, with one text
-//	O3 what is about the runs of all owners is refused to who has one
-//	O4 what is left is allowed, whatever comes of it
+//	O1 a request without credential gets 401, a role that is too low 403
+//	O2 for a principal with an owner, runs of other owners and without owner are not found, with the same text
+//	O3 what concerns the runs of all owners is refused to a principal with an owner
+//	O4 everything else is allowed, with any result
 //
-// And no cell has the token of a hook for who may not resume it. What would change something does nothing here: what commands do
-// with runs in each state, and that those of the runtime refuse them, is judged by runtime/promises/pairs.
+// In addition, no response contains the token of a hook if the principal may not resume it. Changes
+// have no effect here: what commands do with runs in each state, and that runs of the runtime
+// refuse them, is tested by runtime/promises/pairs.
 
-// object is what a request is about.
+// object is the kind of object of a request.
 type object string
 
 const (
 	oneRun    object = "a run"
 	allOwners object = "the runs of all owners"
-	noRun     object = "no run, or those of the owner" // each principal gets its own
+	noRun     object = "no run, or those of the owner" // each principal has its own
 )
 
-// permission is what is expected of a route: the lowest role, and what it is about.
+// permission is the expectation for a route: the lowest role, and the kind of object.
 type permission struct {
 	role  admin.Role
 	about object
 }
 
-// apiRows has the routes of the API, by name.
+// apiRows contains the routes of the API by name.
 var apiRows = map[string]permission{
 	"listRuns": {admin.RoleViewer, noRun}, "countRuns": {admin.RoleViewer, noRun}, "startRun": {admin.RoleOperator, noRun}, "live": {admin.RoleViewer, noRun},
 	"getRun": {admin.RoleViewer, oneRun}, "listEvents": {admin.RoleViewer, oneRun}, "listEntities": {admin.RoleViewer, oneRun}, "getInbox": {admin.RoleViewer, oneRun},
@@ -69,7 +71,7 @@ var apiRows = map[string]permission{
 	"examineStore": {admin.RoleOperator, allOwners}, "checkStore": {admin.RoleOperator, allOwners}, "repairStore": {admin.RoleAdmin, allOwners}, "exportRuns": {admin.RoleAdmin, allOwners},
 }
 
-// siteRows has the pages and forms of the console, by method and pattern.
+// siteRows contains the pages and forms of the console by method and pattern.
 var siteRows = map[string]permission{
 	"GET /runs": {admin.RoleViewer, noRun}, "GET /runs/{id}": {admin.RoleViewer, oneRun}, "GET /runs/{id}/events": {admin.RoleViewer, oneRun}, "GET /runs/{id}/data": {admin.RoleViewer, oneRun},
 	"GET /runs/{id}/event/{seq}": {admin.RoleViewer, oneRun}, "GET /runs/{id}/tree": {admin.RoleViewer, oneRun}, "GET /runs/{id}/talk": {admin.RoleViewer, oneRun}, "GET /runs/{id}/audit": {admin.RoleViewer, oneRun},
@@ -85,13 +87,13 @@ var siteRows = map[string]permission{
 	"POST /inbox/resume": {admin.RoleOperator, oneRun}, "POST /checks/repair": {admin.RoleAdmin, allOwners}, "POST /schedules/{name}/{verb}": {admin.RoleOperator, allOwners}, "POST /pools/{name}/{verb}": {admin.RoleOperator, allOwners},
 }
 
-// thing is an object of the estate: a run under some name, with a hook, and a bulk action of the same owner.
+// thing is an object of the estate: a run with a hook, and a bulk action of the same owner.
 type thing struct {
 	kind, owner     string
-	ref, hook, bulk string // empty: it has none
+	ref, hook, bulk string // empty if there is none
 }
 
-// estate has a thing of each kind.
+// estate contains a thing of each kind.
 type estate struct {
 	*admintest.Scene
 	things []thing
@@ -107,11 +109,11 @@ type credential struct {
 	cookie *http.Cookie
 }
 
-// still is a store that refuses changes, so that requests are judged and do nothing, and in which nothing is waited for. The journal is
-// written.
+// still is a store that refuses changes, so that requests are checked without effect and nothing
+// blocks. Only the journal is written.
 type still struct{ store.Store }
 
-// unchanged is the error of changes that are refused.
+// unchanged is the error of refused changes.
 type unchanged struct{}
 
 func (unchanged) Error() string   { return "nothing is changed here" }
@@ -204,7 +206,8 @@ func newEstate(t *testing.T) *estate {
 	return e
 }
 
-// add adds the things of an owner: a run with hooks, the run that holds a token for it, a bulk action, and a run that a key has named.
+// add creates the things of an owner: a run with hooks, the run that holds a token of it, a bulk
+// action, and a run with a workflow ID derived from a key.
 func (e *estate) add(owner string) {
 	e.Helper()
 	name := firstOf(owner, "nobody")
@@ -243,7 +246,7 @@ func (e *estate) add(owner string) {
 	)
 }
 
-// expect returns the status of a cell by the rules; 0: it is allowed.
+// expect returns the expected status of a cell; 0 means that the request is allowed.
 func (r permission) expect(c credential, of thing) (status int, rule string) {
 	switch {
 	case c.Name == "":
@@ -258,7 +261,7 @@ func (r permission) expect(c credential, of thing) (status int, rule string) {
 	return 0, "O4"
 }
 
-// judge sends a request, and compares what came of it with what is expected.
+// judge sends a request, and compares the response with the expectation.
 func (e *estate) judge(cells map[string]int, h http.Handler, what string, expected permission, c credential, of thing, r *http.Request) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), 10*time.Second)
@@ -288,7 +291,7 @@ func (e *estate) judge(cells map[string]int, h http.Handler, what string, expect
 
 func unescaped(s string) string { u, _ := url.PathUnescape(s); return u }
 
-// mainOfPage returns what differs between pages.
+// mainOfPage returns the part of a page that differs between pages.
 func mainOfPage(text string) string {
 	if _, after, ok := strings.Cut(text, "<main"); ok {
 		return after
@@ -314,7 +317,7 @@ func TestOPS3_EachRoleHasItsRoutesAndObjects(t *testing.T) {
 	}
 }
 
-// of returns the things that a row is judged with.
+// of returns the things to test a row with.
 func (e *estate) of(r permission) []thing {
 	if r.about == oneRun {
 		return e.things
@@ -335,7 +338,7 @@ func (e *estate) routes(t *testing.T, cells map[string]int) {
 		}
 		for _, verb := range verbs {
 			cell := expected
-			if verb == "delete" { // by any road
+			if verb == "delete" { // in every way
 				cell.role = admin.RoleAdmin
 			}
 			for _, of := range e.of(cell) {
@@ -362,7 +365,7 @@ func (e *estate) routes(t *testing.T, cells map[string]int) {
 	}
 }
 
-// urlOf returns the address of a route for a thing; false: the thing has none.
+// urlOf returns the URL of a route for a thing, or false if the thing has none.
 func urlOf(r *route.Route, verb string, of thing) (string, bool) {
 	var named []string
 	for _, name := range r.Names() {
@@ -468,7 +471,7 @@ func (e *estate) pages(t *testing.T, cells map[string]int) {
 	}
 }
 
-// hookID returns the id of the hook of a thing.
+// hookID returns the ID of the hook of a thing.
 func (e *estate) hookID(t *testing.T, of thing) string {
 	t.Helper()
 	page, err := e.Direct.Hooks(t.Context(), admin.HookFilter{Run: of.ref})

@@ -14,15 +14,15 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// verb says to people what an action does.
+// verb contains the texts for an action.
 type verb struct {
-	Name  string // on a button
-	Will  string // what will happen to a run
+	Name  string // label of the button
+	Will  string // effect on a run
 	Final bool   // it cannot be undone
-	Makes bool   // it makes a new run
+	Makes bool   // it creates a run
 }
 
-// verbs are the actions as people see them. Their names are those of flowctl and of the API.
+// verbs contains the texts for all actions, by the names that flowctl and the API use.
 var verbs = map[string]verb{
 	"cancel":     {Name: "Cancel", Will: "Its code is asked to end, cleans up and undoes what it has registered for that. It ends as cancelled."},
 	"terminate":  {Name: "Terminate", Will: "It ends without its code: nothing is cleaned up or undone. Use it for runs that cannot go on, such as blocked ones.", Final: true},
@@ -44,7 +44,7 @@ type actView struct {
 	Runs     []actRun
 	Fit      int
 	Step     string
-	Why      string // a reason is asked for
+	Why      string // label of the reason; empty if none is asked for
 	Key      string
 	Command  string
 	Back     string
@@ -58,19 +58,19 @@ type actRun struct {
 	Problem string
 }
 
-// outcome says how an action on one run has ended.
+// outcome is the result of an action on one run.
 type outcome struct {
 	Run, New, Problem, Fix string
 }
 
-// maxChosen bounds how many runs a form acts on.
+// maxChosen is the maximum number of runs per form.
 const maxChosen = 100
 
 func actLink(q *request, verb, run string) string {
 	return link(q.h.cfg.Prefix, "act", verb) + "?run=" + queryEscape(run)
 }
 
-// The questions for a reason, by where it is kept.
+// The labels of the field for the reason, depending on where it is recorded.
 const (
 	whyInJournal = "Why? It is kept in the journal."
 	whyInLog     = "Why? It is kept in the log of the run, and in the journal."
@@ -85,7 +85,7 @@ func whyAsked(verb string) string {
 
 func queryEscape(s string) string { return url.QueryEscape(s) }
 
-// chosen returns the verb and the runs that a form is about.
+// chosen returns the verb and the runs of a form.
 func chosen(q *request, given url.Values) (string, []string, error) {
 	name := q.path("verb")
 	runs := slices.Compact(slices.Sorted(slices.Values(given["run"])))
@@ -131,7 +131,7 @@ func actPage(q *request) (*view, error) {
 	return &view{name: "act", Title: a.Is.Name, Nav: "runs", Data: a}, nil
 }
 
-// act does what a form says.
+// act executes the action of a form.
 func act(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	name, runs, err := chosen(q, form)
@@ -176,40 +176,40 @@ func (q *request) act(name string, runs []string, form url.Values) (string, *vie
 	return link(q.h.cfg.Prefix, "runs", o.Run) + "?did=" + name, nil, nil
 }
 
-// ask is a form that says what will happen, and asks for what that takes.
+// ask is a form that describes an effect and asks for the required input.
 type ask struct {
 	Title, Will string
 	Final       bool   // it cannot be undone
 	Danger      bool   // it ends or removes something
-	Action      string // the address that takes the form
+	Action      string // URL that receives the form
 	Button      string
 	Fields      []field
-	Key         string // forms of the same key act once
-	Command     string // of flowctl, without what the fields add
+	Key         string // forms with the same key are executed once
+	Command     string // the flowctl command without the flags of the fields
 	Back        string
 	Problem     *admin.Problem
 }
 
-// field is something that a form asks for.
+// field is an input field of a form.
 type field struct {
 	Name, Label, Hint string
 	Kind              string // text, number, check, select, json, hidden
 	Value             string
 	Options           []string
 	Required          bool
-	Marked            bool   // it must be there, and may be an empty text
-	Optional          bool   // it is left out if nothing is typed
-	Flag              string // of flowctl; - : an argument without a name; empty: none
+	Marked            bool   // it is required and may be an empty text
+	Optional          bool   // omitted if it is empty
+	Flag              string // of flowctl; "-" for an argument without a name; empty for none
 	Problem           string
 }
 
-// whyField asks for a reason that only the journal has a place for.
+// whyField returns a field for a reason that is recorded only in the journal.
 func whyField() field { return field{Name: "reason", Label: whyInJournal, Flag: "reason"} }
 
-// because returns the reason that a form has.
+// because returns the reason in a form.
 func because(form url.Values) string { return strings.TrimSpace(form.Get("reason")) }
 
-// asking returns the view of a form, whose fields have what was typed before.
+// asking returns the view of a form, filled with the previous input.
 func (q *request) asking(nav string, a *ask) *view {
 	a.Action = q.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")
 	if a.Key == "" {
@@ -230,7 +230,7 @@ func (q *request) asking(nav string, a *ask) *view {
 	return v
 }
 
-// answered does what a form asks for, once for its key. If that fails the form is shown again, with what was typed.
+// answered executes a form once per key. If it fails, the form is shown again with its input.
 func (q *request) answered(nav string, a *ask, do func(form url.Values) (to string, err error)) (string, *view, error) {
 	form := q.r.PostForm
 	act := func() (string, *view, error) {
@@ -245,7 +245,7 @@ func (q *request) answered(nav string, a *ask, do func(form url.Values) (to stri
 	return "", q.asking(nav, a), nil
 }
 
-// notices say what has become of a form, by what stands in the address then.
+// notices contains the messages after a form was executed, by the query parameter of the redirect.
 var notices = map[string]string{
 	"schedule-pause": "The schedule is paused: its ticks pass until it is resumed.", "schedule-resume": "The schedule goes on.",
 	"schedule-trigger": "A run is started as by a tick of now.", "schedule-backfill": "The ticks of that time are started by a worker.",
@@ -258,9 +258,10 @@ var notices = map[string]string{
 	"sent":        "The message is durable: the run takes it when its code asks for it.",
 }
 
-// once lets a form that is sent twice act once. Some actions take a key that the store keeps; the others, which make another run each
-// time, are kept apart here. Of each form it keeps a digest and what came of it, of each principal so many forms; what was refused, and so
-// changed nothing, it forgets.
+// once executes a form that is submitted twice only once. Some actions have a key that the store
+// records; once handles the others, each of which would create another run. It keeps a digest and
+// the result of each form, for a limited number of forms per principal. It forgets forms that were
+// refused and therefore changed nothing.
 type once struct {
 	now func() time.Time
 
@@ -268,13 +269,13 @@ type once struct {
 	done map[formID]*sent
 }
 
-// formID is a form of a principal.
+// formID identifies a form of a principal.
 type formID struct {
 	who string
 	sum [sha256.Size]byte
 }
 
-// sent is a form that was sent.
+// sent is a submitted form.
 type sent struct {
 	at   time.Time
 	once sync.Once
@@ -284,14 +285,14 @@ type sent struct {
 }
 
 const (
-	sentKept = 10 * time.Minute // is how long a form is remembered
-	sentMost = 100              // is how many forms of a principal are
+	sentKept = 10 * time.Minute // how long a form is remembered
+	sentMost = 100              // how many forms of a principal are remembered
 )
 
 func newOnce(now func() time.Time) *once { return &once{now: now, done: map[formID]*sent{}} }
 
-// do acts for somebody, or returns what came of it when the form of this key, and of what it is about, was sent before. A form without a
-// key is another one each time.
+// do executes act on behalf of who. If a form with the same key and contents was submitted before,
+// it returns the result of that. A form without a key is always executed.
 func (o *once) do(who, key, about string, act func() (string, *view, error)) (string, *view, error) {
 	if key == "" {
 		return act()
@@ -299,7 +300,7 @@ func (o *once) do(who, key, about string, act func() (string, *view, error)) (st
 	id := formID{who, sha256.Sum256([]byte(key + "\x00" + about))}
 	s := o.form(id)
 	s.once.Do(func() { s.to, s.view, s.err = act() })
-	if p := admin.ProblemOf(s.err); p != nil && p.Status < http.StatusInternalServerError { // after others it is not known what was done
+	if p := admin.ProblemOf(s.err); p != nil && p.Status < http.StatusInternalServerError { // after other errors it is unknown what was done
 		o.mu.Lock()
 		if o.done[id] == s {
 			delete(o.done, id)
@@ -309,7 +310,7 @@ func (o *once) do(who, key, about string, act func() (string, *view, error)) (st
 	return s.to, s.view, s.err
 }
 
-// form returns a form that was sent, or is now.
+// form returns the entry of a form and creates it if necessary.
 func (o *once) form(id formID) *sent {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// logged returns the skeleton of a log with the events at these times after the start.
+// logged returns the skeleton of a log with events at the given times after the start.
 func logged(start time.Time, events []admin.Event, at []time.Duration) *skeleton {
 	s := newSkeleton()
 	for i, e := range events {
@@ -20,8 +20,9 @@ func logged(start time.Time, events []admin.Event, at []time.Duration) *skeleton
 	return s
 }
 
-// A run works for 8 s, waits for two days, works for 4 s, and waits for a day. Its work takes most of the width, each part as much as it
-// has taken time; the waits are drawn short. It is the same once the run works again, and after its end.
+// A run works for 8 s, waits for two days, works for 4 s, and waits for a day. The work takes most
+// of the width, in proportion to its duration, and the waits are shortened. The same holds when the
+// run works again, and after its end.
 func TestOPS2_TheTimelineOfARunThatWaitsForDaysShowsAllItsWork(t *testing.T) {
 	const day = 24 * time.Hour
 	start := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)
@@ -76,7 +77,7 @@ func TestOPS2_TheTimelineOfARunThatWaitsForDaysShowsAllItsWork(t *testing.T) {
 	}
 }
 
-// Short gaps are drawn as they were, and so is a window in which the run has done nothing.
+// Short gaps are not shortened, nor is a window without work.
 func TestOPS2_TheTimelineShortensLongWaitsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		work     []stretch
@@ -94,7 +95,7 @@ func TestOPS2_TheTimelineShortensLongWaitsOnly(t *testing.T) {
 	}
 }
 
-// Of many stretches of work those are kept that the longest gaps are between.
+// Of too many stretches of work those that are separated by the longest gaps are kept.
 func TestOPS2_StretchesOfWorkAreBounded(t *testing.T) {
 	var all []stretch
 	at := int64(0)

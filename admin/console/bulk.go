@@ -12,23 +12,23 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// bulkList is the list of actions on many runs.
+// bulkList is the list of bulk actions.
 type bulkList struct {
 	Bulks   []bulkView
 	Older   string
 	Command string
 }
 
-// bulkView is an action on many runs.
+// bulkView is a bulk action.
 type bulkView struct {
 	admin.Bulk
-	Line    string // its filter, as it is typed
-	Share   string // of its runs that it has seen, in percent
+	Line    string // its filter as typed
+	Share   string // percentage of its runs that it has processed
 	Seen    int
 	Is      verb
 	Stop    bool // it can be stopped, and the reader may do so
 	Ends    string
-	Fast    string // how many in a second; empty: none yet
+	Fast    string // runs per second; empty if none was processed yet
 	Command string
 }
 
@@ -66,25 +66,25 @@ func bulkPage(q *request) (*view, error) {
 	return &view{name: "bulk", Title: v.Is.Name + " " + number(b.Total) + " runs", Nav: "bulk", Live: b.Ended.IsZero(), Data: &v}, nil
 }
 
-// previewView has the effect that an action on many runs would have, and the form that starts it.
+// previewView shows the effect that a bulk action would have, and the form that starts it.
 type previewView struct {
 	Line     string
 	Verb     string
 	Is       verb
 	Verbs    []string // that the reader may use
 	Reason   string
-	Why      string // a reason is asked for
+	Why      string // label of the reason; empty if none is asked for
 	All      bool   // the filter may select all runs
 	Rate     string
 	Failures string
-	Preview  *admin.BulkPreview // nil: it is not said yet what to do
+	Preview  *admin.BulkPreview // nil: no action is chosen yet
 	Fit      int
 	Key      string
 	Problem  *admin.Problem
 	Command  string
 }
 
-// bulkVerbs returns the actions that make sense for many runs and that a principal may use.
+// bulkVerbs returns the bulk actions that a principal may use.
 func bulkVerbs(who admin.Principal) []string {
 	return slices.DeleteFunc(slices.Clone(admin.Actions()), func(name string) bool {
 		role := admin.RoleOperator
@@ -102,7 +102,8 @@ func newBulkPage(q *request) (*view, error) {
 	return q.preview(q.query, nil), nil
 }
 
-// preview shows the effect that an action would have. before is the error of the request to start it; nil: there was none.
+// preview shows the effect that an action would have. before is the error of the request to start
+// it, or nil.
 func (q *request) preview(given url.Values, before error) *view {
 	p := &previewView{Line: oneLine(given.Get("q")), Verb: given.Get("verb"), Reason: strings.TrimSpace(given.Get("reason")), All: given.Get("all") != "", Key: newKey(), Verbs: bulkVerbs(q.who), Rate: given.Get("rate"), Failures: given.Get("maxFailures")}
 	p.Is, p.Why = verbs[p.Verb], whyAsked(p.Verb)
@@ -131,7 +132,7 @@ func (q *request) preview(given url.Values, before error) *view {
 
 func (p *previewView) request(q *request) (admin.BulkRequest, error) {
 	f, err := admin.ParseFilter(p.Line, q.now)
-	f.Oldest = false // a bulk action takes all
+	f.Oldest = false // a bulk action uses all runs
 	r := admin.BulkRequest{Filter: f, All: p.All, Action: admin.Action{Verb: p.Verb, Reason: p.Reason}}
 	if err == nil && !contains(p.Verbs, p.Verb) {
 		err = &admin.InputError{What: fmt.Sprintf("there is no action %.40q for many runs", p.Verb), Fix: "use one of " + strings.Join(p.Verbs, ", ")}
@@ -139,7 +140,7 @@ func (p *previewView) request(q *request) (admin.BulkRequest, error) {
 	return r, err
 }
 
-// bulkFlags writes what an action is about as flowctl takes it.
+// bulkFlags formats the filter and the action as flags of flowctl.
 func bulkFlags(r *admin.BulkRequest) string {
 	s := flags(r.Filter)
 	if r.All {
@@ -151,7 +152,7 @@ func bulkFlags(r *admin.BulkRequest) string {
 	return strings.TrimSpace(s)
 }
 
-// newBulk starts an action once somebody has typed on how many runs.
+// newBulk starts a bulk action after the reader has confirmed it by typing the number of runs.
 func newBulk(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	rate, err := whole(form.Get("rate"), "the rate")
@@ -174,7 +175,7 @@ func newBulk(q *request) (string, *view, error) {
 	return "", q.preview(form, err), nil
 }
 
-// digits leaves out what people write between the digits of a number.
+// digits removes separators between the digits of a number.
 func digits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune(" ,.'\u00a0", r) {
@@ -184,7 +185,7 @@ func digits(s string) string {
 	}, s)
 }
 
-// whole reads a number that may be left out.
+// whole parses an optional number.
 func whole(s, what string) (int, error) {
 	if s = digits(s); s == "" {
 		return 0, nil
@@ -196,7 +197,7 @@ func whole(s, what string) (int, error) {
 	return int(n), nil
 }
 
-// stopForm asks whether to stop an action on many runs.
+// stopForm returns the form that stops a bulk action.
 func stopForm(q *request) *ask {
 	id := q.path("id")
 	return &ask{

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/admin/console"
 )
 
-// A bulk action is started only by somebody who has seen what it would do, and has typed on how many runs.
+// A bulk action is started only after its effect was shown and the number of runs was typed.
 func TestOPS2_ABulkActionIsPreviewedAndConfirmedByItsNumber(t *testing.T) {
 	s := newSite(t, console.Config{})
 	has(t, s.get("bulk", 200), "No bulk actions yet")

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// When a bulk action ends is told by how fast it is.
+// The estimated end of a bulk action follows from its speed.
 func TestOPS2_ABulkActionEndsAsItsSpeedAllows(t *testing.T) {
 	q := &request{h: New(admin.New(nil), Config{})}
 	for _, c := range []struct {

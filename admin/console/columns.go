@@ -10,15 +10,15 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// column is a column of a list as a page shows it.
+// column is a column of a list on a page.
 type column struct {
 	Name, Title string
 	Class       string
-	part        string // the template that draws a value of its kind
+	part        string // the template that draws a value of this kind
 	value       func(row any, now time.Time) any
 }
 
-// lists has the columns of each list that pages show.
+// lists contains the columns of each list on the pages.
 var lists = map[string][]column{
 	"runs":      columnsOf("runs", admin.RunColumns),
 	"failures":  columnsOf("failures", admin.FailureColumns),
@@ -31,13 +31,13 @@ var lists = map[string][]column{
 	"journal":   columnsOf("journal", admin.JournalColumns),
 }
 
-// styles has what columns look like beside what their kind and room make of them.
+// styles contains the CSS classes of columns, in addition to those of their kind and room.
 var styles = map[string]string{
 	"runs.workflowId": "id", "runs.now": "now", "failures.place": "wrap", "schedules.name": "wrap", "hooks.name": "wrap", "hooks.answerers": "wrap",
 	"workers.serves": "wrap", "queues.workflow": "wrap", "pools.holders": "wrap", "journal.principal": "wrap", "journal.reason": "wrap",
 }
 
-// cellKinds has the template and the class of values of each kind.
+// cellKinds contains the template and the CSS class for each kind of values.
 var cellKinds = map[admin.ColumnKind][2]string{
 	admin.KindText: {"cell-text", ""}, admin.KindCode: {"cell-text", "mono wrap"}, admin.KindNumber: {"cell-number", "n"}, admin.KindTime: {"cell-time", "t"}, admin.KindSpan: {"cell-span", "n t"},
 }
@@ -68,7 +68,8 @@ func columnsOf[T any](list string, all []admin.Column[T]) (shown []column) {
 	return shown
 }
 
-// rowOf returns the row of a list in what a page has of it: the row itself, or a struct that embeds it.
+// rowOf returns the row of a list from the value on a page: the row itself, or a struct that embeds
+// it.
 func rowOf[T any](row any) *T {
 	if r, ok := row.(T); ok {
 		return &r
@@ -77,7 +78,7 @@ func rowOf[T any](row any) *T {
 	return &r
 }
 
-// cell is what a template of a cell sees.
+// cell is the argument of the template of a cell.
 type cell struct {
 	*column
 
@@ -87,7 +88,8 @@ type cell struct {
 	HTML  template.HTML
 }
 
-// cellsOf draws a row of a list: each cell by the template of its list and column, such as runs.status, or by that of its kind.
+// cellsOf draws a row of a list. Each cell is drawn by the template of its list and column, such as
+// runs.status, or else by that of its kind.
 func cellsOf(pages *template.Template, list string, row any, page *drawn) ([]cell, error) {
 	all := make([]cell, len(lists[list]))
 	for i := range all {
@@ -107,7 +109,7 @@ func cellsOf(pages *template.Template, list string, row any, page *drawn) ([]cel
 	return all, nil
 }
 
-// figure writes a number of any kind, or what stands for it.
+// figure formats a number of any type, including lower bounds.
 func figure(v any) string {
 	switch n := v.(type) {
 	case int:
@@ -120,7 +122,7 @@ func figure(v any) string {
 	return fmt.Sprint(v)
 }
 
-// textOf writes a text, or several.
+// textOf formats one or several texts.
 func textOf(v any) string {
 	if all, ok := v.([]string); ok {
 		return strings.Join(all, ", ")

@@ -23,30 +23,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Config configures a Handler. The zero value serves at / and answers to browsers of the same machine, which may do everything.
+// Config configures a Handler. With the zero value it is mounted at / and answers only browsers on
+// the same machine, which have all rights.
 type Config struct {
-	// Prefix is the path under which the handler is mounted, as /flows/; empty: /.
+	// Prefix is the path under which the handler is mounted, such as /flows/; empty means /.
 	Prefix string
-	// Session lets people log in with a token. Without it and Proxy requests from other machines, and forwarded ones, are refused.
+	// Session enables login with a token. Without Session and Proxy, requests from other machines
+	// and forwarded requests are refused.
 	Session *httpauth.Session
-	// Proxy is trusted to say who asks; nil: no header is believed.
+	// Proxy configures a trusted proxy that authenticates requests; with nil, headers are ignored.
 	Proxy *httpauth.Proxy
-	// AllowUnauthenticated answers to everybody who reaches the handler, if nobody has to say who asks. Set it only where
-	// something else keeps strangers away: they may do everything.
+	// AllowUnauthenticated answers all requests with all rights if authentication is disabled. Set
+	// it only if access is restricted by other means.
 	AllowUnauthenticated bool
-	// The pages call the store by the name Store, such as orders@redis; empty: nothing.
+	// Store is the name of the store on the pages, such as orders@redis; empty means no name.
 	Store string
-	// Flags stand behind flowctl in the commands that the pages show, as --store sqlite:orders.db; empty: none.
+	// Flags are added to the flowctl commands on the pages, such as --store sqlite:orders.db.
 	Flags string
-	// MaxBody bounds the body of a request, in bytes; 0: workflow.DefaultMaxPayload and 64 KiB.
+	// MaxBody limits the body of a request in bytes; 0 means workflow.DefaultMaxPayload plus 64
+	// KiB.
 	MaxBody int64
-	// Memory bounds what is kept of logs between requests, in bytes; 0: 64 MiB.
+	// Memory limits the parts of logs that are cached between requests in bytes; 0 means 64 MiB.
 	Memory int64
-	// Mutations is how many forms that change something a principal may send in a second, and at once; 0: 50.
+	// Mutations limits the forms that change something per principal and second, and their burst; 0
+	// means 50.
 	Mutations int
-	// Recheck is after which time an open page that is updated looks again whether its login holds; 0: 5 s.
+	// Recheck is the interval in which the login of an open page with updates is rechecked; 0 means
+	// 5 s.
 	Recheck time.Duration
-	// Now says what time it is; nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -65,16 +70,16 @@ type Handler struct {
 	live    *live
 	changes *rate.Limiter
 
-	identifier httpauth.Identifier // nil: nobody has to say who asks
+	identifier httpauth.Identifier // nil: authentication is disabled
 }
 
-// New returns the handler of a service.
+// New returns a handler for a service.
 func New(s *admin.Service, cfg Config) *Handler {
 	return Over(func(p admin.Principal) Service { return s.As(p) }, cfg)
 }
 
-// Over returns a handler whose pages use the services that a function returns for their readers, such as that of a server which
-// judges requests itself.
+// Over returns a handler whose pages use the service that the function returns for their reader.
+// The service may be the client of a server that checks the rights itself.
 func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	cfg.Prefix = path.Join("/", cfg.Prefix)
 	if cfg.Prefix != "/" {
@@ -106,11 +111,11 @@ func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	return h
 }
 
-// policy lets a page load and ask only what this handler serves, and be in no frame.
+// policy restricts a page to resources of this handler, and forbids to show it in a frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// ServeHTTP judges a request: from where it comes, who sends it, what it asks for. The first that does not
-// hold is the answer.
+// ServeHTTP checks the origin of a request, its principal and its path. The first check that fails
+// determines the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", policy)
@@ -132,7 +137,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if raw, ok := strings.CutPrefix(r.URL.EscapedPath(), h.cfg.Prefix); ok && raw != rest {
 		below.URL.RawPath = "/" + raw
 	}
-	if strings.HasPrefix(below.URL.Path, "/assets/") { // the form to log in needs them
+	if strings.HasPrefix(below.URL.Path, "/assets/") { // the login form needs them
 		h.assets.ServeHTTP(w, below)
 		return
 	}
@@ -155,26 +160,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //go:embed assets
 var assetFiles embed.FS
 
-// theAssets are the same for all handlers. They are compressed for the first of them, which takes 7 ms: a program that
-// shows no console does not pay for it.
+// theAssets is shared by all handlers. The files are compressed on first use, which takes 7 ms, so
+// that programs without a console do not pay for it.
 var theAssets = sync.OnceValue(readAssets)
 
-// assets serves the files of assets under names that change with what is in them, so that browsers keep them for ever.
+// assets serves the files in directory assets under names that contain a hash of their contents, so
+// that browsers cache them permanently.
 type assets struct {
-	names map[string]string // of files, to hashed ones
-	files map[string]asset  // by hashed names
+	names map[string]string // from file names to hashed names
+	files map[string]asset  // by hashed name
 }
 
 type asset struct {
 	kind        string
-	text, short []byte // as it is, and by gzip
+	text, short []byte // uncompressed and gzip
 }
 
 func readAssets() *assets {
 	a := &assets{names: map[string]string{}, files: map[string]asset{}}
 	all, err := fs.ReadDir(assetFiles, "assets")
 	if err != nil {
-		panic(err) // they are in the binary
+		panic(err) // cannot fail: the files are embedded
 	}
 	for _, f := range all {
 		text, err := fs.ReadFile(assetFiles, "assets/"+f.Name())
@@ -185,8 +191,8 @@ func readAssets() *assets {
 		ext := path.Ext(f.Name())
 		hashed := strings.TrimSuffix(f.Name(), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
 		var short bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&short, gzip.BestCompression) // a level that there is
-		_, _ = z.Write(text)                                      // to memory
+		z, _ := gzip.NewWriterLevel(&short, gzip.BestCompression) // the level is valid
+		_, _ = z.Write(text)                                      // writes to memory do not fail
 		_ = z.Close()
 		a.names[f.Name()] = hashed
 		a.files[hashed] = asset{kind: mime.TypeByExtension(ext), text: text, short: short.Bytes()}
@@ -218,5 +224,5 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Encoding", "gzip")
 		text = f.short
 	}
-	_, _ = w.Write(text) // a browser that has gone needs nothing
+	_, _ = w.Write(text) // an error means that the browser has disconnected
 }

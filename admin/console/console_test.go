@@ -35,7 +35,7 @@ func TestOPS2_ListsFiltersAndCounts(t *testing.T) {
 	has(t, s.get("runs?q=status:odd", 400), "there is no status")
 	has(t, s.get("runs?q=colour:red", 400), "a filter has no", "use status")
 	has(t, s.get("runs?q="+url.QueryEscape("workflow:no.such"), 200), "No run matches")
-	has(t, s.get("runs?q="+good, 200), "completed", "Timeline") // an id leads to its run
+	has(t, s.get("runs?q="+good, 200), "completed", "Timeline") // an ID leads to its run
 	has(t, s.get("failures", 200), "the carrier is closed")
 	for _, page := range []string{"queues", "workers", "start"} {
 		has(t, s.get(page, 200), "<h1>")
@@ -60,7 +60,7 @@ func TestOPS2_ARunSaysWhyItFailedAndWhatItDid(t *testing.T) {
 	s.get("runs/order-1", 400)
 }
 
-// A form that is sent twice acts once.
+// A form that is submitted twice is executed once.
 func TestOPS2_AFormThatIsSentTwiceActsOnce(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Ended("good", "")
@@ -84,7 +84,7 @@ func TestOPS2_AFormThatIsSentTwiceActsOnce(t *testing.T) {
 	}
 }
 
-// The second process gets the form once the run that the first has made has failed.
+// The second process receives the form after the run that the first one created has failed.
 func TestOPS2_AFormThatTwoConsolesGetMakesOneRun(t *testing.T) {
 	first := newSite(t, console.Config{})
 	second := newSiteOver(t, first.Scene, console.Config{})
@@ -129,7 +129,7 @@ func TestOPS2_StartsARunAndKeepsWhatWasTyped(t *testing.T) {
 	has(t, s.post("start", url.Values{"workflow": {admintest.Workflow}, "input": {`{"what":"good"}`}, "id": {"order-9"}, "tags": {"region=eu"}}, 200), "order-9", "region")
 }
 
-// Names and payloads come from everywhere. They are shown as text, and what cannot be seen is made visible.
+// Names and payloads are shown as text, and invisible characters are made visible.
 func TestOPS2_HostileNamesAndPayloadsAreText(t *testing.T) {
 	s := newSite(t, console.Config{})
 	id := "<script>alert(1)</script>\u202e\"'`{{.}}"
@@ -176,7 +176,8 @@ func TestOPS2_StrangersAndOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
-// The console decides nothing by itself: a viewer sees no payloads and is offered nothing to do.
+// The console applies the rights of the principal: a viewer sees no payloads and is offered no
+// actions.
 func TestOPS2_RolesDecideWhatIsShownAndOffered(t *testing.T) {
 	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)
@@ -318,7 +319,8 @@ func TestOPS2_ABlockedRunShowsItsLogBesideItsCode(t *testing.T) {
 	has(t, s.get("failures", 200), "blocked", "log: step_created admintest.label")
 }
 
-// A list says what has happened to its runs, and asks once for each group. A run that waits says for what.
+// A list shows the failures of its runs, and reads each failure group once. A waiting run shows
+// what it waits for.
 func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 	s := newSite(t, console.Config{})
 	s.Ended("bad", "order-1")
@@ -346,7 +348,8 @@ func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 	}
 }
 
-// Each action asks why, and the journal keeps the answer, also of those for which logs have no place.
+// Each action asks for a reason, which the journal records, including actions whose reason is not
+// in the log.
 func TestOPS2_EachActionAsksWhy(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Ended("bad", "order-1")
@@ -368,7 +371,8 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 		form.Set("reason", "because of "+path)
 		s.post(path, form, 200)
 	}
-	// Of one id: the run that the schedule was triggered for may end between the preview and the start.
+	// The filter selects one ID, because the run that the schedule was triggered for may end
+	// between the preview and the start.
 	page := s.get("bulk/new?q=status:completed+id:order-2&verb=restart&reason=because+of+bulk", 200)
 	has(t, page, whyInJournal, "--reason &#39;because of bulk&#39;")
 	form := hiddenOf(page)
@@ -380,7 +384,7 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 
 const whyInJournal = "Why? It is kept in the journal."
 
-// What a start says beside its input arrives, and what makes no sense is refused with what was typed.
+// The options of a start are applied, and an invalid start is refused with its input preserved.
 func TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy(t *testing.T) {
 	s := newSite(t, console.Config{})
 	form := func(pairs ...string) url.Values {
@@ -403,6 +407,6 @@ func TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy(t *testing.T) {
 	}
 	s.Start("wait", "order-1")
 	s.post("start", form("id", "order-1", "policy", "fail"), 409)
-	s.post("start", form("policy", "fail"), 200) // a policy is that of an id
+	s.post("start", form("policy", "fail"), 200) // a policy needs an ID
 	hasNot(t, s.get("start", 200), "flowgen.bulk", "flowgen.schedule")
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// damage executes a statement on a file, which must change something.
+// damage executes an SQL statement on a file. The statement must change a row.
 func damage(t *testing.T, file, statement string) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
@@ -35,12 +35,12 @@ func damage(t *testing.T, file, statement string) {
 	}
 }
 
-// A run whose log is damaged is shown as far as it is known, with what to do, wherever the damage is.
+// A run with a damaged log is shown as far as it can be read, with advice, wherever the damage is.
 func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 	for where, c := range map[string]struct {
 		change string
-		damage string   // that the head of each page says; empty: nothing, since head and end of the log can be read
-		events []string // that the page of events has
+		damage string   // text in the header of each page; empty if head and end of the log can be read
+		events []string // text on the page of events
 	}{
 		"first":   {`UPDATE frames SET data = zeroblob(length(data)) WHERE n = 1`, "frame 1: ", nil},
 		"middle":  {`UPDATE frames SET data = zeroblob(length(data)) WHERE n = 2`, "", []string{"run created"}},
@@ -59,13 +59,13 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 			s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {`"yes"`}, "key": {"k"}}, 200)
 			s.Until(run, "completed")
 			damage(t, file, c.change)
-			server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows"})) // which has read nothing of it before
+			server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows"})) // without cached logs
 			t.Cleanup(server.Close)
 			s.url = server.URL + "/flows/"
 			for _, tab := range []string{"", "/events", "/data", "/talk", "/tree", "/audit"} {
 				page := s.get("runs/"+run+tab, 200)
 				has(t, page, run, "order-1", "completed", ">default<")
-				hasNot(t, page, " d</td>") // a run of two seconds, in no lane of which anything lasts for days
+				hasNot(t, page, " d</td>") // a run of two seconds, in which no lane lasts for days
 				if c.damage != "" {
 					has(t, page, "Its log is damaged", c.damage, "flowctl fsck says", `class="button" href="/flows/checks"`)
 				}
@@ -74,7 +74,7 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 				}
 			}
 			has(t, s.get("runs/"+run+"/events", 200), c.events...)
-			if where == "first" { // without which no event is found
+			if where == "first" { // without it no event is found
 				has(t, s.get("runs/"+run+"/event/2", 200), "What is stored is damaged", "flowctl fsck says")
 				has(t, s.get("runs/"+run+"/payload/2", 500), "What is stored is damaged", `href="/flows/checks"`)
 			}
@@ -85,7 +85,8 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 	}
 }
 
-// A run that a newer release has ended is shown as far as it is known, and nobody is sent to repair it.
+// A run that was ended by a newer release is shown as far as it can be read, without the advice to
+// repair it.
 func TestOPS2_ARunOfANewerReleaseIsNotShownAsDamaged(t *testing.T) {
 	st := memstore.New()
 	s := newSiteOn(t, newertest.New(st, event.RunCompleted), console.Config{})
@@ -105,7 +106,7 @@ func TestOPS2_ARunOfANewerReleaseIsNotShownAsDamaged(t *testing.T) {
 	}
 }
 
-// A run that waits, and whose log is damaged, hides the hooks of no other run.
+// A waiting run with a damaged log does not hide the hooks of other runs.
 func TestOPS2_ADamagedRunHidesNoHooks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	st, err := sqlitestore.Open(file)

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// eventsPerPage is how many rows a page of a log has: with more a page would have more than 1,500 nodes.
+// eventsPerPage is the number of rows on a page of a log. It keeps a page below 1,500 DOM nodes.
 const eventsPerPage = 190
 
 // eventsView is a page of a log.
@@ -26,13 +26,13 @@ type eventsView struct {
 type eventRow struct {
 	Seq    uint64
 	Time   time.Time
-	After  string // since the event before
+	After  string // time since the previous event
 	Type   string
 	What   string
 	Detail string
 	Bad    bool
 	Link   string
-	ref    uint64 // number of the event that has begun what it is about
+	ref    uint64 // number of the first event of the operation
 }
 
 func eventsTab(q *request, v *runView) (any, error) {
@@ -54,7 +54,7 @@ func eventsTab(q *request, v *runView) (any, error) {
 		page.Rows = append(page.Rows, r)
 	})
 	page.Err = admin.ProblemOf(err)
-	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { // what an event is about stands in an earlier one
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { // the name of an operation is in its first event
 		for i := range page.Rows {
 			r := &page.Rows[i]
 			if o := s.operation(r.ref); o != nil && r.What == "" {
@@ -84,7 +84,8 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// events calls f with a part of a log. One at a time is in memory, however large they are.
+// events calls f for a part of a log. Only one event at a time is in memory, because events may be
+// large.
 func events(ctx context.Context, s Service, run string, from, to uint64, f func(e *admin.Event)) error {
 	if from > to {
 		return nil
@@ -101,7 +102,7 @@ func events(ctx context.Context, s Service, run string, from, to uint64, f func(
 	return ctx.Err()
 }
 
-// detail describes on one line what an event carries beside what it is about.
+// detail describes on one line what an event contains besides its operation.
 func detail(now time.Time, e *admin.Event) string {
 	var parts []string
 	add := func(s string) {
@@ -129,7 +130,7 @@ type fact struct {
 	Text string
 }
 
-// facts returns the fields that an event has.
+// facts returns the fields of an event.
 func facts(e admin.Event) (all []fact) {
 	for _, f := range admin.EventFields {
 		one := fact{EventField: f}
@@ -152,12 +153,12 @@ func facts(e admin.Event) (all []fact) {
 	return all
 }
 
-// eventView is one event, whole.
+// eventView is a complete event.
 type eventView struct {
 	admin.Event
 	Payload *payloadView
 	Failure *admin.Failure
-	Raw     string // address of the payload as it is
+	Raw     string // URL of the unformatted payload
 	Before  string
 	After   string
 }
@@ -186,7 +187,7 @@ func eventTab(q *request, v *runView) (any, error) {
 	return got, nil
 }
 
-// payloadFile sends what an event carries, to be saved: a browser shows nothing of it.
+// payloadFile sends the payload of an event as a download, which browsers do not display.
 func payloadFile(q *request, w http.ResponseWriter) error {
 	if err := q.who.Need(admin.RolePayloads, "to save payloads"); err != nil {
 		return err
@@ -201,24 +202,24 @@ func payloadFile(q *request, w http.ResponseWriter) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fmt.Sprintf("event-%d.json", n)))
-	_, _ = w.Write(page.Events[0].Payload) // a reader that has gone needs nothing
+	_, _ = w.Write(page.Events[0].Payload) // an error means that the reader has disconnected
 	return nil
 }
 
-// operationView is what a run has begun, with its events.
+// operationView is an operation of a run with its events.
 type operationView struct {
 	operation
 	Kind, Name, Key string
 	Args, Result    *payloadView
 	Failure         *admin.Failure
-	Attempts        []attemptView // of which some have failed
+	Attempts        []attemptView // only if an attempt has failed
 	Events          []eventRow
-	Fork            string // the address of the action; empty: it cannot be repeated from here
+	Fork            string // URL of the action fork; empty if the run cannot be forked from here
 	Run             string
 	Close           string
 }
 
-// operationOf returns what a run has begun, with its events.
+// operationOf returns an operation of a run with its events.
 func operationOf(q *request, v *runView, one *operation) *operationView {
 	o := &operationView{operation: *one, Kind: one.kind, Name: one.name, Key: one.key, Run: one.note.next, Close: changed(q, "op", "")}
 	if o.kind == "step" && contains(v.Actions, "fork") {
@@ -228,10 +229,10 @@ func operationOf(q *request, v *runView, one *operation) *operationView {
 	return o
 }
 
-// operationEvents bounds how much of a log is read for the events of an operation.
+// operationEvents is the maximum number of events that are read for an operation.
 const operationEvents = 2000
 
-// read fills in what is in the log of an operation, as far as it is close to its beginning.
+// read adds the events of an operation that are close to its first event in the log.
 func (o *operationView) read(q *request, v *runView) {
 	var failures []*admin.Failure
 	_ = events(q.ctx(), q.service, v.ID, o.seq, min(o.seq+operationEvents, v.Events), func(e *admin.Event) {

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A program mounts the console beside its own pages. To others than this machine it answers with a Session or a Proxy.
+// A program mounts the console next to its own pages. To answer other machines it needs a Session
+// or a Proxy.
 func ExampleNew() {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{})

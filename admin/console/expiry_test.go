@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// A page that was open went on with its updates for ever once its login had ended.
+// The updates of an open page end when its login expires.
 func TestOPS3_UpdatesOfAPageEndWithItsLogin(t *testing.T) {
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -52,7 +52,7 @@ func TestOPS3_UpdatesOfAPageEndWithItsLogin(t *testing.T) {
 	s.get("live?page="+url.QueryEscape("/runs"), 401)
 }
 
-// Pages of other origins load nothing of the console; links to it work.
+// Pages of other origins cannot load anything from the console; links to it work.
 func TestOPS3_PagesOfOtherOriginsReadNothing(t *testing.T) {
 	s := newSite(t, console.Config{})
 	for _, at := range []string{"runs", "live?page=%2Fnowhere"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// failuresView lists groups of runs to which the same has happened.
+// failuresView is a list of failure groups.
 type failuresView struct {
 	Groups  []admin.FailureGroup
 	Kinds   []choice
@@ -55,12 +55,12 @@ func failuresPage(q *request) (*view, error) {
 }
 
 const (
-	groupsKept   = 4000 // at about 1 KB each
-	groupsAtOnce = 20   // are asked for while a page is drawn; the others when it is drawn again
+	groupsKept   = 4000 // about 1 KB each
+	groupsAtOnce = 20   // read while a page is drawn; the others follow when it is drawn again
 )
 
-// groups keeps what has happened to the runs of groups of failures. It never changes: the id of a group is made of it. Each
-// principal has its own.
+// groups caches the texts of failure groups. The text of a group never changes, because the ID is
+// derived from it. Each principal has a cache of its own.
 type groups struct {
 	mu   sync.Mutex
 	said map[groupKey]string
@@ -89,7 +89,8 @@ func (g *groups) keep(key groupKey, text string) {
 	g.said[key] = text
 }
 
-// said returns what has happened to runs, by their groups. There is none of a group that the reader may not see.
+// said returns the texts of the failures of runs, by failure group. Groups that the reader may not
+// see are omitted.
 func (q *request) said(runs []admin.Run) map[string]string {
 	all := map[string]string{}
 	asked := 0
@@ -121,16 +122,16 @@ func saidOf(g *admin.FailureGroup) string {
 	return cut(200, g.Message)
 }
 
-// diffLine is a line of a difference.
+// diffLine is a line of a diff.
 type diffLine struct {
 	Kind string // -, + or a space
-	Text string // with its sign
+	Text string // including its sign
 }
 
-// maxDiffLines bounds how much of a difference is shown.
+// maxDiffLines is the maximum number of lines of a diff that are shown.
 const maxDiffLines = 200
 
-// diffLines reads a difference whose lines begin with -, + or a space.
+// diffLines parses a diff whose lines begin with -, + or a space.
 func diffLines(text string) []diffLine {
 	if text == "" {
 		return nil
@@ -149,10 +150,11 @@ func diffLines(text string) []diffLine {
 	return all
 }
 
-// compare returns the lines of two texts: those only in the first with -, those only in the second with +.
+// compare returns the diff of two texts: lines only in the first with -, lines only in the second
+// with +.
 func compare(before, after string) []diffLine {
 	a, b := linesOf(before), linesOf(after)
-	// longest[i][j] is how many lines a[i:] and b[j:] have in common, in order.
+	// longest[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
 	longest := make([][]int, len(a)+1)
 	for i := range longest {
 		longest[i] = make([]int, len(b)+1)
@@ -196,15 +198,15 @@ func linesOf(text string) []string {
 	return all
 }
 
-// attemptView is how one attempt of a step has ended, and how that differs from the one before.
+// attemptView is the result of an attempt of a step, and its difference from the previous attempt.
 type attemptView struct {
 	Number  int
 	Failure *admin.Failure
-	Diff    []diffLine // to the attempt before; nil: it is the first, or nothing differs
-	Same    bool       // as the attempt before
+	Diff    []diffLine // from the previous attempt; nil for the first one, or if nothing differs
+	Same    bool       // equal to the previous attempt
 }
 
-// attemptsOf compares the failures of attempts with each other.
+// attemptsOf compares the failures of consecutive attempts.
 func attemptsOf(failures []*admin.Failure) []attemptView {
 	var all []attemptView
 	for i, f := range failures {
@@ -220,7 +222,7 @@ func attemptsOf(failures []*admin.Failure) []attemptView {
 	return all
 }
 
-// failureText returns all that tells a failure from another one, a value on each line.
+// failureText returns everything that distinguishes a failure, one value per line.
 func failureText(f *admin.Failure) string {
 	var s strings.Builder
 	s.WriteString(f.Message)

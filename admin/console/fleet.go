@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// fleetPage is the list of a part of the fleet, one page of it.
+// fleetPage is a page of a list of queues, workers or schedules.
 type fleetPage struct {
 	Workers   []admin.Worker
 	Queues    []admin.Queue
@@ -30,13 +30,13 @@ func workersPage(q *request) (*view, error) {
 	return &view{name: "workers", Title: "Workers", Nav: "workers", Live: true, Data: l}, nil
 }
 
-// servedQueue has the workflows of a queue that a worker serves.
+// servedQueue contains the workflows that a worker serves on a queue.
 type servedQueue struct {
 	Queue     string
 	Workflows []string
 }
 
-// byQueue returns what a worker serves, queue by queue.
+// byQueue groups what a worker serves by queue.
 func byQueue(served []admin.Served) []servedQueue {
 	var all []servedQueue
 	for _, s := range served {
@@ -57,7 +57,7 @@ func queuesPage(q *request) (*view, error) {
 	}
 	l := &fleetPage{Queues: page.Queues, Next: nextPage(q, page.Cursor), Command: q.h.command("queues")}
 	pools, err := q.service.Pools(q.ctx(), admin.PoolFilter{Holders: true})
-	l.Pools, l.NoPools = pools.Pools, admin.ProblemOf(err) // queues are shown without them
+	l.Pools, l.NoPools = pools.Pools, admin.ProblemOf(err) // queues are shown without limits
 	return &view{name: "queues", Title: "Queues and limits", Nav: "queues", Live: true, Data: l}, nil
 }
 
@@ -70,7 +70,7 @@ func schedulesPage(q *request) (*view, error) {
 	return &view{name: "schedules", Title: "Schedules", Nav: "schedules", Live: true, Data: l}, nil
 }
 
-// nextPage returns the address of the page after a cursor; empty: there is none.
+// nextPage returns the URL of the page after a cursor, or the empty string.
 func nextPage(q *request, cursor string) string {
 	if cursor == "" {
 		return ""
@@ -78,14 +78,14 @@ func nextPage(q *request, cursor string) string {
 	return changed(q, "cursor", cursor)
 }
 
-// runsPerTree is how many rows a page of a tree has.
+// runsPerTree is the number of rows on a page of a tree.
 const runsPerTree = 100
 
-// treeView is a run and those below it, one page of them.
+// treeView is a page of the tree of a run.
 type treeView struct {
 	admin.Tree
 	First, Of   int
-	Older, Next string // addresses of other pages
+	Older, Next string // URLs of other pages
 }
 
 func treeTab(q *request, v *runView) (any, error) {
@@ -109,7 +109,7 @@ func treeTab(q *request, v *runView) (any, error) {
 	return t, nil
 }
 
-// scheduleVerbs are the actions on schedules as people see them.
+// scheduleVerbs contains the texts for the actions on schedules.
 var scheduleVerbs = map[string]verb{
 	"pause":    {Name: "Pause", Will: "Its ticks pass from now on, and are not made up for. Runs that it has started go on."},
 	"resume":   {Name: "Resume", Will: "Its next tick starts a run again."},
@@ -118,7 +118,7 @@ var scheduleVerbs = map[string]verb{
 	"delete":   {Name: "Delete", Will: "It starts no more runs. Those that it has started go on.", Final: true},
 }
 
-// scheduleView is a schedule with what can be done with it.
+// scheduleView is a schedule with its possible actions.
 type scheduleView struct {
 	admin.Schedule
 	Acts    []string
@@ -145,7 +145,7 @@ func (q *request) mayActOnSchedule(verb string) bool {
 	return q.who.Role.Allows(admin.RoleAdmin) || verb != "delete" && q.who.Role.Allows(admin.RoleOperator)
 }
 
-// scheduleForm asks before something is done with a schedule.
+// scheduleForm returns the form for an action on a schedule.
 func scheduleForm(q *request) (*ask, error) {
 	name, at := q.path("name"), q.path("verb")
 	v, ok := scheduleVerbs[at]

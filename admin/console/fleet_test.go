@@ -36,7 +36,7 @@ func TestOPS2_SchedulesAreShownAndControlled(t *testing.T) {
 			if !missing {
 				return
 			}
-			select { // a worker carries it out
+			select { // a worker executes it
 			case <-ctx.Done():
 			case <-time.After(20 * time.Millisecond):
 			}
@@ -93,7 +93,8 @@ func TestOPS2_LimitsAreShownAndConfigured(t *testing.T) {
 	s.get(at+"/explode", 404)
 }
 
-// What a worker serves is said queue by queue, and what is the matter with a queue beside it.
+// The page of workers lists what they serve queue by queue, and the page of queues shows their
+// problems.
 func TestOPS2_WorkersAndQueuesSayWhoServesWhat(t *testing.T) {
 	s := newSite(t, console.Config{})
 	s.Blocked("order-1")
@@ -101,7 +102,7 @@ func TestOPS2_WorkersAndQueuesSayWhoServesWhat(t *testing.T) {
 	has(t, s.get("queues", 200), "start a worker that registers admintest.changed", `<span class="warn">1</span>`, `<span class="dim">0</span>`)
 }
 
-// order is an input with all that a form has fields for.
+// order is an input with all types that forms support.
 type order struct {
 	Customer string     `json:"customer"`
 	Cents    int        `json:"cents"`
@@ -136,7 +137,7 @@ func TestOPS2_StartDrawsAFormFromTheSchema(t *testing.T) {
 			cancel()
 			break
 		}
-		select { // the worker describes it when it starts
+		select { // the worker registers it when it starts
 		case <-limited.Done():
 		case <-time.After(20 * time.Millisecond):
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// A form has the titles, descriptions and order of its schema, marks what must be there, and chooses nothing for a boolean.
+// A form has the titles, descriptions and order of its schema, marks required fields, and
+// preselects no boolean.
 func TestOPS2_FormsHaveTitlesAndOrderAndNoDefaults(t *testing.T) {
 	fields := formOf(json.RawMessage(`{"type":"object","required":["approved","reason"],"properties":{
 		"reason":{"type":"string","title":"Why"},
@@ -35,7 +36,7 @@ func TestOPS2_FormsHaveTitlesAndOrderAndNoDefaults(t *testing.T) {
 	}
 }
 
-// What a run waits for reads as a sentence.
+// The description of a wait reads as a sentence.
 func TestOPS2_WaitsReadAsASentence(t *testing.T) {
 	now := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)
 	after := func(hours int) string {
@@ -49,7 +50,8 @@ func TestOPS2_WaitsReadAsASentence(t *testing.T) {
 	}
 }
 
-// A wait for a payload of a hook, with a time limit, was shown as one for a message of a topic of its name, beside the hook.
+// A wait for a payload of a hook with a timeout is shown as the hook, not additionally as a wait
+// for a topic of the same name.
 func TestOPS2_AWaitForAHookIsNoMessage(t *testing.T) {
 	lane := &node{label: "receive"}
 	s := &skeleton{ops: []*operation{
@@ -62,7 +64,7 @@ func TestOPS2_AWaitForAHookIsNoMessage(t *testing.T) {
 	}
 }
 
-// Actions have one name for people and programs.
+// Actions have the same names in the console, in flowctl and in the API.
 func TestOPS2_ActionsHaveTheNamesOfTheCommand(t *testing.T) {
 	for _, name := range admin.Actions() {
 		if got, want := verbs[name].Name, title(name); got != want {

@@ -10,15 +10,17 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// The bounds of the drawing of a graph: of a larger one the page has only how many nodes are in which state.
+// Limits of the drawing of a graph. For larger graphs the page shows only the number of nodes per
+// state.
 const (
 	maxNodesDrawn = 100
 	maxEdgesDrawn = 400
-	maxGraphs     = 12  // of a run, that can be chosen
-	maxNeeds      = 400 // characters of what a node needs
+	maxGraphs     = 12  // graphs of a run to choose from
+	maxNeeds      = 400 // characters of the dependencies of a node
 )
 
-// shapes keeps what the catalogue says of workflows for a while: it changes when a worker of another build starts, and pages are drawn each second.
+// shapes caches the catalog entries of workflows. They change when a worker of another build
+// starts, but pages are drawn every second.
 type shapes struct {
 	now func() time.Time
 	mu  sync.Mutex
@@ -30,16 +32,17 @@ type shape struct {
 	versions []admin.CatalogVersion // without schemas
 }
 
-// How long what is known of a workflow is kept, and of how many.
+// How long an entry is cached, and how many entries.
 const (
 	shapeFor   = 10 * time.Second
-	unknownFor = time.Second // of one of which nothing is known: its worker has just started
+	unknownFor = time.Second // for unknown workflows, whose worker may have just started
 	maxShapes  = 500
 )
 
 func newShapes(now func() time.Time) *shapes { return &shapes{now: now, by: map[string]shape{}} }
 
-// of returns what builds have said of a workflow. What cannot be read says nothing: the run is drawn all the same.
+// of returns the versions of a workflow in the catalog. Errors are ignored, because the run is
+// drawn in any case.
 func (s *shapes) of(q *request, workflow string) []admin.CatalogVersion {
 	s.mu.Lock()
 	kept, ok := s.by[workflow]
@@ -70,24 +73,24 @@ func (s *shapes) of(q *request, workflow string) []admin.CatalogVersion {
 	return kept.versions
 }
 
-// graphView is a graph as it is shown.
+// graphView is the drawing of a graph.
 type graphView struct {
 	Path   string
 	Others []choice // other graphs of the run
 	Counts []graphCount
 	Total  int
-	Said   string // for those who do not see it
+	Said   string // for screen readers
 	Build  string
-	Code   string // the build of the run, if that is another one
-	Why    string // why it is not known which node needs which
+	Code   string // the build of the run if it differs
+	Why    string // why the dependencies are unknown
 	Many   string // why it is not drawn
 	Nodes  []graphRow
 	Wide   *graphDrawing // from left to right
-	Long   bool          // that is too much for narrow screens
+	Long   bool          // too wide for narrow screens
 	Tall   *graphDrawing // from top to bottom, for narrow screens
 }
 
-// graphCount says how many nodes are in a state.
+// graphCount is the number of nodes in a state.
 type graphCount struct {
 	State, Kind string
 	Count       int
@@ -98,7 +101,7 @@ type graphRow struct {
 	ID, State, Kind string
 	Needs           string
 	Began, Took     string
-	Text            string // what tells more
+	Text            string // additional information
 	Link            string
 }
 
@@ -106,9 +109,9 @@ type graphRow struct {
 type graphDrawing struct {
 	Width, Height int
 	BoxWidth      int
-	Edge          int         // of what is drawn above a box of many, how long it is
+	Edge          int         // height above a stacked box
 	Taken, Ahead  string      // paths of edges
-	Tips, Points  string      // of these: their ends
+	Tips, Points  string      // arrowheads of these edges
 	Lines         []graphLine // between layers, if there are no edges
 	Nodes         []graphBox
 }
@@ -121,10 +124,10 @@ type graphBox struct {
 	Name, Full, State, Kind    string
 	Said                       string
 	Link                       string
-	Many                       bool // it runs for each of several elements
+	Many                       bool // it executes once per element
 }
 
-// graph returns the picture of a graph of a run; nil: it executes none.
+// graph returns the picture of a graph of a run, or nil if it has none.
 func (q *request) graph(v *runView) *graphView {
 	of := func(known []admin.CatalogVersion) (g admin.Graph, ok bool) {
 		q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) {
@@ -134,7 +137,7 @@ func (q *request) graph(v *runView) *graphView {
 		})
 		return g, ok
 	}
-	var plain bool // it has begun other things only: nobody is asked what it could be
+	var plain bool // it has begun only operations outside of graphs, so the catalog is not read
 	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { plain = s.graph.Begun && len(s.graph.Paths()) == 0 })
 	if plain {
 		return nil
@@ -188,10 +191,10 @@ func graphViewOf(q *request, v *runView, g *admin.Graph) *graphView {
 	return view
 }
 
-// kindOfState returns the class of what is in a state.
+// kindOfState returns the CSS class for a state.
 func kindOfState(state string) string { return strings.ReplaceAll(state, " ", "-") }
 
-// graphRowOf returns the facts of a node.
+// graphRowOf returns the table row of a node.
 func graphRowOf(q *request, v *runView, n *admin.GraphNode) graphRow {
 	r := graphRow{ID: n.ID, State: n.State, Kind: kindOfState(n.State), Needs: cut(maxNeeds, strings.Join(n.Waits(), ", "))}
 	if n.Seq > 0 {

@@ -23,7 +23,8 @@ var (
 	spoken    = regexp.MustCompile(`class="g-[a-z-]+" (?:role="img" )?aria-label="([^"]*)"`)
 )
 
-// graphOf returns the graph on the page of a run: all of it, its table as text without times, and what its nodes tell those who do not see them.
+// graphOf returns the graph on the page of a run: its markup, the text of its table without times,
+// and the texts of its nodes for screen readers.
 func (s *site) graphOf(ref string) (part string, rows, said []string) {
 	s.Helper()
 	part = graphPart.FindString(s.get("runs/"+ref, 200))
@@ -41,7 +42,8 @@ func (s *site) graphOf(ref string) (part string, rows, said []string) {
 	return part, rows, said
 }
 
-// A graph is drawn with the state of each node in words, and which node needs which, as a picture and as a table.
+// A graph is drawn with the state of each node in words and the dependencies, as a picture and as a
+// table.
 func TestOPS2_AGraphIsDrawnWithItsStates(t *testing.T) {
 	s := newSite(t, console.Config{})
 	ref := s.Graph("hang", "")
@@ -75,7 +77,8 @@ func TestOPS2_AGraphIsDrawnWithItsStates(t *testing.T) {
 	}
 }
 
-// Of a graph that is built while it runs nodes stand in the order of time; of a large one only the counts are there.
+// The nodes of a graph that is built at run time are in the order of time; for a large one only the
+// counts are shown.
 func TestOPS2_AGraphWithoutAShapeIsDrawnAsItsLogHasIt(t *testing.T) {
 	s := newSite(t, console.Config{})
 	small, large := s.Graph("7", ""), s.Graph("150", "")
@@ -94,7 +97,8 @@ func TestOPS2_AGraphWithoutAShapeIsDrawnAsItsLogHasIt(t *testing.T) {
 	}
 }
 
-// What another build says of a graph is drawn if the run fits it, and says so; if it does not fit, it says why.
+// The graph of another build is drawn if the run is consistent with it, with the name of the build.
+// Otherwise the page shows the reason.
 func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	st := memstore.New()
 	now := time.Now()
@@ -108,13 +112,13 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	graph := kept[0].Versions[0].Graph.Nodes
 	describe := func(build string, nodes []store.CatalogNode) {
 		t.Helper()
-		for i := range store.MaxCatalogVersions { // until nothing else is kept
+		for i := range store.MaxCatalogVersions { // until no other version is kept
 			v := store.CatalogVersion{Build: build, Queue: fmt.Sprint("q", i), Graph: store.NewCatalogGraph(nodes)}
 			if err := st.Describe(t.Context(), admintest.GraphWorkflow, v); err != nil {
 				t.Fatal(err)
 			}
 		}
-		now = now.Add(time.Minute) // what was read is forgotten
+		now = now.Add(time.Minute) // the cache has expired
 	}
 	describe("next<b>", graph)
 	part, _, _ := s.graphOf(ref)
@@ -130,7 +134,7 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	has(t, part, "No ways between nodes are drawn: no build has said which node needs which")
 }
 
-// A run that has not begun is drawn with all of its nodes, whatever their names.
+// A run that has not begun is drawn with all of its nodes, with any names.
 func TestOPS2_NodesOfHostileNamesAreShownAsTheyAre(t *testing.T) {
 	st := memstore.New()
 	s := newSiteOn(t, st, console.Config{})

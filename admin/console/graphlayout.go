@@ -8,23 +8,24 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// graphPlan has where the nodes of a graph stand: in layers, each to the right of those that it needs, with as few crossings as a few
-// rounds find. It depends on nothing but the nodes, so that a picture stays as it is while the run goes on.
+// graphPlan is the layout of a graph: nodes are in layers, each to the right of its dependencies,
+// with as few crossings as a few rounds of sorting find. It depends only on the nodes, so the
+// picture does not move while the run progresses.
 type graphPlan struct {
-	cells  []graphCell // first those of nodes, in their order, then those of edges
-	layers [][]int     // of cells, in the order in which they stand
-	edges  [][]int     // each the cells from a node to the one that needs it
-	starts []int       // layers before which time is known to have passed
+	cells  []graphCell // first the nodes in their order, then cells of edges
+	layers [][]int     // cells in the order of their positions
+	edges  [][]int     // each is the list of cells from a node to the dependent node
+	starts []int       // layers that are known to begin later than the preceding layers
 }
 
-// graphCell is a place in a layer: a node, or where an edge passes the layer.
+// graphCell is a position in a layer: a node, or the crossing of an edge through the layer.
 type graphCell struct {
 	layer     int
 	node      int   // -1: none
-	ins, outs []int // cells of the layers before and after
+	ins, outs []int // cells of the previous and the next layer
 }
 
-// planOf places nodes, at most so many in a layer; 0: any number.
+// planOf computes the layout with at most most nodes per layer; 0 means any number.
 func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	p := &graphPlan{}
 	at := make(map[string]int, len(nodes))
@@ -32,7 +33,7 @@ func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	for i := range nodes {
 		at[nodes[i].ID] = i
 	}
-	timed := true // no node is known to need another one: layers are those of time
+	timed := true // no dependencies are known: the layers are those of time
 	for i := range nodes {
 		for _, id := range nodes[i].Before() {
 			before[i] = append(before[i], at[id])
@@ -51,7 +52,8 @@ func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	return p
 }
 
-// stack returns the layer of each node. What is too much for one goes into those that follow.
+// stack returns the layer of each node. Nodes that exceed the limit of a layer are moved to the
+// following layers.
 func (p *graphPlan) stack(nodes []admin.GraphNode, before [][]int, timed bool, most int) []int {
 	order := make([]int, len(nodes))
 	for i := range order {
@@ -102,10 +104,11 @@ func (p *graphPlan) edge(from, to int) {
 	p.edges = append(p.edges, way)
 }
 
-// sweeps is how often the order of the layers is improved.
+// sweeps is the number of rounds in which the order within layers is improved.
 const sweeps = 8
 
-// sort orders each layer by where the neighbours of its cells stand, to and fro, and keeps the order with the fewest crossings.
+// sort orders each layer by the positions of neighboring cells, forward and backward, and keeps the
+// order with the fewest crossings.
 func (p *graphPlan) sort() {
 	best, fewest := p.order(), p.crossings()
 	for i := range sweeps {
@@ -130,7 +133,7 @@ func (p *graphPlan) order() [][]int {
 	return all
 }
 
-// places returns at which place of its layer each cell stands.
+// places returns the position of each cell within its layer.
 func (p *graphPlan) places() []int {
 	at := make([]int, len(p.cells))
 	for _, layer := range p.layers {
@@ -141,7 +144,8 @@ func (p *graphPlan) places() []int {
 	return at
 }
 
-// sortLayer orders a layer by the means of the places of the cells before it, or after it. Those without any stay about where they are.
+// sortLayer orders a layer by the mean positions of the neighbors in the previous layer, or in the
+// next one. Cells without neighbors approximately keep their positions.
 func (p *graphPlan) sortLayer(l int, before bool) {
 	at := p.places()
 	mean := func(c int) (sum, n int) {
@@ -164,11 +168,11 @@ func (p *graphPlan) sortLayer(l int, before bool) {
 	})
 }
 
-// crossings counts how many pairs of edges cross.
+// crossings counts the pairs of edges that cross.
 func (p *graphPlan) crossings() (count int) {
 	at := p.places()
 	for _, layer := range p.layers {
-		var ends []int // of the edges from the cells so far
+		var ends []int // of the edges of the preceding cells
 		for _, c := range layer {
 			for _, o := range p.cells[c].outs {
 				for _, end := range ends {
@@ -187,19 +191,20 @@ func (p *graphPlan) crossings() (count int) {
 
 // The sizes of a drawing.
 const (
-	wideBox, tallBox = 146, 126 // how wide nodes are
+	wideBox, tallBox = 146, 126 // widths of nodes
 	boxHeight        = 44
 	wideGap, tallGap = 34, 32 // between layers
-	nodeGap, edgeGap = 14, 8  // between the nodes of one, and between edges that pass it
+	nodeGap, edgeGap = 14, 8  // between the nodes of a layer, and between edges that cross it
 	edgeRoom         = 6      // for such an edge
-	abreast          = 2      // nodes beside each other in a drawing for narrow screens
+	abreast          = 2      // nodes side by side in a drawing for narrow screens
 	maxTall          = 40     // nodes of such a drawing
-	narrow           = 700    // what is wider is not drawn on these
+	narrow           = 700    // maximum width that is shown on these
 	graphMargin      = 6
-	charWidth        = 8 // of a name, at most about
+	charWidth        = 8 // maximum width of a character, approximately
 )
 
-// spread returns where the middles of cells are across the layers: near those of their neighbours, in their order, and apart.
+// spread returns the centers of cells across the layers: close to their neighbors, in order, and
+// without overlaps.
 func (p *graphPlan) spread(size int) []int {
 	room := func(c int) int {
 		if p.cells[c].node >= 0 {
@@ -214,7 +219,7 @@ func (p *graphPlan) spread(size int) []int {
 		return (room(a)+room(b))/2 + edgeGap
 	}
 	at := make([]int, len(p.cells))
-	far := 0 // from the middle to the end of the widest layer, which no other one leaves
+	far := 0 // from the center to the end of the widest layer, which bounds all layers
 	for _, layer := range p.layers {
 		for i, c := range layer[1:] {
 			at[c] = at[layer[i]] + apart(layer[i], c)
@@ -245,9 +250,9 @@ func (p *graphPlan) spread(size int) []int {
 	return at
 }
 
-// settle moves the cells of a layer to the means of their neighbours, as near as their order and their sizes allow: those that would
-// stand in each other's way become a block, which stands at the mean of what its cells ask for. least and most are where the first cell and the
-// last one may stand.
+// settle moves the cells of a layer toward the means of their neighbors, as far as their order and
+// sizes allow. Cells that would overlap form a block, which is placed at the mean of the wanted
+// positions. least and most bound the positions of the first and the last cell.
 func (p *graphPlan) settle(layer, at []int, apart func(a, b int) int, least, most int) {
 	type block struct{ sum, weight, n int }
 	var blocks []block
@@ -276,7 +281,8 @@ func (p *graphPlan) settle(layer, at []int, apart func(a, b int) int, least, mos
 	}
 }
 
-// wanted returns where a cell is nearest to its neighbours. An edge that passes several layers goes straight there if it can.
+// wanted returns the position where a cell is closest to its neighbors. An edge through several
+// layers is straight if possible.
 func (p *graphPlan) wanted(c int, at []int) int {
 	sum, weights := 0, 0
 	for _, near := range [][]int{p.cells[c].ins, p.cells[c].outs} {
@@ -294,7 +300,8 @@ func (p *graphPlan) wanted(c int, at []int) int {
 	return sum / weights
 }
 
-// draw returns the picture of nodes, and of rows with what is said of them: from left to right, or from top to bottom.
+// draw returns the picture of nodes, and of rows with their texts, from left to right or from top
+// to bottom.
 func (p *graphPlan) draw(nodes []admin.GraphNode, rows []graphRow, tall bool) *graphDrawing {
 	width, along, across, gap := wideBox, wideBox, boxHeight, wideGap
 	if tall {
@@ -342,10 +349,10 @@ func (p *graphPlan) draw(nodes []admin.GraphNode, rows []graphRow, tall bool) *g
 	return d
 }
 
-// tip is how long the end of an edge is.
+// tip is the length of an arrowhead.
 const tip = 6
 
-// drawEdge appends the line of an edge to a path, and its end to another one.
+// drawEdge appends an edge to the path lines and its arrowhead to the path ends.
 func (p *graphPlan) drawEdge(lines, ends *strings.Builder, way, at []int, begin func(layer int) int, along int, tall bool) {
 	pair := func(a, b int) string { // along and across the layers
 		if tall {
@@ -372,7 +379,7 @@ func (p *graphPlan) drawEdge(lines, ends *strings.Builder, way, at []int, begin 
 	}
 }
 
-// boxOf returns a node at a place.
+// boxOf returns the box of a node at a position.
 func boxOf(n *admin.GraphNode, r *graphRow, x, y, width int) graphBox {
 	b := graphBox{X: x, Y: y, TextX: x + width/2, NameY: y + 18, StateY: y + 34, Name: cut(width/charWidth, n.ID), Full: cut(120, n.ID), Kind: r.Kind, Link: r.Link, Many: n.Each != ""}
 	b.State = n.State

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// someGraph returns nodes that need some of those before them.
+// someGraph returns n nodes with random dependencies on preceding nodes.
 func someGraph(r *rand.Rand, n int) []admin.GraphNode {
 	nodes := make([]admin.GraphNode, n)
 	for i := range nodes {
@@ -26,7 +26,8 @@ func someGraph(r *rand.Rand, n int) []admin.GraphNode {
 	return nodes
 }
 
-// Whatever the graph: no nodes overlap, each stands after those that it needs, all are in the picture, and it is always the same.
+// In every graph nodes do not overlap, each follows its dependencies, all are in the picture, and
+// the result is deterministic.
 func TestOPS2_NodesOfAGraphDoNotOverlapAndFollowWhatTheyNeed(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -72,7 +73,7 @@ func TestOPS2_NodesOfAGraphDoNotOverlapAndFollowWhatTheyNeed(t *testing.T) {
 
 func abs(n int) int { return max(n, -n) }
 
-// Edges cross only if they have to.
+// Edges cross only if it cannot be avoided.
 func TestOPS2_EdgesOfAGraphCrossLittle(t *testing.T) {
 	node := func(id string, layer int, needs ...string) admin.GraphNode {
 		return admin.GraphNode{ID: id, Layer: layer, Needs: needs}
@@ -96,7 +97,7 @@ func TestOPS2_EdgesOfAGraphCrossLittle(t *testing.T) {
 	}
 }
 
-// Nodes of which it is not known what they need stand in columns of time, with lines between them.
+// Nodes with unknown dependencies are in columns of time, with lines between them.
 func TestOPS2_ColumnsOfTimeHaveLinesBetweenThem(t *testing.T) {
 	var nodes []admin.GraphNode
 	for i := range 7 {

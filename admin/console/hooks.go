@@ -10,11 +10,11 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// hooksView lists open hooks: an inbox of what people are asked for.
+// hooksView is the list of open hooks.
 type hooksView struct {
 	Hooks    []hookRow
-	Workflow string // of which alone; empty: of all
-	Tag      string // as name=value, of the runs
+	Workflow string // restricts the list; empty means all
+	Tag      string // tag of the runs as name=value
 	Columns  []string
 	Older    string
 	Resume   bool // the reader may send payloads
@@ -25,7 +25,7 @@ type hooksView struct {
 // hookRow is a hook in a list.
 type hookRow struct {
 	admin.Hook
-	Link string // of the form that sends to it; empty: it is not offered
+	Link string // URL of the form that sends to it; empty if it is not offered
 }
 
 func hooksPage(q *request) (*view, error) {
@@ -60,10 +60,10 @@ func hooksPage(q *request) (*view, error) {
 	return v, nil
 }
 
-// maxTagColumns bounds how many tags of runs have a column of their own in a list.
+// maxTagColumns is the maximum number of tags with a column of their own in a list.
 const maxTagColumns = 2
 
-// tagColumns returns the names of the tags that most of the runs of a list have.
+// tagColumns returns the most frequent tag names of the runs of a list.
 func tagColumns(all []map[string]string) []string {
 	count := map[string]int{}
 	for _, tags := range all {
@@ -77,8 +77,9 @@ func tagColumns(all []map[string]string) []string {
 	return names
 }
 
-// hookLink returns the address of the form that sends to a hook. It names the hook by its run and its id: its token, which is all that
-// one needs to send, must not stand in addresses, which browsers and proxies keep.
+// hookLink returns the URL of the form that sends to a hook. It identifies the hook by its run and
+// its ID: the token is sufficient to send to the hook, so it must not be in URLs, which browsers
+// and proxies record.
 func (q *request) hookLink(h *admin.Hook) string {
 	if h.Token == "" || h.ID == "" {
 		return ""
@@ -86,10 +87,10 @@ func (q *request) hookLink(h *admin.Hook) string {
 	return link(q.h.cfg.Prefix, "inbox", "resume") + "?run=" + queryEscape(h.Run) + "&id=" + queryEscape(h.ID)
 }
 
-// hookButton leads from the page of a run to the form of an open hook.
+// hookButton is a link from the page of a run to the form of an open hook.
 type hookButton struct{ Title, Link string }
 
-// maxHookButtons bounds how many hooks of a run have a button.
+// maxHookButtons is the maximum number of hooks of a run with a button.
 const maxHookButtons = 3
 
 func (q *request) hookButtons(r *admin.Run) (all []hookButton) {
@@ -98,7 +99,7 @@ func (q *request) hookButtons(r *admin.Run) (all []hookButton) {
 	}
 	page, err := q.service.Hooks(q.ctx(), admin.HookFilter{Run: r.ID})
 	if err != nil {
-		return nil // the page of the hooks says why
+		return nil // the page of the hooks shows the reason
 	}
 	for i := range page.Hooks {
 		if at := q.hookLink(&page.Hooks[i]); at != "" && len(all) < maxHookButtons {
@@ -108,7 +109,8 @@ func (q *request) hookButtons(r *admin.Run) (all []hookButton) {
 	return all
 }
 
-// namedHook returns the hook that the address of a form names, or whose token the form has: it may be closed by now.
+// namedHook returns the hook that is identified by the URL of a form or by the token in the form.
+// It may be closed.
 func (q *request) namedHook() (h admin.Hook, err error) {
 	if token := q.r.PostForm.Get("token"); token != "" {
 		return q.service.Hook(q.ctx(), token)
@@ -128,7 +130,8 @@ func (q *request) namedHook() (h admin.Hook, err error) {
 	return page.Hooks[i], nil
 }
 
-// hookForm asks for the payload of a hook, by fields if it describes them.
+// hookForm returns the form for the payload of a hook, with fields if the hook describes its
+// payload.
 func hookForm(q *request) (*ask, admin.Hook, error) {
 	if err := q.who.Need(admin.RoleOperator, "to resume hooks"); err != nil {
 		return nil, admin.Hook{}, err
@@ -172,7 +175,7 @@ func resumeHook(q *request) (string, *view, error) {
 	})
 }
 
-// hookPayload returns what was typed, and marks what is no JSON.
+// hookPayload returns the payload from a form, and marks invalid JSON.
 func hookPayload(fields []field, form url.Values) (admin.Message, error) {
 	if form.Has("payload") {
 		return messageOf(form)

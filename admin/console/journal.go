@@ -7,10 +7,10 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// journalView lists what operators have asked for.
+// journalView is a page of the journal.
 type journalView struct {
 	Entries                               []admin.JournalEntry
-	Principal, Action, Target, Out, Since string // as they were typed
+	Principal, Action, Target, Out, Since string // as typed
 	Outcomes                              []string
 	Partial                               bool
 	Older                                 string
@@ -18,7 +18,7 @@ type journalView struct {
 	Command                               string
 }
 
-// outcomeChoices are those that the form of a journal proposes.
+// outcomeChoices are the outcomes that the form of the journal offers.
 var outcomeChoices = []string{admin.OutcomeDone, admin.OutcomeUnknown, admin.CodeForbidden, admin.CodeInput, admin.CodeRefused, admin.CodeNotFound}
 
 func journalPage(q *request) (*view, error) {
@@ -66,10 +66,10 @@ func (j *journalView) filter(q *request) (admin.JournalFilter, error) {
 	return f, err
 }
 
-// oneLine returns what was typed without spaces around it and line ends in it.
+// oneLine trims a text and replaces line breaks by spaces.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// targetOf returns the address of what an entry is about; empty: it has none.
+// targetOf returns the URL of the target of an entry, or the empty string.
 func targetOf(prefix string, e *admin.JournalEntry) string {
 	name, _ := strings.CutPrefix(e.Target, "schedule:")
 	switch {

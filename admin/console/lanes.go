@@ -8,38 +8,40 @@ import (
 // node is a lane of the timeline: the run itself, a branch of it, or one operation.
 type node struct {
 	label, sub string
-	path       string // of operations: the end of it, see node.at
+	path       string // path of an operation, see node.at
 	parent     *node
 	kids       []*node
 	op         *operation
-	fan        bool   // its kids are many of one kind
+	fan        bool   // its children are many of the same kind
 	first      uint64 // number of its first event
 	begin, end int64
-	size       int // how many operations are in it
-	open, bad  int // of them go on, and have failed
+	size       int // number of operations in it
+	open, bad  int // of these, the open and the failed ones
 
-	drawn []*node // kids as they are drawn, see node.settled
-	flat  bool    // these are operations, all of them
-	stale bool    // kids have come since
+	drawn []*node // children as they are drawn, see node.settled
+	flat  bool    // all children are operations
+	stale bool    // children were added since
 
-	fold  *node // of operations: the many of one name with which it was drawn as one last; nil: none
-	above *node // of operations: the lane that it is drawn for, since nothing else is in it; nil: it is drawn for itself
+	fold  *node // the node that represents the operations of the same name with which this one was drawn last; nil if it was drawn alone
+	above *node // the lane that this operation represents, because it is the only one in it; nil if it is drawn as itself
 }
 
-// lanes are the tree of what a run has begun: keys of operations are the ways to them, such as fulfil/map#1.2/pack#1.
+// lanes is the tree of the operations of a run. The keys of operations are paths in the tree, such
+// as fulfil/map#1.2/pack#1.
 type lanes struct {
 	root *node
-	byAt map[string]*node // lanes by the beginning of keys
+	byAt map[string]*node // lanes by prefix of the key
 }
 
 func newLanes() lanes {
 	return lanes{root: &node{}, byAt: map[string]*node{}}
 }
 
-// graphLane is the label of the lane of a graph, whose kids are its nodes.
+// graphLane is the label of the lane of a graph, whose children are its nodes.
 const graphLane = "graph"
 
-// top returns the lane that is drawn first: that of the function of the workflow, or of the run if it has begun other things, too.
+// top returns the first lane to draw: that of the workflow function, or that of the run if it has
+// begun other operations as well.
 func (l *lanes) top() *node {
 	if kids := l.root.kids; len(kids) == 1 && kids[0].op == nil {
 		return kids[0]
@@ -47,7 +49,7 @@ func (l *lanes) top() *node {
 	return l.root
 }
 
-// plant puts an operation where its key says.
+// plant adds an operation to the lane of its key.
 func (l *lanes) plant(o *operation) {
 	lane, last := l.root, o.key
 	if i := strings.LastIndexByte(o.key, '/'); i >= 0 {
@@ -65,7 +67,8 @@ func (l *lanes) plant(o *operation) {
 	}
 }
 
-// ordinal returns which of several of a name something is; empty: the first.
+// ordinal returns the number in the part of a key that distinguishes operations of the same name,
+// or the empty string for the first.
 func ordinal(part string) string {
 	_, n, ok := strings.Cut(part, "#")
 	if !ok || n == "1" {
@@ -74,7 +77,7 @@ func ordinal(part string) string {
 	return "#" + n
 }
 
-// lane returns the lane at the beginning of a key.
+// lane returns the lane of a prefix of keys.
 func (l *lanes) lane(at string) *node {
 	if n := l.byAt[at]; n != nil {
 		return n
@@ -103,7 +106,7 @@ func (l *lanes) lane(at string) *node {
 	return n
 }
 
-// take counts an operation in.
+// take counts an operation.
 func (n *node) take(o *operation) {
 	if n.size == 0 {
 		n.first, n.begin = o.seq, o.begin
@@ -113,7 +116,7 @@ func (n *node) take(o *operation) {
 	n.count(o.state, 1)
 }
 
-// count counts operations in a state in, or out.
+// count adds by to the number of operations in a state.
 func (n *node) count(state string, by int) {
 	switch state {
 	case stateOpen, stateRetrying:
@@ -123,7 +126,7 @@ func (n *node) count(state string, by int) {
 	}
 }
 
-// changed takes in that an operation is in another state than before.
+// changed updates the counts after an operation has changed its state.
 func (l *lanes) changed(o *operation, before string) {
 	if o.state == before && o.end == 0 {
 		return
@@ -141,10 +144,11 @@ func (l *lanes) changed(o *operation, before string) {
 	}
 }
 
-// repeated is how many operations of one name in a row are drawn as one.
+// repeated is the number of consecutive operations with the same name that are drawn as one.
 const repeated = 12
 
-// settled returns the kids as they are drawn: branches of one operation are that operation, and many of one name are one.
+// settled returns the children as they are drawn: a branch with a single operation is drawn as the
+// operation, and many operations with the same name as one node.
 func (n *node) settled() []*node {
 	if !n.stale {
 		return n.drawn
@@ -164,7 +168,8 @@ func (n *node) settled() []*node {
 	return n.drawn
 }
 
-// only returns the one operation that is in a lane; nil: there are more, or it is an operation itself.
+// only returns the single operation in a lane. It returns nil if there are several, or the node is
+// an operation itself.
 func (n *node) only() *node {
 	if n.op != nil {
 		n.above = nil
@@ -176,7 +181,7 @@ func (n *node) only() *node {
 	return nil
 }
 
-// folded returns kids with those that are many of one name as one.
+// folded replaces consecutive nodes with the same name by one node.
 func folded(all []*node) []*node {
 	var kept []*node
 	for i := 0; i < len(all); {
@@ -200,7 +205,7 @@ func folded(all []*node) []*node {
 	return kept
 }
 
-// at returns where a node is in the tree.
+// at returns the path of a node in the tree.
 func (n *node) at() string {
 	if n.op == nil {
 		return n.path
@@ -208,7 +213,7 @@ func (n *node) at() string {
 	return n.parent.path + "/" + n.path
 }
 
-// which tells a node from others of the same name.
+// which returns the text that distinguishes a node from others with the same name.
 func (n *node) which() string {
 	s := n.sub
 	for lane := n.parent; n.above != nil; lane = lane.parent {
@@ -237,7 +242,7 @@ func (n *node) each(f func(o *operation)) {
 	}
 }
 
-// state returns that of a branch.
+// state returns the state of a branch.
 func (n *node) state() string {
 	switch {
 	case n.open > 0:

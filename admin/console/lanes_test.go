@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// rowsOf returns a tree as it is drawn with all that can be expanded.
+// rowsOf returns a tree as it is drawn when everything is expanded.
 func rowsOf(n *node, depth int) []string {
 	all := []string{fmt.Sprintf("%s%s %q at %s: %d operations, %d go on, %d failed, from %d at %d to %d", strings.Repeat("  ", depth), n.label, n.which(), n.at(), n.size, n.open, n.bad, n.first, n.begin, n.end)}
 	for _, kid := range n.settled() {
@@ -21,7 +21,7 @@ func rowsOf(n *node, depth int) []string {
 	return all
 }
 
-// chance returns a log in which operations begin, go on and end in any order.
+// chance returns a log in which operations begin, progress and end in random order.
 func chance(r *rand.Rand, events int) []admin.Event {
 	log := []admin.Event{{Type: "run_created", Seq: 1, Ref: 1, Creates: true, Time: time.UnixMilli(1000)}}
 	lanes := []string{"fulfil", "fulfil/go#1", "fulfil/go#2", "fulfil/go#2/deep#1/deeper#1", "fulfil/map#1.1", "fulfil/map#1.2", "fulfil/map#1.2/pack#1", "aside"}
@@ -45,7 +45,7 @@ func chance(r *rand.Rand, events int) []admin.Event {
 	return log
 }
 
-// A tree that was drawn after each event is the one that is made of the whole log at once.
+// A tree that was drawn after each event equals the tree of the whole log.
 func TestOPS2_LanesThatGrowAreThoseOfTheWholeLog(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -67,7 +67,8 @@ func TestOPS2_LanesThatGrowAreThoseOfTheWholeLog(t *testing.T) {
 	}
 }
 
-// Branches of one operation are drawn as that, many of one name in a row as one, and all else as its key says.
+// A branch with one operation is drawn as the operation, many consecutive ones with the same name
+// as one, and all others by their keys.
 func TestOPS2_LanesAreDrawnAsTheKeysSay(t *testing.T) {
 	s := newSkeleton()
 	s.add(&admin.Event{Type: "run_created", Seq: 1, Ref: 1, Creates: true})

@@ -19,10 +19,10 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// steps is how many a large run has: with their attempts that is more than 20,000 events.
+// steps is the number of steps of a large run: with their attempts more than 20,000 events.
 const steps = 6_700
 
-// largeRuns is a console over runs of many steps, which have ended.
+// largeRuns is a console with completed runs of many steps.
 type largeRuns struct {
 	testing.TB
 	h    http.Handler
@@ -37,7 +37,7 @@ type reads struct {
 
 func (r *reads) of(admin.Principal) console.Service { return r }
 
-// Follow counts what the service delivers.
+// Follow counts the events that the service returns.
 func (r *reads) Follow(ctx context.Context, run string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
 		for e, err := range r.Service.Follow(ctx, run, f) {
@@ -49,7 +49,7 @@ func (r *reads) Follow(ctx context.Context, run string, f admin.EventFilter) ite
 	}
 }
 
-// newLargeRuns returns the addresses of runs of so many steps each.
+// newLargeRuns creates runs with the given numbers of steps and returns their URLs.
 func newLargeRuns(t testing.TB, steps ...int) (*largeRuns, []string) {
 	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	read := &reads{Service: s.Direct}
@@ -60,7 +60,7 @@ func newLargeRuns(t testing.TB, steps ...int) (*largeRuns, []string) {
 	return &largeRuns{t, console.Over(read.of, console.Config{}), read}, all
 }
 
-// page returns a page, and how long it took.
+// page returns a page and the time it took.
 func (l *largeRuns) page(path string) (string, time.Duration) {
 	l.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -75,7 +75,7 @@ func (l *largeRuns) page(path string) (string, time.Duration) {
 	return answer.Body.String(), took
 }
 
-// opened returns the address at which the steps of a run are drawn one by one.
+// opened returns the URL at which the steps of a run are drawn one by one.
 func (l *largeRuns) opened(run string) string {
 	l.Helper()
 	first, _ := l.page(run)
@@ -86,7 +86,8 @@ func (l *largeRuns) opened(run string) string {
 	return run + open
 }
 
-// A run of 20,000 events costs a page no more than a small one: neither bytes nor nodes nor memory.
+// The page of a run with 20,000 events is not larger than that of a small one in bytes, nodes and
+// memory.
 func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
 	l, runs := newLargeRuns(t, steps)
 	run := runs[0]
@@ -117,17 +118,19 @@ func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
 		text, took := l.page(path)
 		nodes, bars := len(regexp.MustCompile(`<[a-z]`).FindAllString(text, -1)), strings.Count(text, `class="b `)
 		t.Logf("%-30s %6d bytes %5d nodes %4d bars %v", strings.TrimPrefix(path, run), len(text), nodes, bars, took)
-		if len(text) > 120_000 || nodes > 1500 || bars > 400+4 { // and those of the legend
+		if len(text) > 120_000 || nodes > 1500 || bars > 400+4 { // includes those of the legend
 			t.Errorf("%s has %d bytes, %d nodes, %d bars: want at most 120,000, 1,500, 400", path, len(text), nodes, bars)
 		}
 	}
 }
 
-// drawnMore is by how many allocations two pages may differ: as many cells of a density are drawn as had something to do in them.
+// drawnMore is the maximum difference in allocations between two pages. It allows for the cells of
+// a density, of which only those with operations are drawn.
 const drawnMore = 2500
 
-// What a page costs that was drawn before does not grow with its run: no event is read, and nothing of the log is built again,
-// which would be an allocation or more for each of 6,700 steps.
+// The cost of a page that was drawn before does not grow with its run: no event is read, and
+// nothing of the log is built again, which would take at least one allocation for each of 6,700
+// steps.
 func TestOPS2_AWarmPageDoesNotGrowWithItsRun(t *testing.T) {
 	l, runs := newLargeRuns(t, 200, steps)
 	small, big := runs[0], runs[1]
@@ -147,7 +150,7 @@ func TestOPS2_AWarmPageDoesNotGrowWithItsRun(t *testing.T) {
 	}
 }
 
-// New events alone are read when a page is drawn again.
+// Only new events are read when a page is drawn again.
 func TestOPS2_OnlyNewEventsAreRead(t *testing.T) {
 	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	read := &reads{Service: s.Direct}

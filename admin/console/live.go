@@ -14,19 +14,20 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// How often pages are drawn again while somebody looks at them.
+// Intervals in which open pages are drawn again.
 const (
-	listEvery   = time.Second            // lists: asking is all there is
-	hooksEvery  = 5 * time.Second        // hooks: they are in the logs of the runs of a page, which are many to look at
-	runEvery    = 3 * time.Second        // runs: what stands beside the log, such as that it is blocked
-	runCoalesce = 100 * time.Millisecond // runs: from one drawing to the next, however many events come
+	listEvery   = time.Second            // lists, which have no notifications
+	hooksEvery  = 5 * time.Second        // hooks, which are read from the logs of all runs on the page
+	runEvery    = 3 * time.Second        // runs, for data outside of the log, such as that it is blocked
+	runCoalesce = 100 * time.Millisecond // runs: minimum interval between drawings, however many events arrive
 	keepAlive   = 15 * time.Second
 	sendWithin  = 10 * time.Second
-	maxReaders  = 1000 // of a principal
+	maxReaders  = 1000 // connections of a principal
 )
 
-// live sends pages again when what they show has changed. All that look at the same page, as the same
-// principal, are one feed: the store is asked once for all of them, and is not asked when nobody looks.
+// live sends a page again when its contents have changed. All readers that view the same page as
+// the same principal share a feed: the store is read once for all of them, and not at all without
+// readers.
 type live struct {
 	h *Handler
 
@@ -40,7 +41,7 @@ type feedKey struct {
 	page string
 }
 
-// feed is one page.
+// feed draws one page.
 type feed struct {
 	key     feedKey
 	readers map[chan []byte]bool
@@ -52,7 +53,7 @@ func newLive(h *Handler) *live {
 	return &live{h: h, feeds: map[feedKey]*feed{}, readers: map[string]int{}}
 }
 
-// serve sends the part of a page that changes, each time that it has, as server-sent events.
+// serve sends the changing part of a page as server-sent events, initially and after each change.
 func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	key := feedKey{principalOf(r.Context()), r.URL.Query().Get("page")}
 	news, leave := l.join(key)
@@ -62,10 +63,10 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies pass each event on
+	w.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer events
 	to := http.NewResponseController(w)
 	send := func(text []byte) bool {
-		_ = to.SetWriteDeadline(time.Now().Add(sendWithin)) // a recorder of a test has none
+		_ = to.SetWriteDeadline(time.Now().Add(sendWithin)) // not supported by response recorders in tests
 		if _, err := w.Write(text); err != nil {
 			return false
 		}
@@ -80,7 +81,7 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-again.C:
-			ok = httpauth.Still(l.h.identifier, r, key.who) == nil // else the browser asks again, and is refused
+			ok = httpauth.Still(l.h.identifier, r, key.who) == nil // otherwise the browser reconnects and is refused
 		case <-alive.C:
 			ok = send([]byte(": alive\n\n"))
 		case text := <-news:
@@ -89,7 +90,8 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// join returns what is sent to a reader of a page, of which only the newest is kept; nil: it is one too many.
+// join subscribes a reader to a page and returns the channel of drawings, of which only the newest
+// is kept. It returns nil if the principal has too many readers.
 func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +101,7 @@ func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 	l.readers[key.who.Name]++
 	f := l.feeds[key]
 	if f == nil {
-		ctx, stop := context.WithCancel(context.Background()) // it outlives the reader that has come first
+		ctx, stop := context.WithCancel(context.Background()) // not canceled when the first reader leaves
 		f = &feed{key: key, readers: map[chan []byte]bool{}, stop: stop}
 		l.feeds[key] = f
 		go l.feed(ctx, f)
@@ -124,7 +126,7 @@ func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 
 // feed draws a page while it has readers.
 func (l *live) feed(ctx context.Context, f *feed) {
-	var drawn []byte // without the times in it, which browsers go on with
+	var drawn []byte // without the times in it, which scripts update
 	run := runOfPage(f.key.page)
 	events := l.events(ctx, f.key.who, run)
 	every := listEvery
@@ -143,20 +145,20 @@ func (l *live) feed(ctx context.Context, f *feed) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(every, 10*time.Since(began))): // what costs much is asked less often
+		case <-time.After(max(every, 10*time.Since(began))): // expensive pages are drawn less often
 		case _, more := <-events:
 			if !more {
 				events = nil
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(runCoalesce - time.Since(began)): // an event that comes alone is shown at once
+			case <-time.After(runCoalesce - time.Since(began)): // a single event is shown without delay
 			}
 		}
 	}
 }
 
-// publish sends to all readers. One that has not taken what came before gets only this.
+// publish sends a drawing to all readers. It replaces a drawing that a reader has not received yet.
 func (l *live) publish(f *feed, text []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +172,8 @@ func (l *live) publish(f *feed, text []byte) {
 	}
 }
 
-// events says that a run has got events; nil: it is about no run. It is closed when there will be no more.
+// events notifies when a run has new events. It returns nil for a page that is not about a run. The
+// channel is closed after the last event.
 func (l *live) events(ctx context.Context, who admin.Principal, run string) <-chan struct{} {
 	if run == "" {
 		return nil
@@ -196,10 +199,10 @@ func (l *live) events(ctx context.Context, who admin.Principal, run string) <-ch
 	return came
 }
 
-// draw draws the part of a page that changes.
+// draw draws the changing part of a page.
 func (l *live) draw(ctx context.Context, key feedKey) []byte {
 	u, err := url.ParseRequestURI(key.page)
-	if err != nil || u.Path == "/live" { // which has no end
+	if err != nil || u.Path == "/live" { // the stream of updates itself never ends
 		u = &url.URL{Path: "/nowhere"}
 	}
 	r := (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}, Body: http.NoBody}).WithContext(onlyMain(withPrincipal(ctx, key.who)))
@@ -208,13 +211,13 @@ func (l *live) draw(ctx context.Context, key feedKey) []byte {
 	return page.Bytes()
 }
 
-// memory takes an answer.
+// memory records a response.
 type memory struct {
 	bytes.Buffer
 	header http.Header
 }
 
-// Header is part of http.ResponseWriter.
+// Header implements http.ResponseWriter.
 func (m *memory) Header() http.Header {
 	if m.header == nil {
 		m.header = http.Header{}
@@ -222,10 +225,10 @@ func (m *memory) Header() http.Header {
 	return m.header
 }
 
-// WriteHeader is part of http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (m *memory) WriteHeader(int) {}
 
-// runOfPage returns the run that a page is about; empty: none.
+// runOfPage returns the run that a page is about, or the empty string.
 func runOfPage(page string) string {
 	rest, ok := strings.CutPrefix(page, "/runs/")
 	if !ok {
@@ -239,7 +242,8 @@ func runOfPage(page string) string {
 	return id
 }
 
-// withoutTimes leaves out what goes on by itself: what stands between <time …> and </time>.
+// withoutTimes removes the contents that change by themselves: everything between <time …> and
+// </time>.
 func withoutTimes(text []byte) []byte {
 	var b bytes.Buffer
 	for {
@@ -259,7 +263,7 @@ func withoutTimes(text []byte) []byte {
 	return b.Bytes()
 }
 
-// event writes a text as a server-sent event.
+// event formats a text as a server-sent event.
 func event(text []byte) []byte {
 	var b bytes.Buffer
 	b.WriteString("event: page\n")

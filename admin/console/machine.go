@@ -10,27 +10,29 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// machine has the states of a run that is a machine, as its log tells them: those that it has been in, in the order in which they were
-// entered first, and how it went from one to another. States that it never came to are not in the log.
+// machine contains the states of a run of a state machine, derived from its log: the states that
+// were entered, in the order in which they were first entered, and the transitions between them.
+// Other states are not in the log.
 type machine struct {
 	states []uint32 // indexes of texts
 	hops   map[hop]int
-	topics map[hop]uint32 // that were waited for on the way
+	topics map[hop]uint32 // topics that transitions waited for
 	asked  map[uint32]bool
 	now    uint32 // the state that was entered last
 	ended  bool
 }
 
-// hop is a way from one state to another.
+// hop is a transition between two states.
 type hop struct{ from, to uint32 }
 
-// maxStates bounds how many states are drawn.
+// maxStates is the maximum number of states that are drawn.
 const maxStates = 24
 
-// stepOfMachine begins the arguments of the steps of machines, as package shim stores them.
+// stepOfMachine is the prefix of the arguments of the steps of machines, in the encoding of package
+// shim.
 var stepOfMachine = []byte(`{"state":`)
 
-// moved is the result of a step of a machine, as package shim stores it.
+// moved is the result of a step of a machine, in the encoding of package shim.
 type moved struct {
 	Next *nextState `json:"next"`
 }
@@ -42,11 +44,11 @@ type nextState struct {
 		Topic string `json:"topic"`
 		Step  string `json:"step"`
 	} `json:"waits"`
-	Then *nextState `json:"then"` // after a time in which no message came
+	Then *nextState `json:"then"` // after a time without a message
 }
 
-// follow takes in an event of a run that may be a machine. A way is taken when the state that it leads to is entered; what a step has
-// returned says which ways there were.
+// follow reads an event of a run that may be a machine. A transition is recorded when its target
+// state is entered; the result of a step contains the possible transitions.
 func (s *skeleton) follow(e *admin.Event) {
 	m := s.machine
 	switch {
@@ -69,7 +71,7 @@ func (s *skeleton) follow(e *admin.Event) {
 	}
 }
 
-// ahead takes in where the state that a machine is in may lead.
+// ahead records the possible next states of a machine.
 func (s *skeleton) ahead(m *machine, to *nextState) {
 	way := func(step string) hop {
 		h := hop{m.now, s.text(step)}
@@ -102,14 +104,14 @@ type machineView struct {
 	Width, Height int
 	Nodes         []stateView
 	Ways          []wayView
-	Said          string // for those who do not see it
+	Said          string // for screen readers
 }
 
 type stateView struct {
 	X, TextX, Y int
 	TextY       int
 	Label, Full string
-	Kind        string // now, been, ahead
+	Kind        string // now, been or ahead
 }
 
 type wayView struct {
@@ -127,7 +129,7 @@ const (
 	arcStep     = 16
 )
 
-// machineOf draws the machine of a log; nil: the run is none.
+// machineOf draws the machine of a log, or returns nil if the run is not a machine.
 func (s *skeleton) machineOf() *machineView {
 	m := s.machine
 	if m == nil || len(m.states) == 0 {
@@ -161,10 +163,11 @@ func (s *skeleton) machineOf() *machineView {
 	return v
 }
 
-// short returns a name of a step without its package and type.
+// short returns the name of a step without its package and type.
 func short(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// arcs returns how many levels the ways need that skip states, and those that go back.
+// arcs returns the number of levels for the transitions that skip states, and for those that go
+// back.
 func (m *machine) arcs() (above, below int) {
 	for h := range m.hops {
 		from, to := slices.Index(m.states, h.from), slices.Index(m.states, h.to)
@@ -179,7 +182,7 @@ func (m *machine) arcs() (above, below int) {
 	return above, below
 }
 
-// ways draws how the machine went, and may go, from state to state.
+// ways draws the transitions that the machine has made and can make.
 func (v *machineView) ways(s *skeleton, m *machine, top int) {
 	var all []hop
 	for h := range m.hops {

@@ -9,7 +9,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// A viewer has sent forms whose inputs were kept for ten minutes: 33 MB became 987.
+// Forms that were refused or are too many are not kept. Otherwise a viewer could fill the memory
+// with large inputs.
 func TestOPS2_FormsThatWereRefusedOrAreManyAreNotKept(t *testing.T) {
 	o := newOnce(func() time.Time { return time.Unix(0, 0) })
 	refused := &admin.NotAllowedError{What: "no", Fix: "none"}

@@ -18,12 +18,12 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/body"
 )
 
-// request is a request whose sender is known.
+// request is an authenticated request.
 type request struct {
 	h       *Handler
 	r       *http.Request
 	who     admin.Principal
-	service Service // as the sender may use it
+	service Service // restricted to the rights of the principal
 	now     time.Time
 	query   url.Values
 }
@@ -36,7 +36,8 @@ func (h *Handler) request(r *http.Request, who admin.Principal) *request {
 func (q *request) ctx() context.Context    { return q.r.Context() }
 func (q *request) path(name string) string { return q.r.PathValue(name) }
 
-// Service has the operations that pages need, on behalf of one principal: those of an [admin.Service].
+// Service contains the operations that pages need, restricted to the rights of one principal.
+// [admin.Service] implements it.
 type Service interface {
 	Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error)
 	Count(ctx context.Context, f admin.Filter) (admin.Counts, error)
@@ -90,17 +91,17 @@ type Service interface {
 type view struct {
 	name   string // of its template
 	Title  string
-	Nav    string // the part of the console that it belongs to
-	Status int    // of HTTP; 0: 200
-	Live   bool   // it is drawn again when what it shows has changed
-	Run    string // the run that it is about: then it changes with the log of that
+	Nav    string // the menu item that it belongs to
+	Status int    // HTTP status; 0 means 200
+	Live   bool   // drawn again when its contents have changed
+	Run    string // the run that it is about; changes of its log change the page
 	Data   any
 }
 
-// a page returns what a request is shown.
+// A page returns the view for a request.
 type page func(q *request) (*view, error)
 
-// pages has the patterns of all pages.
+// pages contains all pages by pattern.
 var pages = map[string]page{
 	"/runs":                    runsPage,
 	"/runs/{id}":               runPage("timeline", timelineTab),
@@ -134,7 +135,8 @@ var pages = map[string]page{
 	"/checks/plan":             planPage,
 }
 
-// forms has the patterns of what changes something. Each answers with a redirection, or with a view.
+// forms contains the requests that change something, by pattern. Each returns the URL to redirect
+// to, or a view.
 var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/act/{verb}":              act,
 	"/runs/{id}/send":          send,
@@ -171,20 +173,20 @@ func (h *Handler) page(p page) http.Handler {
 	})
 }
 
-// redirection says that what was asked for is at another address.
+// redirection reports that a page has another URL.
 type redirection struct{ to string }
 
-// Error says where it is.
+// Error returns the URL.
 func (r *redirection) Error() string { return "it is at " + r.to }
 
-// formTime is how long the body of a form may take.
+// formTime is the time limit for reading the body of a form.
 const formTime = 30 * time.Second
 
-// form serves what changes something.
+// form serves a request that changes something.
 func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := h.request(r, principalOf(r.Context()))
-		if wait := h.changes.Take(q.who.Name); wait > 0 { // before anything is written into the journal
+		if wait := h.changes.Take(q.who.Name); wait > 0 { // before anything is written to the journal
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 			h.fail(w, q, admin.NewProblem(admin.CodeBusy, "more changes are asked for in a second than one principal may make", "try again after the time of Retry-After"))
 			return
@@ -205,7 +207,7 @@ func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler 
 	})
 }
 
-// file serves something to be saved.
+// file serves a download.
 func (h *Handler) file(do func(q *request, w http.ResponseWriter) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := h.request(r, principalOf(r.Context()))
@@ -224,18 +226,18 @@ func (h *Handler) fail(w http.ResponseWriter, q *request, err error) {
 	h.show(w, q, &view{name: "problem", Title: p.Title, Status: p.Status, Data: p})
 }
 
-// show draws a page, and sends it when it is whole.
+// show draws a page completely, then sends it.
 func (h *Handler) show(w http.ResponseWriter, q *request, v *view) {
 	var b bytes.Buffer
 	if err := h.pages.draw(&b, q, v, partOf(q.ctx())); err != nil {
-		http.Error(w, "the page cannot be drawn", http.StatusInternalServerError) // what a template does wrong, a test finds
+		http.Error(w, "the page cannot be drawn", http.StatusInternalServerError) // tests find the errors of templates
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if v.Status != 0 {
 		w.WriteHeader(v.Status)
 	}
-	_, _ = b.WriteTo(w) // a reader that has gone needs nothing
+	_, _ = b.WriteTo(w) // an error means that the reader has disconnected
 }
 
 //go:embed templates
@@ -252,7 +254,7 @@ func newTemplates(h *Handler) *templates {
 	base := template.Must(template.New("").Funcs(t.functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
-		panic(err) // they are in the binary
+		panic(err) // cannot fail: the files are embedded
 	}
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".html")
@@ -266,28 +268,28 @@ func newTemplates(h *Handler) *templates {
 	return t
 }
 
-// drawn is what the templates see.
+// drawn is the argument of the templates.
 type drawn struct {
 	*view
 	Prefix  string
 	Store   string
 	Who     admin.Principal
 	Now     time.Time
-	Self    string // the address of the page, to be asked for again
-	Refresh string // the address of its updates; empty: it has none
+	Self    string // URL of the page
+	Refresh string // URL of its updates; empty if it has none
 	Menu    []menuItem
 	Logout  bool
-	Notice  string // of what was done just now
+	Notice  string // message about the preceding action
 }
 
 // menuItem is a part of the console.
 type menuItem struct {
 	At, Name string
-	Role     admin.Role // that it needs
-	Fleet    bool       // it is about the runs of all owners
+	Role     admin.Role // minimum role
+	Fleet    bool       // concerns the runs of all owners
 }
 
-// menu are the parts of the console.
+// menu lists the parts of the console.
 var menu = []menuItem{
 	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"queues", "Queues", admin.RoleViewer, true},
 	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"inbox", "Hooks", admin.RoleViewer, false}, {"bulk", "Bulk", admin.RoleViewer, false},
@@ -313,7 +315,7 @@ func (t *templates) drawn(q *request, v *view) *drawn {
 	return d
 }
 
-// draw draws a page, or the part of it that changes.
+// draw draws a page or only its changing part.
 func (t *templates) draw(w io.Writer, q *request, v *view, part string) error {
 	return t.all[v.name].ExecuteTemplate(w, part, t.drawn(q, v))
 }
@@ -326,7 +328,7 @@ const (
 
 type partKey struct{}
 
-// onlyMain lets a page be drawn without what does not change.
+// onlyMain returns a context for drawing only the changing part of a page.
 func onlyMain(ctx context.Context) context.Context {
 	return context.WithValue(ctx, partKey{}, mainPart)
 }

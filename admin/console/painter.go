@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// painter turns the tree of a run into rows.
+// painter converts the tree of a run into rows.
 type painter struct {
 	q     *request
 	w     *window
 	top   *node
-	name  string          // of the top
-	open  map[string]bool // where many are drawn one by one
+	name  string          // of the top lane
+	open  map[string]bool // nodes whose operations are drawn one by one
 	show  string
-	first int64  // row that is drawn
-	rows  int64  // that there are
-	lines []line // that are drawn
+	first int64  // first row to draw
+	rows  int64  // number of all rows
+	lines []line // rows to draw
 	bars  int
 }
 
@@ -28,10 +28,10 @@ type painter struct {
 type line struct {
 	n     *node
 	depth int
-	many  bool // drawn as one
+	many  bool // several operations drawn as one row
 }
 
-// walk counts the rows of a node, and keeps those that are drawn.
+// walk counts the rows of a node, and keeps those to draw.
 func (p *painter) walk(n *node, depth int) {
 	if p.hides(n) {
 		return
@@ -57,7 +57,7 @@ func (p *painter) walk(n *node, depth int) {
 	}
 }
 
-// line takes in a row, and keeps it if it is drawn.
+// line counts a row, and keeps it if it is to be drawn.
 func (p *painter) line(l line) {
 	if p.rows >= p.first && p.rows < p.first+rowsPerTimeline {
 		p.lines = append(p.lines, l)
@@ -65,7 +65,7 @@ func (p *painter) line(l line) {
 	p.rows++
 }
 
-// hides reports whether nothing of a node is asked for.
+// hides reports whether the filter excludes all operations of a node.
 func (p *painter) hides(n *node) bool {
 	switch {
 	case n == p.top:
@@ -94,7 +94,7 @@ func (p *painter) row(l line) row {
 		if n.open > 0 {
 			end = 0
 		}
-		if n.size == 0 { // the run has begun nothing
+		if n.size == 0 { // the run has begun no operation
 			begin, end = p.w.start, p.w.now
 		}
 		r.Took = p.took(begin, end)
@@ -115,7 +115,8 @@ func (p *painter) row(l line) row {
 	return r
 }
 
-// fold gives a row of many the address of the page on which it is expanded; if it is expanded here, of that on which it is not.
+// fold sets the URL of a row of many operations: the page on which it is expanded, or collapsed if
+// it is expanded here.
 func (p *painter) fold(r *row, n *node) {
 	i := slices.Index(p.q.query["open"], n.path)
 	values := url.Values{}
@@ -140,7 +141,7 @@ func (p *painter) took(begin, end int64) string {
 	return took(time.Duration(end-begin) * time.Millisecond)
 }
 
-// add draws a part of a row if it is in the window.
+// add draws a part of a row if it is within the window.
 func (p *painter) add(r *row, b bar, begin, end int64) {
 	x, width, ok := p.w.place(begin, end)
 	if !ok || p.bars >= maxBars {
@@ -151,7 +152,7 @@ func (p *painter) add(r *row, b bar, begin, end int64) {
 	r.Bars = append(r.Bars, b)
 }
 
-// operation draws one that the run has begun.
+// operation draws an operation of the run.
 func (p *painter) operation(r *row, o *operation) {
 	r.Kind, r.State, r.Run = o.kind, o.state, o.note.next
 	r.Link = changed(p.q, "op", strconv.FormatUint(o.seq, 10))
@@ -186,7 +187,7 @@ func (p *painter) operation(r *row, o *operation) {
 	}
 }
 
-// shortened returns the attempts with those between the first and the last drawn as one.
+// shortened returns the attempts with those between the first and the last combined into one.
 func shortened(all []attempt) []attempt {
 	if len(all) <= maxAttempts {
 		return all
@@ -196,7 +197,7 @@ func shortened(all []attempt) []attempt {
 	return slices.Concat(all[:half], []attempt{middle}, all[len(all)-half:])
 }
 
-// say says what is known of an operation.
+// say describes the state of an operation.
 func (p *painter) say(o *operation) string {
 	now := time.UnixMilli(p.w.now)
 	due := ""
@@ -220,7 +221,7 @@ func (p *painter) say(o *operation) string {
 	return ""
 }
 
-// density draws how many operations of a node were under way, over the window.
+// density draws how many operations of a node were in progress, over the window.
 func (p *painter) density(r *row, n *node) {
 	var under, bad [cells]int
 	most := 1

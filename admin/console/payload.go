@@ -7,31 +7,31 @@ import (
 	"strings"
 )
 
-// The bounds of what is shown of a payload. All of it can be saved.
+// Limits of the displayed part of a payload. The whole payload can be downloaded.
 const (
 	maxNodes = 300
 	maxDepth = 12
 	maxText  = 2000
 )
 
-// payloadView is JSON as people read it.
+// payloadView is formatted JSON.
 type payloadView struct {
 	Size int
 	Tree *valueView
-	Text string // its beginning, as it is stored
-	Cut  bool   // there is more than is shown
+	Text string // beginning of the stored text
+	Cut  bool   // the payload is longer
 }
 
-// valueView is one value of JSON.
+// valueView is one JSON value.
 type valueView struct {
-	Name   string // of a field, or the number of an element
-	Text   string // of a value without parts; of others what they are
-	Kind   string // string, number, word, object, array
+	Name   string // of a field, or the index of an element
+	Text   string // a scalar value, or a summary of an object or array
+	Kind   string // string, number, word, object or array
 	Parts  []*valueView
 	Opened bool
 }
 
-// payloadOf returns JSON for people; nil: there is none.
+// payloadOf formats JSON. It returns nil for an empty payload.
 func payloadOf(b []byte) *payloadView {
 	if len(b) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func payloadOf(b []byte) *payloadView {
 	p := &payloadView{Size: len(b), Text: cutLines(b)}
 	p.Cut = len(b) > maxText
 	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber() // as it is, however large
+	d.UseNumber() // keeps all digits
 	r := &valueReader{d: d, left: maxNodes}
 	p.Tree = r.value("", 0)
 	if r.left <= 0 || r.deep {
@@ -56,14 +56,14 @@ func cutLines(b []byte) string {
 	return visible(strings.ToValidUTF8(string(b), "")) + more
 }
 
-// valueReader reads as much of a value as is shown.
+// valueReader reads the displayed part of a value.
 type valueReader struct {
 	d    *json.Decoder
 	left int
 	deep bool
 }
 
-// value reads one; nil: neither it nor the rest is shown.
+// value reads one value, or returns nil if this value and the rest are not displayed.
 func (r *valueReader) value(name string, depth int) *valueView {
 	if r.left <= 0 {
 		return nil
@@ -113,7 +113,7 @@ func (r *valueReader) parts(v *valueView, named bool, depth int) {
 		}
 	}
 	if r.left > 0 {
-		_, _ = r.d.Token() // its end; an error stops what follows as well
+		_, _ = r.d.Token() // the closing delimiter; an error also ends the following reads
 	}
 	v.Text = plural(len(v.Parts), "element", "elements")
 	if named {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// poolVerbs are the actions on limits as people see them.
+// poolVerbs contains the texts for the actions on limits.
 var poolVerbs = map[string]verb{
 	"set":    {Name: "Set", Will: "The limit holds so at once, for all workers, instead of what their code declares. What holds permits now finishes first."},
 	"reset":  {Name: "Reset", Will: "What was set here no longer holds: the limit is as the code declares it."},
@@ -18,7 +18,7 @@ var poolVerbs = map[string]verb{
 	"resume": {Name: "Resume", Will: "What waits for it begins again, as it allows."},
 }
 
-// bounds says in a few words what a limit allows.
+// bounds describes the configuration of a limit in a few words.
 func bounds(p *admin.Pool) string {
 	s := ""
 	if p.AtOnce > 0 {
@@ -43,7 +43,7 @@ func bounds(p *admin.Pool) string {
 	return s
 }
 
-// poolForm asks before a limit is changed.
+// poolForm returns the form for a change of a limit.
 func poolForm(q *request) (*ask, error) {
 	name, at, key := q.path("name"), q.path("verb"), q.query.Get("key")
 	v, ok := poolVerbs[at]
@@ -84,11 +84,11 @@ func poolForm(q *request) (*ask, error) {
 	return a, nil
 }
 
-// poolNow returns how a limit is configured; zero: nobody uses it yet.
+// poolNow returns the configuration of a limit, which is zero if the limit is unknown.
 func (q *request) poolNow(name, key string) admin.PoolConfig {
 	page, err := q.service.Pools(q.ctx(), admin.PoolFilter{Name: name, Limit: 1000})
 	if err != nil {
-		return admin.PoolConfig{} // the form says so when it is sent
+		return admin.PoolConfig{} // the error is shown when the form is sent
 	}
 	for _, p := range page.Pools {
 		if p.Key == key {

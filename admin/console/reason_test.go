@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// A repair is written down before it is made. Where that is impossible the page says so, beside the plan.
+// A repair is recorded before it is executed. If that fails, the page shows the error and the plan.
 func TestOPS2_ARepairIsRefusedWhileTheJournalIsBroken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	st, err := sqlitestore.Open(file)
@@ -45,14 +45,14 @@ func TestOPS2_ARepairIsRefusedWhileTheJournalIsBroken(t *testing.T) {
 	page := s.post("checks/repair", form, 503)
 	has(t, page, "nothing was done, for the journal could not be written", "flowctl fsck --repair --store URL", "planned", "Type 1 to make this repair", `value="after &lt;the&gt; crash"`)
 	execute(`DROP TRIGGER broken`)
-	again := hiddenOf(page) // a key of its own: what was refused may be asked for again
+	again := hiddenOf(page) // with a new key, since a refused form may be submitted again
 	again.Set("count", "1")
 	again.Set("reason", "after <the> crash")
 	has(t, s.post("checks/repair", again, 200), run, "repaired")
 	has(t, s.get("journal?action=repair", 200), "1 repairs, 0 findings left", "after &lt;the&gt; crash")
 }
 
-// Each form that changes something asks why, and the journal has the answer.
+// Each form that changes something asks for a reason, which the journal records.
 func TestOPS2_FormsAskWhy(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run, hook := s.Start("wait", "order-1"), s.Start("hook", "order-2")

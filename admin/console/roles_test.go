@@ -15,13 +15,13 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// newSiteWithRoles returns a site that knows a token of each role, and what logs in as one.
+// newSiteWithRoles returns a site with a token for each role, and a function that logs in.
 func newSiteWithRoles(t *testing.T) (s *site, login func(role admin.Role)) {
 	t.Helper()
 	return newSiteWithRolesOn(t, filepath.Join(t.TempDir(), "runs.db"))
 }
 
-// owned is the role of a viewer with an owner, as newSiteWithRoles knows it.
+// owned is the role of a viewer with an owner in newSiteWithRoles.
 const owned admin.Role = "owned"
 
 func newSiteWithRolesOn(t *testing.T, file string) (*site, func(role admin.Role)) {
@@ -62,7 +62,7 @@ func newSiteWithRolesAs(t *testing.T, file string, cfg console.Config) (*site, f
 	}
 }
 
-// Each role is offered what it may do, and nothing else.
+// Each role is offered exactly the actions that it may execute.
 func TestOPS2_EachRoleIsOfferedWhatItMayDo(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	run, hook := s.Start("wait", "order-1"), s.Start("hook", "order-2")
@@ -103,7 +103,7 @@ func TestOPS2_EachRoleIsOfferedWhatItMayDo(t *testing.T) {
 	offers("checks/plan", true, "checks/repair")
 }
 
-// A repair that is sent twice is made once.
+// A repair that is submitted twice is executed once.
 func TestOPS2_ARepairThatIsSentTwiceIsMadeOnce(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	login(admin.RoleAdmin)
@@ -117,13 +117,14 @@ func TestOPS2_ARepairThatIsSentTwiceIsMadeOnce(t *testing.T) {
 	}
 }
 
-// What is being done is shown while it is, and not offered to be stopped once it has ended; nothing is done without its number.
+// A bulk action is updated while it runs and cannot be stopped after its end. It does not start
+// without the confirmed number.
 func TestOPS2_ABulkActionIsLiveUntilItEnds(t *testing.T) {
 	s := newSite(t, console.Config{})
 	for i := range 4 {
 		s.Ended("bad", fmt.Sprint("order-", i))
 	}
-	form := hiddenOf(s.get("bulk/new?verb=retry&q=status:failed+oldest", 200)) // the order is not what a bulk action goes by
+	form := hiddenOf(s.get("bulk/new?verb=retry&q=status:failed+oldest", 200)) // a bulk action ignores the order
 	form.Del("expect")
 	form.Set("count", "")
 	has(t, s.post("bulk/new", form, 400), "which is not how many runs match")
@@ -151,7 +152,7 @@ func TestOPS2_ABulkActionIsLiveUntilItEnds(t *testing.T) {
 	hasNot(t, page, "data-live=", "/stop\"")
 }
 
-// The journal is filtered by what is typed.
+// The journal is filtered by the submitted fields.
 func TestOPS2_TheJournalIsFiltered(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	run := s.Start("wait", "order-1")
@@ -166,7 +167,8 @@ func TestOPS2_TheJournalIsFiltered(t *testing.T) {
 	}
 }
 
-// A token of a hook stands in the workflow id of the run that holds it. Who may resume hooks sees it there, and nobody else.
+// The workflow ID of the run that holds a hook contains its token, which is shown only to
+// principals that may resume hooks.
 func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	run := s.Start("hook", "order-2")
@@ -198,7 +200,8 @@ func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
 	}
 }
 
-// Forms count against a rate, as requests of the API do, and what is beyond it is not in the journal. Pages do not count.
+// Forms have a rate limit, like requests of the API, and forms beyond it are not in the journal.
+// Pages are not limited.
 func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 	now := time.Now()
 	s, login := newSiteWithRolesAs(t, filepath.Join(t.TempDir(), "runs.db"), console.Config{Mutations: 3, Now: func() time.Time { return now }})
@@ -211,7 +214,7 @@ func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 		s.get("runs", 200)
 	}
 	s.post("act/cancel", form, 429)
-	login(admin.RoleOperator) // who has a rate of its own
+	login(admin.RoleOperator) // with a rate of its own
 	s.post("act/pause", form, 200)
 	page, err := s.Direct.Journal(t.Context(), admin.JournalFilter{Principals: []string{"viewers"}})
 	if err != nil || len(page.Entries) != 3 {
@@ -222,7 +225,7 @@ func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 	s.post("act/cancel", form, 403)
 }
 
-// The newest questions are shown, and that there are more.
+// The newest asks are shown, and that there are more.
 func TestOPS2_TalkIsBounded(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Start("wait", "order-1")
@@ -239,7 +242,7 @@ func TestOPS2_TalkIsBounded(t *testing.T) {
 	}
 }
 
-// What a principal may see is kept for that principal alone: groups of failures are not for those with an owner.
+// The cache of a principal is not shared: failure groups are hidden from principals with an owner.
 func TestOPS2_WhatIsKeptOfGroupsIsNotForOthers(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	started, err := s.Direct.Start(t.Context(), admin.Start{Workflow: admintest.Workflow, Input: admintest.Input("bad"), Tags: map[string]string{"owner": "ada"}})
@@ -255,7 +258,7 @@ func TestOPS2_WhatIsKeptOfGroupsIsNotForOthers(t *testing.T) {
 	hasNot(t, page, "the carrier is closed")
 }
 
-// Checks are offered to those who may make them.
+// Checks are offered to roles that may execute them.
 func TestOPS2_ADamagedRunLeadsToChecksWhoMayMakeThem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	s, login := newSiteWithRolesOn(t, file)

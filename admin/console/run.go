@@ -9,17 +9,17 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// runView has the parts that each page of a run shows.
+// runView contains the parts that all pages of a run show.
 type runView struct {
 	admin.Run
 	Tab     string
 	Tabs    []tab
 	Why     *why
 	Took    time.Duration
-	Main    []string // actions that stand beside the name
-	More    []string // the others
+	Main    []string // actions next to the name
+	More    []string // the other actions
 	Did     *did
-	Hooks   []hookButton // its open hooks, for those who may send to them
+	Hooks   []hookButton // its open hooks, for readers that may send to them
 	Command string
 	Body    any            // of the tab
 	Err     *admin.Problem // why there is none: the log cannot be read
@@ -29,44 +29,45 @@ type tab struct {
 	Name, Text, Count string
 }
 
-// why says why a run does not go on.
+// why describes why a run does not progress.
 type why struct {
-	Kind    string // as a status, for its colour
+	Kind    string // a status, for its color
 	Title   string
 	Text    string
-	Frees   string // what lets it go on
+	Frees   string // what is needed to continue
 	Failure *admin.Failure
 	Group   string
 	Retries []admin.Retry
 	Sides   *sides
 	Limits  []admin.LimitWait
-	Checks  bool      // the page of checks may say more
-	Since   time.Time // how long it does so; zero: it is not said
+	Checks  bool      // the page of checks may contain more
+	Since   time.Time // since when; zero if unknown
 	now     time.Time
 }
 
-// For returns how long it does so.
+// For returns for how long.
 func (w *why) For() time.Duration { return w.now.Sub(w.Since) }
 
-// sides are the operation in the log of a blocked run, and the one that the code asks for instead.
+// sides contains the operation in the log of a blocked run, and the one that the code requests
+// instead.
 type sides struct {
 	admin.Mismatch
-	Event string // the address of the recorded one
+	Event string // URL of the recorded event
 	Diff  []diffLine
 }
 
-// did says what was done with the run just now.
+// did describes the action that was just executed on the run.
 type did struct {
 	Verb, From string
 }
 
-// a runTab returns what a page of a run shows below its head.
+// A runTab returns the part of a page of a run below the header.
 type runTab func(q *request, v *runView) (any, error)
 
-// mainActions stand beside the name of a run, if it takes them now.
+// mainActions are shown next to the name of a run if they are possible.
 var mainActions = []string{"resume", "release", "retry", "resume-new", "pause", "cancel"}
 
-// runPage returns the page that shows a tab of a run.
+// runPage returns a page with a tab of a run.
 func runPage(name string, body runTab) page {
 	return func(q *request) (*view, error) {
 		r, err := q.service.Run(q.ctx(), q.path("id"))
@@ -82,7 +83,7 @@ func runPage(name string, body runTab) page {
 			}
 		}
 		for _, verb := range r.Actions {
-			if !contains(v.Main, verb) && verb != "fork" { // which needs a step: it is offered there
+			if !contains(v.Main, verb) && verb != "fork" { // fork needs a step and is offered there
 				v.More = append(v.More, verb)
 			}
 		}
@@ -109,7 +110,8 @@ func contains(all []string, one string) bool {
 	return slices.Contains(all, one)
 }
 
-// whyOf says why a run does not go on, or how it has ended other than well; nil: there is nothing to say.
+// whyOf describes why a run does not progress, or why it did not complete. It returns nil for other
+// runs.
 func whyOf(r *admin.Run) *why {
 	w := &why{Kind: r.Status, Group: r.Group, Failure: r.Failure, Retries: r.Retries}
 	switch {
@@ -170,7 +172,7 @@ func whyOf(r *admin.Run) *why {
 	return w
 }
 
-// why says why a run does not go on, with where its log and its code differ.
+// why is whyOf with the difference between the log and the code.
 func (q *request) why(r *admin.Run) *why {
 	if len(r.Waits)+len(r.WaitsFor) == 0 && (r.Status == "waiting" || r.Status == "sleeping") {
 		q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) { r.Waits, r.WaitsSince = s.waits(q.now) })
@@ -189,13 +191,13 @@ func (q *request) why(r *admin.Run) *why {
 		return w
 	}
 	w.Sides = &sides{Mismatch: *r.Mismatch, Event: q.eventLink(r.ID, r.Mismatch.Event), Diff: diffLines(r.Mismatch.Diff)}
-	if _, advice, ok := strings.Cut(w.Text, "\n"); ok { // the rest stands beside each other
+	if _, advice, ok := strings.Cut(w.Text, "\n"); ok { // the rest is shown in two columns
 		w.Text = advice[strings.LastIndexByte(advice, '\n')+1:]
 	}
 	return w
 }
 
-// paused says why a run was paused, and since when it is, as its log has it.
+// paused adds from the log why and since when a run is paused.
 func (q *request) paused(r *admin.Run, w *why) {
 	var last []uint64
 	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) { last, _ = s.at(1, "run_paused") })
@@ -204,15 +206,15 @@ func (q *request) paused(r *admin.Run, w *why) {
 	}
 	page, err := q.service.Events(q.ctx(), r.ID, last[0], 1)
 	if err != nil || len(page.Events) == 0 {
-		return // the log itself says what is wrong with it
+		return // the page of the log shows the reason
 	}
 	w.Text, w.Since = page.Events[0].Reason, page.Events[0].Time
 }
 
-// maxWaits bounds how many of what a run waits for are named.
+// maxWaits is the maximum number of operations that are named.
 const maxWaits = 4
 
-// waits returns what a run waits for, and since when; zero: for nothing.
+// waits returns what a run waits for, and since when; zero if it does not wait.
 func (s *skeleton) waits(now time.Time) (all []string, since time.Time) {
 	left := s.lanes.root.open
 	hooks, ofHooks := map[string]bool{}, 0
@@ -243,7 +245,7 @@ func (s *skeleton) waits(now time.Time) (all []string, since time.Time) {
 	return all, since
 }
 
-// waitedFor says what a run waits for that waits for an operation.
+// waitedFor describes an operation that a run waits for.
 func (o *operation) waitedFor(now time.Time) string {
 	name := cut(60, firstOf(o.name, o.lane.label))
 	switch {
@@ -259,7 +261,7 @@ func (o *operation) waitedFor(now time.Time) string {
 	return name
 }
 
-// enumerate joins words as in a sentence.
+// enumerate joins texts as in a sentence.
 func enumerate(all []string) string {
 	if len(all) < 2 {
 		return strings.Join(all, "")
@@ -267,7 +269,7 @@ func enumerate(all []string) string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
-// seqOf reads the number of an event; 0: it is none.
+// seqOf parses the number of an event. It returns 0 for invalid numbers.
 func seqOf(s string) uint64 {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil {
@@ -276,7 +278,7 @@ func seqOf(s string) uint64 {
 	return n
 }
 
-// dataView has the input of a run and its result.
+// dataView contains the input and the result of a run.
 type dataView struct {
 	Input, Result *payloadView
 	Last          uint64 // number of the last event

@@ -11,34 +11,34 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// runsPerPage is how many rows a list has.
+// runsPerPage is the number of rows of a list.
 const runsPerPage = 50
 
-// runList has what the page of runs shows.
+// runList is the page of runs.
 type runList struct {
-	Line    string // the filter as it was typed
+	Line    string // the filter as typed
 	Problem *admin.Problem
 	Views   *viewTabs
 	Counts  []statusCount
 	Total   int
 	Exact   bool
 	Rows    []admin.Run
-	Columns []string          // tags that have a column
-	Said    map[string]string // what has happened to them, by group
+	Columns []string          // tags with a column of their own
+	Said    map[string]string // texts of their failures, by failure group
 	Partial bool
 	Looked  int
-	Older   string // the address of the next page; empty: there is none
-	Newest  string // the address of the first page; empty: it is this one
+	Older   string // URL of the next page, or empty
+	Newest  string // URL of the first page; empty on that page
 	Chosen  []string
 	Command string
-	Any     bool // nothing was filtered out
+	Any     bool // the filter is empty
 }
 
-// statusCount is how many runs have a status.
+// statusCount is the number of runs with a status.
 type statusCount struct {
 	Status  string
 	Runs    int
-	Line    string // the filter that has only these
+	Line    string // the filter for this status
 	Current bool
 }
 
@@ -60,7 +60,7 @@ func runsPage(q *request) (*view, error) {
 	return v, nil
 }
 
-// read asks for the runs and how many there are.
+// read reads the runs and their counts.
 func (l *runList) read(q *request, f admin.Filter) error {
 	l.Any = flags(f) == ""
 	l.Command = strings.TrimSpace(q.h.command("runs") + " " + flags(f))
@@ -104,13 +104,13 @@ func (l *runList) read(q *request, f admin.Filter) error {
 	return nil
 }
 
-// command returns a command of flowctl for the store of the console.
+// command returns a flowctl command for the store of the console.
 func (h *Handler) command(parts ...string) string {
 	all := append([]string{"flowctl"}, strings.Fields(h.cfg.Flags)...)
 	return strings.Join(append(all, parts...), " ")
 }
 
-// link returns the address of a page.
+// link returns the URL of a page.
 func link(prefix string, parts ...string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
@@ -118,7 +118,7 @@ func link(prefix string, parts ...string) string {
 	return prefix + strings.Join(parts, "/")
 }
 
-// nowOf says in a few words what a run does.
+// nowOf describes in a few words what a run is doing.
 func nowOf(now time.Time, r *admin.Run) string {
 	switch {
 	case len(r.Retries) > 0:
@@ -134,7 +134,8 @@ func nowOf(now time.Time, r *admin.Run) string {
 	return ""
 }
 
-// statusOf returns the status of a run as people see it: one with a step that is tried again says so.
+// statusOf returns the status of a run for people. A run with a step that is being retried has the
+// status retrying.
 func statusOf(r *admin.Run) string {
 	if r.Group != "" && r.EndedAt.IsZero() && r.Status != "blocked" && r.Status != "paused" {
 		return "retrying"
@@ -142,7 +143,7 @@ func statusOf(r *admin.Run) string {
 	return r.Status
 }
 
-// with returns the line of a filter with another status; empty: without one.
+// with returns the text of a filter with another status, or without one if status is empty.
 func with(line, status string) string {
 	var kept []string
 	for _, w := range admin.SplitWords(line) {
@@ -156,7 +157,7 @@ func with(line, status string) string {
 	return strings.Join(kept, " ")
 }
 
-// quote writes a word so that it stays one.
+// quote quotes a word of a filter if necessary.
 func quote(w string) string {
 	if strings.ContainsAny(w, " \t\n") {
 		return `"` + w + `"`
@@ -164,7 +165,7 @@ func quote(w string) string {
 	return w
 }
 
-// condition is a part of a filter. One without a value is on.
+// condition is a part of a filter. A condition without a value is a flag.
 type condition struct{ name, value string }
 
 // conditions returns the parts of a filter.
@@ -197,7 +198,7 @@ func conditions(f admin.Filter) (all []condition) {
 	return all
 }
 
-// flags writes a filter as flowctl takes it.
+// flags formats a filter as flags of flowctl.
 func flags(f admin.Filter) string {
 	var all []string
 	for _, c := range conditions(f) {
@@ -210,7 +211,7 @@ func flags(f admin.Filter) string {
 	return strings.Join(all, " ")
 }
 
-// day writes a time for a flag; empty: there is none.
+// day formats a time for a flag. The zero time is the empty string.
 func day(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -218,7 +219,7 @@ func day(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// shell writes a word as a shell takes it.
+// shell quotes a word for a shell.
 func shell(s string) string {
 	plain := s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r))
@@ -229,7 +230,7 @@ func shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// lineOf writes a filter as it is typed.
+// lineOf formats a filter as it is typed.
 func lineOf(f admin.Filter) string {
 	var all []string
 	for _, c := range conditions(f) {

@@ -10,16 +10,17 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// inputPrefix begins the names of the fields of an input in a form: a JSON pointer follows.
+// inputPrefix is the prefix of the names of input fields in a form. A JSON pointer follows.
 const inputPrefix = "in:"
 
-// The bounds of a form: what is deeper, or more, is typed as JSON.
+// Limits of a form. Deeper or larger parts are typed as JSON.
 const (
 	formDepth  = 3
 	formFields = 60
 )
 
-// schema is what a form understands of a JSON Schema: see package internal/jsonschema, which writes them.
+// schema contains the parts of a JSON Schema that forms support. Package internal/jsonschema
+// generates such schemas.
 type schema struct {
 	Ref        string             `json:"$ref"`
 	Defs       map[string]*schema `json:"$defs"`
@@ -34,19 +35,19 @@ type schema struct {
 	Description string `json:"description"`
 }
 
-// properties are those of an object, in the order in which the schema describes them.
+// properties are the properties of an object in the order of the schema.
 type properties struct {
 	names []string
 	all   map[string]*schema
 }
 
-// UnmarshalJSON reads an object.
+// UnmarshalJSON parses an object.
 func (p *properties) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &p.all); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
-	if _, err := d.Token(); err != nil { // its brace
+	if _, err := d.Token(); err != nil { // the opening brace
 		return err
 	}
 	seen := map[string]bool{}
@@ -66,10 +67,10 @@ func (p *properties) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// kinds are the types of a schema: one, or several.
+// kinds contains one or several types of a schema.
 type kinds []string
 
-// UnmarshalJSON reads a name, or a list of names.
+// UnmarshalJSON parses a name or a list of names.
 func (k *kinds) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -79,7 +80,8 @@ func (k *kinds) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(k))
 }
 
-// formOf returns the fields by which an input is typed that fits a schema; nil: it is typed as JSON.
+// formOf returns the fields for an input that matches a schema, or nil if the input must be typed
+// as JSON.
 func formOf(text json.RawMessage) []field {
 	var root schema
 	if len(text) == 0 || json.Unmarshal(text, &root) != nil {
@@ -87,22 +89,23 @@ func formOf(text json.RawMessage) []field {
 	}
 	f := &former{defs: root.Defs}
 	f.walk(&root, "", "", true, 0, nil)
-	if len(f.fields) == 0 || f.fields[0].Name == inputPrefix { // no object
+	if len(f.fields) == 0 || f.fields[0].Name == inputPrefix { // not an object
 		return nil
 	}
 	return f.fields
 }
 
-// former turns a schema into fields.
+// former converts a schema into fields.
 type former struct {
 	defs   map[string]*schema
 	fields []field
 }
 
-// walk takes in what is at a pointer. seen are the definitions on the way there: one that has itself in it is typed as JSON.
+// walk adds the fields for the schema at a pointer. seen contains the definitions on the path: a
+// recursive definition is typed as JSON.
 func (f *former) walk(s *schema, at, label string, required bool, depth int, seen []string) {
 	for s != nil && (s.Ref != "" || len(s.AnyOf) > 0) {
-		if len(s.AnyOf) > 0 { // it, or null
+		if len(s.AnyOf) > 0 { // a nullable type
 			s, required = s.AnyOf[0], false
 			continue
 		}
@@ -125,7 +128,7 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 			switch {
 			case label != "":
 				below = label + " › " + below
-			case depth == 0 && len(s.Properties.all) == 1 && below == name: // the one parameter, which says nothing before the names in it
+			case depth == 0 && len(s.Properties.all) == 1 && below == name: // the only parameter, whose name is redundant as a prefix
 				below = ""
 			}
 			f.walk(s.Properties.all[name], at+"/"+pointerNames.Replace(name), below, required && slices.Contains(s.Required, name), depth+1, seen)
@@ -139,7 +142,7 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 	if len(s.Type) == 1 {
 		switch s.Type[0] {
 		case "string":
-			one.Kind, one.Hint, one.Required = "text", s.Format, false // text may be empty
+			one.Kind, one.Hint, one.Required = "text", s.Format, false // an empty text is valid
 			if s.Format == "date-time" {
 				one.Hint, one.Required = "as 2026-11-24T08:00:00Z", required
 			}
@@ -148,7 +151,7 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 		case "number":
 			one.Kind, one.Hint = "number", ""
 		case "boolean":
-			one.Kind, one.Hint, one.Options = "select", "", []string{"", "true", "false"} // nothing is chosen for whoever answers
+			one.Kind, one.Hint, one.Options = "select", "", []string{"", "true", "false"} // no value is preselected
 		}
 	}
 	if text := cut(300, s.Description); text != "" {
@@ -160,14 +163,14 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 	f.fields = append(f.fields, one)
 }
 
-// pointerNames escapes names in JSON pointers (RFC 6901), and pointerParts is its reverse.
+// pointerNames escapes names in JSON pointers (RFC 6901); pointerParts is its inverse.
 var (
 	pointerNames = strings.NewReplacer("~", "~0", "/", "~1")
 	pointerParts = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// typedInput returns the JSON of what was typed into fields. What is no number where one is wanted stays text, so that the check of
-// the input finds it; what is no JSON is said by the faults.
+// typedInput returns the input in the fields as JSON. Text in a numeric field that is not a number
+// remains text, so that the validation of the input reports it. Invalid JSON is returned as faults.
 func typedInput(fields []field) (admin.Payload, []admin.Fault) {
 	root := map[string]any{}
 	var faults []admin.Fault
@@ -205,7 +208,7 @@ func isNumber(s string) bool {
 	return json.Valid([]byte(s)) && d.Decode(&n) == nil && !strings.HasPrefix(s, `"`)
 }
 
-// put puts a value where a pointer leads.
+// put sets the value at a pointer.
 func put(in map[string]any, parts []string, value any) {
 	name := pointerParts.Replace(parts[0])
 	if len(parts) == 1 {
@@ -220,7 +223,7 @@ func put(in map[string]any, parts []string, value any) {
 	put(below, parts[1:], value)
 }
 
-// fillIn puts the values of an input into fields. It reports whether all of the input has found a place.
+// fillIn sets the fields from an input. It reports whether the fields represent the whole input.
 func fillIn(fields []field, input []byte) bool {
 	var root any
 	d := json.NewDecoder(bytes.NewReader(input))
@@ -246,7 +249,7 @@ func fillIn(fields []field, input []byte) bool {
 	return equalJSON(got, input)
 }
 
-// dig returns the value where a pointer leads.
+// dig returns the value at a pointer.
 func dig(v any, parts []string) (any, bool) {
 	for _, part := range parts {
 		in, ok := v.(map[string]any)
@@ -260,7 +263,7 @@ func dig(v any, parts []string) (any, bool) {
 	return v, true
 }
 
-// equalJSON reports whether two texts are the same JSON but for what is null.
+// equalJSON reports whether two texts are equal as JSON, ignoring null values.
 func equalJSON(a, b []byte) bool {
 	one, two := withoutNulls(a), withoutNulls(b)
 	return one != "" && one == two
@@ -290,7 +293,7 @@ func withoutNulls(b []byte) string {
 	return string(text)
 }
 
-// blame writes the faults of an input to the fields that they are about, and returns the others.
+// blame assigns the faults of an input to its fields, and returns the rest.
 func blame(fields []field, faults []admin.Fault) (others []admin.Fault) {
 	for _, fault := range faults {
 		best := -1

@@ -61,7 +61,7 @@ func (s *site) do(r *http.Request) (int, string, http.Header) {
 	return answer.StatusCode, textOf(s, answer), answer.Header
 }
 
-// textOf reads an answer to its end.
+// textOf reads a response to its end.
 func textOf(t testing.TB, answer *http.Response) string {
 	t.Helper()
 	defer answer.Body.Close()
@@ -72,7 +72,7 @@ func textOf(t testing.TB, answer *http.Response) string {
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
 		return string(b)
 	}
-	return lineEnds.ReplaceAllStringFunc(string(b), func(s string) string { // which templates have for their readers
+	return lineEnds.ReplaceAllStringFunc(string(b), func(s string) string { // line breaks of the templates
 		if text := strings.TrimSpace(s); text != "" {
 			return text[:1] + strings.TrimSpace(text[1:])
 		}
@@ -80,10 +80,10 @@ func textOf(t testing.TB, answer *http.Response) string {
 	})
 }
 
-// lineEnds matches line ends in a page with what is beside them.
+// lineEnds matches line breaks in a page and the adjacent brackets.
 var lineEnds = regexp.MustCompile(`>?\s*\n\s*<?`)
 
-// get returns a page, which must have this status.
+// get returns a page, which must have the status want.
 func (s *site) get(path string, want int) string {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+path, nil)
@@ -100,10 +100,10 @@ func (s *site) get(path string, want int) string {
 	if found := inline.FindString(text); found != "" {
 		s.Errorf("GET %s has %q, which the policy forbids", path, found)
 	}
-	return strings.ReplaceAll(text, "<wbr>", "") // where lines may end
+	return strings.ReplaceAll(text, "<wbr>", "") // allowed line breaks
 }
 
-// inline matches what the policy lets a browser refuse.
+// inline matches inline code that the policy forbids.
 var inline = regexp.MustCompile(`<style|<script[^>]*>[^<]|<[a-z][^>]* (style|on[a-z]+)=`)
 
 func (s *site) post(path string, form url.Values, want int) string {
@@ -120,7 +120,7 @@ func (s *site) post(path string, form url.Values, want int) string {
 	return text
 }
 
-// mainOf returns what differs between pages.
+// mainOf returns the part of a page that differs between pages.
 func mainOf(text string) string {
 	if _, after, ok := strings.Cut(text, "<main"); ok {
 		text = after
@@ -146,7 +146,7 @@ func hasNot(t testing.TB, text string, unwanted ...string) {
 	}
 }
 
-// hiddenOf returns what the last form of a page has that nobody types.
+// hiddenOf returns the hidden fields of the last form of a page.
 func hiddenOf(page string) url.Values {
 	form := url.Values{}
 	page = page[max(strings.LastIndex(page, `<form`), 0):]
@@ -156,7 +156,7 @@ func hiddenOf(page string) url.Values {
 	return form
 }
 
-// Templates are read and reviewed as code is.
+// No line of a template is too long to read.
 func TestOPS2_TemplatesHaveNoLongLines(t *testing.T) {
 	files, err := filepath.Glob("templates/*.html")
 	if err != nil || len(files) < 20 {

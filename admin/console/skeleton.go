@@ -11,47 +11,48 @@ import (
 	"github.com/flowgen/flowgen/internal/recent"
 )
 
-// skeleton is what is kept of a log between requests: enough to draw it, not to read it. New events extend it, and what they change
-// is all that is done for them: a request that finds no news walks no log.
+// skeleton is the cached part of a log: enough to draw it, but without payloads. New events extend
+// it incrementally, so a request without new events does not iterate over the log.
 type skeleton struct {
-	events uint64 // how many it has
+	events uint64 // number of events
 	kinds  map[string]*kindOf
 	texts  []string
 	index  map[string]uint32 // of texts
-	ops    []*operation      // what the run has begun, in the order of the log
+	ops    []*operation      // operations of the run in the order of the log
 	lanes  lanes
 	bytes  int64
 
-	work []stretch // in which the run has worked
-	busy int       // operations that are under way
+	work []stretch // stretches of time in which the run worked
+	busy int       // number of operations in progress
 
-	machine *machine // nil: the run is none
+	machine *machine // nil if the run is not a machine
 	graph   admin.GraphLog
 }
 
-// kindOf has the events of one type.
+// kindOf contains the events of one type.
 type kindOf struct {
 	all  []named
-	last map[uint32]uint32 // number of the last event, by name
+	last map[uint32]uint32 // number of the last event by name
 }
 
-// named is what is kept of an event: 8 bytes.
+// named is the cached part of an event: 8 bytes.
 type named struct {
 	seq  uint32
 	name uint32 // index of a text
 }
 
-// note is what is known last of an operation.
+// note contains the latest data of an operation.
 type note struct {
-	due  int64  // Unix time in milliseconds; 0: none
-	next string // the run that it is
-	text string // why it has failed
+	due  int64  // Unix time in milliseconds; 0 if none
+	next string // the run of the operation
+	text string // why it failed
 }
 
-// maxNote bounds a text of a note, in characters.
+// maxNote is the maximum length of a text of a note in characters.
 const maxNote = 100
 
-// About how many bytes are kept of an operation, of a lane of others, of an attempt, of a text beside itself, and of an event.
+// Approximate numbers of bytes of an operation, of a lane, of an attempt, of the overhead of a
+// text, and of an event.
 const (
 	operationBytes = 448
 	laneBytes      = 288
@@ -64,7 +65,7 @@ func newSkeleton() *skeleton {
 	return &skeleton{kinds: map[string]*kindOf{}, texts: []string{""}, index: map[string]uint32{"": 0}, lanes: newLanes()}
 }
 
-// extend reads the log up to an event. What was read before an error stays.
+// extend reads the log up to an event. Events that were read before an error remain.
 func (s *skeleton) extend(ctx context.Context, svc Service, run string, last uint64) error {
 	if s.events >= last {
 		return nil
@@ -133,7 +134,7 @@ func (s *skeleton) add(e *admin.Event) {
 	s.lanes.changed(o, before)
 }
 
-// begin takes in what the run begins with an event.
+// begin adds the operation that begins with an event.
 func (s *skeleton) begin(e *admin.Event, name string) *operation {
 	kind, _, _ := strings.Cut(e.Type, "_")
 	if e.Type == "message_sent" {
@@ -151,7 +152,7 @@ func (s *skeleton) begin(e *admin.Event, name string) *operation {
 	return o
 }
 
-// operation returns what an event has begun; nil: nothing.
+// operation returns the operation that began with an event, or nil.
 func (s *skeleton) operation(seq uint64) *operation {
 	i, ok := slices.BinarySearchFunc(s.ops, seq, func(o *operation, seq uint64) int { return cmp.Compare(o.seq, seq) })
 	if !ok {
@@ -160,7 +161,7 @@ func (s *skeleton) operation(seq uint64) *operation {
 	return s.ops[i]
 }
 
-// at returns the numbers of the events of some types, the last first, up to so many.
+// at returns the numbers of up to most events of the given types, the last first.
 func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
 	for _, kind := range kinds {
 		k := s.kinds[kind]
@@ -178,7 +179,8 @@ func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
 	return all, false
 }
 
-// newest returns the name and the number of the last event of a type for each name, by name; of those with the last events, up to so many.
+// newest returns, for the most names with the latest events of a type, the names in order and the
+// number of the last event of each.
 func (s *skeleton) newest(most int, kind string) (names []string, all []uint64) {
 	k := s.kinds[kind]
 	if k == nil {
@@ -197,7 +199,7 @@ func (s *skeleton) newest(most int, kind string) (names []string, all []uint64) 
 	return names, all
 }
 
-// named returns the names of the last events of some types, each once.
+// named returns the names of the latest events of some types.
 func (s *skeleton) named(most int, kinds ...string) map[string]bool {
 	names := map[string]bool{}
 	for _, kind := range kinds {
@@ -211,22 +213,22 @@ func (s *skeleton) named(most int, kinds ...string) map[string]bool {
 	return names
 }
 
-// operation is something that a run has begun.
+// operation is an operation of a run.
 type operation struct {
 	seq      uint64
-	kind     string // step, wait, child, hook, send, ask
+	kind     string // step, wait, child, hook, send or ask
 	name     string
 	key      string
 	begin    int64 // Unix time in milliseconds
-	end      int64 // 0: it goes on
+	end      int64 // 0 if it has not ended
 	state    string
-	apart    bool // another run does it
+	apart    bool // another run executes it
 	attempts []attempt
 	note     note
 	lane     *node // in which it is drawn
 }
 
-// works reports whether an attempt of it, or the run that does it, is under way.
+// works reports whether an attempt, or the run that executes the operation, is in progress.
 func (o *operation) works() bool {
 	if o.end != 0 || o.apart {
 		return o.end == 0
@@ -234,14 +236,14 @@ func (o *operation) works() bool {
 	return len(o.attempts) > 0 && o.attempts[len(o.attempts)-1].end == 0
 }
 
-// size returns about how many bytes are kept of what may change of it.
+// size returns the approximate number of bytes of the parts that may change.
 func (o *operation) size() int64 {
 	return int64(cap(o.attempts))*attemptBytes + int64(len(o.note.text)+len(o.note.next))
 }
 
-// attempt is one try of a step.
+// attempt is an attempt of a step.
 type attempt struct {
-	begin, end int64 // end 0: it is under way
+	begin, end int64 // end is 0 if it is in progress
 	state      string
 }
 
@@ -255,14 +257,14 @@ const (
 	stateBroken    = "interrupted"
 )
 
-// outcomes has the states in which events leave what they are about; what is not there goes on.
+// outcomes contains the states of operations after events that end them.
 var outcomes = map[string]string{
 	"step_completed": stateDone, "step_failed": stateFailed, "wait_completed": stateDone, "hook_disposed": stateDone, "hook_conflict": stateFailed,
 	"send_completed": stateDone, "send_failed": stateFailed, "child_completed": stateDone, "child_failed": stateFailed, "child_cancelled": stateCancelled,
 	"ask_answered": stateDone, "ask_refused": stateFailed,
 }
 
-// apply follows what an event says of an operation.
+// apply updates an operation by an event.
 func (o *operation) apply(e *admin.Event) {
 	last, at := len(o.attempts)-1, e.Time.UnixMilli()
 	leave := func(state string) {
@@ -287,7 +289,7 @@ func (o *operation) apply(e *admin.Event) {
 	}
 }
 
-// learn keeps what an event tells of an operation.
+// learn stores the data of an event about an operation.
 func (o *operation) learn(e *admin.Event) {
 	o.note.due = 0
 	if !e.Due.IsZero() {
@@ -301,7 +303,8 @@ func (o *operation) learn(e *admin.Event) {
 	}
 }
 
-// logs keeps the skeletons of logs that were looked at last. Each principal has its own: what it may not see is in none of its.
+// logs caches the skeletons of recently read logs. Each principal has its own, so that it contains
+// only what the principal may see.
 type logs struct {
 	kept *recent.Cache[logKey, keptLog]
 }
@@ -312,13 +315,14 @@ type logKey struct {
 }
 
 type keptLog struct {
-	mu       sync.Mutex // one request reads, others wait for what it has read
+	mu       sync.Mutex // held while one request reads; others wait for the result
 	skeleton *skeleton
 }
 
 func newLogs(most int64) *logs { return &logs{recent.New[logKey, keptLog](most)} }
 
-// with calls use with the skeleton of a log up to an event. err is why there is no more of it.
+// with calls use with the skeleton of a log up to an event. If the rest cannot be read, err is the
+// reason.
 func (l *logs) with(ctx context.Context, q *request, run string, last uint64, use func(s *skeleton, err error)) {
 	key := logKey{run, q.who}
 	one := l.kept.Get(key, func() *keptLog { return &keptLog{skeleton: newSkeleton()} })

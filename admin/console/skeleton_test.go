@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Attempts are told apart: one that failed, one that was interrupted, and the one that has done it.
+// Failed, interrupted and completed attempts are distinguished.
 func TestOPS2_AttemptsAreToldApart(t *testing.T) {
 	s := newSkeleton()
 	at := time.UnixMilli(1_000_000)
@@ -75,7 +75,7 @@ func TestOPS2_WhatCannotBeSeenIsMadeVisible(t *testing.T) {
 	}
 }
 
-// A machine is drawn as its log has it: where it is, where it was, and where it may go.
+// A machine is drawn from its log: its present state, its past states, and the possible next ones.
 func TestOPS2_AMachineIsDrawnWithItsStates(t *testing.T) {
 	s := newSkeleton()
 	for i, e := range []admin.Event{
@@ -134,7 +134,8 @@ func TestOPS2_AttemptsAreComparedLineByLine(t *testing.T) {
 	}
 }
 
-// What pages ask of a log is found without walking it: the last events of some types, and the last of each name.
+// The last events of some types, and the last event of each name, are found without iterating over
+// the log.
 func TestOPS2_TheLastEventsAreFoundByTypeAndName(t *testing.T) {
 	s := newSkeleton()
 	for i := range 12 {
@@ -162,7 +163,7 @@ func TestOPS2_TheLastEventsAreFoundByTypeAndName(t *testing.T) {
 	}
 }
 
-// An operation is due as its last event says, and not as one before.
+// The due time of an operation is that of its last event.
 func TestOPS2_AnOperationIsDueAsItsLastEventSays(t *testing.T) {
 	s := newSkeleton()
 	due := time.UnixMilli(5000)
@@ -178,7 +179,7 @@ func TestOPS2_AnOperationIsDueAsItsLastEventSays(t *testing.T) {
 	}
 }
 
-// What is kept of groups of failures is bounded.
+// The cache of failure groups is bounded.
 func TestOPS2_GroupsThatAreKeptAreBounded(t *testing.T) {
 	g := newGroups()
 	for i := range groupsKept + 10 {
@@ -192,7 +193,8 @@ func TestOPS2_GroupsThatAreKeptAreBounded(t *testing.T) {
 	}
 }
 
-// What a run waits for is named, the newest first, up to four of it, since the oldest.
+// The page names up to four operations that a run waits for, the newest first, and the time since
+// the oldest.
 func TestOPS2_WhatARunWaitsForIsNamed(t *testing.T) {
 	s := newSkeleton()
 	now := time.UnixMilli(60_000)

@@ -12,24 +12,24 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// startView is the form by which a run is started. What was typed stays when something is wrong.
+// startView is the form that starts a run. It keeps its input if the start fails.
 type startView struct {
-	Known                                           []string // workflows that workers have described, or that have runs
+	Known                                           []string // workflows in the catalog or with runs
 	Policies                                        []string
 	Workflow, Input, ID, Policy, Queue, Delay, Tags string
 	Hold                                            bool
-	Fields                                          []field // by the schema of the input; nil: it is typed as JSON
-	Schema                                          bool    // there is one that makes a form
+	Fields                                          []field // from the schema of the input; nil: it is typed as JSON
+	Schema                                          bool    // a schema with a form exists
 	None                                            bool    // the workflow takes no input
-	Build                                           string  // whose schema it is
+	Build                                           string  // the build that the schema is from
 	Key                                             string
-	Why, Reason                                     string // the question for a reason, and what was typed
+	Why, Reason                                     string // label and value of the reason
 	Command                                         string
 	Problem                                         *admin.Problem
-	Faults                                          []admin.Fault // of the input, that no field has
+	Faults                                          []admin.Fault // faults of the input outside of the fields
 }
 
-// asJSON asks for the input to be typed as JSON, and asForm by fields.
+// asJSON requests a single field for JSON, asForm requests the fields of the schema.
 const (
 	asJSON = "json"
 	asForm = "form"
@@ -52,11 +52,11 @@ func (q *request) starting(s *startView) *view {
 	return v
 }
 
-// choices fills in what the form proposes.
+// choices sets the suggestions of the form.
 func (s *startView) choices(q *request) {
 	s.Policies = admin.Policies()
 	names := map[string]bool{}
-	page, _ := q.service.Catalog(q.ctx(), admin.CatalogFilter{Limit: 200}) // without it less is proposed
+	page, _ := q.service.Catalog(q.ctx(), admin.CatalogFilter{Limit: 200}) // on an error there are fewer suggestions
 	for _, w := range page.Workflows {
 		names[w.Workflow] = true
 	}
@@ -68,7 +68,8 @@ func (s *startView) choices(q *request) {
 	s.Known = slices.Sorted(maps.Keys(names))
 }
 
-// describe looks up what the newest build says of the input of the workflow, and makes fields of it unless JSON is asked for.
+// describe reads the input schema of the newest build of the workflow from the catalog. It creates
+// fields from it unless JSON is requested.
 func (s *startView) describe(q *request, show string) {
 	if s.Workflow == "" {
 		return
@@ -90,7 +91,7 @@ func (s *startView) describe(q *request, show string) {
 	}
 }
 
-// read fills in what was typed.
+// read sets the fields from the submitted form.
 func (s *startView) read(q *request, form url.Values) []admin.Fault {
 	show := form.Get("as")
 	if form.Has("input") {
@@ -109,7 +110,7 @@ func (s *startView) read(q *request, form url.Values) []admin.Fault {
 	return faults
 }
 
-// turn shows the input in the other form.
+// turn converts the input between fields and JSON.
 func (s *startView) turn(q *request, show string) {
 	input := s.Input
 	s.Fields = nil
@@ -127,7 +128,7 @@ func (s *startView) turn(q *request, show string) {
 	}
 }
 
-// start starts a run. A form that is sent twice starts one.
+// start starts a run. A form that is submitted twice starts only one.
 func start(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	s := &startView{
@@ -135,7 +136,7 @@ func start(q *request) (string, *view, error) {
 		Queue: strings.TrimSpace(form.Get("queue")), Delay: strings.TrimSpace(form.Get("delay")), Tags: form.Get("tags"), Hold: form.Get("hold") != "", Key: form.Get("key"), Reason: because(form),
 	}
 	faults := s.read(q, form)
-	if show := form.Get("show"); show != "" { // nothing is started
+	if show := form.Get("show"); show != "" { // only the form changes
 		s.turn(q, show)
 		return "", q.starting(s), nil
 	}
@@ -159,7 +160,7 @@ func start(q *request) (string, *view, error) {
 	return "", q.starting(s), nil
 }
 
-// start returns what the form asks for.
+// start returns the start that the form describes.
 func (s *startView) start() (admin.Start, error) {
 	a := admin.Start{Workflow: s.Workflow, ID: s.ID, Queue: s.Queue, Hold: s.Hold, Reason: s.Reason}
 	if s.ID != "" {

@@ -21,13 +21,13 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// asked counts what the console asks.
+// asked counts the reads of the console.
 type asked struct {
 	console.Service
 	questions atomic.Int64
 	groups    atomic.Int64
 	views     atomic.Int64
-	noViews   error // instead of views
+	noViews   error // error of Views
 }
 
 func (a *asked) of(admin.Principal) console.Service { return a }
@@ -65,7 +65,7 @@ func (a *asked) Follow(ctx context.Context, ref string, f admin.EventFilter) ite
 	return a.Service.Follow(ctx, ref, f)
 }
 
-// tabs look at pages of a console.
+// tabs reads pages of a console.
 type tabs struct {
 	*admintest.Scene
 	url   string
@@ -92,7 +92,7 @@ func (s *tabs) page(path string) string {
 	return textOf(s, answer)
 }
 
-// look opens a tab, and calls see with each page that comes until that returns true.
+// look opens a tab, and calls see with each page that arrives until see returns true.
 func (s *tabs) look(ctx context.Context, page string, see func(text string) bool) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/live?page="+url.QueryEscape(page), nil)
 	if err != nil {
@@ -118,7 +118,8 @@ func (s *tabs) look(ctx context.Context, page string, see func(text string) bool
 	return fmt.Errorf("the tab of %s was closed: %w", page, lines.Err())
 }
 
-// 500 tabs of one list, and of one run, ask the store no more than one tab does: all get each page.
+// 500 tabs of one list and of one run cause as many reads of the store as one tab, and all receive
+// each page.
 func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 	const most = 500
 	s := newTabs(t)
@@ -127,7 +128,7 @@ func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 	for _, c := range []struct {
 		page  string
 		every time.Duration
-		step  func(round int) // after which each tab must have shown
+		step  func(round int) // after it each tab must have shown the change
 		shows func(round int) string
 	}{
 		{"/runs", time.Second, func(round int) { s.Start("wait", fmt.Sprintf("more-%d.", round)) }, func(round int) string { return fmt.Sprintf("more-%d.", round) }},
@@ -184,11 +185,11 @@ func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 				all.Wait()
 				return rounds, time.Since(began)
 			}
-			const perDrawing = 8 // questions that one drawing of these pages may ask
+			const perDrawing = 8 // maximum number of reads for one drawing of these pages
 			for _, count := range []int{1, most} {
 				rounds, took := ask(count)
 				got := rounds[len(rounds)-1]
-				drawings := int64(took/c.every) + 3*3 + 2 // by the clock, and with the events of three rounds
+				drawings := int64(took/c.every) + 3*3 + 2 // by the clock, and for the events of three rounds
 				t.Logf("%3d tabs: %d questions in three rounds, %v", count, got, took)
 				if got == 0 || got > perDrawing*drawings {
 					t.Errorf("%d tabs have asked %d questions in %v, want at most %d, as for one", count, got, took, perDrawing*drawings)
@@ -198,7 +199,7 @@ func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 	}
 }
 
-// What is committed is on the screen before the page would have been drawn anyhow.
+// A committed event is shown before the next periodic update.
 func TestOPS2_WhatIsCommittedIsShownAtOnce(t *testing.T) {
 	s := newTabs(t)
 	ref := s.Start("talk", "order-1")
@@ -233,12 +234,13 @@ func TestOPS2_WhatIsCommittedIsShownAtOnce(t *testing.T) {
 	slices.Sort(took)
 	median, p95 := took[len(took)/2], took[len(took)*95/100]
 	t.Logf("from the message's commit to the page with it: median %v, p95 %v", median, p95)
-	if median > 1500*time.Millisecond { // also on a machine with much else to do
+	if median > 1500*time.Millisecond { // also on a busy machine
 		t.Errorf("half of what is committed is shown after %v or later, want it long before the page is drawn anyhow, every 3 s", median)
 	}
 }
 
-// What has happened to the runs of a list is asked once for each group, however often the list is drawn, and by nobody else's right.
+// Each failure group is read once, however often the list is drawn, and separately for each
+// principal.
 func TestOPS2_AListAsksOnceForEachGroup(t *testing.T) {
 	s := newTabs(t)
 	for i := range 3 {

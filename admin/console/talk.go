@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// The bounds of what is shown of the talk with a run. All of it is in its log.
+// Limits of the displayed messages of a run. The log contains all of them.
 const (
 	maxMessages = 20
 	maxValues   = 20
@@ -22,24 +22,24 @@ const (
 	askPatience = 30 * time.Second
 )
 
-// talkView has what a run and others say to each other.
+// talkView contains the messages, values and requests between a run and its clients.
 type talkView struct {
 	Waits    []string // topics
-	Inbox    []spoken // what it has not taken yet
+	Inbox    []spoken // messages that it has not received yet
 	Left     int      // how many more there are
 	Messages []spoken // the newest first
-	Values   []spoken // by name
+	Values   []spoken // sorted by name
 	Asks     []spoken
 	Hooks    []spoken
 	Sends    []spoken
 	Streams  []streamView
-	More     bool // there are more than are shown
+	More     bool // there are more than shown
 	Send     string
-	Ask      string // addresses of the forms; empty: they are not offered
+	Ask      string // URLs of the forms; empty if not offered
 	Err      *admin.Problem
 }
 
-// spoken is one message, value, question or hook.
+// spoken is a message, a value, an ask or a hook.
 type spoken struct {
 	Seq     uint64
 	Time    time.Time
@@ -49,7 +49,7 @@ type spoken struct {
 	Note    string
 	Run     string
 	Payload *payloadView
-	Line    string // the beginning of the payload
+	Line    string // beginning of the payload
 	Link    string
 }
 
@@ -57,7 +57,7 @@ type spoken struct {
 type streamView struct {
 	Name   string
 	Chunks []chunkView
-	First  uint64 // that is shown
+	First  uint64 // index of the first one shown
 	Last   uint64
 	Ended  bool
 }
@@ -100,7 +100,7 @@ func talkTab(q *request, v *runView) (any, error) {
 	return t, nil
 }
 
-// inbox takes in what was sent to the run that it has not taken yet.
+// inbox adds the messages that the run has not received yet.
 func (t *talkView) inbox(q *request, run string) error {
 	in, err := q.service.Inbox(q.ctx(), run)
 	if err != nil {
@@ -125,7 +125,8 @@ func lineOfPayload(p *payloadView) string {
 	return cut(300, p.Text)
 }
 
-// stream returns the end of a stream; nil: the reader may not see it, or it is gone.
+// stream returns the end of a stream. It returns nil if the reader may not see the stream or it is
+// gone.
 func (q *request) stream(run, name string) *streamView {
 	page, err := q.service.Stream(q.ctx(), run, name, 0, 1)
 	if err == nil && page.Last > maxChunks {
@@ -147,13 +148,13 @@ func (q *request) stream(run, name string) *streamView {
 	return s
 }
 
-// spoken reads events of a log, each by itself: those between may be many.
+// spoken reads events of a log one by one, since there may be many others between them.
 func (q *request) spoken(run string, events []uint64) []spoken {
 	var all []spoken
 	for _, n := range events {
 		page, err := q.service.Events(q.ctx(), run, n, 1)
 		if err != nil || len(page.Events) == 0 {
-			continue // the log itself says what is wrong with it
+			continue // the page of the log shows the reason
 		}
 		e := &page.Events[0]
 		all = append(all, spoken{Seq: n, Time: e.Time, Name: firstOf(e.Name, word(e.Type)), Key: e.Key, State: e.Type, Payload: payloadOf(e.Payload), Link: q.eventLink(run, n)})
@@ -165,7 +166,7 @@ func (q *request) eventLink(run string, n uint64) string {
 	return link(q.h.cfg.Prefix, "runs", run, "event", strconv.FormatUint(n, 10))
 }
 
-// operations takes in the questions, hooks and messages of a run, the newest first.
+// operations adds the asks, hooks and messages of a run, the newest first.
 func (t *talkView) operations(q *request, run string, ops []*operation) {
 	for _, o := range slices.Backward(ops) {
 		if o.kind == "wait" && o.state == stateOpen && o.name != "" && len(t.Waits) < maxMessages && !contains(t.Waits, o.name) {
@@ -183,11 +184,11 @@ func (t *talkView) operations(q *request, run string, ops []*operation) {
 	}
 }
 
-// known returns the names that a form proposes: those of events of some types.
+// known returns the names that a form suggests, from events of some types.
 func (q *request) known(run string, kinds ...string) []string {
 	r, err := q.service.Run(q.ctx(), run)
 	if err != nil {
-		return nil // the form says so when it is sent
+		return nil // the error is shown when the form is sent
 	}
 	var names map[string]bool
 	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) {
@@ -224,7 +225,8 @@ func sendPage(q *request) (*view, error) {
 	return q.asking("runs", sendForm(q)), nil
 }
 
-// mayAct returns an error unless the reader may act on the run of the page: no form is shown that would be refused.
+// mayAct returns an error unless the reader may act on the run of the page, so that no form is
+// shown that would be refused.
 func (q *request) mayAct() error {
 	err := q.who.Need(admin.RoleOperator, "to act on runs")
 	if err == nil {
@@ -244,7 +246,8 @@ func send(q *request) (string, *view, error) {
 	})
 }
 
-// messageOf returns what a form sends. The key of the form is that of the message: sent twice it arrives once.
+// messageOf returns the message in a form. The key of the form becomes the key of the message, so
+// that a form that is submitted twice sends it once.
 func messageOf(form url.Values) (admin.Message, error) {
 	payload := strings.TrimSpace(form.Get("payload"))
 	if !json.Valid([]byte(payload)) {
@@ -272,7 +275,7 @@ func askRunPage(q *request) (*view, error) {
 	return q.asking("runs", askForm(q)), nil
 }
 
-// answerView is the answer of a run to a question.
+// answerView is the answer of a run to an ask.
 type answerView struct {
 	Run, Name string
 	Payload   *payloadView
@@ -300,7 +303,7 @@ func askRun(q *request) (string, *view, error) {
 	return "", q.asking("runs", a), nil
 }
 
-// auditView has what operators have done with a run: what the journal says, and what stands in its log.
+// auditView contains the actions of operators on a run, from the journal and from its log.
 type auditView struct {
 	Entries []admin.JournalEntry
 	Hidden  *admin.Problem // the reader may not read the journal
@@ -308,7 +311,7 @@ type auditView struct {
 	Rows    []eventRow
 }
 
-// controls are the events with which somebody controls a run.
+// controls lists the events that operators cause.
 var controls = []string{"run_created", "cancel_requested", "run_paused", "run_resumed", "run_released", "run_stepped", "run_cancelled"}
 
 func auditTab(q *request, v *runView) (any, error) {
@@ -326,7 +329,7 @@ func auditTab(q *request, v *runView) (any, error) {
 	for _, n := range events {
 		page, err := q.service.Events(q.ctx(), v.ID, n, 1)
 		if err != nil || len(page.Events) == 0 {
-			continue // the log itself says what is wrong with it
+			continue // the page of the log shows the reason
 		}
 		e := &page.Events[0]
 		a.Rows = append(a.Rows, eventRow{Seq: n, Time: e.Time, Type: e.Type, Detail: strings.TrimSpace(cut(200, e.Reason) + "  " + by(e)), Link: q.eventLink(v.ID, n)})

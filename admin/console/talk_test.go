@@ -34,7 +34,7 @@ func TestOPS2_TalkShowsMessagesValuesAndQuestionsAndSendsThem(t *testing.T) {
 	hasNot(t, page, "/send", "<b>\u202e")
 }
 
-// Streams are shown by their ends, and go on while somebody looks.
+// The ends of streams are shown and updated.
 func TestOPS2_TalkShowsStreamsAsTheyComeIn(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Start("talk", "order-1")
@@ -115,7 +115,7 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 	has(t, s.get("runs/"+run, 200), "Send to Visit")
 }
 
-// What was sent to a run that nobody serves is shown before the run has taken it.
+// Messages to a run without a worker are shown before the run receives them.
 func TestOPS2_TalkShowsWhatARunHasNotTaken(t *testing.T) {
 	s := newSite(t, console.Config{})
 	started, err := s.Direct.Start(t.Context(), admin.Start{Workflow: "nobody.serves", Input: admin.Payload(`{}`)})

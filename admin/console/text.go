@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// functions are what templates call.
+// functions returns the functions that templates can call.
 func (t *templates) functions() template.FuncMap {
 	return template.FuncMap{
 		"minute":       func(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC") },
@@ -58,8 +58,8 @@ func (t *templates) functions() template.FuncMap {
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
-// visible replaces what would be seen as something else, or not at all: control characters, and marks that turn
-// the direction of writing round. Line ends and tabs stay.
+// visible replaces characters that would be invisible or misleading: control characters, and marks
+// that change the direction of writing. Line breaks and tabs are kept.
 func visible(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s
@@ -79,9 +79,9 @@ func hidden(r rune) bool {
 	return !unicode.IsPrint(r) && r != '\n' && r != '\t'
 }
 
-// cut returns the beginning of a text, by characters, on one line.
+// cut returns the first n characters of a text on one line.
 func cut(n int, s string) string {
-	if len(s) > 4*n+4 { // the rest is not looked at
+	if len(s) > 4*n+4 { // the rest is not needed
 		s = s[:4*n+4]
 		for len(s) > 0 && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && !utf8.RuneStart(s[len(s)-1]) {
 			s = s[:len(s)-1]
@@ -94,10 +94,10 @@ func cut(n int, s string) string {
 	return visible(string([]rune(s)[:n-1])) + "…"
 }
 
-// unbroken is how many characters of a name stand on one line, however narrow it is.
+// unbroken is the number of characters of a name that are kept on one line, even if it is narrow.
 const unbroken = 18
 
-// partsOf returns a name as parts after which a line may end: after its dots, and in what is long without any.
+// partsOf splits a name where a line may be broken: after dots, and within long parts.
 func partsOf(name string) []string {
 	var all []string
 	for part := range strings.SplitAfterSeq(name, ".") {
@@ -110,7 +110,7 @@ func partsOf(name string) []string {
 	return all
 }
 
-// number writes a number with a comma before each three digits.
+// number formats a number with thousands separators.
 func number[N int | uint64](n N) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -119,7 +119,7 @@ func number[N int | uint64](n N) string {
 	return s
 }
 
-// took writes a duration by its two largest units or so.
+// took formats a duration with about two units.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -138,7 +138,7 @@ func took(d time.Duration) string {
 	return fmt.Sprint(int(d.Hours())/24, " d")
 }
 
-// ago says how long before now a time is, or how long after it.
+// ago formats the distance of a time from now.
 func ago(now, t time.Time) string {
 	d := now.Sub(t)
 	switch {
@@ -179,5 +179,5 @@ func plural(n int, one, many string) string {
 	return number(n) + " " + many
 }
 
-// word writes the name of something without what separates its parts.
+// word replaces the underscores in a name by spaces.
 func word(s string) string { return strings.ReplaceAll(s, "_", " ") }

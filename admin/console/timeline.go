@@ -12,13 +12,13 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// The bounds of a timeline: more would be too much for a browser, and for people.
+// Limits of a timeline, for browsers and for readability.
 const (
 	rowsPerTimeline = 80
 	maxBars         = 400
-	maxAttempts     = 8  // of a row: those between are drawn as one
-	fanned          = 6  // so many branches of one operation are drawn one by one
-	nodesFanned     = 40 // so many nodes of a graph are, which are not alike
+	maxAttempts     = 8  // of a row: those between the first and the last are combined
+	fanned          = 6  // branches of one operation that are drawn one by one
+	nodesFanned     = 40 // nodes of a graph that are drawn one by one, because they differ
 	cells           = 40 // of the density of many operations
 )
 
@@ -27,22 +27,22 @@ type timelineView struct {
 	Rows     []row
 	Ticks    []tick
 	Idle     []idle
-	Axis     string // for scripts: see window.axis
-	From, To int64  // of the window, in milliseconds since the run began
+	Axis     string // for scripts, see window.axis
+	From, To int64  // of the window, in milliseconds since the beginning of the run
 	Total    int64
 	Window   string
-	In, Out  string // addresses of other windows
+	In, Out  string // URLs of other windows
 	Left, Right,
 	Fit string
 	Show       string // all, open or failed
 	Shows      []choice
-	More, Less string // addresses of the rows that follow, and of those before
+	More, Less string // URLs of the following and the preceding rows
 	First, Of  int
 	Operation  *operationView
 	Err        *admin.Problem
 	Events     uint64
-	Machine    *machineView // nil: the run is none
-	Graph      *graphView   // nil: the run executes none
+	Machine    *machineView // nil if the run is not a machine
+	Graph      *graphView   // nil if the run has no graph
 }
 
 type choice struct {
@@ -53,38 +53,38 @@ type choice struct {
 // tick is a line of the scale.
 type tick struct {
 	X, Text string
-	Second  bool // it is left out where there is little room
+	Second  bool // omitted in narrow windows
 }
 
-// idle is a time without work that is drawn shorter than it was.
+// idle is a period without work that is drawn shortened.
 type idle struct{ X, W, Took string }
 
-// row is one line of the timeline.
+// row is one row of the timeline.
 type row struct {
 	ID    string
 	Depth int
 	Label string
-	Sub   string // what tells it from others of the same name
+	Sub   string // distinguishes it from others with the same name
 	Kind  string
 	State string
-	Text  string // what is known of it
+	Text  string // description of its state
 	Took  string
 	Bars  []bar
-	Link  string // shows its operation
-	Count int    // of operations that are drawn as one; 0: one
+	Link  string // URL of its operation
+	Count int    // number of operations that are drawn as one; 0 means one
 	Bad   int
-	Open  string // the address at which it is expanded
+	Open  string // URL at which it is expanded
 	Close string
-	Run   string // another run that it is
+	Run   string // the run that executes it
 	Here  bool
 }
 
-// bar is a part of a row. Numbers are in percent of the window.
+// bar is a part of a row. Numbers are percentages of the window.
 type bar struct {
-	Kind   string // done, failed, open, interrupted, cancelled: attempts; retry, queued, wait: between; cell
+	Kind   string // done, failed, open, interrupted and cancelled for attempts; retry, queued and wait between them; cell for densities
 	X, W   string
 	Y, H   string
-	Cut    bool // it goes on beyond the window
+	Cut    bool // it continues outside of the window
 	Number int  // of the attempt
 }
 
@@ -105,7 +105,7 @@ func timelineTab(q *request, v *runView) (any, error) {
 		w.fold(s.stretches(&w, v.Status == "running"))
 		t.draw(q, v, &w, s.lanes.top())
 		if o := s.operation(seqOf(q.query.Get("op"))); o != nil {
-			one := *o // others extend what is kept
+			one := *o // a copy, because the cached operation changes
 			shown = &one
 		}
 	})
@@ -118,7 +118,7 @@ func timelineTab(q *request, v *runView) (any, error) {
 	return t, nil
 }
 
-// windowOf returns the part of the run that a request asks for.
+// windowOf returns the part of the run that a request selects.
 func windowOf(q *request, v *runView) window {
 	w := window{start: v.CreatedAt.UnixMilli(), now: q.now.UnixMilli(), ended: !v.EndedAt.IsZero()}
 	if w.ended {
@@ -144,7 +144,7 @@ func number64(s string, otherwise int64) int64 {
 	return n
 }
 
-// links fills in the addresses of other windows and of other rows.
+// links sets the URLs of other windows and rows.
 func (t *timelineView) links(q *request, w *window) {
 	to := func(from, to int64) string {
 		if to-from < 10 || from < 0 {
@@ -170,7 +170,7 @@ func (t *timelineView) links(q *request, w *window) {
 	}
 }
 
-// changed returns the address of the page with other parameters; an empty one is left out.
+// changed returns the URL of the page with other parameters. An empty parameter is removed.
 func changed(q *request, pairs ...string) string {
 	values := url.Values{}
 	for k, v := range q.query {
@@ -192,7 +192,7 @@ func changed(q *request, pairs ...string) string {
 	return at
 }
 
-// draw fills in the rows.
+// draw adds the rows.
 func (t *timelineView) draw(q *request, v *runView, w *window, top *node) {
 	p := &painter{q: q, w: w, top: top, name: firstOf(top.label, v.Workflow), show: t.Show, open: map[string]bool{}}
 	for _, at := range q.query["open"] {
@@ -215,13 +215,16 @@ func (t *timelineView) draw(q *request, v *runView, w *window, top *node) {
 	}
 }
 
-// stretch is a time in which a run works: attempts of its steps or runs below it are under way, or its code does something.
+// stretch is a period in which a run works: attempts of its steps or runs below it are in progress,
+// or its code executes.
 type stretch struct{ begin, end int64 } // Unix time in milliseconds
 
-// maxStretches bounds how many stretches of a run are kept: between those that are too many the shortest gaps count as work.
+// maxStretches is the maximum number of stretches of a run. If there are more, the shortest gaps
+// count as work.
 const maxStretches = 64
 
-// worked takes in that an event has come, and whether something was under way before it.
+// worked extends the stretches by an event. busy reports that an operation was in progress before
+// it.
 func worked(all []stretch, at int64, busy bool) []stretch {
 	last := len(all) - 1
 	switch {
@@ -242,7 +245,7 @@ func worked(all []stretch, at int64, busy bool) []stretch {
 	return slices.Delete(all, shortest, shortest+1)
 }
 
-// stretches returns the times in which the run has worked, up to now if it still does.
+// stretches returns the periods in which the run worked, up to now if it still works.
 func (s *skeleton) stretches(w *window, running bool) []stretch {
 	all := slices.Clone(s.work)
 	if !w.ended && len(all) > 0 && (running || s.busy > 0) {
@@ -251,19 +254,20 @@ func (s *skeleton) stretches(w *window, running bool) []stretch {
 	return all
 }
 
-// window is the part of a run's time that is drawn.
+// window is the displayed part of the time of a run.
 type window struct {
 	start    int64 // Unix time in milliseconds
-	from, to int64 // since start
+	from, to int64 // relative to start
 	now      int64 // Unix time in milliseconds
 	ended    bool
-	gaps     []gap // in order
+	gaps     []gap // sorted by time
 }
 
-// gap is a part of a window without work, which is drawn as if it was shorter. Times are since the start of the run.
+// gap is a part of a window without work, which is drawn shortened. Times are relative to the start
+// of the run.
 type gap struct{ from, to, drawn int64 }
 
-// whole returns how long the run is, with some room on the right if it goes on.
+// whole returns the duration of the run, with a margin if it has not ended.
 func (w *window) whole() int64 {
 	long := w.now - w.start
 	if !w.ended {
@@ -273,12 +277,12 @@ func (w *window) whole() int64 {
 }
 
 const (
-	idleTimes = 3  // is how much longer than the work of a window all gaps may be that are drawn as long as they were
-	leastWork = 10 // is how long the work of a window is taken to be at least, in milliseconds
+	idleTimes = 3  // maximum ratio between the total length of gaps that are not shortened and the work in a window
+	leastWork = 10 // minimum length of the work in a window in milliseconds
 )
 
-// fold shortens the longest gaps between stretches of work, so that the work can be seen. Work is never shortened, nor is a window
-// without any.
+// fold shortens the longest gaps between stretches of work, so that the work is visible. It never
+// shortens work, nor a window without work.
 func (w *window) fold(work []stretch) {
 	var gaps []gap
 	at, sum, worked := w.from, int64(0), false
@@ -310,7 +314,7 @@ func (w *window) fold(work []stretch) {
 	slices.SortFunc(w.gaps, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
 }
 
-// drawn returns how far from the left a time since the start of the run is drawn, in milliseconds of work.
+// drawn returns the position of a time since the start of the run, in milliseconds of drawn time.
 func (w *window) drawn(at int64) int64 {
 	x := at - w.from
 	for _, g := range w.gaps {
@@ -323,7 +327,7 @@ func (w *window) drawn(at int64) int64 {
 	return x
 }
 
-// time returns the time that is drawn at x: the reverse of drawn.
+// time is the inverse of drawn.
 func (w *window) time(x int64) int64 {
 	at := w.from + x
 	for _, g := range w.gaps {
@@ -338,7 +342,8 @@ func (w *window) time(x int64) int64 {
 	return at
 }
 
-// place returns where a part of the run is drawn, in percent of the window; end 0: it goes on.
+// place returns the position of a period in percent of the window; an end of 0 means that it has
+// not ended.
 func (w *window) place(begin, end int64) (x, width float64, ok bool) {
 	if end == 0 {
 		end = w.now
@@ -353,7 +358,8 @@ func (w *window) place(begin, end int64) (x, width float64, ok bool) {
 	return min(x, 99.75), min(width, 100-min(x, 99.75)), true
 }
 
-// axis has, for scripts, the times at which the scale of the window changes: pairs of a part of its width and a time.
+// axis returns for scripts the times at which the scale of the window changes: pairs of a fraction
+// of its width and a time.
 func (w *window) axis() string {
 	if len(w.gaps) == 0 {
 		return ""
@@ -370,7 +376,7 @@ func (w *window) axis() string {
 	return strings.TrimSpace(b.String())
 }
 
-// idles returns the gaps as they are drawn.
+// idles returns the shortened gaps.
 func idles(w *window) (all []idle) {
 	for _, g := range w.gaps {
 		if x, width, ok := w.place(w.start+g.from, w.start+g.to); ok {
@@ -380,13 +386,13 @@ func idles(w *window) (all []idle) {
 	return all
 }
 
-// steps between ticks, in milliseconds.
+// tickSteps lists the distances between ticks in milliseconds.
 var tickSteps = []int64{
 	1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
 	3_600_000, 2 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000, 24 * 3_600_000, 7 * 24 * 3_600_000, 30 * 24 * 3_600_000, 365 * 24 * 3_600_000,
 }
 
-// ticks returns the lines of the scale. There are none in gaps that are drawn shorter.
+// ticks returns the lines of the scale. Shortened gaps have none.
 func ticks(w *window) []tick {
 	span := w.drawn(w.to)
 	step := tickSteps[len(tickSteps)-1]
@@ -398,7 +404,7 @@ func ticks(w *window) []tick {
 	}
 	var all []tick
 	part := func(at int64) float64 { return 100 * float64(w.drawn(at)) / float64(span) }
-	const text = 6 // is about how wide a text is
+	const text = 6 // approximate width of a label
 	gaps, free := w.gaps, 0.0
 	for at := (w.from + step - 1) / step * step; at <= w.to && len(all) < 12; at += step {
 		for len(gaps) > 0 && at >= gaps[0].to {
@@ -410,7 +416,7 @@ func ticks(w *window) []tick {
 		}
 		x, label := part(at), "+"+took(time.Duration(at)*time.Millisecond)
 		if x > 100-text {
-			break // its text would stand outside
+			break // its label would be outside
 		}
 		if x < free || len(gaps) > 0 && x+text > part(gaps[0].from) || len(all) > 0 && all[len(all)-1].Text == label {
 			continue

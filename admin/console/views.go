@@ -8,15 +8,15 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// savedView is a name for an address.
+// savedView is a name for a URL.
 type savedView struct {
 	Name, Line string
-	Named      bool   // the address has the name, too
-	By         string // who has saved it for all
+	Named      bool   // the URL contains the name
+	By         string // the principal that saved it for all
 	Current    bool
 }
 
-// views are those that everybody has.
+// views lists the built-in views.
 var views = []savedView{
 	{Name: "All"}, {Name: "Running", Line: "status:running,sleeping,waiting"}, {Name: "Failed today", Line: "status:failed since:24h"},
 	{Name: "In trouble", Line: "troubled children"}, {Name: "Blocked", Line: "status:blocked children"},
@@ -26,18 +26,18 @@ var views = []savedView{
 type viewTabs struct {
 	Title     string // of the page
 	Everybody []savedView
-	Shared    []savedView // those that the store keeps, and one that the address alone has
-	More      []savedView // of these those beyond sharedTabs
-	Save      string      // the address of the form that saves this one; empty: it is not offered
-	Delete    string      // the same of that which deletes it
+	Shared    []savedView // those in the store, and one that exists only in the URL
+	More      []savedView // the shared views after the first sharedTabs
+	Save      string      // URL of the form that saves this view; empty if not offered
+	Delete    string      // URL of the form that deletes it; empty if not offered
 	Problem   *admin.Problem
 }
 
-// sharedTabs is how many shared views stand beside each other; the others are in a menu.
+// sharedTabs is the number of shared views that are shown as tabs; the others are in a menu.
 const sharedTabs = 8
 
-// viewTabs returns the views above the list of a filter. The store is asked for those that it keeps when a page is loaded; a page that is drawn again
-// leaves their place as it is.
+// viewTabs returns the views above the list for a filter. Stored views are read when a page is
+// loaded, but not for its updates, which leave that part of the page unchanged.
 func (q *request) viewTabs(line string) *viewTabs {
 	t := &viewTabs{Title: "Runs"}
 	if line != "" {
@@ -64,9 +64,9 @@ func (q *request) viewTabs(line string) *viewTabs {
 	return t
 }
 
-// readShared adds the views that the store keeps, and reports whether the one of the page is among them.
+// readShared adds the stored views, and reports whether the view of the page is one of them.
 func (t *viewTabs) readShared(q *request, line, given string) (found bool) {
-	if q.who.Owner != "" { // filters name what others have
+	if q.who.Owner != "" { // filters contain data of other owners
 		return false
 	}
 	list, err := q.service.Views(q.ctx())
@@ -100,7 +100,7 @@ func viewLink(q *request, verb string, about url.Values) string {
 	return link(q.h.cfg.Prefix, "views", verb) + "?" + about.Encode()
 }
 
-// shared returns the views that the store keeps, if the reader may change them.
+// shared returns the stored views if the reader may change them.
 func (q *request) shared(to string) ([]admin.View, error) {
 	if err := q.who.Need(admin.RoleOperator, to); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (q *request) shared(to string) ([]admin.View, error) {
 	return list.Views, err
 }
 
-// saveViewForm asks for a name for a filter.
+// saveViewForm returns the form that saves a filter as a view.
 func saveViewForm(q *request) (*ask, error) {
 	if _, err := q.shared("to save shared views"); err != nil {
 		return nil, err
@@ -146,7 +146,8 @@ func saveView(q *request) (string, *view, error) {
 	})
 }
 
-// deleteViewForm asks before a view is deleted, and returns its filter; empty: there is no such view, any more.
+// deleteViewForm returns the form that deletes a view, and the filter of the view, which is empty
+// if the view does not exist.
 func deleteViewForm(q *request) (*ask, string, error) {
 	kept, err := q.shared("to delete shared views")
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// A view is its address: whoever is given that sees the same runs under the same name, and a browser keeps it under that.
+// A view is a URL that contains a name: every browser shows the same runs under the same name.
 func TestOPS2_AViewIsAnAddressWithAName(t *testing.T) {
 	s := newSite(t, console.Config{})
-	for i := range 51 { // one more than a page has
+	for i := range 51 { // one more than fits on a page
 		s.Ended("bad", fmt.Sprint("order-", i))
 	}
 	for at, title := range map[string]string{
@@ -38,10 +38,11 @@ func TestOPS2_AViewIsAnAddressWithAName(t *testing.T) {
 	hasNot(t, page, `aria-current="true">All</a>`)
 }
 
-// hostileView is a name that is shown as text, wherever it is.
+// hostileView is a name that must be shown as text everywhere.
 const hostileView = "Night <b>\u202e \"&' shift"
 
-// A view that somebody saves for all is above the list of whoever opens the console of the store, until somebody deletes it. No script is needed.
+// A shared view appears above the list for every reader of the store until it is deleted. No script
+// is needed.
 func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
 	if err != nil {
@@ -49,7 +50,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	}
 	s := newSiteOn(t, st, console.Config{Flags: "--store orders"})
 	const line = `status:failed tag:"team=blue <i>" since:24h`
-	hasNot(t, s.get("runs", 200), "for all") // that is the view All
+	hasNot(t, s.get("runs", 200), "for all") // the name of the built-in view All
 	page := s.get("runs?q="+url.QueryEscape(line), 200)
 	has(t, page, ">+ Save for all</a>")
 	at := "views/save?" + url.Values{"q": {line}}.Encode()
@@ -68,11 +69,11 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 		s.post(at, sent, 400)
 	}
 	sent.Set("filter", " "+line+" ")
-	saved := s.post(at, sent, 200) // and shows the list of the view
+	saved := s.post(at, sent, 200) // shows the list of the view
 	const shown = `title="status:failed tag:&#34;team=blue &lt;i&gt;&#34; since:24h, shared by local">Night &lt;b&gt;\u202e &#34;&amp;&#39; shift</a>`
 	has(t, saved, "The view is saved", ` aria-current="true" `+shown, ">Delete for all</a>", `<title>Runs: Night &lt;b&gt;\u202e &#34;&amp;&#39; shift · flowgen</title>`)
 	hasNot(t, saved, ">+ Save for all</a>", "<b>\u202e", "\u202e")
-	other := newSiteOver(t, s.Scene, console.Config{}) // another process, or the same one after it was started again
+	other := newSiteOver(t, s.Scene, console.Config{}) // another process, or the same one after a restart
 	for _, where := range []string{"runs", "runs?q=status:failed", "runs?q=no:such"} {
 		status := map[bool]int{true: 400, false: 200}[where == "runs?q=no:such"]
 		list := other.get(where, status)
@@ -91,7 +92,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	list := other.get("runs", 200)
 	has(t, list, `title="troubled, shared by local">Night`)
 	hasNot(t, list, shown)
-	has(t, other.get(html.UnescapeString(href[1]), 200), `aria-current="true">Night`, `title="troubled, shared by local">Night`) // an address that somebody has kept stays what it is
+	has(t, other.get(html.UnescapeString(href[1]), 200), `aria-current="true">Night`, `title="troubled, shared by local">Night`) // a bookmarked URL remains valid
 
 	gone := "views/delete?" + url.Values{"view": {hostileView}}.Encode()
 	form = other.get(gone, 200)
@@ -99,7 +100,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	sent = hiddenOf(form)
 	sent.Set("reason", "nobody looks at these")
 	has(t, other.post(gone, sent, 200), "The view is deleted")
-	has(t, other.post(gone, sent, 200), "The view is deleted") // sent twice
+	has(t, other.post(gone, sent, 200), "The view is deleted") // submitted twice
 	hasNot(t, s.get("runs", 200), "Night")
 	other.get(gone, 404)
 	sent.Set("key", "another")
@@ -128,7 +129,7 @@ func TestOPS2_ManySharedViewsStandInAMenu(t *testing.T) {
 	has(t, s.post("views/save?q=troubled", form, 409), "there are 100 views", "delete one that nobody uses")
 }
 
-// Who may see no views, or change none, is offered none.
+// Shared views and their forms are offered only to roles that may use them.
 func TestOPS2_SharedViewsAreForTheirRoles(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "status:failed"}); err != nil {
@@ -153,7 +154,7 @@ func TestOPS2_SharedViewsAreForTheirRoles(t *testing.T) {
 	has(t, s.get("runs?q=troubled", 200), ">+ Save for all</a>")
 }
 
-// plain is a store that keeps no views.
+// plain is a store without views.
 type plain struct {
 	store.Store
 	store.Lister
@@ -169,14 +170,14 @@ func TestOPS2_AStoreWithoutSharedViewsSaysSo(t *testing.T) {
 	s.post("views/delete?view=mine", nil, 501)
 }
 
-// Whether shared views can be read decides nothing about the list of runs.
+// The list of runs is shown even if shared views cannot be read.
 func TestOPS2_AListIsShownWithoutSharedViewsThatCannotBeRead(t *testing.T) {
 	s := newTabs(t)
 	s.asked.noViews = errors.New("the disk is <gone>")
 	has(t, s.page("/runs"), `title="the disk is &lt;gone&gt;">Shared views cannot be read`, "No runs yet")
 }
 
-// The store is asked for shared views when a page is loaded, and not while somebody looks at it.
+// Shared views are read when a page is loaded, but not for its updates.
 func TestOPS2_ALiveListDoesNotAskForViews(t *testing.T) {
 	s := newTabs(t)
 	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "troubled"}); err != nil {
