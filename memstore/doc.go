@@ -25,7 +25,7 @@
 // open.go has the Store, partition.go the state behind one mutex, and run.go
 // what "make ready" and "end" mean. Then one file per subject, named as in the
 // other stores: create.go, session.go, claim.go, commit.go, outbox.go, load.go,
-// wait.go, stream.go, list.go, limit.go, share.go, fleet.go, purge.go, inspect.go.
+// wait.go, stream.go, list.go, limit.go, fleet.go, purge.go, inspect.go.
 // There is no store.Rebuilder: a store that goes with its process has nothing to
 // repair.
 package memstore

@@ -64,12 +64,12 @@
 // # Reading order
 //
 // schema.go has the tables, open.go the Store. writer.go executes all writing
-// operations, tx.go has their transaction, row.go the row of a run, queuestate.go the meaning of "make ready" and
-// "end"; reader.go executes the rest, and trim.go keeps the log short.
-// notify.go notifies waiting calls, poll.go notices other processes, lock.go their
-// end. Then one file per duty, named as in the other stores: create.go,
-// session.go, recover.go, claim.go, commit.go, continue.go, release.go,
-// deliver.go, outbox.go, load.go, wait.go, stream.go, await.go, list.go, purge.go,
-// inspect.go, stepdata.go; state.go, the files with defect in their names and rebuild.go serve package fsck. damage.go keeps a damaged
-// page from all runs but those on it.
+// operations and keeps the log short, tx.go has their transaction, row.go the row
+// of a run; reader.go executes the rest. protocol.go gives a transaction to the
+// protocol, wait.go notifies waiting calls and notices other processes, lock.go
+// their end. Then one file per subject, named as in the other stores: create.go,
+// session.go, claim.go, commit.go, outbox.go, load.go, stream.go, list.go,
+// limit.go, fleet.go, purge.go, inspect.go, stepdata.go; state.go, the files with
+// defect in their names and rebuild.go serve package fsck. damage.go keeps a
+// damaged page from all runs but those on it, and explains errors of SQLite.
 package sqlitestore

@@ -11,6 +11,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
+// Deliver puts an item into an inbox.
+func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	run, err := performOn(ctx, s, d.Run, len(d.Item.Body), func(t *tx) (event.RunID, error) { return t.op.Deliver(&d) })
+	if err != nil {
+		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
+	}
+	return run, nil
+}
+
 const selectNextSend = `SELECT due FROM outbox WHERE true /*readable sender*/ ORDER BY due LIMIT 1`
 
 // nextSend returns when there is something to do for the outbox, zero if it is

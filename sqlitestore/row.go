@@ -2,11 +2,14 @@ package sqlitestore
 
 import (
 	"strings"
+	"time"
 
+	"github.com/oklog/ulid/v2"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // The columns of a run that change, in groups that change together. A statement that sets a column looks at each index
@@ -198,4 +201,123 @@ func (b *binder) nonEmpty(v string) {
 		return
 	}
 	b.text(v)
+}
+
+// tally says what is counted together: the runs of a route that have a status, with a parent or
+// without.
+type tally struct {
+	class  int64
+	child  bool
+	status event.Status
+}
+
+// terminal is a list of the statuses with which runs end.
+const terminal = `('` + string(event.StatusCompleted) + `', '` + string(event.StatusFailed) + `', '` +
+	string(event.StatusCanceled) + `', '` + string(event.StatusContinued) + `')`
+
+// countTallies counts all of them.
+const countTallies = `INSERT INTO tallies SELECT class, child, status, count(*) FROM runs
+	WHERE hidden = 0 AND status IN ` + terminal + ` GROUP BY 1, 2, 3`
+
+// tally records, of a run with a status with which runs end, that there are so many runs more like r.
+func (t *tx) tally(r *run, more int) {
+	if r.hidden || !r.status.Terminal() {
+		return
+	}
+	t.tallies[tally{r.route, r.child, r.status}] += more
+}
+
+// saveTallies adds up what the operations of the transaction have recorded: one statement for
+// each that differs, however many runs have ended.
+func (t *tx) saveTallies() error {
+	for of, more := range t.tallies {
+		if more == 0 {
+			continue
+		}
+		err := t.exec(`INSERT INTO tallies VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n`, of.class, of.child, string(of.status), more)
+		if err == nil && more < 0 {
+			err = t.exec(`DELETE FROM tallies WHERE class = +? AND child = +? AND status = +? AND n = 0`, of.class, of.child, string(of.status))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebuildTallies counts all runs again.
+func (t *tx) rebuildTallies() error {
+	if err := t.exec(`DELETE FROM tallies`); err != nil {
+		return err
+	}
+	return t.exec(countTallies)
+}
+
+const runPrefix = event.PrefixRun + "_"
+
+// bindRun binds the stored form of a run id: the 16 bytes of its ULID, which
+// sort as the ids do; the text of an id that has none; null for no id.
+func bindRun(s *sqlite.Stmt, param int, id event.RunID) {
+	if id == "" {
+		s.BindNull(param)
+		return
+	}
+	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
+		// ULIDs are case-insensitive, ids are not: only what reads back as it
+		// was is packed.
+		if u, err := ulid.ParseStrict(text); err == nil {
+			var again [ulid.EncodedSize]byte
+			if _ = u.MarshalTextTo(again[:]); string(again[:]) == text {
+				s.BindBytes(param, u[:])
+				return
+			}
+		}
+	}
+	s.BindText(param, string(id))
+}
+
+// unpackRun is the opposite of bindRun.
+func unpackRun(r row, col int) event.RunID {
+	switch r.ColumnType(col) {
+	case sqlite.TypeBlob:
+		var u ulid.ULID
+		r.ColumnBytes(col, u[:])
+		id := make([]byte, len(runPrefix)+ulid.EncodedSize)
+		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // there is room
+		return event.RunID(id)
+	case sqlite.TypeText:
+		return event.RunID(r.ColumnText(col))
+	}
+	return ""
+}
+
+func millis(t time.Time) int64 { return protocol.Millis(t) }
+
+func timeOf(ms int64) time.Time { return protocol.Time(ms) }
+
+// nonZero returns v for a column in which 0 is stored as null.
+func nonZero(v int64) any {
+	if v == 0 {
+		return nil
+	}
+	return v
+}
+
+// nonEmpty returns s for a column in which "" is stored as null.
+func nonEmpty(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// blob returns a copy of a column, nil for null.
+func blob(r row, col int) []byte {
+	n := r.ColumnLen(col)
+	if n == 0 && r.ColumnIsNull(col) {
+		return nil
+	}
+	b := make([]byte, n)
+	r.ColumnBytes(col, b)
+	return b
 }

@@ -3,7 +3,9 @@ package sqlitestore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -172,4 +174,266 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 	}
 	f.due, err = c.nextDue()
 	return err
+}
+
+// notifier connects the waiting calls of this process with the changes in the store.
+// The writer publishes what it has committed; the poller adds what other
+// processes have.
+type notifier struct {
+	waiters *notify.Waiters
+	frames  *notify.Notifier[event.RunID, uint64]   // Watches
+	streams *notify.Notifier[streamTopic, standing] // AwaitStreams
+	joined  chan struct{}                           // somebody waits
+
+	mu     sync.Mutex
+	blocks map[store.Route]int64 // how often runs were blocked, as far as somebody was told
+}
+
+func newNotifier(done <-chan struct{}) *notifier {
+	return &notifier{
+		waiters: notify.NewWaiters(),
+		frames:  notify.New[event.RunID, uint64](done),
+		streams: notify.New[streamTopic, standing](done),
+		joined:  make(chan struct{}, 1),
+		blocks:  map[store.Route]int64{},
+	}
+}
+
+// notices collects what a transaction has for those who wait. They are told once the
+// transaction is committed.
+type notices struct {
+	promised []*notify.Waiter // each of them gets a wake
+	stored   []store.Route    // wakes for which nobody was there
+	unread   []inboxChange
+	frames   []event.RunID // runs whose log has grown
+	streams  []streamTopic
+	blocks   map[store.Route]int64 // how often runs of these routes were blocked now
+	due      int64                 // the earliest due time that is earlier than all before; 0: none
+	locks    []string              // of processes that have ended, and no session refers to
+}
+
+// inboxChange is a change of the inbox of an owned run.
+type inboxChange struct {
+	kind    inboxKind
+	session store.SessionID
+	run     event.RunID
+	seq     int64 // of the newest item
+}
+
+type inboxKind uint8
+
+const (
+	inboxNew   inboxKind = iota // an item has arrived
+	inboxKnown                  // the claim has told of all items up to seq
+	inboxEmpty                  // the inbox is empty
+	inboxLost                   // the session has lost the run
+)
+
+func (n *notices) inbox(kind inboxKind, session store.SessionID, run event.RunID, seq int64) {
+	n.unread = append(n.unread, inboxChange{kind, session, run, seq})
+}
+
+func (n *notifier) tell(u inboxChange) {
+	switch u.kind {
+	case inboxNew:
+		n.waiters.Unread(u.session, u.run, u.seq)
+	case inboxKnown:
+		n.waiters.Known(u.session, u.run, u.seq)
+	case inboxEmpty:
+		n.waiters.Read(u.session, u.run)
+	case inboxLost:
+		n.waiters.Lost(u.session, u.run)
+	}
+}
+
+// publish tells everybody what a committed transaction had for them.
+func (n *notifier) publish(t *notices) {
+	for _, w := range t.promised {
+		w.Grant()
+	}
+	for _, u := range t.unread {
+		n.tell(u)
+	}
+	for _, run := range t.frames {
+		n.frames.Notify(run)
+	}
+	for _, topic := range t.streams {
+		n.streams.Notify(topic)
+	}
+	if t.due != 0 {
+		n.waiters.Due(t.due)
+	}
+	for route, times := range t.blocks {
+		n.tellBlocked(route, times)
+	}
+}
+
+// withdraw takes back the promises of a transaction that was not committed.
+func (n *notifier) withdraw(t *notices) {
+	for _, w := range t.promised {
+		w.Withdraw()
+	}
+}
+
+// offer adds what was found in the database: another process may have put it
+// there.
+func (n *notifier) offer(found *survey) {
+	for _, u := range found.unread {
+		n.tell(u)
+	}
+	if found.due != 0 {
+		n.waiters.Due(found.due)
+	}
+	for route, times := range found.blocks {
+		n.tellBlocked(route, times)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.blocks, func(route store.Route, _ int64) bool { return found.blocks[route] == 0 })
+}
+
+// tellBlocked makes all who wait for a route claim, unless they were told when as many
+// blocks of its runs were counted.
+func (n *notifier) tellBlocked(route store.Route, times int64) {
+	n.mu.Lock()
+	known := n.blocks[route] == times
+	n.blocks[route] = times
+	n.mu.Unlock()
+	if !known {
+		n.waiters.WakeAll(route, nil)
+	}
+}
+
+// promise promises the wake of a route to the waiter that has been there for
+// longest. It reports whether there is one.
+func (n *notifier) promise(route store.Route, t *notices) bool {
+	w := n.waiters.Promise(route)
+	if w != nil {
+		t.promised = append(t.promised, w)
+	}
+	return w != nil
+}
+
+// needed reports whether anybody waits.
+func (n *notifier) needed() bool { return n.waiters.Any() || n.frames.Any() || n.streams.Any() }
+
+const (
+	// pollInterval is how often it is asked whether another process has
+	// written, while somebody waits.
+	pollInterval = 10 * time.Millisecond
+	// probeEvery is after how many of these intervals it is asked whether the
+	// processes of other sessions are still there.
+	probeEvery = 25
+	// pollShare bounds what looking costs when there is much to look at: it
+	// takes at most one part in so many of the time.
+	pollShare = 10
+)
+
+// poller is the one goroutine that notices what other processes do. It sleeps
+// while nobody waits. The system's clock is right here, whatever clock the store
+// has: it is about what the other processes of the machine do.
+type poller struct {
+	s       *Store
+	c       *conn     // nil: not opened yet
+	version int64     // of the data, as c has last seen it
+	own     uint64    // transactions of this store by then
+	foreign bool      // somebody else has written since the last look
+	rest    time.Time // it does not look again before
+}
+
+func (s *Store) poll() {
+	defer close(s.polled)
+	p := &poller{s: s}
+	for {
+		select {
+		case <-s.ctx.Done():
+			if p.c != nil {
+				_ = p.c.Close() // it has only read
+			}
+			return
+		case <-s.notifier.joined:
+			p.run()
+		}
+	}
+}
+
+// run polls as long as somebody waits.
+func (p *poller) run() {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for ticks := 1; p.s.notifier.needed(); {
+		select {
+		case <-p.s.ctx.Done():
+			return
+		case <-p.s.foreign:
+			p.foreign = true
+		case <-tick.C:
+			p.ask()
+			if ticks++; ticks%probeEvery == 0 {
+				p.s.probe()
+			}
+		}
+		if p.foreign && !time.Now().Before(p.rest) {
+			p.foreign = false
+			p.rest = time.Now().Add(pollShare * p.s.lookForAll())
+		}
+	}
+}
+
+// ask finds out whether anybody has written. If this store has, too, only the
+// connection of its writer can tell whether anybody else has. A failure shows up
+// wherever the database is used.
+func (p *poller) ask() {
+	if p.c == nil {
+		c, err := p.s.readers.open(p.s.ctx)
+		if err != nil {
+			return
+		}
+		p.c = c
+	}
+	own := p.s.writer.commits.Load()
+	version, err := p.c.number(dataVersion)
+	switch {
+	case err != nil || version == p.version:
+		return
+	case own == p.own:
+		p.foreign = true
+	default:
+		signal(p.s.writer.foreign)
+	}
+	p.version, p.own = version, own
+}
+
+// lookForAll looks on behalf of everybody who waits, and returns how long the
+// reading took. A failure is not reported: whoever waits comes back by itself.
+func (s *Store) lookForAll() time.Duration {
+	n := s.notifier
+	found, err := s.survey(s.ctx, n.waiters.Sessions(), n.frames.Topics(), n.streams.Topics())
+	if err != nil {
+		return pollInterval
+	}
+	for run, frames := range found.frames {
+		n.frames.Compare(run, frames)
+	}
+	for topic, seen := range found.streams {
+		n.streams.Compare(topic, seen)
+	}
+	n.offer(found)
+	s.writer.passOn(found.wakes)
+	return found.took
+}
+
+// probe makes the workers claim if the process of another session has ended.
+func (s *Store) probe() {
+	var locks []string
+	err := s.read(s.ctx, func(c *conn) error {
+		locks = nil
+		return c.query(`SELECT DISTINCT lock FROM sessions WHERE lock IS NOT NULL`, func(r row) error {
+			locks = append(locks, r.ColumnText(0))
+			return nil
+		})
+	})
+	if err == nil && slices.ContainsFunc(locks, s.locks.ended) {
+		s.notifier.waiters.WakeEverybody()
+	}
 }

@@ -6,9 +6,9 @@ var gatherMutants = []Mutant{
 	memory("L12/memory/last", "the first start counts, and not the last", "create.go",
 		"r.inbox[0] = item", "_ = item", "L12_OnlyTheItemOfTheLastStartIsKept"),
 
-	sqlite("L12/sqlite/joined", "a start that has joined is not remembered", "gather.go",
+	sqlite("L12/sqlite/joined", "a start that has joined is not remembered", "create.go",
 		"`INSERT INTO joined VALUES (?, ?, ?)`", "`SELECT ?, ?, ?`", "L12_AStartJoinsOnce"),
-	sqlite("L12/sqlite/last", "another item is replaced than that of the last start", "gather.go",
+	sqlite("L12/sqlite/last", "another item is replaced than that of the last start", "create.go",
 		"(SELECT min(seq) FROM inbox", "(SELECT max(seq) FROM inbox", "L12_OnlyTheItemOfTheLastStartIsKept"),
 
 	onRedis("L12/redis/joined", "a start is not asked whether it was here", "lua/gather.lua",

@@ -23,19 +23,19 @@ func ownLimit(what, disabled, before, after, test string) Mutant {
 
 // shareMutants disable the order of fairness keys and the local limits of a worker.
 var shareMutants = []Mutant{
-	memory("limits/memory/share-arrival", "the order of arrivals runs away from the passes", "share.go",
+	memory("limits/memory/share-arrival", "the order of arrivals runs away from the passes", "limit.go",
 		"t.p.order++", "t.p.order += store.Pace", "Shares_KeysThatAlwaysWaitDoNotKeepARunWithoutAKey"),
 	memory("limits/memory/share-order", "runs with fair keys come before all others", "ready.go",
 		"(first == nil || fair.order < first.order)", "true", "Shares_ARunWithoutAKeyGoesByItsArrival"),
-	memory("limits/memory/share-sweep", "passes of keys that are over are kept", "share.go",
+	memory("limits/memory/share-sweep", "passes of keys that are over are kept", "limit.go",
 		"if pass <= f.Pass {", "if pass < 0 {").by("TestShares_PassesThatAreOverAreForgotten"),
-	memory("limits/memory/share-over", "passes of keys that have runs are forgotten", "share.go",
+	memory("limits/memory/share-over", "passes of keys that have runs are forgotten", "limit.go",
 		"if pass <= f.Pass {", "if pass >= 0 {", "Shares_AKeyGoesOnWhereItWasThoughManyOthersPassBy"),
-	sqlite("limits/sqlite/share-flow", "the passes of a flow in which nobody waits are kept", "share.go",
+	sqlite("limits/sqlite/share-flow", "the passes of a flow in which nobody waits are kept", "limit.go",
 		"`DELETE FROM passes WHERE class = +? AND priority = +?`", "`DELETE FROM passes WHERE class = +? AND priority = +? AND 0`").by("TestShares_PassesThatAreOverAreForgotten"),
-	sqlite("limits/sqlite/share-sweep", "passes of keys that are over are kept", "share.go",
+	sqlite("limits/sqlite/share-sweep", "passes of keys that are over are kept", "limit.go",
 		"pass <= (SELECT pass", "pass < 0 AND pass <= (SELECT pass").by("TestShares_PassesThatAreOverAreForgotten"),
-	sqlite("limits/sqlite/share-over", "passes of keys that have runs are forgotten", "share.go",
+	sqlite("limits/sqlite/share-over", "passes of keys that have runs are forgotten", "limit.go",
 		"AND pass <= (SELECT pass FROM flows WHERE class = +?1 AND priority = +?2)", "", "Shares_AKeyGoesOnWhereItWasThoughManyOthersPassBy"),
 
 	shareOnRedis("pass", "each run of a key begins at the present pass", "part/share.lua",

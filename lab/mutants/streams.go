@@ -9,7 +9,7 @@ var streamMutants = []Mutant{
 
 	sqlite("streams/sqlite/ended", "a chain has ended with a run that has continued", "stream.go",
 		"r.place = 6 AND (r.next IS NULL", "r.place = 6 AND (1 OR r.next IS NULL", "AChainHasEndedWithItsLastRun"),
-	sqlite("streams/sqlite/process", "who awaits a stream is not told of what another process publishes", "poll.go",
+	sqlite("streams/sqlite/process", "who awaits a stream is not told of what another process publishes", "wait.go",
 		"n.streams.Compare(topic, seen)", "_, _ = topic, seen", "AwaitStreamIsToldOfACommit").
 		by("TestAwaitStream_IsToldByAnotherProcess"),
 
