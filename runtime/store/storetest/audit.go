@@ -7,67 +7,67 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-func canAudit(s store.Store) bool {
+func CanAudit(s store.Store) bool {
 	_, ok := store.As[store.Auditor](s)
 	return ok
 }
 
-func (h *harness) audit(run event.RunID) []store.AuditEntry {
+func (h *harness) Audit(run event.RunID) []store.AuditEntry {
 	h.Helper()
-	a, _ := store.As[store.Auditor](h.store)
-	got, err := a.Audit(h.ctx, run)
-	h.check("audit", err)
+	a, _ := store.As[store.Auditor](h.Store)
+	got, err := a.Audit(h.Ctx, run)
+	h.Check("audit", err)
 	return got
 }
 
 var auditBehaviors = []behavior{
 	{"AuditTellsOfARecovery", func(h *harness) {
-		dead, alive := h.session(), h.session()
-		l, fence := h.startOwned(dead)
-		other := h.start()
+		dead, alive := h.Session(), h.Session()
+		l, fence := h.StartOwned(dead)
+		other := h.Start()
 		c := l.Commit(fence, l.Work()...)
 		c.Status = event.StatusRunning
-		h.commit(l, c)
-		h.recoverDead(alive)
-		h.equal("audit", h.audit(l.Run), []store.AuditEntry{{
-			Time: h.clock.Now(), Run: l.Run, Reason: store.ReasonExpiredClaim, By: alive, Owner: dead,
+		h.Commit(l, c)
+		h.RecoverDead(alive)
+		h.Equal("audit", h.Audit(l.Run), []store.AuditEntry{{
+			Time: h.Clock.Now(), Run: l.Run, Reason: store.ReasonExpiredClaim, By: alive, Owner: dead,
 			QueueState: store.StateOwned, Status: event.StatusRunning, Epoch: fence.Epoch,
 		}})
-		h.equal("audit of another run", h.audit(other.Run), []store.AuditEntry(nil))
+		h.Equal("audit of another run", h.Audit(other.Run), []store.AuditEntry(nil))
 	}},
 	{"AuditTellsOfASessionThatLeftItsRuns", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		h.equal("audit", h.audit(l.Run), []store.AuditEntry{{
-			Time: h.clock.Now(), Run: l.Run, Reason: store.ReasonSessionClosed, By: s, Owner: s,
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		h.Equal("audit", h.Audit(l.Run), []store.AuditEntry{{
+			Time: h.Clock.Now(), Run: l.Run, Reason: store.ReasonSessionClosed, By: s, Owner: s,
 			QueueState: store.StateOwned, Status: event.StatusPending, Epoch: fence.Epoch,
 		}})
 	}},
 	{"AuditIsOldestFirst", func(h *harness) {
-		l := h.start()
+		l := h.Start()
 		var want []time.Time
 		for range 3 {
-			s := h.session()
-			h.own(s, l)
-			h.clock.Advance(time.Second)
-			h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-			want = append(want, h.clock.Now())
+			s := h.Session()
+			h.Own(s, l)
+			h.Clock.Advance(time.Second)
+			h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+			want = append(want, h.Clock.Now())
 		}
 		var got []time.Time
-		for _, e := range h.audit(l.Run) {
+		for _, e := range h.Audit(l.Run) {
 			got = append(got, e.Time)
 		}
-		h.equal("times", got, want)
+		h.Equal("times", got, want)
 	}},
 	{"ReleaseAndYieldAreNoInterventions", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		h.commit(l, withEffect(l.Commit(fence), store.EffectYield, ""))
-		h.check("release", h.store.Release(h.ctx, l.Run, h.own(s, l)))
-		h.equal("audit", h.audit(l.Run), []store.AuditEntry(nil))
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		h.Commit(l, WithEffect(l.Commit(fence), store.EffectYield, ""))
+		h.Check("release", h.Store.Release(h.Ctx, l.Run, h.Own(s, l)))
+		h.Equal("audit", h.Audit(l.Run), []store.AuditEntry(nil))
 	}},
 	{"AuditOfAnUnknownRunIsEmpty", func(h *harness) {
-		h.equal("audit", h.audit(h.runID()), []store.AuditEntry(nil))
+		h.Equal("audit", h.Audit(h.RunID()), []store.AuditEntry(nil))
 	}},
 }

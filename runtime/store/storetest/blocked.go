@@ -7,161 +7,161 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// block gives an owned run back as one that the code of its session cannot replay.
-func (h *harness) block(l *Log, fence store.Fence) {
+// Block gives an owned run back as one that the code of its session cannot replay.
+func (h *harness) Block(l *Log, fence store.Fence) {
 	h.Helper()
-	h.commit(l, withEffect(l.Commit(fence), store.EffectBlock, event.StatusBlocked))
+	h.Commit(l, WithEffect(l.Commit(fence), store.EffectBlock, event.StatusBlocked))
 }
 
 // startBlocked starts a run and blocks it for a session.
 func (h *harness) startBlocked(s store.SessionID) *Log {
 	h.Helper()
-	l, fence := h.startOwned(s)
-	h.block(l, fence)
+	l, fence := h.StartOwned(s)
+	h.Block(l, fence)
 	return l
 }
 
 // incompatible returns the sessions that have blocked a run.
 func (h *harness) incompatible(l *Log) []store.SessionID {
 	h.Helper()
-	return h.inspect().Runs[l.Run].Incompatible
+	return h.Inspect().Runs[l.Run].Incompatible
 }
 
-// refused fails the test if a claim returns a run to the session.
-func (h *harness) refused(what string, s store.SessionID) {
+// Refused fails the test if a claim returns a run to the session.
+func (h *harness) Refused(what string, s store.SessionID) {
 	h.Helper()
-	h.equal("claimed by "+what, h.claim(s, 10), []store.ClaimedRun(nil))
+	h.Equal("claimed by "+what, h.Claim(s, 10), []store.ClaimedRun(nil))
 }
 
 var blockedBehaviors = []behavior{
 	{"B1_ABlockNamesTheSession", func(h *harness) {
-		s := h.session(orders)
+		s := h.Session(Orders)
 		l := h.startBlocked(s)
-		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
+		h.Equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
 	}},
 	{"B1_ABlockerEndsWithItsSession", func(h *harness) {
-		s, same := h.session(orders), h.session(orders)
+		s, same := h.Session(Orders), h.Session(Orders)
 		l := h.startBlocked(s)
-		h.refused("the same code", same)
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
-		h.state(l.Run, store.StateBlocked)
-		h.block(l, h.own(same, l))
-		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{same})
+		h.Refused("the same code", same)
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		h.Equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
+		h.State(l.Run, store.StateBlocked)
+		h.Block(l, h.Own(same, l))
+		h.Equal("incompatible sessions", h.incompatible(l), []store.SessionID{same})
 	}},
 	{"B1_ABlockerEndsWithASessionThatIsRecovered", func(h *harness) {
-		s, same := h.session(orders), h.session(orders)
+		s, same := h.Session(Orders), h.Session(Orders)
 		l := h.startBlocked(s)
-		h.recoverDead(same)
-		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
-		h.own(same, l)
+		h.RecoverDead(same)
+		h.Equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
+		h.Own(same, l)
 	}},
 	{"B1_BlockersEndWithTheRun", func(h *harness) {
-		s, other := h.session(orders), h.sessionWith("v2", orders)
+		s, other := h.Session(Orders), h.SessionWith("v2", Orders)
 		l := h.startBlocked(s)
-		h.finish(l, h.own(other, l), event.StatusCompleted)
-		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
-		isA[*store.TerminalError](h, "claim run", h.claimRun(other, l))
+		h.Finish(l, h.Own(other, l), event.StatusCompleted)
+		h.Equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
+		IsA[*store.TerminalError](h, "claim run", h.ClaimRun(other, l))
 	}},
 	{"B1_TheNextRunOfTheChainHasNoBlockers", func(h *harness) {
-		s, other := h.session(orders), h.sessionWith("v2", orders)
+		s, other := h.Session(Orders), h.SessionWith("v2", Orders)
 		l := h.startBlocked(s)
-		c, next := l.Continue(h.own(other, l), nil)
-		h.commit(l, c)
-		h.equal("incompatible sessions", h.incompatible(next), []store.SessionID(nil))
-		h.own(s, next)
+		c, next := l.Continue(h.Own(other, l), nil)
+		h.Commit(l, c)
+		h.Equal("incompatible sessions", h.incompatible(next), []store.SessionID(nil))
+		h.Own(s, next)
 	}},
 	{"B2_ASessionWithOtherCodeThatIsThereAlreadyTakesABlockedRun", func(h *harness) {
-		s, other := h.session(orders), h.sessionWith("v2", orders)
+		s, other := h.Session(Orders), h.SessionWith("v2", Orders)
 		l := h.startBlocked(s)
-		got := h.claim(other, 10)
-		h.equal("claimed", runsOf(got), []event.RunID{l.Run})
-		h.equal("recoveries", got[0].Recoveries, 0)
-		h.commit(l, l.Commit(got[0].Fence, l.Work()...))
+		got := h.Claim(other, 10)
+		h.Equal("claimed", RunsOf(got), []event.RunID{l.Run})
+		h.Equal("recoveries", got[0].Recoveries, 0)
+		h.Commit(l, l.Commit(got[0].Fence, l.Work()...))
 	}},
 	{"B2_ASessionWithOtherCodeThatComesLaterTakesABlockedRun", func(h *harness) {
-		l := h.startBlocked(h.session(orders))
-		h.state(l.Run, store.StateBlocked)
-		h.own(h.sessionWith("v2", orders), l)
+		l := h.startBlocked(h.Session(Orders))
+		h.State(l.Run, store.StateBlocked)
+		h.Own(h.SessionWith("v2", Orders), l)
 	}},
 	{"B2_NoSessionWithTheSameCodeIsGivenIt", func(h *harness) {
-		s := h.session(orders)
+		s := h.Session(Orders)
 		l := h.startBlocked(s)
-		h.unchanged("claims by the same code", func() {
-			h.refused("the session itself", s)
+		h.Unchanged("claims by the same code", func() {
+			h.Refused("the session itself", s)
 		})
-		h.refused("another session", h.session(orders))
-		h.state(l.Run, store.StateBlocked)
+		h.Refused("another session", h.Session(Orders))
+		h.State(l.Run, store.StateBlocked)
 	}},
 	{"B2_EachCodeTriesARunOnceWhileTheSessionsLive", func(h *harness) {
-		l := h.start()
+		l := h.Start()
 		for _, code := range []string{"v1", "v2", "v3"} {
-			h.block(l, h.own(h.sessionWith(code, orders), l))
+			h.Block(l, h.Own(h.SessionWith(code, Orders), l))
 		}
-		h.equal("number of incompatible sessions", len(h.incompatible(l)), 3)
+		h.Equal("number of incompatible sessions", len(h.incompatible(l)), 3)
 		for _, code := range []string{"v1", "v2", "v3"} {
-			h.refused(code, h.sessionWith(code, orders))
+			h.Refused(code, h.SessionWith(code, Orders))
 		}
-		h.own(h.sessionWith("v4", orders), l)
+		h.Own(h.SessionWith("v4", Orders), l)
 	}},
 	{"B2_ClaimLeavesBlockedRunsOfOtherRoutes", func(h *harness) {
-		l := h.startBlocked(h.session(orders))
-		other := h.sessionWith("v2", refunds)
-		h.equal("claimed", h.claim(other, 10, refunds, store.Route{Queue: "other", Workflow: orders.Workflow}), []store.ClaimedRun(nil))
-		h.state(l.Run, store.StateBlocked)
+		l := h.startBlocked(h.Session(Orders))
+		other := h.SessionWith("v2", Refunds)
+		h.Equal("claimed", h.Claim(other, 10, Refunds, store.Route{Queue: "other", Workflow: Orders.Workflow}), []store.ClaimedRun(nil))
+		h.State(l.Run, store.StateBlocked)
 	}},
 	{"B2_ClaimMakesAtMostMaxBlockedRunsReady", func(h *harness) {
-		s, other := h.session(orders), h.sessionWith("v2", orders)
+		s, other := h.Session(Orders), h.SessionWith("v2", Orders)
 		for range 3 {
 			h.startBlocked(s)
 		}
-		h.unchanged("a claim of nothing", func() { h.claim(other, 0) })
-		h.equal("claimed", len(h.claim(other, 2)), 2)
-		h.equal("ready", len(h.inspect().Ready), 0)
-		h.equal("claimed", len(h.claim(other, 2)), 1)
+		h.Unchanged("a claim of nothing", func() { h.Claim(other, 0) })
+		h.Equal("claimed", len(h.Claim(other, 2)), 2)
+		h.Equal("ready", len(h.Inspect().Ready), 0)
+		h.Equal("claimed", len(h.Claim(other, 2)), 1)
 	}},
 	{"B2_ARunThatIsReadyAgainIsBlockedForCodeThatCouldNotReplayIt", func(h *harness) {
-		s, other := h.session(orders), h.sessionWith("v2", orders)
+		s, other := h.Session(Orders), h.SessionWith("v2", Orders)
 		l := h.startBlocked(s)
-		h.park(l, h.own(other, l), time.Time{})
-		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
-		h.deliver(l.Run)
-		epoch := h.record(l.Run).Fence.Epoch
-		h.refused("code that could not replay it", s)
-		got := h.record(l.Run)
-		h.equal("queue state", got.QueueState, store.StateBlocked)
-		h.equal("status", got.Status, event.StatusBlocked)
-		h.equal("epoch", got.Fence.Epoch, epoch)
-		h.own(other, l)
+		h.Park(l, h.Own(other, l), time.Time{})
+		h.Equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
+		h.Deliver(l.Run)
+		epoch := h.Record(l.Run).Fence.Epoch
+		h.Refused("code that could not replay it", s)
+		got := h.Record(l.Run)
+		h.Equal("queue state", got.QueueState, store.StateBlocked)
+		h.Equal("status", got.Status, event.StatusBlocked)
+		h.Equal("epoch", got.Fence.Epoch, epoch)
+		h.Own(other, l)
 	}},
 	{"B2_AClaimGivesOutWhatComesAfterARunThatItBlocks", func(h *harness) {
-		s, other := h.session(orders), h.sessionWith("v2", orders)
+		s, other := h.Session(Orders), h.SessionWith("v2", Orders)
 		l := h.startBlocked(s)
-		h.commit(l, withEffect(l.Commit(h.own(other, l)), store.EffectYield, ""))
-		next := h.start()
-		h.equal("claimed", runsOf(h.claim(s, 2)), []event.RunID{next.Run})
-		h.state(l.Run, store.StateBlocked)
+		h.Commit(l, WithEffect(l.Commit(h.Own(other, l)), store.EffectYield, ""))
+		next := h.Start()
+		h.Equal("claimed", RunsOf(h.Claim(s, 2)), []event.RunID{next.Run})
+		h.State(l.Run, store.StateBlocked)
 	}},
 	{"B2_ClaimRunGivesABlockedRunToAnySession", func(h *harness) {
-		s := h.session(orders)
+		s := h.Session(Orders)
 		l := h.startBlocked(s)
-		h.check("claim run", h.claimRun(s, l))
-		h.state(l.Run, store.StateOwned)
-		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
+		h.Check("claim run", h.ClaimRun(s, l))
+		h.State(l.Run, store.StateOwned)
+		h.Equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
 	}},
 	{"B3_AWaitIsToldOfABlock", func(h *harness) {
-		s := h.session(orders)
-		h.toldOfOneOf(s, func(*Log, store.Fence) {}, func(l *Log, fence store.Fence) { h.block(l, fence) })
+		s := h.Session(Orders)
+		h.toldOfOneOf(s, func(*Log, store.Fence) {}, func(l *Log, fence store.Fence) { h.Block(l, fence) })
 	}},
 	{"B3_AWaitIsToldOfAReadyRunThatIsBlocked", func(h *harness) {
-		s, third := h.session(orders), h.sessionWith("v3", orders)
+		s, third := h.Session(Orders), h.SessionWith("v3", Orders)
 		h.toldOfOneOf(s, func(l *Log, fence store.Fence) {
-			h.block(l, fence)
-			h.commit(l, withEffect(l.Commit(h.own(third, l)), store.EffectYield, ""))
-			h.poll(s, l.route())
+			h.Block(l, fence)
+			h.Commit(l, WithEffect(l.Commit(h.Own(third, l)), store.EffectYield, ""))
+			h.Poll(s, l.Route())
 		}, func(l *Log, _ store.Fence) {
-			h.equal("claimed by code that could not replay it", h.claim(s, 1, l.route()), []store.ClaimedRun(nil))
-			h.state(l.Run, store.StateBlocked)
+			h.Equal("claimed by code that could not replay it", h.Claim(s, 1, l.Route()), []store.ClaimedRun(nil))
+			h.State(l.Run, store.StateBlocked)
 		})
 	}},
 }
@@ -175,29 +175,29 @@ func (h *harness) toldOfOneOf(s store.SessionID, before, do func(l *Log, fence s
 	var routes []store.Route
 	fences := map[event.RunID]store.Fence{}
 	for i := range 20 {
-		l := h.startAs(store.Route{Queue: "q", Workflow: string(rune('a' + i))}, "")
-		logs, routes, fences[l.Run] = append(logs, l), append(routes, l.route()), h.own(s, l)
+		l := h.StartAs(store.Route{Queue: "q", Workflow: string(rune('a' + i))}, "")
+		logs, routes, fences[l.Run] = append(logs, l), append(routes, l.Route()), h.Own(s, l)
 		before(l, fences[l.Run])
 	}
-	other := h.sessionWith("v2", routes...)
-	h.poll(other, routes...)
-	told := h.wait(waitFor(other, routes...))
+	other := h.SessionWith("v2", routes...)
+	h.Poll(other, routes...)
+	told := h.Wait(WaitFor(other, routes...))
 	for _, l := range logs {
 		do(l, fences[l.Run])
 		select {
-		case got := <-told.answer:
-			h.check("wait", <-told.err)
-			h.equal("claim", got.Claim, []int{0})
+		case got := <-told.Answer:
+			h.Check("wait", <-told.Err)
+			h.Equal("claim", got.Claim, []int{0})
 			return
-		case <-time.After(patience / 20):
+		case <-time.After(Patience / 20):
 		}
 	}
 	h.Fatalf("wait: not told of any of %d blocked runs", len(logs))
 }
 
-func (l *Log) route() store.Route { return store.Route{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow} }
+func (l *Log) Route() store.Route { return store.Route{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow} }
 
-func (h *harness) claimRun(s store.SessionID, l *Log) error {
-	_, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
+func (h *harness) ClaimRun(s store.SessionID, l *Log) error {
+	_, err := h.Store.ClaimRun(h.Ctx, 0, s, h.IDs.Token(), l.Run)
 	return err
 }

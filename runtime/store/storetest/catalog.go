@@ -19,7 +19,7 @@ func canKeepCatalog(s store.Store) bool {
 
 // cataloger returns the store as a store.Cataloger.
 func (h *harness) cataloger() store.Cataloger {
-	c, _ := store.As[store.Cataloger](h.store)
+	c, _ := store.As[store.Cataloger](h.Store)
 	return c
 }
 
@@ -28,8 +28,8 @@ func (h *harness) cataloger() store.Cataloger {
 func (h *harness) describe(workflow, build, says string) store.CatalogVersion {
 	h.Helper()
 	v := store.CatalogVersion{Build: build, Queue: "q", Input: json.RawMessage(fmt.Sprintf(`{"title":%q}`, says)), Output: json.RawMessage(`{}`)}
-	h.check("describe", h.cataloger().Describe(h.ctx, workflow, v))
-	v.At = time.UnixMilli(h.clock.Now().UnixMilli()).UTC()
+	h.Check("describe", h.cataloger().Describe(h.Ctx, workflow, v))
+	v.At = time.UnixMilli(h.Clock.Now().UnixMilli()).UTC()
 	return v
 }
 
@@ -44,8 +44,8 @@ func aGraph() []store.CatalogNode {
 // catalogued returns the catalogue entries that match a query.
 func (h *harness) catalogued(q store.CatalogQuery) []store.CatalogEntry {
 	h.Helper()
-	all, err := h.cataloger().Catalog(h.ctx, q)
-	h.check("catalog", err)
+	all, err := h.cataloger().Catalog(h.Ctx, q)
+	h.Check("catalog", err)
 	return all
 }
 
@@ -62,7 +62,7 @@ func (h *harness) said(workflow string) (all []string) {
 
 var catalogBehaviors = []behavior{
 	{"CAT1_WhatABuildSaysIsKeptAsItWasSaid", func(h *harness) {
-		h.equal("catalogue", h.catalogued(store.CatalogQuery{}), []store.CatalogEntry{})
+		h.Equal("catalogue", h.catalogued(store.CatalogQuery{}), []store.CatalogEntry{})
 		v := h.describe("orders.<fulfil>/β", "b1", "é <&> \u2028")
 		got := h.catalogued(store.CatalogQuery{Workflow: "orders.<fulfil>/β"})
 		if len(got) != 1 || len(got[0].Versions) != 1 || got[0].Workflow != "orders.<fulfil>/β" {
@@ -73,31 +73,31 @@ var catalogBehaviors = []behavior{
 		if json.Unmarshal(kept.Input, &said) != nil || json.Unmarshal(v.Input, &want) != nil {
 			h.Fatalf("got %s", kept.Input)
 		}
-		h.equal("schema", said, want)
-		h.equal("version", []any{kept.Build, kept.Queue, string(kept.Output), kept.At.Equal(v.At)}, []any{"b1", "q", "{}", true})
+		h.Equal("schema", said, want)
+		h.Equal("version", []any{kept.Build, kept.Queue, string(kept.Output), kept.At.Equal(v.At)}, []any{"b1", "q", "{}", true})
 	}},
 	{"CAT1_ABuildThatSaysTheSameAgainChangesNothing", func(h *harness) {
 		v := h.describe("w", "b1", "a")
-		h.clock.Advance(time.Hour)
+		h.Clock.Advance(time.Hour)
 		spaced := v
 		spaced.Input = json.RawMessage(" " + string(v.Input) + "\n")
-		h.check("describe", h.cataloger().Describe(h.ctx, "w", spaced))
-		h.equal("versions", h.catalogued(store.CatalogQuery{})[0].Versions, []store.CatalogVersion{v})
+		h.Check("describe", h.cataloger().Describe(h.Ctx, "w", spaced))
+		h.Equal("versions", h.catalogued(store.CatalogQuery{})[0].Versions, []store.CatalogVersion{v})
 	}},
 	{"CAT1_ABuildThatSaysWhatAnotherHasSaidTakesItsPlace", func(h *harness) {
 		h.describe("w", "b1", "a")
-		h.clock.Advance(time.Hour)
+		h.Clock.Advance(time.Hour)
 		v := h.describe("w", "b2", "a")
-		h.equal("versions", h.catalogued(store.CatalogQuery{})[0].Versions, []store.CatalogVersion{v})
+		h.Equal("versions", h.catalogued(store.CatalogQuery{})[0].Versions, []store.CatalogVersion{v})
 	}},
 	{"CAT1_ABuildThatSaysSomethingElseIsTheNewest", func(h *harness) {
 		h.describe("w", "b1", "a")
 		h.describe("w", "b2", "b")
-		h.equal("said", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
+		h.Equal("said", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
 		h.describe("w", "b1", "a") // a worker of the older build restarts
-		h.equal("when the older one starts again", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
+		h.Equal("when the older one starts again", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
 		h.describe("w", "b3", "a") // a newer build with the older description
-		h.equal("when a newer one goes back", h.said("w"), []string{`b3 "title":"a"`, `b2 "title":"b"`})
+		h.Equal("when a newer one goes back", h.said("w"), []string{`b3 "title":"a"`, `b2 "title":"b"`})
 	}},
 	{"CAT1_AQueueAResultAndLimitsCountAsWell", func(h *harness) {
 		v := h.describe("w", "b1", "a")
@@ -109,26 +109,26 @@ var catalogBehaviors = []behavior{
 		} {
 			other := v
 			change(&other)
-			h.check("describe", h.cataloger().Describe(h.ctx, "w", other))
+			h.Check("describe", h.cataloger().Describe(h.Ctx, "w", other))
 			got := h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0]
-			h.equal("the newest", got.Same(&other), true)
+			h.Equal("the newest", got.Same(&other), true)
 		}
-		h.equal("versions", len(h.said("w")), 4)
+		h.Equal("versions", len(h.said("w")), 4)
 	}},
 	{"CAT1_AGraphIsKeptAsItWasSaid", func(h *harness) {
 		h.describe("w", "b1", "a") // this build describes no graph
 		v := store.CatalogVersion{Build: "b2", Queue: "q", Graph: store.NewCatalogGraph(aGraph())}
-		h.check("describe", h.cataloger().Describe(h.ctx, "w", v))
-		h.check("describe again", h.cataloger().Describe(h.ctx, "w", v))
+		h.Check("describe", h.cataloger().Describe(h.Ctx, "w", v))
+		h.Check("describe again", h.cataloger().Describe(h.Ctx, "w", v))
 		got := h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions
 		if len(got) != 2 || got[0].Graph == nil || got[1].Graph != nil {
 			h.Fatalf("got %+v", got)
 		}
-		h.equal("nodes", got[0].Graph.Nodes, aGraph())
-		h.equal("is the same", got[0].Same(&v), true)
+		h.Equal("nodes", got[0].Graph.Nodes, aGraph())
+		h.Equal("is the same", got[0].Same(&v), true)
 		v.Graph = store.NewCatalogGraph(aGraph()[:3]) // the same build with another graph
-		h.check("describe another one", h.cataloger().Describe(h.ctx, "w", v))
-		h.equal("nodes of the other one", h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0].Graph.Nodes, aGraph()[:3])
+		h.Check("describe another one", h.cataloger().Describe(h.Ctx, "w", v))
+		h.Equal("nodes of the other one", h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0].Graph.Nodes, aGraph()[:3])
 	}},
 	{"CAT1_OfAGraphThatIsTooLongTheNumberOfNodesIsKept", func(h *harness) {
 		nodes := make([]store.CatalogNode, 10_000)
@@ -136,19 +136,19 @@ var catalogBehaviors = []behavior{
 			nodes[i].ID = fmt.Sprint("n", i)
 		}
 		v := store.CatalogVersion{Build: "b1", Graph: store.NewCatalogGraph(nodes)}
-		h.check("describe", h.cataloger().Describe(h.ctx, "w", v))
-		h.equal("graph", *h.catalogued(store.CatalogQuery{})[0].Versions[0].Graph, store.CatalogGraph{TooMany: 10_000})
+		h.Check("describe", h.cataloger().Describe(h.Ctx, "w", v))
+		h.Equal("graph", *h.catalogued(store.CatalogQuery{})[0].Versions[0].Graph, store.CatalogGraph{TooMany: 10_000})
 		kept := store.NewCatalogGraph(nodes[:1000])
-		h.equal("nodes of a shorter one", len(kept.Nodes), 1000)
-		h.check("describe a shorter one", h.cataloger().Describe(h.ctx, "w", store.CatalogVersion{Build: "b2", Graph: kept}))
+		h.Equal("nodes of a shorter one", len(kept.Nodes), 1000)
+		h.Check("describe a shorter one", h.cataloger().Describe(h.Ctx, "w", store.CatalogVersion{Build: "b2", Graph: kept}))
 	}},
 	{"CAT1_OldVersionsAreForgotten", func(h *harness) {
 		for i := range store.MaxCatalogVersions + 3 {
 			h.describe("w", fmt.Sprint("b", i), fmt.Sprint(i))
 		}
 		got := h.said("w")
-		h.equal("versions", len(got), store.MaxCatalogVersions)
-		h.equal("the newest", got[0], fmt.Sprintf(`b%[1]d "title":"%[1]d"`, store.MaxCatalogVersions+2))
+		h.Equal("versions", len(got), store.MaxCatalogVersions)
+		h.Equal("the newest", got[0], fmt.Sprintf(`b%[1]d "title":"%[1]d"`, store.MaxCatalogVersions+2))
 	}},
 	{"CAT1_PagesHaveEachWorkflowOnceByName", func(h *harness) {
 		var want []string
@@ -173,9 +173,9 @@ var catalogBehaviors = []behavior{
 				}
 				q.After = page[len(page)-1].Workflow
 			}
-			h.equal(fmt.Sprint("in pages of ", limit), got, want)
+			h.Equal(fmt.Sprint("in pages of ", limit), got, want)
 		}
-		h.equal("one that nobody has described", h.catalogued(store.CatalogQuery{Workflow: "w"}), []store.CatalogEntry{})
+		h.Equal("one that nobody has described", h.catalogued(store.CatalogQuery{Workflow: "w"}), []store.CatalogEntry{})
 	}},
 	{"CAT1_WhatIsNoDescriptionIsRefused", func(h *harness) {
 		for what, v := range map[string]store.CatalogVersion{
@@ -198,16 +198,16 @@ var catalogBehaviors = []behavior{
 			"nodes, and too many":      {Graph: &store.CatalogGraph{Nodes: aGraph(), TooMany: 3}},
 			"too long a graph":         {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{ID: "a"}, {ID: "b", Needs: slices.Repeat([]string{"a"}, store.MaxCatalogGraph/4)}}}},
 		} {
-			if err := h.cataloger().Describe(h.ctx, "w", v); !errors.As(err, new(*store.InvalidError)) {
+			if err := h.cataloger().Describe(h.Ctx, "w", v); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("%s: got %v", what, err)
 			}
 		}
 		for _, name := range []string{"", "\x00", strings.Repeat("x", store.MaxName+1)} {
-			if err := h.cataloger().Describe(h.ctx, name, store.CatalogVersion{}); !errors.As(err, new(*store.InvalidError)) {
+			if err := h.cataloger().Describe(h.Ctx, name, store.CatalogVersion{}); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("workflow %.10q: got %v", name, err)
 			}
 		}
-		h.equal("catalogue", h.catalogued(store.CatalogQuery{}), []store.CatalogEntry{})
+		h.Equal("catalogue", h.catalogued(store.CatalogQuery{}), []store.CatalogEntry{})
 	}},
 	{"CAT1_WorkersThatStartAtOnceLoseNothing", func(h *harness) {
 		var wg sync.WaitGroup
@@ -215,7 +215,7 @@ var catalogBehaviors = []behavior{
 			wg.Go(func() {
 				for n := range store.MaxCatalogVersions {
 					v := store.CatalogVersion{Build: fmt.Sprint("b", n), Input: json.RawMessage(fmt.Sprint(n))}
-					if err := h.cataloger().Describe(h.ctx, fmt.Sprint("w", i%2), v); err != nil {
+					if err := h.cataloger().Describe(h.Ctx, fmt.Sprint("w", i%2), v); err != nil {
 						h.Errorf("describe: %v", err)
 					}
 				}
@@ -223,16 +223,16 @@ var catalogBehaviors = []behavior{
 		}
 		wg.Wait()
 		for _, name := range []string{"w0", "w1"} {
-			h.equal("versions of "+name, len(h.said(name)), store.MaxCatalogVersions)
+			h.Equal("versions of "+name, len(h.said(name)), store.MaxCatalogVersions)
 		}
 	}},
 	{"CAT1_AClosedStoreSaysNothing", func(h *harness) {
 		c := h.cataloger()
-		h.check("close", h.store.Close())
-		if err := c.Describe(h.ctx, "w", store.CatalogVersion{}); err == nil {
+		h.Check("close", h.Store.Close())
+		if err := c.Describe(h.Ctx, "w", store.CatalogVersion{}); err == nil {
 			h.Errorf("a workflow was described")
 		}
-		if _, err := c.Catalog(h.ctx, store.CatalogQuery{}); err == nil {
+		if _, err := c.Catalog(h.Ctx, store.CatalogQuery{}); err == nil {
 			h.Errorf("the catalogue was read")
 		}
 	}},
@@ -241,7 +241,7 @@ var catalogBehaviors = []behavior{
 var reopenCatalogBehaviors = []behavior{
 	{"CAT1_TheCatalogueIsThereAfterTheStoreWasOpenedAgain", func(h *harness) {
 		h.describe("w", "b1", "a")
-		h.reopen()
-		h.equal("said", h.said("w"), []string{`b1 "title":"a"`})
+		h.Reopen()
+		h.Equal("said", h.said("w"), []string{`b1 "title":"a"`})
 	}},
 }

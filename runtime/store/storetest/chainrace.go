@@ -13,24 +13,24 @@ import (
 var chainRaceBehaviors = []behavior{
 	{"M4_NoItemIsLostOrReceivedTwiceWhileARunContinues", func(h *harness) {
 		const rounds, senders, batch = 100, 4, 5
-		s, first := h.session(), h.start()
+		s, first := h.Session(), h.Start()
 		runs := []*Log{first}
 		accepted := make([][]event.ItemID, senders)
 		for range rounds {
 			last := runs[len(runs)-1]
 			var next *Log
-			together(senders+1, func(i int) {
+			Together(senders+1, func(i int) {
 				if i == senders {
-					next = h.continueWithItems(s, last)
+					next = h.ContinueWithItems(s, last)
 					return
 				}
 				for n := range batch {
-					item := store.Item{ID: event.ItemID(fmt.Sprintf("sender %d: %s", i, h.ids.Item()))}
+					item := store.Item{ID: event.ItemID(fmt.Sprintf("sender %d: %s", i, h.IDs.Item()))}
 					d := store.Deliver{Run: runs[(n*7919+i)%len(runs)].Run, Item: item, Keep: n%2 == 0}
 					if i == 0 {
 						d.Run, d.Item.Scope = last.Run, store.ScopeRun
 					}
-					_, err := h.store.Deliver(h.ctx, d)
+					_, err := h.Store.Deliver(h.Ctx, d)
 					if _, refused := errors.AsType[*store.TerminalError](err); refused && i == 0 {
 						continue
 					}
@@ -46,27 +46,27 @@ var chainRaceBehaviors = []behavior{
 			runs = append(runs, next)
 		}
 		last := runs[len(runs)-1]
-		h.consumeAndFinish(last, h.own(s, last))
+		h.consumeAndFinish(last, h.Own(s, last))
 		received := h.receivedBy(runs)
 		for i, want := range accepted {
-			h.equal(fmt.Sprintf("items received from sender %d", i), received[fmt.Sprintf("sender %d", i)], want)
+			h.Equal(fmt.Sprintf("items received from sender %d", i), received[fmt.Sprintf("sender %d", i)], want)
 		}
 	}},
 	{"M4_ACancelIsNeverLostToAContinuingRun", func(h *harness) {
-		s := h.session()
+		s := h.Session()
 		for n := range 30 {
-			wid := h.workflowID(fmt.Sprintf("order-%d-", n))
-			l := h.startAs(orders, wid)
-			c, next := l.Continue(h.own(s, l), nil)
-			behind := h.newLog(orders, wid).Create()
-			behind.Active, behind.Cancel = store.ActiveCancel, h.item()
-			together(2, func(i int) {
+			wid := h.WorkflowID(fmt.Sprintf("order-%d-", n))
+			l := h.StartAs(Orders, wid)
+			c, next := l.Continue(h.Own(s, l), nil)
+			behind := h.NewLog(Orders, wid).Create()
+			behind.Active, behind.Cancel = store.ActiveCancel, h.Item()
+			Together(2, func(i int) {
 				var err error
 				if i == 0 {
-					_, err = h.store.Create(h.ctx, []store.Create{behind})
+					_, err = h.Store.Create(h.Ctx, []store.Create{behind})
 				} else {
 					var answers []store.Committed
-					if answers, err = h.store.Commit(h.ctx, []store.Commit{c}); err == nil {
+					if answers, err = h.Store.Commit(h.Ctx, []store.Commit{c}); err == nil {
 						err = answers[0].Err
 					}
 				}
@@ -74,42 +74,42 @@ var chainRaceBehaviors = []behavior{
 					h.Errorf("create or continue: %v", err)
 				}
 			})
-			snap := h.inspect()
-			h.equal("active", snap.Active[wid], next.Run)
-			h.equal("line", snap.Lines[wid], []event.RunID{behind.Run})
-			h.equal("inbox of the last run", snap.Runs[next.Run].Inbox, []store.Item{behind.Cancel})
-			h.own(s, next)
+			snap := h.Inspect()
+			h.Equal("active", snap.Active[wid], next.Run)
+			h.Equal("line", snap.Lines[wid], []event.RunID{behind.Run})
+			h.Equal("inbox of the last run", snap.Runs[next.Run].Inbox, []store.Item{behind.Cancel})
+			h.Own(s, next)
 		}
 	}},
 	{"W3_ConcurrentTriesOfOneContinueAreAppliedOnce", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.deliver(l.Run)
+		l, fence := h.StartOwned(h.Session())
+		h.Deliver(l.Run)
 		c, next := l.Continue(fence, nil)
-		c = sending(c, h.newSend(h.runID()))
-		together(20, func(int) {
-			got, err := h.store.Commit(h.ctx, []store.Commit{c})
+		c = Sending(c, h.NewSend(h.RunID()))
+		Together(20, func(int) {
+			got, err := h.Store.Commit(h.Ctx, []store.Commit{c})
 			if err != nil || got[0].Err != nil || got[0].N != 2 {
 				h.Errorf("commit: got %+v, %v", got, err)
 			}
 		})
-		snap := h.inspect()
-		h.equal("number of runs", len(snap.Runs), 2)
-		h.equal("number of records", len(snap.Outbox), 1)
-		h.equal("inbox", len(snap.Runs[next.Run].Inbox), 1)
+		snap := h.Inspect()
+		h.Equal("number of runs", len(snap.Runs), 2)
+		h.Equal("number of records", len(snap.Outbox), 1)
+		h.Equal("inbox", len(snap.Runs[next.Run].Inbox), 1)
 	}},
 }
 
-// continueWithItems claims a run and continues it while other goroutines send items. The run
+// ContinueWithItems claims a run and continues it while other goroutines send items. The run
 // receives at least half of its inbox, and every item that is addressed to this run only. It may be
 // called from any goroutine and returns nil if it fails.
-func (h *harness) continueWithItems(s store.SessionID, l *Log) *Log {
-	claimed, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
+func (h *harness) ContinueWithItems(s store.SessionID, l *Log) *Log {
+	claimed, err := h.Store.ClaimRun(h.Ctx, 0, s, h.IDs.Token(), l.Run)
 	if err != nil {
 		h.Errorf("claim run: %v", err)
 		return nil
 	}
 	for {
-		loaded, err := h.store.Load(h.ctx, []store.Load{{Run: l.Run, Inbox: true}})
+		loaded, err := h.Store.Load(h.Ctx, []store.Load{{Run: l.Run, Inbox: true}})
 		if err != nil {
 			h.Errorf("load: %v", err)
 			return nil
@@ -123,9 +123,9 @@ func (h *harness) continueWithItems(s store.SessionID, l *Log) *Log {
 		}
 		c, next := l.Continue(claimed.Fence, nil, l.Receive(inbox[:n]...)...)
 		if n > 0 {
-			c = consuming(c, inbox[:n]...)
+			c = Consuming(c, inbox[:n]...)
 		}
-		answers, err := h.store.Commit(h.ctx, []store.Commit{c})
+		answers, err := h.Store.Commit(h.Ctx, []store.Commit{c})
 		switch {
 		case err != nil:
 			h.Errorf("commit: %v", err)
@@ -145,12 +145,12 @@ func (h *harness) continueWithItems(s store.SessionID, l *Log) *Log {
 // which is the part of the item ID before the colon.
 func (h *harness) receivedBy(runs []*Log) map[string][]event.ItemID {
 	h.Helper()
-	snap := h.inspect()
+	snap := h.Inspect()
 	received := map[string][]event.ItemID{}
 	for _, l := range runs {
 		for _, b := range snap.Runs[l.Run].Frames {
 			f, err := event.DecodeFrame(b)
-			h.check("decode frame", err)
+			h.Check("decode frame", err)
 			for _, e := range f.Events {
 				if e.Item != "" {
 					sender, _, _ := strings.Cut(string(e.Item), ":")

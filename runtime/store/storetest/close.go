@@ -9,114 +9,114 @@ import (
 
 var closeBehaviors = []behavior{
 	{"AfterCloseEveryMethodFails", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		h.check("close", h.store.Close())
-		h.check("close again", h.store.Close())
-		fails := func(what string, err error) { h.Helper(); h.is(what, err, store.ErrClosed) }
-		_, err := h.store.Create(h.ctx, []store.Create{h.newLog(orders, "").Create()})
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		h.Check("close", h.Store.Close())
+		h.Check("close again", h.Store.Close())
+		fails := func(what string, err error) { h.Helper(); h.Is(what, err, store.ErrClosed) }
+		_, err := h.Store.Create(h.Ctx, []store.Create{h.NewLog(Orders, "").Create()})
 		fails("create", err)
-		fails("open session", h.store.OpenSession(h.ctx, store.Session{ID: h.ids.Session(), TTL: ttl}))
-		_, err = h.store.Heartbeat(h.ctx, 0, s)
+		fails("open session", h.Store.OpenSession(h.Ctx, store.Session{ID: h.IDs.Session(), TTL: TTL}))
+		_, err = h.Store.Heartbeat(h.Ctx, 0, s)
 		fails("heartbeat", err)
-		_, err = h.store.Reconcile(h.ctx, 0, s)
+		_, err = h.Store.Reconcile(h.Ctx, 0, s)
 		fails("reconcile", err)
-		fails("close session", h.store.CloseSession(h.ctx, 0, s))
-		_, err = h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Max: 1})
+		fails("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		_, err = h.Store.Claim(h.Ctx, store.Claim{Session: s, Token: h.IDs.Token(), Max: 1})
 		fails("claim", err)
-		_, err = h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
+		_, err = h.Store.ClaimRun(h.Ctx, 0, s, h.IDs.Token(), l.Run)
 		fails("claim run", err)
-		_, err = h.store.Due(h.ctx, 0, 1)
+		_, err = h.Store.Due(h.Ctx, 0, 1)
 		fails("due", err)
-		_, err = h.store.Commit(h.ctx, []store.Commit{l.Commit(fence, l.Work()...)})
+		_, err = h.Store.Commit(h.Ctx, []store.Commit{l.Commit(fence, l.Work()...)})
 		fails("commit", err)
-		fails("release", h.store.Release(h.ctx, l.Run, fence))
-		_, err = h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: h.item()})
+		fails("release", h.Store.Release(h.Ctx, l.Run, fence))
+		_, err = h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: h.Item()})
 		fails("deliver", err)
-		_, _, err = h.store.Outbox(h.ctx, 0, 1)
+		_, _, err = h.Store.Outbox(h.Ctx, 0, 1)
 		fails("outbox", err)
-		fails("mark", h.store.Mark(h.ctx, 0, []store.Mark{{From: l.Run, ID: h.ids.Item(), Phase: store.PhaseFresh}}))
-		fails("confirm", h.store.Confirm(h.ctx, l.Run, h.ids.Item()))
-		_, err = h.store.Load(h.ctx, []store.Load{{Run: l.Run}})
+		fails("mark", h.Store.Mark(h.Ctx, 0, []store.Mark{{From: l.Run, ID: h.IDs.Item(), Phase: store.PhaseFresh}}))
+		fails("confirm", h.Store.Confirm(h.Ctx, l.Run, h.IDs.Item()))
+		_, err = h.Store.Load(h.Ctx, []store.Load{{Run: l.Run}})
 		fails("load", err)
-		_, err = h.store.Resolve(h.ctx, "order")
+		_, err = h.Store.Resolve(h.Ctx, "order")
 		fails("resolve", err)
-		_, err = h.store.Wait(h.ctx, store.Wait{Sessions: []store.WaitSession{{Session: s}}, Until: h.clock.Now()})
+		_, err = h.Store.Wait(h.Ctx, store.Wait{Sessions: []store.WaitSession{{Session: s}}, Until: h.Clock.Now()})
 		fails("wait", err)
-		fails("watch", h.store.Watch(h.ctx, l.Run, 0))
-		fails("publish", h.store.Publish(h.ctx, l.Run, fence, bodies("1")))
-		_, err = h.store.ReadStream(h.ctx, store.ReadStream{Run: l.Run, Stream: "a"})
+		fails("watch", h.Store.Watch(h.Ctx, l.Run, 0))
+		fails("publish", h.Store.Publish(h.Ctx, l.Run, fence, Bodies("1")))
+		_, err = h.Store.ReadStream(h.Ctx, store.ReadStream{Run: l.Run, Stream: "a"})
 		fails("read stream", err)
-		fails("await stream", h.store.AwaitStream(h.ctx, l.Run, "a", 0))
-		if lister, ok := store.As[store.Lister](h.store); ok {
-			_, err = lister.List(h.ctx, store.Query{})
+		fails("await stream", h.Store.AwaitStream(h.Ctx, l.Run, "a", 0))
+		if lister, ok := store.As[store.Lister](h.Store); ok {
+			_, err = lister.List(h.Ctx, store.Query{})
 			fails("list", err)
-			_, err = lister.Count(h.ctx, store.Query{})
+			_, err = lister.Count(h.Ctx, store.Query{})
 			fails("count", err)
 		}
-		if auditor, ok := store.As[store.Auditor](h.store); ok {
-			_, err = auditor.Audit(h.ctx, l.Run)
+		if auditor, ok := store.As[store.Auditor](h.Store); ok {
+			_, err = auditor.Audit(h.Ctx, l.Run)
 			fails("audit", err)
 		}
-		_, _, err = h.purger().Purge(h.ctx, 0, 1)
+		_, _, err = h.Purger().Purge(h.Ctx, 0, 1)
 		fails("purge", err)
-		fails("delete", h.delete(l.Run))
-		if inspector, ok := store.As[store.Inspector](h.store); ok {
-			_, err = inspector.Inspect(h.ctx)
+		fails("delete", h.Delete(l.Run))
+		if inspector, ok := store.As[store.Inspector](h.Store); ok {
+			_, err = inspector.Inspect(h.Ctx)
 			fails("inspect", err)
 		}
 	}},
 	{"CloseEndsBlockedCalls", func(h *harness) {
-		s := h.session()
-		l := h.start()
-		h.poll(s, orders)
-		var waits []*pending[store.Woken]
+		s := h.Session()
+		l := h.Start()
+		h.Poll(s, Orders)
+		var waits []*Pending[store.Woken]
 		for range 5 {
-			w := waitFor(s, orders)
-			w.Until = h.clock.Now().Add(time.Hour)
-			waits = append(waits, h.wait(w), h.wait(waitFor(s)))
+			w := WaitFor(s, Orders)
+			w.Until = h.Clock.Now().Add(time.Hour)
+			waits = append(waits, h.Wait(w), h.Wait(WaitFor(s)))
 		}
-		var watches []*pending[struct{}]
+		var watches []*Pending[struct{}]
 		for range 5 {
-			watches = append(watches, h.watch(l.Run, 1))
+			watches = append(watches, h.Watch(l.Run, 1))
 		}
-		var awaits []*pending[store.StreamPage]
+		var awaits []*Pending[store.StreamPage]
 		for range 5 {
-			awaits = append(awaits, h.awaitStream(l.Run, "a", 0))
+			awaits = append(awaits, h.AwaitStream(l.Run, "a", 0))
 		}
-		h.check("close", h.store.Close())
+		h.Check("close", h.Store.Close())
 		for _, p := range awaits {
-			_, err := p.result(h, "await stream")
-			h.is("await stream", err, store.ErrClosed)
+			_, err := p.Result(h, "await stream")
+			h.Is("await stream", err, store.ErrClosed)
 		}
 		for _, p := range waits {
-			_, err := p.result(h, "wait")
-			h.is("wait", err, store.ErrClosed)
+			_, err := p.Result(h, "wait")
+			h.Is("wait", err, store.ErrClosed)
 		}
 		for _, p := range watches {
-			_, err := p.result(h, "watch")
-			h.is("watch", err, store.ErrClosed)
+			_, err := p.Result(h, "watch")
+			h.Is("watch", err, store.ErrClosed)
 		}
 	}},
 	{"ACanceledContextStopsAnOperationBeforeItBegins", func(h *harness) {
-		ended := h.ended(keep(long))
-		h.clock.Advance(long)
-		ctx, cancel := context.WithCancel(h.ctx)
+		ended := h.Ended(Keep(Long))
+		h.Clock.Advance(Long)
+		ctx, cancel := context.WithCancel(h.Ctx)
 		cancel()
-		l := h.newLog(orders, "")
+		l := h.NewLog(Orders, "")
 		c := l.Create()
-		h.unchanged("operations whose context has ended", func() {
-			_, err := h.store.Create(ctx, []store.Create{c})
-			h.is("create", err, context.Canceled)
-			h.is("open session", h.store.OpenSession(ctx, store.Session{ID: h.ids.Session(), TTL: ttl}), context.Canceled)
-			_, _, err = h.purger().Purge(ctx, 0, 1)
-			h.is("purge", err, context.Canceled)
-			h.is("delete", h.purger().Delete(ctx, ended.Run), context.Canceled)
+		h.Unchanged("operations whose context has ended", func() {
+			_, err := h.Store.Create(ctx, []store.Create{c})
+			h.Is("create", err, context.Canceled)
+			h.Is("open session", h.Store.OpenSession(ctx, store.Session{ID: h.IDs.Session(), TTL: TTL}), context.Canceled)
+			_, _, err = h.Purger().Purge(ctx, 0, 1)
+			h.Is("purge", err, context.Canceled)
+			h.Is("delete", h.Purger().Delete(ctx, ended.Run), context.Canceled)
 		})
 	}},
 	{"TheStoreReadsItsClock", func(h *harness) {
-		h.equal("now", h.store.Clock().Now(), h.clock.Now())
-		h.clock.Advance(time.Hour)
-		h.equal("now", h.store.Clock().Now(), h.clock.Now())
+		h.Equal("now", h.Store.Clock().Now(), h.Clock.Now())
+		h.Clock.Advance(time.Hour)
+		h.Equal("now", h.Store.Clock().Now(), h.Clock.Now())
 	}},
 }

@@ -7,331 +7,331 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// createdBy starts a run that is created by a record of an outbox.
-func (h *harness) createdBy(creator event.ItemID, change ...func(*Log)) *Log {
+// CreatedBy starts a run that is created by a record of an outbox.
+func (h *harness) CreatedBy(creator event.ItemID, change ...func(*Log)) *Log {
 	h.Helper()
-	l := h.newLog(orders, "")
+	l := h.NewLog(Orders, "")
 	for _, f := range change {
 		f(l)
 	}
 	c := l.Create()
 	c.CreatedBy = creator
-	h.equal("create", h.create(c), store.Created{Run: l.Run, New: true})
+	h.Equal("create", h.Create(c), store.Created{Run: l.Run, New: true})
 	return l
 }
 
-func (h *harness) confirm(run event.RunID, record event.ItemID) {
+func (h *harness) Confirm(run event.RunID, record event.ItemID) {
 	h.Helper()
-	h.check("confirm", h.store.Confirm(h.ctx, run, record))
+	h.Check("confirm", h.Store.Confirm(h.Ctx, run, record))
 }
 
 // createdByBehaviors test what the receiver of an outbox record remembers until the record is
 // confirmed.
 var createdByBehaviors = []behavior{
 	{"O2_CreateKeepsCreatedByUntilConfirm", func(h *harness) {
-		creator := h.ids.Item()
-		l := h.createdBy(creator)
-		other := h.createdBy(h.ids.Item())
-		h.equal("creator", h.record(l.Run).CreatedBy, creator)
-		h.unchanged("confirms of something else", func() {
-			h.confirm(l.Run, h.ids.Item())
-			h.confirm(l.Run, "")
-			h.confirm(other.Run, creator)
-			h.confirm(h.runID(), creator)
+		creator := h.IDs.Item()
+		l := h.CreatedBy(creator)
+		other := h.CreatedBy(h.IDs.Item())
+		h.Equal("creator", h.Record(l.Run).CreatedBy, creator)
+		h.Unchanged("confirms of something else", func() {
+			h.Confirm(l.Run, h.IDs.Item())
+			h.Confirm(l.Run, "")
+			h.Confirm(other.Run, creator)
+			h.Confirm(h.RunID(), creator)
 		})
-		h.confirm(l.Run, creator)
-		h.equal("creator after the confirm", h.record(l.Run).CreatedBy, event.ItemID(""))
-		h.unchanged("the same confirm", func() { h.confirm(l.Run, creator) })
+		h.Confirm(l.Run, creator)
+		h.Equal("creator after the confirm", h.Record(l.Run).CreatedBy, event.ItemID(""))
+		h.Unchanged("the same confirm", func() { h.Confirm(l.Run, creator) })
 	}},
 	{"C1_CreateSentAgainWithItsCreatorIsTheSameRun", func(h *harness) {
-		l := h.newLog(orders, h.workflowID("order"))
+		l := h.NewLog(Orders, h.WorkflowID("order"))
 		c := l.Create()
-		c.CreatedBy, c.Active = h.ids.Item(), store.ActiveFail
-		h.create(c)
+		c.CreatedBy, c.Active = h.IDs.Item(), store.ActiveFail
+		h.Create(c)
 		again := func() {
 			h.Helper()
-			h.unchanged("the same create", func() { h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true}) })
+			h.Unchanged("the same create", func() { h.Equal("answer", h.Create(c), store.Created{Run: l.Run, New: true}) })
 		}
 		again()
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
 		again()
-		h.check("delete", h.delete(l.Run))
+		h.Check("delete", h.Delete(l.Run))
 		again()
-		h.confirm(l.Run, c.CreatedBy)
+		h.Confirm(l.Run, c.CreatedBy)
 		again()
 	}},
 	{"ARunThatWasThereBeforeGetsNoBirth", func(h *harness) {
-		wid := h.workflowID("order")
-		l := h.startAs(orders, wid)
-		c := h.newLog(orders, wid).Create()
-		c.CreatedBy = h.ids.Item()
-		h.unchanged("the create", func() { h.equal("answer", h.create(c), store.Created{Run: l.Run}) })
+		wid := h.WorkflowID("order")
+		l := h.StartAs(Orders, wid)
+		c := h.NewLog(Orders, wid).Create()
+		c.CreatedBy = h.IDs.Item()
+		h.Unchanged("the create", func() { h.Equal("answer", h.Create(c), store.Created{Run: l.Run}) })
 	}},
 	{"AQueuedAndADelayedRunHaveACreator", func(h *harness) {
-		wid := h.workflowID("order")
-		h.startAs(orders, wid)
-		creator := h.ids.Item()
-		queued := h.startAs(orders, wid, canceling, func(c *store.Create) { c.CreatedBy, c.Cancel = creator, h.item() })
-		h.equal("creator of a queued run", h.record(queued.Run).CreatedBy, creator)
-		delayed := h.start(func(c *store.Create) { c.CreatedBy, c.Delay = creator, time.Hour })
-		h.equal("creator of a delayed run", h.record(delayed.Run).CreatedBy, creator)
+		wid := h.WorkflowID("order")
+		h.StartAs(Orders, wid)
+		creator := h.IDs.Item()
+		queued := h.StartAs(Orders, wid, Canceling, func(c *store.Create) { c.CreatedBy, c.Cancel = creator, h.Item() })
+		h.Equal("creator of a queued run", h.Record(queued.Run).CreatedBy, creator)
+		delayed := h.Start(func(c *store.Create) { c.CreatedBy, c.Delay = creator, time.Hour })
+		h.Equal("creator of a delayed run", h.Record(delayed.Run).CreatedBy, creator)
 	}},
 	{"CreatePastItsDeadlineIsStale", func(h *harness) {
-		l := h.start()
-		h.unchanged("late creates", func() {
-			c := h.newLog(orders, "").Create()
-			c.Deadline = h.clock.Now().Add(-time.Millisecond)
-			h.equal("of a new run", h.create(c), store.Created{Err: store.ErrStale})
+		l := h.Start()
+		h.Unchanged("late creates", func() {
+			c := h.NewLog(Orders, "").Create()
+			c.Deadline = h.Clock.Now().Add(-time.Millisecond)
+			h.Equal("of a new run", h.Create(c), store.Created{Err: store.ErrStale})
 			c.Run = l.Run
-			h.equal("of a run that exists", h.create(c), store.Created{Err: store.ErrStale})
+			h.Equal("of a run that exists", h.Create(c), store.Created{Err: store.ErrStale})
 		})
 		for _, d := range []time.Duration{0, time.Second} {
-			c := h.newLog(orders, "").Create()
-			c.Deadline = h.clock.Now().Add(d)
-			h.equal("in time", h.create(c), store.Created{Run: c.Run, New: true})
+			c := h.NewLog(Orders, "").Create()
+			c.Deadline = h.Clock.Now().Add(d)
+			h.Equal("in time", h.Create(c), store.Created{Run: c.Run, New: true})
 		}
 	}},
 	{"CreateJudgesEachDeadlineByItself", func(h *harness) {
-		late, good := h.newLog(orders, "").Create(), h.newLog(orders, "").Create()
-		late.Deadline = h.clock.Now().Add(-time.Second)
-		got, err := h.store.Create(h.ctx, []store.Create{late, good})
-		h.check("create", err)
-		h.equal("answers", got, []store.Created{{Err: store.ErrStale}, {Run: good.Run, New: true}})
+		late, good := h.NewLog(Orders, "").Create(), h.NewLog(Orders, "").Create()
+		late.Deadline = h.Clock.Now().Add(-time.Second)
+		got, err := h.Store.Create(h.Ctx, []store.Create{late, good})
+		h.Check("create", err)
+		h.Equal("answers", got, []store.Created{{Err: store.ErrStale}, {Run: good.Run, New: true}})
 	}},
 	{"P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed", func(h *harness) {
-		creator := h.ids.Item()
-		l := h.createdBy(creator, keep(long))
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.clock.Advance(2 * long)
-		h.unchanged("a purge before that", func() { h.equal("next purge", h.purged(0), time.Time{}) })
-		h.confirm(l.Run, creator)
-		h.equal("next purge", h.purged(1), time.Time{})
-		h.gone(l.Run)
+		creator := h.IDs.Item()
+		l := h.CreatedBy(creator, Keep(Long))
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Clock.Advance(2 * Long)
+		h.Unchanged("a purge before that", func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
+		h.Confirm(l.Run, creator)
+		h.Equal("next purge", h.Purged(1), time.Time{})
+		h.Gone(l.Run)
 	}},
 	{"P1_ADeletedRunIsNotPurgedBeforeItsCreationIsConfirmed", func(h *harness) {
-		creator := h.ids.Item()
-		l := h.createdBy(creator)
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.check("delete", h.delete(l.Run))
-		h.clock.Advance(2 * store.Horizon)
-		h.unchanged("a purge before that", func() { h.equal("next purge", h.purged(0), time.Time{}) })
-		h.confirm(l.Run, creator)
-		h.equal("creator", h.inspect().Runs[l.Run].CreatedBy, event.ItemID(""))
-		h.purged(1)
+		creator := h.IDs.Item()
+		l := h.CreatedBy(creator)
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Check("delete", h.Delete(l.Run))
+		h.Clock.Advance(2 * store.Horizon)
+		h.Unchanged("a purge before that", func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
+		h.Confirm(l.Run, creator)
+		h.Equal("creator", h.Inspect().Runs[l.Run].CreatedBy, event.ItemID(""))
+		h.Purged(1)
 	}},
 	{"P1_ARunWhoseCreationIsConfirmedEarlyIsKeptForItsRetention", func(h *harness) {
-		creator := h.ids.Item()
-		l := h.createdBy(creator, keep(long))
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.confirm(l.Run, creator)
-		h.equal("next purge", h.purged(0), h.clock.Now().Add(long))
-		h.clock.Advance(long)
-		h.purged(1)
+		creator := h.IDs.Item()
+		l := h.CreatedBy(creator, Keep(Long))
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Confirm(l.Run, creator)
+		h.Equal("next purge", h.Purged(0), h.Clock.Now().Add(Long))
+		h.Clock.Advance(Long)
+		h.Purged(1)
 	}},
 	{"P1_ASenderIsNotPurgedWhileItHasRecords", func(h *harness) {
 		for _, hidden := range []bool{false, true} {
-			l, fence, sends := h.sender(2)
-			h.finish(l, fence, event.StatusCompleted)
+			l, fence, sends := h.Sender(2)
+			h.Finish(l, fence, event.StatusCompleted)
 			if hidden {
-				h.check("delete", h.delete(l.Run))
+				h.Check("delete", h.Delete(l.Run))
 			}
-			h.clock.Advance(2 * store.DefaultRetention)
+			h.Clock.Advance(2 * store.DefaultRetention)
 			for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
-				h.settled(l, phase, sends...)
-				h.unchanged("a purge while there are records", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+				h.Settled(l, phase, sends...)
+				h.Unchanged("a purge while there are records", func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
 			}
-			h.mark(l, store.PhaseSettled, sends[0])
-			h.unchanged("a purge while there is one", func() { h.equal("next purge", h.purged(0), time.Time{}) })
-			h.mark(l, store.PhaseSettled, sends[1])
-			h.equal("next purge", h.purged(1), time.Time{})
-			h.gone(l.Run)
+			h.Mark(l, store.PhaseSettled, sends[0])
+			h.Unchanged("a purge while there is one", func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
+			h.Mark(l, store.PhaseSettled, sends[1])
+			h.Equal("next purge", h.Purged(1), time.Time{})
+			h.Gone(l.Run)
 		}
 	}},
 	{"P1_ARunIsNotPurgedWhileAnItemIsRememberedUntilConfirm", func(h *harness) {
 		for _, hidden := range []bool{false, true} {
-			l := h.createdBy("", keep(long))
-			fence := h.own(h.session(), l)
-			kept := []store.Item{h.item(), h.item()}
+			l := h.CreatedBy("", Keep(Long))
+			fence := h.Own(h.Session(), l)
+			kept := []store.Item{h.Item(), h.Item()}
 			for _, i := range kept {
-				h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+				h.Accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
 			}
 			h.consumeAndFinish(l, fence)
 			if hidden {
-				h.check("delete", h.delete(l.Run))
+				h.Check("delete", h.Delete(l.Run))
 			}
-			h.clock.Advance(2 * long)
+			h.Clock.Advance(2 * Long)
 			for _, i := range kept {
-				h.unchanged("a purge before the confirm", func() { h.equal("next purge", h.purged(0), time.Time{}) })
-				h.unchanged("the same item", func() { h.accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run) })
-				h.confirm(l.Run, i.ID)
+				h.Unchanged("a purge before the confirm", func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
+				h.Unchanged("the same item", func() { h.Accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run) })
+				h.Confirm(l.Run, i.ID)
 			}
-			h.purged(1)
-			h.gone(l.Run)
+			h.Purged(1)
+			h.Gone(l.Run)
 		}
 	}},
 	{"P1_ARunWhoseItemsAreConfirmedEarlyIsKeptForItsRetention", func(h *harness) {
-		l := h.createdBy("", keep(long))
-		fence := h.own(h.session(), l)
-		i := h.item()
-		h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+		l := h.CreatedBy("", Keep(Long))
+		fence := h.Own(h.Session(), l)
+		i := h.Item()
+		h.Accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
 		h.consumeAndFinish(l, fence)
-		h.confirm(l.Run, i.ID)
-		h.equal("next purge", h.purged(0), h.clock.Now().Add(long))
-		h.clock.Advance(long)
-		h.purged(1)
+		h.Confirm(l.Run, i.ID)
+		h.Equal("next purge", h.Purged(0), h.Clock.Now().Add(Long))
+		h.Clock.Advance(Long)
+		h.Purged(1)
 	}},
 	{"P1_ALaterRunOfAChainIsNotPurgedWhileItsItemsAreRemembered", func(h *harness) {
-		runs := h.chain(3)
-		last := h.own(h.session(), runs[2])
-		i, other := h.item(), h.item()
+		runs := h.Chain(3)
+		last := h.Own(h.Session(), runs[2])
+		i, other := h.Item(), h.Item()
 		for range 2 {
-			h.accepts("that is kept, to a run that has continued", store.Deliver{Run: runs[1].Run, Item: i, Keep: true}, runs[2].Run)
-			h.accepts("that is kept, to the last run", store.Deliver{Run: runs[2].Run, Item: other, Keep: true}, runs[2].Run)
+			h.Accepts("that is kept, to a run that has continued", store.Deliver{Run: runs[1].Run, Item: i, Keep: true}, runs[2].Run)
+			h.Accepts("that is kept, to the last run", store.Deliver{Run: runs[2].Run, Item: other, Keep: true}, runs[2].Run)
 		}
 		h.consumeAndFinish(runs[2], last)
-		h.clock.Advance(2 * store.DefaultRetention)
+		h.Clock.Advance(2 * store.DefaultRetention)
 		held := func(what string) {
-			h.unchanged("a purge before "+what, func() { h.equal("next purge", h.purged(0), time.Time{}) })
+			h.Unchanged("a purge before "+what, func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
 		}
 		held("both confirms")
-		h.unchanged("the same item", func() {
-			h.accepts("again", store.Deliver{Run: runs[1].Run, Item: i, Keep: true}, runs[2].Run)
+		h.Unchanged("the same item", func() {
+			h.Accepts("again", store.Deliver{Run: runs[1].Run, Item: i, Keep: true}, runs[2].Run)
 		})
-		h.confirm(runs[2].Run, other.ID)
-		h.purged(1)
-		h.gone(runs[2].Run)
+		h.Confirm(runs[2].Run, other.ID)
+		h.Purged(1)
+		h.Gone(runs[2].Run)
 		held("the other confirm")
-		h.confirm(runs[1].Run, i.ID)
-		h.equal("kept", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
+		h.Confirm(runs[1].Run, i.ID)
+		h.Equal("kept", h.Inspect().Kept, map[event.RunID][]event.ItemID(nil))
 		for range 2 { // a store may leave the first run to another purge
-			h.purge(100)
+			h.Purge(100)
 		}
-		h.gone(runs[1].Run)
-		h.gone(runs[0].Run)
-		h.equal("seen", h.inspect().Seen, map[event.RunID]map[event.ItemID]time.Time(nil))
+		h.Gone(runs[1].Run)
+		h.Gone(runs[0].Run)
+		h.Equal("seen", h.Inspect().Seen, map[event.RunID]map[event.ItemID]time.Time(nil))
 	}},
 	{"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore", func(h *harness) {
-		creator := h.ids.Item()
-		l := h.createdBy(creator, keep(long))
-		s := h.session()
-		fence := h.own(s, l)
-		send := h.newSend(h.runID())
+		creator := h.IDs.Item()
+		l := h.CreatedBy(creator, Keep(Long))
+		s := h.Session()
+		fence := h.Own(s, l)
+		send := h.NewSend(h.RunID())
 		c, next := l.Continue(fence, nil)
-		h.commit(l, sending(c, send))
-		h.finish(next, h.own(s, next), event.StatusCompleted)
-		other := h.ended(keep(2 * long))
-		h.clock.Advance(long)
-		h.equal("next purge", h.purged(1), h.clock.Now().Add(long)) // the time of the later run
-		h.settled(l, 0, send)
-		h.equal("next purge without the record", h.purged(0), h.clock.Now().Add(long))
-		h.confirm(l.Run, creator)
-		h.purged(1)
-		h.gone(l.Run)
-		h.state(other.Run, store.StateEnded)
+		h.Commit(l, Sending(c, send))
+		h.Finish(next, h.Own(s, next), event.StatusCompleted)
+		other := h.Ended(Keep(2 * Long))
+		h.Clock.Advance(Long)
+		h.Equal("next purge", h.Purged(1), h.Clock.Now().Add(Long)) // the time of the later run
+		h.Settled(l, 0, send)
+		h.Equal("next purge without the record", h.Purged(0), h.Clock.Now().Add(Long))
+		h.Confirm(l.Run, creator)
+		h.Purged(1)
+		h.Gone(l.Run)
+		h.State(other.Run, store.StateEnded)
 	}},
 }
 
 // keptBehaviors test items that come from an outbox.
 var keptBehaviors = []behavior{
 	{"O2_AKeptItemIsRememberedUntilConfirm", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		kept, other := h.item(), h.deliver(l.Run)
-		h.accepts("that is kept", store.Deliver{Run: l.Run, Item: kept, Keep: true}, l.Run)
-		snap := h.inspect()
-		h.equal("inbox", snap.Runs[l.Run].Inbox, []store.Item{other, kept})
-		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID{l.Run: {kept.ID}})
-		h.equal("seen", snap.Seen, map[event.RunID]map[event.ItemID]time.Time{l.Run: {kept.ID: h.clock.Now(), other.ID: h.clock.Now()}})
-		h.unchanged("the same item", func() {
-			h.accepts("again", store.Deliver{Run: l.Run, Item: kept, Keep: true}, l.Run)
-			h.accepts("again, of another kind", store.Deliver{Run: l.Run, Item: kept}, l.Run)
-			h.accepts("again, of another kind", store.Deliver{Run: l.Run, Item: other, Keep: true}, l.Run)
+		l, fence := h.StartOwned(h.Session())
+		kept, other := h.Item(), h.Deliver(l.Run)
+		h.Accepts("that is kept", store.Deliver{Run: l.Run, Item: kept, Keep: true}, l.Run)
+		snap := h.Inspect()
+		h.Equal("inbox", snap.Runs[l.Run].Inbox, []store.Item{other, kept})
+		h.Equal("kept", snap.Kept, map[event.RunID][]event.ItemID{l.Run: {kept.ID}})
+		h.Equal("seen", snap.Seen, map[event.RunID]map[event.ItemID]time.Time{l.Run: {kept.ID: h.Clock.Now(), other.ID: h.Clock.Now()}})
+		h.Unchanged("the same item", func() {
+			h.Accepts("again", store.Deliver{Run: l.Run, Item: kept, Keep: true}, l.Run)
+			h.Accepts("again, of another kind", store.Deliver{Run: l.Run, Item: kept}, l.Run)
+			h.Accepts("again, of another kind", store.Deliver{Run: l.Run, Item: other, Keep: true}, l.Run)
 		})
-		h.commit(l, consuming(l.Commit(fence, l.Receive(other, kept)...), other, kept))
-		h.clock.Advance(2 * store.Horizon)
-		h.unchanged("confirms of something else", func() {
-			h.confirm(l.Run, h.ids.Item())
-			h.confirm(h.runID(), kept.ID)
+		h.Commit(l, Consuming(l.Commit(fence, l.Receive(other, kept)...), other, kept))
+		h.Clock.Advance(2 * store.Horizon)
+		h.Unchanged("confirms of something else", func() {
+			h.Confirm(l.Run, h.IDs.Item())
+			h.Confirm(h.RunID(), kept.ID)
 		})
-		h.confirm(l.Run, kept.ID)
-		snap = h.inspect()
-		h.equal("kept after the confirm", snap.Kept, map[event.RunID][]event.ItemID(nil))
+		h.Confirm(l.Run, kept.ID)
+		snap = h.Inspect()
+		h.Equal("kept after the confirm", snap.Kept, map[event.RunID][]event.ItemID(nil))
 		if _, ok := snap.Seen[l.Run][kept.ID]; ok {
 			h.Fatalf("seen after the confirm: got item %s", kept.ID)
 		}
-		h.unchanged("the same confirm", func() { h.confirm(l.Run, kept.ID) })
+		h.Unchanged("the same confirm", func() { h.Confirm(l.Run, kept.ID) })
 	}},
 	{"O2_AKeptItemIsRememberedForLongerThanADay", func(h *harness) {
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		var kept []store.Item
 		for range 5 {
-			i := h.item()
-			h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+			i := h.Item()
+			h.Accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
 			kept = append(kept, i)
 			for range 20 {
-				h.deliver(l.Run)
+				h.Deliver(l.Run)
 			}
 		}
-		items := h.load(l.Run).Inbox
-		h.commit(l, consuming(l.Commit(fence, l.Receive(items...)...), items...))
+		items := h.Load(l.Run).Inbox
+		h.Commit(l, Consuming(l.Commit(fence, l.Receive(items...)...), items...))
 		for range 3 {
-			h.clock.Advance(25 * time.Hour)
+			h.Clock.Advance(25 * time.Hour)
 			for range 100 {
-				h.deliver(l.Run)
+				h.Deliver(l.Run)
 			}
-			items = h.load(l.Run).Inbox
-			h.commit(l, consuming(l.Commit(fence, l.Receive(items...)...), items...))
+			items = h.Load(l.Run).Inbox
+			h.Commit(l, Consuming(l.Commit(fence, l.Receive(items...)...), items...))
 		}
-		h.unchanged("the same items", func() {
+		h.Unchanged("the same items", func() {
 			for _, i := range kept {
-				h.accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+				h.Accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
 			}
 		})
 		for _, i := range kept {
-			h.confirm(l.Run, i.ID)
+			h.Confirm(l.Run, i.ID)
 		}
 	}},
 	{"O2_ConfirmReachesTheChainByAnyOfItsRuns", func(h *harness) {
-		runs := h.chain(3)
+		runs := h.Chain(3)
 		var kept []store.Item
 		for _, l := range runs {
-			i := h.item()
-			h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, runs[2].Run)
+			i := h.Item()
+			h.Accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, runs[2].Run)
 			kept = append(kept, i)
 		}
-		h.equal("number of kept items", len(h.inspect().Kept[runs[0].Run]), 3)
-		h.clock.Advance(2 * store.Horizon)
-		h.check("delete", h.delete(runs[1].Run))
+		h.Equal("number of kept items", len(h.Inspect().Kept[runs[0].Run]), 3)
+		h.Clock.Advance(2 * store.Horizon)
+		h.Check("delete", h.Delete(runs[1].Run))
 		for n, l := range runs {
-			h.confirm(l.Run, kept[n].ID)
+			h.Confirm(l.Run, kept[n].ID)
 		}
-		h.equal("kept after the confirms", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
+		h.Equal("kept after the confirms", h.Inspect().Kept, map[event.RunID][]event.ItemID(nil))
 	}},
 	{"O2_ConfirmForgetsCreatedByAndItemOfOneRecord", func(h *harness) {
-		record := h.ids.Item()
-		l := h.createdBy(record)
+		record := h.IDs.Item()
+		l := h.CreatedBy(record)
 		i := store.Item{ID: record}
-		h.accepts("of the same record", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
-		h.clock.Advance(2 * store.Horizon)
-		h.confirm(l.Run, record)
-		snap := h.inspect()
-		h.equal("creator", snap.Runs[l.Run].CreatedBy, event.ItemID(""))
-		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID(nil))
+		h.Accepts("of the same record", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+		h.Clock.Advance(2 * store.Horizon)
+		h.Confirm(l.Run, record)
+		snap := h.Inspect()
+		h.Equal("creator", snap.Runs[l.Run].CreatedBy, event.ItemID(""))
+		h.Equal("kept", snap.Kept, map[event.RunID][]event.ItemID(nil))
 	}},
 	{"M2_AKeptItemIsAcceptedAgainAfterTheRunEnded", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		i := h.item()
-		h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+		l, fence := h.StartOwned(h.Session())
+		i := h.Item()
+		h.Accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
 		h.consumeAndFinish(l, fence)
-		h.unchanged("the same item", func() { h.accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run) })
+		h.Unchanged("the same item", func() { h.Accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run) })
 	}},
 }
 
-// confirmAll confirms every item that is kept.
-func (h *harness) confirmAll() {
+// ConfirmAll confirms every item that is kept.
+func (h *harness) ConfirmAll() {
 	h.Helper()
-	for chain, items := range h.inspect().Kept {
+	for chain, items := range h.Inspect().Kept {
 		for _, id := range items {
-			h.confirm(chain, id)
+			h.Confirm(chain, id)
 		}
 	}
 }

@@ -10,132 +10,132 @@ import (
 var deleteBehaviors = []behavior{
 	{"DeleteHidesTheRunAtOnce", func(h *harness) {
 		l, s, fence, i, end := h.finished()
-		h.check("delete", h.delete(l.Run))
+		h.Check("delete", h.Delete(l.Run))
 		h.findsNone(l, s, fence, end)
-		h.unchanged("what was accepted", func() { h.accepts("again", store.Deliver{Run: l.Run, Item: i}, l.Run) })
-		h.equal("hidden", h.inspect().Runs[l.Run].Hidden, true)
+		h.Unchanged("what was accepted", func() { h.Accepts("again", store.Deliver{Run: l.Run, Item: i}, l.Run) })
+		h.Equal("hidden", h.Inspect().Runs[l.Run].Hidden, true)
 	}},
 	{"DeleteLeavesTheRunToThePurge", func(h *harness) {
 		l := h.remembered()
-		h.check("delete", h.delete(l.Run))
-		h.clock.Advance(store.Horizon - time.Millisecond)
-		h.unchanged("a purge before its time", func() { h.equal("next purge", h.purged(0), h.clock.Now().Add(time.Millisecond)) })
-		h.clock.Advance(time.Millisecond)
-		h.equal("next purge", h.purged(1), time.Time{})
-		got := h.inspect()
-		h.equal("what is left", got, &store.Snapshot{Now: got.Now, Leases: got.Leases, Wakes: got.Wakes})
+		h.Check("delete", h.Delete(l.Run))
+		h.Clock.Advance(store.Horizon - time.Millisecond)
+		h.Unchanged("a purge before its time", func() { h.Equal("next purge", h.Purged(0), h.Clock.Now().Add(time.Millisecond)) })
+		h.Clock.Advance(time.Millisecond)
+		h.Equal("next purge", h.Purged(1), time.Time{})
+		got := h.Inspect()
+		h.Equal("what is left", got, &store.Snapshot{Now: got.Now, Leases: got.Leases, Wakes: got.Wakes})
 	}},
 	{"P1_ADeletedRunIsKeptForTheHorizonAfterItsEnd", func(h *harness) {
-		l := h.newLog(orders, "")
-		h.create(l.Create())
-		h.clock.Advance(long)
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.clock.Advance(time.Minute)
-		h.check("delete", h.delete(l.Run))
-		h.clock.Advance(store.Horizon - time.Minute - time.Millisecond)
-		h.purged(0)
-		h.clock.Advance(time.Millisecond)
-		h.purged(1)
+		l := h.NewLog(Orders, "")
+		h.Create(l.Create())
+		h.Clock.Advance(Long)
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Clock.Advance(time.Minute)
+		h.Check("delete", h.Delete(l.Run))
+		h.Clock.Advance(store.Horizon - time.Minute - time.Millisecond)
+		h.Purged(0)
+		h.Clock.Advance(time.Millisecond)
+		h.Purged(1)
 	}},
 	{"P1_ADeletedRunIsKeptForTheHorizonAfterItsCreation", func(h *harness) {
-		l := h.newLog(orders, "")
-		h.create(l.Create())
-		h.clock.Advance(-long) // the clock was set back
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.check("delete", h.delete(l.Run))
-		h.clock.Advance(long + store.Horizon - time.Millisecond)
-		h.purged(0)
-		h.clock.Advance(time.Millisecond)
-		h.purged(1)
+		l := h.NewLog(Orders, "")
+		h.Create(l.Create())
+		h.Clock.Advance(-Long) // the clock was set back
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Check("delete", h.Delete(l.Run))
+		h.Clock.Advance(Long + store.Horizon - time.Millisecond)
+		h.Purged(0)
+		h.Clock.Advance(time.Millisecond)
+		h.Purged(1)
 	}},
 	{"DeleteOfARunWhoseRetentionIsOverLeavesItToThePurge", func(h *harness) {
-		l := h.ended(keep(long))
-		h.clock.Advance(2 * long)
-		h.check("delete", h.delete(l.Run))
-		h.purged(1)
+		l := h.Ended(Keep(Long))
+		h.Clock.Advance(2 * Long)
+		h.Check("delete", h.Delete(l.Run))
+		h.Purged(1)
 	}},
 	{"C1_CreateSentAgainAfterDeleteIsTheSameRun", func(h *harness) {
-		l := h.newLog(orders, h.workflowID("order"))
+		l := h.NewLog(Orders, h.WorkflowID("order"))
 		c := l.Create()
 		c.Finished = store.FinishedReject
-		h.create(c)
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.check("delete", h.delete(l.Run))
-		h.unchanged("the same create", func() { h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true}) })
+		h.Create(c)
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Check("delete", h.Delete(l.Run))
+		h.Unchanged("the same create", func() { h.Equal("answer", h.Create(c), store.Created{Run: l.Run, New: true}) })
 	}},
 	{"DeleteOfARunThatHasNotEndedIsRefused", func(h *harness) {
-		s := h.session()
-		parked := h.start()
-		h.park(parked, h.own(s, parked), time.Time{})
-		blocked := h.start()
-		h.block(blocked, h.own(s, blocked))
-		owned := h.startAs(orders, h.workflowID("order"))
-		h.own(s, owned)
-		queued, _ := h.lineUp(h.workflowID("order"))
-		ready := h.start()
-		h.unchanged("deletes that are refused", func() {
+		s := h.Session()
+		parked := h.Start()
+		h.Park(parked, h.Own(s, parked), time.Time{})
+		blocked := h.Start()
+		h.Block(blocked, h.Own(s, blocked))
+		owned := h.StartAs(Orders, h.WorkflowID("order"))
+		h.Own(s, owned)
+		queued, _ := h.LineUp(h.WorkflowID("order"))
+		ready := h.Start()
+		h.Unchanged("deletes that are refused", func() {
 			for l, status := range map[*Log]event.Status{
 				parked: event.StatusSleeping, blocked: event.StatusBlocked, owned: event.StatusPending,
 				queued: event.StatusPending, ready: event.StatusPending,
 			} {
-				e := as[*store.NotEndedError](h, "delete", h.delete(l.Run))
-				h.equal("error", *e, store.NotEndedError{Run: l.Run, Status: status})
+				e := As[*store.NotEndedError](h, "delete", h.Delete(l.Run))
+				h.Equal("error", *e, store.NotEndedError{Run: l.Run, Status: status})
 			}
 		})
 	}},
 	{"DeleteOfAnUnknownRunIsNotFound", func(h *harness) {
-		h.unchanged("a delete of nobody", func() { h.is("delete", h.delete(h.runID()), store.ErrRunNotFound) })
+		h.Unchanged("a delete of nobody", func() { h.Is("delete", h.Delete(h.RunID()), store.ErrRunNotFound) })
 	}},
 	{"DeleteSentAgainSucceeds", func(h *harness) {
-		l := h.ended()
-		h.check("delete", h.delete(l.Run))
-		h.clock.Advance(time.Minute)
-		h.unchanged("the same delete", func() { h.check("delete", h.delete(l.Run)) })
+		l := h.Ended()
+		h.Check("delete", h.Delete(l.Run))
+		h.Clock.Advance(time.Minute)
+		h.Unchanged("the same delete", func() { h.Check("delete", h.Delete(l.Run)) })
 	}},
 	{"DeleteFreesTheWorkflowID", func(h *harness) {
-		wid := h.workflowID("order")
-		l := h.ended(named(wid))
-		h.check("delete", h.delete(l.Run))
-		c := h.newLog(orders, wid).Create()
+		wid := h.WorkflowID("order")
+		l := h.Ended(Named(wid))
+		h.Check("delete", h.Delete(l.Run))
+		c := h.NewLog(Orders, wid).Create()
 		c.Finished = store.FinishedReject
-		h.equal("create", h.create(c), store.Created{Run: c.Run, New: true})
-		got, err := h.store.Resolve(h.ctx, wid)
-		h.check("resolve", err)
-		h.equal("resolve", got, c.Run)
-		h.clock.Advance(store.Horizon)
-		h.purged(1)
-		got, err = h.store.Resolve(h.ctx, wid)
-		h.check("resolve after the purge", err)
-		h.equal("resolve after the purge", got, c.Run)
+		h.Equal("create", h.Create(c), store.Created{Run: c.Run, New: true})
+		got, err := h.Store.Resolve(h.Ctx, wid)
+		h.Check("resolve", err)
+		h.Equal("resolve", got, c.Run)
+		h.Clock.Advance(store.Horizon)
+		h.Purged(1)
+		got, err = h.Store.Resolve(h.Ctx, wid)
+		h.Check("resolve after the purge", err)
+		h.Equal("resolve after the purge", got, c.Run)
 	}},
 	{"DeleteOfAnEarlierRunLeavesTheLastOfItsWorkflowID", func(h *harness) {
-		wid := h.workflowID("order")
-		earlier, last := h.ended(named(wid)), h.ended(named(wid))
-		h.check("delete", h.delete(earlier.Run))
-		got, err := h.store.Resolve(h.ctx, wid)
-		h.check("resolve", err)
-		h.equal("resolve", got, last.Run)
+		wid := h.WorkflowID("order")
+		earlier, last := h.Ended(Named(wid)), h.Ended(Named(wid))
+		h.Check("delete", h.Delete(earlier.Run))
+		got, err := h.Store.Resolve(h.Ctx, wid)
+		h.Check("resolve", err)
+		h.Equal("resolve", got, last.Run)
 	}},
 	{"DeleteLeavesOtherRunsAsTheyAre", func(h *harness) {
-		l, other := h.remembered(), h.ended()
-		before := h.inspect()
-		h.check("delete", h.delete(l.Run))
-		after := h.inspect()
-		h.equal("the other run", after.Runs[other.Run], before.Runs[other.Run])
+		l, other := h.remembered(), h.Ended()
+		before := h.Inspect()
+		h.Check("delete", h.Delete(l.Run))
+		after := h.Inspect()
+		h.Equal("the other run", after.Runs[other.Run], before.Runs[other.Run])
 		before.Runs[l.Run].Hidden = true
-		before.Purges[l.Run] = h.clock.Now().Add(store.Horizon)
+		before.Purges[l.Run] = h.Clock.Now().Add(store.Horizon)
 		before.LastEnded = nil
 		delete(before.Labels, l.Run)
-		h.equal("everything", after, before)
+		h.Equal("everything", after, before)
 	}},
 	{"WatchEndsWhenTheRunIsDeleted", func(h *harness) {
 		for range 30 { // some of the watches block before the delete
-			l := h.ended()
-			p := h.watch(l.Run, 99)
-			h.poll(h.session())
-			h.check("delete", h.delete(l.Run))
-			_, err := p.result(h, "watch")
-			h.is("watch", err, store.ErrRunNotFound)
+			l := h.Ended()
+			p := h.Watch(l.Run, 99)
+			h.Poll(h.Session())
+			h.Check("delete", h.Delete(l.Run))
+			_, err := p.Result(h, "watch")
+			h.Is("watch", err, store.ErrRunNotFound)
 		}
 	}},
 }

@@ -10,34 +10,34 @@ import (
 // delayed starts a run that is due in d.
 func (h *harness) delayed(d time.Duration) *Log {
 	h.Helper()
-	return h.start(func(c *store.Create) { c.Delay = d })
+	return h.Start(func(c *store.Create) { c.Delay = d })
 }
 
-func (h *harness) due(limit int) time.Time {
+func (h *harness) Due(limit int) time.Time {
 	h.Helper()
-	next, err := h.store.Due(h.ctx, 0, limit)
-	h.check("due", err)
+	next, err := h.Store.Due(h.Ctx, 0, limit)
+	h.Check("due", err)
 	return next
 }
 
 var dueBehaviors = []behavior{
 	{"DueMakesRunsReadyWhoseTimeHasCome", func(h *harness) {
-		s := h.session()
+		s := h.Session()
 		l := h.delayed(time.Minute)
 		later := h.delayed(time.Hour)
-		h.poll(s, orders)
-		h.clock.Advance(time.Minute)
-		h.equal("next", h.due(100), h.record(later.Run).Due)
-		snap := h.inspect()
-		h.equal("queue state", snap.Runs[l.Run].QueueState, store.StateReady)
-		h.equal("due", snap.Runs[l.Run].Due, time.Time{})
-		h.equal("timers", snap.Timers, map[event.RunID]time.Time{later.Run: snap.Runs[later.Run].Due})
-		h.equal("wake", snap.Wakes[orders], true)
+		h.Poll(s, Orders)
+		h.Clock.Advance(time.Minute)
+		h.Equal("next", h.Due(100), h.Record(later.Run).Due)
+		snap := h.Inspect()
+		h.Equal("queue state", snap.Runs[l.Run].QueueState, store.StateReady)
+		h.Equal("due", snap.Runs[l.Run].Due, time.Time{})
+		h.Equal("timers", snap.Timers, map[event.RunID]time.Time{later.Run: snap.Runs[later.Run].Due})
+		h.Equal("wake", snap.Wakes[Orders], true)
 	}},
 	{"DueLeavesRunsWhoseTimeHasNotCome", func(h *harness) {
 		h.delayed(time.Minute)
-		h.clock.Advance(time.Minute - time.Millisecond)
-		h.unchanged("due", func() { h.due(100) })
+		h.Clock.Advance(time.Minute - time.Millisecond)
+		h.Unchanged("due", func() { h.Due(100) })
 	}},
 	{"DueMakesReadyInTheOrderOfDueTimes", func(h *harness) {
 		var want []event.RunID
@@ -45,57 +45,57 @@ var dueBehaviors = []behavior{
 		for _, l := range []*Log{a, b, c, d} {
 			want = append(want, l.Run)
 		}
-		h.clock.Advance(time.Hour)
-		h.due(100)
-		h.equal("ready", h.inspect().Ready[orders], want)
+		h.Clock.Advance(time.Hour)
+		h.Due(100)
+		h.Equal("ready", h.Inspect().Ready[Orders], want)
 	}},
 	{"DueMakesAtMostLimitReady", func(h *harness) {
-		h.equal("next of an empty store", h.due(10), time.Time{})
+		h.Equal("next of an empty store", h.Due(10), time.Time{})
 		a, b := h.delayed(time.Minute), h.delayed(2*time.Minute)
-		h.clock.Advance(time.Hour)
-		h.equal("next", h.due(0), h.record(a.Run).Due)
-		h.state(a.Run, store.StateParked)
-		h.equal("next", h.due(1), h.record(b.Run).Due)
-		h.state(a.Run, store.StateReady)
-		h.state(b.Run, store.StateParked)
-		h.equal("next", h.due(1), time.Time{})
+		h.Clock.Advance(time.Hour)
+		h.Equal("next", h.Due(0), h.Record(a.Run).Due)
+		h.State(a.Run, store.StateParked)
+		h.Equal("next", h.Due(1), h.Record(b.Run).Due)
+		h.State(a.Run, store.StateReady)
+		h.State(b.Run, store.StateParked)
+		h.Equal("next", h.Due(1), time.Time{})
 	}},
 	{"ClaimMakesDueRunsReady", func(h *harness) {
-		s := h.session()
+		s := h.Session()
 		l := h.delayed(time.Minute)
 		next := h.delayed(time.Hour)
-		h.clock.Advance(2 * time.Minute)
-		h.heartbeat(s)
-		got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 10})
-		h.check("claim", err)
-		h.equal("claimed", runsOf(got.Runs), []event.RunID{l.Run})
-		h.equal("next", got.Next, h.record(next.Run).Due)
+		h.Clock.Advance(2 * time.Minute)
+		h.Heartbeat(s)
+		got, err := h.Store.Claim(h.Ctx, store.Claim{Session: s, Token: h.IDs.Token(), Routes: []store.Route{Orders}, Max: 10})
+		h.Check("claim", err)
+		h.Equal("claimed", RunsOf(got.Runs), []event.RunID{l.Run})
+		h.Equal("next", got.Next, h.Record(next.Run).Due)
 	}},
 	{"AClaimOfNothingMakesDueRunsReadyForOthers", func(h *harness) {
-		s := h.session()
+		s := h.Session()
 		l := h.delayed(time.Minute)
-		h.clock.Advance(2 * time.Minute)
-		h.heartbeat(s)
-		h.claim(s, 0)
-		h.state(l.Run, store.StateReady)
+		h.Clock.Advance(2 * time.Minute)
+		h.Heartbeat(s)
+		h.Claim(s, 0)
+		h.State(l.Run, store.StateReady)
 	}},
 	{"ATimerSurvivesUntilItIsDueHoweverLong", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		due := h.clock.Now().AddDate(30, 0, 0)
-		h.park(l, fence, due)
-		h.equal("due", h.record(l.Run).Due, due)
-		h.clock.Advance(29 * 365 * 24 * time.Hour)
-		h.equal("next", h.due(100), due)
-		h.state(l.Run, store.StateParked)
+		l, fence := h.StartOwned(h.Session())
+		due := h.Clock.Now().AddDate(30, 0, 0)
+		h.Park(l, fence, due)
+		h.Equal("due", h.Record(l.Run).Due, due)
+		h.Clock.Advance(29 * 365 * 24 * time.Hour)
+		h.Equal("next", h.Due(100), due)
+		h.State(l.Run, store.StateParked)
 	}},
 	{"NothingIsEarly", func(h *harness) {
-		due := h.clock.Now().Add(time.Second + time.Microsecond)
-		l := h.start(func(c *store.Create) { c.At = due })
-		h.clock.Advance(time.Second)
-		h.due(100)
-		h.state(l.Run, store.StateParked)
-		h.clock.Advance(time.Millisecond)
-		h.due(100)
-		h.state(l.Run, store.StateReady)
+		due := h.Clock.Now().Add(time.Second + time.Microsecond)
+		l := h.Start(func(c *store.Create) { c.At = due })
+		h.Clock.Advance(time.Second)
+		h.Due(100)
+		h.State(l.Run, store.StateParked)
+		h.Clock.Advance(time.Millisecond)
+		h.Due(100)
+		h.State(l.Run, store.StateReady)
 	}},
 }

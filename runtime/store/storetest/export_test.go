@@ -6,7 +6,7 @@ import (
 )
 
 // SetPatience sets how long the suite waits for the result of a blocked call.
-func SetPatience(d time.Duration) { patience = d }
+func SetPatience(d time.Duration) { Patience = d }
 
 // RunOnly runs the behaviours with these names.
 func RunOnly(t *testing.T, cfg Config, names ...string) {
@@ -23,6 +23,6 @@ func RunOnly(t *testing.T, cfg Config, names ...string) {
 			t.Errorf("there is no behaviour %s", name)
 			continue
 		}
-		t.Run(name, func(t *testing.T) { b.test(newHarness(t, t, cfg)) })
+		t.Run(name, func(t *testing.T) { b.test(NewHarness(t, t, cfg)) })
 	}
 }

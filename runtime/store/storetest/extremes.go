@@ -24,15 +24,15 @@ const longest = time.Duration(math.MaxInt64)
 var extremeBehaviors = []behavior{
 	{"TheLongestRetentionKeepsARun", func(h *harness) {
 		for _, d := range []time.Duration{longest, longest - 1, longest - longest%time.Millisecond, longest - time.Millisecond} {
-			l := h.ended(keep(d))
-			h.equal("retention", h.record(l.Run).Retention, d)
-			next := h.purged(0)
-			if want := h.record(l.Run).EndedAt.Add(centuries); next.Before(want) {
+			l := h.Ended(Keep(d))
+			h.Equal("retention", h.Record(l.Run).Retention, d)
+			next := h.Purged(0)
+			if want := h.Record(l.Run).EndedAt.Add(centuries); next.Before(want) {
 				h.Fatalf("retention %d ns: next purge at %v, want it after %v", d, next, want)
 			}
 		}
-		h.clock.Advance(centuries)
-		h.purged(0)
+		h.Clock.Advance(centuries)
+		h.Purged(0)
 	}},
 	{"TheLongestDelayIsADelay", func(h *harness) {
 		for what, change := range map[string]func(*store.Create){
@@ -40,17 +40,17 @@ var extremeBehaviors = []behavior{
 			"a start after all times":       func(c *store.Create) { c.At = farFuture },
 			"the longest delay, past start": func(c *store.Create) { c.Delay, c.At = longest, farPast },
 		} {
-			l := h.start(change)
-			h.state(l.Run, store.StateParked)
-			if due := h.record(l.Run).Due; due.Before(h.clock.Now().Add(centuries)) {
+			l := h.Start(change)
+			h.State(l.Run, store.StateParked)
+			if due := h.Record(l.Run).Due; due.Before(h.Clock.Now().Add(centuries)) {
 				h.Fatalf("%s: due at %v", what, due)
 			}
-			_, err := h.store.Due(h.ctx, 0, math.MaxInt)
-			h.check("make due runs ready", err)
-			h.state(l.Run, store.StateParked)
+			_, err := h.Store.Due(h.Ctx, 0, math.MaxInt)
+			h.Check("make due runs ready", err)
+			h.State(l.Run, store.StateParked)
 		}
-		h.clock.Advance(centuries)
-		h.equal("claimed", h.claim(h.session(orders), 10), []store.ClaimedRun(nil))
+		h.Clock.Advance(centuries)
+		h.Equal("claimed", h.Claim(h.Session(Orders), 10), []store.ClaimedRun(nil))
 	}},
 	{"AStartBeforeAllTimesIsNow", func(h *harness) {
 		for _, change := range []func(*store.Create){
@@ -58,83 +58,83 @@ var extremeBehaviors = []behavior{
 			func(c *store.Create) { c.Delay = -longest },
 			func(c *store.Create) { c.At, c.Delay = time.Unix(-1, 0), math.MinInt64 },
 		} {
-			h.state(h.start(change).Run, store.StateReady)
+			h.State(h.Start(change).Run, store.StateReady)
 		}
 	}},
 	{"ADueTimeAfterAllTimesParksForThatLong", func(h *harness) {
-		s := h.session(orders)
-		l, fence := h.startOwned(s)
-		h.park(l, fence, event.Instant(farFuture))
-		if due := h.record(l.Run).Due; due.Before(h.clock.Now().Add(centuries)) {
+		s := h.Session(Orders)
+		l, fence := h.StartOwned(s)
+		h.Park(l, fence, event.Instant(farFuture))
+		if due := h.Record(l.Run).Due; due.Before(h.Clock.Now().Add(centuries)) {
 			h.Fatalf("due at %v", due)
 		}
-		h.clock.Advance(centuries)
-		_, err := h.store.Due(h.ctx, 0, math.MaxInt)
-		h.check("make due runs ready", err)
-		h.state(l.Run, store.StateParked)
+		h.Clock.Advance(centuries)
+		_, err := h.Store.Due(h.Ctx, 0, math.MaxInt)
+		h.Check("make due runs ready", err)
+		h.State(l.Run, store.StateParked)
 	}},
 	{"PrioritiesOf32BitsAreKeptApart", func(h *harness) {
 		want := []*Log{}
 		for _, p := range []int{math.MaxInt32, math.MaxInt32 - 1, 1, 0, -1, math.MinInt32 + 1, math.MinInt32} {
-			want = append([]*Log{h.start(func(c *store.Create) { c.Priority = p })}, want...)
-			h.equal("priority", h.record(want[0].Run).Priority, p)
+			want = append([]*Log{h.Start(func(c *store.Create) { c.Priority = p })}, want...)
+			h.Equal("priority", h.Record(want[0].Run).Priority, p)
 		}
-		got := runsOf(h.claim(h.session(orders), len(want)))
+		got := RunsOf(h.Claim(h.Session(Orders), len(want)))
 		for i, l := range want {
-			h.equal("claimed", got[len(got)-1-i], l.Run)
+			h.Equal("claimed", got[len(got)-1-i], l.Run)
 		}
 	}},
 	{"PrioritiesOfMoreAreRefused", func(h *harness) {
 		for _, p := range []int64{math.MaxInt32 + 1, math.MinInt32 - 1, math.MaxInt64, math.MinInt64} {
-			h.unchanged("a refused start", func() {
-				c := h.newLog(orders, "").Create()
+			h.Unchanged("a refused start", func() {
+				c := h.NewLog(Orders, "").Create()
 				c.Priority = int(p)
-				isA[*store.InvalidError](h, "create", h.create(c).Err)
+				IsA[*store.InvalidError](h, "create", h.Create(c).Err)
 			})
 		}
 	}},
 	{"AnyLimitIsALimit", func(h *harness) {
-		l := h.ended(keep(long))
-		h.clock.Advance(long)
+		l := h.Ended(Keep(Long))
+		h.Clock.Advance(Long)
 		for _, n := range []int{math.MinInt, -1, 0} {
-			purged, _ := h.purge(n)
-			h.equal("purged", purged, 0)
-			h.equal("claimed", len(h.claim(h.session(), n)), 0)
+			purged, _ := h.Purge(n)
+			h.Equal("purged", purged, 0)
+			h.Equal("claimed", len(h.Claim(h.Session(), n)), 0)
 		}
-		purged, _ := h.purge(math.MaxInt)
-		h.equal("purged", purged, 1)
-		h.gone(l.Run)
+		purged, _ := h.Purge(math.MaxInt)
+		h.Equal("purged", purged, 1)
+		h.Gone(l.Run)
 		for range 3 {
-			h.start()
+			h.Start()
 		}
-		got, _, err := h.store.Outbox(h.ctx, 0, math.MaxInt)
-		h.check("outbox", err)
-		h.equal("records", len(got), 0)
-		h.equal("claimed", len(h.claim(h.session(), math.MaxInt)), 3)
+		got, _, err := h.Store.Outbox(h.Ctx, 0, math.MaxInt)
+		h.Check("outbox", err)
+		h.Equal("records", len(got), 0)
+		h.Equal("claimed", len(h.Claim(h.Session(), math.MaxInt)), 3)
 	}},
 }
 
 // extremeListBehaviors test extreme values in lists.
 var extremeListBehaviors = []behavior{
 	{"AListTakesAnyLimitAndTime", func(h *harness) {
-		logs := h.listed()
-		all := h.list(store.Query{})
-		h.equal("number of runs", len(all), len(logs))
+		logs := h.Listed()
+		all := h.List(store.Query{})
+		h.Equal("number of runs", len(all), len(logs))
 		for what, q := range map[string]store.Query{
 			"largest limit":          {Limit: math.MaxInt},
 			"smallest limit":         {Limit: math.MinInt},
 			"all times":              {From: farPast, To: farFuture},
 			"all times but the last": {To: farFuture},
 		} {
-			h.equal("list by "+what, h.list(q), all)
+			h.Equal("list by "+what, h.List(q), all)
 		}
 		for what, q := range map[string]store.Query{
 			"from the end of all times": {From: farFuture},
 			"to the begin of all times": {To: farPast},
 			"nothing":                   {From: farFuture, To: farPast},
 		} {
-			h.equal("list "+what, h.list(q), []event.RunID(nil))
-			h.equal("count "+what, h.count(q), map[event.Status]int(nil))
+			h.Equal("list "+what, h.List(q), []event.RunID(nil))
+			h.Equal("count "+what, h.Count(q), map[event.Status]int(nil))
 		}
 	}},
 }
@@ -149,67 +149,67 @@ var nameBehaviors = []behavior{
 				"tag":            func(c *store.Create) { c.Tags = map[string]string{bad: "x"} },
 				"value of a tag": func(c *store.Create) { c.Tags = map[string]string{"x": bad} },
 			} {
-				h.unchanged("a refused start", func() {
-					good, c := h.newLog(orders, "").Create(), h.newLog(orders, "").Create()
-					good.Deadline = h.clock.Now().Add(-time.Second) // so that it changes nothing
+				h.Unchanged("a refused start", func() {
+					good, c := h.NewLog(Orders, "").Create(), h.NewLog(Orders, "").Create()
+					good.Deadline = h.Clock.Now().Add(-time.Second) // so that it changes nothing
 					change(&c)
-					got, err := h.store.Create(h.ctx, []store.Create{good, c, good})
-					h.check("create", err)
-					refused := as[*store.InvalidError](h, "create with a bad "+what, got[1].Err)
-					h.equal("what was refused", refused.What, what)
-					h.is("create beside it", got[0].Err, store.ErrStale)
-					h.is("create beside it", got[2].Err, store.ErrStale)
+					got, err := h.Store.Create(h.Ctx, []store.Create{good, c, good})
+					h.Check("create", err)
+					refused := As[*store.InvalidError](h, "create with a bad "+what, got[1].Err)
+					h.Equal("what was refused", refused.What, what)
+					h.Is("create beside it", got[0].Err, store.ErrStale)
+					h.Is("create beside it", got[2].Err, store.ErrStale)
 				})
 			}
-			h.unchanged("a refused session", func() {
+			h.Unchanged("a refused session", func() {
 				for _, c := range []store.Route{{Queue: bad, Workflow: "w"}, {Queue: "q", Workflow: bad}} {
-					err := h.store.OpenSession(h.ctx, store.Session{ID: h.ids.Session(), TTL: ttl, Routes: []store.Route{orders, c}})
-					isA[*store.InvalidError](h, "open session", err)
+					err := h.Store.OpenSession(h.Ctx, store.Session{ID: h.IDs.Session(), TTL: TTL, Routes: []store.Route{Orders, c}})
+					IsA[*store.InvalidError](h, "open session", err)
 				}
 			})
 		}
 	}},
 	{"AWorkflowIDMayBeAnyBytes", func(h *harness) {
 		for _, odd := range []string{"a\x00b", "a\x00c", "\xff", "\xfe", "a\xc3"} {
-			wid := h.workflowID(odd)
-			l := h.startAs(orders, wid)
-			h.equal("workflow id", h.record(l.Run).WorkflowID, wid)
-			got, err := h.store.Resolve(h.ctx, wid)
-			h.check("resolve", err)
-			h.equal("run of the workflow id", got, l.Run)
+			wid := h.WorkflowID(odd)
+			l := h.StartAs(Orders, wid)
+			h.Equal("workflow id", h.Record(l.Run).WorkflowID, wid)
+			got, err := h.Store.Resolve(h.Ctx, wid)
+			h.Check("resolve", err)
+			h.Equal("run of the workflow id", got, l.Run)
 		}
 	}},
 	{"TooManyTagsAreRefused", func(h *harness) {
-		h.unchanged("a refused start", func() {
-			c := h.newLog(orders, "").Create()
+		h.Unchanged("a refused start", func() {
+			c := h.NewLog(Orders, "").Create()
 			c.Tags = map[string]string{}
 			for i := range 17 {
 				c.Tags[fmt.Sprint(i)] = strings.Repeat("x", 1000)
 			}
-			got, err := h.store.Create(h.ctx, []store.Create{c})
-			h.check("create", err)
-			refused := as[*store.InvalidError](h, "create with tags of 17 KB", got[0].Err)
-			h.equal("what was refused", refused.What, "tags")
+			got, err := h.Store.Create(h.Ctx, []store.Create{c})
+			h.Check("create", err)
+			refused := As[*store.InvalidError](h, "create with tags of 17 KB", got[0].Err)
+			h.Equal("what was refused", refused.What, "tags")
 		})
 	}},
 	{"NamesOfTheLargestSizeAreKept", func(h *harness) {
 		long := strings.Repeat("é", store.MaxName/2)
-		l := h.newLog(store.Route{Queue: long, Workflow: long}, h.workflowID(long[:1000]))
+		l := h.NewLog(store.Route{Queue: long, Workflow: long}, h.WorkflowID(long[:1000]))
 		l.Spec.Tags = map[string]string{long: long}
-		h.equal("created", h.create(l.Create()).New, true)
-		got := h.record(l.Run)
-		h.equal("route", got.Route, store.Route{Queue: long, Workflow: long})
-		h.equal("tags", got.Tags, map[string]string{long: long})
+		h.Equal("created", h.Create(l.Create()).New, true)
+		got := h.Record(l.Run)
+		h.Equal("route", got.Route, store.Route{Queue: long, Workflow: long})
+		h.Equal("tags", got.Tags, map[string]string{long: long})
 	}},
 	{"OddNamesAreKept", func(h *harness) {
 		odd := " \t\n{}:*?[]'\"\\%=#\u00e9\u2028\ufffd\U0001f600\x7f\x01"
-		l := h.newLog(store.Route{Queue: odd, Workflow: odd}, h.workflowID(odd))
+		l := h.NewLog(store.Route{Queue: odd, Workflow: odd}, h.WorkflowID(odd))
 		l.Spec.Tags = map[string]string{odd: odd}
-		h.equal("created", h.create(l.Create()).New, true)
-		got := h.record(l.Run)
-		h.equal("route", got.Route, store.Route{Queue: odd, Workflow: odd})
-		h.equal("workflow id", got.WorkflowID, h.workflowID(odd))
-		h.equal("tags", got.Tags, map[string]string{odd: odd})
-		h.equal("claimed", runsOf(h.claim(h.session(got.Route), 1, got.Route)), []event.RunID{l.Run})
+		h.Equal("created", h.Create(l.Create()).New, true)
+		got := h.Record(l.Run)
+		h.Equal("route", got.Route, store.Route{Queue: odd, Workflow: odd})
+		h.Equal("workflow id", got.WorkflowID, h.WorkflowID(odd))
+		h.Equal("tags", got.Tags, map[string]string{odd: odd})
+		h.Equal("claimed", RunsOf(h.Claim(h.Session(got.Route), 1, got.Route)), []event.RunID{l.Run})
 	}},
 }

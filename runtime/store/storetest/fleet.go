@@ -9,23 +9,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-func canTellFleet(s store.Store) bool {
+func CanTellFleet(s store.Store) bool {
 	_, ok := store.As[store.FleetTeller](s)
 	return ok
 }
 
-func (h *harness) fleet() store.Fleet {
+func (h *harness) Fleet() store.Fleet {
 	h.Helper()
-	teller, _ := store.As[store.FleetTeller](h.store)
-	f, err := teller.Fleet(h.ctx)
-	h.check("fleet", err)
+	teller, _ := store.As[store.FleetTeller](h.Store)
+	f, err := teller.Fleet(h.Ctx)
+	h.Check("fleet", err)
 	return f
 }
 
 // loadOf returns the load of a route, or zeros if the fleet does not name the route.
 func (h *harness) loadOf(c store.Route) store.RouteLoad {
 	h.Helper()
-	f := h.fleet()
+	f := h.Fleet()
 	for _, l := range f.Routes {
 		if l.Route == c {
 			return l
@@ -38,10 +38,10 @@ func (h *harness) loadOf(c store.Route) store.RouteLoad {
 // which ready runs it names first, as long as they include the run that is claimed first.
 func (h *history) compareFleet() {
 	h.Helper()
-	if !canTellFleet(h.store) || !h.shows() {
+	if !CanTellFleet(h.Store) || !h.Shows() {
 		return
 	}
-	got, snap := h.fleet(), h.inspect()
+	got, snap := h.Fleet(), h.Inspect()
 	for i := range got.Routes {
 		h.checkFirst(&got.Routes[i], snap)
 		got.Routes[i].First = nil
@@ -86,7 +86,7 @@ func (h *history) compareFleet() {
 		all = append(all, *l)
 	}
 	want := store.FleetOf(got.Now, sessions, all)
-	h.equal("fleet", got, want)
+	h.Equal("fleet", got, want)
 }
 
 // checkFirst fails the test unless the first runs of a route are ready and include the run that is
@@ -111,94 +111,94 @@ func (h *harness) checkFirst(l *store.RouteLoad, snap *store.Snapshot) {
 
 var fleetBehaviors = []behavior{
 	{"EV11_TheFleetHasEachSessionWithWhatItServesAndOwns", func(h *harness) {
-		h.equal("sessions of an empty store", h.fleet().Sessions, []store.FleetSession(nil))
-		s := store.Session{ID: h.ids.Session(), Worker: "host/2", TTL: ttl, Routes: []store.Route{refunds, orders}, Fingerprint: "v7"}
-		h.check("open session", h.store.OpenSession(h.ctx, s))
-		h.start()
-		h.start()
-		h.claim(s.ID, 1)
-		other := h.sessionWith("v8", refunds)
-		at := h.clock.Now()
-		h.equal("sessions", h.fleet().Sessions, []store.FleetSession{
-			{Lease: store.Lease{Session: other, Worker: "host/1", Fingerprint: "v8", Expires: at.Add(ttl), TTL: ttl}, Routes: []store.Route{refunds}},
-			{Lease: store.Lease{Session: s.ID, Worker: "host/2", Fingerprint: "v7", Expires: at.Add(ttl), TTL: ttl}, Routes: []store.Route{orders, refunds}, Owned: 1},
+		h.Equal("sessions of an empty store", h.Fleet().Sessions, []store.FleetSession(nil))
+		s := store.Session{ID: h.IDs.Session(), Worker: "host/2", TTL: TTL, Routes: []store.Route{Refunds, Orders}, Fingerprint: "v7"}
+		h.Check("open session", h.Store.OpenSession(h.Ctx, s))
+		h.Start()
+		h.Start()
+		h.Claim(s.ID, 1)
+		other := h.SessionWith("v8", Refunds)
+		at := h.Clock.Now()
+		h.Equal("sessions", h.Fleet().Sessions, []store.FleetSession{
+			{Lease: store.Lease{Session: other, Worker: "host/1", Fingerprint: "v8", Expires: at.Add(TTL), TTL: TTL}, Routes: []store.Route{Refunds}},
+			{Lease: store.Lease{Session: s.ID, Worker: "host/2", Fingerprint: "v7", Expires: at.Add(TTL), TTL: TTL}, Routes: []store.Route{Orders, Refunds}, Owned: 1},
 		})
-		h.check("close session", h.store.CloseSession(h.ctx, 0, other))
-		h.clock.Advance(ttl + time.Second)
-		f := h.fleet()
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, other))
+		h.Clock.Advance(TTL + time.Second)
+		f := h.Fleet()
 		if len(f.Sessions) != 1 || f.Sessions[0].Live(f.Now) || !f.Sessions[0].Live(f.Sessions[0].Expires) {
 			h.Errorf("sessions after the lease of the other one: got %+v at %v, want one that does not live", f.Sessions, f.Now)
 		}
 	}},
 	{"OPS1_TheFleetCountsTheRunsOfEachRouteByTheirQueueStates", func(h *harness) {
-		s := h.session(orders, refunds)
-		ended, fence := h.startOwned(s)
-		h.finish(ended, fence, event.StatusCompleted)
-		h.equal("load of a route without open runs", h.loadOf(orders), store.RouteLoad{Route: orders})
-		parked, fence := h.startOwned(s)
-		h.park(parked, fence, time.Time{})
-		h.startAs(orders, "", func(c *store.Create) { c.Delay = time.Hour })
-		blocked, fence := h.startOwned(s)
-		h.commit(blocked, withEffect(blocked.Commit(fence), store.EffectBlock, event.StatusBlocked))
-		h.startOwned(s)
-		first := h.start()
+		s := h.Session(Orders, Refunds)
+		ended, fence := h.StartOwned(s)
+		h.Finish(ended, fence, event.StatusCompleted)
+		h.Equal("load of a route without open runs", h.loadOf(Orders), store.RouteLoad{Route: Orders})
+		parked, fence := h.StartOwned(s)
+		h.Park(parked, fence, time.Time{})
+		h.StartAs(Orders, "", func(c *store.Create) { c.Delay = time.Hour })
+		blocked, fence := h.StartOwned(s)
+		h.Commit(blocked, WithEffect(blocked.Commit(fence), store.EffectBlock, event.StatusBlocked))
+		h.StartOwned(s)
+		first := h.Start()
 		for range 2 {
-			h.start()
+			h.Start()
 		}
-		other := h.startFor(refunds)
-		h.equal("load", h.loadOf(orders), store.RouteLoad{Route: orders, Ready: 3, Owned: 1, Parked: 2, Blocked: 1, First: []event.RunID{first.Run}})
-		h.equal("load of another route", h.loadOf(refunds), store.RouteLoad{Route: refunds, Ready: 1, First: []event.RunID{other.Run}})
+		other := h.startFor(Refunds)
+		h.Equal("load", h.loadOf(Orders), store.RouteLoad{Route: Orders, Ready: 3, Owned: 1, Parked: 2, Blocked: 1, First: []event.RunID{first.Run}})
+		h.Equal("load of another route", h.loadOf(Refunds), store.RouteLoad{Route: Refunds, Ready: 1, First: []event.RunID{other.Run}})
 	}},
 	{"OPS1_TheFleetCountsChildrenAsOtherRuns", func(h *harness) {
-		s := h.session(orders)
+		s := h.Session(Orders)
 		begin := func() *Log {
-			l := h.newLog(orders, "")
-			l.Spec.Parent, l.Spec.Root = h.runID(), h.runID()
-			h.create(l.Create())
+			l := h.NewLog(Orders, "")
+			l.Spec.Parent, l.Spec.Root = h.RunID(), h.RunID()
+			h.Create(l.Create())
 			return l
 		}
 		parked := begin()
-		h.park(parked, h.own(s, parked), time.Time{})
+		h.Park(parked, h.Own(s, parked), time.Time{})
 		begin()
-		h.claim(s, 1)
+		h.Claim(s, 1)
 		ready := begin()
-		h.equal("load", h.loadOf(orders), store.RouteLoad{Route: orders, Ready: 1, Owned: 1, Parked: 1, First: []event.RunID{ready.Run}})
+		h.Equal("load", h.loadOf(Orders), store.RouteLoad{Route: Orders, Ready: 1, Owned: 1, Parked: 1, First: []event.RunID{ready.Run}})
 	}},
 	{"OPS1_TheFleetCountsRunsThatAreQueuedAsParked", func(h *harness) {
-		id := h.workflowID("order-1")
-		active := h.startAs(orders, id)
+		id := h.WorkflowID("order-1")
+		active := h.StartAs(Orders, id)
 		for range 2 {
-			l := h.newLog(orders, id)
+			l := h.NewLog(Orders, id)
 			c := l.Create()
 			c.Active = store.ActiveQueue
-			if got := h.create(c); !got.New {
+			if got := h.Create(c); !got.New {
 				h.Fatalf("create a queued run: got %+v", got)
 			}
 		}
-		got := h.loadOf(orders)
+		got := h.loadOf(Orders)
 		got.First = nil
-		h.equal("load", got, store.RouteLoad{Route: orders, Ready: 1, Parked: 2})
-		h.finish(active, h.own(h.session(orders), active), event.StatusCompleted)
-		got = h.loadOf(orders)
+		h.Equal("load", got, store.RouteLoad{Route: Orders, Ready: 1, Parked: 2})
+		h.Finish(active, h.Own(h.Session(Orders), active), event.StatusCompleted)
+		got = h.loadOf(Orders)
 		got.First = nil
-		h.equal("load once the next one is ready", got, store.RouteLoad{Route: orders, Ready: 1, Parked: 1})
+		h.Equal("load once the next one is ready", got, store.RouteLoad{Route: Orders, Ready: 1, Parked: 1})
 	}},
 	{"OPS1_TheFleetHasRoutesThatNobodyServesAndThoseWithoutRuns", func(h *harness) {
-		l := h.startFor(refunds)
-		h.equal("routes", h.fleet().Routes, []store.RouteLoad{{Route: refunds, Ready: 1, First: []event.RunID{l.Run}}})
-		h.session(orders)
-		h.equal("routes", h.fleet().Routes, []store.RouteLoad{{Route: orders}, {Route: refunds, Ready: 1, First: []event.RunID{l.Run}}})
+		l := h.startFor(Refunds)
+		h.Equal("routes", h.Fleet().Routes, []store.RouteLoad{{Route: Refunds, Ready: 1, First: []event.RunID{l.Run}}})
+		h.Session(Orders)
+		h.Equal("routes", h.Fleet().Routes, []store.RouteLoad{{Route: Orders}, {Route: Refunds, Ready: 1, First: []event.RunID{l.Run}}})
 	}},
 	{"OPS1_TheFleetNamesTheFirstReadyRunOfEachPriority", func(h *harness) {
 		var want []event.RunID
 		for priority := range 2 * store.FleetFirst {
-			first := h.startAs(orders, "", func(c *store.Create) { c.Priority = priority })
-			h.startAs(orders, "", func(c *store.Create) { c.Priority = priority })
+			first := h.StartAs(Orders, "", func(c *store.Create) { c.Priority = priority })
+			h.StartAs(Orders, "", func(c *store.Create) { c.Priority = priority })
 			want = append(want, first.Run)
 		}
 		want = want[store.FleetFirst:]
 		slices.Sort(want)
-		h.equal("first runs", h.loadOf(orders).First, want)
+		h.Equal("first runs", h.loadOf(Orders).First, want)
 	}},
 	{"OPS1_TheFleetKeepsNamesOfRoutesApart", func(h *harness) {
 		routes := []store.Route{{Queue: "a", Workflow: "b"}, {Queue: "a b", Workflow: "c"}, {Queue: "a", Workflow: "b c"}, {Queue: "ü\u202e", Workflow: "{x}:y"}}
@@ -206,54 +206,54 @@ var fleetBehaviors = []behavior{
 		for _, c := range routes {
 			want = append(want, store.RouteLoad{Route: c, Ready: 1, First: []event.RunID{h.startFor(c).Run}})
 		}
-		h.session(routes...)
+		h.Session(routes...)
 		slices.SortFunc(want, func(a, b store.RouteLoad) int { return store.CompareRoutes(a.Route, b.Route) })
 		slices.SortFunc(routes, store.CompareRoutes)
-		h.equal("routes", h.fleet().Routes, want)
-		h.equal("routes of the session", h.fleet().Sessions[0].Routes, routes)
+		h.Equal("routes", h.Fleet().Routes, want)
+		h.Equal("routes of the session", h.Fleet().Sessions[0].Routes, routes)
 	}},
 	{"OPS1_ManySessionsAndRunsAreCountedExactly", func(h *harness) {
 		const each = 20
 		for n := range 5 {
-			c := store.Route{Queue: fmt.Sprint("queue ", n), Workflow: orders.Workflow}
-			s := h.session(c)
+			c := store.Route{Queue: fmt.Sprint("queue ", n), Workflow: Orders.Workflow}
+			s := h.Session(c)
 			for range each {
 				h.startFor(c)
 			}
-			h.claim(s, n, c)
+			h.Claim(s, n, c)
 		}
-		f := h.fleet()
+		f := h.Fleet()
 		for n, l := range f.Routes {
 			l.First = nil
-			h.equal("load", l, store.RouteLoad{Route: store.Route{Queue: fmt.Sprint("queue ", n), Workflow: orders.Workflow}, Ready: each - n, Owned: n})
+			h.Equal("load", l, store.RouteLoad{Route: store.Route{Queue: fmt.Sprint("queue ", n), Workflow: Orders.Workflow}, Ready: each - n, Owned: n})
 		}
-		h.equal("routes", len(f.Routes), 5)
-		h.equal("sessions", len(f.Sessions), 5)
+		h.Equal("routes", len(f.Routes), 5)
+		h.Equal("sessions", len(f.Sessions), 5)
 	}},
 }
 
 var fleetLimitBehaviors = []behavior{
 	{"OPS1_TheFleetCountsTheFirstRunOfALineWithRoomAsReady", func(h *harness) {
-		s := h.session(orders)
-		limiter, _ := store.As[store.Limiter](h.store)
+		s := h.Session(Orders)
+		limiter, _ := store.As[store.Limiter](h.Store)
 		gpu := store.LimitID{Name: "gpu"}
-		h.check("set limits", limiter.SetLimits(h.ctx, 0, []store.SetLimit{{LimitID: gpu, Config: store.LimitConfig{AtOnce: 1}}}))
+		h.Check("set limits", limiter.SetLimits(h.Ctx, 0, []store.SetLimit{{LimitID: gpu, Config: store.LimitConfig{AtOnce: 1}}}))
 		logs := map[event.RunID]*Log{}
 		for range 3 {
-			l := h.startAs(orders, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: gpu, Weight: 1}} })
+			l := h.StartAs(Orders, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: gpu, Weight: 1}} })
 			logs[l.Run] = l
 		}
-		got := h.loadOf(orders)
-		h.equal("first runs", len(got.First), 1)
+		got := h.loadOf(Orders)
+		h.Equal("first runs", len(got.First), 1)
 		got.First = nil
-		h.equal("load with room", got, store.RouteLoad{Route: orders, Ready: 1, Waiting: 2})
-		claimed := h.claim(s, 10)
-		h.equal("claimed", len(claimed), 1)
-		h.equal("load without room", h.loadOf(orders), store.RouteLoad{Route: orders, Owned: 1, Waiting: 2})
-		h.finish(logs[claimed[0].Run], claimed[0].Fence, event.StatusCompleted)
-		got = h.loadOf(orders)
-		h.equal("first runs of the line that was called", len(got.First), 1)
+		h.Equal("load with room", got, store.RouteLoad{Route: Orders, Ready: 1, Waiting: 2})
+		claimed := h.Claim(s, 10)
+		h.Equal("claimed", len(claimed), 1)
+		h.Equal("load without room", h.loadOf(Orders), store.RouteLoad{Route: Orders, Owned: 1, Waiting: 2})
+		h.Finish(logs[claimed[0].Run], claimed[0].Fence, event.StatusCompleted)
+		got = h.loadOf(Orders)
+		h.Equal("first runs of the line that was called", len(got.First), 1)
 		got.First = nil
-		h.equal("load of the line that was called", got, store.RouteLoad{Route: orders, Ready: 1, Waiting: 1})
+		h.Equal("load of the line that was called", got, store.RouteLoad{Route: Orders, Ready: 1, Waiting: 1})
 	}},
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// debounce keeps the item of the last start, batch keeps the items of all starts.
+// Debounce keeps the item of the last start, batch keeps the items of all starts.
 var (
-	debounce = store.Gather{Quiet: 10 * time.Second, Most: 25 * time.Second}
-	batch    = store.Gather{Keep: true, Most: 10 * time.Second, Full: 3}
+	Debounce = store.Gather{Quiet: 10 * time.Second, Most: 25 * time.Second}
+	Batch    = store.Gather{Keep: true, Most: 10 * time.Second, Full: 3}
 )
 
 // gathering returns a start that shares a run with other starts of the key, and the log of the run
 // that it creates if no run collects starts of that key.
 func (h *harness) gathering(g store.Gather, key string) (*Log, store.Create) {
-	return h.gatheringWith(g, key, nil)
+	return h.GatheringWith(g, key, nil)
 }
 
-// gatheringWith is gathering for a run with tags.
-func (h *harness) gatheringWith(g store.Gather, key string, tags map[string]string) (*Log, store.Create) {
-	g.Key = h.workflowID(key)
-	l := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), event.SlotOf(g.Key)), event.Spec{Workflow: orders.Workflow, Queue: orders.Queue, Tags: tags})
+// GatheringWith is gathering for a run with tags.
+func (h *harness) GatheringWith(g store.Gather, key string, tags map[string]string) (*Log, store.Create) {
+	g.Key = h.WorkflowID(key)
+	l := NewLog(h.IDs, h.Clock, h.IDs.Run(h.Clock.Now(), event.SlotOf(g.Key)), event.Spec{Workflow: Orders.Workflow, Queue: Orders.Queue, Tags: tags})
 	c := l.Create()
-	c.Gather, c.Items = &g, []store.Item{h.item()}
+	c.Gather, c.Items = &g, []store.Item{h.Item()}
 	return l, c
 }
 
@@ -33,7 +33,7 @@ func (h *harness) gatheringWith(g store.Gather, key string, tags map[string]stri
 func (h *harness) gathers(g store.Gather, key string) (*Log, store.Create) {
 	h.Helper()
 	l, c := h.gathering(g, key)
-	h.equal("answer to a start that none gathers", h.create(c), store.Created{Run: l.Run, New: true})
+	h.Equal("answer to a start that none gathers", h.Create(c), store.Created{Run: l.Run, New: true})
 	return l, c
 }
 
@@ -41,89 +41,89 @@ func (h *harness) gathers(g store.Gather, key string) (*Log, store.Create) {
 func (h *harness) joins(l *Log, g store.Gather, key string) store.Create {
 	h.Helper()
 	_, c := h.gathering(g, key)
-	h.equal("answer to a start that joins", h.create(c), store.Created{Run: l.Run})
+	h.Equal("answer to a start that joins", h.Create(c), store.Created{Run: l.Run})
 	return c
 }
 
 var gatherBehaviors = []behavior{
 	{"L12_AStartJoinsOnce", func(h *harness) {
-		for _, g := range []store.Gather{debounce, batch} {
+		for _, g := range []store.Gather{Debounce, Batch} {
 			l, first := h.gathers(g, "doc")
 			second := h.joins(l, g, "doc")
 			again := func() {
-				h.unchanged("the same starts", func() {
-					h.equal("answer to the first", h.create(first), store.Created{Run: l.Run, New: true})
-					h.equal("answer to the second", h.create(second), store.Created{Run: l.Run})
+				h.Unchanged("the same starts", func() {
+					h.Equal("answer to the first", h.Create(first), store.Created{Run: l.Run, New: true})
+					h.Equal("answer to the second", h.Create(second), store.Created{Run: l.Run})
 				})
 			}
 			again()
-			h.clock.Advance(time.Second)
+			h.Clock.Advance(time.Second)
 			again()
-			h.clock.Advance(10 * time.Second)
-			s := h.session()
-			fence := h.own(s, l)
+			h.Clock.Advance(10 * time.Second)
+			s := h.Session()
+			fence := h.Own(s, l)
 			again()
 			other, third := h.gathers(g, "doc")
 			fourth := h.joins(other, g, "doc")
 			again()
-			items := h.load(l.Run).Inbox
-			h.commit(l, consuming(l.Commit(fence, l.Receive(items...)...), items...))
-			h.finish(l, fence, event.StatusCompleted)
+			items := h.Load(l.Run).Inbox
+			h.Commit(l, Consuming(l.Commit(fence, l.Receive(items...)...), items...))
+			h.Finish(l, fence, event.StatusCompleted)
 			again()
-			h.unchanged("later starts", func() {
-				h.equal("answer to the third", h.create(third), store.Created{Run: other.Run, New: true})
-				h.equal("answer to the fourth", h.create(fourth), store.Created{Run: other.Run})
+			h.Unchanged("later starts", func() {
+				h.Equal("answer to the third", h.Create(third), store.Created{Run: other.Run, New: true})
+				h.Equal("answer to the fourth", h.Create(fourth), store.Created{Run: other.Run})
 			})
-			h.clock.Advance(30 * time.Second)
-			fence = h.own(s, other)
-			items = h.load(other.Run).Inbox
-			h.commit(other, consuming(other.Commit(fence, other.Receive(items...)...), items...))
-			h.finish(other, fence, event.StatusCompleted)
+			h.Clock.Advance(30 * time.Second)
+			fence = h.Own(s, other)
+			items = h.Load(other.Run).Inbox
+			h.Commit(other, Consuming(other.Commit(fence, other.Receive(items...)...), items...))
+			h.Finish(other, fence, event.StatusCompleted)
 		}
 	}},
 	{"L12_NothingJoinsWhatHasBegun", func(h *harness) {
-		l, c := h.gathers(debounce, "doc")
-		h.clock.Advance(10 * time.Second)
-		s := h.session()
-		h.own(s, l)
-		second, _ := h.gathers(debounce, "doc")
-		h.equal("gathers", h.inspect().Gathering, map[string]event.RunID{c.Gather.Key: second.Run})
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s)) // the first run waits for a worker again
-		h.state(l.Run, store.StateReady)
-		h.joins(second, debounce, "doc")
-		h.equal("inbox of the first", h.load(l.Run).Inbox, c.Items)
+		l, c := h.gathers(Debounce, "doc")
+		h.Clock.Advance(10 * time.Second)
+		s := h.Session()
+		h.Own(s, l)
+		second, _ := h.gathers(Debounce, "doc")
+		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID{c.Gather.Key: second.Run})
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s)) // the first run waits for a worker again
+		h.State(l.Run, store.StateReady)
+		h.joins(second, Debounce, "doc")
+		h.Equal("inbox of the first", h.Load(l.Run).Inbox, c.Items)
 	}},
 	{"L12_NothingJoinsWhatWasClaimedOnce", func(h *harness) {
-		l, c := h.gathers(debounce, "doc")
-		h.clock.Advance(10 * time.Second)
-		s := h.session()
-		h.own(s, l)
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		h.state(l.Run, store.StateReady)
-		second, _ := h.gathers(debounce, "doc")
-		h.equal("inbox of the first", h.load(l.Run).Inbox, c.Items)
-		h.joins(second, debounce, "doc")
+		l, c := h.gathers(Debounce, "doc")
+		h.Clock.Advance(10 * time.Second)
+		s := h.Session()
+		h.Own(s, l)
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		h.State(l.Run, store.StateReady)
+		second, _ := h.gathers(Debounce, "doc")
+		h.Equal("inbox of the first", h.Load(l.Run).Inbox, c.Items)
+		h.joins(second, Debounce, "doc")
 	}},
 	{"L12_ARunThatIsReadyGathersUntilItIsClaimed", func(h *harness) {
-		l, _ := h.gathers(debounce, "doc")
-		h.clock.Advance(10 * time.Second)
-		_, err := h.store.Due(h.ctx, 0, 10)
-		h.check("due", err)
-		h.state(l.Run, store.StateReady)
-		c := h.joins(l, debounce, "doc")
-		h.state(l.Run, store.StateReady)
-		h.own(h.session(), l)
-		h.equal("inbox", h.load(l.Run).Inbox, c.Items)
+		l, _ := h.gathers(Debounce, "doc")
+		h.Clock.Advance(10 * time.Second)
+		_, err := h.Store.Due(h.Ctx, 0, 10)
+		h.Check("due", err)
+		h.State(l.Run, store.StateReady)
+		c := h.joins(l, Debounce, "doc")
+		h.State(l.Run, store.StateReady)
+		h.Own(h.Session(), l)
+		h.Equal("inbox", h.Load(l.Run).Inbox, c.Items)
 	}},
 	{"L12_OnlyTheItemOfTheLastStartIsKept", func(h *harness) {
-		l, _ := h.gathers(debounce, "doc")
-		h.joins(l, debounce, "doc")
-		message := h.deliver(l.Run)
-		last := h.joins(l, debounce, "doc")
-		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{last.Items[0], message})
+		l, _ := h.gathers(Debounce, "doc")
+		h.joins(l, Debounce, "doc")
+		message := h.Deliver(l.Run)
+		last := h.joins(l, Debounce, "doc")
+		h.Equal("inbox", h.Load(l.Run).Inbox, []store.Item{last.Items[0], message})
 	}},
 	{"L12_TheItemsOfAllStartsAreKeptInOrder", func(h *harness) {
-		g := batch
+		g := Batch
 		g.Full = 0
 		l, c := h.gathers(g, "mail")
 		want := c.Items
@@ -131,117 +131,117 @@ var gatherBehaviors = []behavior{
 			want = append(want, h.joins(l, g, "mail").Items...)
 		}
 		h.holds(l.Run, want...)
-		h.clock.Advance(10 * time.Second)
-		h.handedTo(h.session(), l, want...)
+		h.Clock.Advance(10 * time.Second)
+		h.handedTo(h.Session(), l, want...)
 	}},
 	{"L12_ARunIsDueWhenItWasQuietAndAtTheLatestAfterMost", func(h *harness) {
-		begun := h.clock.Now()
-		l, _ := h.gathers(debounce, "doc")
+		begun := h.Clock.Now()
+		l, _ := h.gathers(Debounce, "doc")
 		due := func(want time.Duration) {
 			h.Helper()
-			h.state(l.Run, store.StateParked)
-			h.equal("due", h.record(l.Run).Due, begun.Add(want))
-			h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time{l.Run: begun.Add(want)})
+			h.State(l.Run, store.StateParked)
+			h.Equal("due", h.Record(l.Run).Due, begun.Add(want))
+			h.Equal("timers", h.Inspect().Timers, map[event.RunID]time.Time{l.Run: begun.Add(want)})
 		}
 		due(10 * time.Second)
-		h.clock.Advance(9 * time.Second)
-		h.joins(l, debounce, "doc")
+		h.Clock.Advance(9 * time.Second)
+		h.joins(l, Debounce, "doc")
 		due(19 * time.Second)
-		h.clock.Advance(9 * time.Second)
-		h.joins(l, debounce, "doc")
+		h.Clock.Advance(9 * time.Second)
+		h.joins(l, Debounce, "doc")
 		due(25 * time.Second)
-		h.clock.Advance(5 * time.Second)
-		h.joins(l, debounce, "doc")
+		h.Clock.Advance(5 * time.Second)
+		h.joins(l, Debounce, "doc")
 		due(25 * time.Second)
-		s := h.session()
-		h.equal("claimed too early", h.claim(s, 10), []store.ClaimedRun(nil))
-		h.clock.Advance(2 * time.Second)
-		h.own(s, l)
+		s := h.Session()
+		h.Equal("claimed too early", h.Claim(s, 10), []store.ClaimedRun(nil))
+		h.Clock.Advance(2 * time.Second)
+		h.Own(s, l)
 	}},
 	{"L12_AStartMayWaitForQuietForEver", func(h *harness) {
 		g := store.Gather{Quiet: time.Second}
 		l, _ := h.gathers(g, "doc")
 		for range 100 {
-			h.clock.Advance(900 * time.Millisecond)
+			h.Clock.Advance(900 * time.Millisecond)
 			h.joins(l, g, "doc")
 		}
-		h.state(l.Run, store.StateParked)
-		h.clock.Advance(time.Second)
-		h.own(h.session(), l)
+		h.State(l.Run, store.StateParked)
+		h.Clock.Advance(time.Second)
+		h.Own(h.Session(), l)
 	}},
 	{"L12_AFullRunIsReadyAndGathersNoMore", func(h *harness) {
-		l, _ := h.gathers(batch, "mail")
-		h.joins(l, batch, "mail")
-		h.state(l.Run, store.StateParked)
-		last := h.joins(l, batch, "mail")
-		h.state(l.Run, store.StateReady)
-		h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time(nil))
-		second, _ := h.gathers(batch, "mail")
-		h.state(second.Run, store.StateParked)
-		h.unchanged("the start that made it full", func() { h.equal("answer", h.create(last), store.Created{Run: l.Run}) })
-		h.own(h.session(), l)
+		l, _ := h.gathers(Batch, "mail")
+		h.joins(l, Batch, "mail")
+		h.State(l.Run, store.StateParked)
+		last := h.joins(l, Batch, "mail")
+		h.State(l.Run, store.StateReady)
+		h.Equal("timers", h.Inspect().Timers, map[event.RunID]time.Time(nil))
+		second, _ := h.gathers(Batch, "mail")
+		h.State(second.Run, store.StateParked)
+		h.Unchanged("the start that made it full", func() { h.Equal("answer", h.Create(last), store.Created{Run: l.Run}) })
+		h.Own(h.Session(), l)
 	}},
 	{"L12_ARunThatOneStartFillsIsReadyAtOnce", func(h *harness) {
-		g := batch
+		g := Batch
 		g.Full = 1
 		l, c := h.gathers(g, "mail")
-		h.state(l.Run, store.StateReady)
-		h.equal("gathers", h.inspect().Gathering, map[string]event.RunID(nil))
-		h.gathers(batch, "mail")
-		h.handedTo(h.session(), l, c.Items...)
+		h.State(l.Run, store.StateReady)
+		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID(nil))
+		h.gathers(Batch, "mail")
+		h.handedTo(h.Session(), l, c.Items...)
 	}},
 	{"L12_ARunIsReadyBeforeItsTimeIfItBecomesFull", func(h *harness) {
-		l, _ := h.gathers(batch, "mail")
-		h.clock.Advance(10 * time.Second)
-		_, err := h.store.Due(h.ctx, 0, 10)
-		h.check("due", err)
-		h.joins(l, batch, "mail")
-		h.joins(l, batch, "mail")
-		h.state(l.Run, store.StateReady)
-		h.gathers(batch, "mail")
+		l, _ := h.gathers(Batch, "mail")
+		h.Clock.Advance(10 * time.Second)
+		_, err := h.Store.Due(h.Ctx, 0, 10)
+		h.Check("due", err)
+		h.joins(l, Batch, "mail")
+		h.joins(l, Batch, "mail")
+		h.State(l.Run, store.StateReady)
+		h.gathers(Batch, "mail")
 	}},
 	{"L12_AMessageDoesNotWakeARunThatGathers", func(h *harness) {
-		l, c := h.gathers(debounce, "doc")
-		message := h.deliver(l.Run)
-		h.state(l.Run, store.StateParked)
-		h.joins(l, debounce, "doc")
-		h.equal("gathers", h.inspect().Gathering, map[string]event.RunID{c.Gather.Key: l.Run})
-		h.equal("number of items", len(h.load(l.Run).Inbox), 2)
-		h.equal("message", h.load(l.Run).Inbox[1], message)
+		l, c := h.gathers(Debounce, "doc")
+		message := h.Deliver(l.Run)
+		h.State(l.Run, store.StateParked)
+		h.joins(l, Debounce, "doc")
+		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID{c.Gather.Key: l.Run})
+		h.Equal("number of items", len(h.Load(l.Run).Inbox), 2)
+		h.Equal("message", h.Load(l.Run).Inbox[1], message)
 	}},
 	{"L12_NothingJoinsWhatIsAskedToEnd", func(h *harness) {
-		l, c := h.gathers(debounce, "doc")
-		cancel := h.item()
-		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: cancel, Urgent: true})
-		h.check("deliver", err)
-		h.state(l.Run, store.StateReady)
-		h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time(nil))
-		h.gathers(debounce, "doc")
-		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{c.Items[0], cancel})
-		h.own(h.session(), l)
+		l, c := h.gathers(Debounce, "doc")
+		cancel := h.Item()
+		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: cancel, Urgent: true})
+		h.Check("deliver", err)
+		h.State(l.Run, store.StateReady)
+		h.Equal("timers", h.Inspect().Timers, map[event.RunID]time.Time(nil))
+		h.gathers(Debounce, "doc")
+		h.Equal("inbox", h.Load(l.Run).Inbox, []store.Item{c.Items[0], cancel})
+		h.Own(h.Session(), l)
 	}},
 	{"L12_KeysGatherEachForItself", func(h *harness) {
-		one, c := h.gathers(debounce, "one")
-		two, d := h.gathers(debounce, "two")
-		h.joins(one, debounce, "one")
-		h.joins(two, debounce, "two")
-		h.equal("gathers", h.inspect().Gathering, map[string]event.RunID{c.Gather.Key: one.Run, d.Gather.Key: two.Run})
+		one, c := h.gathers(Debounce, "one")
+		two, d := h.gathers(Debounce, "two")
+		h.joins(one, Debounce, "one")
+		h.joins(two, Debounce, "two")
+		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID{c.Gather.Key: one.Run, d.Gather.Key: two.Run})
 	}},
 	{"L12_ALongKeyIsAKey", func(h *harness) {
 		long := string(slices.Repeat([]byte("k"), store.MaxName-64))
-		l, _ := h.gathers(debounce, long+"1")
-		h.gathers(debounce, long+"2")
-		h.joins(l, debounce, long+"1")
+		l, _ := h.gathers(Debounce, long+"1")
+		h.gathers(Debounce, long+"2")
+		h.joins(l, Debounce, long+"1")
 	}},
 	{"L12_AKeyIsForgottenWithItsRun", func(h *harness) {
-		l, c := h.gathers(debounce, "doc")
-		h.clock.Advance(10 * time.Second)
-		fence := h.own(h.session(), l)
-		h.commit(l, consuming(l.Commit(fence, l.Receive(c.Items...)...), c.Items...))
-		h.finish(l, fence, event.StatusCompleted)
-		h.equal("gathers", h.inspect().Gathering, map[string]event.RunID(nil))
-		second, _ := h.gathers(debounce, "doc")
-		h.joins(second, debounce, "doc")
+		l, c := h.gathers(Debounce, "doc")
+		h.Clock.Advance(10 * time.Second)
+		fence := h.Own(h.Session(), l)
+		h.Commit(l, Consuming(l.Commit(fence, l.Receive(c.Items...)...), c.Items...))
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID(nil))
+		second, _ := h.gathers(Debounce, "doc")
+		h.joins(second, Debounce, "doc")
 	}},
 	{"L12_WhatIsNoGatheringIsRefused", func(h *harness) {
 		for what, change := range map[string]func(*store.Create){
@@ -249,38 +249,38 @@ var gatherBehaviors = []behavior{
 			"no time":             func(c *store.Create) { c.Gather.Quiet, c.Gather.Most = 0, 0 },
 			"full with one item":  func(c *store.Create) { c.Gather.Full = 2 },
 			"no item":             func(c *store.Create) { c.Items = nil },
-			"two items":           func(c *store.Create) { c.Items = append(c.Items, h.item()) },
+			"two items":           func(c *store.Create) { c.Items = append(c.Items, h.Item()) },
 			"a workflow id":       func(c *store.Create) { c.WorkflowID = c.Gather.Key },
 			"a delay":             func(c *store.Create) { c.Delay = time.Second },
-			"a time":              func(c *store.Create) { c.At = h.clock.Now().Add(time.Hour) },
+			"a time":              func(c *store.Create) { c.At = h.Clock.Now().Add(time.Hour) },
 			"a record":            func(c *store.Create) { c.CreatedBy = "record" },
 			"a key that is long":  func(c *store.Create) { c.Gather.Key = string(make([]byte, store.MaxName+1)) },
 			"less than no time":   func(c *store.Create) { c.Gather.Quiet = -1 },
 			"an owner without it": func(c *store.Create) { c.Owner, c.Items = &store.Owner{Session: "s"}, nil },
 		} {
-			_, c := h.gathering(debounce, "doc")
+			_, c := h.gathering(Debounce, "doc")
 			change(&c)
-			h.unchanged(what, func() { isA[*store.InvalidError](h, what, h.create(c).Err) })
+			h.Unchanged(what, func() { IsA[*store.InvalidError](h, what, h.Create(c).Err) })
 		}
 	}},
 	{"L12_EachConcurrentStartIsInOneRun", func(h *harness) {
 		const starters = 30
 		g := store.Gather{Keep: true, Most: time.Minute, Full: 7}
-		s := h.session()
+		s := h.Session()
 		var requests []store.Create
 		for range starters {
 			_, c := h.gathering(g, "mail")
 			requests = append(requests, c)
 		}
 		answers := make([]store.Created, 2*starters)
-		together(2*starters+4, func(i int) { // each start is sent twice
+		Together(2*starters+4, func(i int) { // each start is sent twice
 			if i >= 2*starters {
-				if _, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 10}); err != nil {
+				if _, err := h.Store.Claim(h.Ctx, store.Claim{Session: s, Token: h.IDs.Token(), Routes: []store.Route{Orders}, Max: 10}); err != nil {
 					h.Errorf("claim: %v", err)
 				}
 				return
 			}
-			got, err := h.store.Create(h.ctx, requests[i%starters:i%starters+1])
+			got, err := h.Store.Create(h.Ctx, requests[i%starters:i%starters+1])
 			if err != nil {
 				h.Errorf("create: %v", err)
 				return
@@ -288,7 +288,7 @@ var gatherBehaviors = []behavior{
 			answers[i] = got[0]
 		})
 		in := map[event.ItemID]event.RunID{}
-		for run, r := range h.inspect().Runs {
+		for run, r := range h.Inspect().Runs {
 			if len(r.Inbox) > g.Full {
 				h.Errorf("run %s has %d items, want %d at most", run, len(r.Inbox), g.Full)
 			}

@@ -8,31 +8,31 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// handed compares the log, inbox and log size that a claim returned with those of Load. It returns
+// Handed compares the log, inbox and log size that a claim returned with those of Load. It returns
 // the claim without them.
-func (h *harness) handed(c store.ClaimedRun) store.ClaimedRun {
+func (h *harness) Handed(c store.ClaimedRun) store.ClaimedRun {
 	h.Helper()
 	if c.Loaded != nil {
-		want := h.load(c.Run)
+		want := h.Load(c.Run)
 		want.Record = store.Record{}
-		h.equal("run that the claim hands over", *c.Loaded, want)
+		h.Equal("run that the claim hands over", *c.Loaded, want)
 		c.Loaded = nil
 	}
 	if c.Bytes != 0 {
 		bytes := 0
-		for _, f := range h.load(c.Run).Frames {
+		for _, f := range h.Load(c.Run).Frames {
 			bytes += len(f)
 		}
-		h.equal("length of the log that a claim tells", c.Bytes, bytes)
+		h.Equal("length of the log that a claim tells", c.Bytes, bytes)
 		c.Bytes = 0
 	}
 	return c
 }
 
-func (h *harness) handedAll(claimed []store.ClaimedRun) []store.ClaimedRun {
+func (h *harness) HandedAll(claimed []store.ClaimedRun) []store.ClaimedRun {
 	h.Helper()
 	for i := range claimed {
-		claimed[i] = h.handed(claimed[i])
+		claimed[i] = h.Handed(claimed[i])
 	}
 	return claimed
 }
@@ -41,44 +41,44 @@ func (h *harness) handedAll(claimed []store.ClaimedRun) []store.ClaimedRun {
 // tests may check little. Every other claim of the suite is checked in the same way.
 var handedBehaviors = []behavior{
 	{"AClaimHandsOverWhatLoadAnswers", func(h *harness) {
-		h.start(func(c *store.Create) { c.Priority, c.Retention = -1, time.Hour+time.Nanosecond })
-		h.startAs(orders, h.workflowID("order"))
-		h.startAs(orders, h.workflowID(strings.Repeat("a long name ", 20)))
+		h.Start(func(c *store.Create) { c.Priority, c.Retention = -1, time.Hour+time.Nanosecond })
+		h.StartAs(Orders, h.WorkflowID("order"))
+		h.StartAs(Orders, h.WorkflowID(strings.Repeat("a long name ", 20)))
 		for _, tag := range []string{"short", strings.Repeat("long ", 30)} {
-			l := h.newLog(orders, "")
-			l.Spec.Tags, l.Spec.Parent, l.Spec.Root = map[string]string{"tag": tag}, h.runID(), h.runID()
+			l := h.NewLog(Orders, "")
+			l.Spec.Tags, l.Spec.Parent, l.Spec.Root = map[string]string{"tag": tag}, h.RunID(), h.RunID()
 			c := l.Create()
-			c.CreatedBy = h.ids.Item()
-			h.create(c)
+			c.CreatedBy = h.IDs.Item()
+			h.Create(c)
 		}
-		h.deliver(h.start().Run)
-		long := h.newLog(orders, "")
+		h.Deliver(h.Start().Run)
+		long := h.NewLog(Orders, "")
 		long.Spec.Tags = map[string]string{"long": strings.Repeat("x", 100_000)}
-		h.create(long.Create())
-		s := h.session()
-		for _, c := range h.claim(s, 100) { // handed has checked each of them
-			h.check("release", h.store.Release(h.ctx, c.Run, c.Fence))
+		h.Create(long.Create())
+		s := h.Session()
+		for _, c := range h.Claim(s, 100) { // handed has checked each of them
+			h.Check("release", h.Store.Release(h.Ctx, c.Run, c.Fence))
 		}
-		for _, c := range h.claim(s, 100) {
-			h.check("release", h.store.Release(h.ctx, c.Run, c.Fence))
+		for _, c := range h.Claim(s, 100) {
+			h.Check("release", h.Store.Release(h.Ctx, c.Run, c.Fence))
 		}
 	}},
 	{"AClaimHandsOverARunThatWasContinued", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		next := h.continueRun(l, fence)
-		h.own(s, next)
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		next := h.ContinueRun(l, fence)
+		h.Own(s, next)
 	}},
 	{"AClaimRunHandsOverWhatLoadAnswers", func(h *harness) {
-		s, l := h.session(), h.start()
-		got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
-		h.check("claim run", err)
-		h.equal("run", h.handed(got).Run, l.Run)
+		s, l := h.Session(), h.Start()
+		got, err := h.Store.ClaimRun(h.Ctx, 0, s, h.IDs.Token(), l.Run)
+		h.Check("claim run", err)
+		h.Equal("run", h.Handed(got).Run, l.Run)
 	}},
 	{"AClaimHandsOverARunWithAllItsFrames", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		h.commit(l, withEffect(l.Commit(fence, l.Work()...), store.EffectYield, event.StatusRunning))
-		h.own(s, l)
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		h.Commit(l, WithEffect(l.Commit(fence, l.Work()...), store.EffectYield, event.StatusRunning))
+		h.Own(s, l)
 	}},
 }

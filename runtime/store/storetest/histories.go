@@ -21,12 +21,12 @@ const (
 	defaultSteps  = 60
 	// historyTTL and the steps of the clock are chosen so that no lease ends exactly at a time that
 	// the clock shows. Stores may treat that time either way.
-	historyTTL = ttl + 5*time.Millisecond
+	historyTTL = TTL + 5*time.Millisecond
 	// repeatable is the number of past requests that may be sent again.
 	repeatable = 20
 )
 
-var historyRoutes = []store.Route{orders, refunds}
+var historyRoutes = []store.Route{Orders, Refunds}
 
 // runHistories plays random histories against the store and the model. After each operation it
 // compares the whole state if the store shows it, and otherwise the answers for everything in the
@@ -36,8 +36,8 @@ func runHistories(t *testing.T, cfg Config) {
 	setFlag(t, "rapid.checks", cmp.Or(cfg.Checks, defaultChecks))
 	setFlag(t, "rapid.steps", defaultSteps)
 	rapid.Check(t, func(rt *rapid.T) {
-		h := newHistory(newHarness(t, rt, cfg))
-		h.limits.on = canLimit(h.store) && h.shows() && chance(rt, "limits", 50)
+		h := newHistory(NewHarness(t, rt, cfg))
+		h.limits.on = CanLimit(h.Store) && h.Shows() && chance(rt, "limits", 50)
 		h.limits.fair = h.limits.on && chance(rt, "shares", 50)
 		actions := map[string]func(*rapid.T){
 			"":             func(*rapid.T) { h.compare() },
@@ -117,11 +117,11 @@ type history struct {
 }
 
 func newHistory(h *harness) *history {
-	ghost := h.newLog(orders, "")
+	ghost := h.NewLog(Orders, "")
 	ghost.Create()
-	h.invents = true
+	h.Invents = true
 	return &history{
-		harness: h, m: newModel(h.clock), ghost: ghost, logs: []*Log{ghost},
+		harness: h, m: newModel(h.Clock), ghost: ghost, logs: []*Log{ghost},
 		limits: limitHistory{asked: map[store.Route]bool{}},
 		fences: []store.Fence{{}}, used: map[time.Time]bool{}, confirmed: map[event.ItemID]bool{}, unsure: map[store.Route]bool{},
 	}
@@ -153,7 +153,7 @@ func chance(t *rapid.T, what string, percent int) bool {
 // sameError fails the test unless callers can make the same decisions on both errors.
 func (h *history) sameError(what string, got, want error) {
 	h.Helper()
-	h.equal("error of "+what, known(got), known(want))
+	h.Equal("error of "+what, known(got), known(want))
 }
 
 // known returns the error of package store that err wraps, without its text.
@@ -215,7 +215,7 @@ func (h *history) live(s store.SessionID) bool {
 // later draws a due time that no other run has, because runs with equal due times may become ready
 // in any order.
 func (h *history) later(t *rapid.T) time.Time {
-	at := h.clock.Now().Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 35 * time.Second, 10 * time.Minute}).Draw(t, "due in"))
+	at := h.Clock.Now().Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 35 * time.Second, 10 * time.Minute}).Draw(t, "due in"))
 	for h.used[at] {
 		at = at.Add(time.Millisecond)
 	}
@@ -226,21 +226,21 @@ func (h *history) later(t *rapid.T) time.Time {
 func (h *history) drawAdvance(t *rapid.T) {
 	if s := h.session(t).ID; h.live(s) && chance(t, "others are silent", 20) {
 		for range 7 {
-			h.clock.Advance(5 * time.Second)
-			h.heartbeat(s)
+			h.Clock.Advance(5 * time.Second)
+			h.Heartbeat(s)
 			_, _ = h.m.heartbeat(s)
 		}
 		return
 	}
-	h.clock.Advance(rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, 20 * time.Second, 40 * time.Second, store.Horizon}).Draw(t, "time"))
+	h.Clock.Advance(rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, 20 * time.Second, 40 * time.Second, store.Horizon}).Draw(t, "time"))
 }
 
 func (h *history) drawCreate(t *rapid.T) {
 	wid := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "workflow id")
 	if wid != "" {
-		wid = h.workflowID(wid)
+		wid = h.WorkflowID(wid)
 	}
-	l := h.newLog(rapid.SampledFrom(historyRoutes).Draw(t, "route"), wid)
+	l := h.NewLog(rapid.SampledFrom(historyRoutes).Draw(t, "route"), wid)
 	if chance(t, "tagged", 30) {
 		l.Spec.Tags = map[string]string{"tag": rapid.SampledFrom([]string{"x", "y"}).Draw(t, "tag")}
 	}
@@ -252,12 +252,12 @@ func (h *history) drawCreate(t *rapid.T) {
 	c.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
 	c.Active = rapid.SampledFrom([]store.ActivePolicy{store.ActiveUse, store.ActiveFail, store.ActiveCancel, store.ActiveQueue, store.ActiveLatest}).Draw(t, "active")
 	c.Finished = rapid.SampledFrom([]store.FinishedPolicy{store.FinishedAllow, store.FinishedAllowFailure, store.FinishedReject}).Draw(t, "finished")
-	c.Cancel = h.item()
+	c.Cancel = h.Item()
 	if chance(t, "delayed", 30) {
 		c.At = h.later(t)
 	}
 	if chance(t, "created", 20) {
-		c.CreatedBy = h.ids.Item()
+		c.CreatedBy = h.IDs.Item()
 	}
 	if chance(t, "deadline", 10) {
 		c.Deadline = h.deadline(t)
@@ -265,11 +265,11 @@ func (h *history) drawCreate(t *rapid.T) {
 	h.drawUses(t, &c)
 	h.drawFair(t, &c)
 	if chance(t, "owned", 30) {
-		c.Owner = &store.Owner{Session: h.session(t).ID, Token: h.ids.Token()}
+		c.Owner = &store.Owner{Session: h.session(t).ID, Token: h.IDs.Token()}
 		h.fences = append(h.fences, c.Owner.Fence())
 	}
 	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "items") {
-		i := h.item()
+		i := h.Item()
 		i.Scope = store.Scope(rapid.IntRange(0, 1).Draw(t, "scope"))
 		if len(h.items) > 0 && chance(t, "known item", 20) {
 			i = rapid.SampledFrom(h.items).Draw(t, "item")
@@ -280,37 +280,37 @@ func (h *history) drawCreate(t *rapid.T) {
 	h.logs = append(h.logs, l)
 	h.request(t, func() {
 		h.adoptAway()
-		got, want := h.create(c), h.m.create(c)
+		got, want := h.Create(c), h.m.create(c)
 		if r := h.m.runs[c.Run]; r != nil && r.Waits() {
 			want.Waits = got.Waits // the time in the record, which the comparison of states checks
 		}
-		h.equal("create", got, want)
+		h.Equal("create", got, want)
 	})
 }
 
 // drawGather draws a start that shares a run. It is not sent again once a store may have forgotten
 // it. Its times are drawn so that few runs are due together.
 func (h *history) drawGather(t *rapid.T) {
-	key := h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"))
+	key := h.WorkflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"))
 	route := rapid.SampledFrom(historyRoutes).Draw(t, "route")
-	l := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), event.SlotOf(key)), event.Spec{
+	l := NewLog(h.IDs, h.Clock, h.IDs.Run(h.Clock.Now(), event.SlotOf(key)), event.Spec{
 		Workflow: route.Workflow, Queue: route.Queue, Retention: h.retention(t),
 	})
 	c := l.Create()
-	g := store.Gather{Key: key, Quiet: h.later(t).Sub(h.clock.Now()), Keep: chance(t, "keep", 50)}
+	g := store.Gather{Key: key, Quiet: h.later(t).Sub(h.Clock.Now()), Keep: chance(t, "keep", 50)}
 	if chance(t, "most", 50) {
-		g.Most = h.later(t).Sub(h.clock.Now())
+		g.Most = h.later(t).Sub(h.Clock.Now())
 	}
 	if g.Keep {
 		g.Full = rapid.IntRange(0, 4).Draw(t, "full")
 	}
-	i := h.item()
+	i := h.Item()
 	c.Gather, c.Items, c.Priority = &g, []store.Item{i}, rapid.IntRange(-1, 1).Draw(t, "priority")
 	h.logs = append(h.logs, l)
-	drawn := h.clock.Now()
+	drawn := h.Clock.Now()
 	h.request(t, func() {
-		if h.clock.Now().Sub(drawn) < store.Horizon {
-			h.equal("gather", h.create(c), h.m.create(c))
+		if h.Clock.Now().Sub(drawn) < store.Horizon {
+			h.Equal("gather", h.Create(c), h.m.create(c))
 			h.items = append(h.items, i) // not earlier, so that no other delivery draws an item with this ID
 		}
 	})
@@ -318,7 +318,7 @@ func (h *history) drawGather(t *rapid.T) {
 
 func (h *history) drawDeliver(t *rapid.T) {
 	l := h.log(t, func(r *modelRun) bool { return r.QueueState != store.StateEnded || r.Next != "" })
-	i := h.item()
+	i := h.Item()
 	i.Scope = store.Scope(rapid.IntRange(0, 1).Draw(t, "scope"))
 	if len(h.items) > 0 && chance(t, "known item", 20) {
 		i = rapid.SampledFrom(h.items).Draw(t, "item")
@@ -332,16 +332,16 @@ func (h *history) drawDeliver(t *rapid.T) {
 		if h.confirmed[d.Item.ID] {
 			return // a confirmed item is never sent again
 		}
-		got, err := h.store.Deliver(h.ctx, d)
+		got, err := h.Store.Deliver(h.Ctx, d)
 		want, wantErr := h.m.deliver(d)
 		h.sameError("deliver", err, wantErr)
-		h.equal("deliver", got, want)
+		h.Equal("deliver", got, want)
 	})
 }
 
 // deadline draws a deadline that has passed, or will pass soon.
 func (h *history) deadline(t *rapid.T) time.Time {
-	return h.clock.Now().Add(rapid.SampledFrom([]time.Duration{-time.Millisecond, 15*time.Second + 5*time.Millisecond}).Draw(t, "deadline"))
+	return h.Clock.Now().Add(rapid.SampledFrom([]time.Duration{-time.Millisecond, 15*time.Second + 5*time.Millisecond}).Draw(t, "deadline"))
 }
 
 // fence draws the fence of a run, or an invalid fence.
@@ -360,7 +360,7 @@ func (h *history) drawRelease(t *rapid.T) {
 	l := h.log(t, isOwned)
 	fence := h.fence(t, l)
 	h.request(t, func() {
-		h.sameError("release", h.store.Release(h.ctx, l.Run, fence), h.m.release(l.Run, fence))
+		h.sameError("release", h.Store.Release(h.Ctx, l.Run, fence), h.m.release(l.Run, fence))
 	})
 }
 

@@ -16,8 +16,8 @@ import (
 func (h *history) present() map[event.RunID]store.QueueState {
 	h.Helper()
 	present := map[event.RunID]store.QueueState{}
-	if h.shows() {
-		for id, r := range h.inspect().Runs {
+	if h.Shows() {
+		for id, r := range h.Inspect().Runs {
 			present[id] = r.QueueState
 		}
 		return present
@@ -28,10 +28,10 @@ func (h *history) present() map[event.RunID]store.QueueState {
 			visible = append(visible, r.Run)
 			continue
 		}
-		if err := h.delete(r.Run); err == nil { // a repeated delete fails if the run was purged
+		if err := h.Delete(r.Run); err == nil { // a repeated delete fails if the run was purged
 			present[r.Run] = store.StateEnded
 		} else {
-			h.is("delete again", err, store.ErrRunNotFound)
+			h.Is("delete again", err, store.ErrRunNotFound)
 		}
 	}
 	for i, l := range h.loadAll(visible, true) {
@@ -60,10 +60,10 @@ func (h *history) compareAnswers() {
 		if r := h.m.find(runs[i]); r != nil {
 			want = store.Loaded{Record: r.Record, Frames: r.Frames, Inbox: r.Inbox}
 		}
-		h.equal("run "+string(runs[i]), got, want)
+		h.Equal("run "+string(runs[i]), got, want)
 	}
 	for _, name := range []string{"a", "b"} {
-		h.compareResolve(h.workflowID(name))
+		h.compareResolve(h.WorkflowID(name))
 	}
 	for _, s := range h.sessions {
 		h.compareOwned(s.ID)
@@ -94,32 +94,32 @@ func (h *history) loadAll(runs []event.RunID, brief bool) []store.Loaded {
 			requests[i].Limit = -1
 		}
 	}
-	answers, err := h.store.Load(h.ctx, requests)
-	h.check("load", err)
-	h.equal("number of answers", len(answers), len(runs))
+	answers, err := h.Store.Load(h.Ctx, requests)
+	h.Check("load", err)
+	h.Equal("number of answers", len(answers), len(runs))
 	return answers
 }
 
 func (h *history) compareResolve(wid string) {
 	h.Helper()
-	got, err := h.store.Resolve(h.ctx, wid)
+	got, err := h.Store.Resolve(h.Ctx, wid)
 	want, ok := h.m.active[wid]
 	if !ok {
 		want, ok = h.m.last[wid]
 	}
 	if ok {
-		h.check("resolve", err)
+		h.Check("resolve", err)
 	} else {
-		h.is("resolve", err, store.ErrRunNotFound)
+		h.Is("resolve", err, store.ErrRunNotFound)
 	}
-	h.equal("resolve", got, want)
+	h.Equal("resolve", got, want)
 }
 
 func (h *history) compareOwned(s store.SessionID) {
 	h.Helper()
-	owned, err := h.store.Reconcile(h.ctx, 0, s)
+	owned, err := h.Store.Reconcile(h.Ctx, 0, s)
 	slices.SortFunc(owned, func(a, b store.Owned) int { return compareIDs(a.Run, b.Run) })
 	want, wantErr := h.m.reconcile(s)
 	h.sameError("reconcile", err, wantErr)
-	h.equal("reconcile", owned, want)
+	h.Equal("reconcile", owned, want)
 }

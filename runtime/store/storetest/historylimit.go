@@ -16,8 +16,8 @@ import (
 // it. Identifiers call a limiter queue a line, a closed queue shut, an admitted queue called, and
 // free capacity room.
 
-// callTime is how long an admitted queue keeps its position. [L7]
-const callTime = 5 * time.Second
+// CallTime is how long an admitted queue keeps its position. [L7]
+const CallTime = 5 * time.Second
 
 // limitHistory records the limiter queues between two inspections of the store.
 type limitHistory struct {
@@ -74,7 +74,7 @@ func (h *history) drawUses(t *rapid.T, c *store.Create) {
 // drawFair draws the fairness key of a run. Every ready run of route orders has one, except runs
 // that collect starts and canceled runs.
 func (h *history) drawFair(t *rapid.T, c *store.Create) {
-	if h.limits.fair && c.Route == orders {
+	if h.limits.fair && c.Route == Orders {
 		c.Fair, c.Share = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "fair"), rapid.IntRange(0, 3).Draw(t, "share")
 	}
 }
@@ -86,7 +86,7 @@ func (h *history) drawFairRuns(t *rapid.T) {
 		return
 	}
 	for range rapid.IntRange(1, 4).Draw(t, "runs") {
-		l := h.newLog(orders, "")
+		l := h.NewLog(Orders, "")
 		c := l.Create()
 		h.drawFair(t, &c)
 		if chance(t, "limited", 40) {
@@ -102,11 +102,11 @@ func (h *history) createBoth(c store.Create) {
 	h.Helper()
 	h.m.action++
 	h.adoptAway()
-	got, want := h.create(c), h.m.create(c)
+	got, want := h.Create(c), h.m.create(c)
 	if r := h.m.runs[c.Run]; r != nil && r.Waits() {
 		want.Waits = got.Waits
 	}
-	h.equal("create", got, want)
+	h.Equal("create", got, want)
 }
 
 // drawSetLimits configures a limit.
@@ -140,8 +140,8 @@ func (h *history) drawSetLimits(t *rapid.T) {
 // setBoth configures a limit in the store and in the model.
 func (h *history) setBoth(s store.SetLimit) {
 	h.Helper()
-	l, _ := store.As[store.Limiter](h.store)
-	h.check("set limits", l.SetLimits(h.ctx, 0, []store.SetLimit{s}))
+	l, _ := store.As[store.Limiter](h.Store)
+	h.Check("set limits", l.SetLimits(h.Ctx, 0, []store.SetLimit{s}))
 	h.m.configure(s)
 }
 
@@ -151,7 +151,7 @@ func (h *history) nextDue() time.Time {
 	if !h.limits.on {
 		return next
 	}
-	for _, l := range h.inspect().Waiting {
+	for _, l := range h.Inspect().Waiting {
 		if !l.Until.IsZero() && (next.IsZero() || l.Until.Before(next)) {
 			next = l.Until
 		}
@@ -263,7 +263,7 @@ func awayOf(lines []store.WaitingLine) map[store.LimitID]int {
 // limits may refuse.
 func (h *history) adoptAway() {
 	if h.limits.on {
-		h.m.limits.away = awayOf(h.inspect().Waiting)
+		h.m.limits.away = awayOf(h.Inspect().Waiting)
 	}
 }
 
@@ -286,7 +286,7 @@ func (h *history) dueAfter(held map[store.LimitID]int) func(*modelLine) bool {
 	return func(l *modelLine) bool {
 		happened := slices.ContainsFunc(l.uses, func(u store.Use) bool { return h.m.stand(u.LimitID).Held != held[u.LimitID] })
 		return !happened && slices.ContainsFunc(h.limits.before, func(o store.WaitingLine) bool {
-			return o.Route == l.route && slices.Equal(o.Uses, l.uses) && o.Shut && !o.Until.IsZero() && !o.Until.After(h.clock.Now())
+			return o.Route == l.route && slices.Equal(o.Uses, l.uses) && o.Shut && !o.Until.IsZero() && !o.Until.After(h.Clock.Now())
 		})
 	}
 }
@@ -318,7 +318,7 @@ func (h *history) judgeGrant(r *modelRun, left func(*modelLine) bool) {
 	}
 	b := begun{modelRun: r}
 	for _, l := range h.limits.before {
-		if (l.Shut || l.Called && l.Until.After(h.clock.Now())) && h.keepsBack(l, r.Uses) {
+		if (l.Shut || l.Called && l.Until.After(h.Clock.Now())) && h.keepsBack(l, r.Uses) {
 			b.back = append(b.back, l)
 		}
 	}
@@ -372,14 +372,14 @@ func (r *modelRun) waited(since time.Time) time.Time {
 func (h *history) adoptLines(lines []store.WaitingLine) {
 	h.Helper()
 	want := h.m.waiting()
-	h.equal("number of lines", len(lines), len(want))
+	h.Equal("number of lines", len(lines), len(want))
 	var firsts []*modelRun
 	for _, l := range lines {
 		i := slices.IndexFunc(want, func(w modelLine) bool { return w.route == l.Route && slices.Equal(w.uses, l.Uses) })
 		if i < 0 {
 			h.Fatalf("line of %v for %v: nobody should wait in it", l.Route, l.Uses)
 		}
-		h.equal("runs in line", slices.Sorted(slices.Values(l.Runs)), slices.Sorted(slices.Values(runsOfModel(want[i].runs))))
+		h.Equal("runs in line", slices.Sorted(slices.Values(l.Runs)), slices.Sorted(slices.Values(runsOfModel(want[i].runs))))
 		var before []*modelRun
 		for _, id := range l.Runs {
 			h.notAfter(before, h.m.runs[id])
@@ -412,7 +412,7 @@ func runsOfModel(runs []*modelRun) []event.RunID {
 // judgeLine checks whether the state of a queue is allowed, given its state at the last inspection.
 func (h *history) judgeLine(got *store.Snapshot, i int) {
 	h.Helper()
-	l, now := got.Waiting[i], h.clock.Now()
+	l, now := got.Waiting[i], h.Clock.Now()
 	heavy, was := h.m.heavy(l.Uses) != nil, store.WaitingLine{}
 	if n := slices.IndexFunc(h.limits.before, func(o store.WaitingLine) bool { return o.Route == l.Route && slices.Equal(o.Uses, l.Uses) }); n >= 0 {
 		was = h.limits.before[n]
@@ -423,8 +423,8 @@ func (h *history) judgeLine(got *store.Snapshot, i int) {
 	case heavy && l.Shut:
 		h.Fatalf("line of run %s: it is shut, and can never have its permits: nobody ends it", l.Runs[0])
 	case l.Called && was.Called && stays && l.Until.Equal(was.Until):
-	case l.Called && !l.Until.Equal(now.Add(callTime)):
-		h.Fatalf("line of run %s: called until %v, want %v", l.Runs[0], l.Until, now.Add(callTime))
+	case l.Called && !l.Until.Equal(now.Add(CallTime)):
+		h.Fatalf("line of run %s: called until %v, want %v", l.Runs[0], l.Until, now.Add(CallTime))
 	case l.Shut && !kept && !h.limits.asked[l.Route]:
 		h.Fatalf("line of run %s: it is shut, and nobody has asked it", l.Runs[0])
 	case !l.Shut && !l.Called && was.Called && stays && !heavy && was.Until.After(now) && !h.begunIn(&l):
@@ -446,7 +446,7 @@ func (h *history) begunIn(l *store.WaitingLine) bool {
 // continue. That it may not continue now is checked by fsck.
 func (h *history) judgeShut(got *store.Snapshot, i int) {
 	h.Helper()
-	l, opens := got.Waiting[i], h.clock.Now()
+	l, opens := got.Waiting[i], h.Clock.Now()
 	for _, u := range l.Uses {
 		s := h.m.stand(u.LimitID)
 		if s.Config.Paused || s.Config.AtOnce > 0 && s.Held+u.Weight > s.Config.AtOnce {
@@ -457,10 +457,10 @@ func (h *history) judgeShut(got *store.Snapshot, i int) {
 		}
 	}
 	if l.Uses[0].Nested { // it may be free because the queue before it waits for a second limit since the last recheck
-		opens = opens.Add(callTime)
+		opens = opens.Add(CallTime)
 	}
 	if !h.keptBefore(got.Waiting, i) && (l.Until.IsZero() || l.Until.After(opens)) {
-		h.Fatalf("line of run %s: it is looked at %v, and may go at %v; it is %v", l.Runs[0], l.Until, opens, h.clock.Now())
+		h.Fatalf("line of run %s: it is looked at %v, and may go at %v; it is %v", l.Runs[0], l.Until, opens, h.Clock.Now())
 	}
 }
 
@@ -483,7 +483,7 @@ func (h *history) askedOf(c *store.Claim, n int) {
 	for _, route := range c.Routes {
 		h.limits.asked[route] = true
 	}
-	for _, l := range h.inspect().Waiting {
+	for _, l := range h.Inspect().Waiting {
 		if n < c.Max && slices.Contains(c.Routes, l.Route) && !l.Shut {
 			h.Fatalf("claim of %v: it had room for more, and left the line of run %s open", c.Routes, l.Runs[0])
 		}

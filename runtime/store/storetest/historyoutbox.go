@@ -22,7 +22,7 @@ func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []sto
 	c.Continue.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
 	c.Send, c.Publish, c.Progress = h.sends(t, l), h.publications(t), rapid.Bool().Draw(t, "progress")
 	if len(items) > 0 {
-		c = consuming(c, items...)
+		c = Consuming(c, items...)
 	}
 	if r := h.m.runs[l.Run]; r != nil && chance(t, "the same limits", 70) {
 		c.Continue.Uses, c.Continue.Whole = r.Uses, r.Whole
@@ -41,7 +41,7 @@ func (h *history) sends(t *rapid.T, l *Log) []store.Send {
 	}
 	var sends []store.Send
 	for range rapid.IntRange(1, 3).Draw(t, "records") {
-		s := h.newSend(rapid.SampledFrom([]event.RunID{h.ghost.Run, l.Run, h.logs[len(h.logs)-1].Run}).Draw(t, "receiver"))
+		s := h.NewSend(rapid.SampledFrom([]event.RunID{h.ghost.Run, l.Run, h.logs[len(h.logs)-1].Run}).Draw(t, "receiver"))
 		known := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return o.From != l.Run })
 		if len(known) > 0 && chance(t, "known record", 20) {
 			s.ID = rapid.SampledFrom(known).Draw(t, "record").ID
@@ -68,7 +68,7 @@ func (h *history) twice(sends []store.Send) []store.Send {
 // the store did not return too few.
 func (h *history) drawOutbox(t *rapid.T) {
 	limit := rapid.SampledFrom([]int{0, 1, 2, 5, 1000}).Draw(t, "limit")
-	got, next := h.outbox(limit)
+	got, next := h.Outbox(limit)
 	wanted := h.m.wanted()
 	returned := map[int]bool{}
 	before := -1
@@ -78,8 +78,8 @@ func (h *history) drawOutbox(t *rapid.T) {
 			h.Fatalf("outbox: got record %s of %s, which does not exist, or was written before the one in front of it", o.ID, o.From)
 		}
 		want := h.m.outbox[i]
-		want.Deadline = h.clock.Now().Add(store.Horizon / 2)
-		h.equal("record", o, want)
+		want.Deadline = h.Clock.Now().Add(store.Horizon / 2)
+		h.Equal("record", o, want)
 		if !slices.ContainsFunc(wanted, func(d store.Outgoing) bool { return d.From == o.From && d.ID == o.ID }) || !h.inOrder(i, returned) {
 			h.Fatalf("outbox: got record %s of %s before its turn", o.ID, o.From)
 		}
@@ -90,7 +90,7 @@ func (h *history) drawOutbox(t *rapid.T) {
 		h.Fatalf("outbox: got %d records of %d, limit %d", len(got), len(wanted), limit)
 	}
 	if len(got) < len(wanted) {
-		if next.IsZero() || next.After(h.clock.Now()) {
+		if next.IsZero() || next.After(h.Clock.Now()) {
 			h.Fatalf("outbox: next is %v, and %d records are left", next, len(wanted)-len(got))
 		}
 		return
@@ -122,8 +122,8 @@ func (h *history) inOrder(i int, returned map[int]bool) bool {
 // checkLater checks the next due time of the outbox after all due records were returned.
 func (h *history) checkLater(next time.Time) {
 	h.Helper()
-	later := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return !dueOf(o).After(h.clock.Now()) })
-	if !next.IsZero() && !next.After(h.clock.Now()) {
+	later := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return !dueOf(o).After(h.Clock.Now()) })
+	if !next.IsZero() && !next.After(h.Clock.Now()) {
 		h.Fatalf("outbox: next is %v, and nothing is left", next)
 	}
 	h.checkNext("outbox", next, later, false)
@@ -134,10 +134,10 @@ func (h *history) checkLater(next time.Time) {
 func (h *history) checkNext(what string, next time.Time, records []store.Outgoing, none bool) {
 	h.Helper()
 	if none || len(records) == 0 {
-		h.equal("outbox time of "+what, next, time.Time{})
+		h.Equal("outbox time of "+what, next, time.Time{})
 		return
 	}
-	now := h.clock.Now()
+	now := h.Clock.Now()
 	var earliest, right time.Time
 	for _, o := range records {
 		at, inTurn := dueOf(o), h.m.turnOf(o)
@@ -176,7 +176,7 @@ func (h *history) drawMark(t *rapid.T) {
 		marks = append(marks, k)
 	}
 	h.request(t, func() {
-		h.marks(marks...)
+		h.Marks(marks...)
 		for _, k := range marks {
 			h.m.mark(k)
 		}
@@ -206,7 +206,7 @@ func (h *history) drawConfirm(t *rapid.T) {
 		if !h.m.settled(c.id) {
 			return
 		}
-		h.confirm(c.run, c.id)
+		h.Confirm(c.run, c.id)
 		h.m.confirm(c.run, c.id)
 		h.confirmed[c.id] = true
 	})

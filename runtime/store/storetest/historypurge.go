@@ -24,11 +24,11 @@ func (h *history) drawPurge(t *rapid.T) {
 	before := h.m.purges()
 	due := 0
 	for _, r := range before {
-		if !r.purgeTime().After(h.clock.Now()) {
+		if !r.purgeTime().After(h.Clock.Now()) {
 			due++
 		}
 	}
-	n, next := h.purge(limit)
+	n, next := h.Purge(limit)
 	if n < min(limit, due) || n > limit {
 		h.Fatalf("number of purged runs: got %d, want %d, and at most %d", n, min(limit, due), limit)
 	}
@@ -42,8 +42,8 @@ func (h *history) drawPurge(t *rapid.T) {
 	if still := h.m.purges(); len(still) > 0 {
 		want = still[0].purgeTime()
 	}
-	h.equal("next purge", next, want)
-	h.equal("number of runs", len(h.present()), len(h.m.runs))
+	h.Equal("next purge", next, want)
+	h.Equal("number of runs", len(h.present()), len(h.m.runs))
 	h.emptied = append(h.emptied, historyRoutes...) // a store may remove the wakes of routes without runs
 }
 
@@ -55,7 +55,7 @@ func (h *history) forgetPurged(before []*modelRun) (last time.Time) {
 	for again := true; again; {
 		again = false
 		for _, r := range h.m.purges() {
-			if left[r.Run] != 0 || r.purgeTime().After(h.clock.Now()) {
+			if left[r.Run] != 0 || r.purgeTime().After(h.Clock.Now()) {
 				continue
 			}
 			if slices.Contains(before, r) {
@@ -71,29 +71,29 @@ func (h *history) forgetPurged(before []*modelRun) (last time.Time) {
 func (h *history) drawDelete(t *rapid.T) {
 	l := h.log(t, func(r *modelRun) bool { return r.QueueState == store.StateEnded })
 	h.request(t, func() {
-		h.sameError("delete", h.delete(l.Run), h.m.delete(l.Run))
+		h.sameError("delete", h.Delete(l.Run), h.m.delete(l.Run))
 	})
 }
 
-// delete deletes a run and returns the error of the store.
-func (h *harness) delete(run event.RunID) error {
+// Delete deletes a run and returns the error of the store.
+func (h *harness) Delete(run event.RunID) error {
 	h.Helper()
-	return h.purger().Delete(h.ctx, run)
+	return h.Purger().Delete(h.Ctx, run)
 }
 
-func (h *harness) purger() store.Purger {
+func (h *harness) Purger() store.Purger {
 	h.Helper()
-	p, ok := store.As[store.Purger](h.store)
+	p, ok := store.As[store.Purger](h.Store)
 	if !ok {
-		h.Fatalf("%T is not a store.Purger: the suite needs it", h.store)
+		h.Fatalf("%T is not a store.Purger: the suite needs it", h.Store)
 	}
 	return p
 }
 
-// purge purges in partition 0.
-func (h *harness) purge(limit int) (int, time.Time) {
+// Purge purges in partition 0.
+func (h *harness) Purge(limit int) (int, time.Time) {
 	h.Helper()
-	n, next, err := h.purger().Purge(h.ctx, 0, limit)
-	h.check("purge", err)
+	n, next, err := h.Purger().Purge(h.Ctx, 0, limit)
+	h.Check("purge", err)
 	return n, next
 }

@@ -15,11 +15,11 @@ import (
 // compare fails the test unless the whole state of the store equals the model and satisfies fsck.
 func (h *history) compare() {
 	h.Helper()
-	if !h.shows() {
+	if !h.Shows() {
 		h.compareAnswers()
 		return
 	}
-	got := h.inspect()
+	got := h.Inspect()
 	for _, order := range got.Ready {
 		h.adoptOrder(order)
 	}
@@ -41,9 +41,9 @@ func (h *history) compare() {
 	want.Labels = got.Labels // a store may have labels or not: fsck checks them below
 	bySender(got.Outbox)
 	bySender(want.Outbox)
-	got.Audit, want.Audit = sortedAudit(got.Audit), sortedAudit(want.Audit)
-	h.equal("state", got, want)
-	for _, f := range h.findings(got) {
+	got.Audit, want.Audit = SortedAudit(got.Audit), SortedAudit(want.Audit)
+	h.Equal("state", got, want)
+	for _, f := range h.Findings(got) {
 		h.Fatalf("fsck: %v", f)
 	}
 }
@@ -81,7 +81,7 @@ func (h *history) notAfter(before []*modelRun, r *modelRun) {
 	}
 }
 
-func sortedAudit(all []store.AuditEntry) []store.AuditEntry {
+func SortedAudit(all []store.AuditEntry) []store.AuditEntry {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b store.AuditEntry) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Epoch, b.Epoch))
@@ -95,11 +95,11 @@ func (h *history) drawRead(t *rapid.T) {
 		Run: l.Run, Inbox: rapid.Bool().Draw(t, "inbox"),
 		After: rapid.Uint64Range(0, 4).Draw(t, "after"), Limit: rapid.IntRange(-1, 3).Draw(t, "limit"),
 	}
-	answers, err := h.store.Load(h.ctx, []store.Load{q})
-	h.check("load", err)
+	answers, err := h.Store.Load(h.Ctx, []store.Load{q})
+	h.Check("load", err)
 	r := h.m.find(l.Run)
 	if r == nil {
-		h.is("load", answers[0].Err, store.ErrRunNotFound)
+		h.Is("load", answers[0].Err, store.ErrRunNotFound)
 		return
 	}
 	want := store.Loaded{Record: r.Record}
@@ -111,23 +111,23 @@ func (h *history) drawRead(t *rapid.T) {
 			want.Frames = append(want.Frames, f)
 		}
 	}
-	h.equal("load", answers[0], want)
+	h.Equal("load", answers[0], want)
 }
 
 // drawFind compares the answers of the read operations: a workflow ID, a list, the fleet, failure
 // groups and the audit of a run.
 func (h *history) drawFind(t *rapid.T) {
-	h.compareResolve(h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id")))
-	if canList(h.store) {
+	h.compareResolve(h.WorkflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id")))
+	if CanList(h.Store) {
 		h.compareList(h.drawQuery(t))
 	}
 	h.compareFleet()
-	if l, ok := store.As[store.TroubleLister](h.store); ok {
-		page, err := l.Troubles(h.ctx, store.TroubleQuery{})
-		h.check("troubles", err)
-		h.equal("troubles", page.Groups, h.m.troubleGroups())
+	if l, ok := store.As[store.TroubleLister](h.Store); ok {
+		page, err := l.Troubles(h.Ctx, store.TroubleQuery{})
+		h.Check("troubles", err)
+		h.Equal("troubles", page.Groups, h.m.troubleGroups())
 	}
-	if canAudit(h.store) {
+	if CanAudit(h.Store) {
 		run := h.log(t, func(r *modelRun) bool { return r.Recoveries > 0 }).Run
 		var want []store.AuditEntry
 		for _, e := range h.m.audit {
@@ -135,7 +135,7 @@ func (h *history) drawFind(t *rapid.T) {
 				want = append(want, e)
 			}
 		}
-		h.equal("audit", h.audit(run), want)
+		h.Equal("audit", h.Audit(run), want)
 	}
 }
 
@@ -145,14 +145,14 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 		q.Statuses = []event.Status{event.StatusPending, rapid.SampledFrom([]event.Status{event.StatusRunning, event.StatusFailed}).Draw(t, "status")}
 	}
 	if chance(t, "by workflow", 30) {
-		q.Workflow = orders.Workflow
+		q.Workflow = Orders.Workflow
 	}
 	if chance(t, "by queue", 30) {
-		q.Queue = refunds.Queue
+		q.Queue = Refunds.Queue
 	}
 	q.Started = q.Limit%2 == 0 // no run of a history is internal
 	if chance(t, "by workflow id", 20) {
-		q.WorkflowID = h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id"))
+		q.WorkflowID = h.WorkflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id"))
 	}
 	q.Roots, q.Oldest = chance(t, "roots", 30), chance(t, "oldest first", 30)
 	if chance(t, "by tag", 30) {
@@ -161,7 +161,7 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 	if chance(t, "by parent", 30) {
 		q.Parent, q.Root = h.ghost.Run, h.ghost.Run
 	}
-	if canTellTroubles(h.store) && chance(t, "by group", 20) {
+	if CanTellTroubles(h.Store) && chance(t, "by group", 20) {
 		q.Troubled = chance(t, "any group", 50)
 		if !q.Troubled || chance(t, "and one", 30) {
 			q.Group = rapid.SampledFrom([]string{"f1-a", "f1-b"}).Draw(t, "group")
@@ -193,10 +193,10 @@ func (h *history) compareList(q store.Query) {
 	for _, r := range found {
 		want = append(want, r.Run)
 	}
-	h.equal("list", h.list(q), want)
-	h.equal("count", h.count(q), counts)
+	h.Equal("list", h.List(q), want)
+	h.Equal("count", h.Count(q), counts)
 	q.Budget = 1 + len(found)%3
-	h.equal("list, little by little", h.list(q), want)
+	h.Equal("list, little by little", h.List(q), want)
 }
 
 // selects reports whether a query selects a run, independently of Query.Matches, which stores use.

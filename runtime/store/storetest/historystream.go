@@ -51,7 +51,7 @@ func (h *history) drawPublish(t *rapid.T) {
 		chunks = append(chunks, p)
 	}
 	h.request(t, func() {
-		h.sameError("publish", h.store.Publish(h.ctx, l.Run, fence, chunks), h.m.publish(l.Run, fence, chunks))
+		h.sameError("publish", h.Store.Publish(h.Ctx, l.Run, fence, chunks), h.m.publish(l.Run, fence, chunks))
 	})
 }
 
@@ -64,12 +64,12 @@ func (h *history) drawReadStream(t *rapid.T) {
 	if chance(t, "tail", 50) {
 		q.Tail = rapid.IntRange(1, 3).Draw(t, "tail")
 	}
-	got, err := h.store.ReadStream(h.ctx, q)
+	got, err := h.Store.ReadStream(h.Ctx, q)
 	want, wantErr := h.m.readStream(q)
 	h.sameError("read stream", err, wantErr)
-	h.equal("read stream", got, want)
+	h.Equal("read stream", got, want)
 	if wantErr == nil && q.From == want.Last && !want.Closed && !want.Ended {
 		return // it would block
 	}
-	h.sameError("await stream", h.store.AwaitStream(h.ctx, q.Run, q.Stream, q.From), wantErr)
+	h.sameError("await stream", h.Store.AwaitStream(h.Ctx, q.Run, q.Stream, q.From), wantErr)
 }

@@ -14,11 +14,11 @@ import (
 
 func (h *history) drawOpenSession(t *rapid.T) {
 	s := store.Session{
-		ID: h.ids.Session(), Worker: "host/1", TTL: historyTTL,
-		Routes:      rapid.SampledFrom([][]store.Route{{orders}, {refunds}, historyRoutes}).Draw(t, "routes"),
+		ID: h.IDs.Session(), Worker: "host/1", TTL: historyTTL,
+		Routes:      rapid.SampledFrom([][]store.Route{{Orders}, {Refunds}, historyRoutes}).Draw(t, "routes"),
 		Fingerprint: rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "fingerprint"),
 	}
-	h.check("open session", h.store.OpenSession(h.ctx, s))
+	h.Check("open session", h.Store.OpenSession(h.Ctx, s))
 	h.m.openSession(s)
 	h.sessions = append(h.sessions, s)
 }
@@ -26,7 +26,7 @@ func (h *history) drawOpenSession(t *rapid.T) {
 func (h *history) drawHeartbeat(t *rapid.T) {
 	s := h.session(t).ID
 	h.request(t, func() {
-		beat, err := h.store.Heartbeat(h.ctx, 0, s)
+		beat, err := h.Store.Heartbeat(h.Ctx, 0, s)
 		slices.Sort(beat.Unread)
 		want, wantErr := h.m.heartbeat(s)
 		h.sameError("heartbeat", err, wantErr)
@@ -37,7 +37,7 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 		}
 		h.checkUnserved(beat.Unserved)
 		beat.Unserved = nil // the store chooses the order in which it names them
-		h.equal("heartbeat", beat, want)
+		h.Equal("heartbeat", beat, want)
 
 		h.compareOwned(s)
 	})
@@ -56,7 +56,7 @@ func compareIDs(a, b event.RunID) int {
 func (h *history) drawCloseSession(t *rapid.T) {
 	s := h.session(t).ID
 	h.request(t, func() {
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
 		h.m.closeSession(s)
 	})
 }
@@ -64,7 +64,7 @@ func (h *history) drawCloseSession(t *rapid.T) {
 func (h *history) drawClaim(t *rapid.T) {
 	s := h.session(t)
 	c := store.Claim{
-		Session: s.ID, Token: h.ids.Token(), Routes: s.Routes,
+		Session: s.ID, Token: h.IDs.Token(), Routes: s.Routes,
 		Max: rapid.IntRange(0, 4).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt"),
 	}
 	if chance(t, "one route", 30) {
@@ -77,12 +77,12 @@ func (h *history) drawClaim(t *rapid.T) {
 // same runs in the model.
 func (h *history) claimBoth(c store.Claim) {
 	h.Helper()
-	got, err := h.store.Claim(h.ctx, c)
+	got, err := h.Store.Claim(h.Ctx, c)
 	if !h.live(c.Session) {
-		h.is("claim", err, store.ErrExpired)
+		h.Is("claim", err, store.ErrExpired)
 		return
 	}
-	h.check("claim", err)
+	h.Check("claim", err)
 	h.m.chores(c)
 	passed := h.adoptBlocked(c)
 	available := 0
@@ -106,7 +106,7 @@ func (h *history) claimBoth(c store.Claim) {
 			h.Fatalf("claim of %v: blocked run %s before its turn", c.Routes, r.Run)
 		}
 	}
-	h.equal("next due time", got.Next, h.nextDue())
+	h.Equal("next due time", got.Next, h.nextDue())
 	for _, route := range c.Routes {
 		if len(h.m.readyRuns(route)) > 0 {
 			h.m.wakes[route] = true
@@ -131,7 +131,7 @@ func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left fun
 		h.judgeGrant(r, left)
 		want := h.m.grant(r, c)
 		want.Waited = r.waited(claimed.Waited)
-		h.equal("claimed run", h.handed(claimed), want)
+		h.Equal("claimed run", h.Handed(claimed), want)
 		h.fences = append(h.fences, claimed.Fence)
 	}
 }
@@ -144,7 +144,7 @@ func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.Li
 		h.Fatalf("commit that claims at most %d: got %d runs", c.Max, n)
 	}
 	if !h.live(c.Session) {
-		h.equal("runs for a session that is over", runsOf(got.Runs), []event.RunID(nil))
+		h.Equal("runs for a session that is over", RunsOf(got.Runs), []event.RunID(nil))
 		return
 	}
 	now := h.present()
@@ -154,7 +154,7 @@ func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.Li
 		}
 	}
 	h.judgeClaimed(c, got.Runs, h.dueAfter(held))
-	wakes := h.inspect().Wakes
+	wakes := h.Inspect().Wakes
 	for _, route := range c.Routes {
 		h.limits.asked[route] = true
 		if len(h.m.readyRuns(route)) == 0 {
@@ -190,7 +190,7 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 			made++
 		}
 	}
-	h.equal("number of blocked runs that were made ready", made, min(c.Max, len(fitting)))
+	h.Equal("number of blocked runs that were made ready", made, min(c.Max, len(fitting)))
 	for _, r := range others {
 		if now[r.Run] == store.StateBlocked {
 			_, _ = h.m.op.Take(r, c.Session, &c, nil)
@@ -202,14 +202,14 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 
 func (h *history) drawClaimRun(t *rapid.T) {
 	s, l := h.session(t).ID, h.log(t, func(r *modelRun) bool { return r.QueueState != store.StateEnded })
-	token := h.ids.Token()
-	got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
+	token := h.IDs.Token()
+	got, err := h.Store.ClaimRun(h.Ctx, 0, s, token, l.Run)
 	want, wantErr := h.m.claimRun(s, token, l.Run, h.mayClaim(h.m.runs[l.Run], err == nil))
 	h.sameError("claim run", err, wantErr)
 	if wantErr == nil {
 		want.Waited = h.m.runs[l.Run].waited(got.Waited)
 	}
-	h.equal("claim run", h.handed(got), want)
+	h.Equal("claim run", h.Handed(got), want)
 	h.fences = append(h.fences, want.Fence)
 }
 
@@ -218,10 +218,10 @@ func (h *history) drawDue(t *rapid.T) {
 	if h.limits.on && limit > 0 {
 		limit = 1000 // the store chooses how many queues it rechecks in between
 	}
-	next, err := h.store.Due(h.ctx, 0, limit)
-	h.check("due", err)
+	next, err := h.Store.Due(h.Ctx, 0, limit)
+	h.Check("due", err)
 	h.m.due(limit)
-	h.equal("next due time", next, h.nextDue())
+	h.Equal("next due time", next, h.nextDue())
 }
 
 // drawWait polls the notifications of a worker and claims if it is notified of ready runs.
@@ -234,9 +234,9 @@ func (h *history) drawWait(t *rapid.T) {
 	if chance(t, "capacity", 80) {
 		routes = s.Routes
 	}
-	woken := h.poll(s.ID, routes...)
-	h.equal("due", woken.Due, true)
-	h.equal("wakes taken", len(woken.Claim) > 0, h.announced(routes, len(woken.Claim) > 0))
+	woken := h.Poll(s.ID, routes...)
+	h.Equal("due", woken.Due, true)
+	h.Equal("wakes taken", len(woken.Claim) > 0, h.announced(routes, len(woken.Claim) > 0))
 	for run := range h.m.untold[s.ID] {
 		if !slices.Contains(woken.Unread, run) {
 			h.Fatalf("wait: not told of the items of run %s", run)
@@ -251,9 +251,9 @@ func (h *history) drawWait(t *rapid.T) {
 	if len(woken.Claim) == 0 {
 		return
 	}
-	h.equal("partitions with a wake", woken.Claim, []int{0})
+	h.Equal("partitions with a wake", woken.Claim, []int{0})
 	h.takeWakes(routes)
-	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Routes: routes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
+	h.claimBoth(store.Claim{Session: s.ID, Token: h.IDs.Token(), Routes: routes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
 }
 
 // announced reports whether a Wait for the routes must return a claim. If the wakes of all routes
@@ -279,10 +279,10 @@ func (h *history) announced(routes []store.Route, told bool) bool {
 // ready runs and makes the others unsure.
 func (h *history) takeWakes(routes []store.Route) {
 	h.Helper()
-	if !h.shows() {
+	if !h.Shows() {
 		return
 	}
-	left, taken := h.inspect().Wakes, 0
+	left, taken := h.Inspect().Wakes, 0
 	for _, c := range routes {
 		if h.m.wakes[c] && !left[c] {
 			delete(h.m.wakes, c)
@@ -306,7 +306,7 @@ func (h *history) drawHandOn(t *rapid.T) {
 		h.compare()
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "who waits") {
-		l := h.newLog(rapid.SampledFrom(historyRoutes).Draw(t, "route"), "")
+		l := h.NewLog(rapid.SampledFrom(historyRoutes).Draw(t, "route"), "")
 		c := l.Create()
 		c.Uses = store.MergeUses([]store.Use{{LimitID: gpu, Weight: rapid.IntRange(1, 2).Draw(t, "weight")}})
 		if chance(t, "two", 50) {
@@ -322,7 +322,7 @@ func (h *history) drawHandOn(t *rapid.T) {
 		h.drawOpenSession(t)
 		s = h.sessions[len(h.sessions)-1]
 	}
-	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Routes: s.Routes, Max: 3})
+	h.claimBoth(store.Claim{Session: s.ID, Token: h.IDs.Token(), Routes: s.Routes, Max: 3})
 	h.compare()
 	h.commitOf(t, h.log(t, func(r *modelRun) bool { return isOwned(r) && r.Permits }))
 }
@@ -331,7 +331,7 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 	c := h.newCommit(t, l)
 	switch {
 	case chance(t, "wrong position", 5):
-		c.Prev = h.ids.CommitID()
+		c.Prev = h.IDs.CommitID()
 	case chance(t, "wrong item", 5):
 		c.ConsumeLast += "-not"
 	case chance(t, "wrong workflow id", 3):
@@ -344,18 +344,18 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 	case c.Continue != nil && chance(t, "known run", 5):
 		c.Continue.Run = c.Run
 	}
-	if h.shows() && chance(t, "claims", 50) {
+	if h.Shows() && chance(t, "claims", 50) {
 		s := h.session(t)
 		if r := h.m.runs[c.Run]; r != nil && r.QueueState == store.StateOwned && !chance(t, "another session", 20) {
 			s = h.sessions[slices.IndexFunc(h.sessions, func(s store.Session) bool { return s.ID == r.Owner })]
 		}
 		c.Next = &store.Claim{
-			Session: s.ID, Token: h.ids.Token(), Routes: s.Routes, Max: rapid.IntRange(1, 3).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt"),
+			Session: s.ID, Token: h.IDs.Token(), Routes: s.Routes, Max: rapid.IntRange(1, 3).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt"),
 		}
 	}
 	h.request(t, func() {
 		held := h.held()
-		got := h.try(c)
+		got := h.Try(c)
 		want, executed := h.m.commit(c)
 		h.sameError("commit", got.Err, want.Err)
 		want.Next = got.Next
@@ -363,7 +363,7 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 			return !slices.ContainsFunc(got.Sent, func(sent store.Outgoing) bool { return sent.ID == o.ID })
 		})
 		if want.Err == nil {
-			h.equal("commit", got, want)
+			h.Equal("commit", got, want)
 		}
 		switch {
 		case executed:
@@ -372,7 +372,7 @@ func (h *history) commitOf(t *rapid.T, l *Log) {
 				h.judgeNext(c.Next, got.Next, held)
 			}
 		case want.Err != nil:
-			h.equal("runs with a commit that is refused", runsOf(got.Next.Runs), []event.RunID(nil))
+			h.Equal("runs with a commit that is refused", RunsOf(got.Next.Runs), []event.RunID(nil))
 		}
 		for _, run := range got.Next.Runs { // including those of a repeated commit
 			if r := h.m.runs[run.Run]; r.QueueState != store.StateOwned || r.Fence != run.Fence || r.Fence.Token != c.Next.Token || r.Owner != c.Next.Session {
@@ -413,18 +413,18 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 	default:
 		events = append(l.Receive(items...), l.Work()...)
 	}
-	c := withEffect(l.Commit(fence, events...), effect, status)
+	c := WithEffect(l.Commit(fence, events...), effect, status)
 	if c.Frame != nil {
 		c.Send, c.Publish = h.sends(t, l), h.publications(t)
 	}
 	if len(items) > 0 {
-		c = consuming(c, items...)
+		c = Consuming(c, items...)
 	}
 	c.Due = due
 	if h.limits.on && chance(t, "hold back", 60) {
 		c.HoldBack = rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second, 2 * time.Second}).Draw(t, "held back")
 	}
-	if canTellTroubles(h.store) && chance(t, "label", 40) {
+	if CanTellTroubles(h.Store) && chance(t, "label", 40) {
 		c.Trouble = &store.Trouble{Group: rapid.SampledFrom([]string{"", "f1-a", "f1-b"}).Draw(t, "group"), Text: "§"}
 		c.Trouble.Kind = rapid.SampledFrom(store.TroubleKinds()).Draw(t, "kind")
 	}

@@ -19,9 +19,9 @@ func canImport(s store.Store) bool {
 func (h *harness) elsewhere() *harness {
 	h.Helper()
 	other := *h
-	other.store = h.cfg.Open(h.t, h.clock)
+	other.Store = h.Config.Open(h.T, h.Clock)
 	h.Cleanup(func() {
-		if err := other.store.Close(); err != nil {
+		if err := other.Store.Close(); err != nil {
 			h.Errorf("close the other store: %v", err)
 		}
 	})
@@ -32,7 +32,7 @@ func (h *harness) elsewhere() *harness {
 // chain if the run is the first of its chain.
 func (h *harness) exported(run event.RunID) store.Import {
 	h.Helper()
-	got := h.load(run)
+	got := h.Load(run)
 	m := store.Import{Record: got.Record, Frames: got.Frames, By: "somebody"}
 	if got.Record.Group != "" {
 		for _, g := range h.troubles(store.TroubleQuery{Groups: []string{got.Record.Group}}) {
@@ -42,15 +42,15 @@ func (h *harness) exported(run event.RunID) store.Import {
 	if got.Record.Chain != run {
 		return m
 	}
-	lister, ok := store.As[store.StreamLister](h.store)
+	lister, ok := store.As[store.StreamLister](h.Store)
 	if !ok {
-		h.Fatalf("%T imports runs, and does not list streams", h.store)
+		h.Fatalf("%T imports runs, and does not list streams", h.Store)
 	}
-	names, err := lister.StreamNames(h.ctx, run)
-	h.check("list streams", err)
+	names, err := lister.StreamNames(h.Ctx, run)
+	h.Check("list streams", err)
 	for _, name := range names {
-		page, err := h.store.ReadStream(h.ctx, store.ReadStream{Run: run, Stream: name})
-		h.check("read stream", err)
+		page, err := h.Store.ReadStream(h.Ctx, store.ReadStream{Run: run, Stream: name})
+		h.Check("read stream", err)
 		s := store.ImportedStream{Name: name, Last: page.Last, Closed: page.Closed}
 		for _, c := range page.Chunks {
 			s.Chunks = append(s.Chunks, c.Body)
@@ -61,8 +61,8 @@ func (h *harness) exported(run event.RunID) store.Import {
 }
 
 func (h *harness) tryImport(m store.Import) (bool, error) {
-	i, _ := store.As[store.Importer](h.store)
-	return i.Import(h.ctx, m)
+	i, _ := store.As[store.Importer](h.Store)
+	return i.Import(h.Ctx, m)
 }
 
 // imports imports a run. The store must report it as new if fresh is set, and as existing
@@ -70,8 +70,8 @@ func (h *harness) tryImport(m store.Import) (bool, error) {
 func (h *harness) imports(m store.Import, fresh bool) {
 	h.Helper()
 	got, err := h.tryImport(m)
-	h.check("import", err)
-	h.equal("run "+string(m.Record.Run)+" is new", got, fresh)
+	h.Check("import", err)
+	h.Equal("run "+string(m.Record.Run)+" is new", got, fresh)
 	h.sound()
 }
 
@@ -79,11 +79,11 @@ func (h *harness) imports(m store.Import, fresh bool) {
 // snapshot does not show.
 func (h *harness) sound() {
 	h.Helper()
-	if _, ok := store.As[store.Rebuilder](h.store); !ok {
+	if _, ok := store.As[store.Rebuilder](h.Store); !ok {
 		return
 	}
-	report, err := fsck.Repair(h.ctx, h.store, fsck.Options{DryRun: true})
-	h.check("fsck", err)
+	report, err := fsck.Repair(h.Ctx, h.Store, fsck.Options{DryRun: true})
+	h.Check("fsck", err)
 	for _, f := range report.Fixes {
 		h.Errorf("fsck: %v", f.Findings)
 	}
@@ -92,9 +92,9 @@ func (h *harness) sound() {
 // refuses fails the test unless an import is refused for the given reason and changes nothing.
 func (h *harness) refuses(what string, m store.Import, why store.ImportRefusal, other event.RunID) {
 	h.Helper()
-	h.unchanged(what, func() {
+	h.Unchanged(what, func() {
 		_, err := h.tryImport(m)
-		h.equal(what, as[*store.ImportError](h, what, err), &store.ImportError{Run: m.Record.Run, Why: why, Other: other})
+		h.Equal(what, As[*store.ImportError](h, what, err), &store.ImportError{Run: m.Record.Run, Why: why, Other: other})
 	})
 }
 
@@ -102,8 +102,8 @@ func (h *harness) refuses(what string, m store.Import, why store.ImportRefusal, 
 // replaced by those of the source store.
 func (h *harness) asItWas(m store.Import) store.Record {
 	h.Helper()
-	got := h.record(m.Record.Run)
-	h.equal("retention", got.Retention, m.Retention(h.clock.Now()))
+	got := h.Record(m.Record.Run)
+	h.Equal("retention", got.Retention, m.Retention(h.Clock.Now()))
 	got.Retention, got.Recoveries, got.CreatedBy = m.Record.Retention, m.Record.Recoveries, m.Record.CreatedBy
 	return got
 }
@@ -111,141 +111,141 @@ func (h *harness) asItWas(m store.Import) store.Record {
 var importBehaviors = []behavior{
 	{"AnImportedRunIsAsItWas", func(h *harness) {
 		src := h.elsewhere()
-		wid := h.workflowID("order")
-		l := src.ended(named(wid), func(l *Log) {
+		wid := h.WorkflowID("order")
+		l := src.Ended(Named(wid), func(l *Log) {
 			l.Spec.Tags = map[string]string{"region": "eu", "a": ""}
-			l.Spec.Priority, l.Spec.Parent, l.Spec.Root = 7, h.runID(), h.runID()
+			l.Spec.Priority, l.Spec.Parent, l.Spec.Root = 7, h.RunID(), h.RunID()
 		})
 		m := src.exported(l.Run)
-		h.clock.Advance(time.Hour)
+		h.Clock.Advance(time.Hour)
 		h.imports(m, true)
-		h.equal("record", h.asItWas(m), m.Record)
-		h.equal("log", h.load(l.Run).Frames, m.Frames)
-		run, err := h.store.Resolve(h.ctx, wid)
-		h.check("resolve", err)
-		h.equal("run of the workflow id", run, l.Run)
-		if canAudit(h.store) {
-			a, _ := store.As[store.Auditor](h.store)
-			trail, err := a.Audit(h.ctx, l.Run)
-			h.check("audit", err)
-			h.equal("audit trail", trail, []store.AuditEntry{{
-				Time: h.clock.Now(), Run: l.Run, Reason: store.ReasonImported, By: "somebody", QueueState: store.StateEnded, Status: m.Record.Status, Epoch: m.Record.Fence.Epoch,
+		h.Equal("record", h.asItWas(m), m.Record)
+		h.Equal("log", h.Load(l.Run).Frames, m.Frames)
+		run, err := h.Store.Resolve(h.Ctx, wid)
+		h.Check("resolve", err)
+		h.Equal("run of the workflow id", run, l.Run)
+		if CanAudit(h.Store) {
+			a, _ := store.As[store.Auditor](h.Store)
+			trail, err := a.Audit(h.Ctx, l.Run)
+			h.Check("audit", err)
+			h.Equal("audit trail", trail, []store.AuditEntry{{
+				Time: h.Clock.Now(), Run: l.Run, Reason: store.ReasonImported, By: "somebody", QueueState: store.StateEnded, Status: m.Record.Status, Epoch: m.Record.Fence.Epoch,
 			}})
 		}
 	}},
 	{"AnImportedRunIsListedByItsTimesAndCounted", func(h *harness) {
 		src := h.elsewhere()
-		old := src.exported(src.ended().Run)
-		h.clock.Advance(time.Hour)
-		between := h.ended()
-		h.clock.Advance(time.Hour)
-		young := src.exported(src.ended().Run)
-		h.clock.Advance(time.Hour)
+		old := src.exported(src.Ended().Run)
+		h.Clock.Advance(time.Hour)
+		between := h.Ended()
+		h.Clock.Advance(time.Hour)
+		young := src.exported(src.Ended().Run)
+		h.Clock.Advance(time.Hour)
 		h.imports(young, true)
 		h.imports(old, true)
-		if canList(h.store) {
-			h.equal("list", h.list(store.Query{}), []event.RunID{young.Record.Run, between.Run, old.Record.Run})
-			h.equal("count", h.count(store.Query{}), map[event.Status]int{event.StatusCompleted: 3})
+		if CanList(h.Store) {
+			h.Equal("list", h.List(store.Query{}), []event.RunID{young.Record.Run, between.Run, old.Record.Run})
+			h.Equal("count", h.Count(store.Query{}), map[event.Status]int{event.StatusCompleted: 3})
 		}
 	}},
 	{"W3_ImportedAgainItChangesNothing", func(h *harness) {
 		src := h.elsewhere()
-		m := src.exported(src.ended().Run)
+		m := src.exported(src.Ended().Run)
 		h.imports(m, true)
-		h.clock.Advance(time.Hour)
-		h.unchanged("another import", func() { h.imports(m, false) })
-		h.unchanged("an import into the store that it comes from", func() { src.imports(m, false) })
+		h.Clock.Advance(time.Hour)
+		h.Unchanged("another import", func() { h.imports(m, false) })
+		h.Unchanged("an import into the store that it comes from", func() { src.imports(m, false) })
 	}},
 	{"P1_TheRetentionOfAnImportedRunCountsFromItsImport", func(h *harness) {
 		src := h.elsewhere()
-		asked, usual := src.ended(keep(long)), src.ended()
+		asked, usual := src.Ended(Keep(Long)), src.Ended()
 		first, second := src.exported(asked.Run), src.exported(usual.Run)
-		h.clock.Advance(400 * 24 * time.Hour)
+		h.Clock.Advance(400 * 24 * time.Hour)
 		h.imports(first, true)
 		h.imports(second, true)
-		h.clock.Advance(long - time.Millisecond)
-		h.purged(0)
-		h.clock.Advance(time.Millisecond)
-		h.purged(1)
-		h.gone(asked.Run)
-		h.clock.Advance(store.DefaultRetention - long)
-		h.purged(1)
-		h.leaves()
+		h.Clock.Advance(Long - time.Millisecond)
+		h.Purged(0)
+		h.Clock.Advance(time.Millisecond)
+		h.Purged(1)
+		h.Gone(asked.Run)
+		h.Clock.Advance(store.DefaultRetention - Long)
+		h.Purged(1)
+		h.Leaves()
 	}},
 	{"P1_ARetentionOfCenturiesStaysOne", func(h *harness) {
 		src := h.elsewhere()
-		m := src.exported(src.ended(keep(290 * 365 * 24 * time.Hour)).Run)
-		h.clock.Advance(10 * 365 * 24 * time.Hour)
+		m := src.exported(src.Ended(Keep(290 * 365 * 24 * time.Hour)).Run)
+		h.Clock.Advance(10 * 365 * 24 * time.Hour)
 		h.imports(m, true)
-		h.equal("retention", h.record(m.Record.Run).Retention, m.Retention(h.clock.Now()))
-		h.purged(0)
+		h.Equal("retention", h.Record(m.Record.Run).Retention, m.Retention(h.Clock.Now()))
+		h.Purged(0)
 	}},
 	{"AnImportedRunIsDeletedAndPurgedLikeAnyOther", func(h *harness) {
 		src := h.elsewhere()
-		m := src.exported(src.ended(named(h.workflowID("order"))).Run)
-		h.clock.Advance(time.Hour)
+		m := src.exported(src.Ended(Named(h.WorkflowID("order"))).Run)
+		h.Clock.Advance(time.Hour)
 		h.imports(m, true)
-		h.check("delete", h.delete(m.Record.Run))
+		h.Check("delete", h.Delete(m.Record.Run))
 		h.refuses("an import of a deleted run", m, store.ImportHidden, "")
-		h.purged(1)
-		h.leaves()
+		h.Purged(1)
+		h.Leaves()
 		h.imports(m, true)
 	}},
 	{"AWorkflowIDLeadsToTheRunThatEndedLast", func(h *harness) {
 		src := h.elsewhere()
-		wid := h.workflowID("order")
+		wid := h.WorkflowID("order")
 		var all []store.Import
 		for range 3 {
-			all = append(all, src.exported(src.ended(named(wid)).Run))
-			h.clock.Advance(time.Minute)
+			all = append(all, src.exported(src.Ended(Named(wid)).Run))
+			h.Clock.Advance(time.Minute)
 		}
 		for _, step := range []struct{ add, leads int }{{1, 1}, {0, 1}, {2, 2}} {
 			h.imports(all[step.add], true)
-			run, err := h.store.Resolve(h.ctx, wid)
-			h.check("resolve", err)
-			h.equal("run of the workflow id", run, all[step.leads].Record.Run)
+			run, err := h.Store.Resolve(h.Ctx, wid)
+			h.Check("resolve", err)
+			h.Equal("run of the workflow id", run, all[step.leads].Record.Run)
 		}
 	}},
 	{"AWorkflowIDWithAnActiveRunKeepsIt", func(h *harness) {
 		src := h.elsewhere()
-		wid := h.workflowID("order")
-		m := src.exported(src.ended(named(wid)).Run)
-		active := h.startAs(orders, wid)
-		waits := h.startAs(orders, wid, func(c *store.Create) { c.Active = store.ActiveQueue })
+		wid := h.WorkflowID("order")
+		m := src.exported(src.Ended(Named(wid)).Run)
+		active := h.StartAs(Orders, wid)
+		waits := h.StartAs(Orders, wid, func(c *store.Create) { c.Active = store.ActiveQueue })
 		h.imports(m, true)
-		run, err := h.store.Resolve(h.ctx, wid)
-		h.check("resolve", err)
-		h.equal("run of the workflow id", run, active.Run)
-		h.finish(active, h.own(h.session(), active), event.StatusCompleted)
-		h.state(waits.Run, store.StateReady)
+		run, err := h.Store.Resolve(h.Ctx, wid)
+		h.Check("resolve", err)
+		h.Equal("run of the workflow id", run, active.Run)
+		h.Finish(active, h.Own(h.Session(), active), event.StatusCompleted)
+		h.State(waits.Run, store.StateReady)
 	}},
 	{"AnImportedRunTakesNoPermits", func(h *harness) {
 		src := h.elsewhere()
-		l := src.start(func(c *store.Create) { c.Fair, c.Share = "tenant", 2 })
-		src.finish(l, src.own(src.session(), l), event.StatusCompleted)
+		l := src.Start(func(c *store.Create) { c.Fair, c.Share = "tenant", 2 })
+		src.Finish(l, src.Own(src.Session(), l), event.StatusCompleted)
 		m := src.exported(l.Run)
-		if canLimit(h.store) {
+		if CanLimit(h.Store) {
 			m.Record.Uses, m.Record.Whole = store.MergeUses([]store.Use{{LimitID: store.LimitID{Name: "gpu"}, Weight: 2}}), true
-			h.limit("gpu", 2)
+			h.Limit("gpu", 2)
 			h.imports(m, true)
-			h.counts("gpu", 0, 0)
-			h.equal("record", h.asItWas(m), m.Record)
+			h.Counts("gpu", 0, 0)
+			h.Equal("record", h.asItWas(m), m.Record)
 		}
 	}},
 	{"ImportRefusesARunThatGoesOn", func(h *harness) {
 		src := h.elsewhere()
-		l := src.start()
+		l := src.Start()
 		m := src.exported(l.Run)
 		h.refuses("an import of an open run", m, store.ImportOpen, "")
-		src.finish(l, src.own(src.session(), l), event.StatusCompleted)
+		src.Finish(l, src.Own(src.Session(), l), event.StatusCompleted)
 		ended := src.exported(l.Run)
-		h.create(store.Create{Run: l.Run, Route: orders, Frame: m.Frames[0], CommitID: m.Record.Last, Seq: m.Record.Seq})
+		h.Create(store.Create{Run: l.Run, Route: Orders, Frame: m.Frames[0], CommitID: m.Record.Last, Seq: m.Record.Seq})
 		h.refuses("an import of a run that goes on here", ended, store.ImportGoesOn, "")
 	}},
 	{"ImportRefusesARunThatIsBelowItself", func(h *harness) {
 		src := h.elsewhere()
-		l := src.start()
-		src.finish(l, src.own(src.session(), l), event.StatusCompleted)
+		l := src.Start()
+		src.Finish(l, src.Own(src.Session(), l), event.StatusCompleted)
 		for what, of := range map[string]func(*store.Record) *event.RunID{
 			"its own parent": func(r *store.Record) *event.RunID { return &r.Parent },
 			"its own root":   func(r *store.Record) *event.RunID { return &r.Root },
@@ -258,84 +258,84 @@ var importBehaviors = []behavior{
 	}},
 	{"F3_ImportRefusesAnotherRunOfTheSameID", func(h *harness) {
 		src := h.elsewhere()
-		l := src.start()
-		twin := NewLog(h.ids, h.clock, l.Run, l.Spec)
-		h.create(twin.Create())
-		src.finish(l, src.own(src.session(), l), event.StatusCompleted)
-		h.finish(twin, h.own(h.session(), twin), event.StatusCompleted)
+		l := src.Start()
+		twin := NewLog(h.IDs, h.Clock, l.Run, l.Spec)
+		h.Create(twin.Create())
+		src.Finish(l, src.Own(src.Session(), l), event.StatusCompleted)
+		h.Finish(twin, h.Own(h.Session(), twin), event.StatusCompleted)
 		h.refuses("an import of another run", src.exported(l.Run), store.ImportOther, "")
 	}},
 	{"AnImportedChainIsOne", func(h *harness) {
 		src := h.elsewhere()
-		runs := src.chain(3, named(h.workflowID("order")))
-		fence := src.own(src.session(), runs[2])
-		src.publish(runs[2], fence, body("1"))
-		src.publish(runs[2], fence, store.Publication{Body: []byte("2"), Keep: 1})
+		runs := src.Chain(3, Named(h.WorkflowID("order")))
+		fence := src.Own(src.Session(), runs[2])
+		src.Publish(runs[2], fence, Body("1"))
+		src.Publish(runs[2], fence, store.Publication{Body: []byte("2"), Keep: 1})
 		c := runs[2].Commit(fence, runs[2].Work()...)
 		c.Publish = []store.Publication{{Stream: "b\x00\xff", Body: []byte{}, Close: true}, {Stream: "c", Body: []byte("gone")}}
-		src.commit(runs[2], c)
-		src.finish(runs[2], fence, event.StatusCompleted)
+		src.Commit(runs[2], c)
+		src.Finish(runs[2], fence, event.StatusCompleted)
 		var all []store.Import
 		for _, l := range runs {
 			all = append(all, src.exported(l.Run))
 		}
-		h.clock.Advance(time.Hour)
+		h.Clock.Advance(time.Hour)
 		h.refuses("a later run before the first", all[1], store.ImportNoChain, runs[0].Run)
 		for _, m := range all {
 			h.imports(m, true)
-			h.equal("record", h.asItWas(m), m.Record)
-			h.fsck()
-			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: runs[0].Run, Item: h.item()})
+			h.Equal("record", h.asItWas(m), m.Record)
+			h.Fsck()
+			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: runs[0].Run, Item: h.Item()})
 			told := runs[0].Run // the run that answers for its chain until the last run is imported
 			if m.Record.Next == "" {
 				told = m.Record.Run
 			}
-			h.equal("the run that a sender is told of", as[*store.TerminalError](h, "deliver", err).Run, told)
+			h.Equal("the run that a sender is told of", As[*store.TerminalError](h, "deliver", err).Run, told)
 		}
-		h.same("the stream", "a", []string{"2"}, store.StreamPage{First: 2, Last: 2, Ended: true}, runs...)
-		h.equal("streams", h.exported(runs[0].Run).Streams, all[0].Streams)
-		h.clock.Advance(store.DefaultRetention)
-		n, _ := h.purge(2)
-		h.equal("number of purged runs", n, 2)
-		h.state(runs[0].Run, store.StateEnded) // it is purged after the others
-		h.purged(1)
-		h.leaves()
+		h.Same("the stream", "a", []string{"2"}, store.StreamPage{First: 2, Last: 2, Ended: true}, runs...)
+		h.Equal("streams", h.exported(runs[0].Run).Streams, all[0].Streams)
+		h.Clock.Advance(store.DefaultRetention)
+		n, _ := h.Purge(2)
+		h.Equal("number of purged runs", n, 2)
+		h.State(runs[0].Run, store.StateEnded) // it is purged after the others
+		h.Purged(1)
+		h.Leaves()
 	}},
 	{"AChainIsImportedInAnyOrderBehindItsFirstRun", func(h *harness) {
 		src := h.elsewhere()
-		runs := src.chain(4)
-		src.finish(runs[3], src.own(src.session(), runs[3]), event.StatusCompleted)
+		runs := src.Chain(4)
+		src.Finish(runs[3], src.Own(src.Session(), runs[3]), event.StatusCompleted)
 		h.imports(src.exported(runs[0].Run), true)
 		for _, i := range []int{2, 1, 3} {
 			h.imports(src.exported(runs[i].Run), true)
-			h.fsck()
+			h.Fsck()
 		}
-		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: runs[0].Run, Item: h.item()})
-		h.equal("the run that a sender is told of", as[*store.TerminalError](h, "deliver", err).Run, runs[3].Run)
+		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: runs[0].Run, Item: h.Item()})
+		h.Equal("the run that a sender is told of", As[*store.TerminalError](h, "deliver", err).Run, runs[3].Run)
 	}},
 	{"AChainThatGoesOnHereTakesBackWhatItHasLost", func(h *harness) {
-		runs := h.chain(3, keep(long))
+		runs := h.Chain(3, Keep(Long))
 		lost := h.exported(runs[1].Run)
-		h.check("delete", h.delete(runs[1].Run))
-		h.clock.Advance(2 * long)
-		h.purged(1)
+		h.Check("delete", h.Delete(runs[1].Run))
+		h.Clock.Advance(2 * Long)
+		h.Purged(1)
 		h.imports(lost, true)
-		h.deliver(runs[2].Run)
-		got, err := h.store.Deliver(h.ctx, store.Deliver{Run: runs[0].Run, Item: h.item()})
-		h.check("deliver", err)
-		h.equal("run that accepted it", got, runs[2].Run)
+		h.Deliver(runs[2].Run)
+		got, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: runs[0].Run, Item: h.Item()})
+		h.Check("deliver", err)
+		h.Equal("run that accepted it", got, runs[2].Run)
 	}},
 	{"ImportRefusesASecondEndOfAChain", func(h *harness) {
 		src := h.elsewhere()
-		runs := src.chain(2)
-		src.finish(runs[1], src.own(src.session(), runs[1]), event.StatusCompleted)
-		other := h.runID()
+		runs := src.Chain(2)
+		src.Finish(runs[1], src.Own(src.Session(), runs[1]), event.StatusCompleted)
+		other := h.RunID()
 		spec := runs[0].Spec
 		spec.ContinuedOf = runs[0].Run
-		twin := NewLog(h.ids, h.clock, other, spec)
+		twin := NewLog(h.IDs, h.Clock, other, spec)
 		third := h.elsewhere()
-		third.create(twin.Create())
-		third.finish(twin, third.own(third.session(), twin), event.StatusCompleted)
+		third.Create(twin.Create())
+		third.Finish(twin, third.Own(third.Session(), twin), event.StatusCompleted)
 		m := third.exported(other)
 		m.Record.Chain, m.Streams = runs[0].Run, nil
 		h.imports(src.exported(runs[0].Run), true)
@@ -344,7 +344,7 @@ var importBehaviors = []behavior{
 	}},
 	{"ImportRefusesWhatContradictsTheLog", func(h *harness) {
 		src := h.elsewhere()
-		good := src.exported(src.ended(func(l *Log) { l.Spec.Tags = map[string]string{"a": "b"} }).Run)
+		good := src.exported(src.Ended(func(l *Log) { l.Spec.Tags = map[string]string{"a": "b"} }).Run)
 		for what, change := range map[string]func(m *store.Import){
 			"no log":              func(m *store.Import) { m.Frames = nil },
 			"the end is cut off":  func(m *store.Import) { m.Frames = m.Frames[:1] },
@@ -355,26 +355,26 @@ var importBehaviors = []behavior{
 			"a tag":               func(m *store.Import) { m.Record.Tags = map[string]string{"a": "c"} },
 			"the queue":           func(m *store.Import) { m.Record.Route.Queue = "other" },
 			"the workflow":        func(m *store.Import) { m.Record.Route.Workflow = "other" },
-			"the parent":          func(m *store.Import) { m.Record.Parent = h.runID() },
-			"the next run":        func(m *store.Import) { m.Record.Next = h.runID() },
-			"the chain":           func(m *store.Import) { m.Record.Chain = h.runID() },
-			"the last commit":     func(m *store.Import) { m.Record.Last = h.ids.CommitID() },
+			"the parent":          func(m *store.Import) { m.Record.Parent = h.RunID() },
+			"the next run":        func(m *store.Import) { m.Record.Next = h.RunID() },
+			"the chain":           func(m *store.Import) { m.Record.Chain = h.RunID() },
+			"the last commit":     func(m *store.Import) { m.Record.Last = h.IDs.CommitID() },
 			"the last event":      func(m *store.Import) { m.Record.Seq++ },
 			"the epoch":           func(m *store.Import) { m.Record.Fence.Epoch = 0 },
 			"the end":             func(m *store.Import) { m.Record.EndedAt = time.Time{} },
 			"the creation":        func(m *store.Import) { m.Record.CreatedAt = time.Unix(0, 1) },
 			"a group":             func(m *store.Import) { m.Record.Group = "f1-a" },
 			"a group of success":  func(m *store.Import) { m.Record.Group, m.Trouble.Group = "f1-a", "f1-a" },
-			"a rerun of success":  func(m *store.Import) { m.Record.Rerun = h.runID() },
+			"a rerun of success":  func(m *store.Import) { m.Record.Rerun = h.RunID() },
 			"a stream twice":      func(m *store.Import) { m.Streams = []store.ImportedStream{{Name: "a"}, {Name: "a"}} },
 			"too many chunks":     func(m *store.Import) { m.Streams = []store.ImportedStream{{Name: "a", Chunks: [][]byte{{1}}}} },
 		} {
 			m := good
 			m.Frames = slices.Clone(good.Frames)
 			change(&m)
-			h.unchanged(what, func() {
+			h.Unchanged(what, func() {
 				_, err := h.tryImport(m)
-				isA[*store.DamagedError](h, what, err)
+				IsA[*store.DamagedError](h, what, err)
 			})
 		}
 		for what, change := range map[string]func(m *store.Import){
@@ -387,9 +387,9 @@ var importBehaviors = []behavior{
 		} {
 			m := good
 			change(&m)
-			h.unchanged(what, func() {
+			h.Unchanged(what, func() {
 				_, err := h.tryImport(m)
-				isA[*store.InvalidError](h, what, err)
+				IsA[*store.InvalidError](h, what, err)
 			})
 		}
 		h.imports(good, true)
@@ -397,7 +397,7 @@ var importBehaviors = []behavior{
 	{"OfManyImportsOfARunOneIsNew", func(h *harness) {
 		src := h.elsewhere()
 		for range 5 {
-			m := src.exported(src.ended().Run)
+			m := src.exported(src.Ended().Run)
 			var wg sync.WaitGroup
 			fresh := make(chan bool, 8)
 			for range cap(fresh) {
@@ -410,7 +410,7 @@ var importBehaviors = []behavior{
 				})
 			}
 			wg.Wait()
-			h.equal("imports that were new", len(fresh), 1)
+			h.Equal("imports that were new", len(fresh), 1)
 		}
 	}},
 }
@@ -420,43 +420,43 @@ var importTroubleBehaviors = []behavior{
 		src := h.elsewhere()
 		var all []store.Import
 		for range 2 {
-			l, fence := src.startOwned(src.session())
-			src.commit(l, labeled(withEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
+			l, fence := src.StartOwned(src.Session())
+			src.Commit(l, labeled(WithEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
 			all = append(all, src.exported(l.Run))
-			h.clock.Advance(time.Hour)
+			h.Clock.Advance(time.Hour)
 		}
 		for i, m := range all {
 			h.imports(m, true)
 			h.group(m.Record.Run, declined.Group)
 			h.opens(declined.Group, i+1, i+1)
-			h.unchanged("another import", func() { h.imports(m, false) })
+			h.Unchanged("another import", func() { h.imports(m, false) })
 		}
-		h.equal("groups", h.troubles(store.TroubleQuery{}), src.troubles(store.TroubleQuery{}))
-		h.check("delete", h.delete(all[0].Record.Run))
+		h.Equal("groups", h.troubles(store.TroubleQuery{}), src.troubles(store.TroubleQuery{}))
+		h.Check("delete", h.Delete(all[0].Record.Run))
 		h.opens(declined.Group, 1, 2)
 	}},
 	{"AnImportedRunThatWasTriedAgainNamesItsRerunAndIsInNoGroup", func(h *harness) {
 		src := h.elsewhere()
-		l, fence := src.startOwned(src.session())
-		src.commit(l, labeled(withEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
-		made := src.newLog(orders, "").Create()
+		l, fence := src.StartOwned(src.Session())
+		src.Commit(l, labeled(WithEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
+		made := src.NewLog(Orders, "").Create()
 		made.RerunOf = l.Run
-		src.create(made)
+		src.Create(made)
 		m := src.exported(l.Run)
-		h.equal("rerun in the other store", m.Record.Rerun, made.Run)
+		h.Equal("rerun in the other store", m.Record.Rerun, made.Run)
 		h.imports(m, true)
-		h.equal("record", h.asItWas(m), m.Record)
-		h.equal("groups", len(h.troubles(store.TroubleQuery{})), 0)
-		h.unchanged("another import", func() { h.imports(m, false) })
+		h.Equal("record", h.asItWas(m), m.Record)
+		h.Equal("groups", len(h.troubles(store.TroubleQuery{})), 0)
+		h.Unchanged("another import", func() { h.imports(m, false) })
 	}},
 }
 
 var reopenImportBehaviors = []behavior{
 	{"AnImportedRunSurvivesCloseAndOpen", func(h *harness) {
 		src := h.elsewhere()
-		m := src.exported(src.ended().Run)
+		m := src.exported(src.Ended().Run)
 		h.imports(m, true)
-		h.unchanged("close and open", h.reopen)
-		h.unchanged("another import", func() { h.imports(m, false) })
+		h.Unchanged("close and open", h.Reopen)
+		h.Unchanged("another import", func() { h.imports(m, false) })
 	}},
 }

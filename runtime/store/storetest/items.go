@@ -16,171 +16,171 @@ func with(items ...store.Item) func(*store.Create) {
 // accepted.
 func (h *harness) holds(run event.RunID, items ...store.Item) {
 	h.Helper()
-	snap := h.inspect()
-	h.equal("inbox", snap.Runs[run].Inbox, items)
+	snap := h.Inspect()
+	h.Equal("inbox", snap.Runs[run].Inbox, items)
 	seen := map[event.ItemID]time.Time{}
 	for _, i := range items {
-		seen[i.ID] = h.clock.Now()
+		seen[i.ID] = h.Clock.Now()
 	}
-	h.equal("seen", snap.Seen[run], seen)
+	h.Equal("seen", snap.Seen[run], seen)
 }
 
 // handedTo fails the test unless a claim of the session returns the run with these unread items.
 func (h *harness) handedTo(s store.SessionID, l *Log, items ...store.Item) store.Fence {
 	h.Helper()
-	got := h.claim(s, 100)
+	got := h.Claim(s, 100)
 	if len(got) != 1 || got[0].Run != l.Run {
-		h.Fatalf("claim: got %v, want run %s", runsOf(got), l.Run)
+		h.Fatalf("claim: got %v, want run %s", RunsOf(got), l.Run)
 	}
-	h.equal("unread items told by the claim", got[0].Unread, true)
-	h.equal("unread items of the session", h.heartbeat(s).Unread, []event.RunID{l.Run})
-	h.equal("inbox", h.load(l.Run).Inbox, items)
+	h.Equal("unread items told by the claim", got[0].Unread, true)
+	h.Equal("unread items of the session", h.Heartbeat(s).Unread, []event.RunID{l.Run})
+	h.Equal("inbox", h.Load(l.Run).Inbox, items)
 	return got[0].Fence
 }
 
 // itemBehaviors test runs that are created with items.
 var itemBehaviors = []behavior{
 	{"C2_ARunHasTheItemsThatItIsCreatedWith", func(h *harness) {
-		one, two := h.item(), h.item()
+		one, two := h.Item(), h.Item()
 		two.Scope = store.ScopeRun
-		l := h.start(with(one, two))
+		l := h.Start(with(one, two))
 		h.holds(l.Run, one, two)
-		h.equal("kept", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
-		s := h.session()
+		h.Equal("kept", h.Inspect().Kept, map[event.RunID][]event.ItemID(nil))
+		s := h.Session()
 		fence := h.handedTo(s, l, one, two)
-		h.commit(l, consuming(l.Commit(fence, l.Receive(one, two)...), one, two))
-		h.equal("unread items when they are read", h.heartbeat(s).Unread, []event.RunID(nil))
-		h.finish(l, fence, event.StatusCompleted)
+		h.Commit(l, Consuming(l.Commit(fence, l.Receive(one, two)...), one, two))
+		h.Equal("unread items when they are read", h.Heartbeat(s).Unread, []event.RunID(nil))
+		h.Finish(l, fence, event.StatusCompleted)
 	}},
 	{"C2_TheActiveRunOfAWorkflowIDHasTheItemsThatItIsCreatedWith", func(h *harness) {
-		i := h.item()
-		l := h.startAs(orders, h.workflowID("order"), with(i))
+		i := h.Item()
+		l := h.StartAs(Orders, h.WorkflowID("order"), with(i))
 		h.holds(l.Run, i)
-		h.handedTo(h.session(), l, i)
+		h.handedTo(h.Session(), l, i)
 	}},
 	{"C2_WhatARunIsCreatedWithIsNotAcceptedAgain", func(h *harness) {
-		i := h.item()
-		l := h.start(with(i))
+		i := h.Item()
+		l := h.Start(with(i))
 		again := func() {
-			got, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: i})
-			h.check("deliver", err)
-			h.equal("accepted by", got, l.Run)
+			got, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: i})
+			h.Check("deliver", err)
+			h.Equal("accepted by", got, l.Run)
 		}
-		h.unchanged("the same item", again)
-		fence := h.own(h.session(), l)
-		h.commit(l, consuming(l.Commit(fence, l.Receive(i)...), i))
-		h.unchanged("the same item when it has been read", again)
-		h.finish(l, fence, event.StatusCompleted)
-		h.unchanged("the same item after the end", again)
+		h.Unchanged("the same item", again)
+		fence := h.Own(h.Session(), l)
+		h.Commit(l, Consuming(l.Commit(fence, l.Receive(i)...), i))
+		h.Unchanged("the same item when it has been read", again)
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Unchanged("the same item after the end", again)
 	}},
 	{"C2_OthersComeAfterWhatARunIsCreatedWith", func(h *harness) {
-		one, two := h.item(), h.item()
-		l := h.start(with(one, two))
-		three := h.deliver(l.Run)
+		one, two := h.Item(), h.Item()
+		l := h.Start(with(one, two))
+		three := h.Deliver(l.Run)
 		h.holds(l.Run, one, two, three)
 	}},
 	{"C2_ACreateSentAgainAddsNoItem", func(h *harness) {
-		l := h.newLog(orders, h.workflowID("order"))
+		l := h.NewLog(Orders, h.WorkflowID("order"))
 		c := l.Create()
-		c.Items = []store.Item{h.item(), h.item()}
+		c.Items = []store.Item{h.Item(), h.Item()}
 		want := store.Created{Run: l.Run, New: true}
-		again := func() { h.equal("answer", h.create(c), want) }
+		again := func() { h.Equal("answer", h.Create(c), want) }
 		again()
-		h.unchanged("the same create", again)
-		fence := h.own(h.session(), l)
-		h.unchanged("the same create when the run is owned", again)
-		h.commit(l, consuming(l.Commit(fence, l.Receive(c.Items...)...), c.Items...))
-		h.unchanged("the same create when they are read", again)
-		h.finish(l, fence, event.StatusCompleted)
-		h.unchanged("the same create after the end", again)
+		h.Unchanged("the same create", again)
+		fence := h.Own(h.Session(), l)
+		h.Unchanged("the same create when the run is owned", again)
+		h.Commit(l, Consuming(l.Commit(fence, l.Receive(c.Items...)...), c.Items...))
+		h.Unchanged("the same create when they are read", again)
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Unchanged("the same create after the end", again)
 	}},
 	{"C2_TheItemsOfAStartThatIsNotExecutedAreNotAccepted", func(h *harness) {
-		wid, ended := h.workflowID("order"), h.workflowID("ended")
-		first, last := h.startAs(orders, wid), h.startAs(refunds, ended)
-		h.finish(last, h.own(h.session(), last), event.StatusCompleted)
-		h.unchanged("starts that are not executed", func() {
-			c := h.newLog(orders, wid).Create()
-			c.Items = []store.Item{h.item()}
-			h.equal("answer under ActiveUse", h.create(c), store.Created{Run: first.Run})
-			c = h.newLog(orders, wid).Create()
-			c.Items, c.Active = []store.Item{h.item()}, store.ActiveFail
-			isA[*store.ActiveError](h, "create under ActiveFail", h.create(c).Err)
-			c = h.newLog(refunds, ended).Create()
-			c.Items, c.Finished = []store.Item{h.item()}, store.FinishedReject
-			isA[*store.FinishedError](h, "create under FinishedReject", h.create(c).Err)
-			c = h.newLog(orders, "").Create()
-			c.Items, c.Deadline = []store.Item{h.item()}, h.clock.Now().Add(-time.Millisecond)
-			h.is("create that is late", h.create(c).Err, store.ErrStale)
+		wid, ended := h.WorkflowID("order"), h.WorkflowID("ended")
+		first, last := h.StartAs(Orders, wid), h.StartAs(Refunds, ended)
+		h.Finish(last, h.Own(h.Session(), last), event.StatusCompleted)
+		h.Unchanged("starts that are not executed", func() {
+			c := h.NewLog(Orders, wid).Create()
+			c.Items = []store.Item{h.Item()}
+			h.Equal("answer under ActiveUse", h.Create(c), store.Created{Run: first.Run})
+			c = h.NewLog(Orders, wid).Create()
+			c.Items, c.Active = []store.Item{h.Item()}, store.ActiveFail
+			IsA[*store.ActiveError](h, "create under ActiveFail", h.Create(c).Err)
+			c = h.NewLog(Refunds, ended).Create()
+			c.Items, c.Finished = []store.Item{h.Item()}, store.FinishedReject
+			IsA[*store.FinishedError](h, "create under FinishedReject", h.Create(c).Err)
+			c = h.NewLog(Orders, "").Create()
+			c.Items, c.Deadline = []store.Item{h.Item()}, h.Clock.Now().Add(-time.Millisecond)
+			h.Is("create that is late", h.Create(c).Err, store.ErrStale)
 		})
 	}},
 	{"C2_ADelayedRunHoldsItsItemsUntilItIsDue", func(h *harness) {
-		i := h.item()
-		l := h.start(with(i), func(c *store.Create) { c.Delay = time.Minute })
-		got := h.record(l.Run)
-		h.equal("queue state", got.QueueState, store.StateParked)
-		h.equal("due", got.Due, h.clock.Now().Add(time.Minute))
+		i := h.Item()
+		l := h.Start(with(i), func(c *store.Create) { c.Delay = time.Minute })
+		got := h.Record(l.Run)
+		h.Equal("queue state", got.QueueState, store.StateParked)
+		h.Equal("due", got.Due, h.Clock.Now().Add(time.Minute))
 		h.holds(l.Run, i)
-		s := h.session()
-		h.equal("claimed before it is due", h.claim(s, 10), []store.ClaimedRun(nil))
-		h.clock.Advance(time.Minute)
-		h.due(10)
-		h.state(l.Run, store.StateReady)
+		s := h.Session()
+		h.Equal("claimed before it is due", h.Claim(s, 10), []store.ClaimedRun(nil))
+		h.Clock.Advance(time.Minute)
+		h.Due(10)
+		h.State(l.Run, store.StateReady)
 		h.handedTo(s, l, i)
 	}},
 	{"C2_AnItemThatComesLaterWakesADelayedRunWithItems", func(h *harness) {
-		i := h.item()
-		l := h.start(with(i), func(c *store.Create) { c.At = h.clock.Now().Add(time.Hour) })
-		later := h.deliver(l.Run)
-		h.state(l.Run, store.StateReady)
-		h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time(nil))
-		h.handedTo(h.session(), l, i, later)
+		i := h.Item()
+		l := h.Start(with(i), func(c *store.Create) { c.At = h.Clock.Now().Add(time.Hour) })
+		later := h.Deliver(l.Run)
+		h.State(l.Run, store.StateReady)
+		h.Equal("timers", h.Inspect().Timers, map[event.RunID]time.Time(nil))
+		h.handedTo(h.Session(), l, i, later)
 	}},
 	{"C2_ARunInLineHoldsItsItemsUntilItIsReady", func(h *harness) {
-		wid := h.workflowID("order")
-		first := h.startAs(orders, wid)
-		i, cancel := h.item(), h.item()
-		second := h.startAs(orders, wid, canceling, with(i), func(c *store.Create) { c.Cancel = cancel })
-		h.state(second.Run, store.StateQueued)
+		wid := h.WorkflowID("order")
+		first := h.StartAs(Orders, wid)
+		i, cancel := h.Item(), h.Item()
+		second := h.StartAs(Orders, wid, Canceling, with(i), func(c *store.Create) { c.Cancel = cancel })
+		h.State(second.Run, store.StateQueued)
 		h.holds(second.Run, i)
-		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{cancel})
-		s := h.session()
-		fence := h.own(s, first)
-		h.commit(first, withEffect(consuming(first.Commit(fence, append(first.Receive(cancel), first.End(event.StatusCanceled)...)...), cancel), store.EffectFinish, event.StatusCanceled))
-		h.state(second.Run, store.StateReady)
+		h.Equal("inbox of the active run", h.Load(first.Run).Inbox, []store.Item{cancel})
+		s := h.Session()
+		fence := h.Own(s, first)
+		h.Commit(first, WithEffect(Consuming(first.Commit(fence, append(first.Receive(cancel), first.End(event.StatusCanceled)...)...), cancel), store.EffectFinish, event.StatusCanceled))
+		h.State(second.Run, store.StateReady)
 		h.handedTo(s, second, i)
 	}},
 	{"C2_ItemsOfOneIDAreRefused", func(h *harness) {
-		i := h.item()
-		c := h.newLog(orders, "").Create()
-		c.Items = []store.Item{i, h.item(), i}
-		h.unchanged("a refused start", func() { isA[*store.InvalidError](h, "create", h.create(c).Err) })
+		i := h.Item()
+		c := h.NewLog(Orders, "").Create()
+		c.Items = []store.Item{i, h.Item(), i}
+		h.Unchanged("a refused start", func() { IsA[*store.InvalidError](h, "create", h.Create(c).Err) })
 	}},
 	{"C2_ItemsOfARunThatIsCreatedAsOwnedAreRefused", func(h *harness) {
-		c := h.newLog(orders, "").Create()
-		c.Items, c.Owner = []store.Item{h.item()}, &store.Owner{Session: h.session(), Token: h.ids.Token()}
-		h.unchanged("a refused start", func() { isA[*store.InvalidError](h, "create", h.create(c).Err) })
+		c := h.NewLog(Orders, "").Create()
+		c.Items, c.Owner = []store.Item{h.Item()}, &store.Owner{Session: h.Session(), Token: h.IDs.Token()}
+		h.Unchanged("a refused start", func() { IsA[*store.InvalidError](h, "create", h.Create(c).Err) })
 	}},
 	{"C2_ItemsOfWhatARunContinuesAsAreIgnored", func(h *harness) {
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		c, next := l.Continue(fence, nil)
-		c.Continue.Items = []store.Item{h.item()}
-		h.commit(l, c)
-		h.equal("inbox of the next run", h.load(next.Run).Inbox, []store.Item(nil))
-		h.equal("seen", h.inspect().Seen, map[event.RunID]map[event.ItemID]time.Time(nil))
-		h.equal("unread items of the next run", h.claim(h.session(), 1)[0].Unread, false)
+		c.Continue.Items = []store.Item{h.Item()}
+		h.Commit(l, c)
+		h.Equal("inbox of the next run", h.Load(next.Run).Inbox, []store.Item(nil))
+		h.Equal("seen", h.Inspect().Seen, map[event.RunID]map[event.ItemID]time.Time(nil))
+		h.Equal("unread items of the next run", h.Claim(h.Session(), 1)[0].Unread, false)
 	}},
 	{"C2_ManyRunsAreEachCreatedWithTheirItems", func(h *harness) {
 		var batch []store.Create
 		for n := range 20 {
-			c := h.newLog(orders, "").Create()
+			c := h.NewLog(Orders, "").Create()
 			for range n % 3 {
-				c.Items = append(c.Items, h.item())
+				c.Items = append(c.Items, h.Item())
 			}
 			batch = append(batch, c)
 		}
 		for range 2 {
-			_, err := h.store.Create(h.ctx, batch)
-			h.check("create", err)
+			_, err := h.Store.Create(h.Ctx, batch)
+			h.Check("create", err)
 		}
 		for _, c := range batch {
 			h.holds(c.Run, c.Items...)

@@ -17,14 +17,14 @@ func canKeepJournal(s store.Store) bool {
 
 // journal returns the store as a store.Journaler.
 func (h *harness) journal() store.Journaler {
-	j, _ := store.As[store.Journaler](h.store)
+	j, _ := store.As[store.Journaler](h.Store)
 	return j
 }
 
 // note writes an entry with the current time, and returns it.
 func (h *harness) note(e store.JournalEntry, keep store.JournalKeep) store.JournalEntry {
 	h.Helper()
-	e.ID = store.NewJournalID(h.clock.Now())
+	e.ID = store.NewJournalID(h.Clock.Now())
 	h.rewrite(&e, keep)
 	return e
 }
@@ -32,8 +32,8 @@ func (h *harness) note(e store.JournalEntry, keep store.JournalKeep) store.Journ
 // rewrite writes an entry again.
 func (h *harness) rewrite(e *store.JournalEntry, keep store.JournalKeep) {
 	h.Helper()
-	h.check("write journal", h.journal().WriteJournal(h.ctx, *e, keep))
-	e.Time = time.UnixMilli(h.clock.Now().UnixMilli()).UTC()
+	h.Check("write journal", h.journal().WriteJournal(h.Ctx, *e, keep))
+	e.Time = time.UnixMilli(h.Clock.Now().UnixMilli()).UTC()
 	if at, err := store.CheckJournalID(e.ID); err == nil {
 		e.Time = at
 	}
@@ -43,8 +43,8 @@ func (h *harness) rewrite(e *store.JournalEntry, keep store.JournalKeep) {
 func (h *harness) noted(q store.JournalQuery) (all []store.JournalEntry, pages int) {
 	h.Helper()
 	for {
-		page, err := h.journal().Journal(h.ctx, q)
-		h.check("read journal", err)
+		page, err := h.journal().Journal(h.Ctx, q)
+		h.Check("read journal", err)
 		all, pages = append(all, page.Entries...), pages+1
 		if q.Cursor = page.Cursor; q.Cursor == "" {
 			return all, pages
@@ -70,7 +70,7 @@ func (h *harness) noteMany(keep store.JournalKeep, actions ...string) {
 	h.Helper()
 	for _, action := range actions {
 		h.note(store.JournalEntry{Action: action}, keep)
-		h.clock.Advance(time.Second)
+		h.Clock.Advance(time.Second)
 	}
 }
 
@@ -80,22 +80,22 @@ var journalBehaviors = []behavior{
 			Principal: "ada", Owner: "north", Face: "api", Action: "cancel", Target: "id:order-1", Run: "wrun_1", New: "wrun_2", Detail: "step", Reason: "because \"<§>\" & 'so'\n\u202e", Key: "k", Outcome: store.JournalOK,
 		}, store.JournalKeep{})
 		all, _ := h.noted(store.JournalQuery{})
-		h.equal("journal", all, []store.JournalEntry{e})
+		h.Equal("journal", all, []store.JournalEntry{e})
 	}},
 	{"J1_AnEntryThatIsWrittenAgainReplacesTheFirst", func(h *harness) {
 		e := h.note(store.JournalEntry{Action: "a"}, store.JournalKeep{})
-		h.clock.Advance(time.Second)
+		h.Clock.Advance(time.Second)
 		h.note(store.JournalEntry{Action: "b"}, store.JournalKeep{})
 		e.Outcome, e.Reason = "refused", strings.Repeat("x", 300)
 		h.rewrite(&e, store.JournalKeep{})
 		h.rewrite(&e, store.JournalKeep{})
 		all, _ := h.noted(store.JournalQuery{})
-		h.equal("actions", h.notes(store.JournalQuery{}), []string{"b", "a"})
-		h.equal("the entry that was written again", all[1], e)
+		h.Equal("actions", h.notes(store.JournalQuery{}), []string{"b", "a"})
+		h.Equal("the entry that was written again", all[1], e)
 	}},
 	{"J1_TheNewestEntriesComeFirst", func(h *harness) {
 		h.noteMany(store.JournalKeep{}, "a", "b", "c")
-		h.equal("journal", h.notes(store.JournalQuery{}), []string{"c", "b", "a"})
+		h.Equal("journal", h.notes(store.JournalQuery{}), []string{"c", "b", "a"})
 	}},
 	{"J1_EntriesOfOneInstantKeepTheirOrder", func(h *harness) {
 		var want []string
@@ -104,7 +104,7 @@ var journalBehaviors = []behavior{
 			h.note(store.JournalEntry{Action: want[i]}, store.JournalKeep{})
 		}
 		slices.Reverse(want)
-		h.equal("journal", h.notes(store.JournalQuery{Limit: 3}), want)
+		h.Equal("journal", h.notes(store.JournalQuery{Limit: 3}), want)
 	}},
 	{"J1_PagesHaveEachEntryOnce", func(h *harness) {
 		var want []string
@@ -115,13 +115,13 @@ var journalBehaviors = []behavior{
 		slices.Reverse(want)
 		for _, limit := range []int{1, 2, 22, 23, 24} {
 			all, pages := h.noted(store.JournalQuery{Limit: limit})
-			h.equal(fmt.Sprint("pages of ", limit), pages, (23+limit-1)/limit)
-			h.equal(fmt.Sprint("entries in pages of ", limit), len(all), 23)
+			h.Equal(fmt.Sprint("pages of ", limit), pages, (23+limit-1)/limit)
+			h.Equal(fmt.Sprint("entries in pages of ", limit), len(all), 23)
 		}
-		h.equal("in pages of 5", h.notes(store.JournalQuery{Limit: 5}), want)
+		h.Equal("in pages of 5", h.notes(store.JournalQuery{Limit: 5}), want)
 	}},
 	{"J1_AQuerySelectsByEachField", func(h *harness) {
-		at := h.clock.Now()
+		at := h.Clock.Now()
 		for i, e := range []store.JournalEntry{
 			{Principal: "ada", Owner: "north", Action: "cancel", Target: "id:a", Run: "wrun_a", Outcome: store.JournalOK},
 			{Principal: "bob", Action: "cancel", Target: "wrun_a", Outcome: "forbidden"},
@@ -129,7 +129,7 @@ var journalBehaviors = []behavior{
 		} {
 			e.Detail = fmt.Sprint(i)
 			h.note(e, store.JournalKeep{})
-			h.clock.Advance(time.Second)
+			h.Clock.Advance(time.Second)
 		}
 		for what, tt := range map[string]struct {
 			q    store.JournalQuery
@@ -159,90 +159,90 @@ var journalBehaviors = []behavior{
 			for _, e := range all {
 				got = append(got, e.Detail)
 			}
-			h.equal(what, got, tt.want)
+			h.Equal(what, got, tt.want)
 		}
 	}},
 	{"J1_NoQueryLooksAtMoreThanItsBudget", func(h *harness) {
 		h.noteMany(store.JournalKeep{}, "rare", "a", "b", "c", "d")
 		q := store.JournalQuery{Actions: []string{"rare"}, Budget: 2}
-		page, err := h.journal().Journal(h.ctx, q)
-		h.check("read journal", err)
-		h.equal("entries of the first page", len(page.Entries), 0)
-		h.equal("partial", page.Partial, true)
+		page, err := h.journal().Journal(h.Ctx, q)
+		h.Check("read journal", err)
+		h.Equal("entries of the first page", len(page.Entries), 0)
+		h.Equal("partial", page.Partial, true)
 		all, pages := h.noted(q)
-		h.equal("entries of all pages", len(all), 1)
-		h.equal("pages", pages, 3)
-		page, err = h.journal().Journal(h.ctx, store.JournalQuery{Budget: 5})
-		h.check("read journal", err)
-		h.equal("partial with enough", page.Partial, false)
+		h.Equal("entries of all pages", len(all), 1)
+		h.Equal("pages", pages, 3)
+		page, err = h.journal().Journal(h.Ctx, store.JournalQuery{Budget: 5})
+		h.Check("read journal", err)
+		h.Equal("partial with enough", page.Partial, false)
 	}},
 	{"J1_TheOldestAreForgottenOnceThereAreTooMany", func(h *harness) {
 		h.noteMany(store.JournalKeep{Most: 3}, "a", "b", "c")
-		h.equal("as many as are kept", h.notes(store.JournalQuery{}), []string{"c", "b", "a"})
+		h.Equal("as many as are kept", h.notes(store.JournalQuery{}), []string{"c", "b", "a"})
 		e := h.note(store.JournalEntry{Action: "d"}, store.JournalKeep{Most: 3})
-		h.equal("one more", h.notes(store.JournalQuery{}), []string{"d", "c", "b"})
+		h.Equal("one more", h.notes(store.JournalQuery{}), []string{"d", "c", "b"})
 		e.Outcome = store.JournalOK
 		h.rewrite(&e, store.JournalKeep{Most: 3})
-		h.equal("one that is written again", h.notes(store.JournalQuery{}), []string{"d", "c", "b"})
-		h.clock.Advance(time.Second)
+		h.Equal("one that is written again", h.notes(store.JournalQuery{}), []string{"d", "c", "b"})
+		h.Clock.Advance(time.Second)
 		h.note(store.JournalEntry{Action: "e"}, store.JournalKeep{Most: 2})
-		h.equal("fewer than before", h.notes(store.JournalQuery{}), []string{"e", "d"})
-		h.clock.Advance(time.Second)
+		h.Equal("fewer than before", h.notes(store.JournalQuery{}), []string{"e", "d"})
+		h.Clock.Advance(time.Second)
 		h.note(store.JournalEntry{Action: "f"}, store.JournalKeep{})
-		h.equal("any number", h.notes(store.JournalQuery{}), []string{"f", "e", "d"})
+		h.Equal("any number", h.notes(store.JournalQuery{}), []string{"f", "e", "d"})
 	}},
 	{"J1_TheOldestAreForgottenOnceTheyAreTooOld", func(h *harness) {
 		keep := store.JournalKeep{For: 2 * time.Second}
 		h.noteMany(keep, "a", "b", "c")
-		h.equal("as old as are kept", h.notes(store.JournalQuery{}), []string{"c", "b", "a"})
+		h.Equal("as old as are kept", h.notes(store.JournalQuery{}), []string{"c", "b", "a"})
 		h.noteMany(keep, "d")
-		h.equal("one that is older", h.notes(store.JournalQuery{}), []string{"d", "c", "b"})
-		h.clock.Advance(time.Hour)
+		h.Equal("one that is older", h.notes(store.JournalQuery{}), []string{"d", "c", "b"})
+		h.Clock.Advance(time.Hour)
 		h.noteMany(keep, "e")
-		h.equal("all others", h.notes(store.JournalQuery{}), []string{"e"})
+		h.Equal("all others", h.notes(store.JournalQuery{}), []string{"e"})
 	}},
 	{"J1_SomeAreForgottenAtATime", func(h *harness) {
 		for what, keep := range map[string]store.JournalKeep{"their number": {Most: 1}, "their age": {For: time.Minute}} {
 			for range store.JournalTrim + 10 {
 				h.note(store.JournalEntry{Action: "a"}, store.JournalKeep{})
 			}
-			h.clock.Advance(time.Hour)
+			h.Clock.Advance(time.Hour)
 			before := len(h.notes(store.JournalQuery{Limit: 1000}))
 			h.note(store.JournalEntry{Action: "b"}, keep)
-			h.equal("forgotten for "+what, before+1-len(h.notes(store.JournalQuery{Limit: 1000})), store.JournalTrim)
+			h.Equal("forgotten for "+what, before+1-len(h.notes(store.JournalQuery{Limit: 1000})), store.JournalTrim)
 		}
 	}},
 	{"J1_WhatIsNoEntryIsRefused", func(h *harness) {
-		good := store.NewJournalID(h.clock.Now())
+		good := store.NewJournalID(h.Clock.Now())
 		for _, id := range []string{"", "x", good + "0", good[1:], strings.ToUpper(good[:27]) + "A", good[:27] + "~", good[:27] + "\x00"} {
-			err := h.journal().WriteJournal(h.ctx, store.JournalEntry{ID: id, Action: "a"}, store.JournalKeep{})
+			err := h.journal().WriteJournal(h.Ctx, store.JournalEntry{ID: id, Action: "a"}, store.JournalKeep{})
 			if err == nil {
 				h.Errorf("an entry with the id %q was accepted", id)
 			}
 			if id == "" {
 				continue
 			}
-			if _, err := h.journal().Journal(h.ctx, store.JournalQuery{Cursor: id}); err == nil {
+			if _, err := h.journal().Journal(h.Ctx, store.JournalQuery{Cursor: id}); err == nil {
 				h.Errorf("the cursor %q was accepted", id)
 			}
 		}
-		h.equal("journal", h.notes(store.JournalQuery{}), []string(nil))
+		h.Equal("journal", h.notes(store.JournalQuery{}), []string(nil))
 	}},
 	{"J1_TextsThatAreNoneOrTooLongAreKeptAsFarAsTheyGo", func(h *harness) {
 		h.note(store.JournalEntry{Action: "\xff\x00", Reason: strings.Repeat("ü", store.MaxJournalText), Target: strings.Repeat("x", store.MaxJournalText)}, store.JournalKeep{})
 		all, _ := h.noted(store.JournalQuery{})
-		h.equal("entries", len(all), 1)
-		h.equal("action", all[0].Action, "\uFFFD\uFFFD")
-		h.equal("reason", all[0].Reason, strings.Repeat("ü", store.MaxJournalText/2))
-		h.equal("target", all[0].Target, strings.Repeat("x", store.MaxJournalText))
+		h.Equal("entries", len(all), 1)
+		h.Equal("action", all[0].Action, "\uFFFD\uFFFD")
+		h.Equal("reason", all[0].Reason, strings.Repeat("ü", store.MaxJournalText/2))
+		h.Equal("target", all[0].Target, strings.Repeat("x", store.MaxJournalText))
 	}},
 	{"J1_EntriesOfOneInstantAreAllKept", func(h *harness) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
-				e := store.JournalEntry{ID: store.NewJournalID(h.clock.Now()), Action: fmt.Sprint(i)}
+				e := store.JournalEntry{ID: store.NewJournalID(h.Clock.Now()), Action: fmt.Sprint(i)}
 				for _, e.Outcome = range []string{"", store.JournalOK} {
-					if err := h.journal().WriteJournal(h.ctx, e, store.JournalKeep{Most: 50, For: time.Hour}); err != nil {
+					if err := h.journal().WriteJournal(h.Ctx, e, store.JournalKeep{Most: 50, For: time.Hour}); err != nil {
 						h.Errorf("write journal: %v", err)
 					}
 				}
@@ -254,16 +254,16 @@ var journalBehaviors = []behavior{
 		for _, e := range all {
 			seen[e.Action] = e.Outcome == store.JournalOK
 		}
-		h.equal("entries", len(all), 50)
-		h.equal("different ones", len(seen), 50)
+		h.Equal("entries", len(all), 50)
+		h.Equal("different ones", len(seen), 50)
 	}},
 	{"J1_AClosedStoreWritesNoJournal", func(h *harness) {
 		j := h.journal()
-		h.check("close", h.store.Close())
-		if err := j.WriteJournal(h.ctx, store.JournalEntry{ID: store.NewJournalID(h.clock.Now())}, store.JournalKeep{}); err == nil {
+		h.Check("close", h.Store.Close())
+		if err := j.WriteJournal(h.Ctx, store.JournalEntry{ID: store.NewJournalID(h.Clock.Now())}, store.JournalKeep{}); err == nil {
 			h.Errorf("an entry was written")
 		}
-		if _, err := j.Journal(h.ctx, store.JournalQuery{}); err == nil {
+		if _, err := j.Journal(h.Ctx, store.JournalQuery{}); err == nil {
 			h.Errorf("the journal was read")
 		}
 	}},
@@ -272,7 +272,7 @@ var journalBehaviors = []behavior{
 var reopenJournalBehaviors = []behavior{
 	{"J1_TheJournalIsThereAfterTheStoreWasOpenedAgain", func(h *harness) {
 		h.noteMany(store.JournalKeep{}, "a", "b")
-		h.reopen()
-		h.equal("journal", h.notes(store.JournalQuery{}), []string{"b", "a"})
+		h.Reopen()
+		h.Equal("journal", h.notes(store.JournalQuery{}), []string{"b", "a"})
 	}},
 }

@@ -8,21 +8,21 @@ import (
 // nestedBehaviors test nested runs that no event admits. Their queues are rechecked after a while.
 var nestedBehaviors = []behavior{
 	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken", func(h *harness) {
-		h.becomesFree(func(s store.SessionID) { h.one(s, h.start(using("a"), nested)) })
+		h.becomesFree(func(s store.SessionID) { h.one(s, h.Start(using("a"), nested)) })
 	}},
 	{"L6_ANestedRunIsLookedAtAgainAndAgain", func(h *harness) {
 		h.becomesFree(func(s store.SessionID) {
 			for range 3 { // while the run before it waits for nothing else
-				h.clock.Advance(callTime)
-				h.heartbeat(s)
+				h.Clock.Advance(CallTime)
+				h.Heartbeat(s)
 				h.nothing("nested, in vain", s)
 			}
-			h.one(s, h.start(using("a"), nested))
+			h.one(s, h.Start(using("a"), nested))
 		})
 	}},
 	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTakenAway", func(h *harness) {
 		h.becomesFree(func(store.SessionID) {
-			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "a"}, Config: store.LimitConfig{AtOnce: 1, Paused: true}})
+			h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "a"}, Config: store.LimitConfig{AtOnce: 1, Paused: true}})
 		})
 	}},
 	{"L6_ANestedRunThatHadNoRoomEitherIsLookedAtAgain", func(h *harness) {
@@ -30,8 +30,8 @@ var nestedBehaviors = []behavior{
 	}},
 	{"L6_ANestedRunIsLookedAtAgainOnceTheOneBeforeItHasLeftTheLine", func(h *harness) {
 		h.hadNoRoomEither(2, func(s store.SessionID, nested []*Log) *Log {
-			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: nested[0].Run, Item: h.item(), Urgent: true})
-			h.check("cancel", err)
+			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: nested[0].Run, Item: h.Item(), Urgent: true})
+			h.Check("cancel", err)
 			h.one(s, nested[0])
 			return nested[1]
 		})
@@ -42,15 +42,15 @@ var nestedBehaviors = []behavior{
 // earlier run wait for a as well, without an event at b, and the nested run must become claimable.
 func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.Helper()
-	h.limit("a", 1)
-	h.limit("b", 2)
-	s := h.session()
-	h.one(s, h.start(using("b"), whole))
-	both := h.start(func(c *store.Create) {
+	h.Limit("a", 1)
+	h.Limit("b", 2)
+	s := h.Session()
+	h.one(s, h.Start(using("b"), whole))
+	both := h.Start(func(c *store.Create) {
 		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
 	})
 	h.nothing("while b is held", s)
-	below := h.start(using("b"), nested)
+	below := h.Start(using("b"), nested)
 	h.nothing("nested, while the one before it waits for b alone", s)
 	fill(s)
 	h.onceLookedAtAgain(s, both, below)
@@ -62,26 +62,26 @@ func (h *harness) becomesFree(fill func(s store.SessionID)) {
 // that goes returned must become claimable.
 func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*Log) *Log) {
 	h.Helper()
-	h.limit("a", 1)
-	h.limit("b", 2)
-	s := h.session()
-	h.limit("c", 1)
-	h.one(s, h.start(using("b"), whole))
-	h.one(s, h.start(using("c")))
-	holder := h.start(using("b"))
+	h.Limit("a", 1)
+	h.Limit("b", 2)
+	s := h.Session()
+	h.Limit("c", 1)
+	h.one(s, h.Start(using("b"), whole))
+	h.one(s, h.Start(using("c")))
+	holder := h.Start(using("b"))
 	fence := h.one(s, holder)
-	both := h.start(func(c *store.Create) {
+	both := h.Start(func(c *store.Create) {
 		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
 	})
-	h.start(func(c *store.Create) {
+	h.Start(func(c *store.Create) {
 		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "b"}, Weight: 2}, {LimitID: store.LimitID{Name: "c"}, Weight: 1}}
 	})
 	below := h.starts(n, using("b"), nested)
 	h.nothing("while all of b is held", s)
-	h.finish(holder, fence, event.StatusCompleted)
+	h.Finish(holder, fence, event.StatusCompleted)
 	h.nothing("nested, while the one before it waits for b alone", s)
 	next := goes(s, below)
-	h.one(s, h.start(using("a"), nested))
+	h.one(s, h.Start(using("a"), nested))
 	h.onceLookedAtAgain(s, both, next)
 }
 
@@ -89,10 +89,10 @@ func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*
 // run before it still waits.
 func (h *harness) onceLookedAtAgain(s store.SessionID, both, below *Log) {
 	h.Helper()
-	for _, f := range h.findings(h.inspect()) {
+	for _, f := range h.Findings(h.Inspect()) {
 		h.Fatalf("fsck: %v", f)
 	}
-	h.clock.Advance(callTime)
+	h.Clock.Advance(CallTime)
 	h.one(s, below)
-	h.state(both.Run, store.StateReady)
+	h.State(both.Run, store.StateReady)
 }

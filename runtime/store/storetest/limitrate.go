@@ -11,24 +11,24 @@ import (
 
 var rateBehaviors = []behavior{
 	{"Rate_HoldsInEverySpan", func(h *harness) {
-		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
-		s := h.session()
+		h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
+		s := h.Session()
 		var begun []time.Time
 		logs := h.starts(40, using("crm"))
 		for len(begun) < len(logs) {
-			for _, r := range h.claim(s, 10) {
+			for _, r := range h.Claim(s, 10) {
 				l := logs[slices.IndexFunc(logs, func(l *Log) bool { return l.Run == r.Run })]
-				h.finish(l, r.Fence, event.StatusCompleted)
-				begun = append(begun, h.clock.Now())
+				h.Finish(l, r.Fence, event.StatusCompleted)
+				begun = append(begun, h.Clock.Now())
 			}
 			if len(begun) == len(logs) {
 				break
 			}
-			next := h.heartbeat(s).Next
-			if !next.After(h.clock.Now()) {
-				h.Fatalf("next time: got %v at %v", next, h.clock.Now())
+			next := h.Heartbeat(s).Next
+			if !next.After(h.Clock.Now()) {
+				h.Fatalf("next time: got %v at %v", next, h.Clock.Now())
 			}
-			h.clock.Advance(next.Sub(h.clock.Now()))
+			h.Clock.Advance(next.Sub(h.Clock.Now()))
 		}
 		for i := range begun { // at most Rate+Burst-1 in any span of Per
 			if j := i + 12; j < len(begun) && begun[j].Sub(begun[i]) < time.Second {
@@ -40,14 +40,14 @@ var rateBehaviors = []behavior{
 		}
 	}},
 	{"Rate_IsNotGivenBack", func(h *harness) {
-		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 1, Burst: 1}})
-		s := h.session()
-		l, next := h.start(using("crm")), h.start(using("crm"))
-		h.check("release", h.store.Release(h.ctx, l.Run, h.one(s, l)))
+		h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 1, Burst: 1}})
+		s := h.Session()
+		l, next := h.Start(using("crm")), h.Start(using("crm"))
+		h.Check("release", h.Store.Release(h.Ctx, l.Run, h.one(s, l)))
 		h.nothing("in the same second", s)
-		h.clock.Advance(time.Second)
+		h.Clock.Advance(time.Second)
 		h.one(s, l)
-		h.clock.Advance(time.Second)
+		h.Clock.Advance(time.Second)
 		h.one(s, next)
 	}},
 	{"Rate_WhatHasBegunCountsByTheNewOne", func(h *harness) {
@@ -73,15 +73,15 @@ var rateBehaviors = []behavior{
 	}},
 	{"Rate_AResetCountsWhatHasBegun", func(h *harness) {
 		crm := store.LimitID{Name: "crm"}
-		h.setLimits(store.SetLimit{LimitID: crm, Config: store.LimitConfig{Rate: 10, Burst: 1}, Default: true},
+		h.SetLimits(store.SetLimit{LimitID: crm, Config: store.LimitConfig{Rate: 10, Burst: 1}, Default: true},
 			store.SetLimit{LimitID: crm, Config: store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}})
-		s, logs := h.session(), h.starts(2, using("crm"))
+		s, logs := h.Session(), h.starts(2, using("crm"))
 		h.one(s, logs[0])
 		h.nothing("within the hour", s)
-		h.setLimits(store.SetLimit{LimitID: crm, Reset: true})
+		h.SetLimits(store.SetLimit{LimitID: crm, Reset: true})
 		h.nothing("within the interval of the code", s)
-		h.equal("next", h.limitState("crm").Next, h.clock.Now().Add(100*time.Millisecond))
-		h.clock.Advance(100 * time.Millisecond)
+		h.Equal("next", h.LimitState("crm").Next, h.Clock.Now().Add(100*time.Millisecond))
+		h.Clock.Advance(100 * time.Millisecond)
 		h.one(s, logs[1])
 	}},
 	{"Rate_OfAKeyOfItsOwnStaysAsItIs", func(h *harness) {
@@ -91,22 +91,22 @@ var rateBehaviors = []behavior{
 		}
 		hourly := store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}
 		slower := store.LimitConfig{Rate: 1, Burst: 1, Per: 2 * time.Hour}
-		h.setLimits(store.SetLimit{LimitID: of(""), Config: slower}, store.SetLimit{LimitID: of("own"), Config: hourly})
-		s := h.session()
-		h.one(s, h.start(using("own")))
-		h.one(s, h.start(using("other"))) // no run waits for this key when its rate changes
-		own := h.start(using("own"))
-		h.setLimits(store.SetLimit{LimitID: of(""), Config: store.LimitConfig{Rate: 10, Burst: 1}})
-		h.clock.Advance(100 * time.Millisecond)
-		h.one(s, h.start(using("other")))
-		h.clock.Advance(59 * time.Minute)
+		h.SetLimits(store.SetLimit{LimitID: of(""), Config: slower}, store.SetLimit{LimitID: of("own"), Config: hourly})
+		s := h.Session()
+		h.one(s, h.Start(using("own")))
+		h.one(s, h.Start(using("other"))) // no run waits for this key when its rate changes
+		own := h.Start(using("own"))
+		h.SetLimits(store.SetLimit{LimitID: of(""), Config: store.LimitConfig{Rate: 10, Burst: 1}})
+		h.Clock.Advance(100 * time.Millisecond)
+		h.one(s, h.Start(using("other")))
+		h.Clock.Advance(59 * time.Minute)
 		h.nothing("of the key whose rate is the same", s)
-		h.setLimits(store.SetLimit{LimitID: of("own"), Reset: true})
-		h.clock.Advance(100 * time.Millisecond)
+		h.SetLimits(store.SetLimit{LimitID: of("own"), Reset: true})
+		h.Clock.Advance(100 * time.Millisecond)
 		h.one(s, own)
 	}},
 	{"Rate_ThatWasIdleRefusesStartsThatWouldWait", func(h *harness) {
-		crm, s := store.LimitID{Name: "crm"}, h.session()
+		crm, s := store.LimitID{Name: "crm"}, h.Session()
 		for _, tc := range []struct {
 			config store.LimitConfig
 			starts int // the number of accepted starts
@@ -116,43 +116,43 @@ var rateBehaviors = []behavior{
 			{store.LimitConfig{Rate: 2, Burst: 3, Refuse: true}, 3, 500 * time.Millisecond},
 			{store.LimitConfig{Rate: 2, Burst: 1, Waiting: 2}, 3, 1500 * time.Millisecond},
 		} {
-			h.setLimits(store.SetLimit{LimitID: crm, Config: tc.config})
+			h.SetLimits(store.SetLimit{LimitID: crm, Config: tc.config})
 			for _, idle := range []string{"never used", "idle for an hour"} {
 				var logs []*Log
 				for range tc.starts {
-					logs = append(logs, h.start(using("crm")))
+					logs = append(logs, h.Start(using("crm")))
 				}
-				c := h.newLog(orders, "").Create()
+				c := h.NewLog(Orders, "").Create()
 				using("crm")(&c)
-				e := as[*store.StartRefusedError](h, idle, h.create(c).Err)
-				h.equal(fmt.Sprintf("%s: %+v: refusal", idle, tc.config), *e, store.StartRefusedError{Limit: crm, RetryAfter: tc.retry})
+				e := As[*store.StartRefusedError](h, idle, h.Create(c).Err)
+				h.Equal(fmt.Sprintf("%s: %+v: refusal", idle, tc.config), *e, store.StartRefusedError{Limit: crm, RetryAfter: tc.retry})
 				for _, l := range logs {
-					h.finish(l, h.one(s, l), event.StatusCompleted)
-					h.clock.Advance(500 * time.Millisecond)
+					h.Finish(l, h.one(s, l), event.StatusCompleted)
+					h.Clock.Advance(500 * time.Millisecond)
 				}
-				h.clock.Advance(time.Hour)
+				h.Clock.Advance(time.Hour)
 			}
 		}
 	}},
 	{"Rate_ThatWasIdleReportsWhichRunsWaitForIt", func(h *harness) {
-		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 2, Burst: 2}})
+		h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 2, Burst: 2}})
 		var got []bool
 		for _, l := range h.starts(4, using("crm")) {
-			got = append(got, !h.record(l.Run).WaitsSince.IsZero())
+			got = append(got, !h.Record(l.Run).WaitsSince.IsZero())
 		}
-		h.equal("waits for the rate", got, []bool{false, false, true, true})
+		h.Equal("waits for the rate", got, []bool{false, false, true, true})
 	}},
 	{"Rate_APausedLimitLetsNothingBegin", func(h *harness) {
 		pause := func(paused bool) {
-			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Paused: paused}})
+			h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Paused: paused}})
 		}
-		s := h.session()
+		s := h.Session()
 		pause(true)
-		l := h.start(using("crm"))
+		l := h.Start(using("crm"))
 		h.nothing("of a paused limit", s)
-		h.poll(s, orders)
+		h.Poll(s, Orders)
 		pause(false)
-		h.equal("woken", h.poll(s, orders).Claim, []int{0})
+		h.Equal("woken", h.Poll(s, Orders).Claim, []int{0})
 		h.one(s, l)
 	}},
 }
@@ -163,12 +163,12 @@ var holdBackBehaviors = []behavior{
 		held := h.one(s, first)
 		h.holdBack(first, held, store.EffectFinish, 2*time.Second)
 		h.nothing("while the rate is closed", s)
-		h.clock.Advance(1999 * time.Millisecond)
+		h.Clock.Advance(1999 * time.Millisecond)
 		h.nothing("a millisecond before it opens", s)
-		h.clock.Advance(time.Millisecond)
+		h.Clock.Advance(time.Millisecond)
 		h.one(s, rest[0])
 		h.nothing("as a burst after that", s)
-		h.clock.Advance(100 * time.Millisecond)
+		h.Clock.Advance(100 * time.Millisecond)
 		h.one(s, rest[1])
 	}},
 	{"HoldBack_HoldsForARunThatStaysOwned", func(h *harness) {
@@ -176,9 +176,9 @@ var holdBackBehaviors = []behavior{
 		held := h.one(s, first)
 		c := h.holdBack(first, held, store.EffectNone, 2*time.Second)
 		h.nothing("while the rate is closed", s)
-		h.clock.Advance(time.Second)
-		h.check("the same commit again", h.try(c).Err) // counts only once
-		h.clock.Advance(time.Second)
+		h.Clock.Advance(time.Second)
+		h.Check("the same commit again", h.Try(c).Err) // counts only once
+		h.Clock.Advance(time.Second)
 		h.one(s, rest[0])
 	}},
 	{"HoldBack_AShorterOneOpensNothing", func(h *harness) {
@@ -186,25 +186,25 @@ var holdBackBehaviors = []behavior{
 		held := h.one(s, first)
 		h.holdBack(first, held, store.EffectNone, 2*time.Second)
 		h.holdBack(first, held, store.EffectFinish, time.Second)
-		h.clock.Advance(1999 * time.Millisecond)
+		h.Clock.Advance(1999 * time.Millisecond)
 		h.nothing("while the first one lasts", s)
-		h.clock.Advance(time.Millisecond)
+		h.Clock.Advance(time.Millisecond)
 		h.one(s, rest[0])
 	}},
 	{"HoldBack_AFencedCommitHoldsNothing", func(h *harness) {
 		s, first, rest := h.holding()
 		old := h.one(s, first)
-		h.check("release", h.store.Release(h.ctx, first.Run, old))
+		h.Check("release", h.Store.Release(h.Ctx, first.Run, old))
 		c := first.Commit(old, first.Work()...)
 		c.HoldBack = time.Minute
-		h.equal("answer", h.try(c).Err, store.ErrFenced)
+		h.Equal("answer", h.Try(c).Err, store.ErrFenced)
 		h.one(s, first)
 		h.one(s, rest[0])
 	}},
 	{"HoldBack_WithoutARateHoldsNothing", func(h *harness) {
-		h.limit("gpu", 2)
-		s := h.session()
-		limited, next, free := h.start(weighing(1)), h.start(weighing(1)), h.start()
+		h.Limit("gpu", 2)
+		s := h.Session()
+		limited, next, free := h.Start(weighing(1)), h.Start(weighing(1)), h.Start()
 		h.holdBack(limited, h.one(s, limited), store.EffectNone, time.Minute)
 		h.one(s, next)
 		h.holdBack(free, h.one(s, free), store.EffectFinish, time.Minute)
@@ -215,27 +215,27 @@ var holdBackBehaviors = []behavior{
 		} {
 			s, first, rest := h.holding()
 			h.holdBack(first, h.one(s, first), store.EffectFinish, 2*time.Second)
-			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: then})
-			opens := h.clock.Now().Add(2 * time.Second)
+			h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: then})
+			opens := h.Clock.Now().Add(2 * time.Second)
 			if then.Rate > 0 {
-				h.equal(name+": next", h.limitState("crm").Next, opens)
-				h.clock.Advance(2*time.Second - time.Millisecond)
+				h.Equal(name+": next", h.LimitState("crm").Next, opens)
+				h.Clock.Advance(2*time.Second - time.Millisecond)
 				h.nothing(name+": a millisecond before it opens", s)
-				h.clock.Advance(time.Millisecond)
+				h.Clock.Advance(time.Millisecond)
 			}
 			h.one(s, rest[0])
 			if then.Rate > 0 {
 				h.nothing(name+": as a burst after that", s)
 			}
-			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{}})
-			h.clock.Advance(2 * time.Second)
+			h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{}})
+			h.Clock.Advance(2 * time.Second)
 			h.one(s, rest[1])
 		}
 	}},
 	{"HoldBack_LastsForADayAtMost", func(h *harness) {
 		s, first, _ := h.holding()
 		h.holdBack(first, h.one(s, first), store.EffectFinish, 1<<62)
-		h.equal("next", h.limitState("crm").Next, h.clock.Now().Add(store.MaxHoldBack))
+		h.Equal("next", h.LimitState("crm").Next, h.Clock.Now().Add(store.MaxHoldBack))
 	}},
 }
 
@@ -243,34 +243,34 @@ var holdBackBehaviors = []behavior{
 // test unless the next run begins exactly after the given duration.
 func (h *harness) rated(what string, id store.LimitID, first, then store.LimitConfig, after time.Duration) {
 	h.Helper()
-	route := store.Route{Queue: orders.Queue, Workflow: what}
+	route := store.Route{Queue: Orders.Queue, Workflow: what}
 	start := func(weight int) {
-		h.startAs(route, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: id, Weight: weight}} })
+		h.StartAs(route, "", func(c *store.Create) { c.Uses = []store.Use{{LimitID: id, Weight: weight}} })
 	}
-	h.setLimits(store.SetLimit{LimitID: id, Config: first})
-	s := h.session()
-	begin := func() bool { return len(h.claim(s, 1, route)) == 1 }
+	h.SetLimits(store.SetLimit{LimitID: id, Config: first})
+	s := h.Session()
+	begin := func() bool { return len(h.Claim(s, 1, route)) == 1 }
 	start(max(first.Burst/2, 1)) // uses up a part of the burst
 	start(1)
-	h.equal(what+": the first begins", begin(), true)
+	h.Equal(what+": the first begins", begin(), true)
 	if first.Burst == 1 { // not for a configuration without a rate
-		h.equal(what+": the next begins before", begin(), false) // which closes its queue until the rate opens
+		h.Equal(what+": the next begins before", begin(), false) // which closes its queue until the rate opens
 	}
-	h.setLimits(store.SetLimit{LimitID: id, Config: then})
+	h.SetLimits(store.SetLimit{LimitID: id, Config: then})
 	if after > 0 {
-		h.clock.Advance(after - time.Millisecond)
-		h.equal(what+": the next begins a millisecond before", begin(), false)
-		h.clock.Advance(time.Millisecond)
+		h.Clock.Advance(after - time.Millisecond)
+		h.Equal(what+": the next begins a millisecond before", begin(), false)
+		h.Clock.Advance(time.Millisecond)
 	}
-	h.equal(what+": the next begins", begin(), true)
+	h.Equal(what+": the next begins", begin(), true)
 }
 
 // holding starts three runs that use a rate of 10 per second with a burst of 3.
 func (h *harness) holding() (store.SessionID, *Log, []*Log) {
 	h.Helper()
-	h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
+	h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
 	logs := h.starts(3, using("crm"))
-	return h.session(), logs[0], logs[1:]
+	return h.Session(), logs[0], logs[1:]
 }
 
 // holdBack commits work that holds back the rates of a run for d.
@@ -278,9 +278,9 @@ func (h *harness) holdBack(l *Log, fence store.Fence, e store.Effect, d time.Dur
 	h.Helper()
 	c := l.Commit(fence, l.Work()...)
 	if e == store.EffectFinish {
-		c = withEffect(l.Commit(fence, l.End(event.StatusCompleted)...), e, event.StatusCompleted)
+		c = WithEffect(l.Commit(fence, l.End(event.StatusCompleted)...), e, event.StatusCompleted)
 	}
 	c.HoldBack = d
-	h.commit(l, c)
+	h.Commit(l, c)
 	return c
 }

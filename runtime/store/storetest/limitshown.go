@@ -15,24 +15,24 @@ func canReadTurns(s store.Store) bool {
 // turns returns the states of parts of limits, each with the run that is next at it.
 func (h *harness) turns(ids ...store.LimitID) []store.Turn {
 	h.Helper()
-	r, _ := store.As[store.TurnReader](h.store)
-	all, err := r.Turns(h.ctx, 0, ids)
-	h.check("read turns", err)
+	r, _ := store.As[store.TurnReader](h.Store)
+	all, err := r.Turns(h.Ctx, 0, ids)
+	h.Check("read turns", err)
 	return all
 }
 
 var shownBehaviors = []behavior{
 	{"TurnsReportPartsAsTheyStandAndTheFirstRunOfEach", func(h *harness) {
 		big, free := store.LimitID{Name: "tenant", Key: "big"}, store.LimitID{Name: "free"}
-		h.setLimits(
+		h.SetLimits(
 			store.SetLimit{LimitID: store.LimitID{Name: "tenant"}, Config: store.LimitConfig{AtOnce: 3}},
 			store.SetLimit{LimitID: big, Config: store.LimitConfig{AtOnce: 3, Paused: true}},
 			store.SetLimit{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1}},
 		)
-		s := h.session()
-		h.one(s, h.start(using("gpu")))
+		s := h.Session()
+		h.one(s, h.Start(using("gpu")))
 		logs := h.starts(2, using("gpu"))
-		held := h.start(func(c *store.Create) { c.Uses = []store.Use{{LimitID: big, Weight: 2}} })
+		held := h.Start(func(c *store.Create) { c.Uses = []store.Use{{LimitID: big, Weight: 2}} })
 		h.nothing("while one limit is full and the other one is paused", s)
 		got := h.turns(free, big, store.LimitID{Name: "gpu"})
 		want := []store.Turn{
@@ -70,7 +70,7 @@ var shownBehaviors = []behavior{
 			if !ok {
 				at = -1
 			}
-			h.equal("where it waits: "+name, at, tc.at)
+			h.Equal("where it waits: "+name, at, tc.at)
 		}
 	}},
 }

@@ -20,19 +20,19 @@ func applies(t testing.TB, cfg Config, needs func(store.Store) bool) bool {
 	return needs(s)
 }
 
-func canList(s store.Store) bool {
+func CanList(s store.Store) bool {
 	_, ok := store.As[store.Lister](s)
 	return ok
 }
 
-// list returns all runs that match, read page by page.
-func (h *harness) list(q store.Query) []event.RunID {
+// List returns all runs that match, read page by page.
+func (h *harness) List(q store.Query) []event.RunID {
 	h.Helper()
-	l, _ := store.As[store.Lister](h.store)
+	l, _ := store.As[store.Lister](h.Store)
 	var runs []event.RunID
 	for range 1000 {
-		page, err := l.List(h.ctx, q)
-		h.check("list", err)
+		page, err := l.List(h.Ctx, q)
+		h.Check("list", err)
 		if q.Limit > 0 && len(page.Runs) > q.Limit {
 			h.Fatalf("list: got %d runs on a page of %d", len(page.Runs), q.Limit)
 		}
@@ -48,42 +48,42 @@ func (h *harness) list(q store.Query) []event.RunID {
 	return nil
 }
 
-func (h *harness) count(q store.Query) map[event.Status]int {
+func (h *harness) Count(q store.Query) map[event.Status]int {
 	h.Helper()
-	l, _ := store.As[store.Lister](h.store)
-	got, err := l.Count(h.ctx, q)
-	h.check("count", err)
-	h.equal("the count is exact", got.Exact, true)
+	l, _ := store.As[store.Lister](h.Store)
+	got, err := l.Count(h.Ctx, q)
+	h.Check("count", err)
+	h.Equal("the count is exact", got.Exact, true)
 	if got.Runs == nil {
 		return nil
 	}
 	return got.ByStatus()
 }
 
-// listed starts runs that differ in every field that a query can select, and returns them newest
+// Listed starts runs that differ in every field that a query can select, and returns them newest
 // first.
-func (h *harness) listed() []*Log {
+func (h *harness) Listed() []*Log {
 	h.Helper()
-	s := h.session()
-	parent := h.runID()
+	s := h.Session()
+	parent := h.RunID()
 	ends := []event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCompleted}
 	var logs []*Log
 	for n := range 8 {
-		h.clock.Advance(time.Second)
-		route := orders
+		h.Clock.Advance(time.Second)
+		route := Orders
 		if n%2 == 1 {
-			route = refunds
+			route = Refunds
 		}
-		l := h.newLog(route, "")
+		l := h.NewLog(route, "")
 		l.Spec.Tags = map[string]string{"even": []string{"yes", "no"}[n%2], "n": string(rune('0' + n))}
 		if n >= 6 {
 			l.Spec.Parent, l.Spec.Root = parent, parent
 		}
-		h.create(l.Create())
+		h.Create(l.Create())
 		if n < len(ends) {
-			h.finish(l, h.own(s, l), ends[n])
+			h.Finish(l, h.Own(s, l), ends[n])
 		} else {
-			h.own(s, l)
+			h.Own(s, l)
 		}
 		logs = append(logs, l)
 	}
@@ -94,10 +94,10 @@ func (h *harness) listed() []*Log {
 // childOf starts a run with the ID that a parent run gives to its child.
 func (h *harness) childOf(parent *Log) *Log {
 	h.Helper()
-	l := h.newLog(orders, "")
+	l := h.NewLog(Orders, "")
 	l.Run = event.DerivedRunID(parent.Run, "child", 0)
 	l.Spec.Parent, l.Spec.Root = parent.Run, parent.Run
-	h.equal("created", h.create(l.Create()).New, true)
+	h.Equal("created", h.Create(l.Create()).New, true)
 	return l
 }
 
@@ -111,51 +111,51 @@ func pick(logs []*Log, at ...int) []event.RunID {
 
 var listBehaviors = []behavior{
 	{"ListIsNewestFirst", func(h *harness) {
-		logs := h.listed()
-		h.equal("runs", h.list(store.Query{}), runsOfLogs(logs))
+		logs := h.Listed()
+		h.Equal("runs", h.List(store.Query{}), RunsOfLogs(logs))
 	}},
 	{"ListPagesWithoutACap", func(h *harness) {
-		logs := h.listed()
+		logs := h.Listed()
 		for limit := 1; limit <= len(logs)+1; limit++ {
-			h.equal("runs", h.list(store.Query{Limit: limit}), runsOfLogs(logs))
+			h.Equal("runs", h.List(store.Query{Limit: limit}), RunsOfLogs(logs))
 		}
 	}},
 	{"ListPagesAreStableWhileRunsAreCreated", func(h *harness) {
-		logs := h.listed()
-		l, _ := store.As[store.Lister](h.store)
-		page, err := l.List(h.ctx, store.Query{Limit: 3})
-		h.check("list", err)
-		h.clock.Advance(time.Second)
-		h.start()
-		h.equal("rest", h.list(store.Query{Limit: 3, Cursor: page.Cursor}), runsOfLogs(logs[3:]))
+		logs := h.Listed()
+		l, _ := store.As[store.Lister](h.Store)
+		page, err := l.List(h.Ctx, store.Query{Limit: 3})
+		h.Check("list", err)
+		h.Clock.Advance(time.Second)
+		h.Start()
+		h.Equal("rest", h.List(store.Query{Limit: 3, Cursor: page.Cursor}), RunsOfLogs(logs[3:]))
 	}},
 	{"ListHasAChildWhereItWasCreated", func(h *harness) {
-		old := h.start()
-		h.clock.Advance(48 * time.Hour)
-		before := h.start()
-		h.clock.Advance(time.Second)
+		old := h.Start()
+		h.Clock.Advance(48 * time.Hour)
+		before := h.Start()
+		h.Clock.Advance(time.Second)
 		child := h.childOf(old)
-		h.clock.Advance(time.Second)
-		late := h.newLog(orders, "")
-		late.Run = h.ids.Run(h.clock.Now().Add(-time.Hour), 0) // the clock of its starter is slow, or its request was delayed
-		h.create(late.Create())
-		h.clock.Advance(time.Second)
-		after := h.start()
+		h.Clock.Advance(time.Second)
+		late := h.NewLog(Orders, "")
+		late.Run = h.IDs.Run(h.Clock.Now().Add(-time.Hour), 0) // the clock of its starter is slow, or its request was delayed
+		h.Create(late.Create())
+		h.Clock.Advance(time.Second)
+		after := h.Start()
 		all := []*Log{after, late, child, before, old}
 		for limit := 1; limit <= len(all); limit++ {
-			h.equal("list", h.list(store.Query{Limit: limit}), runsOfLogs(all))
+			h.Equal("list", h.List(store.Query{Limit: limit}), RunsOfLogs(all))
 		}
-		at := h.record(child.Run).CreatedAt
-		h.equal("list from a second before", h.list(store.Query{From: at.Add(-time.Second)}), pick(all, 0, 1, 2, 3))
-		h.equal("list from its creation", h.list(store.Query{From: at}), pick(all, 0, 1, 2))
-		h.equal("list of its second", h.list(store.Query{From: at, To: at.Add(time.Second)}), pick(all, 2))
-		h.equal("list to its creation", h.list(store.Query{To: at}), pick(all, 3, 4))
-		h.equal("list by parent", h.list(store.Query{Parent: old.Run, From: at}), pick(all, 2))
-		h.equal("count", h.count(store.Query{From: at}), map[event.Status]int{event.StatusPending: 3})
+		at := h.Record(child.Run).CreatedAt
+		h.Equal("list from a second before", h.List(store.Query{From: at.Add(-time.Second)}), pick(all, 0, 1, 2, 3))
+		h.Equal("list from its creation", h.List(store.Query{From: at}), pick(all, 0, 1, 2))
+		h.Equal("list of its second", h.List(store.Query{From: at, To: at.Add(time.Second)}), pick(all, 2))
+		h.Equal("list to its creation", h.List(store.Query{To: at}), pick(all, 3, 4))
+		h.Equal("list by parent", h.List(store.Query{Parent: old.Run, From: at}), pick(all, 2))
+		h.Equal("count", h.Count(store.Query{From: at}), map[event.Status]int{event.StatusPending: 3})
 	}},
 	{"ListTakesItsTimesExactly", func(h *harness) {
-		l := h.start()
-		at := h.record(l.Run).CreatedAt
+		l := h.Start()
+		at := h.Record(l.Run).CreatedAt
 		for _, c := range []struct {
 			what     string
 			from, to time.Time
@@ -172,20 +172,20 @@ var listBehaviors = []behavior{
 			if c.found {
 				want = pick([]*Log{l}, 0)
 			}
-			h.equal("list "+c.what, h.list(q), want)
-			h.equal("count "+c.what, h.count(q)[event.StatusPending], len(want))
+			h.Equal("list "+c.what, h.List(q), want)
+			h.Equal("count "+c.what, h.Count(q)[event.StatusPending], len(want))
 		}
 	}},
 	{"ListPagesTheRunsOfOneMillisecondByTheirIDs", func(h *harness) {
-		top := h.start()
+		top := h.Start()
 		var batch []store.Create
 		for n := range 120 {
-			c := h.newLog(orders, "").Create()
-			c.Run = h.ids.Run(h.clock.Now().Add(time.Duration(n%7)*time.Hour), uint16(n)) // in all partitions
+			c := h.NewLog(Orders, "").Create()
+			c.Run = h.IDs.Run(h.Clock.Now().Add(time.Duration(n%7)*time.Hour), uint16(n)) // in all partitions
 			batch = append(batch, c)
 		}
-		answers, err := h.store.Create(h.ctx, batch)
-		h.check("create", err)
+		answers, err := h.Store.Create(h.Ctx, batch)
+		h.Check("create", err)
 		all := []event.RunID{top.Run, h.childOf(top).Run}
 		for _, a := range answers {
 			all = append(all, a.Run)
@@ -193,42 +193,42 @@ var listBehaviors = []behavior{
 		slices.Sort(all)
 		slices.Reverse(all)
 		for _, limit := range []int{2, 7, 60, 61, 100, 121, 122, 123} {
-			h.equal("list", h.list(store.Query{Limit: limit}), all)
+			h.Equal("list", h.List(store.Query{Limit: limit}), all)
 		}
 	}},
 	{"ListPagesAreStableWhileRunsEndAndArePurged", func(h *harness) {
-		s := h.session()
+		s := h.Session()
 		var logs []*Log
 		var fences []store.Fence
 		for n := range 9 {
 			if n%3 == 0 {
-				h.clock.Advance(time.Second)
+				h.Clock.Advance(time.Second)
 			}
-			l := h.start(func(c *store.Create) {
+			l := h.Start(func(c *store.Create) {
 				if n == 4 || n == 5 {
-					c.Retention = long
+					c.Retention = Long
 				}
 			})
-			logs, fences = append(logs, l), append(fences, h.own(s, l))
+			logs, fences = append(logs, l), append(fences, h.Own(s, l))
 		}
-		lister, _ := store.As[store.Lister](h.store)
-		page, err := lister.List(h.ctx, store.Query{Limit: 4})
-		h.check("list", err)
+		lister, _ := store.As[store.Lister](h.Store)
+		page, err := lister.List(h.Ctx, store.Query{Limit: 4})
+		h.Check("list", err)
 		for _, n := range []int{8, 5, 4, 1} { // 5 is the last run of the page
-			h.finish(logs[n], fences[n], event.StatusCompleted)
+			h.Finish(logs[n], fences[n], event.StatusCompleted)
 		}
-		h.clock.Advance(long)
-		h.purged(2)
-		h.start()
+		h.Clock.Advance(Long)
+		h.Purged(2)
+		h.Start()
 		h.childOf(logs[0])
-		h.equal("rest", h.list(store.Query{Limit: 2, Cursor: page.Cursor}), pick(logs, 3, 2, 1, 0))
-		h.equal("rest by status", h.list(store.Query{Limit: 2, Cursor: page.Cursor, Statuses: []event.Status{event.StatusCompleted}}), pick(logs, 1))
+		h.Equal("rest", h.List(store.Query{Limit: 2, Cursor: page.Cursor}), pick(logs, 3, 2, 1, 0))
+		h.Equal("rest by status", h.List(store.Query{Limit: 2, Cursor: page.Cursor, Statuses: []event.Status{event.StatusCompleted}}), pick(logs, 1))
 	}},
 	{"ListRefusesACursorThatIsNone", func(h *harness) {
-		l, _ := store.As[store.Lister](h.store)
-		run := string(h.start().Run)
+		l, _ := store.As[store.Lister](h.Store)
+		run := string(h.Start().Run)
 		for _, bad := range []string{"page two", run, "1", "1.", "." + run, "x." + run, "1." + run + "x", "1.x." + run} {
-			if page, err := l.List(h.ctx, store.Query{Cursor: bad}); err == nil {
+			if page, err := l.List(h.Ctx, store.Query{Cursor: bad}); err == nil {
 				h.Fatalf("list from cursor %q: got %d runs, want an error", bad, len(page.Runs))
 			}
 		}
@@ -236,28 +236,28 @@ var listBehaviors = []behavior{
 	{"ListOfManyRunsHasPagesOfAHundred", func(h *harness) {
 		var batch []store.Create
 		for range 150 {
-			batch = append(batch, h.newLog(orders, "").Create())
+			batch = append(batch, h.NewLog(Orders, "").Create())
 		}
-		_, err := h.store.Create(h.ctx, batch)
-		h.check("create", err)
-		l, _ := store.As[store.Lister](h.store)
-		page, err := l.List(h.ctx, store.Query{})
-		h.check("list", err)
-		h.equal("runs on the first page", len(page.Runs), 100)
-		h.equal("runs on all pages", len(h.list(store.Query{})), 150)
+		_, err := h.Store.Create(h.Ctx, batch)
+		h.Check("create", err)
+		l, _ := store.As[store.Lister](h.Store)
+		page, err := l.List(h.Ctx, store.Query{})
+		h.Check("list", err)
+		h.Equal("runs on the first page", len(page.Runs), 100)
+		h.Equal("runs on all pages", len(h.List(store.Query{})), 150)
 	}},
 	{"ListReturnsRecordsAsLoadDoes", func(h *harness) {
-		h.listed()
-		l, _ := store.As[store.Lister](h.store)
-		page, err := l.List(h.ctx, store.Query{})
-		h.check("list", err)
+		h.Listed()
+		l, _ := store.As[store.Lister](h.Store)
+		page, err := l.List(h.Ctx, store.Query{})
+		h.Check("list", err)
 		for _, r := range page.Runs {
-			h.equal("record", r, h.record(r.Run))
+			h.Equal("record", r, h.Record(r.Run))
 		}
 	}},
 	{"ListFiltersByEveryField", func(h *harness) {
-		logs := h.listed() // logs[7] is the oldest
-		created := func(i int) time.Time { return h.record(logs[i].Run).CreatedAt }
+		logs := h.Listed() // logs[7] is the oldest
+		created := func(i int) time.Time { return h.Record(logs[i].Run).CreatedAt }
 		for _, c := range []struct {
 			what string
 			q    store.Query
@@ -266,9 +266,9 @@ var listBehaviors = []behavior{
 			{"one status", store.Query{Statuses: []event.Status{event.StatusFailed}}, pick(logs, 6)},
 			{"two statuses", store.Query{Statuses: []event.Status{event.StatusFailed, event.StatusCompleted}}, pick(logs, 5, 6, 7)},
 			{"a status that none has", store.Query{Statuses: []event.Status{event.StatusPaused}}, nil},
-			{"workflow", store.Query{Workflow: refunds.Workflow}, pick(logs, 0, 2, 4, 6)},
-			{"queue", store.Query{Queue: orders.Queue}, pick(logs, 1, 3, 5, 7)},
-			{"queue of another workflow", store.Query{Queue: orders.Queue, Workflow: refunds.Workflow}, nil},
+			{"workflow", store.Query{Workflow: Refunds.Workflow}, pick(logs, 0, 2, 4, 6)},
+			{"queue", store.Query{Queue: Orders.Queue}, pick(logs, 1, 3, 5, 7)},
+			{"queue of another workflow", store.Query{Queue: Orders.Queue, Workflow: Refunds.Workflow}, nil},
 			{"tag", store.Query{Tags: map[string]string{"even": "no"}}, pick(logs, 0, 2, 4, 6)},
 			{"two tags", store.Query{Tags: map[string]string{"even": "no", "n": "3"}}, pick(logs, 4)},
 			{"two tags that exclude each other", store.Query{Tags: map[string]string{"even": "yes", "n": "3"}}, nil},
@@ -279,27 +279,27 @@ var listBehaviors = []behavior{
 			{"to", store.Query{To: created(5)}, pick(logs, 6, 7)},
 			{"from to", store.Query{From: created(4), To: created(2)}, pick(logs, 3, 4)},
 			{"everything at once", store.Query{
-				Statuses: []event.Status{event.StatusPending}, Workflow: refunds.Workflow, Queue: refunds.Queue,
+				Statuses: []event.Status{event.StatusPending}, Workflow: Refunds.Workflow, Queue: Refunds.Queue,
 				Tags: map[string]string{"even": "no"}, From: created(4), To: created(0),
 			}, pick(logs, 2, 4)},
 		} {
-			h.equal("list by "+c.what, h.list(c.q), c.want)
+			h.Equal("list by "+c.what, h.List(c.q), c.want)
 			c.q.Limit = 1
-			h.equal("list by "+c.what+", one by one", h.list(c.q), c.want)
+			h.Equal("list by "+c.what+", one by one", h.List(c.q), c.want)
 			sum := 0
-			for _, n := range h.count(c.q) {
+			for _, n := range h.Count(c.q) {
 				sum += n
 			}
-			h.equal("count by "+c.what, sum, len(c.want))
+			h.Equal("count by "+c.what, sum, len(c.want))
 		}
 	}},
 	{"ListLeavesOutWhatNoUserHasStarted", func(h *harness) {
-		top := h.start()
+		top := h.Start()
 		under := func(workflow string) event.RunID {
-			h.clock.Advance(time.Second)
-			l := h.newLog(store.Route{Queue: orders.Queue, Workflow: workflow}, "")
+			h.Clock.Advance(time.Second)
+			l := h.NewLog(store.Route{Queue: Orders.Queue, Workflow: workflow}, "")
 			l.Spec.Parent, l.Spec.Root = top.Run, top.Run
-			h.equal("created", h.create(l.Create()).New, true)
+			h.Equal("created", h.Create(l.Create()).New, true)
 			return l.Run
 		}
 		hook, step := under(event.HookRun), under(event.StepRun("orders.charge"))
@@ -309,64 +309,64 @@ var listBehaviors = []behavior{
 		slices.Reverse(all)
 		slices.Reverse(started)
 		pending := func(n int) map[event.Status]int { return map[event.Status]int{event.StatusPending: n} }
-		h.equal("list", h.list(store.Query{}), all)
-		h.equal("count", h.count(store.Query{}), pending(8))
+		h.Equal("list", h.List(store.Query{}), all)
+		h.Equal("count", h.Count(store.Query{}), pending(8))
 		for what, q := range map[string]store.Query{
-			"": {}, " of a status": {Statuses: []event.Status{event.StatusPending}}, " from a time": {From: h.record(top.Run).CreatedAt},
-			" of a queue": {Queue: orders.Queue}, " of a tree": {Root: top.Run},
+			"": {}, " of a status": {Statuses: []event.Status{event.StatusPending}}, " from a time": {From: h.Record(top.Run).CreatedAt},
+			" of a queue": {Queue: Orders.Queue}, " of a tree": {Root: top.Run},
 		} {
 			q.Started = true
-			h.equal("count"+what, h.count(q), pending(6))
+			h.Equal("count"+what, h.Count(q), pending(6))
 			for q.Limit = 1; q.Limit <= 7; q.Limit++ {
-				h.equal("list"+what, h.list(q), started)
+				h.Equal("list"+what, h.List(q), started)
 			}
 		}
-		h.equal("list of a parent", h.list(store.Query{Parent: top.Run, Started: true}), started[:5])
-		h.equal("list of a workflow", h.list(store.Query{Workflow: event.HookRun}), []event.RunID{hook})
+		h.Equal("list of a parent", h.List(store.Query{Parent: top.Run, Started: true}), started[:5])
+		h.Equal("list of a workflow", h.List(store.Query{Workflow: event.HookRun}), []event.RunID{hook})
 	}},
 	{"ListByRootHasTheRootAndAllBelowIt", func(h *harness) {
-		top, other := h.start(), h.start()
+		top, other := h.Start(), h.Start()
 		under := func(parent, root event.RunID) *Log {
-			l := h.newLog(orders, "")
+			l := h.NewLog(Orders, "")
 			l.Spec.Parent, l.Spec.Root = parent, root
-			h.equal("created", h.create(l.Create()).New, true)
+			h.Equal("created", h.Create(l.Create()).New, true)
 			return l
 		}
 		child := under(top.Run, top.Run)
 		grandchild := under(child.Run, top.Run)
 		under(other.Run, other.Run)
-		h.equal("list by root", h.list(store.Query{Root: top.Run}), []event.RunID{grandchild.Run, child.Run, top.Run})
-		h.equal("count by root", h.count(store.Query{Root: top.Run}), map[event.Status]int{event.StatusPending: 3})
-		h.equal("list by root and parent", h.list(store.Query{Root: top.Run, Parent: top.Run}), []event.RunID{child.Run})
-		h.equal("list by what is no root", h.list(store.Query{Root: child.Run}), []event.RunID(nil))
+		h.Equal("list by root", h.List(store.Query{Root: top.Run}), []event.RunID{grandchild.Run, child.Run, top.Run})
+		h.Equal("count by root", h.Count(store.Query{Root: top.Run}), map[event.Status]int{event.StatusPending: 3})
+		h.Equal("list by root and parent", h.List(store.Query{Root: top.Run, Parent: top.Run}), []event.RunID{child.Run})
+		h.Equal("list by what is no root", h.List(store.Query{Root: child.Run}), []event.RunID(nil))
 	}},
 	{"ListFindsARunThatIsCreatedOwned", func(h *harness) {
-		s := h.session()
-		waits := h.start()
-		l, _ := h.bear(s, func(c *store.Create) { c.Status = event.StatusRunning })
-		h.equal("list", h.list(store.Query{}), []event.RunID{l.Run, waits.Run})
-		h.equal("list by status", h.list(store.Query{Statuses: []event.Status{event.StatusRunning}}), []event.RunID{l.Run})
-		h.equal("count", h.count(store.Query{}), map[event.Status]int{event.StatusPending: 1, event.StatusRunning: 1})
+		s := h.Session()
+		waits := h.Start()
+		l, _ := h.Bear(s, func(c *store.Create) { c.Status = event.StatusRunning })
+		h.Equal("list", h.List(store.Query{}), []event.RunID{l.Run, waits.Run})
+		h.Equal("list by status", h.List(store.Query{Statuses: []event.Status{event.StatusRunning}}), []event.RunID{l.Run})
+		h.Equal("count", h.Count(store.Query{}), map[event.Status]int{event.StatusPending: 1, event.StatusRunning: 1})
 	}},
 	{"CountIsByStatus", func(h *harness) {
-		h.equal("count of nothing", h.count(store.Query{}), map[event.Status]int(nil))
-		h.listed()
-		h.equal("count", h.count(store.Query{}), map[event.Status]int{
+		h.Equal("count of nothing", h.Count(store.Query{}), map[event.Status]int(nil))
+		h.Listed()
+		h.Equal("count", h.Count(store.Query{}), map[event.Status]int{
 			event.StatusCompleted: 2, event.StatusFailed: 1, event.StatusPending: 5,
 		})
-		h.equal("count of a route", h.count(store.Query{Workflow: refunds.Workflow}), map[event.Status]int{
+		h.Equal("count of a route", h.Count(store.Query{Workflow: Refunds.Workflow}), map[event.Status]int{
 			event.StatusFailed: 1, event.StatusPending: 3,
 		})
 	}},
 	{"CountLooksAtNeitherCursorNorLimit", func(h *harness) {
-		logs := h.listed()
-		l, _ := store.As[store.Lister](h.store)
-		page, err := l.List(h.ctx, store.Query{Limit: 3})
-		h.check("list", err)
+		logs := h.Listed()
+		l, _ := store.As[store.Lister](h.Store)
+		page, err := l.List(h.Ctx, store.Query{Limit: 3})
+		h.Check("list", err)
 		sum := 0
-		for _, n := range h.count(store.Query{Limit: 1, Cursor: page.Cursor}) {
+		for _, n := range h.Count(store.Query{Limit: 1, Cursor: page.Cursor}) {
 			sum += n
 		}
-		h.equal("count", sum, len(logs))
+		h.Equal("count", sum, len(logs))
 	}},
 }

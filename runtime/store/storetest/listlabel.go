@@ -12,7 +12,7 @@ import (
 
 // labelledLog returns the log of a run with tags that has not been created.
 func (h *harness) labelledLog(route store.Route, workflowID string, tags map[string]string) *Log {
-	l := h.newLog(route, workflowID)
+	l := h.NewLog(route, workflowID)
 	l.Spec.Tags = tags
 	return l
 }
@@ -25,15 +25,15 @@ func (h *harness) finds(what string, q store.Query, want ...event.RunID) {
 	slices.Reverse(newest)
 	for q.Limit = 1; q.Limit <= len(want)+1; q.Limit++ {
 		q.Oldest = false
-		h.equal("list of "+what, h.list(q), newest)
+		h.Equal("list of "+what, h.List(q), newest)
 		q.Oldest = true
-		h.equal("list of "+what+", oldest first", h.list(q), want)
+		h.Equal("list of "+what+", oldest first", h.List(q), want)
 	}
 	sum := 0
-	for _, n := range h.count(q) {
+	for _, n := range h.Count(q) {
 		sum += n
 	}
-	h.equal("count of "+what, sum, len(want))
+	h.Equal("count of "+what, sum, len(want))
 }
 
 // tag returns a query for a tag.
@@ -43,28 +43,28 @@ func tag(name, value string) store.Query {
 
 var labelBehaviors = []behavior{
 	{"ListByTagsSelectsAmongOtherFilters", func(h *harness) {
-		s := h.session()
-		parent := h.runID()
+		s := h.Session()
+		parent := h.RunID()
 		var runs []event.RunID
 		var created []time.Time
 		for n := range 12 {
 			if n%4 == 0 { // some have the same creation time
-				h.clock.Advance(time.Second)
+				h.Clock.Advance(time.Second)
 			}
-			route := []store.Route{orders, refunds}[n%2]
+			route := []store.Route{Orders, Refunds}[n%2]
 			wid := ""
 			if n%6 == 5 {
-				wid = h.workflowID(fmt.Sprintf("order-%d", n))
+				wid = h.WorkflowID(fmt.Sprintf("order-%d", n))
 			}
 			l := h.labelledLog(route, wid, map[string]string{"plan": "basic", "region": []string{"eu", "us", "moon"}[n%3]})
 			if n >= 8 {
 				l.Spec.Parent, l.Spec.Root = parent, parent
 			}
-			h.create(l.Create())
-			if fence := h.own(s, l); n%4 == 3 {
-				h.finish(l, fence, event.StatusFailed)
+			h.Create(l.Create())
+			if fence := h.Own(s, l); n%4 == 3 {
+				h.Finish(l, fence, event.StatusFailed)
 			}
-			runs, created = append(runs, l.Run), append(created, h.clock.Now())
+			runs, created = append(runs, l.Run), append(created, h.Clock.Now())
 		}
 		of := func(at ...int) (picked []event.RunID) {
 			for _, i := range at {
@@ -81,17 +81,17 @@ var labelBehaviors = []behavior{
 		h.finds("a tag and a status", store.Query{Tags: us, Statuses: []event.Status{event.StatusFailed}}, of(7)...)
 		h.finds("a tag that all have, and a status", store.Query{Tags: basic, Statuses: []event.Status{event.StatusFailed}}, of(3, 7, 11)...)
 		h.finds("a tag and a status that none has", store.Query{Tags: us, Statuses: []event.Status{event.StatusPaused}})
-		h.finds("a tag and a workflow", store.Query{Tags: us, Workflow: refunds.Workflow}, of(1, 7)...)
+		h.finds("a tag and a workflow", store.Query{Tags: us, Workflow: Refunds.Workflow}, of(1, 7)...)
 		h.finds("a tag and a workflow that there is not", store.Query{Tags: us, Workflow: "none"})
-		h.finds("a tag and a queue", store.Query{Tags: us, Queue: orders.Queue}, of(4, 10)...)
+		h.finds("a tag and a queue", store.Query{Tags: us, Queue: Orders.Queue}, of(4, 10)...)
 		h.finds("a tag of roots", store.Query{Tags: us, Roots: true}, of(1, 4, 7)...)
 		h.finds("a tag of children", store.Query{Tags: us, Parent: parent}, of(10)...)
 		h.finds("a tag in a tree", store.Query{Tags: basic, Root: parent}, of(8, 9, 10, 11)...)
 		h.finds("a tag from a time", store.Query{Tags: us, From: created[4]}, of(4, 7, 10)...)
 		h.finds("a tag to a time", store.Query{Tags: basic, To: created[4]}, of(0, 1, 2, 3)...)
 		h.finds("a tag between times", store.Query{Tags: us, From: created[4], To: created[8]}, of(4, 7)...)
-		h.finds("a tag and a workflow id", store.Query{Tags: basic, WorkflowID: h.workflowID("order-5")}, of(5)...)
-		h.finds("another tag and a workflow id", store.Query{Tags: us, WorkflowID: h.workflowID("order-5")})
+		h.finds("a tag and a workflow id", store.Query{Tags: basic, WorkflowID: h.WorkflowID("order-5")}, of(5)...)
+		h.finds("another tag and a workflow id", store.Query{Tags: us, WorkflowID: h.WorkflowID("order-5")})
 	}},
 	{"ListByTagsTellsTextsApart", func(h *harness) {
 		long := strings.Repeat("long ", 40)
@@ -102,28 +102,28 @@ var labelBehaviors = []behavior{
 		}
 		var runs []event.RunID
 		for _, tags := range all {
-			h.clock.Advance(time.Millisecond)
-			l := h.labelledLog(orders, "", tags)
-			h.equal("answer", h.create(l.Create()), store.Created{Run: l.Run, New: true})
+			h.Clock.Advance(time.Millisecond)
+			l := h.labelledLog(Orders, "", tags)
+			h.Equal("answer", h.Create(l.Create()), store.Created{Run: l.Run, New: true})
 			runs = append(runs, l.Run)
 		}
 		for i, tags := range all {
 			h.finds(fmt.Sprintf("tags %q", tags), store.Query{Tags: tags}, runs[i])
 		}
-		named := h.startAs(orders, h.workflowID("a"))
-		far := h.startAs(orders, h.workflowID(long))
-		h.finds("a short workflow id", store.Query{WorkflowID: h.workflowID("a")}, named.Run)
-		h.finds("a long workflow id", store.Query{WorkflowID: h.workflowID(long)}, far.Run)
+		named := h.StartAs(Orders, h.WorkflowID("a"))
+		far := h.StartAs(Orders, h.WorkflowID(long))
+		h.finds("a short workflow id", store.Query{WorkflowID: h.WorkflowID("a")}, named.Run)
+		h.finds("a long workflow id", store.Query{WorkflowID: h.WorkflowID(long)}, far.Run)
 	}},
 	{"ListByTagsFollowsRunsToTheirPurge", func(h *harness) {
-		s := h.session()
+		s := h.Session()
 		var logs []*Log
-		wid := h.workflowID("order")
+		wid := h.WorkflowID("order")
 		for range 3 {
-			h.clock.Advance(time.Second)
-			l := h.labelledLog(orders, wid, map[string]string{"customer": "7", "note": strings.Repeat("x", 100)})
-			h.create(l.Create())
-			h.finish(l, h.own(s, l), event.StatusCompleted)
+			h.Clock.Advance(time.Second)
+			l := h.labelledLog(Orders, wid, map[string]string{"customer": "7", "note": strings.Repeat("x", 100)})
+			h.Create(l.Create())
+			h.Finish(l, h.Own(s, l), event.StatusCompleted)
 			logs = append(logs, l)
 		}
 		finds := func(what string, want ...event.RunID) {
@@ -134,59 +134,59 @@ var labelBehaviors = []behavior{
 			h.sound()
 		}
 		finds("of runs that have ended", logs[0].Run, logs[1].Run, logs[2].Run)
-		h.check("delete", h.delete(logs[1].Run))
+		h.Check("delete", h.Delete(logs[1].Run))
 		finds("of runs of which one was deleted", logs[0].Run, logs[2].Run)
-		h.clock.Advance(store.DefaultRetention - time.Second)
-		h.purged(2) // including the deleted run
+		h.Clock.Advance(store.DefaultRetention - time.Second)
+		h.Purged(2) // including the deleted run
 		finds("of runs of which one was purged", logs[2].Run)
-		h.clock.Advance(time.Second)
-		h.purged(1)
+		h.Clock.Advance(time.Second)
+		h.Purged(1)
 		finds("of runs that were purged")
 	}},
 	{"ListByTagsHasRunsHoweverTheyCameToBe", func(h *harness) {
-		s := h.session()
+		s := h.Session()
 		tags := map[string]string{"customer": "7"}
-		plain := h.labelledLog(orders, h.workflowID("order"), tags)
-		h.create(plain.Create())
-		fence := h.own(s, plain)
+		plain := h.labelledLog(Orders, h.WorkflowID("order"), tags)
+		h.Create(plain.Create())
+		fence := h.Own(s, plain)
 		want := []event.RunID{plain.Run}
 		add := func(run event.RunID) {
 			h.Helper()
 			want = append(want, run)
 			h.finds("a tag", tag("customer", "7"), want...)
-			h.clock.Advance(time.Second)
+			h.Clock.Advance(time.Second)
 		}
-		h.clock.Advance(time.Second)
+		h.Clock.Advance(time.Second)
 		c, next := plain.Continue(fence, nil)
-		h.commit(plain, c)
+		h.Commit(plain, c)
 		add(next.Run)
-		h.finds("the workflow id of a chain", store.Query{WorkflowID: h.workflowID("order")}, plain.Run, next.Run)
+		h.finds("the workflow id of a chain", store.Query{WorkflowID: h.WorkflowID("order")}, plain.Run, next.Run)
 
-		child := h.labelledLog(orders, "", tags)
+		child := h.labelledLog(Orders, "", tags)
 		child.Spec.Parent, child.Spec.Root = plain.Run, plain.Run
 		of := child.Create()
-		of.CreatedBy = h.ids.Item()
-		h.equal("created by a record", h.create(of).New, true)
+		of.CreatedBy = h.IDs.Item()
+		h.Equal("created by a record", h.Create(of).New, true)
 		add(child.Run)
-		owned := h.labelledLog(orders, "", tags)
+		owned := h.labelledLog(Orders, "", tags)
 		born := owned.Create()
-		h.ownedBy(s)(&born)
-		h.equal("created with an owner", h.create(born).New, true)
+		h.OwnedBy(s)(&born)
+		h.Equal("created with an owner", h.Create(born).New, true)
 		add(owned.Run)
-		delayed := h.labelledLog(orders, "", tags)
+		delayed := h.labelledLog(Orders, "", tags)
 		later := delayed.Create()
 		later.Delay = time.Hour
-		h.equal("created for later", h.create(later).New, true)
+		h.Equal("created for later", h.Create(later).New, true)
 		add(delayed.Run)
-		queued := h.labelledLog(orders, h.workflowID("order"), tags)
+		queued := h.labelledLog(Orders, h.WorkflowID("order"), tags)
 		line := queued.Create()
 		line.Active = store.ActiveQueue
-		h.equal("created to wait in line", h.create(line).New, true)
+		h.Equal("created to wait in line", h.Create(line).New, true)
 		add(queued.Run)
-		h.finds("a workflow id with a line", store.Query{WorkflowID: h.workflowID("order")}, plain.Run, next.Run, queued.Run)
-		for _, g := range []store.Gather{debounce, batch} {
-			l, start := h.gatheringWith(g, fmt.Sprintf("key-%d", g.Full), tags)
-			h.equal("created to gather", h.create(start).New, true)
+		h.finds("a workflow id with a line", store.Query{WorkflowID: h.WorkflowID("order")}, plain.Run, next.Run, queued.Run)
+		for _, g := range []store.Gather{Debounce, Batch} {
+			l, start := h.GatheringWith(g, fmt.Sprintf("key-%d", g.Full), tags)
+			h.Equal("created to gather", h.Create(start).New, true)
 			add(l.Run)
 		}
 	}},
@@ -195,8 +195,8 @@ var labelBehaviors = []behavior{
 var labelImportBehaviors = []behavior{
 	{"ListByTagsHasImportedRuns", func(h *harness) {
 		src := h.elsewhere()
-		wid := h.workflowID("order")
-		l := src.ended(func(l *Log) { l.Spec.WorkflowID, l.Spec.Tags = wid, map[string]string{"customer": "7"} })
+		wid := h.WorkflowID("order")
+		l := src.Ended(func(l *Log) { l.Spec.WorkflowID, l.Spec.Tags = wid, map[string]string{"customer": "7"} })
 		h.imports(src.exported(l.Run), true)
 		h.finds("a tag", tag("customer", "7"), l.Run)
 		h.finds("a workflow id", store.Query{WorkflowID: wid}, l.Run)

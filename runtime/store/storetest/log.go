@@ -30,10 +30,10 @@ func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log 
 
 // Create returns the request that creates the run with the first frame of the log, and accepts that
 // frame.
-func (l *Log) Create() store.Create { return l.create() }
+func (l *Log) Create() store.Create { return l.CreateWith() }
 
-// create is Create with additional events in the first frame.
-func (l *Log) create(more ...event.Event) store.Create {
+// CreateWith is Create with additional events in the first frame.
+func (l *Log) CreateWith(more ...event.Event) store.Create {
 	events := []event.Event{{Type: event.RunCreated, Spec: &l.Spec, Payload: json.RawMessage(`{"n":1}`)}}
 	c := l.Commit(store.Fence{}, append(events, more...)...)
 	l.Accept(c)
@@ -85,13 +85,13 @@ func (l *Log) Accept(c store.Commit) {
 // begin with the start of the run.
 func (l *Log) Work() []event.Event {
 	record := event.Event{Type: event.ValueRecorded, Key: "value", Payload: json.RawMessage(`42`)}
-	return append(l.started(), record)
+	return append(l.Started(), record)
 }
 
 // Sleep returns the events of code that waits until due, after ending the wait before it. The zero
 // time waits for a message without a timer.
 func (l *Log) Sleep(due time.Time) []event.Event {
-	events := append(l.started(), l.settled()...)
+	events := append(l.Started(), l.settled()...)
 	if due.IsZero() {
 		return append(events, event.Event{Type: event.WaitCreated, Wait: event.WaitMessage, Name: "topic", Key: "receive"})
 	}
@@ -100,7 +100,7 @@ func (l *Log) Sleep(due time.Time) []event.Event {
 
 // Receive returns the events that move items of the inbox into the log.
 func (l *Log) Receive(items ...store.Item) []event.Event {
-	return append(l.started(), received(items)...)
+	return append(l.Started(), received(items)...)
 }
 
 func received(items []store.Item) []event.Event {
@@ -118,9 +118,9 @@ func (l *Log) Continue(fence store.Fence, carried []store.Item, events ...event.
 	spec := l.Spec
 	spec.ContinuedOf = l.Run
 	next := NewLog(l.ids, l.clock, l.ids.Run(l.clock.Now(), l.Run.Slot()), spec)
-	create := next.create(received(carried)...)
+	create := next.CreateWith(received(carried)...)
 	end := event.Event{Type: event.RunContinued, Next: next.Run, Unread: unread(carried)}
-	c := l.Commit(fence, append(append(l.started(), events...), end)...)
+	c := l.Commit(fence, append(append(l.Started(), events...), end)...)
 	c.Effect, c.Status, c.Continue = store.EffectContinue, event.StatusContinued, &create
 	return c, next
 }
@@ -139,7 +139,7 @@ func (l *Log) End(status event.Status) []event.Event {
 	failure := &event.Failure{Message: "it did not work", Code: event.CodeError}
 	switch status {
 	case event.StatusCompleted:
-		return append(l.started(), event.Event{Type: event.RunCompleted, Payload: json.RawMessage(`"done"`)})
+		return append(l.Started(), event.Event{Type: event.RunCompleted, Payload: json.RawMessage(`"done"`)})
 	case event.StatusFailed:
 		return []event.Event{{Type: event.RunFailed, Failure: failure}}
 	case event.StatusCanceled:
@@ -148,7 +148,7 @@ func (l *Log) End(status event.Status) []event.Event {
 	panic(fmt.Sprintf("storetest: a run does not end as %s", status))
 }
 
-func (l *Log) started() []event.Event {
+func (l *Log) Started() []event.Event {
 	if l.State.Run != event.StatePending {
 		return nil
 	}

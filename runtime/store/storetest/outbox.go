@@ -8,30 +8,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// newSend returns a record for a run.
-func (h *harness) newSend(to event.RunID) store.Send {
-	id := h.ids.Item()
+// NewSend returns a record for a run.
+func (h *harness) NewSend(to event.RunID) store.Send {
+	id := h.IDs.Item()
 	return store.Send{ID: id, To: to, Body: []byte("do " + id)}
 }
 
-// sending adds records to a commit.
-func sending(c store.Commit, sends ...store.Send) store.Commit {
+// Sending adds records to a commit.
+func Sending(c store.Commit, sends ...store.Send) store.Commit {
 	c.Send = append(slices.Clone(c.Send), sends...)
 	return c
 }
 
-// send commits work of an owned run that writes records.
-func (h *harness) send(l *Log, fence store.Fence, sends ...store.Send) {
+// Send commits work of an owned run that writes records.
+func (h *harness) Send(l *Log, fence store.Fence, sends ...store.Send) {
 	h.Helper()
-	h.commit(l, sending(l.Commit(fence, l.Work()...), sends...))
+	h.Commit(l, Sending(l.Commit(fence, l.Work()...), sends...))
 }
 
 // answers commits c. It fails the test if the answer contains a record that is not in most, or that
 // differs from the record in the outbox.
 func (h *harness) answers(l *Log, c store.Commit, most ...store.Send) {
 	h.Helper()
-	sent := h.commit(l, c).Sent
-	records, _ := h.outbox(100)
+	sent := h.Commit(l, c).Sent
+	records, _ := h.Outbox(100)
 	for _, o := range sent {
 		if !slices.ContainsFunc(most, func(s store.Send) bool { return s.ID == o.ID }) {
 			h.Errorf("a commit returns record %s, and there is one before it, or it is not new", o.ID)
@@ -40,36 +40,36 @@ func (h *harness) answers(l *Log, c store.Commit, most ...store.Send) {
 		if i < 0 {
 			h.Fatalf("a commit returns record %s, which is not due", o.ID)
 		}
-		h.equal("record that a commit returns", o, records[i])
+		h.Equal("record that a commit returns", o, records[i])
 	}
 }
 
-// sender starts a run that has written n records for one receiver.
-func (h *harness) sender(n int) (*Log, store.Fence, []store.Send) {
+// Sender starts a run that has written n records for one receiver.
+func (h *harness) Sender(n int) (*Log, store.Fence, []store.Send) {
 	h.Helper()
-	l, fence := h.startOwned(h.session())
-	to := h.runID()
+	l, fence := h.StartOwned(h.Session())
+	to := h.RunID()
 	var sends []store.Send
 	for range n {
-		sends = append(sends, h.newSend(to))
+		sends = append(sends, h.NewSend(to))
 	}
-	h.send(l, fence, sends...)
+	h.Send(l, fence, sends...)
 	return l, fence, sends
 }
 
-// outbox reads the outbox of partition 0.
-func (h *harness) outbox(limit int) ([]store.Outgoing, time.Time) {
+// Outbox reads the outbox of partition 0.
+func (h *harness) Outbox(limit int) ([]store.Outgoing, time.Time) {
 	h.Helper()
-	records, next, err := h.store.Outbox(h.ctx, 0, limit)
-	h.check("outbox", err)
+	records, next, err := h.Store.Outbox(h.Ctx, 0, limit)
+	h.Check("outbox", err)
 	return records, next
 }
 
-// wants fails the test unless exactly these records are due in the outbox. It returns when the next
+// Wants fails the test unless exactly these records are due in the outbox. It returns when the next
 // other record is due.
-func (h *harness) wants(what string, want ...store.Send) time.Time {
+func (h *harness) Wants(what string, want ...store.Send) time.Time {
 	h.Helper()
-	records, next := h.outbox(100)
+	records, next := h.Outbox(100)
 	var got []event.ItemID
 	for _, r := range records {
 		got = append(got, r.ID)
@@ -78,33 +78,33 @@ func (h *harness) wants(what string, want ...store.Send) time.Time {
 	for _, s := range want {
 		ids = append(ids, s.ID)
 	}
-	h.equal("records to carry over "+what, got, ids)
+	h.Equal("records to carry over "+what, got, ids)
 	return next
 }
 
-// mark marks records of a run as a relay does that has read them in this phase.
-func (h *harness) mark(l *Log, phase store.Phase, sends ...store.Send) {
+// Mark marks records of a run as a relay does that has read them in this phase.
+func (h *harness) Mark(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	var marks []store.Mark
 	for _, s := range sends {
 		marks = append(marks, store.Mark{From: l.Run, ID: s.ID, Phase: phase})
 	}
-	h.marks(marks...)
+	h.Marks(marks...)
 }
 
-func (h *harness) marks(marks ...store.Mark) {
+func (h *harness) Marks(marks ...store.Mark) {
 	h.Helper()
-	h.check("mark", h.store.Mark(h.ctx, 0, marks))
+	h.Check("mark", h.Store.Mark(h.Ctx, 0, marks))
 }
 
-// settled marks records until they are in a phase, or until they are gone if phase is 0.
-func (h *harness) settled(l *Log, phase store.Phase, sends ...store.Send) {
+// Settled marks records until they are in a phase, or until they are gone if phase is 0.
+func (h *harness) Settled(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	for _, p := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 		if p == phase {
 			return
 		}
-		h.mark(l, p, sends...)
+		h.Mark(l, p, sends...)
 	}
 }
 
@@ -112,196 +112,196 @@ func (h *harness) settled(l *Log, phase store.Phase, sends ...store.Send) {
 func (h *harness) phases(what string, l *Log, want ...store.Phase) {
 	h.Helper()
 	var got []store.Phase
-	for _, o := range h.inspect().Outbox {
+	for _, o := range h.Inspect().Outbox {
 		if o.From == l.Run {
 			got = append(got, o.Phase)
 		}
 	}
-	h.equal("phases of the records "+what, got, want)
+	h.Equal("phases of the records "+what, got, want)
 }
 
 var outboxBehaviors = []behavior{
 	{"ARecordThatComesTwiceInOneCommitIsOne", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		a := h.newSend(h.runID())
+		l, fence := h.StartOwned(h.Session())
+		a := h.NewSend(h.RunID())
 		again := a
 		again.Body = []byte("do something else")
-		h.send(l, fence, a, again)
-		h.wants("that came twice", a)
-		got, _ := h.outbox(1)
-		h.equal("body of the record", string(got[0].Body), string(a.Body))
+		h.Send(l, fence, a, again)
+		h.Wants("that came twice", a)
+		got, _ := h.Outbox(1)
+		h.Equal("body of the record", string(got[0].Body), string(a.Body))
 		h.phases("that came twice", l, store.PhaseFresh)
-		h.settled(l, 0, a)
-		h.wants("once it is settled")
+		h.Settled(l, 0, a)
+		h.Wants("once it is settled")
 	}},
 	{"ACommitWritesItsRecords", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.clock.Advance(time.Second)
-		a, b := h.newSend(h.runID()), h.newSend(l.Run)
+		l, fence := h.StartOwned(h.Session())
+		h.Clock.Advance(time.Second)
+		a, b := h.NewSend(h.RunID()), h.NewSend(l.Run)
 		b.Body = nil
-		h.send(l, fence, a, b)
+		h.Send(l, fence, a, b)
 		want := []store.Outgoing{
-			{Send: a, From: l.Run, Phase: store.PhaseFresh, Since: h.clock.Now()},
-			{Send: b, From: l.Run, Phase: store.PhaseFresh, Since: h.clock.Now()},
+			{Send: a, From: l.Run, Phase: store.PhaseFresh, Since: h.Clock.Now()},
+			{Send: b, From: l.Run, Phase: store.PhaseFresh, Since: h.Clock.Now()},
 		}
-		h.equal("outbox in the snapshot", h.inspect().Outbox, want)
-		h.clock.Advance(time.Second)
+		h.Equal("outbox in the snapshot", h.Inspect().Outbox, want)
+		h.Clock.Advance(time.Second)
 		for i := range want {
-			want[i].Deadline = h.clock.Now().Add(time.Minute)
+			want[i].Deadline = h.Clock.Now().Add(time.Minute)
 		}
-		h.unchanged("a read", func() {
-			got, next := h.outbox(10)
-			h.equal("outbox", got, want)
-			h.equal("next", next, time.Time{})
+		h.Unchanged("a read", func() {
+			got, next := h.Outbox(10)
+			h.Equal("outbox", got, want)
+			h.Equal("next", next, time.Time{})
 		})
 	}},
 	{"O1_ACommitReturnsOnlyWhatNothingComesBefore", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.clock.Advance(time.Second)
-		to := h.runID()
-		a, b, created := h.newSend(to), h.newSend(h.runID()), h.newSend(h.runID())
-		h.answers(l, sending(l.Commit(fence, l.Work()...), a, h.newSend(to), b), a, b)
-		h.answers(l, sending(l.Commit(fence, l.Work()...), h.newSend(to), a)) // record a exists already
-		h.settled(l, store.PhaseAnswered, a)
+		l, fence := h.StartOwned(h.Session())
+		h.Clock.Advance(time.Second)
+		to := h.RunID()
+		a, b, created := h.NewSend(to), h.NewSend(h.RunID()), h.NewSend(h.RunID())
+		h.answers(l, Sending(l.Commit(fence, l.Work()...), a, h.NewSend(to), b), a, b)
+		h.answers(l, Sending(l.Commit(fence, l.Work()...), h.NewSend(to), a)) // record a exists already
+		h.Settled(l, store.PhaseAnswered, a)
 		created.First = true
-		c := sending(l.Commit(fence, l.Work()...), h.newSend(to), created, h.newSend(created.To))
+		c := Sending(l.Commit(fence, l.Work()...), h.NewSend(to), created, h.NewSend(created.To))
 		h.answers(l, c, created)
-		for _, again := range h.try(c).Sent {
-			h.equal("record that is returned again", again.ID, created.ID)
+		for _, again := range h.Try(c).Sent {
+			h.Equal("record that is returned again", again.ID, created.ID)
 		}
-		h.answers(l, sending(l.Commit(fence, l.Work()...), created)) // the record exists already
-		for _, o := range h.inspect().Outbox {
-			h.equal("what the outbox knows of a first record", o.First, false)
+		h.answers(l, Sending(l.Commit(fence, l.Work()...), created)) // the record exists already
+		for _, o := range h.Inspect().Outbox {
+			h.Equal("what the outbox knows of a first record", o.First, false)
 		}
 	}},
 	{"ACommitWritesItsRecordsWithEveryEffect", func(h *harness) {
 		for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish, store.EffectContinue} {
-			l, fence := h.startOwnedAs(h.session(), store.Route{Queue: "q", Workflow: string(rune('a' + e))})
-			c := withEffect(l.Commit(fence, l.Work()...), e, "")
+			l, fence := h.StartOwnedAs(h.Session(), store.Route{Queue: "q", Workflow: string(rune('a' + e))})
+			c := WithEffect(l.Commit(fence, l.Work()...), e, "")
 			switch e {
 			case store.EffectFinish:
-				c = withEffect(l.Commit(fence, append(l.started(), l.End(event.StatusCompleted)...)...), e, event.StatusCompleted)
+				c = WithEffect(l.Commit(fence, append(l.Started(), l.End(event.StatusCompleted)...)...), e, event.StatusCompleted)
 			case store.EffectContinue:
 				c, _ = l.Continue(fence, nil)
 			}
-			h.commit(l, sending(c, h.newSend(h.runID())))
+			h.Commit(l, Sending(c, h.NewSend(h.RunID())))
 			h.phases("after the commit", l, store.PhaseFresh)
 		}
 	}},
 	{"ACommitThatIsRefusedWritesNoRecord", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.deliver(l.Run)
-		h.unchanged("commits that are refused", func() {
-			c := sending(l.Commit(store.Fence{Epoch: fence.Epoch}, l.Work()...), h.newSend(h.runID()))
-			h.is("without a token", h.try(c).Err, store.ErrFenced)
-			c = withEffect(sending(l.Commit(fence, l.Work()...), h.newSend(h.runID())), store.EffectPark, "")
-			h.is("with unread items", h.try(c).Err, store.ErrUnread)
+		l, fence := h.StartOwned(h.Session())
+		h.Deliver(l.Run)
+		h.Unchanged("commits that are refused", func() {
+			c := Sending(l.Commit(store.Fence{Epoch: fence.Epoch}, l.Work()...), h.NewSend(h.RunID()))
+			h.Is("without a token", h.Try(c).Err, store.ErrFenced)
+			c = WithEffect(Sending(l.Commit(fence, l.Work()...), h.NewSend(h.RunID())), store.EffectPark, "")
+			h.Is("with unread items", h.Try(c).Err, store.ErrUnread)
 		})
 	}},
 	{"W3_TheSameCommitWritesItsRecordsOnce", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		s := h.newSend(h.runID())
-		c := sending(l.Commit(fence, l.Work()...), s)
-		h.commit(l, c)
-		h.unchanged("the same commit", func() { h.check("commit", h.try(c).Err) })
-		h.settled(l, 0, s)
-		h.unchanged("the same commit when the record is gone", func() { h.check("commit", h.try(c).Err) })
+		l, fence := h.StartOwned(h.Session())
+		s := h.NewSend(h.RunID())
+		c := Sending(l.Commit(fence, l.Work()...), s)
+		h.Commit(l, c)
+		h.Unchanged("the same commit", func() { h.Check("commit", h.Try(c).Err) })
+		h.Settled(l, 0, s)
+		h.Unchanged("the same commit when the record is gone", func() { h.Check("commit", h.Try(c).Err) })
 	}},
 	{"O1_ARecordThatIsThereStaysAsItIs", func(h *harness) {
 		for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
-			l, fence, sends := h.sender(1)
-			h.settled(l, phase, sends...)
-			h.clock.Advance(time.Second)
-			want := h.inspect().Outbox
+			l, fence, sends := h.Sender(1)
+			h.Settled(l, phase, sends...)
+			h.Clock.Advance(time.Second)
+			want := h.Inspect().Outbox
 			again := sends[0]
-			again.To, again.Body = h.runID(), []byte("something else")
-			h.send(l, fence, again, again)
-			h.equal("outbox", h.inspect().Outbox, want)
-			h.settled(l, 0, sends...)
+			again.To, again.Body = h.RunID(), []byte("something else")
+			h.Send(l, fence, again, again)
+			h.Equal("outbox", h.Inspect().Outbox, want)
+			h.Settled(l, 0, sends...)
 		}
 	}},
 	{"ARecordIsNamedBySenderAndID", func(h *harness) {
-		a, _, sends := h.sender(1)
-		b, fence := h.startOwned(h.session())
-		h.send(b, fence, sends[0])
-		h.mark(a, store.PhaseFresh, sends[0])
+		a, _, sends := h.Sender(1)
+		b, fence := h.StartOwned(h.Session())
+		h.Send(b, fence, sends[0])
+		h.Mark(a, store.PhaseFresh, sends[0])
 		h.phases("of one sender", a, store.PhaseAnswered)
 		h.phases("of the other", b, store.PhaseFresh)
 	}},
 	{"O1_FreshRecordsAreReturnedInTheOrderInWhichTheyWereWritten", func(h *harness) {
-		a, fa, first := h.sender(2)
-		b, fb, second := h.sender(1)
-		third := []store.Send{h.newSend(first[0].To), h.newSend(h.runID())}
-		h.send(a, fa, third...)
-		fourth := h.newSend(first[0].To)
-		h.send(b, fb, fourth)
-		h.wants("", first[0], first[1], second[0], third[0], third[1], fourth)
-		h.mark(a, store.PhaseFresh, first[1], third[0])
-		h.wants("without the answered ones", first[0], second[0], third[1], fourth)
+		a, fa, first := h.Sender(2)
+		b, fb, second := h.Sender(1)
+		third := []store.Send{h.NewSend(first[0].To), h.NewSend(h.RunID())}
+		h.Send(a, fa, third...)
+		fourth := h.NewSend(first[0].To)
+		h.Send(b, fb, fourth)
+		h.Wants("", first[0], first[1], second[0], third[0], third[1], fourth)
+		h.Mark(a, store.PhaseFresh, first[1], third[0])
+		h.Wants("without the answered ones", first[0], second[0], third[1], fourth)
 	}},
 	{"OutboxReturnsAtMostLimitAndTellsOfMore", func(h *harness) {
-		l, _, sends := h.sender(5)
+		l, _, sends := h.Sender(5)
 		for _, limit := range []int{0, -1} {
-			got, next := h.outbox(limit)
-			h.equal("number of records", len(got), 0)
-			if next.IsZero() || next.After(h.clock.Now()) {
+			got, next := h.Outbox(limit)
+			h.Equal("number of records", len(got), 0)
+			if next.IsZero() || next.After(h.Clock.Now()) {
 				h.Fatalf("next: got %v, want a time that is past", next)
 			}
 		}
 		var read []store.Send
 		for {
-			got, next := h.outbox(2)
+			got, next := h.Outbox(2)
 			if len(got) > 2 || len(got) == 0 {
 				h.Fatalf("number of records: got %d, want 1 or 2", len(got))
 			}
 			for _, o := range got {
 				read = append(read, o.Send)
-				h.mark(l, store.PhaseFresh, o.Send)
+				h.Mark(l, store.PhaseFresh, o.Send)
 			}
-			if next.IsZero() || next.After(h.clock.Now()) {
+			if next.IsZero() || next.After(h.Clock.Now()) {
 				break
 			}
 		}
-		h.equal("records", read, sends)
+		h.Equal("records", read, sends)
 	}},
 	{"O2_ARecordPassesThroughItsPhases", func(h *harness) {
-		l, _, sends := h.sender(1)
-		begin := h.clock.Now()
+		l, _, sends := h.Sender(1)
+		begin := h.Clock.Now()
 		for n, phase := range []store.Phase{store.PhaseAnswered, store.PhaseSettled} {
-			h.settled(l, phase, sends...)
+			h.Settled(l, phase, sends...)
 			h.phases("after the answer", l, phase)
-			h.equal("since", h.inspect().Outbox[0].Since, h.clock.Now())
-			h.equal("next", h.wants("at once"), h.clock.Now().Add(store.Horizon))
-			h.clock.Advance(store.Horizon - time.Millisecond)
-			h.equal("next", h.wants("before the Horizon"), h.clock.Now().Add(time.Millisecond))
-			h.clock.Advance(time.Millisecond)
-			h.equal("next", h.wants("after the Horizon", sends...), time.Time{})
-			got, _ := h.outbox(1)
-			h.equal("record", got[0], store.Outgoing{
+			h.Equal("since", h.Inspect().Outbox[0].Since, h.Clock.Now())
+			h.Equal("next", h.Wants("at once"), h.Clock.Now().Add(store.Horizon))
+			h.Clock.Advance(store.Horizon - time.Millisecond)
+			h.Equal("next", h.Wants("before the Horizon"), h.Clock.Now().Add(time.Millisecond))
+			h.Clock.Advance(time.Millisecond)
+			h.Equal("next", h.Wants("after the Horizon", sends...), time.Time{})
+			got, _ := h.Outbox(1)
+			h.Equal("record", got[0], store.Outgoing{
 				Send: sends[0], From: l.Run, Phase: phase,
-				Since: begin.Add(time.Duration(n) * store.Horizon), Deadline: h.clock.Now().Add(store.Horizon / 2),
+				Since: begin.Add(time.Duration(n) * store.Horizon), Deadline: h.Clock.Now().Add(store.Horizon / 2),
 			})
-			h.mark(l, phase, sends...)
+			h.Mark(l, phase, sends...)
 		}
-		h.equal("outbox", h.inspect().Outbox, []store.Outgoing(nil))
-		h.equal("next", h.wants("in the end"), time.Time{})
+		h.Equal("outbox", h.Inspect().Outbox, []store.Outgoing(nil))
+		h.Equal("next", h.Wants("in the end"), time.Time{})
 	}},
 	{"OutboxTellsOfTheEarliestOfTheRecordsThatAreLeft", func(h *harness) {
-		l, fence, _ := h.sender(0)
+		l, fence, _ := h.Sender(0)
 		var sends []store.Send
 		for range 3 {
-			s := h.newSend(h.runID())
-			h.send(l, fence, s)
+			s := h.NewSend(h.RunID())
+			h.Send(l, fence, s)
 			sends = append(sends, s)
 		}
-		begin := h.clock.Now()
+		begin := h.Clock.Now()
 		for _, i := range []int{1, 0} {
-			h.mark(l, store.PhaseFresh, sends[i])
-			h.clock.Advance(time.Second)
+			h.Mark(l, store.PhaseFresh, sends[i])
+			h.Clock.Advance(time.Second)
 		}
-		h.equal("next", h.wants("now", sends[2]), begin.Add(store.Horizon))
-		h.mark(l, store.PhaseFresh, sends[2])
-		h.clock.Advance(store.Horizon - 2*time.Second)
-		h.equal("next", h.wants("at the time of the second", sends[1]), begin.Add(store.Horizon+time.Second))
+		h.Equal("next", h.Wants("now", sends[2]), begin.Add(store.Horizon))
+		h.Mark(l, store.PhaseFresh, sends[2])
+		h.Clock.Advance(store.Horizon - 2*time.Second)
+		h.Equal("next", h.Wants("at the time of the second", sends[1]), begin.Add(store.Horizon+time.Second))
 	}},
 }

@@ -7,255 +7,255 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ownedBy makes a session own a run from its creation.
-func (h *harness) ownedBy(s store.SessionID) func(*store.Create) {
-	return func(c *store.Create) { c.Owner = &store.Owner{Session: s, Token: h.ids.Token()} }
+// OwnedBy makes a session own a run from its creation.
+func (h *harness) OwnedBy(s store.SessionID) func(*store.Create) {
+	return func(c *store.Create) { c.Owner = &store.Owner{Session: s, Token: h.IDs.Token()} }
 }
 
-// bear creates a run that the session owns, and returns its log and the request.
-func (h *harness) bear(s store.SessionID, change ...func(*store.Create)) (*Log, store.Create) {
+// Bear creates a run that the session owns, and returns its log and the request.
+func (h *harness) Bear(s store.SessionID, change ...func(*store.Create)) (*Log, store.Create) {
 	h.Helper()
-	return h.bearAs(s, "", change...)
+	return h.BearAs(s, "", change...)
 }
 
-// bearAs is bear with a workflow ID.
-func (h *harness) bearAs(s store.SessionID, wid string, change ...func(*store.Create)) (*Log, store.Create) {
+// BearAs is bear with a workflow ID.
+func (h *harness) BearAs(s store.SessionID, wid string, change ...func(*store.Create)) (*Log, store.Create) {
 	h.Helper()
-	l := h.newLog(orders, wid)
+	l := h.NewLog(Orders, wid)
 	c := l.Create()
-	h.ownedBy(s)(&c)
+	h.OwnedBy(s)(&c)
 	for _, f := range change {
 		f(&c)
 	}
-	h.equal("create", h.create(c), store.Created{Run: l.Run, New: true, Fence: c.Owner.Fence()})
+	h.Equal("create", h.Create(c), store.Created{Run: l.Run, New: true, Fence: c.Owner.Fence()})
 	return l, c
 }
 
-func (h *harness) reconcile(s store.SessionID) []store.Owned {
+func (h *harness) Reconcile(s store.SessionID) []store.Owned {
 	h.Helper()
-	owned, err := h.store.Reconcile(h.ctx, 0, s)
-	h.check("reconcile", err)
+	owned, err := h.Store.Reconcile(h.Ctx, 0, s)
+	h.Check("reconcile", err)
 	return owned
 }
 
 // ownerBehaviors test runs that are created with an owner.
 var ownerBehaviors = []behavior{
 	{"CreateWithAnOwnerIsCreateAndClaim", func(h *harness) {
-		wid, s := h.workflowID("order"), h.session()
-		l := h.newLog(orders, wid)
+		wid, s := h.WorkflowID("order"), h.Session()
+		l := h.NewLog(Orders, wid)
 		l.Spec.Tags = map[string]string{"customer": "7"}
-		l.Spec.Parent, l.Spec.Root = h.runID(), h.runID()
+		l.Spec.Parent, l.Spec.Root = h.RunID(), h.RunID()
 		c := l.Create()
-		h.ownedBy(s)(&c)
-		c.Priority, c.Retention, c.CreatedBy, c.Status = -3, 90*time.Minute, h.ids.Item(), event.StatusRunning
+		h.OwnedBy(s)(&c)
+		c.Priority, c.Retention, c.CreatedBy, c.Status = -3, 90*time.Minute, h.IDs.Item(), event.StatusRunning
 		fence := store.Fence{Epoch: 1, Token: c.Owner.Token}
-		h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true, Fence: fence})
-		snap := h.inspect()
-		h.equal("run", snap.Runs[l.Run], &store.RunState{
+		h.Equal("answer", h.Create(c), store.Created{Run: l.Run, New: true, Fence: fence})
+		snap := h.Inspect()
+		h.Equal("run", snap.Runs[l.Run], &store.RunState{
 			Record: store.Record{
-				Run: l.Run, Chain: l.Run, WorkflowID: wid, Route: orders, Priority: -3, Tags: l.Spec.Tags,
+				Run: l.Run, Chain: l.Run, WorkflowID: wid, Route: Orders, Priority: -3, Tags: l.Spec.Tags,
 				Parent: l.Spec.Parent, Root: l.Spec.Root, QueueState: store.StateOwned, Owner: s, Fence: fence,
-				Status: event.StatusRunning, N: 1, Seq: 1, Last: c.CommitID, CreatedAt: h.clock.Now(),
+				Status: event.StatusRunning, N: 1, Seq: 1, Last: c.CommitID, CreatedAt: h.Clock.Now(),
 				Retention: 90 * time.Minute, CreatedBy: c.CreatedBy,
 			},
 			Frames: [][]byte{c.Frame},
 		})
-		h.equal("active", snap.Active, map[string]event.RunID{wid: l.Run})
-		h.equal("owned", snap.Owned, map[store.SessionID][]event.RunID{s: {l.Run}})
-		h.equal("owned, says the heartbeat", h.heartbeat(s).Owned, 1)
-		h.equal("owned, says reconcile", h.reconcile(s), []store.Owned{{Run: l.Run, Fence: fence}})
-		h.confirm(l.Run, c.CreatedBy)
+		h.Equal("active", snap.Active, map[string]event.RunID{wid: l.Run})
+		h.Equal("owned", snap.Owned, map[store.SessionID][]event.RunID{s: {l.Run}})
+		h.Equal("owned, says the heartbeat", h.Heartbeat(s).Owned, 1)
+		h.Equal("owned, says reconcile", h.Reconcile(s), []store.Owned{{Run: l.Run, Fence: fence}})
+		h.Confirm(l.Run, c.CreatedBy)
 	}},
 	{"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", func(h *harness) {
-		s := h.session()
-		waits := h.wait(waitFor(h.session(), orders))
-		l, _ := h.bear(s)
-		snap := h.inspect()
-		h.equal("ready", snap.Ready, map[store.Route][]event.RunID(nil))
-		h.equal("wakes", snap.Wakes, map[store.Route]bool(nil))
-		h.equal("woken", h.poll(s, orders).Claim, []int(nil))
-		other := h.session()
-		h.equal("claimed", h.claim(other, 10), []store.ClaimedRun(nil))
-		_, err := h.store.ClaimRun(h.ctx, 0, other, h.ids.Token(), l.Run)
-		h.is("claim run", err, store.ErrOwned)
-		ready := h.start() // the earlier run has set no wake for the Wait
-		h.equal("woken by the next run", h.woken("wait", waits).Claim, []int{0})
-		h.equal("wakes that are left", h.inspect().Wakes, map[store.Route]bool(nil))
-		h.equal("claimed then", runsOf(h.claim(other, 10)), []event.RunID{ready.Run})
+		s := h.Session()
+		waits := h.Wait(WaitFor(h.Session(), Orders))
+		l, _ := h.Bear(s)
+		snap := h.Inspect()
+		h.Equal("ready", snap.Ready, map[store.Route][]event.RunID(nil))
+		h.Equal("wakes", snap.Wakes, map[store.Route]bool(nil))
+		h.Equal("woken", h.Poll(s, Orders).Claim, []int(nil))
+		other := h.Session()
+		h.Equal("claimed", h.Claim(other, 10), []store.ClaimedRun(nil))
+		_, err := h.Store.ClaimRun(h.Ctx, 0, other, h.IDs.Token(), l.Run)
+		h.Is("claim run", err, store.ErrOwned)
+		ready := h.Start() // the earlier run has set no wake for the Wait
+		h.Equal("woken by the next run", h.Woken("wait", waits).Claim, []int{0})
+		h.Equal("wakes that are left", h.Inspect().Wakes, map[store.Route]bool(nil))
+		h.Equal("claimed then", RunsOf(h.Claim(other, 10)), []event.RunID{ready.Run})
 	}},
 	{"ARunThatIsCreatedOwnedIsCommittedUnderItsFence", func(h *harness) {
-		wid, s := h.workflowID("order"), h.session()
-		l, c := h.bearAs(s, wid)
+		wid, s := h.WorkflowID("order"), h.Session()
+		l, c := h.BearAs(s, wid)
 		fence := c.Owner.Fence()
-		h.unchanged("commits under another fence", func() {
-			for _, f := range []store.Fence{{}, {Epoch: 1}, {Epoch: 2, Token: fence.Token}, {Epoch: 1, Token: h.ids.Token()}} {
-				h.is("commit", h.try(l.Commit(f, l.Work()...)).Err, store.ErrFenced)
-				h.is("release", h.store.Release(h.ctx, l.Run, f), store.ErrFenced)
+		h.Unchanged("commits under another fence", func() {
+			for _, f := range []store.Fence{{}, {Epoch: 1}, {Epoch: 2, Token: fence.Token}, {Epoch: 1, Token: h.IDs.Token()}} {
+				h.Is("commit", h.Try(l.Commit(f, l.Work()...)).Err, store.ErrFenced)
+				h.Is("release", h.Store.Release(h.Ctx, l.Run, f), store.ErrFenced)
 			}
 		})
-		h.commit(l, l.Commit(fence, l.Work()...))
-		h.finish(l, fence, event.StatusCompleted)
-		h.equal("owned", h.heartbeat(s).Owned, 0)
-		h.equal("last ended", h.inspect().LastEnded, map[string]event.RunID{wid: l.Run})
-		h.startAs(orders, wid)
+		h.Commit(l, l.Commit(fence, l.Work()...))
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Equal("owned", h.Heartbeat(s).Owned, 0)
+		h.Equal("last ended", h.Inspect().LastEnded, map[string]event.RunID{wid: l.Run})
+		h.StartAs(Orders, wid)
 	}},
 	{"ARunThatIsCreatedOwnedMayHaveBegun", func(h *harness) {
-		s := h.session()
-		l := h.newLog(orders, "")
-		c := l.create(event.Event{Type: event.RunStarted, By: "worker"}, event.Event{Type: event.ValueRecorded, Key: "value", Payload: []byte("42")})
-		h.ownedBy(s)(&c)
-		h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true, Fence: c.Owner.Fence()})
-		h.equal("last event", h.record(l.Run).Seq, uint64(3))
-		h.fsck()
-		h.park(l, c.Owner.Fence(), h.clock.Now().Add(time.Hour))
-		h.equal("last event after a commit", h.record(l.Run).Seq, l.State.Seq)
+		s := h.Session()
+		l := h.NewLog(Orders, "")
+		c := l.CreateWith(event.Event{Type: event.RunStarted, By: "worker"}, event.Event{Type: event.ValueRecorded, Key: "value", Payload: []byte("42")})
+		h.OwnedBy(s)(&c)
+		h.Equal("answer", h.Create(c), store.Created{Run: l.Run, New: true, Fence: c.Owner.Fence()})
+		h.Equal("last event", h.Record(l.Run).Seq, uint64(3))
+		h.Fsck()
+		h.Park(l, c.Owner.Fence(), h.Clock.Now().Add(time.Hour))
+		h.Equal("last event after a commit", h.Record(l.Run).Seq, l.State.Seq)
 	}},
 	{"ARunThatIsCreatedOwnedLeavesItsOwnerLikeAnyOther", func(h *harness) {
-		s := h.session()
-		parked, c := h.bear(s)
-		h.park(parked, c.Owner.Fence(), h.clock.Now().Add(time.Hour))
-		h.state(parked.Run, store.StateParked)
-		blocked, c := h.bear(s)
-		h.block(blocked, c.Owner.Fence())
-		h.state(blocked.Run, store.StateBlocked)
-		old, c := h.bear(s)
-		next := h.continueRun(old, c.Owner.Fence())
-		yielded, c := h.bear(s)
-		h.commit(yielded, withEffect(yielded.Commit(c.Owner.Fence(), yielded.Work()...), store.EffectYield, ""))
-		released, c := h.bear(s)
-		h.check("release", h.store.Release(h.ctx, released.Run, c.Owner.Fence()))
-		h.equal("fence after the release", h.record(released.Run).Fence, store.Fence{Epoch: 2})
-		h.equal("wake", h.inspect().Wakes[orders], true)
-		h.equal("owned", h.heartbeat(s).Owned, 0)
-		h.equal("claimed", runsOf(h.claim(s, 10)), []event.RunID{next.Run, yielded.Run, released.Run})
+		s := h.Session()
+		parked, c := h.Bear(s)
+		h.Park(parked, c.Owner.Fence(), h.Clock.Now().Add(time.Hour))
+		h.State(parked.Run, store.StateParked)
+		blocked, c := h.Bear(s)
+		h.Block(blocked, c.Owner.Fence())
+		h.State(blocked.Run, store.StateBlocked)
+		old, c := h.Bear(s)
+		next := h.ContinueRun(old, c.Owner.Fence())
+		yielded, c := h.Bear(s)
+		h.Commit(yielded, WithEffect(yielded.Commit(c.Owner.Fence(), yielded.Work()...), store.EffectYield, ""))
+		released, c := h.Bear(s)
+		h.Check("release", h.Store.Release(h.Ctx, released.Run, c.Owner.Fence()))
+		h.Equal("fence after the release", h.Record(released.Run).Fence, store.Fence{Epoch: 2})
+		h.Equal("wake", h.Inspect().Wakes[Orders], true)
+		h.Equal("owned", h.Heartbeat(s).Owned, 0)
+		h.Equal("claimed", RunsOf(h.Claim(s, 10)), []event.RunID{next.Run, yielded.Run, released.Run})
 	}},
 	{"AnItemOfARunThatIsCreatedOwnedIsAnnounced", func(h *harness) {
-		s := h.session()
-		waits := h.wait(waitFor(s))
-		l, c := h.bear(s)
-		i := h.deliver(l.Run)
-		h.equal("told by the wait", h.woken("wait", waits).Unread, []event.RunID{l.Run})
-		h.equal("unread items in the heartbeat", h.heartbeat(s).Unread, []event.RunID{l.Run})
-		h.is("park", h.try(withEffect(l.Commit(c.Owner.Fence(), l.Sleep(time.Time{})...), store.EffectPark, "")).Err, store.ErrUnread)
-		h.commit(l, consuming(l.Commit(c.Owner.Fence(), l.Receive(i)...), i))
-		h.equal("unread items after it was read", h.heartbeat(s).Unread, []event.RunID(nil))
+		s := h.Session()
+		waits := h.Wait(WaitFor(s))
+		l, c := h.Bear(s)
+		i := h.Deliver(l.Run)
+		h.Equal("told by the wait", h.Woken("wait", waits).Unread, []event.RunID{l.Run})
+		h.Equal("unread items in the heartbeat", h.Heartbeat(s).Unread, []event.RunID{l.Run})
+		h.Is("park", h.Try(WithEffect(l.Commit(c.Owner.Fence(), l.Sleep(time.Time{})...), store.EffectPark, "")).Err, store.ErrUnread)
+		h.Commit(l, Consuming(l.Commit(c.Owner.Fence(), l.Receive(i)...), i))
+		h.Equal("unread items after it was read", h.Heartbeat(s).Unread, []event.RunID(nil))
 	}},
 	{"F2_ARunThatIsCreatedOwnedIsRecoveredWithItsSession", func(h *harness) {
-		dead, alive := h.session(), h.session()
-		l, c := h.bear(dead)
-		h.recoverDead(alive)
+		dead, alive := h.Session(), h.Session()
+		l, c := h.Bear(dead)
+		h.RecoverDead(alive)
 		recovered := func(l *Log, times int) {
 			h.Helper()
-			got := h.record(l.Run)
-			h.equal("queue state", got.QueueState, store.StateReady)
-			h.equal("owner", got.Owner, store.SessionID(""))
-			h.equal("fence", got.Fence, store.Fence{Epoch: uint64(2 * times)})
-			h.equal("recoveries", got.Recoveries, times)
+			got := h.Record(l.Run)
+			h.Equal("queue state", got.QueueState, store.StateReady)
+			h.Equal("owner", got.Owner, store.SessionID(""))
+			h.Equal("fence", got.Fence, store.Fence{Epoch: uint64(2 * times)})
+			h.Equal("recoveries", got.Recoveries, times)
 		}
 		recovered(l, 1)
-		h.equal("wake", h.inspect().Wakes[orders], true)
-		h.is("late commit", h.try(l.Commit(c.Owner.Fence(), l.Work()...)).Err, store.ErrFenced)
-		next := h.session()
-		h.own(next, l)
-		h.check("close session", h.store.CloseSession(h.ctx, 0, next))
+		h.Equal("wake", h.Inspect().Wakes[Orders], true)
+		h.Is("late commit", h.Try(l.Commit(c.Owner.Fence(), l.Work()...)).Err, store.ErrFenced)
+		next := h.Session()
+		h.Own(next, l)
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, next))
 		recovered(l, 2)
 	}},
 	{"F2_ClosingASessionRecoversWhatItBore", func(h *harness) {
-		s := h.session()
-		l, _ := h.bear(s)
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		got := h.record(l.Run)
-		h.equal("queue state", got.QueueState, store.StateReady)
-		h.equal("fence", got.Fence, store.Fence{Epoch: 2})
-		h.equal("recoveries", got.Recoveries, 1)
-		h.equal("claimed", runsOf(h.claim(h.session(), 10)), []event.RunID{l.Run})
+		s := h.Session()
+		l, _ := h.Bear(s)
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		got := h.Record(l.Run)
+		h.Equal("queue state", got.QueueState, store.StateReady)
+		h.Equal("fence", got.Fence, store.Fence{Epoch: 2})
+		h.Equal("recoveries", got.Recoveries, 1)
+		h.Equal("claimed", RunsOf(h.Claim(h.Session(), 10)), []event.RunID{l.Run})
 	}},
 	{"ARunThatASessionWouldHaveToWaitForIsNotCreated", func(h *harness) {
-		s := h.session()
-		h.unchanged("runs for later", func() {
+		s := h.Session()
+		h.Unchanged("runs for later", func() {
 			for _, later := range []func(*store.Create){
 				func(c *store.Create) { c.Delay = time.Millisecond },
-				func(c *store.Create) { c.At = h.clock.Now().Add(time.Millisecond) },
-				func(c *store.Create) { c.Delay, c.At = time.Hour, h.clock.Now().Add(-time.Hour) },
+				func(c *store.Create) { c.At = h.Clock.Now().Add(time.Millisecond) },
+				func(c *store.Create) { c.Delay, c.At = time.Hour, h.Clock.Now().Add(-time.Hour) },
 			} {
-				for _, wid := range []string{"", h.workflowID("order")} {
+				for _, wid := range []string{"", h.WorkflowID("order")} {
 					for _, s := range []store.SessionID{s, "nobody"} {
-						c := h.newLog(orders, wid).Create()
-						h.ownedBy(s)(&c)
+						c := h.NewLog(Orders, wid).Create()
+						h.OwnedBy(s)(&c)
 						later(&c)
-						h.equal("answer", h.create(c), store.Created{Err: store.ErrNotClaimable})
+						h.Equal("answer", h.Create(c), store.Created{Err: store.ErrNotClaimable})
 					}
 				}
 			}
 		})
-		h.bearAs(s, h.workflowID("order")) // the refused creates did not take the workflow ID
-		h.bear(s, func(c *store.Create) { c.At = h.clock.Now() })
-		h.bear(s, func(c *store.Create) { c.At = h.clock.Now().Add(-time.Hour) })
+		h.BearAs(s, h.WorkflowID("order")) // the refused creates did not take the workflow ID
+		h.Bear(s, func(c *store.Create) { c.At = h.Clock.Now() })
+		h.Bear(s, func(c *store.Create) { c.At = h.Clock.Now().Add(-time.Hour) })
 	}},
 	{"ARunBehindAnActiveOneIsNotCreatedOwned", func(h *harness) {
-		wid, s := h.workflowID("order"), h.session()
-		cancels := func(c *store.Create) { c.Active, c.Cancel = store.ActiveCancel, h.item() }
-		first, _ := h.bearAs(s, wid, cancels) // the workflow ID has no active run
-		second, cancel := h.lineUp(wid)
-		h.unchanged("a start behind them", func() {
+		wid, s := h.WorkflowID("order"), h.Session()
+		cancels := func(c *store.Create) { c.Active, c.Cancel = store.ActiveCancel, h.Item() }
+		first, _ := h.BearAs(s, wid, cancels) // the workflow ID has no active run
+		second, cancel := h.LineUp(wid)
+		h.Unchanged("a start behind them", func() {
 			for _, s := range []store.SessionID{s, "nobody"} {
-				c := h.newLog(orders, wid).Create()
-				h.ownedBy(s)(&c)
+				c := h.NewLog(Orders, wid).Create()
+				h.OwnedBy(s)(&c)
 				cancels(&c)
-				h.equal("answer", h.create(c), store.Created{Err: store.ErrNotClaimable})
+				h.Equal("answer", h.Create(c), store.Created{Err: store.ErrNotClaimable})
 			}
 		})
-		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{cancel})
-		h.equal("inbox of the run in line", h.load(second.Run).Inbox, []store.Item(nil))
+		h.Equal("inbox of the active run", h.Load(first.Run).Inbox, []store.Item{cancel})
+		h.Equal("inbox of the run in line", h.Load(second.Run).Inbox, []store.Item(nil))
 	}},
 	{"ASessionThatIsOverCreatesNothing", func(h *harness) {
-		closed, dead := h.session(), h.session()
-		h.check("close session", h.store.CloseSession(h.ctx, 0, closed))
-		h.recoverDead(h.session())
-		h.unchanged("runs of sessions that are over", func() {
+		closed, dead := h.Session(), h.Session()
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, closed))
+		h.RecoverDead(h.Session())
+		h.Unchanged("runs of sessions that are over", func() {
 			for _, s := range []store.SessionID{"nobody", "", closed, dead} {
-				for _, wid := range []string{"", h.workflowID("order")} {
-					c := h.newLog(store.Route{Queue: "none", Workflow: "none"}, wid).Create()
-					h.ownedBy(s)(&c)
-					h.equal("answer", h.create(c), store.Created{Err: store.ErrExpired})
+				for _, wid := range []string{"", h.WorkflowID("order")} {
+					c := h.NewLog(store.Route{Queue: "none", Workflow: "none"}, wid).Create()
+					h.OwnedBy(s)(&c)
+					h.Equal("answer", h.Create(c), store.Created{Err: store.ErrExpired})
 				}
 			}
 		})
-		h.startAs(orders, h.workflowID("order")) // the refused creates did not take the workflow ID
+		h.StartAs(Orders, h.WorkflowID("order")) // the refused creates did not take the workflow ID
 	}},
 	{"ASessionOfWhichOnlyTheLeaseIsPastCreatesRuns", func(h *harness) {
-		s := h.session()
-		h.clock.Advance(10 * ttl)
-		l, c := h.bear(s)
-		h.heartbeat(s)
-		h.commit(l, l.Commit(c.Owner.Fence(), l.Work()...))
+		s := h.Session()
+		h.Clock.Advance(10 * TTL)
+		l, c := h.Bear(s)
+		h.Heartbeat(s)
+		h.Commit(l, l.Commit(c.Owner.Fence(), l.Work()...))
 	}},
 	{"ASessionThatIsBeingRecoveredCreatesNothing", func(h *harness) {
 		const many = 1200 // more than stores recover in one call
-		dead, alive := h.session(), h.session()
+		dead, alive := h.Session(), h.Session()
 		var starts []store.Create
 		for range many {
-			c := h.newLog(orders, "").Create()
-			h.ownedBy(dead)(&c)
+			c := h.NewLog(Orders, "").Create()
+			h.OwnedBy(dead)(&c)
 			starts = append(starts, c)
 		}
-		answers, err := h.store.Create(h.ctx, starts)
-		h.check("create", err)
+		answers, err := h.Store.Create(h.Ctx, starts)
+		h.Check("create", err)
 		for i, a := range answers {
-			h.equal("answer", a, store.Created{Run: starts[i].Run, New: true, Fence: starts[i].Owner.Fence()})
+			h.Equal("answer", a, store.Created{Run: starts[i].Run, New: true, Fence: starts[i].Owner.Fence()})
 		}
 		for range many {
-			h.recoverDead(alive)
-			c := h.newLog(orders, "").Create()
-			h.ownedBy(dead)(&c)
-			h.equal("answer", h.create(c), store.Created{Err: store.ErrExpired})
-			if len(h.inspect().Owned[dead]) == 0 {
+			h.RecoverDead(alive)
+			c := h.NewLog(Orders, "").Create()
+			h.OwnedBy(dead)(&c)
+			h.Equal("answer", h.Create(c), store.Created{Err: store.ErrExpired})
+			if len(h.Inspect().Owned[dead]) == 0 {
 				break
 			}
 		}
-		snap := h.inspect()
-		h.equal("number of runs", len(snap.Runs), many)
-		h.equal("runs that became ready", len(snap.Ready[orders]), many)
+		snap := h.Inspect()
+		h.Equal("number of runs", len(snap.Runs), many)
+		h.Equal("runs that became ready", len(snap.Ready[Orders]), many)
 		for _, c := range starts {
 			got := snap.Runs[c.Run].Record
 			if got.Recoveries != 1 || got.Fence != (store.Fence{Epoch: 2}) {
@@ -264,74 +264,74 @@ var ownerBehaviors = []behavior{
 		}
 	}},
 	{"ASessionCreatesRunsOfItsPartitionOnly", func(h *harness) {
-		s := h.session()
-		c := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), 1), h.newLog(orders, "").Spec).Create()
-		h.ownedBy(s)(&c)
+		s := h.Session()
+		c := NewLog(h.IDs, h.Clock, h.IDs.Run(h.Clock.Now(), 1), h.NewLog(Orders, "").Spec).Create()
+		h.OwnedBy(s)(&c)
 		want := store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
-		if h.store.Partitions() > 1 {
+		if h.Store.Partitions() > 1 {
 			want = store.Created{Err: store.ErrExpired}
 		}
-		h.equal("answer", h.create(c), want)
+		h.Equal("answer", h.Create(c), want)
 	}},
 	{"C1_CreateWithAnOwnerAsksThePoliciesFirst", func(h *harness) {
-		wid, s := h.workflowID("order"), h.session()
+		wid, s := h.WorkflowID("order"), h.Session()
 		try := func(wid string, s store.SessionID, change func(*store.Create)) store.Created {
 			h.Helper()
-			c := h.newLog(orders, wid).Create()
-			h.ownedBy(s)(&c)
+			c := h.NewLog(Orders, wid).Create()
+			h.OwnedBy(s)(&c)
 			change(&c)
-			return h.create(c)
+			return h.Create(c)
 		}
-		running, _ := h.bearAs(s, wid)
-		ended := h.ended(named(h.workflowID("ended")))
-		h.unchanged("starts that are answered before", func() {
+		running, _ := h.BearAs(s, wid)
+		ended := h.Ended(Named(h.WorkflowID("ended")))
+		h.Unchanged("starts that are answered before", func() {
 			for _, s := range []store.SessionID{s, "nobody"} {
 				for _, delay := range []time.Duration{0, time.Hour} {
-					h.equal("under ActiveUse", try(wid, s, func(c *store.Create) { c.Delay = delay }), store.Created{Run: running.Run})
-					h.equal("under ActiveFail", try(wid, s, func(c *store.Create) { c.Active, c.Delay = store.ActiveFail, delay }),
+					h.Equal("under ActiveUse", try(wid, s, func(c *store.Create) { c.Delay = delay }), store.Created{Run: running.Run})
+					h.Equal("under ActiveFail", try(wid, s, func(c *store.Create) { c.Active, c.Delay = store.ActiveFail, delay }),
 						store.Created{Err: &store.ActiveError{WorkflowID: wid, Run: running.Run}})
-					h.equal("under FinishedReject", try(ended.Spec.WorkflowID, s, func(c *store.Create) { c.Finished, c.Delay = store.FinishedReject, delay }),
+					h.Equal("under FinishedReject", try(ended.Spec.WorkflowID, s, func(c *store.Create) { c.Finished, c.Delay = store.FinishedReject, delay }),
 						store.Created{Err: &store.FinishedError{WorkflowID: ended.Spec.WorkflowID, Run: ended.Run, Status: event.StatusCompleted}})
-					h.equal("past the deadline", try("", s, func(c *store.Create) { c.Deadline, c.Delay = h.clock.Now().Add(-time.Millisecond), delay }),
+					h.Equal("past the deadline", try("", s, func(c *store.Create) { c.Deadline, c.Delay = h.Clock.Now().Add(-time.Millisecond), delay }),
 						store.Created{Err: store.ErrStale})
 				}
 			}
 		})
-		h.bearAs(s, ended.Spec.WorkflowID)
+		h.BearAs(s, ended.Spec.WorkflowID)
 	}},
 	{"CreateJudgesEachOwnerByItself", func(h *harness) {
-		wid, one, two := h.workflowID("order"), h.session(), h.session()
+		wid, one, two := h.WorkflowID("order"), h.Session(), h.Session()
 		var batch []store.Create
 		for _, of := range []struct {
 			wid string
 			s   store.SessionID
 		}{{wid, one}, {wid, two}, {"", "nobody"}, {"", two}, {"", ""}} {
-			c := h.newLog(orders, of.wid).Create()
+			c := h.NewLog(Orders, of.wid).Create()
 			if of.s != "" {
-				h.ownedBy(of.s)(&c)
+				h.OwnedBy(of.s)(&c)
 			}
 			batch = append(batch, c)
 		}
-		got, err := h.store.Create(h.ctx, batch)
-		h.check("create", err)
-		h.equal("answers", got, []store.Created{
+		got, err := h.Store.Create(h.Ctx, batch)
+		h.Check("create", err)
+		h.Equal("answers", got, []store.Created{
 			{Run: batch[0].Run, New: true, Fence: batch[0].Owner.Fence()},
 			{Run: batch[0].Run},
 			{Err: store.ErrExpired},
 			{Run: batch[3].Run, New: true, Fence: batch[3].Owner.Fence()},
 			{Run: batch[4].Run, New: true},
 		})
-		h.equal("owned", h.inspect().Owned, map[store.SessionID][]event.RunID{one: {batch[0].Run}, two: {batch[3].Run}})
+		h.Equal("owned", h.Inspect().Owned, map[store.SessionID][]event.RunID{one: {batch[0].Run}, two: {batch[3].Run}})
 	}},
 	{"ARunThatContinuesIgnoresAnOwner", func(h *harness) {
-		s := h.session()
-		l, c := h.bear(s)
+		s := h.Session()
+		l, c := h.Bear(s)
 		commit, next := l.Continue(c.Owner.Fence(), nil)
-		h.ownedBy(s)(commit.Continue)
-		h.commit(l, commit)
-		h.state(next.Run, store.StateReady)
-		h.equal("fence", h.record(next.Run).Fence, store.Fence{})
-		h.equal("owned", h.heartbeat(s).Owned, 0)
-		h.own(s, next)
+		h.OwnedBy(s)(commit.Continue)
+		h.Commit(l, commit)
+		h.State(next.Run, store.StateReady)
+		h.Equal("fence", h.Record(next.Run).Fence, store.Fence{})
+		h.Equal("owned", h.Heartbeat(s).Owned, 0)
+		h.Own(s, next)
 	}},
 }

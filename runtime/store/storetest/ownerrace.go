@@ -17,11 +17,11 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 	var created sync.Map // by ID
 	var n atomic.Int64
 	under := make(chan struct{})
-	together(starters+1, func(i int) {
+	Together(starters+1, func(i int) {
 		if i == starters {
 			select {
 			case <-under:
-			case <-h.ctx.Done():
+			case <-h.Ctx.Done():
 				h.Errorf("%d runs were created in all this time, want at least %d", n.Load(), before)
 				return
 			}
@@ -31,9 +31,9 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 			return
 		}
 		for {
-			c := h.newLog(orders, "").Create()
-			h.ownedBy(s)(&c)
-			got, err := h.store.Create(h.ctx, []store.Create{c})
+			c := h.NewLog(Orders, "").Create()
+			h.OwnedBy(s)(&c)
+			got, err := h.Store.Create(h.Ctx, []store.Create{c})
 			if err == nil {
 				err = got[0].Err
 			}
@@ -50,11 +50,11 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 			}
 		}
 	})
-	for len(h.inspect().Owned[s]) > 0 { // a store may recover only a part of them in one call
-		h.check("end of the session", ends())
+	for len(h.Inspect().Owned[s]) > 0 { // a store may recover only a part of them in one call
+		h.Check("end of the session", ends())
 	}
-	snap := h.inspect()
-	h.equal("number of runs", len(snap.Runs), int(n.Load()))
+	snap := h.Inspect()
+	h.Equal("number of runs", len(snap.Runs), int(n.Load()))
 	for id, r := range snap.Runs {
 		if _, answered := created.Load(id); !answered {
 			h.Fatalf("run %s was created and refused", id)
@@ -68,16 +68,16 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 var ownerRaceBehaviors = []behavior{
 	{"C1_OfManyLocalStartsOfOneWorkflowIDOneIsOwned", func(h *harness) {
 		const starters = 20
-		wid := h.workflowID("order")
+		wid := h.WorkflowID("order")
 		var requests []store.Create
 		for range starters {
-			c := h.newLog(orders, wid).Create()
-			h.ownedBy(h.session())(&c)
+			c := h.NewLog(Orders, wid).Create()
+			h.OwnedBy(h.Session())(&c)
 			requests = append(requests, c)
 		}
 		answers := make([]store.Created, starters)
-		together(starters, func(i int) {
-			got, err := h.store.Create(h.ctx, requests[i:i+1])
+		Together(starters, func(i int) {
+			got, err := h.Store.Create(h.Ctx, requests[i:i+1])
 			if err != nil {
 				h.Errorf("create: %v", err)
 				return
@@ -92,33 +92,33 @@ var ownerRaceBehaviors = []behavior{
 				want.New, want.Fence = true, owner.Fence()
 				owned[owner.Session] = []event.RunID{requests[i].Run}
 			}
-			h.equal("answer", a, want)
+			h.Equal("answer", a, want)
 		}
-		h.equal("number of owners", len(owned), 1)
-		h.equal("owned", h.inspect().Owned, owned)
+		h.Equal("number of owners", len(owned), 1)
+		h.Equal("owned", h.Inspect().Owned, owned)
 	}},
 	{"C1_ConcurrentTriesOfOneLocalStartAreOneRun", func(h *harness) {
-		s := h.session()
-		c := h.newLog(orders, h.workflowID("order")).Create()
-		h.ownedBy(s)(&c)
-		together(20, func(int) {
-			got, err := h.store.Create(h.ctx, []store.Create{c})
+		s := h.Session()
+		c := h.NewLog(Orders, h.WorkflowID("order")).Create()
+		h.OwnedBy(s)(&c)
+		Together(20, func(int) {
+			got, err := h.Store.Create(h.Ctx, []store.Create{c})
 			if err != nil || got[0] != (store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}) {
 				h.Errorf("create: got %+v, %v", got, err)
 			}
 		})
-		h.equal("owned", h.reconcile(s), []store.Owned{{Run: c.Run, Fence: c.Owner.Fence()}})
+		h.Equal("owned", h.Reconcile(s), []store.Owned{{Run: c.Run, Fence: c.Owner.Fence()}})
 	}},
 	{"NoLocalStartIsLostToASessionThatIsClosed", func(h *harness) {
-		s := h.session()
-		h.bearUntil(s, func() error { return h.store.CloseSession(h.ctx, 0, s) })
+		s := h.Session()
+		h.bearUntil(s, func() error { return h.Store.CloseSession(h.Ctx, 0, s) })
 	}},
 	{"NoLocalStartIsLostToASessionThatIsRecovered", func(h *harness) {
-		dead := h.session()
-		alive := h.session()
-		h.silence(alive)
+		dead := h.Session()
+		alive := h.Session()
+		h.Silence(alive)
 		h.bearUntil(dead, func() error {
-			_, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: h.ids.Token()})
+			_, err := h.Store.Claim(h.Ctx, store.Claim{Session: alive, Token: h.IDs.Token()})
 			return err
 		})
 	}},

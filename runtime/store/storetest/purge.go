@@ -8,189 +8,189 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// long is a retention that differs from the Horizon.
-const long = time.Hour
+// Long is a retention that differs from the Horizon.
+const Long = time.Hour
 
-// keep sets the retention of a run.
-func keep(d time.Duration) func(*Log) { return func(l *Log) { l.Spec.Retention = d } }
+// Keep sets the retention of a run.
+func Keep(d time.Duration) func(*Log) { return func(l *Log) { l.Spec.Retention = d } }
 
-// named gives a run a workflow ID.
-func named(wid string) func(*Log) { return func(l *Log) { l.Spec.WorkflowID = wid } }
+// Named gives a run a workflow ID.
+func Named(wid string) func(*Log) { return func(l *Log) { l.Spec.WorkflowID = wid } }
 
-// ended creates a run and completes it.
-func (h *harness) ended(change ...func(*Log)) *Log {
+// Ended creates a run and completes it.
+func (h *harness) Ended(change ...func(*Log)) *Log {
 	h.Helper()
-	l := h.newLog(orders, "")
+	l := h.NewLog(Orders, "")
 	for _, f := range change {
 		f(l)
 	}
 	if l.Spec.WorkflowID != "" {
-		l.Run = h.ids.Run(h.clock.Now(), event.SlotOf(l.Spec.WorkflowID))
+		l.Run = h.IDs.Run(h.Clock.Now(), event.SlotOf(l.Spec.WorkflowID))
 	}
-	if got := h.create(l.Create()); !got.New {
+	if got := h.Create(l.Create()); !got.New {
 		h.Fatalf("create run %s: got %+v, want a new run", l.Run, got)
 	}
-	h.finish(l, h.own(h.session(), l), event.StatusCompleted)
+	h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
 	return l
 }
 
-// gone fails the test unless a run is not found by any read.
-func (h *harness) gone(run event.RunID) {
+// Gone fails the test unless a run is not found by any read.
+func (h *harness) Gone(run event.RunID) {
 	h.Helper()
-	answers, err := h.store.Load(h.ctx, []store.Load{{Run: run}})
-	h.check("load", err)
-	h.equal("load", answers, []store.Loaded{{Err: store.ErrRunNotFound}})
+	answers, err := h.Store.Load(h.Ctx, []store.Load{{Run: run}})
+	h.Check("load", err)
+	h.Equal("load", answers, []store.Loaded{{Err: store.ErrRunNotFound}})
 }
 
-// purged purges and fails the test unless that removes want runs. It returns the time of the next
+// Purged purges and fails the test unless that removes want runs. It returns the time of the next
 // purge.
-func (h *harness) purged(want int) (next time.Time) {
+func (h *harness) Purged(want int) (next time.Time) {
 	h.Helper()
-	got, next := h.purge(100)
-	h.equal("number of purged runs", got, want)
+	got, next := h.Purge(100)
+	h.Equal("number of purged runs", got, want)
 	return next
 }
 
 var purgeBehaviors = []behavior{
 	{"P1_ARunIsKeptForItsRetention", func(h *harness) {
-		l := h.ended(keep(long))
-		h.clock.Advance(long - time.Millisecond)
-		h.unchanged("a purge before its time", func() { h.purged(0) })
-		h.clock.Advance(time.Millisecond)
-		h.purged(1)
-		h.gone(l.Run)
+		l := h.Ended(Keep(Long))
+		h.Clock.Advance(Long - time.Millisecond)
+		h.Unchanged("a purge before its time", func() { h.Purged(0) })
+		h.Clock.Advance(time.Millisecond)
+		h.Purged(1)
+		h.Gone(l.Run)
 	}},
 	{"RetentionIsSevenDaysUnlessAsked", func(h *harness) {
 		for _, d := range []time.Duration{0, -time.Hour} {
-			l := h.ended()
-			h.equal("retention", h.record(l.Run).Retention, 7*24*time.Hour)
-			l = h.newLog(orders, "")
+			l := h.Ended()
+			h.Equal("retention", h.Record(l.Run).Retention, 7*24*time.Hour)
+			l = h.NewLog(Orders, "")
 			c := l.Create()
 			c.Retention = d
-			h.create(c)
-			h.finish(l, h.own(h.session(), l), event.StatusFailed)
-			h.equal("retention", h.record(l.Run).Retention, 7*24*time.Hour)
-			h.clock.Advance(7*24*time.Hour - time.Millisecond)
-			h.purged(0)
-			h.clock.Advance(time.Millisecond)
-			h.purged(2)
+			h.Create(c)
+			h.Finish(l, h.Own(h.Session(), l), event.StatusFailed)
+			h.Equal("retention", h.Record(l.Run).Retention, 7*24*time.Hour)
+			h.Clock.Advance(7*24*time.Hour - time.Millisecond)
+			h.Purged(0)
+			h.Clock.Advance(time.Millisecond)
+			h.Purged(2)
 		}
 	}},
 	{"RetentionCountsFromTheEnd", func(h *harness) {
-		l := h.newLog(orders, "")
-		l.Spec.Retention = long
-		h.create(l.Create())
-		h.clock.Advance(10 * long)
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.equal("next purge", h.purged(0), h.clock.Now().Add(long))
+		l := h.NewLog(Orders, "")
+		l.Spec.Retention = Long
+		h.Create(l.Create())
+		h.Clock.Advance(10 * Long)
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Equal("next purge", h.Purged(0), h.Clock.Now().Add(Long))
 	}},
 	{"RetentionOfDecadesIsKept", func(h *harness) {
-		l := h.ended(keep(250 * 365 * 24 * time.Hour))
-		h.equal("next purge", h.purged(0), h.record(l.Run).EndedAt.Add(250*365*24*time.Hour))
+		l := h.Ended(Keep(250 * 365 * 24 * time.Hour))
+		h.Equal("next purge", h.Purged(0), h.Record(l.Run).EndedAt.Add(250*365*24*time.Hour))
 	}},
 	{"P1_ARunIsKeptForTheHorizonAfterItsEnd", func(h *harness) {
-		l := h.newLog(orders, "")
+		l := h.NewLog(Orders, "")
 		l.Spec.Retention = time.Millisecond
-		h.create(l.Create())
-		h.clock.Advance(long)
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.clock.Advance(store.Horizon - time.Millisecond)
-		h.purged(0)
-		h.state(l.Run, store.StateEnded)
-		h.clock.Advance(time.Millisecond)
-		h.purged(1)
-		h.gone(l.Run)
+		h.Create(l.Create())
+		h.Clock.Advance(Long)
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Clock.Advance(store.Horizon - time.Millisecond)
+		h.Purged(0)
+		h.State(l.Run, store.StateEnded)
+		h.Clock.Advance(time.Millisecond)
+		h.Purged(1)
+		h.Gone(l.Run)
 	}},
 	{"P1_ARunIsKeptForTheHorizonAfterItsCreation", func(h *harness) {
-		l := h.newLog(orders, "")
+		l := h.NewLog(Orders, "")
 		l.Spec.Retention = time.Millisecond
-		h.create(l.Create())
-		h.clock.Advance(-long) // the clock was set back
-		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.clock.Advance(long + store.Horizon - time.Millisecond)
-		h.purged(0)
-		h.clock.Advance(time.Millisecond)
-		h.purged(1)
+		h.Create(l.Create())
+		h.Clock.Advance(-Long) // the clock was set back
+		h.Finish(l, h.Own(h.Session(), l), event.StatusCompleted)
+		h.Clock.Advance(Long + store.Horizon - time.Millisecond)
+		h.Purged(0)
+		h.Clock.Advance(time.Millisecond)
+		h.Purged(1)
 	}},
 	{"P1_OnlyRunsThatHaveEndedArePurged", func(h *harness) {
 		short := func(c *store.Create) { c.Retention = time.Millisecond }
-		s := h.session()
-		parked := h.start(short)
-		h.park(parked, h.own(s, parked), time.Time{})
-		blocked := h.start(short)
-		h.block(blocked, h.own(s, blocked))
-		owned := h.startAs(orders, h.workflowID("order"), short)
-		h.own(s, owned)
-		h.lineUp(h.workflowID("order"))
-		h.start(short)
-		h.start(short, func(c *store.Create) { c.Delay = time.Minute })
-		h.clock.Advance(1000 * long)
-		h.unchanged("a purge", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+		s := h.Session()
+		parked := h.Start(short)
+		h.Park(parked, h.Own(s, parked), time.Time{})
+		blocked := h.Start(short)
+		h.Block(blocked, h.Own(s, blocked))
+		owned := h.StartAs(Orders, h.WorkflowID("order"), short)
+		h.Own(s, owned)
+		h.LineUp(h.WorkflowID("order"))
+		h.Start(short)
+		h.Start(short, func(c *store.Create) { c.Delay = time.Minute })
+		h.Clock.Advance(1000 * Long)
+		h.Unchanged("a purge", func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
 	}},
 	{"P1_WhatIsSentAgainWithinTheHorizonIsAnsweredAsBefore", func(h *harness) {
-		l := h.newLog(orders, "")
+		l := h.NewLog(Orders, "")
 		l.Spec.Retention = time.Millisecond
 		create := l.Create()
-		h.create(create)
-		i := h.deliver(l.Run)
-		fence := h.own(h.session(), l)
-		end := withEffect(consuming(l.Commit(fence, append(l.Receive(i), l.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted)
-		want := h.commit(l, end)
-		h.clock.Advance(store.Horizon - time.Millisecond)
-		h.purged(0)
-		h.unchanged("requests that are sent again", func() {
-			h.equal("create", h.create(create), store.Created{Run: l.Run, New: true})
-			h.equal("commit", h.try(end), want)
-			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: i})
-			h.check("deliver", err)
+		h.Create(create)
+		i := h.Deliver(l.Run)
+		fence := h.Own(h.Session(), l)
+		end := WithEffect(Consuming(l.Commit(fence, append(l.Receive(i), l.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted)
+		want := h.Commit(l, end)
+		h.Clock.Advance(store.Horizon - time.Millisecond)
+		h.Purged(0)
+		h.Unchanged("requests that are sent again", func() {
+			h.Equal("create", h.Create(create), store.Created{Run: l.Run, New: true})
+			h.Equal("commit", h.Try(end), want)
+			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: i})
+			h.Check("deliver", err)
 		})
 	}},
 	{"P1_PurgeLeavesNothingOfARun", func(h *harness) {
 		l := h.remembered()
-		h.unchanged("a purge before its time", func() { h.purged(0) })
-		h.clock.Advance(long)
-		h.equal("next purge", h.purged(1), time.Time{})
-		h.gone(l.Run)
-		got := h.inspect()
+		h.Unchanged("a purge before its time", func() { h.Purged(0) })
+		h.Clock.Advance(Long)
+		h.Equal("next purge", h.Purged(1), time.Time{})
+		h.Gone(l.Run)
+		got := h.Inspect()
 		want := &store.Snapshot{Now: got.Now, Leases: got.Leases, Wakes: got.Wakes}
-		h.equal("what is left", got, want)
-		_, err := h.store.Resolve(h.ctx, l.Spec.WorkflowID)
-		h.is("resolve", err, store.ErrRunNotFound)
-		if canList(h.store) {
-			h.equal("list", h.list(store.Query{}), []event.RunID(nil))
-			h.equal("list by tag", h.list(store.Query{Tags: map[string]string{"customer": "7"}}), []event.RunID(nil))
-			h.equal("list by parent", h.list(store.Query{Parent: l.Spec.Parent}), []event.RunID(nil))
-			h.equal("count", h.count(store.Query{}), map[event.Status]int(nil))
+		h.Equal("what is left", got, want)
+		_, err := h.Store.Resolve(h.Ctx, l.Spec.WorkflowID)
+		h.Is("resolve", err, store.ErrRunNotFound)
+		if CanList(h.Store) {
+			h.Equal("list", h.List(store.Query{}), []event.RunID(nil))
+			h.Equal("list by tag", h.List(store.Query{Tags: map[string]string{"customer": "7"}}), []event.RunID(nil))
+			h.Equal("list by parent", h.List(store.Query{Parent: l.Spec.Parent}), []event.RunID(nil))
+			h.Equal("count", h.Count(store.Query{}), map[event.Status]int(nil))
 		}
-		if canAudit(h.store) {
-			h.equal("audit", h.audit(l.Run), []store.AuditEntry(nil))
+		if CanAudit(h.Store) {
+			h.Equal("audit", h.Audit(l.Run), []store.AuditEntry(nil))
 		}
 	}},
 	{"P1_PurgeLeavesOtherRunsAsTheyAre", func(h *harness) {
 		l := h.remembered()
-		h.clock.Advance(long / 2)
+		h.Clock.Advance(Long / 2)
 		h.remembered() // of the same workflow ID
-		h.startAs(orders, h.workflowID("order"))
-		h.clock.Advance(long / 2)
-		want := h.inspect()
-		h.purged(1)
+		h.StartAs(Orders, h.WorkflowID("order"))
+		h.Clock.Advance(Long / 2)
+		want := h.Inspect()
+		h.Purged(1)
 		delete(want.Runs, l.Run)
 		delete(want.Seen, l.Run)
 		delete(want.Purges, l.Run)
 		delete(want.Labels, l.Run)
 		want.Audit = slices.DeleteFunc(want.Audit, func(e store.AuditEntry) bool { return e.Run == l.Run })
-		h.equal("what is left", h.inspect(), want)
+		h.Equal("what is left", h.Inspect(), want)
 	}},
 	{"P1_WhatIsSentToAPurgedRunFindsNone", func(h *harness) {
 		l, s, fence, i, end := h.finished()
-		h.clock.Advance(long)
-		h.purged(1)
+		h.Clock.Advance(Long)
+		h.Purged(1)
 		h.findsNone(l, s, fence, end)
-		h.unchanged("what was accepted", func() {
-			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: i})
-			h.is("deliver", err, store.ErrRunNotFound)
+		h.Unchanged("what was accepted", func() {
+			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: i})
+			h.Is("deliver", err, store.ErrRunNotFound)
 		})
-		h.unchanged("a delete", func() { h.is("delete", h.delete(l.Run), store.ErrRunNotFound) })
+		h.Unchanged("a delete", func() { h.Is("delete", h.Delete(l.Run), store.ErrRunNotFound) })
 	}},
 }
 
@@ -198,26 +198,26 @@ var purgeBehaviors = []behavior{
 // long.
 func (h *harness) remembered() *Log {
 	h.Helper()
-	l := h.newLog(orders, h.workflowID("order"))
+	l := h.NewLog(Orders, h.WorkflowID("order"))
 	l.Spec.Tags = map[string]string{"customer": "7", "region": ""}
-	l.Spec.Parent, l.Spec.Root = h.runID(), h.runID()
-	l.Spec.Retention = long
+	l.Spec.Parent, l.Spec.Root = h.RunID(), h.RunID()
+	l.Spec.Retention = Long
 	c := l.Create()
 	c.Priority = 5
-	h.create(c)
-	i := h.deliver(l.Run)
-	dead, s := h.session(), h.session()
-	fence := h.own(dead, l)
-	if canKeepStepData(h.store) {
-		h.check("set step data", h.setStepData(l, fence, "x", "1"))
+	h.Create(c)
+	i := h.Deliver(l.Run)
+	dead, s := h.Session(), h.Session()
+	fence := h.Own(dead, l)
+	if CanKeepStepData(h.Store) {
+		h.Check("set step data", h.SetStepData(l, fence, "x", "1"))
 	}
-	h.commit(l, consuming(l.Commit(fence, l.Receive(i)...), i))
-	h.check("close session", h.store.CloseSession(h.ctx, 0, dead))
-	fence = h.own(s, l)
-	if canKeepStepData(h.store) {
-		h.check("set step data", h.setStepData(l, fence, "y", "2"))
+	h.Commit(l, Consuming(l.Commit(fence, l.Receive(i)...), i))
+	h.Check("close session", h.Store.CloseSession(h.Ctx, 0, dead))
+	fence = h.Own(s, l)
+	if CanKeepStepData(h.Store) {
+		h.Check("set step data", h.SetStepData(l, fence, "y", "2"))
 	}
-	h.finish(l, fence, event.StatusFailed)
+	h.Finish(l, fence, event.StatusFailed)
 	return l
 }
 
@@ -225,16 +225,16 @@ func (h *harness) remembered() *Log {
 // that its owner could send again.
 func (h *harness) finished() (l *Log, s store.SessionID, fence store.Fence, i store.Item, end store.Commit) {
 	h.Helper()
-	l, s = h.newLog(orders, h.workflowID("order")), h.session()
-	l.Spec.Retention = long
-	h.create(l.Create())
-	i = h.deliver(l.Run)
-	dead := h.session()
-	h.own(dead, l)
-	h.check("close session", h.store.CloseSession(h.ctx, 0, dead)) // adds an entry to the audit
-	fence = h.own(s, l)
-	end = withEffect(consuming(l.Commit(fence, append(l.Receive(i), l.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted)
-	h.commit(l, end)
+	l, s = h.NewLog(Orders, h.WorkflowID("order")), h.Session()
+	l.Spec.Retention = Long
+	h.Create(l.Create())
+	i = h.Deliver(l.Run)
+	dead := h.Session()
+	h.Own(dead, l)
+	h.Check("close session", h.Store.CloseSession(h.Ctx, 0, dead)) // adds an entry to the audit
+	fence = h.Own(s, l)
+	end = WithEffect(Consuming(l.Commit(fence, append(l.Receive(i), l.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted)
+	h.Commit(l, end)
 	return l, s, fence, i, end
 }
 
@@ -242,29 +242,29 @@ func (h *harness) finished() (l *Log, s store.SessionID, fence store.Fence, i st
 // write nothing.
 func (h *harness) findsNone(l *Log, s store.SessionID, fence store.Fence, end store.Commit) {
 	h.Helper()
-	h.unchanged("requests to a run that is gone", func() {
-		h.gone(l.Run)
-		h.is("the last commit again", h.try(end).Err, store.ErrFenced)
-		h.is("another commit", h.try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
-		h.is("release", h.store.Release(h.ctx, l.Run, fence), store.ErrFenced)
-		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: h.item()})
-		h.is("deliver something new", err, store.ErrRunNotFound)
-		_, err = h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
-		h.is("claim run", err, store.ErrRunNotFound)
-		_, err = h.store.Resolve(h.ctx, l.Spec.WorkflowID)
-		h.is("resolve", err, store.ErrRunNotFound)
-		h.is("watch", h.store.Watch(h.ctx, l.Run, 0), store.ErrRunNotFound)
-		if n, ok := store.As[store.StepDataStore](h.store); ok {
-			h.is("set step data", h.setStepData(l, fence, "x", "1"), store.ErrFenced)
-			_, err = n.StepData(h.ctx, l.Run)
-			h.is("step data", err, store.ErrRunNotFound)
+	h.Unchanged("requests to a run that is gone", func() {
+		h.Gone(l.Run)
+		h.Is("the last commit again", h.Try(end).Err, store.ErrFenced)
+		h.Is("another commit", h.Try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
+		h.Is("release", h.Store.Release(h.Ctx, l.Run, fence), store.ErrFenced)
+		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: h.Item()})
+		h.Is("deliver something new", err, store.ErrRunNotFound)
+		_, err = h.Store.ClaimRun(h.Ctx, 0, s, h.IDs.Token(), l.Run)
+		h.Is("claim run", err, store.ErrRunNotFound)
+		_, err = h.Store.Resolve(h.Ctx, l.Spec.WorkflowID)
+		h.Is("resolve", err, store.ErrRunNotFound)
+		h.Is("watch", h.Store.Watch(h.Ctx, l.Run, 0), store.ErrRunNotFound)
+		if n, ok := store.As[store.StepDataStore](h.Store); ok {
+			h.Is("set step data", h.SetStepData(l, fence, "x", "1"), store.ErrFenced)
+			_, err = n.StepData(h.Ctx, l.Run)
+			h.Is("step data", err, store.ErrRunNotFound)
 		}
-		if canList(h.store) {
-			h.equal("list", h.list(store.Query{}), []event.RunID(nil))
-			h.equal("count", h.count(store.Query{}), map[event.Status]int(nil))
+		if CanList(h.Store) {
+			h.Equal("list", h.List(store.Query{}), []event.RunID(nil))
+			h.Equal("count", h.Count(store.Query{}), map[event.Status]int(nil))
 		}
-		if canAudit(h.store) {
-			h.equal("audit", h.audit(l.Run), []store.AuditEntry(nil))
+		if CanAudit(h.Store) {
+			h.Equal("audit", h.Audit(l.Run), []store.AuditEntry(nil))
 		}
 	})
 }

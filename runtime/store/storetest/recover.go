@@ -10,157 +10,157 @@ import (
 
 var recoverBehaviors = []behavior{
 	{"F2_RecoverChangesTheFenceAtOnce", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.recoverDead(h.session())
-		got := h.record(l.Run)
-		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
-		h.equal("owner", got.Owner, store.SessionID(""))
-		h.equal("queue state", got.QueueState, store.StateReady)
-		h.equal("recoveries", got.Recoveries, 1)
-		h.equal("ready", h.inspect().Ready, map[store.Route][]event.RunID{orders: {l.Run}})
+		l, fence := h.StartOwned(h.Session())
+		h.RecoverDead(h.Session())
+		got := h.Record(l.Run)
+		h.Equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
+		h.Equal("owner", got.Owner, store.SessionID(""))
+		h.Equal("queue state", got.QueueState, store.StateReady)
+		h.Equal("recoveries", got.Recoveries, 1)
+		h.Equal("ready", h.Inspect().Ready, map[store.Route][]event.RunID{Orders: {l.Run}})
 	}},
 	{"RecoverRemovesTheLeaseOfTheDead", func(h *harness) {
-		h.startOwned(h.session())
-		alive := h.session()
-		h.recoverDead(alive)
-		leases := h.inspect().Leases
+		h.StartOwned(h.Session())
+		alive := h.Session()
+		h.RecoverDead(alive)
+		leases := h.Inspect().Leases
 		if len(leases) != 1 || leases[alive].Session != alive {
 			h.Fatalf("leases: got %v, want only that of %s", leases, alive)
 		}
 	}},
 	{"RecoverRemovesTheLeaseOfASessionWithoutRuns", func(h *harness) {
-		h.session()
-		h.recoverDead(h.session())
-		h.equal("number of leases", len(h.inspect().Leases), 1)
+		h.Session()
+		h.RecoverDead(h.Session())
+		h.Equal("number of leases", len(h.Inspect().Leases), 1)
 	}},
 	{"W5_AnOutageOfTheStoreMakesNobodyDead", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		alive := h.session()
-		h.clock.Advance(10 * ttl) // or its clock is set forward
-		h.heartbeat(alive)
-		h.chore(alive)
-		h.state(l.Run, store.StateOwned)
-		h.commit(l, l.Commit(fence, l.Work()...))
+		l, fence := h.StartOwned(h.Session())
+		alive := h.Session()
+		h.Clock.Advance(10 * TTL) // or its clock is set forward
+		h.Heartbeat(alive)
+		h.Chore(alive)
+		h.State(l.Run, store.StateOwned)
+		h.Commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"W5_AfterAnOutageWhoIsSilentIsDeadAndWhoIsHeardIsNot", func(h *harness) {
-		dead, heard := h.session(), h.session()
-		lost, _ := h.startOwned(dead)
-		kept, fence := h.startOwned(heard)
-		alive := h.session()
-		h.clock.Advance(10 * ttl)
-		h.heartbeat(heard)
+		dead, heard := h.Session(), h.Session()
+		lost, _ := h.StartOwned(dead)
+		kept, fence := h.StartOwned(heard)
+		alive := h.Session()
+		h.Clock.Advance(10 * TTL)
+		h.Heartbeat(heard)
 		for range 4 { // together with the one pause that was counted for the outage
-			h.clock.Advance(store.CountedPause(ttl))
-			h.heartbeat(alive)
-			h.chore(alive)
-			h.state(lost.Run, store.StateOwned)
+			h.Clock.Advance(store.CountedPause(TTL))
+			h.Heartbeat(alive)
+			h.Chore(alive)
+			h.State(lost.Run, store.StateOwned)
 		}
-		h.clock.Advance(store.CountedPause(ttl))
-		h.heartbeat(alive)
-		h.chore(alive)
-		h.state(lost.Run, store.StateReady)
-		h.commit(kept, kept.Commit(fence, kept.Work()...))
+		h.Clock.Advance(store.CountedPause(TTL))
+		h.Heartbeat(alive)
+		h.Chore(alive)
+		h.State(lost.Run, store.StateReady)
+		h.Commit(kept, kept.Commit(fence, kept.Work()...))
 	}},
 	{"W5_SessionsThatLiveForLessThanATTLRecoverADeadOne", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		for n := 0; h.record(l.Run).QueueState == store.StateOwned; n++ {
+		l, fence := h.StartOwned(h.Session())
+		for n := 0; h.Record(l.Run).QueueState == store.StateOwned; n++ {
 			if n > 15 {
-				h.Fatalf("run %s is not recovered after %d sessions in %v", l.Run, n, h.clock.Now())
+				h.Fatalf("run %s is not recovered after %d sessions in %v", l.Run, n, h.Clock.Now())
 			}
-			short := h.session()
-			h.chore(short)
-			h.clock.Advance(3 * time.Second)
-			h.chore(short)
-			h.check("close session", h.store.CloseSession(h.ctx, 0, short))
+			short := h.Session()
+			h.Chore(short)
+			h.Clock.Advance(3 * time.Second)
+			h.Chore(short)
+			h.Check("close session", h.Store.CloseSession(h.Ctx, 0, short))
 		}
-		h.is("commit", h.try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
+		h.Is("commit", h.Try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
 	}},
 	{"W5_NobodyIsDeadBeforeItsLeaseIsPast", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		other := h.session()
-		h.clock.Advance(ttl - time.Second)
-		h.heartbeat(other)
-		h.chore(other)
-		h.commit(l, l.Commit(fence, l.Work()...))
+		l, fence := h.StartOwned(h.Session())
+		other := h.Session()
+		h.Clock.Advance(TTL - time.Second)
+		h.Heartbeat(other)
+		h.Chore(other)
+		h.Commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"RecoverFindsASessionWhoseLeaseIsShorterThanThoseBefore", func(h *harness) {
-		alive := h.session()
-		h.session()
-		h.chore(alive)
-		short := store.Session{ID: h.ids.Session(), TTL: time.Second}
-		h.check("open session", h.store.OpenSession(h.ctx, short))
-		l, _ := h.startOwned(short.ID)
-		h.clock.Advance(2 * time.Second)
-		h.heartbeat(alive)
-		h.chore(alive)
-		h.state(l.Run, store.StateReady)
+		alive := h.Session()
+		h.Session()
+		h.Chore(alive)
+		short := store.Session{ID: h.IDs.Session(), TTL: time.Second}
+		h.Check("open session", h.Store.OpenSession(h.Ctx, short))
+		l, _ := h.StartOwned(short.ID)
+		h.Clock.Advance(2 * time.Second)
+		h.Heartbeat(alive)
+		h.Chore(alive)
+		h.State(l.Run, store.StateReady)
 	}},
 	{"RecoverNeverTakesFromTheSessionThatClaims", func(h *harness) {
-		s, other := h.session(), h.session()
-		l, fence := h.startOwned(s)
-		h.silence(other)
-		h.chore(s)
-		h.commit(l, l.Commit(fence, l.Work()...))
+		s, other := h.Session(), h.Session()
+		l, fence := h.StartOwned(s)
+		h.Silence(other)
+		h.Chore(s)
+		h.Commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"AClaimHandsOutWhatItHasRecovered", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		alive := h.session()
-		h.silence(alive)
-		token := h.ids.Token()
-		got, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: token, Routes: []store.Route{orders}, Max: 5})
-		h.check("claim", err)
-		h.equal("claimed", h.handedAll(got.Runs), []store.ClaimedRun{{
-			Run: l.Run, Route: orders, Fence: store.Fence{Epoch: fence.Epoch + 2, Token: token}, Recoveries: 1, N: 1, Seq: 1, Last: l.Last,
+		l, fence := h.StartOwned(h.Session())
+		alive := h.Session()
+		h.Silence(alive)
+		token := h.IDs.Token()
+		got, err := h.Store.Claim(h.Ctx, store.Claim{Session: alive, Token: token, Routes: []store.Route{Orders}, Max: 5})
+		h.Check("claim", err)
+		h.Equal("claimed", h.HandedAll(got.Runs), []store.ClaimedRun{{
+			Run: l.Run, Route: Orders, Fence: store.Fence{Epoch: fence.Epoch + 2, Token: token}, Recoveries: 1, N: 1, Seq: 1, Last: l.Last,
 		}})
 	}},
 	{"RecoverGoesOnUntilEverythingIsTaken", func(h *harness) {
 		const many = 250
-		dead := h.session()
+		dead := h.Session()
 		for range many {
-			h.start()
+			h.Start()
 		}
-		h.equal("claimed", len(h.claim(dead, many)), many)
-		alive := h.session()
-		h.recoverDead(alive)
-		_, err := h.store.Heartbeat(h.ctx, 0, dead)
-		h.is("heartbeat after the first part", err, store.ErrExpired)
-		if h.inspect().Leases[dead].Recovering { // a store may recover only a part of them in one call
-			h.is("opening it again", h.store.OpenSession(h.ctx, store.Session{ID: dead, TTL: ttl}), store.ErrExpired)
+		h.Equal("claimed", len(h.Claim(dead, many)), many)
+		alive := h.Session()
+		h.RecoverDead(alive)
+		_, err := h.Store.Heartbeat(h.Ctx, 0, dead)
+		h.Is("heartbeat after the first part", err, store.ErrExpired)
+		if h.Inspect().Leases[dead].Recovering { // a store may recover only a part of them in one call
+			h.Is("opening it again", h.Store.OpenSession(h.Ctx, store.Session{ID: dead, TTL: TTL}), store.ErrExpired)
 		}
 		for range many {
-			if len(h.inspect().Owned[dead]) == 0 {
+			if len(h.Inspect().Owned[dead]) == 0 {
 				break
 			}
-			h.recoverDead(alive)
+			h.RecoverDead(alive)
 		}
-		h.equal("runs that became ready", len(h.inspect().Ready[orders]), many)
+		h.Equal("runs that became ready", len(h.Inspect().Ready[Orders]), many)
 	}},
 	{"RecoveriesAreCountedUntilThereIsProgress", func(h *harness) {
-		l := h.start()
+		l := h.Start()
 		for n := range 3 {
-			dead := h.session()
-			got := h.claim(dead, 1)
-			h.equal("recoveries told to the owner", got[0].Recoveries, n)
-			h.commit(l, l.Commit(got[0].Fence, l.Work()...))
-			h.recoverDead(h.session())
+			dead := h.Session()
+			got := h.Claim(dead, 1)
+			h.Equal("recoveries told to the owner", got[0].Recoveries, n)
+			h.Commit(l, l.Commit(got[0].Fence, l.Work()...))
+			h.RecoverDead(h.Session())
 		}
-		h.equal("recoveries", h.record(l.Run).Recoveries, 3)
-		s := h.session()
-		c := l.Commit(h.own(s, l), l.Work()...)
+		h.Equal("recoveries", h.Record(l.Run).Recoveries, 3)
+		s := h.Session()
+		c := l.Commit(h.Own(s, l), l.Work()...)
 		c.Progress = true
-		h.commit(l, c)
-		h.equal("recoveries after progress", h.record(l.Run).Recoveries, 0)
+		h.Commit(l, c)
+		h.Equal("recoveries after progress", h.Record(l.Run).Recoveries, 0)
 	}},
 	{"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(h *harness) {
 		claim := func(exempt int) (l store.ClaimedRun) {
-			s := h.session()
-			got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 1, Exempt: exempt})
-			h.check("claim", err)
-			h.equal("claimed runs", len(got.Runs), 1)
+			s := h.Session()
+			got, err := h.Store.Claim(h.Ctx, store.Claim{Session: s, Token: h.IDs.Token(), Routes: []store.Route{Orders}, Max: 1, Exempt: exempt})
+			h.Check("claim", err)
+			h.Equal("claimed runs", len(got.Runs), 1)
 			return got.Runs[0]
 		}
-		l := h.start()
-		last := func() event.CommitID { return h.record(l.Run).Last }
+		l := h.Start()
+		last := func() event.CommitID { return h.Record(l.Run).Last }
 		for i, test := range []struct {
 			what   string
 			from   int // the number of recoveries from which a claim makes it exempt
@@ -178,53 +178,53 @@ var recoverBehaviors = []behavior{
 			{"progress ends it", 1, []store.Commit{{Progress: true}}, false, 1},
 		} {
 			got := claim(test.from)
-			h.equal("recoveries told to the owner", got.Recoveries, h.record(l.Run).Recoveries)
+			h.Equal("recoveries told to the owner", got.Recoveries, h.Record(l.Run).Recoveries)
 			for j, c := range test.does {
 				made := l.Commit(got.Fence, l.Work()...)
 				if c.Exempt != store.ExemptUnchanged && j == 0 { // a commit that changes nothing else
 					made = store.Commit{Run: l.Run, WorkflowID: made.WorkflowID, Fence: got.Fence, Prev: last()}
 				}
 				made.Exempt, made.Progress = c.Exempt, c.Progress
-				h.commit(l, made)
+				h.Commit(l, made)
 			}
-			h.equal(fmt.Sprintf("%d: exempt: %s", i, test.what), h.record(l.Run).Exempt, test.exempt)
-			h.recoverDead(h.session())
-			h.equal(fmt.Sprintf("%d: recoveries: %s", i, test.what), h.record(l.Run).Recoveries, test.want)
-			h.equal("exempt without an owner", h.record(l.Run).Exempt, false)
+			h.Equal(fmt.Sprintf("%d: exempt: %s", i, test.what), h.Record(l.Run).Exempt, test.exempt)
+			h.RecoverDead(h.Session())
+			h.Equal(fmt.Sprintf("%d: recoveries: %s", i, test.what), h.Record(l.Run).Recoveries, test.want)
+			h.Equal("exempt without an owner", h.Record(l.Run).Exempt, false)
 		}
-		h.park(l, claim(1).Fence, time.Time{})
-		h.equal("exempt after it was given back", h.record(l.Run).Exempt, false)
+		h.Park(l, claim(1).Fence, time.Time{})
+		h.Equal("exempt after it was given back", h.Record(l.Run).Exempt, false)
 	}},
 	{"F1_ALateWriterWritesNothing", func(h *harness) {
-		late := h.session()
-		l, fence := h.startOwned(late)
-		h.recoverDead(h.session()) // the session was stopped for a while and continues
-		h.unchanged("everything that a late writer does", func() {
+		late := h.Session()
+		l, fence := h.StartOwned(late)
+		h.RecoverDead(h.Session()) // the session was stopped for a while and continues
+		h.Unchanged("everything that a late writer does", func() {
 			for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish} {
-				h.is("commit", h.try(withEffect(l.Commit(fence, l.Work()...), e, event.StatusRunning)).Err, store.ErrFenced)
-				h.is("commit without a frame", h.try(withEffect(l.Commit(fence), e, event.StatusRunning)).Err, store.ErrFenced)
+				h.Is("commit", h.Try(WithEffect(l.Commit(fence, l.Work()...), e, event.StatusRunning)).Err, store.ErrFenced)
+				h.Is("commit without a frame", h.Try(WithEffect(l.Commit(fence), e, event.StatusRunning)).Err, store.ErrFenced)
 			}
-			h.is("release", h.store.Release(h.ctx, l.Run, fence), store.ErrFenced)
-			_, err := h.store.Heartbeat(h.ctx, 0, late)
-			h.is("heartbeat", err, store.ErrExpired)
-			_, err = h.store.Reconcile(h.ctx, 0, late)
-			h.is("reconcile", err, store.ErrExpired)
-			_, err = h.store.Claim(h.ctx, store.Claim{Session: late, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 1})
-			h.is("claim", err, store.ErrExpired)
-			_, err = h.store.ClaimRun(h.ctx, 0, late, h.ids.Token(), l.Run)
-			h.is("claim run", err, store.ErrExpired)
-			h.check("close session", h.store.CloseSession(h.ctx, 0, late))
+			h.Is("release", h.Store.Release(h.Ctx, l.Run, fence), store.ErrFenced)
+			_, err := h.Store.Heartbeat(h.Ctx, 0, late)
+			h.Is("heartbeat", err, store.ErrExpired)
+			_, err = h.Store.Reconcile(h.Ctx, 0, late)
+			h.Is("reconcile", err, store.ErrExpired)
+			_, err = h.Store.Claim(h.Ctx, store.Claim{Session: late, Token: h.IDs.Token(), Routes: []store.Route{Orders}, Max: 1})
+			h.Is("claim", err, store.ErrExpired)
+			_, err = h.Store.ClaimRun(h.Ctx, 0, late, h.IDs.Token(), l.Run)
+			h.Is("claim run", err, store.ErrExpired)
+			h.Check("close session", h.Store.CloseSession(h.Ctx, 0, late))
 		})
 	}},
 	{"F1_ALateWriterWritesNothingOnceAnotherOwnsTheRun", func(h *harness) {
-		late, next := h.session(), h.session()
-		l, old := h.startOwned(late)
-		h.recoverDead(next)
-		fence := h.own(next, l)
-		h.unchanged("a late commit and a late release", func() {
-			h.is("commit", h.try(l.Commit(old, l.Work()...)).Err, store.ErrFenced)
-			h.is("release", h.store.Release(h.ctx, l.Run, old), store.ErrFenced)
+		late, next := h.Session(), h.Session()
+		l, old := h.StartOwned(late)
+		h.RecoverDead(next)
+		fence := h.Own(next, l)
+		h.Unchanged("a late commit and a late release", func() {
+			h.Is("commit", h.Try(l.Commit(old, l.Work()...)).Err, store.ErrFenced)
+			h.Is("release", h.Store.Release(h.Ctx, l.Run, old), store.ErrFenced)
 		})
-		h.commit(l, l.Commit(fence, l.Work()...))
+		h.Commit(l, l.Commit(fence, l.Work()...))
 	}},
 }

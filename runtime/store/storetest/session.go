@@ -7,121 +7,121 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-var refunds = store.Route{Queue: "slow", Workflow: "orders.refund"}
+var Refunds = store.Route{Queue: "slow", Workflow: "orders.refund"}
 
 var sessionBehaviors = []behavior{
 	{"OpenSessionAddsALease", func(h *harness) {
-		s := h.session(orders)
-		h.equal("leases", h.inspect().Leases, map[store.SessionID]store.Lease{
-			s: {Session: s, Worker: "host/1", Fingerprint: "v1", Expires: h.clock.Now().Add(ttl), TTL: ttl},
+		s := h.Session(Orders)
+		h.Equal("leases", h.Inspect().Leases, map[store.SessionID]store.Lease{
+			s: {Session: s, Worker: "host/1", Fingerprint: "v1", Expires: h.Clock.Now().Add(TTL), TTL: TTL},
 		})
 	}},
 	{"OpenSessionSentAgainRenewsTheLease", func(h *harness) {
-		o := store.Session{ID: h.ids.Session(), Worker: "host/1", TTL: ttl}
-		h.check("open session", h.store.OpenSession(h.ctx, o))
-		h.clock.Advance(time.Second)
-		h.check("open session again", h.store.OpenSession(h.ctx, o))
-		h.equal("expiry", h.inspect().Leases[o.ID].Expires, h.clock.Now().Add(ttl))
+		o := store.Session{ID: h.IDs.Session(), Worker: "host/1", TTL: TTL}
+		h.Check("open session", h.Store.OpenSession(h.Ctx, o))
+		h.Clock.Advance(time.Second)
+		h.Check("open session again", h.Store.OpenSession(h.Ctx, o))
+		h.Equal("expiry", h.Inspect().Leases[o.ID].Expires, h.Clock.Now().Add(TTL))
 	}},
 	{"W1_HeartbeatNeverCreatesALease", func(h *harness) {
-		h.unchanged("a heartbeat of nobody", func() {
-			_, err := h.store.Heartbeat(h.ctx, 0, "nobody")
-			h.is("heartbeat", err, store.ErrExpired)
+		h.Unchanged("a heartbeat of nobody", func() {
+			_, err := h.Store.Heartbeat(h.Ctx, 0, "nobody")
+			h.Is("heartbeat", err, store.ErrExpired)
 		})
 	}},
 	{"W1_HeartbeatOfAClosedSessionIsExpired", func(h *harness) {
-		s := h.session()
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		h.unchanged("a late heartbeat", func() {
-			_, err := h.store.Heartbeat(h.ctx, 0, s)
-			h.is("heartbeat", err, store.ErrExpired)
+		s := h.Session()
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		h.Unchanged("a late heartbeat", func() {
+			_, err := h.Store.Heartbeat(h.Ctx, 0, s)
+			h.Is("heartbeat", err, store.ErrExpired)
 		})
 	}},
 	{"W1_HeartbeatOfARecoveredSessionIsExpired", func(h *harness) {
-		dead := h.session()
-		h.startOwned(dead)
-		h.recoverDead(h.session())
-		h.unchanged("a late heartbeat", func() {
-			_, err := h.store.Heartbeat(h.ctx, 0, dead)
-			h.is("heartbeat", err, store.ErrExpired)
+		dead := h.Session()
+		h.StartOwned(dead)
+		h.RecoverDead(h.Session())
+		h.Unchanged("a late heartbeat", func() {
+			_, err := h.Store.Heartbeat(h.Ctx, 0, dead)
+			h.Is("heartbeat", err, store.ErrExpired)
 		})
 	}},
 	{"HeartbeatRenewsTheLease", func(h *harness) {
-		s := h.session()
-		h.clock.Advance(10 * time.Second)
-		h.heartbeat(s)
-		h.equal("expiry", h.inspect().Leases[s].Expires, h.clock.Now().Add(ttl))
+		s := h.Session()
+		h.Clock.Advance(10 * time.Second)
+		h.Heartbeat(s)
+		h.Equal("expiry", h.Inspect().Leases[s].Expires, h.Clock.Now().Add(TTL))
 	}},
 	{"HeartbeatRenewsALeaseThatIsPastButNotRecovered", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		h.clock.Advance(10 * ttl)
-		h.equal("owned", h.heartbeat(s).Owned, 1)
-		h.recoverDead(s)
-		h.commit(l, l.Commit(fence, l.Work()...))
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		h.Clock.Advance(10 * TTL)
+		h.Equal("owned", h.Heartbeat(s).Owned, 1)
+		h.RecoverDead(s)
+		h.Commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"W2_HeartbeatTellsHowManyRunsAreOwned", func(h *harness) {
-		s := h.session()
-		h.equal("owned", h.heartbeat(s).Owned, 0)
-		l, fence := h.startOwned(s)
-		h.startOwned(s)
-		h.equal("owned", h.heartbeat(s).Owned, 2)
-		h.finish(l, fence, event.StatusCompleted)
-		h.equal("owned", h.heartbeat(s).Owned, 1)
+		s := h.Session()
+		h.Equal("owned", h.Heartbeat(s).Owned, 0)
+		l, fence := h.StartOwned(s)
+		h.StartOwned(s)
+		h.Equal("owned", h.Heartbeat(s).Owned, 2)
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Equal("owned", h.Heartbeat(s).Owned, 1)
 	}},
 	{"W2_HeartbeatNamesRunsWithUnreadItems", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		h.startOwned(s)
-		h.equal("unread items", h.heartbeat(s).Unread, []event.RunID(nil))
-		i := h.deliver(l.Run)
-		h.equal("unread items", h.heartbeat(s).Unread, []event.RunID{l.Run})
-		h.equal("unread items again", h.heartbeat(s).Unread, []event.RunID{l.Run})
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		h.StartOwned(s)
+		h.Equal("unread items", h.Heartbeat(s).Unread, []event.RunID(nil))
+		i := h.Deliver(l.Run)
+		h.Equal("unread items", h.Heartbeat(s).Unread, []event.RunID{l.Run})
+		h.Equal("unread items again", h.Heartbeat(s).Unread, []event.RunID{l.Run})
 		c := l.Commit(fence, l.Receive(i)...)
 		c.Consume, c.ConsumeLast = 1, i.ID
-		h.commit(l, c)
-		h.equal("unread items after it was read", h.heartbeat(s).Unread, []event.RunID(nil))
+		h.Commit(l, c)
+		h.Equal("unread items after it was read", h.Heartbeat(s).Unread, []event.RunID(nil))
 	}},
 	{"HeartbeatTellsTheNextDueTime", func(h *harness) {
-		s := h.session()
-		h.equal("next", h.heartbeat(s).Next, time.Time{})
-		later, sooner := h.clock.Now().Add(2*time.Hour), h.clock.Now().Add(time.Hour)
-		h.start(func(c *store.Create) { c.At = later })
-		h.equal("next", h.heartbeat(s).Next, later)
-		h.start(func(c *store.Create) { c.At = sooner })
-		h.equal("next", h.heartbeat(s).Next, sooner)
+		s := h.Session()
+		h.Equal("next", h.Heartbeat(s).Next, time.Time{})
+		later, sooner := h.Clock.Now().Add(2*time.Hour), h.Clock.Now().Add(time.Hour)
+		h.Start(func(c *store.Create) { c.At = later })
+		h.Equal("next", h.Heartbeat(s).Next, later)
+		h.Start(func(c *store.Create) { c.At = sooner })
+		h.Equal("next", h.Heartbeat(s).Next, sooner)
 	}},
 	{"W2_ReconcileTellsTheOwnedRunsWithTheirFences", func(h *harness) {
-		s := h.session()
-		got, err := h.store.Reconcile(h.ctx, 0, s)
-		h.check("reconcile", err)
-		h.equal("owned by a new session", got, []store.Owned(nil))
-		l, fence := h.startOwned(s)
-		h.startOwned(h.session())
-		got, err = h.store.Reconcile(h.ctx, 0, s)
-		h.check("reconcile", err)
-		h.equal("owned", got, []store.Owned{{Run: l.Run, Fence: fence}})
+		s := h.Session()
+		got, err := h.Store.Reconcile(h.Ctx, 0, s)
+		h.Check("reconcile", err)
+		h.Equal("owned by a new session", got, []store.Owned(nil))
+		l, fence := h.StartOwned(s)
+		h.StartOwned(h.Session())
+		got, err = h.Store.Reconcile(h.Ctx, 0, s)
+		h.Check("reconcile", err)
+		h.Equal("owned", got, []store.Owned{{Run: l.Run, Fence: fence}})
 	}},
 	{"ReconcileOfNobodyIsExpired", func(h *harness) {
-		_, err := h.store.Reconcile(h.ctx, 0, "nobody")
-		h.is("reconcile", err, store.ErrExpired)
+		_, err := h.Store.Reconcile(h.Ctx, 0, "nobody")
+		h.Is("reconcile", err, store.ErrExpired)
 	}},
 	{"CloseSessionRemovesTheLease", func(h *harness) {
-		s := h.session()
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		h.equal("leases", h.inspect().Leases, map[store.SessionID]store.Lease(nil))
-		h.check("close session again", h.store.CloseSession(h.ctx, 0, s))
+		s := h.Session()
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		h.Equal("leases", h.Inspect().Leases, map[store.SessionID]store.Lease(nil))
+		h.Check("close session again", h.Store.CloseSession(h.Ctx, 0, s))
 	}},
 	{"CloseSessionRecoversWhatItStillOwnsAtOnce", func(h *harness) {
-		s := h.session()
-		l, fence := h.startOwned(s)
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		got := h.record(l.Run)
-		h.equal("queue state", got.QueueState, store.StateReady)
-		h.equal("recoveries", got.Recoveries, 1)
-		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
-		h.equal("owner", got.Owner, store.SessionID(""))
-		h.equal("wake", h.inspect().Wakes[orders], true)
-		h.is("its late commit", h.try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
+		got := h.Record(l.Run)
+		h.Equal("queue state", got.QueueState, store.StateReady)
+		h.Equal("recoveries", got.Recoveries, 1)
+		h.Equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
+		h.Equal("owner", got.Owner, store.SessionID(""))
+		h.Equal("wake", h.Inspect().Wakes[Orders], true)
+		h.Is("its late commit", h.Try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
 	}},
 }

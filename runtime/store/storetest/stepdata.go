@@ -8,21 +8,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-func canKeepStepData(s store.Store) bool {
+func CanKeepStepData(s store.Store) bool {
 	_, ok := store.As[store.StepDataStore](s)
 	return ok
 }
 
-func (h *harness) setStepData(l *Log, fence store.Fence, key, body string) error {
-	n, _ := store.As[store.StepDataStore](h.store)
-	return n.SetStepData(h.ctx, l.Run, fence, key, []byte(body), false)
+func (h *harness) SetStepData(l *Log, fence store.Fence, key, body string) error {
+	n, _ := store.As[store.StepDataStore](h.Store)
+	return n.SetStepData(h.Ctx, l.Run, fence, key, []byte(body), false)
 }
 
-func (h *harness) stepData(run event.RunID) map[string]string {
+func (h *harness) StepData(run event.RunID) map[string]string {
 	h.Helper()
-	n, _ := store.As[store.StepDataStore](h.store)
-	got, err := n.StepData(h.ctx, run)
-	h.check("step data", err)
+	n, _ := store.As[store.StepDataStore](h.Store)
+	got, err := n.StepData(h.Ctx, run)
+	h.Check("step data", err)
 	texts := map[string]string{}
 	for key, body := range got {
 		texts[key] = string(body)
@@ -32,39 +32,39 @@ func (h *harness) stepData(run event.RunID) map[string]string {
 
 var stepDataBehaviors = []behavior{
 	{"StepDataIsKeptByRunAndKey", func(h *harness) {
-		s := h.session()
-		a, fa := h.startOwned(s)
-		b, fb := h.startOwned(s)
-		h.check("set step data", h.setStepData(a, fa, "x", "1"))
-		h.check("set step data", h.setStepData(a, fa, "y", "2"))
-		h.check("set step data", h.setStepData(b, fb, "x", "3"))
-		h.check("replace step data", h.setStepData(a, fa, "x", "4"))
-		h.equal("step data of one run", h.stepData(a.Run), map[string]string{"x": "4", "y": "2"})
-		h.equal("step data of the other run", h.stepData(b.Run), map[string]string{"x": "3"})
-		h.equal("step data of a run without any", h.stepData(h.start().Run), map[string]string(nil))
+		s := h.Session()
+		a, fa := h.StartOwned(s)
+		b, fb := h.StartOwned(s)
+		h.Check("set step data", h.SetStepData(a, fa, "x", "1"))
+		h.Check("set step data", h.SetStepData(a, fa, "y", "2"))
+		h.Check("set step data", h.SetStepData(b, fb, "x", "3"))
+		h.Check("replace step data", h.SetStepData(a, fa, "x", "4"))
+		h.Equal("step data of one run", h.StepData(a.Run), map[string]string{"x": "4", "y": "2"})
+		h.Equal("step data of the other run", h.StepData(b.Run), map[string]string{"x": "3"})
+		h.Equal("step data of a run without any", h.StepData(h.Start().Run), map[string]string(nil))
 	}},
 	{"StepDataIsThereForTheNextOwner", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.check("set step data", h.setStepData(l, fence, "x", "1"))
-		next := h.session()
-		h.recoverDead(next)
-		h.own(next, l)
-		h.equal("step data", h.stepData(l.Run), map[string]string{"x": "1"})
+		l, fence := h.StartOwned(h.Session())
+		h.Check("set step data", h.SetStepData(l, fence, "x", "1"))
+		next := h.Session()
+		h.RecoverDead(next)
+		h.Own(next, l)
+		h.Equal("step data", h.StepData(l.Run), map[string]string{"x": "1"})
 	}},
 	{"F1_StepDataNeedsEpochAndToken", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.check("set step data", h.setStepData(l, fence, "x", "1"))
-		h.is("another token", h.setStepData(l, store.Fence{Epoch: fence.Epoch, Token: h.ids.Token()}, "x", "2"), store.ErrFenced)
-		h.is("another epoch", h.setStepData(l, store.Fence{Epoch: fence.Epoch + 1, Token: fence.Token}, "x", "2"), store.ErrFenced)
-		h.is("an unknown run", h.setStepData(h.newLog(orders, ""), fence, "x", "2"), store.ErrFenced)
-		h.park(l, fence, time.Time{})
-		h.is("a former owner", h.setStepData(l, fence, "x", "2"), store.ErrFenced)
-		h.is("nobody", h.setStepData(l, store.Fence{Epoch: fence.Epoch}, "x", "2"), store.ErrFenced)
-		h.equal("step data", h.stepData(l.Run), map[string]string{"x": "1"})
+		l, fence := h.StartOwned(h.Session())
+		h.Check("set step data", h.SetStepData(l, fence, "x", "1"))
+		h.Is("another token", h.SetStepData(l, store.Fence{Epoch: fence.Epoch, Token: h.IDs.Token()}, "x", "2"), store.ErrFenced)
+		h.Is("another epoch", h.SetStepData(l, store.Fence{Epoch: fence.Epoch + 1, Token: fence.Token}, "x", "2"), store.ErrFenced)
+		h.Is("an unknown run", h.SetStepData(h.NewLog(Orders, ""), fence, "x", "2"), store.ErrFenced)
+		h.Park(l, fence, time.Time{})
+		h.Is("a former owner", h.SetStepData(l, fence, "x", "2"), store.ErrFenced)
+		h.Is("nobody", h.SetStepData(l, store.Fence{Epoch: fence.Epoch}, "x", "2"), store.ErrFenced)
+		h.Equal("step data", h.StepData(l.Run), map[string]string{"x": "1"})
 	}},
 	{"NewStepDataIsProgressIfItsWriterSaysSo", func(h *harness) {
-		n, _ := store.As[store.StepDataStore](h.store)
-		l, fence := h.startOwned(h.session())
+		n, _ := store.As[store.StepDataStore](h.Store)
+		l, fence := h.StartOwned(h.Session())
 		for i, test := range []struct {
 			what, body string
 			progress   bool
@@ -76,26 +76,26 @@ var stepDataBehaviors = []behavior{
 			{"another one", "3", true, 0},
 			{"the same again", "3", true, 1},
 		} {
-			next := h.session()
-			h.recoverDead(next)
-			fence = h.own(next, l)
-			h.check("set step data", n.SetStepData(h.ctx, l.Run, fence, "x", []byte(test.body), test.progress))
-			h.equal(fmt.Sprintf("recoveries after data %d, %s", i+1, test.what), h.record(l.Run).Recoveries, test.want)
+			next := h.Session()
+			h.RecoverDead(next)
+			fence = h.Own(next, l)
+			h.Check("set step data", n.SetStepData(h.Ctx, l.Run, fence, "x", []byte(test.body), test.progress))
+			h.Equal(fmt.Sprintf("recoveries after data %d, %s", i+1, test.what), h.Record(l.Run).Recoveries, test.want)
 		}
-		h.unchanged("step data without the fence", func() {
-			wrong := store.Fence{Epoch: fence.Epoch, Token: h.ids.Token()}
-			h.is("set step data", n.SetStepData(h.ctx, l.Run, wrong, "x", []byte("4"), true), store.ErrFenced)
+		h.Unchanged("step data without the fence", func() {
+			wrong := store.Fence{Epoch: fence.Epoch, Token: h.IDs.Token()}
+			h.Is("set step data", n.SetStepData(h.Ctx, l.Run, wrong, "x", []byte("4"), true), store.ErrFenced)
 		})
 	}},
 	{"StepDataEndsWithTheRun", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.check("set step data", h.setStepData(l, fence, "x", "1"))
-		h.finish(l, fence, event.StatusCompleted)
-		h.equal("step data", h.stepData(l.Run), map[string]string(nil))
+		l, fence := h.StartOwned(h.Session())
+		h.Check("set step data", h.SetStepData(l, fence, "x", "1"))
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Equal("step data", h.StepData(l.Run), map[string]string(nil))
 	}},
 	{"StepDataOfAnUnknownRunIsNotFound", func(h *harness) {
-		n, _ := store.As[store.StepDataStore](h.store)
-		_, err := n.StepData(h.ctx, h.runID())
-		h.is("step data", err, store.ErrRunNotFound)
+		n, _ := store.As[store.StepDataStore](h.Store)
+		_, err := n.StepData(h.Ctx, h.RunID())
+		h.Is("step data", err, store.ErrRunNotFound)
 	}},
 }

@@ -10,34 +10,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// awaited fails the test unless an AwaitStream ends with this state of the stream.
-func (h *harness) awaited(what string, p *pending[store.StreamPage], want store.StreamPage) {
+// Awaited fails the test unless an AwaitStream ends with this state of the stream.
+func (h *harness) Awaited(what string, p *Pending[store.StreamPage], want store.StreamPage) {
 	h.Helper()
-	page, err := p.result(h, "await stream "+what)
-	h.check("await stream "+what, err)
-	h.equal("how the stream stands "+what, page, want)
+	page, err := p.Result(h, "await stream "+what)
+	h.Check("await stream "+what, err)
+	h.Equal("how the stream stands "+what, page, want)
 }
 
 // blocks fails the test unless AwaitStream blocks. It may return early, but not every time.
 func (h *harness) blocks(what string, run event.RunID, name string, after uint64) {
 	h.Helper()
 	for range 20 {
-		ctx, cancel := context.WithTimeout(h.ctx, 50*time.Millisecond)
-		err := h.store.AwaitStream(ctx, run, name, after)
+		ctx, cancel := context.WithTimeout(h.Ctx, 50*time.Millisecond)
+		err := h.Store.AwaitStream(ctx, run, name, after)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
 			return
 		}
-		h.check("await stream "+what, err)
+		h.Check("await stream "+what, err)
 	}
 	h.Fatalf("await stream %s: it does not block", what)
 }
 
 // awaiting is awaitStream, but returns only after another AwaitStream for the same chunk has
 // blocked. The first one is then very likely blocked.
-func (h *harness) awaiting(run event.RunID, name string, after uint64) *pending[store.StreamPage] {
+func (h *harness) awaiting(run event.RunID, name string, after uint64) *Pending[store.StreamPage] {
 	h.Helper()
-	p := h.awaitStream(run, name, after)
+	p := h.AwaitStream(run, name, after)
 	h.blocks("that others await, too", run, name, after)
 	return p
 }
@@ -45,212 +45,212 @@ func (h *harness) awaiting(run event.RunID, name string, after uint64) *pending[
 // streamAwaitBehaviors test which operations end AwaitStream.
 var streamAwaitBehaviors = []behavior{
 	{"AwaitStreamReturnsAtOnceIfThereIsMore", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.publish(l, fence, bodies("1", "2")...)
-		h.commit(l, l.publishes(fence, store.Publication{Stream: "closed", Body: []byte("x"), Close: true}))
+		l, fence := h.StartOwned(h.Session())
+		h.Publish(l, fence, Bodies("1", "2")...)
+		h.Commit(l, l.Publishes(fence, store.Publication{Stream: "closed", Body: []byte("x"), Close: true}))
 		for _, after := range []uint64{0, 1, 3, 1 << 60} {
-			h.check("await stream", h.store.AwaitStream(h.ctx, l.Run, "a", after))
+			h.Check("await stream", h.Store.AwaitStream(h.Ctx, l.Run, "a", after))
 		}
-		h.check("await a closed stream", h.store.AwaitStream(h.ctx, l.Run, "closed", 1))
-		h.finish(l, fence, event.StatusCompleted)
+		h.Check("await a closed stream", h.Store.AwaitStream(h.Ctx, l.Run, "closed", 1))
+		h.Finish(l, fence, event.StatusCompleted)
 		for _, after := range []uint64{0, 2} {
-			h.check("await a stream of a chain that has ended", h.store.AwaitStream(h.ctx, l.Run, "a", after))
+			h.Check("await a stream of a chain that has ended", h.Store.AwaitStream(h.Ctx, l.Run, "a", after))
 		}
-		h.check("await an empty stream of a chain that has ended", h.store.AwaitStream(h.ctx, l.Run, "b", 0))
+		h.Check("await an empty stream of a chain that has ended", h.Store.AwaitStream(h.Ctx, l.Run, "b", 0))
 	}},
 	{"AwaitStreamBlocksWhileNothingHappens", func(h *harness) {
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		h.blocks("that is empty", l.Run, "a", 0)
-		h.publish(l, fence, body("1"))
+		h.Publish(l, fence, Body("1"))
 		h.blocks("with a chunk", l.Run, "a", 1)
 		h.blocks("beside it", l.Run, "b", 0)
-		h.publish(l, fence, body("2"), store.Publication{Keep: 1})
+		h.Publish(l, fence, Body("2"), store.Publication{Keep: 1})
 		h.blocks("that was trimmed", l.Run, "a", 2)
-		next := h.continueRun(l, fence)
+		next := h.ContinueRun(l, fence)
 		h.blocks("of a run that has continued", l.Run, "a", 2)
 		h.blocks("of the run that it continued as", next.Run, "a", 2)
 	}},
 	{"AwaitStreamIsToldOfACommit", func(h *harness) {
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		p := h.awaiting(l.Run, "a", 0)
-		h.publish(l, fence, body("1"))
-		h.awaited("of the first chunk", p, store.StreamPage{First: 1, Last: 1})
-		p = h.awaitStream(l.Run, "a", 1)
-		h.publish(l, fence, bodies("2", "3")...)
-		h.awaited("of more chunks", p, store.StreamPage{First: 1, Last: 3})
+		h.Publish(l, fence, Body("1"))
+		h.Awaited("of the first chunk", p, store.StreamPage{First: 1, Last: 1})
+		p = h.AwaitStream(l.Run, "a", 1)
+		h.Publish(l, fence, Bodies("2", "3")...)
+		h.Awaited("of more chunks", p, store.StreamPage{First: 1, Last: 3})
 	}},
 	{"AwaitStreamIsToldOfAPublish", func(h *harness) {
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		for n := range uint64(3) {
 			p := h.awaiting(l.Run, "a", n)
-			h.write(l, fence, side("x", "w", n+1))
-			h.awaited("of a chunk", p, store.StreamPage{First: 1, Last: n + 1})
+			h.Write(l, fence, Side("x", "w", n+1))
+			h.Awaited("of a chunk", p, store.StreamPage{First: 1, Last: n + 1})
 		}
 	}},
 	{"AwaitStreamIsToldOfTheEndOfAStream", func(h *harness) {
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		p := h.awaiting(l.Run, "a", 0)
-		h.publish(l, fence, store.Publication{Close: true})
-		h.awaited("of the close", p, store.StreamPage{Closed: true})
-		h.publish(l, fence, store.Publication{Drop: true, Body: []byte("1")}, body("2"))
+		h.Publish(l, fence, store.Publication{Close: true})
+		h.Awaited("of the close", p, store.StreamPage{Closed: true})
+		h.Publish(l, fence, store.Publication{Drop: true, Body: []byte("1")}, Body("2"))
 		p = h.awaiting(l.Run, "a", 2)
-		h.publish(l, fence, store.Publication{Drop: true})
-		h.awaited("of the drop", p, store.StreamPage{})
-		h.publish(l, fence, bodies("1", "2")...)
-		p = h.awaitStream(l.Run, "a", 2)
-		h.publish(l, fence, store.Publication{Drop: true, Body: []byte("1")})
-		h.awaited("of a new stream", p, store.StreamPage{First: 1, Last: 1})
+		h.Publish(l, fence, store.Publication{Drop: true})
+		h.Awaited("of the drop", p, store.StreamPage{})
+		h.Publish(l, fence, Bodies("1", "2")...)
+		p = h.AwaitStream(l.Run, "a", 2)
+		h.Publish(l, fence, store.Publication{Drop: true, Body: []byte("1")})
+		h.Awaited("of a new stream", p, store.StreamPage{First: 1, Last: 1})
 	}},
 	{"AwaitStreamIsToldOfTheEndOfTheChain", func(h *harness) {
-		s := h.session()
-		first, fence := h.startOwned(s)
-		h.publish(first, fence, body("1"))
-		of := h.awaitStream(first.Run, "a", 1)
-		empty := h.awaitStream(first.Run, "b", 0)
-		second := h.continueRun(first, fence)
-		ofSecond := h.awaitStream(second.Run, "a", 1)
-		third := h.continueRun(second, h.own(s, second))
+		s := h.Session()
+		first, fence := h.StartOwned(s)
+		h.Publish(first, fence, Body("1"))
+		of := h.AwaitStream(first.Run, "a", 1)
+		empty := h.AwaitStream(first.Run, "b", 0)
+		second := h.ContinueRun(first, fence)
+		ofSecond := h.AwaitStream(second.Run, "a", 1)
+		third := h.ContinueRun(second, h.Own(s, second))
 		ofThird := h.awaiting(third.Run, "a", 1)
-		c := withEffect(third.Commit(h.own(s, third), third.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
+		c := WithEffect(third.Commit(h.Own(s, third), third.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
 		c.Progress = true // like nearly all commits that end a run
-		h.commit(third, c)
+		h.Commit(third, c)
 		want := store.StreamPage{First: 1, Last: 1, Ended: true}
-		h.awaited("of the first run", of, want)
-		h.awaited("of the second run", ofSecond, want)
-		h.awaited("of the last run", ofThird, want)
-		h.awaited("of an empty stream", empty, store.StreamPage{Ended: true})
+		h.Awaited("of the first run", of, want)
+		h.Awaited("of the second run", ofSecond, want)
+		h.Awaited("of the last run", ofThird, want)
+		h.Awaited("of an empty stream", empty, store.StreamPage{Ended: true})
 	}},
 	{"AwaitStreamIsToldByAnyRunOfTheChain", func(h *harness) {
-		s := h.session()
-		first, fence := h.startOwned(s)
-		p := h.awaitStream(first.Run, "a", 0)
+		s := h.Session()
+		first, fence := h.StartOwned(s)
+		p := h.AwaitStream(first.Run, "a", 0)
 		c, second := first.Continue(fence, nil)
-		c.Publish = bodies("1")
-		h.commit(first, c)
-		h.awaited("by the commit that continues", p, store.StreamPage{First: 1, Last: 1})
-		p = h.awaitStream(first.Run, "a", 1)
-		fence = h.own(s, second)
-		h.publish(second, fence, body("2"))
-		h.awaited("by a commit of the second run", p, store.StreamPage{First: 1, Last: 2})
-		p = h.awaitStream(first.Run, "a", 2)
-		h.write(second, fence, side("3", "w", 1))
-		h.awaited("by a step of the second run", p, store.StreamPage{First: 1, Last: 3})
+		c.Publish = Bodies("1")
+		h.Commit(first, c)
+		h.Awaited("by the commit that continues", p, store.StreamPage{First: 1, Last: 1})
+		p = h.AwaitStream(first.Run, "a", 1)
+		fence = h.Own(s, second)
+		h.Publish(second, fence, Body("2"))
+		h.Awaited("by a commit of the second run", p, store.StreamPage{First: 1, Last: 2})
+		p = h.AwaitStream(first.Run, "a", 2)
+		h.Write(second, fence, Side("3", "w", 1))
+		h.Awaited("by a step of the second run", p, store.StreamPage{First: 1, Last: 3})
 	}},
 	{"AwaitStreamGoesOnWhenTheRunContinues", func(h *harness) {
-		s := h.session()
-		first, fence := h.startOwned(s)
+		s := h.Session()
+		first, fence := h.StartOwned(s)
 		chunk, end := h.awaiting(first.Run, "a", 0), h.awaiting(first.Run, "b", 0)
-		second := h.continueRun(first, fence)
-		third := h.continueRun(second, h.own(s, second))
-		fence = h.own(s, third)
-		h.write(third, fence, side("1", "w", 1))
-		h.awaited("of a chunk", chunk, store.StreamPage{First: 1, Last: 1})
-		h.finish(third, fence, event.StatusCompleted)
-		h.awaited("of the end", end, store.StreamPage{Ended: true})
+		second := h.ContinueRun(first, fence)
+		third := h.ContinueRun(second, h.Own(s, second))
+		fence = h.Own(s, third)
+		h.Write(third, fence, Side("1", "w", 1))
+		h.Awaited("of a chunk", chunk, store.StreamPage{First: 1, Last: 1})
+		h.Finish(third, fence, event.StatusCompleted)
+		h.Awaited("of the end", end, store.StreamPage{Ended: true})
 	}},
 	{"AwaitStreamEndsWhenTheRunIsDeleted", func(h *harness) {
 		for range 2 {
-			s := h.session()
-			first, fence := h.startOwned(s)
-			second := h.continueRun(first, fence)
-			other := h.awaitStream(second.Run, "a", 0)
+			s := h.Session()
+			first, fence := h.StartOwned(s)
+			second := h.ContinueRun(first, fence)
+			other := h.AwaitStream(second.Run, "a", 0)
 			p := h.awaiting(first.Run, "a", 0)
-			h.check("delete", h.delete(first.Run))
-			_, err := p.result(h, "await stream")
-			h.is("await stream of the run that was deleted", err, store.ErrRunNotFound)
-			fence = h.own(s, second)
-			h.publish(second, fence, body("1"))
-			h.awaited("of the run that was not", other, store.StreamPage{First: 1, Last: 1})
-			h.finish(second, fence, event.StatusCompleted)
+			h.Check("delete", h.Delete(first.Run))
+			_, err := p.Result(h, "await stream")
+			h.Is("await stream of the run that was deleted", err, store.ErrRunNotFound)
+			fence = h.Own(s, second)
+			h.Publish(second, fence, Body("1"))
+			h.Awaited("of the run that was not", other, store.StreamPage{First: 1, Last: 1})
+			h.Finish(second, fence, event.StatusCompleted)
 		}
 	}},
 	{"AwaitStreamEndsWhenTheRunIsPurged", func(h *harness) {
-		runs := h.chain(3, keep(long))
-		other := h.awaitStream(runs[0].Run, "a", 0)
+		runs := h.Chain(3, Keep(Long))
+		other := h.AwaitStream(runs[0].Run, "a", 0)
 		p := h.awaiting(runs[1].Run, "a", 0)
-		h.clock.Advance(long)
-		h.purged(1)
-		_, err := p.result(h, "await stream")
-		h.is("await stream of the run that was purged", err, store.ErrRunNotFound)
-		h.publish(runs[2], h.own(h.session(), runs[2]), body("1"))
-		h.awaited("of the run that was not", other, store.StreamPage{First: 1, Last: 1})
+		h.Clock.Advance(Long)
+		h.Purged(1)
+		_, err := p.Result(h, "await stream")
+		h.Is("await stream of the run that was purged", err, store.ErrRunNotFound)
+		h.Publish(runs[2], h.Own(h.Session(), runs[2]), Body("1"))
+		h.Awaited("of the run that was not", other, store.StreamPage{First: 1, Last: 1})
 	}},
 	{"AwaitStreamOfAnUnknownRunIsNotFound", func(h *harness) {
-		h.is("await stream", h.store.AwaitStream(h.ctx, h.runID(), "a", 0), store.ErrRunNotFound)
+		h.Is("await stream", h.Store.AwaitStream(h.Ctx, h.RunID(), "a", 0), store.ErrRunNotFound)
 	}},
 	{"AwaitStreamEndsWithItsContext", func(h *harness) {
-		l := h.start()
-		p := background(h, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, h.store.AwaitStream(ctx, l.Run, "a", 0)
+		l := h.Start()
+		p := Background(h, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, h.Store.AwaitStream(ctx, l.Run, "a", 0)
 		})
-		p.cancel()
-		_, err := p.result(h, "await stream")
+		p.Cancel()
+		_, err := p.Result(h, "await stream")
 		if err != nil { // it may return early
-			h.is("await stream", err, context.Canceled)
+			h.Is("await stream", err, context.Canceled)
 		}
-		ctx, cancel := context.WithCancel(h.ctx)
+		ctx, cancel := context.WithCancel(h.Ctx)
 		cancel()
-		h.is("await stream", h.store.AwaitStream(ctx, l.Run, "a", 0), context.Canceled)
+		h.Is("await stream", h.Store.AwaitStream(ctx, l.Run, "a", 0), context.Canceled)
 	}},
 	{"ManyWhoAwaitStreamsAreAllTold", func(h *harness) {
 		const each = 50
-		s := h.session()
-		l, fence := h.startOwned(s)
-		var all []*pending[store.StreamPage]
+		s := h.Session()
+		l, fence := h.StartOwned(s)
+		var all []*Pending[store.StreamPage]
 		names := []string{"a", "b", "c"}
 		for range each {
 			for _, name := range names {
-				all = append(all, h.awaitStream(l.Run, name, 0))
+				all = append(all, h.AwaitStream(l.Run, name, 0))
 			}
 		}
-		h.write(l, fence, store.Publication{Stream: "b", Body: []byte("x"), Writer: "w", Nth: 1})
+		h.Write(l, fence, store.Publication{Stream: "b", Body: []byte("x"), Writer: "w", Nth: 1})
 		for n, p := range all {
 			if names[n%len(names)] == "b" {
-				h.awaited("b", p, store.StreamPage{First: 1, Last: 1})
+				h.Awaited("b", p, store.StreamPage{First: 1, Last: 1})
 			}
 		}
-		h.commit(l, l.publishes(fence, store.Publication{Stream: "a", Close: true}))
-		next := h.continueRun(l, fence)
-		h.finish(next, h.own(s, next), event.StatusCompleted)
+		h.Commit(l, l.Publishes(fence, store.Publication{Stream: "a", Close: true}))
+		next := h.ContinueRun(l, fence)
+		h.Finish(next, h.Own(s, next), event.StatusCompleted)
 		for n, p := range all {
 			switch names[n%len(names)] {
 			case "a":
-				_, err := p.result(h, "await stream")
-				h.check("await stream", err)
+				_, err := p.Result(h, "await stream")
+				h.Check("await stream", err)
 			case "c":
-				h.awaited("c", p, store.StreamPage{Ended: true})
+				h.Awaited("c", p, store.StreamPage{Ended: true})
 			}
 		}
 	}},
 	{"AStreamIsFollowedFromItsBeginningToItsEnd", func(h *harness) {
 		const chunks, followers = 300, 3
-		l, fence := h.startOwned(h.session())
-		var all []*pending[[]string]
+		l, fence := h.StartOwned(h.Session())
+		var all []*Pending[[]string]
 		for range followers {
 			all = append(all, h.follow(l.Run, "a"))
 		}
 		for n := 1; n <= chunks; n++ {
 			if n%2 == 0 {
-				h.publish(l, fence, body(fmt.Sprint(n)))
+				h.Publish(l, fence, Body(fmt.Sprint(n)))
 			} else {
-				h.write(l, fence, side(fmt.Sprint(n), "w", uint64(n)))
+				h.Write(l, fence, Side(fmt.Sprint(n), "w", uint64(n)))
 			}
 		}
-		h.publish(l, fence, store.Publication{Close: true})
+		h.Publish(l, fence, store.Publication{Close: true})
 		for _, p := range all {
-			got, err := p.result(h, "follow")
-			h.check("follow", err)
-			h.equal("chunks", got, numbered(1, chunks))
+			got, err := p.Result(h, "follow")
+			h.Check("follow", err)
+			h.Equal("chunks", got, numbered(1, chunks))
 		}
 	}},
 }
 
 // follow reads a stream in the background until it is closed or its chain has ended.
-func (h *harness) follow(run event.RunID, name string) *pending[[]string] {
-	return background(h, func(ctx context.Context) ([]string, error) {
+func (h *harness) follow(run event.RunID, name string) *Pending[[]string] {
+	return Background(h, func(ctx context.Context) ([]string, error) {
 		var got []string
 		for from := uint64(1); ; {
-			page, err := h.store.ReadStream(ctx, store.ReadStream{Run: run, Stream: name, From: from, Limit: 7})
+			page, err := h.Store.ReadStream(ctx, store.ReadStream{Run: run, Stream: name, From: from, Limit: 7})
 			if err != nil {
 				return got, err
 			}
@@ -265,7 +265,7 @@ func (h *harness) follow(run event.RunID, name string) *pending[[]string] {
 			case page.Closed || page.Ended:
 				return got, nil
 			default:
-				if err := h.store.AwaitStream(ctx, run, name, from-1); err != nil {
+				if err := h.Store.AwaitStream(ctx, run, name, from-1); err != nil {
 					return got, err
 				}
 			}

@@ -7,143 +7,143 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// same fails the test unless the stream has these chunks and this state by the name of each run.
-func (h *harness) same(what string, name string, chunks []string, want store.StreamPage, runs ...*Log) {
+// Same fails the test unless the stream has these chunks and this state by the name of each run.
+func (h *harness) Same(what string, name string, chunks []string, want store.StreamPage, runs ...*Log) {
 	h.Helper()
 	for _, l := range runs {
-		h.stands(what, l.Run, name, chunks, want)
+		h.Stands(what, l.Run, name, chunks, want)
 	}
 }
 
-// leaves fails the test unless only leases and wakes are left.
-func (h *harness) leaves() {
+// Leaves fails the test unless only leases and wakes are left.
+func (h *harness) Leaves() {
 	h.Helper()
-	got := h.inspect()
-	h.equal("what is left", got, &store.Snapshot{Now: got.Now, Leases: got.Leases, Wakes: got.Wakes})
+	got := h.Inspect()
+	h.Equal("what is left", got, &store.Snapshot{Now: got.Now, Leases: got.Leases, Wakes: got.Wakes})
 }
 
 // streamChainBehaviors test which runs share streams, and when streams are purged.
 var streamChainBehaviors = []behavior{
 	{"TheRunsOfAChainShareItsStreams", func(h *harness) {
-		first, fence := h.startOwned(h.session())
-		h.publish(first, fence, body("1"))
-		h.write(first, fence, side("2", "w", 1))
+		first, fence := h.StartOwned(h.Session())
+		h.Publish(first, fence, Body("1"))
+		h.Write(first, fence, Side("2", "w", 1))
 		c, second := first.Continue(fence, nil)
-		c.Publish = bodies("3")
-		h.commit(first, c)
-		fence = h.own(h.session(), second)
-		h.same("after continue", "a", []string{"1", "2", "3"}, store.StreamPage{First: 1, Last: 3}, first, second)
-		h.unchanged("what the run before has written", func() { h.write(second, fence, side("2", "w", 1)) })
-		h.write(second, fence, side("4", "w", 2))
-		h.publish(second, fence, store.Publication{Body: []byte("5"), Keep: 2})
-		third := h.continueRun(second, fence)
-		h.same("of the last run", "a", []string{"4", "5"}, store.StreamPage{First: 4, Last: 5}, first, second, third)
-		fence = h.own(h.session(), third)
-		h.publish(third, fence, store.Publication{Close: true})
-		h.is("publish", h.store.Publish(h.ctx, third.Run, fence, bodies("6")), store.ErrStreamClosed)
-		h.same("after close", "a", []string{"4", "5"}, store.StreamPage{First: 4, Last: 5, Closed: true}, first, second, third)
-		h.publish(third, fence, store.Publication{Drop: true})
-		h.same("after drop", "a", nil, store.StreamPage{}, first, second, third)
+		c.Publish = Bodies("3")
+		h.Commit(first, c)
+		fence = h.Own(h.Session(), second)
+		h.Same("after continue", "a", []string{"1", "2", "3"}, store.StreamPage{First: 1, Last: 3}, first, second)
+		h.Unchanged("what the run before has written", func() { h.Write(second, fence, Side("2", "w", 1)) })
+		h.Write(second, fence, Side("4", "w", 2))
+		h.Publish(second, fence, store.Publication{Body: []byte("5"), Keep: 2})
+		third := h.ContinueRun(second, fence)
+		h.Same("of the last run", "a", []string{"4", "5"}, store.StreamPage{First: 4, Last: 5}, first, second, third)
+		fence = h.Own(h.Session(), third)
+		h.Publish(third, fence, store.Publication{Close: true})
+		h.Is("publish", h.Store.Publish(h.Ctx, third.Run, fence, Bodies("6")), store.ErrStreamClosed)
+		h.Same("after close", "a", []string{"4", "5"}, store.StreamPage{First: 4, Last: 5, Closed: true}, first, second, third)
+		h.Publish(third, fence, store.Publication{Drop: true})
+		h.Same("after drop", "a", nil, store.StreamPage{}, first, second, third)
 	}},
 	{"StreamsBelongToTheFirstRunOfAChain", func(h *harness) {
-		runs := h.chain(3)
-		other, fence := h.startOwnedAs(h.session(), refunds)
-		h.publish(other, fence, body("other"))
-		fence = h.own(h.session(), runs[2])
-		h.publish(runs[2], fence, body("1"))
+		runs := h.Chain(3)
+		other, fence := h.StartOwnedAs(h.Session(), Refunds)
+		h.Publish(other, fence, Body("other"))
+		fence = h.Own(h.Session(), runs[2])
+		h.Publish(runs[2], fence, Body("1"))
 		chunk := func(text string) map[string]store.StreamState {
 			return map[string]store.StreamState{"a": {Chunks: []store.Chunk{{Index: 1, Body: []byte(text)}}, Last: 1}}
 		}
-		h.equal("streams", h.inspect().Streams, map[event.RunID]map[string]store.StreamState{runs[0].Run: chunk("1"), other.Run: chunk("other")})
+		h.Equal("streams", h.Inspect().Streams, map[event.RunID]map[string]store.StreamState{runs[0].Run: chunk("1"), other.Run: chunk("other")})
 	}},
 	{"AChainHasEndedWithItsLastRun", func(h *harness) {
-		first, fence := h.startOwned(h.session())
-		h.publish(first, fence, body("1"))
-		second := h.continueRun(first, fence)
-		h.same("after continue", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, first, second)
-		h.finish(second, h.own(h.session(), second), event.StatusCompleted)
-		h.same("in the end", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1, Ended: true}, first, second)
-		h.same("of an empty stream", "b", nil, store.StreamPage{Ended: true}, first, second)
+		first, fence := h.StartOwned(h.Session())
+		h.Publish(first, fence, Body("1"))
+		second := h.ContinueRun(first, fence)
+		h.Same("after continue", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, first, second)
+		h.Finish(second, h.Own(h.Session(), second), event.StatusCompleted)
+		h.Same("in the end", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1, Ended: true}, first, second)
+		h.Same("of an empty stream", "b", nil, store.StreamPage{Ended: true}, first, second)
 	}},
 	{"RunsOfOneWorkflowIDDoNotShareStreams", func(h *harness) {
-		wid := h.workflowID("order")
-		h.ended(named(wid))
+		wid := h.WorkflowID("order")
+		h.Ended(Named(wid))
 		for range 2 {
-			l := h.startAs(orders, wid)
-			fence := h.own(h.session(), l)
-			h.stands("in the beginning", l.Run, "a", nil, store.StreamPage{})
-			h.publish(l, fence, body("1"))
-			h.finish(l, fence, event.StatusCompleted)
+			l := h.StartAs(Orders, wid)
+			fence := h.Own(h.Session(), l)
+			h.Stands("in the beginning", l.Run, "a", nil, store.StreamPage{})
+			h.Publish(l, fence, Body("1"))
+			h.Finish(l, fence, event.StatusCompleted)
 		}
-		h.equal("streams", len(h.inspect().Streams), 2)
+		h.Equal("streams", len(h.Inspect().Streams), 2)
 	}},
 	{"P1_PurgeRemovesTheStreamsOfARun", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.publish(l, fence, body("1"))
-		h.write(l, fence, side("2", "w", 1), store.Publication{Stream: "b\x00", Body: []byte("x"), Writer: "w", Nth: 1})
-		h.commit(l, l.publishes(fence, store.Publication{Stream: "closed", Close: true}))
-		h.finish(l, fence, event.StatusCompleted)
-		h.clock.Advance(store.DefaultRetention - time.Millisecond)
-		h.purged(0)
-		h.stands("before the purge", l.Run, "a", []string{"1", "2"}, store.StreamPage{First: 1, Last: 2, Ended: true})
-		h.clock.Advance(time.Millisecond)
-		h.purged(1)
+		l, fence := h.StartOwned(h.Session())
+		h.Publish(l, fence, Body("1"))
+		h.Write(l, fence, Side("2", "w", 1), store.Publication{Stream: "b\x00", Body: []byte("x"), Writer: "w", Nth: 1})
+		h.Commit(l, l.Publishes(fence, store.Publication{Stream: "closed", Close: true}))
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Clock.Advance(store.DefaultRetention - time.Millisecond)
+		h.Purged(0)
+		h.Stands("before the purge", l.Run, "a", []string{"1", "2"}, store.StreamPage{First: 1, Last: 2, Ended: true})
+		h.Clock.Advance(time.Millisecond)
+		h.Purged(1)
 		h.streamsGone(l.Run)
-		h.leaves()
+		h.Leaves()
 	}},
 	{"P1_StreamsAreKeptAsLongAsTheFirstRunOfTheirChain", func(h *harness) {
-		runs := h.chain(3, keep(long))
-		fence := h.own(h.session(), runs[2])
-		h.publish(runs[2], fence, body("1"))
-		h.clock.Advance(2 * long)
-		h.purged(1)
+		runs := h.Chain(3, Keep(Long))
+		fence := h.Own(h.Session(), runs[2])
+		h.Publish(runs[2], fence, Body("1"))
+		h.Clock.Advance(2 * Long)
+		h.Purged(1)
 		h.streamsGone(runs[1].Run)
-		h.same("after the second run was purged", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, runs[0], runs[2])
-		h.recoverDead(h.session())
-		fence = h.own(h.session(), runs[2])
-		h.finish(runs[2], fence, event.StatusCompleted)
-		h.clock.Advance(long)
-		n, _ := h.purge(1)
-		h.equal("number of purged runs", n, 1)
+		h.Same("after the second run was purged", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, runs[0], runs[2])
+		h.RecoverDead(h.Session())
+		fence = h.Own(h.Session(), runs[2])
+		h.Finish(runs[2], fence, event.StatusCompleted)
+		h.Clock.Advance(Long)
+		n, _ := h.Purge(1)
+		h.Equal("number of purged runs", n, 1)
 		h.streamsGone(runs[2].Run)
-		h.same("after the last run was purged", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1, Ended: true}, runs[0])
-		h.purged(1)
+		h.Same("after the last run was purged", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1, Ended: true}, runs[0])
+		h.Purged(1)
 		h.streamsGone(runs[0].Run)
-		h.leaves()
+		h.Leaves()
 	}},
 	{"DeleteHidesTheStreamsOfTheRun", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.publish(l, fence, body("1"))
-		h.finish(l, fence, event.StatusCompleted)
-		h.check("delete", h.delete(l.Run))
+		l, fence := h.StartOwned(h.Session())
+		h.Publish(l, fence, Body("1"))
+		h.Finish(l, fence, event.StatusCompleted)
+		h.Check("delete", h.Delete(l.Run))
 		h.streamsGone(l.Run)
-		h.clock.Advance(store.Horizon)
-		h.purged(1)
-		h.leaves()
+		h.Clock.Advance(store.Horizon)
+		h.Purged(1)
+		h.Leaves()
 	}},
 	{"ADeletedRunOfAChainLeavesItsStreamsToTheOthers", func(h *harness) {
-		first, fence := h.startOwned(h.session())
-		h.publish(first, fence, body("1"))
-		second := h.continueRun(first, fence)
-		h.check("delete", h.delete(first.Run))
+		first, fence := h.StartOwned(h.Session())
+		h.Publish(first, fence, Body("1"))
+		second := h.ContinueRun(first, fence)
+		h.Check("delete", h.Delete(first.Run))
 		h.streamsGone(first.Run)
-		h.same("after the first run was deleted", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, second)
-		fence = h.own(h.session(), second)
-		h.publish(second, fence, body("2"))
-		h.finish(second, fence, event.StatusCompleted)
-		h.clock.Advance(2 * store.Horizon)
-		h.purged(0)
-		h.same("in the end", "a", []string{"1", "2"}, store.StreamPage{First: 1, Last: 2, Ended: true}, second)
-		h.check("delete", h.delete(second.Run))
+		h.Same("after the first run was deleted", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, second)
+		fence = h.Own(h.Session(), second)
+		h.Publish(second, fence, Body("2"))
+		h.Finish(second, fence, event.StatusCompleted)
+		h.Clock.Advance(2 * store.Horizon)
+		h.Purged(0)
+		h.Same("in the end", "a", []string{"1", "2"}, store.StreamPage{First: 1, Last: 2, Ended: true}, second)
+		h.Check("delete", h.Delete(second.Run))
 		h.streamsGone(second.Run)
-		h.clock.Advance(store.Horizon)
+		h.Clock.Advance(store.Horizon)
 		for range 2 {
-			h.purge(100)
+			h.Purge(100)
 		}
-		h.leaves()
+		h.Leaves()
 	}},
 	{"ReadStreamOfAnUnknownRunIsNotFound", func(h *harness) {
-		h.streamsGone(h.runID())
+		h.streamsGone(h.RunID())
 	}},
 }
 
@@ -151,8 +151,8 @@ var streamChainBehaviors = []behavior{
 func (h *harness) streamsGone(run event.RunID) {
 	h.Helper()
 	for _, limit := range []int{0, -1} {
-		_, err := h.store.ReadStream(h.ctx, store.ReadStream{Run: run, Stream: "a", Limit: limit})
-		h.is("read stream", err, store.ErrRunNotFound)
+		_, err := h.Store.ReadStream(h.Ctx, store.ReadStream{Run: run, Stream: "a", Limit: limit})
+		h.Is("read stream", err, store.ErrRunNotFound)
 	}
-	h.is("await stream", h.store.AwaitStream(h.ctx, run, "a", 0), store.ErrRunNotFound)
+	h.Is("await stream", h.Store.AwaitStream(h.Ctx, run, "a", 0), store.ErrRunNotFound)
 }

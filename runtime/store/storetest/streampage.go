@@ -10,8 +10,8 @@ import (
 // streamPageBehaviors test reading streams.
 var streamPageBehaviors = []behavior{
 	{"ReadStreamReturnsThePartThatIsAskedFor", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.publish(l, fence, bodies(numbered(1, 10)...)...)
+		l, fence := h.StartOwned(h.Session())
+		h.Publish(l, fence, Bodies(numbered(1, 10)...)...)
 		for _, tt := range []struct {
 			read        store.ReadStream
 			first, last int
@@ -38,15 +38,15 @@ var streamPageBehaviors = []behavior{
 			{store.ReadStream{Tail: -1, From: 7}, 7, 10},
 		} {
 			tt.read.Run, tt.read.Stream = l.Run, "a"
-			chunks, page := h.page(tt.read)
+			chunks, page := h.Page(tt.read)
 			what := fmt.Sprintf("from %d, tail %d, limit %d", tt.read.From, tt.read.Tail, tt.read.Limit)
-			h.equal("chunks "+what, chunks, numbered(tt.first, tt.last))
-			h.equal("page "+what, page, store.StreamPage{First: 1, Last: 10})
+			h.Equal("chunks "+what, chunks, numbered(tt.first, tt.last))
+			h.Equal("page "+what, page, store.StreamPage{First: 1, Last: 10})
 		}
 	}},
 	{"ReadStreamLeavesOutWhatIsNotKept", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.publish(l, fence, append(bodies(numbered(1, 10)...), store.Publication{Keep: 4})...)
+		l, fence := h.StartOwned(h.Session())
+		h.Publish(l, fence, append(Bodies(numbered(1, 10)...), store.Publication{Keep: 4})...)
 		for _, tt := range []struct {
 			read        store.ReadStream
 			first, last int
@@ -60,55 +60,55 @@ var streamPageBehaviors = []behavior{
 			{store.ReadStream{Tail: 2}, 9, 10},
 		} {
 			tt.read.Run, tt.read.Stream = l.Run, "a"
-			chunks, page := h.page(tt.read)
+			chunks, page := h.Page(tt.read)
 			what := fmt.Sprintf("from %d, tail %d, limit %d", tt.read.From, tt.read.Tail, tt.read.Limit)
-			h.equal("chunks "+what, chunks, numbered(tt.first, tt.last))
-			h.equal("page "+what, page, store.StreamPage{First: 7, Last: 10})
+			h.Equal("chunks "+what, chunks, numbered(tt.first, tt.last))
+			h.Equal("page "+what, page, store.StreamPage{First: 7, Last: 10})
 		}
 	}},
 	{"APageHas256ChunksUnlessAsked", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		h.publish(l, fence, bodies(numbered(1, 300)...)...)
-		h.equal("chunks", h.stream(l.Run, "a"), numbered(1, 256))
-		chunks, _ := h.page(store.ReadStream{Run: l.Run, Stream: "a", From: 257})
-		h.equal("chunks of the next page", chunks, numbered(257, 300))
-		chunks, _ = h.page(store.ReadStream{Run: l.Run, Stream: "a", Limit: 1000})
-		h.equal("chunks of a long page", chunks, numbered(1, 300))
-		chunks, _ = h.page(store.ReadStream{Run: l.Run, Stream: "a", Tail: 290})
-		h.equal("chunks of the tail", chunks, numbered(11, 266))
+		l, fence := h.StartOwned(h.Session())
+		h.Publish(l, fence, Bodies(numbered(1, 300)...)...)
+		h.Equal("chunks", h.stream(l.Run, "a"), numbered(1, 256))
+		chunks, _ := h.Page(store.ReadStream{Run: l.Run, Stream: "a", From: 257})
+		h.Equal("chunks of the next page", chunks, numbered(257, 300))
+		chunks, _ = h.Page(store.ReadStream{Run: l.Run, Stream: "a", Limit: 1000})
+		h.Equal("chunks of a long page", chunks, numbered(1, 300))
+		chunks, _ = h.Page(store.ReadStream{Run: l.Run, Stream: "a", Tail: 290})
+		h.Equal("chunks of the tail", chunks, numbered(11, 266))
 	}},
 	{"TenThousandChunksAreReadPageByPage", func(h *harness) {
 		const chunks = 10_000
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		for n := 0; n < chunks; n += 1000 {
 			var batch []store.Publication
 			for i := range 1000 {
 				batch = append(batch, store.Publication{Stream: "a", Body: fmt.Append(nil, n+i+1), Writer: "w", Nth: uint64(n + i + 1)})
 			}
-			h.check("publish", h.store.Publish(h.ctx, l.Run, fence, batch))
+			h.Check("publish", h.Store.Publish(h.Ctx, l.Run, fence, batch))
 		}
 		var got []string
 		for from := uint64(1); ; {
-			page, state := h.page(store.ReadStream{Run: l.Run, Stream: "a", From: from, Limit: 700})
-			h.equal("how the stream stands", state, store.StreamPage{First: 1, Last: chunks})
+			page, state := h.Page(store.ReadStream{Run: l.Run, Stream: "a", From: from, Limit: 700})
+			h.Equal("how the stream stands", state, store.StreamPage{First: 1, Last: chunks})
 			if len(page) == 0 {
 				break
 			}
 			got, from = append(got, page...), from+uint64(len(page))
 		}
-		h.equal("chunks", got, numbered(1, chunks))
+		h.Equal("chunks", got, numbered(1, chunks))
 	}},
 	{"ChunksMayBeLarge", func(h *harness) {
 		const size, count = 1 << 20, 12
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		for n := range byte(count) {
 			p := store.Publication{Stream: "a", Body: bytes.Repeat([]byte{n}, size), Writer: "w", Nth: uint64(n) + 1}
-			h.check("publish", h.store.Publish(h.ctx, l.Run, fence, []store.Publication{p}))
+			h.Check("publish", h.Store.Publish(h.Ctx, l.Run, fence, []store.Publication{p}))
 		}
 		var got [][]byte
 		for from := uint64(1); from <= count; {
-			page, err := h.store.ReadStream(h.ctx, store.ReadStream{Run: l.Run, Stream: "a", From: from})
-			h.check("read stream", err)
+			page, err := h.Store.ReadStream(h.Ctx, store.ReadStream{Run: l.Run, Stream: "a", From: from})
+			h.Check("read stream", err)
 			if len(page.Chunks) == 0 || page.Chunks[0].Index != from {
 				h.Fatalf("page from %d: got %d chunks, which do not begin there", from, len(page.Chunks))
 			}
@@ -121,8 +121,8 @@ var streamPageBehaviors = []behavior{
 				h.Fatalf("chunk %d: got %d bytes, which are not what was written", n+1, len(b))
 			}
 		}
-		tail, page := h.page(store.ReadStream{Run: l.Run, Stream: "a", Tail: 1})
-		h.equal("how the stream stands", page, store.StreamPage{First: 1, Last: count})
-		h.equal("last chunk", []byte(tail[0]), bytes.Repeat([]byte{count - 1}, size))
+		tail, page := h.Page(store.ReadStream{Run: l.Run, Stream: "a", Tail: 1})
+		h.Equal("how the stream stands", page, store.StreamPage{First: 1, Last: count})
+		h.Equal("last chunk", []byte(tail[0]), bytes.Repeat([]byte{count - 1}, size))
 	}},
 }

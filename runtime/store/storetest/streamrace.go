@@ -14,13 +14,13 @@ import (
 var streamRaceBehaviors = []behavior{
 	{"ConcurrentWritersLeaveNoGapAndKeepTheirOrder", func(h *harness) {
 		const writers, each = 8, 25
-		l, fence := h.startOwned(h.session())
-		together(writers+1, func(w int) {
+		l, fence := h.StartOwned(h.Session())
+		Together(writers+1, func(w int) {
 			for n := 1; n <= each; n++ {
 				text := fmt.Sprintf("%d %d", w, n)
 				if w == writers {
-					c := l.publishes(fence, body(text))
-					if got, err := h.store.Commit(h.ctx, []store.Commit{c}); err != nil || got[0].Err != nil {
+					c := l.Publishes(fence, Body(text))
+					if got, err := h.Store.Commit(h.Ctx, []store.Commit{c}); err != nil || got[0].Err != nil {
 						h.Errorf("commit: got %+v, %v", got, err)
 						return
 					}
@@ -28,7 +28,7 @@ var streamRaceBehaviors = []behavior{
 					continue
 				}
 				for range 1 + n%2 { // every other answer is lost
-					err := h.store.Publish(h.ctx, l.Run, fence, []store.Publication{side(text, fmt.Sprint(w), uint64(n))})
+					err := h.Store.Publish(h.Ctx, l.Run, fence, []store.Publication{Side(text, fmt.Sprint(w), uint64(n))})
 					if err != nil {
 						h.Errorf("publish: %v", err)
 						return
@@ -36,80 +36,80 @@ var streamRaceBehaviors = []behavior{
 				}
 			}
 		})
-		chunks, page := h.page(store.ReadStream{Run: l.Run, Stream: "a", Limit: 1000})
-		h.equal("how the stream stands", page, store.StreamPage{First: 1, Last: (writers + 1) * each})
+		chunks, page := h.Page(store.ReadStream{Run: l.Run, Stream: "a", Limit: 1000})
+		h.Equal("how the stream stands", page, store.StreamPage{First: 1, Last: (writers + 1) * each})
 		h.eachOnce(chunks, writers+1, each)
 	}},
 	{"ConcurrentTriesOfOnePublishWriteOnce", func(h *harness) {
-		l, fence := h.startOwned(h.session())
-		chunks := []store.Publication{side("1", "w", 1), side("2", "w", 2)}
-		together(20, func(int) {
-			if err := h.store.Publish(h.ctx, l.Run, fence, chunks); err != nil {
+		l, fence := h.StartOwned(h.Session())
+		chunks := []store.Publication{Side("1", "w", 1), Side("2", "w", 2)}
+		Together(20, func(int) {
+			if err := h.Store.Publish(h.Ctx, l.Run, fence, chunks); err != nil {
 				h.Errorf("publish: %v", err)
 			}
 		})
-		h.equal("chunks", h.stream(l.Run, "a"), []string{"1", "2"})
+		h.Equal("chunks", h.stream(l.Run, "a"), []string{"1", "2"})
 	}},
 	{"F1_NothingIsPublishedUnderAFenceThatIsGone", func(h *harness) {
-		s := h.session()
-		l := h.start()
+		s := h.Session()
+		l := h.Start()
 		for n := range 20 {
-			fence := h.own(s, l)
+			fence := h.Own(s, l)
 			text := fmt.Sprint(n)
 			var err error
-			together(2, func(i int) {
+			Together(2, func(i int) {
 				if i == n%2 {
-					err = h.store.Publish(h.ctx, l.Run, fence, []store.Publication{{Stream: text, Body: []byte(text)}})
+					err = h.Store.Publish(h.Ctx, l.Run, fence, []store.Publication{{Stream: text, Body: []byte(text)}})
 					return
 				}
-				if err := h.store.Release(h.ctx, l.Run, fence); err != nil {
+				if err := h.Store.Release(h.Ctx, l.Run, fence); err != nil {
 					h.Errorf("release: %v", err)
 				}
 			})
 			if err != nil {
-				h.is("publish", err, store.ErrFenced)
+				h.Is("publish", err, store.ErrFenced)
 			}
-			h.equal("there is a chunk", len(h.stream(l.Run, text)) == 1, err == nil)
+			h.Equal("there is a chunk", len(h.stream(l.Run, text)) == 1, err == nil)
 		}
 	}},
 	{"AwaitStreamMissesNothingThatIsWrittenMeanwhile", func(h *harness) {
 		const rounds = 60
-		s := h.session()
-		l, fence := h.startOwned(s)
+		s := h.Session()
+		l, fence := h.StartOwned(s)
 		for n := range uint64(rounds) {
-			together(4, func(i int) {
+			Together(4, func(i int) {
 				if i == 0 {
-					if err := h.store.Publish(h.ctx, l.Run, fence, []store.Publication{side("x", "w", n+1)}); err != nil {
+					if err := h.Store.Publish(h.Ctx, l.Run, fence, []store.Publication{Side("x", "w", n+1)}); err != nil {
 						h.Errorf("publish: %v", err)
 					}
 					return
 				}
-				if _, err := h.awaitOnce(h.ctx, l.Run, "a", n); err != nil {
+				if _, err := h.AwaitOnce(h.Ctx, l.Run, "a", n); err != nil {
 					h.Errorf("await stream: %v", err)
 				}
 			})
 		}
-		next := h.continueRun(l, fence)
-		fence = h.own(s, next)
-		together(4, func(i int) {
+		next := h.ContinueRun(l, fence)
+		fence = h.Own(s, next)
+		Together(4, func(i int) {
 			if i == 0 {
-				c := withEffect(next.Commit(fence, next.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
-				if got, err := h.store.Commit(h.ctx, []store.Commit{c}); err != nil || got[0].Err != nil {
+				c := WithEffect(next.Commit(fence, next.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
+				if got, err := h.Store.Commit(h.Ctx, []store.Commit{c}); err != nil || got[0].Err != nil {
 					h.Errorf("finish: got %+v, %v", got, err)
 				}
 				return
 			}
-			if _, err := h.awaitOnce(h.ctx, l.Run, "a", rounds); err != nil {
+			if _, err := h.AwaitOnce(h.Ctx, l.Run, "a", rounds); err != nil {
 				h.Errorf("await stream: %v", err)
 			}
 		})
 	}},
 	{"ReadersSeeAStreamWholeWhileItIsTrimmedAndDropped", func(h *harness) {
 		const rounds, readers = 60, 3
-		l, fence := h.startOwned(h.session())
+		l, fence := h.StartOwned(h.Session())
 		var written atomic.Bool
 		var read atomic.Int32
-		together(readers+1, func(i int) {
+		Together(readers+1, func(i int) {
 			for n := 0; i < readers && !written.Load(); n++ {
 				if err := h.readPage(l.Run, n%4); err != nil {
 					h.Errorf("read stream: %v", err)
@@ -123,12 +123,12 @@ var streamRaceBehaviors = []behavior{
 			}
 			defer written.Store(true)
 			for n := 0; n < rounds || read.Load() < rounds; n++ {
-				p := append(bodies(strings.Repeat("x", n), "y"), store.Publication{Stream: "a", Keep: 1 + n%5})
+				p := append(Bodies(strings.Repeat("x", n), "y"), store.Publication{Stream: "a", Keep: 1 + n%5})
 				if n%7 == 6 {
 					p = append([]store.Publication{{Stream: "a", Drop: true}}, p...)
 				}
-				c := l.publishes(fence, p...)
-				if got, err := h.store.Commit(h.ctx, []store.Commit{c}); err != nil || got[0].Err != nil {
+				c := l.Publishes(fence, p...)
+				if got, err := h.Store.Commit(h.Ctx, []store.Commit{c}); err != nil || got[0].Err != nil {
 					h.Errorf("commit: got %+v, %v", got, err)
 					return
 				}
@@ -148,14 +148,14 @@ func (h *harness) eachOnce(chunks []string, writers, each int) {
 		for n := 1; n <= each; n++ {
 			want = append(want, fmt.Sprintf("%d %d", w, n))
 		}
-		h.equal(fmt.Sprintf("chunks of writer %d", w), own, want)
+		h.Equal(fmt.Sprintf("chunks of writer %d", w), own, want)
 	}
 }
 
 // readPage returns an error unless a page shows one state of the stream. It is called concurrently
 // with a writer.
 func (h *harness) readPage(run event.RunID, tail int) error {
-	page, err := h.store.ReadStream(h.ctx, store.ReadStream{Run: run, Stream: "a", Tail: tail})
+	page, err := h.Store.ReadStream(h.Ctx, store.ReadStream{Run: run, Stream: "a", Tail: tail})
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ type group struct {
 func groups(cfg Config) []group {
 	return []group{
 		{createBehaviors, nil}, {itemBehaviors, nil}, {lineBehaviors, nil}, {gatherBehaviors, nil}, {sessionBehaviors, nil}, {unservedBehaviors, nil},
-		{servesBehaviors, canTellWhoServes}, {fleetBehaviors, canTellFleet},
-		{fleetLimitBehaviors, func(s store.Store) bool { return canTellFleet(s) && canLimit(s) }}, {recoverBehaviors, nil},
+		{servesBehaviors, canTellWhoServes}, {fleetBehaviors, CanTellFleet},
+		{fleetLimitBehaviors, func(s store.Store) bool { return CanTellFleet(s) && CanLimit(s) }}, {recoverBehaviors, nil},
 		{claimBehaviors, nil}, {handedBehaviors, nil}, {ownerBehaviors, nil}, {ownerAgainBehaviors, nil}, {ownerRaceBehaviors, nil},
 		{commitBehaviors, nil}, {effectBehaviors, nil}, {blockedBehaviors, nil}, {deliverBehaviors, nil},
 		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {createdByBehaviors, nil}, {keptBehaviors, nil},
@@ -44,15 +44,15 @@ func groups(cfg Config) []group {
 		{streamAwaitBehaviors, nil}, {streamRaceBehaviors, nil}, {loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
 		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil}, {extremeBehaviors, nil}, {nameBehaviors, nil},
-		{listBehaviors, canList}, {budgetBehaviors, canList}, {labelBehaviors, canList}, {extremeListBehaviors, canList}, {auditBehaviors, canAudit}, {stepDataBehaviors, canKeepStepData},
-		{troubleBehaviors, canTellTroubles}, {listTroubleBehaviors, func(s store.Store) bool { return canTellTroubles(s) && canList(s) }},
+		{listBehaviors, CanList}, {budgetBehaviors, CanList}, {labelBehaviors, CanList}, {extremeListBehaviors, CanList}, {auditBehaviors, CanAudit}, {stepDataBehaviors, CanKeepStepData},
+		{troubleBehaviors, CanTellTroubles}, {listTroubleBehaviors, func(s store.Store) bool { return CanTellTroubles(s) && CanList(s) }},
 		{catalogBehaviors, canKeepCatalog}, {reopenCatalogBehaviors, func(s store.Store) bool { return canKeepCatalog(s) && cfg.Reopen != nil }},
 		{journalBehaviors, canKeepJournal}, {reopenJournalBehaviors, func(s store.Store) bool { return canKeepJournal(s) && cfg.Reopen != nil }},
 		{viewBehaviors, canKeepViews}, {reopenViewBehaviors, func(s store.Store) bool { return canKeepViews(s) && cfg.Reopen != nil }},
-		{importBehaviors, canImport}, {importTroubleBehaviors, func(s store.Store) bool { return canImport(s) && canTellTroubles(s) && canList(s) }},
-		{labelImportBehaviors, func(s store.Store) bool { return canImport(s) && canList(s) }},
+		{importBehaviors, canImport}, {importTroubleBehaviors, func(s store.Store) bool { return canImport(s) && CanTellTroubles(s) && CanList(s) }},
+		{labelImportBehaviors, func(s store.Store) bool { return canImport(s) && CanList(s) }},
 		{reopenImportBehaviors, func(s store.Store) bool { return canImport(s) && cfg.Reopen != nil }},
-		{limitBehaviors, canLimit}, {shareBehaviors, canLimit}, {shownBehaviors, func(s store.Store) bool { return canLimit(s) && canReadTurns(s) }},
+		{limitBehaviors, CanLimit}, {shareBehaviors, CanLimit}, {shownBehaviors, func(s store.Store) bool { return CanLimit(s) && canReadTurns(s) }},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
 	}
 }
@@ -65,7 +65,7 @@ func Run(t *testing.T, cfg Config) {
 			continue
 		}
 		for _, b := range g.behaviors {
-			t.Run(b.name, func(t *testing.T) { b.test(newHarness(t, t, cfg)) })
+			t.Run(b.name, func(t *testing.T) { b.test(NewHarness(t, t, cfg)) })
 		}
 	}
 	t.Run("RandomHistoriesMatchTheModel", func(t *testing.T) { runHistories(t, cfg) })

@@ -16,15 +16,15 @@ func canTellWhoServes(s store.Store) bool {
 // startFor starts a run of a route.
 func (h *harness) startFor(c store.Route) *Log {
 	h.Helper()
-	return h.startAs(c, "")
+	return h.StartAs(c, "")
 }
 
 // unserved returns the runs that a heartbeat names after a pause, sorted. The pause is long enough
 // for runs to be named again.
 func (h *harness) unserved(s store.SessionID) []event.RunID {
 	h.Helper()
-	h.clock.Advance(store.CountedPause(ttl))
-	found := h.heartbeat(s).Unserved
+	h.Clock.Advance(store.CountedPause(TTL))
+	found := h.Heartbeat(s).Unserved
 	slices.Sort(found)
 	return found
 }
@@ -38,7 +38,7 @@ func (h *history) checkUnserved(runs []event.RunID) {
 		}
 		for _, s := range h.sessions {
 			l, there := h.m.leases[s.ID]
-			if there && !l.Expires.Before(h.clock.Now()) && slices.Contains(s.Routes, r.Route) {
+			if there && !l.Expires.Before(h.Clock.Now()) && slices.Contains(s.Routes, r.Route) {
 				h.Fatalf("heartbeat: nobody is said to serve run %s of %v, but session %s does", run, r.Route, s.ID)
 			}
 		}
@@ -47,58 +47,58 @@ func (h *history) checkUnserved(runs []event.RunID) {
 
 var unservedBehaviors = []behavior{
 	{"U1_AHeartbeatNamesReadyRunsThatNobodyServes", func(h *harness) {
-		s := h.session(orders)
-		h.startFor(orders)
-		one, two := h.startFor(refunds), h.startFor(refunds)
+		s := h.Session(Orders)
+		h.startFor(Orders)
+		one, two := h.startFor(Refunds), h.startFor(Refunds)
 		want := []event.RunID{one.Run, two.Run}
 		slices.Sort(want)
-		h.equal("unserved", h.unserved(s), want)
-		h.equal("unserved, asked again", h.unserved(s), want)
+		h.Equal("unserved", h.unserved(s), want)
+		h.Equal("unserved, asked again", h.unserved(s), want)
 	}},
 	{"U1_AHeartbeatNamesNoRunThatAnotherSessionServes", func(h *harness) {
-		s, other := h.session(orders), h.session(orders, refunds)
-		h.startFor(refunds)
-		h.equal("unserved", h.unserved(s), []event.RunID(nil))
-		h.equal("unserved", h.unserved(other), []event.RunID(nil))
+		s, other := h.Session(Orders), h.Session(Orders, Refunds)
+		h.startFor(Refunds)
+		h.Equal("unserved", h.unserved(s), []event.RunID(nil))
+		h.Equal("unserved", h.unserved(other), []event.RunID(nil))
 	}},
 	{"U1_AHeartbeatNamesRunsWhoseSessionHasLeft", func(h *harness) {
-		s, other := h.session(orders), h.session(refunds)
-		l := h.startFor(refunds)
-		h.equal("unserved", h.unserved(s), []event.RunID(nil))
-		h.check("close session", h.store.CloseSession(h.ctx, 0, other))
-		h.equal("unserved", h.unserved(s), []event.RunID{l.Run})
+		s, other := h.Session(Orders), h.Session(Refunds)
+		l := h.startFor(Refunds)
+		h.Equal("unserved", h.unserved(s), []event.RunID(nil))
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, other))
+		h.Equal("unserved", h.unserved(s), []event.RunID{l.Run})
 	}},
 	{"U1_AHeartbeatNamesRunsWhoseSessionIsSilent", func(h *harness) {
-		s := h.session(orders)
-		h.session(refunds)
-		l := h.startFor(refunds)
-		h.clock.Advance(ttl - store.CountedPause(ttl))
-		h.equal("unserved", h.unserved(s), []event.RunID(nil))
-		h.equal("unserved when the lease is past", h.unserved(s), []event.RunID{l.Run})
+		s := h.Session(Orders)
+		h.Session(Refunds)
+		l := h.startFor(Refunds)
+		h.Clock.Advance(TTL - store.CountedPause(TTL))
+		h.Equal("unserved", h.unserved(s), []event.RunID(nil))
+		h.Equal("unserved when the lease is past", h.unserved(s), []event.RunID{l.Run})
 	}},
 	{"U1_ASessionThatIsOpenedAgainServesWhatItSaysThen", func(h *harness) {
-		s := h.session(orders)
-		other := store.Session{ID: h.ids.Session(), TTL: ttl, Routes: []store.Route{refunds}}
-		h.check("open session", h.store.OpenSession(h.ctx, other))
-		l := h.startFor(refunds)
-		other.Routes = []store.Route{orders}
-		h.check("open session again", h.store.OpenSession(h.ctx, other))
-		h.equal("unserved", h.unserved(s), []event.RunID{l.Run})
+		s := h.Session(Orders)
+		other := store.Session{ID: h.IDs.Session(), TTL: TTL, Routes: []store.Route{Refunds}}
+		h.Check("open session", h.Store.OpenSession(h.Ctx, other))
+		l := h.startFor(Refunds)
+		other.Routes = []store.Route{Orders}
+		h.Check("open session again", h.Store.OpenSession(h.Ctx, other))
+		h.Equal("unserved", h.unserved(s), []event.RunID{l.Run})
 	}},
 	{"U1_AHeartbeatNamesOnlyRunsThatAreReady", func(h *harness) {
-		s := h.session(orders)
-		later := h.startAs(refunds, "", func(r *store.Create) { r.Delay = time.Hour })
-		owned := h.startFor(refunds)
-		h.own(s, owned)
-		h.equal("unserved", h.unserved(s), []event.RunID(nil))
-		h.deliver(later.Run)
-		h.equal("unserved, once something has come", h.unserved(s), []event.RunID{later.Run})
+		s := h.Session(Orders)
+		later := h.StartAs(Refunds, "", func(r *store.Create) { r.Delay = time.Hour })
+		owned := h.startFor(Refunds)
+		h.Own(s, owned)
+		h.Equal("unserved", h.unserved(s), []event.RunID(nil))
+		h.Deliver(later.Run)
+		h.Equal("unserved, once something has come", h.unserved(s), []event.RunID{later.Run})
 	}},
 	{"U1_EachOfManyRunsThatNobodyServesComesUp", func(h *harness) {
-		s := h.session(orders)
+		s := h.Session(Orders)
 		want := map[event.RunID]bool{}
 		for i := range 2*store.UnservedMost + 50 {
-			l := h.startFor([]store.Route{refunds, {Queue: "slow", Workflow: "orders.audit"}}[i%2])
+			l := h.startFor([]store.Route{Refunds, {Queue: "slow", Workflow: "orders.audit"}}[i%2])
 			want[l.Run] = true
 		}
 		for range 4 {
@@ -115,33 +115,33 @@ var unservedBehaviors = []behavior{
 		}
 	}},
 	{"U1_APartitionNamesRunsOnceInAPauseOnly", func(h *harness) {
-		s, other := h.session(orders), h.session(orders)
-		l := h.startFor(refunds)
-		h.equal("unserved", h.unserved(s), []event.RunID{l.Run})
-		h.equal("unserved, asked at once", h.heartbeat(s).Unserved, []event.RunID(nil))
-		h.equal("unserved, asked by another", h.heartbeat(other).Unserved, []event.RunID(nil))
+		s, other := h.Session(Orders), h.Session(Orders)
+		l := h.startFor(Refunds)
+		h.Equal("unserved", h.unserved(s), []event.RunID{l.Run})
+		h.Equal("unserved, asked at once", h.Heartbeat(s).Unserved, []event.RunID(nil))
+		h.Equal("unserved, asked by another", h.Heartbeat(other).Unserved, []event.RunID(nil))
 	}},
 }
 
 var servesBehaviors = []behavior{
 	{"U1_TheStoreTellsWhetherARouteIsServed", func(h *harness) {
-		r, _ := store.As[store.Roster](h.store)
+		r, _ := store.As[store.Roster](h.Store)
 		serves := func(what string, want bool) {
 			h.Helper()
-			got, err := r.Serves(h.ctx, 0, refunds)
-			h.check("ask who serves", err)
-			h.equal(what, got, want)
+			got, err := r.Serves(h.Ctx, 0, Refunds)
+			h.Check("ask who serves", err)
+			h.Equal(what, got, want)
 		}
 		serves("nobody", false)
-		h.session(orders)
+		h.Session(Orders)
 		serves("somebody else", false)
-		s := h.session(orders, refunds)
+		s := h.Session(Orders, Refunds)
 		serves("somebody", true)
-		h.clock.Advance(2 * ttl)
+		h.Clock.Advance(2 * TTL)
 		serves("somebody whose lease is past", false)
-		h.heartbeat(s)
+		h.Heartbeat(s)
 		serves("somebody who was heard again", true)
-		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
 		serves("nobody any more", false)
 	}},
 }

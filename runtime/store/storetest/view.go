@@ -18,7 +18,7 @@ func canKeepViews(s store.Store) bool {
 
 // viewKeeper returns the store as a store.ViewKeeper.
 func (h *harness) viewKeeper() store.ViewKeeper {
-	k, _ := store.As[store.ViewKeeper](h.store)
+	k, _ := store.As[store.ViewKeeper](h.Store)
 	return k
 }
 
@@ -26,30 +26,30 @@ func (h *harness) viewKeeper() store.ViewKeeper {
 func (h *harness) save(name, filter string) store.View {
 	h.Helper()
 	v := store.View{Name: name, Filter: filter, By: "ada"}
-	h.check("save view", h.viewKeeper().SaveView(h.ctx, v))
-	v.At = time.UnixMilli(h.clock.Now().UnixMilli()).UTC()
+	h.Check("save view", h.viewKeeper().SaveView(h.Ctx, v))
+	v.At = time.UnixMilli(h.Clock.Now().UnixMilli()).UTC()
 	return v
 }
 
 // views returns all views.
 func (h *harness) views() []store.View {
 	h.Helper()
-	all, err := h.viewKeeper().Views(h.ctx)
-	h.check("read views", err)
+	all, err := h.viewKeeper().Views(h.Ctx)
+	h.Check("read views", err)
 	return all
 }
 
 var viewBehaviors = []behavior{
 	{"V1_AViewIsKeptAsItWasSaved", func(h *harness) {
-		h.equal("views", h.views(), []store.View{})
+		h.Equal("views", h.views(), []store.View{})
 		v := h.save("Night \"<b>\" 'shift' é\u202e", `status:failed tag:"team=blue & é" since:24h`)
-		h.equal("views", h.views(), []store.View{v})
+		h.Equal("views", h.views(), []store.View{v})
 	}},
 	{"V1_AViewThatIsSavedAgainReplacesTheFirst", func(h *harness) {
 		h.save("a", "status:failed")
-		h.clock.Advance(time.Hour)
+		h.Clock.Advance(time.Hour)
 		v := h.save("a", "status:running")
-		h.equal("views", h.views(), []store.View{v})
+		h.Equal("views", h.views(), []store.View{v})
 	}},
 	{"V1_ViewsComeByTheirNames", func(h *harness) {
 		for _, name := range []string{"b", "B", "é", "10", "a b", "a"} {
@@ -59,19 +59,19 @@ var viewBehaviors = []behavior{
 		for _, v := range h.views() {
 			got = append(got, v.Name)
 		}
-		h.equal("names", got, []string{"10", "B", "a", "a b", "b", "é"})
+		h.Equal("names", got, []string{"10", "B", "a", "a b", "b", "é"})
 	}},
 	{"V1_AViewThatIsDeletedIsGone", func(h *harness) {
 		h.save("a", "x")
 		b := h.save("b", "y")
-		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "a"))
-		h.equal("views", h.views(), []store.View{b})
-		h.is("delete it again", h.viewKeeper().DeleteView(h.ctx, "a"), store.ErrViewNotFound)
-		h.is("delete one that never was", h.viewKeeper().DeleteView(h.ctx, ""), store.ErrViewNotFound)
-		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "b"))
-		h.equal("views", h.views(), []store.View{})
+		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "a"))
+		h.Equal("views", h.views(), []store.View{b})
+		h.Is("delete it again", h.viewKeeper().DeleteView(h.Ctx, "a"), store.ErrViewNotFound)
+		h.Is("delete one that never was", h.viewKeeper().DeleteView(h.Ctx, ""), store.ErrViewNotFound)
+		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "b"))
+		h.Equal("views", h.views(), []store.View{})
 		c := h.save("a", "z")
-		h.equal("views", h.views(), []store.View{c})
+		h.Equal("views", h.views(), []store.View{c})
 	}},
 	{"V1_WhatIsNoViewIsRefused", func(h *harness) {
 		long := strings.Repeat("é", store.MaxViewName)
@@ -92,29 +92,29 @@ var viewBehaviors = []behavior{
 			"an escape":              {Name: "\x1b[31m", Filter: "x"},
 			"a zero":                 {Name: "a\x00", Filter: "x"},
 		} {
-			if err := h.viewKeeper().SaveView(h.ctx, bad); !errors.As(err, new(*store.InvalidError)) {
+			if err := h.viewKeeper().SaveView(h.Ctx, bad); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("%s: got %v", what, err)
 			}
 		}
-		h.equal("views", h.views(), []store.View{v})
+		h.Equal("views", h.views(), []store.View{v})
 	}},
 	{"V1_WhoHasSavedAViewIsKeptAsFarAsItIsText", func(h *harness) {
-		h.check("save view", h.viewKeeper().SaveView(h.ctx, store.View{Name: "a", Filter: "x", By: "\xff\x00" + strings.Repeat("x", store.MaxJournalText)}))
+		h.Check("save view", h.viewKeeper().SaveView(h.Ctx, store.View{Name: "a", Filter: "x", By: "\xff\x00" + strings.Repeat("x", store.MaxJournalText)}))
 		by := h.views()[0].By
-		h.equal("by", by, store.KeptText(by, store.MaxJournalText))
-		h.equal("its length", len(by) > store.MaxJournalText-8, true)
+		h.Equal("by", by, store.KeptText(by, store.MaxJournalText))
+		h.Equal("its length", len(by) > store.MaxJournalText-8, true)
 	}},
 	{"V1_ThereAreNoMoreViewsThanMayBe", func(h *harness) {
 		for i := range store.MaxViews {
 			h.save(fmt.Sprintf("view %02d", i), "x")
 		}
-		h.is("one more", h.viewKeeper().SaveView(h.ctx, store.View{Name: "one more", Filter: "x"}), store.ErrViewsFull)
-		h.equal("views", len(h.views()), store.MaxViews)
+		h.Is("one more", h.viewKeeper().SaveView(h.Ctx, store.View{Name: "one more", Filter: "x"}), store.ErrViewsFull)
+		h.Equal("views", len(h.views()), store.MaxViews)
 		v := h.save("view 07", "y") // this view exists already
-		h.equal("one that was replaced", h.views()[7], v)
-		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "view 08"))
+		h.Equal("one that was replaced", h.views()[7], v)
+		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "view 08"))
 		h.save("one more", "x")
-		h.equal("views", len(h.views()), store.MaxViews)
+		h.Equal("views", len(h.views()), store.MaxViews)
 	}},
 	{"V1_ThoseWhoSaveAtOnceLoseNothing", func(h *harness) {
 		const each = store.MaxViews / 8
@@ -124,7 +124,7 @@ var viewBehaviors = []behavior{
 			all.Go(func() {
 				for n := range each {
 					for range 2 {
-						err := h.viewKeeper().SaveView(h.ctx, store.View{Name: fmt.Sprint(i, ".", n), Filter: "x"})
+						err := h.viewKeeper().SaveView(h.Ctx, store.View{Name: fmt.Sprint(i, ".", n), Filter: "x"})
 						if errors.Is(err, store.ErrViewsFull) {
 							refused.Add(1)
 						} else if err != nil {
@@ -135,8 +135,8 @@ var viewBehaviors = []behavior{
 			})
 		}
 		all.Wait()
-		h.equal("views", len(h.views()), store.MaxViews)
-		h.equal("those that were refused", refused.Load(), int64(2*(10*each-store.MaxViews)))
+		h.Equal("views", len(h.views()), store.MaxViews)
+		h.Equal("those that were refused", refused.Load(), int64(2*(10*each-store.MaxViews)))
 	}},
 	{"V1_OfThoseWhoDeleteAtOnceOneHas", func(h *harness) {
 		h.save("a", "x")
@@ -145,7 +145,7 @@ var viewBehaviors = []behavior{
 		var deleted atomic.Int64
 		for range 8 {
 			all.Go(func() {
-				switch err := h.viewKeeper().DeleteView(h.ctx, "a"); {
+				switch err := h.viewKeeper().DeleteView(h.Ctx, "a"); {
 				case err == nil:
 					deleted.Add(1)
 				case !errors.Is(err, store.ErrViewNotFound):
@@ -154,36 +154,36 @@ var viewBehaviors = []behavior{
 			})
 		}
 		all.Wait()
-		h.equal("times that it was deleted", deleted.Load(), int64(1))
-		h.equal("views", len(h.views()), 1)
+		h.Equal("times that it was deleted", deleted.Load(), int64(1))
+		h.Equal("views", len(h.views()), 1)
 	}},
 	{"V1_ARunHasNothingToDoWithViews", func(h *harness) {
-		h.start()
-		before := h.inspect()
+		h.Start()
+		before := h.Inspect()
 		h.save("a", "x")
-		after := h.inspect()
-		h.equal("views", len(after.Views), 1)
+		after := h.Inspect()
+		h.Equal("views", len(after.Views), 1)
 		after.Views = before.Views
-		h.equal("everything else", after, before)
+		h.Equal("everything else", after, before)
 	}},
 	{"V1_AClosedStoreKeepsNoViews", func(h *harness) {
 		k := h.viewKeeper()
-		h.check("close", h.store.Close())
-		h.is("save view", k.SaveView(h.ctx, store.View{Name: "a", Filter: "x"}), store.ErrClosed)
-		h.is("delete view", k.DeleteView(h.ctx, "a"), store.ErrClosed)
-		_, err := k.Views(h.ctx)
-		h.is("read views", err, store.ErrClosed)
+		h.Check("close", h.Store.Close())
+		h.Is("save view", k.SaveView(h.Ctx, store.View{Name: "a", Filter: "x"}), store.ErrClosed)
+		h.Is("delete view", k.DeleteView(h.Ctx, "a"), store.ErrClosed)
+		_, err := k.Views(h.Ctx)
+		h.Is("read views", err, store.ErrClosed)
 	}},
 }
 
 var reopenViewBehaviors = []behavior{
 	{"V1_ViewsAreThereAfterTheStoreWasOpenedAgain", func(h *harness) {
-		h.reopen()
-		h.equal("views of a store that was never told of any", h.views(), []store.View{})
+		h.Reopen()
+		h.Equal("views of a store that was never told of any", h.views(), []store.View{})
 		v := h.save("a", "x")
 		h.save("b", "x")
-		h.check("delete view", h.viewKeeper().DeleteView(h.ctx, "b"))
-		h.reopen()
-		h.equal("views", h.views(), []store.View{v})
+		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "b"))
+		h.Reopen()
+		h.Equal("views", h.views(), []store.View{v})
 	}},
 }
