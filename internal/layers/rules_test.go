@@ -35,7 +35,7 @@ var rules = []rule{
 	{packages: "runtime/store/archive", module: []string{"runtime/event", "runtime/store", "runtime/store/paging"}, external: none, required: true},
 	{packages: "runtime/store/protocol/check", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true, helper: true},
 	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store", "runtime/internal/effects"}, external: none},
-	{packages: "runtime/store/storetest", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
+	{packages: "runtime/store/storetest/...", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
 
 	{packages: "memstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "runtime/store/protocol", "memstore/..."}, external: none, required: true},
 	{packages: "sqlitestore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "runtime/store/protocol", "sqlitestore/..."}, external: []string{

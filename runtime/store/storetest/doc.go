@@ -13,9 +13,10 @@
 // that passes the suite.
 //
 // Each subtest is one behaviour, named as a sentence. Names that begin with a letter and a number
-// refer to the rules listed in package store. The last subtest plays random histories (late and
-// repeated requests, several workers, dead sessions) against the store and against a model of plain
-// maps. It compares every answer and, after every operation, the answers for all runs, inboxes,
+// refer to the rules listed in package store. The packages below behavior contain them by subject;
+// package suite contains the harness that they share. The last subtest, from package history, plays
+// random histories (late and repeated requests, several workers, dead sessions) against the store
+// and against a model of plain maps. It compares every answer and, after every operation, the answers for all runs, inboxes,
 // workflow IDs and owners.
 //
 // If the store implements store.Inspector, which shows its whole state, the histories compare the

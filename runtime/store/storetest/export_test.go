@@ -3,18 +3,20 @@ package storetest
 import (
 	"testing"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
 // SetPatience sets how long the suite waits for the result of a blocked call.
-func SetPatience(d time.Duration) { Patience = d }
+func SetPatience(d time.Duration) { suite.Patience = d }
 
 // RunOnly runs the behaviours with these names.
 func RunOnly(t *testing.T, cfg Config, names ...string) {
 	t.Helper()
-	all := map[string]behavior{}
-	for _, g := range groups(cfg) {
-		for _, b := range g.behaviors {
-			all[b.name] = b
+	all := map[string]suite.Behavior[suite.Harness]{}
+	for _, g := range groups() {
+		for _, b := range g.Behaviors {
+			all[b.Name] = b
 		}
 	}
 	for _, name := range names {
@@ -23,6 +25,6 @@ func RunOnly(t *testing.T, cfg Config, names ...string) {
 			t.Errorf("there is no behaviour %s", name)
 			continue
 		}
-		t.Run(name, func(t *testing.T) { b.test(NewHarness(t, t, cfg)) })
+		t.Run(name, func(t *testing.T) { b.Test(suite.NewHarness(t, t, cfg)) })
 	}
 }

@@ -1,72 +1,76 @@
 package storetest
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest/behavior/chains"
+	"github.com/flowgen/flowgen/runtime/store/storetest/behavior/limits"
+	"github.com/flowgen/flowgen/runtime/store/storetest/behavior/operators"
+	"github.com/flowgen/flowgen/runtime/store/storetest/behavior/runs"
+	"github.com/flowgen/flowgen/runtime/store/storetest/behavior/streams"
+	"github.com/flowgen/flowgen/runtime/store/storetest/history"
+	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
 // Config configures the suite for the store under test.
-type Config struct {
-	// Open returns an empty store that reads all times from clock. The suite closes it. Required.
-	Open func(t testing.TB, clock store.Clock) store.Store
-	// Reopen opens the data of s, a closed store, again. It is nil if the store keeps no data after
-	// Close.
-	Reopen func(t testing.TB, s store.Store, clock store.Clock) store.Store
-	// Checks is the number of random histories; 0 means 100. The flag -rapid.checks overrides it.
-	// The flags -rapid.seed and -rapid.steps have their usual meaning.
-	Checks int
-}
+type Config = suite.Config
 
-// behavior is a rule for stores, named as a sentence, and the test that proves it.
-type behavior struct {
-	name string
-	test func(h *harness)
-}
+// Clock is a clock that only Advance moves.
+type Clock = suite.Clock
 
-// group contains the behaviours of one subject, and the condition under which they apply to a
-// store.
-type group struct {
-	behaviors []behavior
-	needs     func(store.Store) bool // nil: the group applies to every store
-}
+// NewClock returns a clock that shows an arbitrary time.
+func NewClock() *Clock { return suite.NewClock() }
 
-func groups(cfg Config) []group {
-	return []group{
-		{createBehaviors, nil}, {itemBehaviors, nil}, {lineBehaviors, nil}, {gatherBehaviors, nil}, {sessionBehaviors, nil}, {unservedBehaviors, nil},
-		{servesBehaviors, canTellWhoServes}, {fleetBehaviors, CanTellFleet},
-		{fleetLimitBehaviors, func(s store.Store) bool { return CanTellFleet(s) && CanLimit(s) }}, {recoverBehaviors, nil},
-		{claimBehaviors, nil}, {handedBehaviors, nil}, {ownerBehaviors, nil}, {ownerAgainBehaviors, nil}, {ownerRaceBehaviors, nil},
-		{commitBehaviors, nil}, {effectBehaviors, nil}, {blockedBehaviors, nil}, {deliverBehaviors, nil},
-		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {createdByBehaviors, nil}, {keptBehaviors, nil},
-		{continueBehaviors, nil}, {chainBehaviors, nil}, {chainPurgeBehaviors, nil}, {chainRaceBehaviors, nil},
-		{streamBehaviors, nil}, {streamPageBehaviors, nil}, {streamSideBehaviors, nil}, {streamChainBehaviors, nil},
-		{streamAwaitBehaviors, nil}, {streamRaceBehaviors, nil}, {loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
-		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
-		{raceBehaviors, nil}, {closeBehaviors, nil}, {extremeBehaviors, nil}, {nameBehaviors, nil},
-		{listBehaviors, CanList}, {budgetBehaviors, CanList}, {labelBehaviors, CanList}, {extremeListBehaviors, CanList}, {auditBehaviors, CanAudit}, {stepDataBehaviors, CanKeepStepData},
-		{troubleBehaviors, CanTellTroubles}, {listTroubleBehaviors, func(s store.Store) bool { return CanTellTroubles(s) && CanList(s) }},
-		{catalogBehaviors, canKeepCatalog}, {reopenCatalogBehaviors, func(s store.Store) bool { return canKeepCatalog(s) && cfg.Reopen != nil }},
-		{journalBehaviors, canKeepJournal}, {reopenJournalBehaviors, func(s store.Store) bool { return canKeepJournal(s) && cfg.Reopen != nil }},
-		{viewBehaviors, canKeepViews}, {reopenViewBehaviors, func(s store.Store) bool { return canKeepViews(s) && cfg.Reopen != nil }},
-		{importBehaviors, canImport}, {importTroubleBehaviors, func(s store.Store) bool { return canImport(s) && CanTellTroubles(s) && CanList(s) }},
-		{labelImportBehaviors, func(s store.Store) bool { return canImport(s) && CanList(s) }},
-		{reopenImportBehaviors, func(s store.Store) bool { return canImport(s) && cfg.Reopen != nil }},
-		{limitBehaviors, CanLimit}, {shareBehaviors, CanLimit}, {shownBehaviors, func(s store.Store) bool { return CanLimit(s) && canReadTurns(s) }},
-		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
-	}
+// IDs makes IDs that are unique and the same in every execution.
+type IDs = suite.IDs
+
+// Log is the log of one run as its owner sees it.
+type Log = suite.Log
+
+// NewLog returns the log of a run that has not been created.
+func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log {
+	return suite.NewLog(ids, clock, run, spec)
 }
 
 // Run runs the whole suite: one subtest per behaviour, and random histories against a model.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
-	for _, g := range groups(cfg) {
-		if !applies(t, cfg, g.needs) {
+	for _, g := range groups() {
+		if !g.Applies(t, cfg) {
 			continue
 		}
-		for _, b := range g.behaviors {
-			t.Run(b.name, func(t *testing.T) { b.test(NewHarness(t, t, cfg)) })
+		for _, b := range g.Behaviors {
+			t.Run(b.Name, func(t *testing.T) { b.Test(suite.NewHarness(t, t, cfg)) })
 		}
 	}
-	t.Run("RandomHistoriesMatchTheModel", func(t *testing.T) { runHistories(t, cfg) })
+	t.Run("RandomHistoriesMatchTheModel", func(t *testing.T) { history.Run(t, cfg) })
+}
+
+func groups() []suite.Group {
+	return slices.Concat(runs.Groups, chains.Groups, streams.Groups, operators.Groups, limits.Groups)
+}
+
+// Mute is a store that hides sent records: they stay in the outbox, and no relay finds them.
+type Mute struct{ store.Store }
+
+// Unwrap returns the wrapped store.
+func (m Mute) Unwrap() store.Store { return m.Store }
+
+// Outbox returns no records.
+func (Mute) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
+	return nil, time.Time{}, nil
+}
+
+// Commit returns no sent records.
+func (m Mute) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	answers, err := m.Store.Commit(ctx, commits)
+	for i := range answers {
+		answers[i].Sent = nil
+	}
+	return answers, err
 }

@@ -1,0 +1,99 @@
+package limits
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
+)
+
+// nestedBehaviors test nested runs that no event admits. Their queues are rechecked after a while.
+var nestedBehaviors = []behavior{
+	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken", func(h *harness) {
+		h.becomesFree(func(s store.SessionID) { h.one(s, h.Start(using("a"), nested)) })
+	}},
+	{"L6_ANestedRunIsLookedAtAgainAndAgain", func(h *harness) {
+		h.becomesFree(func(s store.SessionID) {
+			for range 3 { // while the run before it waits for nothing else
+				h.Clock.Advance(suite.CallTime)
+				h.Heartbeat(s)
+				h.nothing("nested, in vain", s)
+			}
+			h.one(s, h.Start(using("a"), nested))
+		})
+	}},
+	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTakenAway", func(h *harness) {
+		h.becomesFree(func(store.SessionID) {
+			h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "a"}, Config: store.LimitConfig{AtOnce: 1, Paused: true}})
+		})
+	}},
+	{"L6_ANestedRunThatHadNoRoomEitherIsLookedAtAgain", func(h *harness) {
+		h.hadNoRoomEither(1, func(_ store.SessionID, nested []*suite.Log) *suite.Log { return nested[0] })
+	}},
+	{"L6_ANestedRunIsLookedAtAgainOnceTheOneBeforeItHasLeftTheLine", func(h *harness) {
+		h.hadNoRoomEither(2, func(s store.SessionID, nested []*suite.Log) *suite.Log {
+			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: nested[0].Run, Item: h.Item(), Urgent: true})
+			h.Check("cancel", err)
+			h.one(s, nested[0])
+			return nested[1]
+		})
+	}},
+}
+
+// becomesFree makes a nested run of b wait behind a run that waits for b alone. Then fill makes the
+// earlier run wait for a as well, without an event at b, and the nested run must become claimable.
+func (h *harness) becomesFree(fill func(s store.SessionID)) {
+	h.Helper()
+	h.Limit("a", 1)
+	h.Limit("b", 2)
+	s := h.Session()
+	h.one(s, h.Start(using("b"), whole))
+	both := h.Start(func(c *store.Create) {
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
+	})
+	h.nothing("while b is held", s)
+	below := h.Start(using("b"), nested)
+	h.nothing("nested, while the one before it waits for b alone", s)
+	fill(s)
+	h.onceLookedAtAgain(s, both, below)
+}
+
+// hadNoRoomEither makes n nested runs of b wait behind a run that waits for a and for more of b,
+// and a run that waits for b and c. When b has capacity for one of the nested runs, none may take
+// it because the first run waits for b alone. When the first run also waits for a, the nested run
+// that goes returned must become claimable.
+func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*suite.Log) *suite.Log) {
+	h.Helper()
+	h.Limit("a", 1)
+	h.Limit("b", 2)
+	s := h.Session()
+	h.Limit("c", 1)
+	h.one(s, h.Start(using("b"), whole))
+	h.one(s, h.Start(using("c")))
+	holder := h.Start(using("b"))
+	fence := h.one(s, holder)
+	both := h.Start(func(c *store.Create) {
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
+	})
+	h.Start(func(c *store.Create) {
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "b"}, Weight: 2}, {LimitID: store.LimitID{Name: "c"}, Weight: 1}}
+	})
+	below := h.starts(n, using("b"), nested)
+	h.nothing("while all of b is held", s)
+	h.Finish(holder, fence, event.StatusCompleted)
+	h.nothing("nested, while the one before it waits for b alone", s)
+	next := goes(s, below)
+	h.one(s, h.Start(using("a"), nested))
+	h.onceLookedAtAgain(s, both, next)
+}
+
+// onceLookedAtAgain fails the test unless the nested run can be claimed after callTime while the
+// run before it still waits.
+func (h *harness) onceLookedAtAgain(s store.SessionID, both, below *suite.Log) {
+	h.Helper()
+	for _, f := range h.Findings(h.Inspect()) {
+		h.Fatalf("fsck: %v", f)
+	}
+	h.Clock.Advance(suite.CallTime)
+	h.one(s, below)
+	h.State(both.Run, store.StateReady)
+}

@@ -1,0 +1,48 @@
+// Package operators contains the behaviours of requests that operators and the console make: lists,
+// failure groups, the fleet, the audit, the catalog, the journal, views, imports and step data.
+package operators
+
+import (
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
+)
+
+// Groups contains the behaviours of this package.
+var Groups = []suite.Group{
+	{Behaviors: suite.Tests(unservedBehaviors)},
+	{Behaviors: suite.Tests(servesBehaviors), Needs: suite.Has[store.Roster]},
+	{Behaviors: suite.Tests(fleetBehaviors), Needs: suite.Has[store.FleetTeller]},
+	{Behaviors: suite.Tests(fleetLimitBehaviors), Needs: all(suite.Has[store.FleetTeller], suite.Has[store.Limiter])},
+	{Behaviors: suite.Tests(listBehaviors, budgetBehaviors, labelBehaviors), Needs: suite.Has[store.Lister]},
+	{Behaviors: suite.Tests(auditBehaviors), Needs: suite.Has[store.Auditor]},
+	{Behaviors: suite.Tests(stepDataBehaviors), Needs: suite.Has[store.StepDataStore]},
+	{Behaviors: suite.Tests(troubleBehaviors), Needs: suite.Has[store.TroubleLister]},
+	{Behaviors: suite.Tests(listTroubleBehaviors), Needs: all(suite.Has[store.TroubleLister], suite.Has[store.Lister])},
+	{Behaviors: suite.Tests(catalogBehaviors), Needs: suite.Has[store.Cataloger]},
+	{Behaviors: suite.Tests(reopenCatalogBehaviors), Needs: suite.Has[store.Cataloger], Reopens: true},
+	{Behaviors: suite.Tests(journalBehaviors), Needs: suite.Has[store.Journaler]},
+	{Behaviors: suite.Tests(reopenJournalBehaviors), Needs: suite.Has[store.Journaler], Reopens: true},
+	{Behaviors: suite.Tests(viewBehaviors), Needs: suite.Has[store.ViewKeeper]},
+	{Behaviors: suite.Tests(reopenViewBehaviors), Needs: suite.Has[store.ViewKeeper], Reopens: true},
+	{Behaviors: suite.Tests(importBehaviors), Needs: suite.Has[store.Importer]},
+	{Behaviors: suite.Tests(importTroubleBehaviors), Needs: all(suite.Has[store.Importer], suite.Has[store.TroubleLister], suite.Has[store.Lister])},
+	{Behaviors: suite.Tests(labelImportBehaviors), Needs: all(suite.Has[store.Importer], suite.Has[store.Lister])},
+	{Behaviors: suite.Tests(reopenImportBehaviors), Needs: suite.Has[store.Importer], Reopens: true},
+}
+
+// all returns a condition that holds if all conditions hold.
+func all(needs ...func(store.Store) bool) func(store.Store) bool {
+	return func(s store.Store) bool {
+		for _, has := range needs {
+			if !has(s) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+type behavior suite.Behavior[harness]
+
+// harness is the harness of the suite with the requests of operators.
+type harness struct{ *suite.Harness }

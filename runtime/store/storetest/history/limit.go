@@ -1,0 +1,515 @@
+package history
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
+)
+
+// Limits in random histories. A store may choose which limiter queues a claim closes after it has
+// failed to claim from them. It shows its choice, and the history checks whether the rules allow
+// it. Identifiers call a limiter queue a line, a closed queue shut, an admitted queue called, and
+// free capacity room.
+
+// limitHistory records the limiter queues between two inspections of the store.
+type limitHistory struct {
+	on     bool
+	fair   bool                 // runs of orders have fairness keys
+	before []store.WaitingLine  // as of the last inspection
+	asked  map[store.Route]bool // routes that were claimed from since then
+	begun  []begun              // runs that got their permits since then
+	ranks  int
+}
+
+// begun is a run that got its permits, with the queues that kept it back at that time.
+type begun struct {
+	*modelRun
+	back []store.WaitingLine
+}
+
+var (
+	gpu   = store.LimitID{Name: "gpu"}
+	disk  = store.LimitID{Name: "disk"}
+	hosts = []store.LimitID{{Name: "host", Key: "a"}, {Name: "host", Key: "b"}}
+)
+
+// drawUses draws the limits that a run uses.
+func (h *history) drawUses(t *rapid.T, c *store.Create) {
+	if !h.limits.on || chance(t, "unlimited", 25) {
+		return
+	}
+	use := func(id store.LimitID) {
+		c.Uses = append(c.Uses, store.Use{LimitID: id, Weight: rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "weight")})
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "uses") {
+	case 0, 1:
+		use(gpu)
+	case 2:
+		use(disk)
+	case 3, 4:
+		use(gpu)
+		use(disk)
+	default:
+		use(rapid.SampledFrom(hosts).Draw(t, "host"))
+		if chance(t, "of all hosts", 60) {
+			use(gpu)
+		}
+	}
+	c.Uses, c.Whole = store.MergeUses(c.Uses), chance(t, "whole", 25)
+	if !c.Whole && chance(t, "nested", 30) {
+		for i := range c.Uses {
+			c.Uses[i].Nested = true
+		}
+	}
+}
+
+// drawFair draws the fairness key of a run. Every ready run of route orders has one, except runs
+// that collect starts and canceled runs.
+func (h *history) drawFair(t *rapid.T, c *store.Create) {
+	if h.limits.fair && c.Route == suite.Orders {
+		c.Fair, c.Share = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "fair"), rapid.IntRange(0, 3).Draw(t, "share")
+	}
+}
+
+// drawFairRuns creates some runs one after the other, so that they wait together. Only then do the
+// positions of their fairness keys matter.
+func (h *history) drawFairRuns(t *rapid.T) {
+	if !h.limits.fair {
+		return
+	}
+	for range rapid.IntRange(1, 4).Draw(t, "runs") {
+		l := h.NewLog(suite.Orders, "")
+		c := l.Create()
+		h.drawFair(t, &c)
+		if chance(t, "limited", 40) {
+			h.drawUses(t, &c)
+		}
+		h.logs = append(h.logs, l)
+		h.createBoth(c)
+	}
+}
+
+// createBoth creates a run in a call of its own, in the store and in the model.
+func (h *history) createBoth(c store.Create) {
+	h.Helper()
+	h.m.action++
+	h.adoptAway()
+	got, want := h.Create(c), h.m.create(c)
+	if r := h.m.runs[c.Run]; r != nil && r.Waits() {
+		want.Waits = got.Waits
+	}
+	h.Equal("create", got, want)
+}
+
+// drawSetLimits configures a limit.
+func (h *history) drawSetLimits(t *rapid.T) {
+	if !h.limits.on {
+		return
+	}
+	s := store.SetLimit{LimitID: rapid.SampledFrom([]store.LimitID{gpu, gpu, disk, disk, {Name: "host"}, hosts[0]}).Draw(t, "limit")}
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		s.Reset = true
+	case 1:
+		s.Config.Paused = true
+	case 2, 3, 4:
+		s.Config = store.LimitConfig{Rate: rapid.SampledFrom([]int{1, 2, 10}).Draw(t, "rate"), Burst: rapid.IntRange(0, 2).Draw(t, "burst")}
+		if chance(t, "in a longer time", 20) {
+			s.Config.Per = time.Minute
+		}
+	}
+	if s.Config == (store.LimitConfig{}) || chance(t, "and at once", 30) {
+		s.Config.AtOnce = rapid.IntRange(1, 4).Draw(t, "at once")
+	}
+	s.Config.Refuse = chance(t, "refuse", 10)
+	if chance(t, "waiting", 10) {
+		s.Config.Waiting = rapid.IntRange(1, 3).Draw(t, "waiting weights")
+	}
+	s.Default = s.Key == "" && chance(t, "of the code", 20)
+	h.request(t, func() { h.setBoth(s) })
+}
+
+// setBoth configures a limit in the store and in the model.
+func (h *history) setBoth(s store.SetLimit) {
+	h.Helper()
+	l, _ := store.As[store.Limiter](h.Store)
+	h.Check("set limits", l.SetLimits(h.Ctx, 0, []store.SetLimit{s}))
+	h.m.configure(s)
+}
+
+// nextDue returns when the next run is due, or the next limiter queue must be rechecked.
+func (h *history) nextDue() time.Time {
+	next := h.m.nextDue()
+	if !h.limits.on {
+		return next
+	}
+	for _, l := range h.Inspect().Waiting {
+		if !l.Until.IsZero() && (next.IsZero() || l.Until.Before(next)) {
+			next = l.Until
+		}
+	}
+	return next
+}
+
+// mayClaim reports whether a named run that needs permits may be claimed. It must be the first run
+// of its queue, and no queue before it may keep it back. If the first runs of several queues have
+// equal positions by their fairness keys, the store chooses their order: given reports that it has
+// granted this run. [L2, L5]
+func (h *history) mayClaim(r *modelRun, given bool) bool {
+	if r == nil || len(r.Uses) == 0 || r.Permits || r.CalledOff || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
+		return true
+	}
+	i := slices.IndexFunc(h.limits.before, func(l store.WaitingLine) bool { return l.Runs[0] == r.Run })
+	if i < 0 {
+		return false
+	}
+	before := slices.DeleteFunc(slices.Clone(h.limits.before[:i]), func(l store.WaitingLine) bool {
+		return given && compareTurns(h.m.runs[l.Runs[0]], r) == 0
+	})
+	return h.m.heavy(r.Uses) != nil || h.m.haveRoom(r.Uses) && !h.keptBefore(append(before, h.limits.before[i]), len(before))
+}
+
+// keptBefore reports whether a closed or admitted queue before queue i keeps it back.
+func (h *history) keptBefore(lines []store.WaitingLine, i int) bool {
+	return slices.ContainsFunc(lines[:i], func(l store.WaitingLine) bool { return (l.Shut || l.Called) && h.keepsBack(l, lines[i].Uses) })
+}
+
+// keepsBack reports whether queue l keeps back a later run with these uses. It does so at each
+// limit that both count at. A nested run is kept back only if this limit is the only one that l
+// waits for, or if l was admitted and waits for none. [L5]
+func (h *history) keepsBack(l store.WaitingLine, uses []store.Use) bool {
+	if !uses[0].Nested {
+		return share(l.At(), uses)
+	}
+	lacks := slices.DeleteFunc(slices.Clone(l.Uses), h.m.hasRoom)
+	switch len(lacks) {
+	case 0:
+		return l.Called && share(l.At(), uses)
+	case 1:
+		return share(lacks, uses) && share(lacks, l.At())
+	}
+	return false
+}
+
+// judgeStands fails the test if a closed queue counts at other limits than it must. It checks
+// nothing while a queue waits for a rate, is nested, or is owed permits: the first two may be one
+// recheck behind, and the last counts without capacity. [L5]
+func (h *history) judgeStands(got *store.Snapshot) {
+	h.Helper()
+	counts := map[store.LimitID][]*modelRun{} // the first runs of queues by the limits at which they count
+	for _, l := range got.Waiting {
+		if !l.Until.IsZero() && l.Shut || l.Owed || l.Uses[0].Nested {
+			return
+		}
+	}
+	for _, l := range got.Waiting {
+		first := h.m.runs[l.Runs[0]]
+		// A run with a fairness key may have the same position as a run of another route. Then
+		// neither keeps back the other.
+		at := h.countsAt(&l, counts, func(*modelRun) bool { return true })
+		other := h.countsAt(&l, counts, func(r *modelRun) bool {
+			return first.Fair == "" && r.Fair == "" || first.Priority != r.Priority || first.Route == r.Route
+		})
+		if l.Shut && l.Stands != at && l.Stands != other {
+			h.Fatalf("line of run %s: it counts at %b of %v, want %b", l.Runs[0], l.Stands, l.Uses, at)
+		}
+		if l.Shut || l.Called {
+			for _, u := range l.At() {
+				counts[u.LimitID] = append(counts[u.LimitID], first)
+			}
+		}
+	}
+}
+
+// countsAt returns the uses at which a closed queue counts, as a bit set. A run in counts is before
+// the queue if earlier returns true for it.
+func (h *history) countsAt(l *store.WaitingLine, counts map[store.LimitID][]*modelRun, earlier func(*modelRun) bool) (at uint16) {
+	order := store.StandingOrder(l.Uses)
+	for _, i := range order {
+		if h.m.stand(l.Uses[i].LimitID).Config.Paused {
+			return 1 << i
+		}
+	}
+	for _, i := range order {
+		if at |= 1 << i; slices.ContainsFunc(counts[l.Uses[i].LimitID], earlier) || !h.m.hasRoom(l.Uses[i]) {
+			break
+		}
+	}
+	return at
+}
+
+// awayOf returns, for each limit, the weights of the runs in closed queues that do not count at it.
+func awayOf(lines []store.WaitingLine) map[store.LimitID]int {
+	away := map[store.LimitID]int{}
+	for _, l := range lines {
+		for i, u := range l.Uses {
+			if l.Shut && l.Stands>>i&1 == 0 {
+				away[u.LimitID] += u.Weight * len(l.Runs)
+			}
+		}
+	}
+	return away
+}
+
+// adoptAway takes the weights that wait for another limit first from the store, before a start that
+// limits may refuse.
+func (h *history) adoptAway() {
+	if h.limits.on {
+		h.m.limits.away = awayOf(h.Inspect().Waiting)
+	}
+}
+
+// held returns the held weight of each limit.
+func (h *history) held() map[store.LimitID]int {
+	held := map[store.LimitID]int{}
+	for id, l := range h.m.knownLimits() {
+		held[id] = l.Held
+	}
+	return held
+}
+
+// dueAfter returns a function that reports whether the claim of a commit may leave out a queue.
+// Such a claim does no chores, so it leaves out queues that wait for their rates and whose time has
+// come since the last recheck. Due admits them. Until then they keep their position at their
+// limits, like all closed queues, so that only runs that wait for none of these limits may come
+// before them. A change of what is held of their limits also admits them: the commit has returned
+// permits, or its claim has taken some.
+func (h *history) dueAfter(held map[store.LimitID]int) func(*modelLine) bool {
+	return func(l *modelLine) bool {
+		happened := slices.ContainsFunc(l.uses, func(u store.Use) bool { return h.m.stand(u.LimitID).Held != held[u.LimitID] })
+		return !happened && slices.ContainsFunc(h.limits.before, func(o store.WaitingLine) bool {
+			return o.Route == l.route && slices.Equal(o.Uses, l.uses) && o.Shut && !o.Until.IsZero() && !o.Until.After(h.Clock.Now())
+		})
+	}
+}
+
+// judgeGrant fails the test if a run must not get its permits, or gets them before runs of its
+// route that must precede it. left has the meaning that it has in judgeClaimed.
+func (h *history) judgeGrant(r *modelRun, left func(*modelLine) bool) {
+	h.Helper()
+	if h.limits.on {
+		for _, l := range h.m.waiting() {
+			if l.route != r.Route {
+				continue
+			}
+			for n, o := range l.runs {
+				inLine := r.Waits() && slices.Equal(l.uses, r.Uses) && compareReady(o, r) < 0
+				if inLine || n == 0 && compareTurns(o, r) < 0 && h.m.mustGo(o) && (left == nil || !left(&l)) {
+					h.Fatalf("claim: run %s came before run %s, which may have its permits", r.Run, o.Run)
+				}
+			}
+		}
+	}
+	if !r.Waits() || h.m.heavy(r.Uses) != nil {
+		return
+	}
+	for _, u := range r.Uses {
+		if !h.m.hasRoom(u) {
+			h.Fatalf("claim: run %s got %d of limit %s, which has no room: %+v", r.Run, u.Weight, u, h.m.stand(u.LimitID))
+		}
+	}
+	b := begun{modelRun: r}
+	for _, l := range h.limits.before {
+		if (l.Shut || l.Called && l.Until.After(h.Clock.Now())) && h.keepsBack(l, r.Uses) {
+			b.back = append(b.back, l)
+		}
+	}
+	h.limits.begun = append(h.limits.begun, b)
+}
+
+// judgeLimits fails the test unless the queues are those of the model and the state of each is
+// allowed after the last operation. It then takes their states from the store.
+func (h *history) judgeLimits(got *store.Snapshot) {
+	h.Helper()
+	if !h.limits.on {
+		return
+	}
+	h.adoptLines(got.Waiting)
+	h.judgeStands(got)
+	h.m.limits.away = awayOf(got.Waiting)
+	for id, r := range h.m.runs {
+		if o := got.Runs[id]; o != nil {
+			r.WaitsSince = r.waited(o.WaitsSince)
+		}
+	}
+	for i := range got.Waiting {
+		h.judgeLine(got, i)
+	}
+	for _, r := range h.limits.begun {
+		h.judgeTurn(got.Waiting, r)
+	}
+	for id, l := range got.Limits { // a store need not know parts of limits without any state
+		if l.Held == 0 && l.Waits == 0 && l.Next.IsZero() {
+			if _, own := h.m.limits.keys[id]; !own && (id.Key != "" || !l.Set && !l.Default) {
+				delete(got.Limits, id)
+			}
+		}
+	}
+	h.limits.before, h.limits.begun = got.Waiting, nil
+	h.limits.asked = map[store.Route]bool{}
+	h.adoptWakes(got)
+}
+
+// waited returns since for a run with limits, because the store chooses when it begins to count the
+// waiting time. It returns the zero time for other runs.
+func (r *modelRun) waited(since time.Time) time.Time {
+	if len(r.Uses) == 0 {
+		return time.Time{}
+	}
+	return since
+}
+
+// adoptLines checks that each waiting run is in one queue, at the right position. It takes the
+// order of runs that came together from the store. [L9]
+func (h *history) adoptLines(lines []store.WaitingLine) {
+	h.Helper()
+	want := h.m.waiting()
+	h.Equal("number of lines", len(lines), len(want))
+	var firsts []*modelRun
+	for _, l := range lines {
+		i := slices.IndexFunc(want, func(w modelLine) bool { return w.route == l.Route && slices.Equal(w.uses, l.Uses) })
+		if i < 0 {
+			h.Fatalf("line of %v for %v: nobody should wait in it", l.Route, l.Uses)
+		}
+		h.Equal("runs in line", slices.Sorted(slices.Values(l.Runs)), slices.Sorted(slices.Values(runsOfModel(want[i].runs))))
+		var before []*modelRun
+		for _, id := range l.Runs {
+			h.notAfter(before, h.m.runs[id])
+			before = append(before, h.m.runs[id])
+		}
+		for _, id := range l.Runs {
+			if r := h.m.runs[id]; r.placeRank == 0 && !r.keyed {
+				h.limits.ranks++
+				r.rank, r.placeRank = h.limits.ranks, h.limits.ranks
+			}
+		}
+		first := h.m.runs[l.Runs[0]]
+		for _, o := range firsts {
+			if compareTurns(o, first) > 0 {
+				h.Fatalf("lines: that of run %s comes before that of run %s", o.Run, first.Run)
+			}
+		}
+		firsts = append(firsts, first)
+	}
+}
+
+func runsOfModel(runs []*modelRun) []event.RunID {
+	var ids []event.RunID
+	for _, r := range runs {
+		ids = append(ids, r.Run)
+	}
+	return ids
+}
+
+// judgeLine checks whether the state of a queue is allowed, given its state at the last inspection.
+func (h *history) judgeLine(got *store.Snapshot, i int) {
+	h.Helper()
+	l, now := got.Waiting[i], h.Clock.Now()
+	heavy, was := h.m.heavy(l.Uses) != nil, store.WaitingLine{}
+	if n := slices.IndexFunc(h.limits.before, func(o store.WaitingLine) bool { return o.Route == l.Route && slices.Equal(o.Uses, l.Uses) }); n >= 0 {
+		was = h.limits.before[n]
+	}
+	stays := len(was.Runs) > 0 && slices.Contains(l.Runs, was.Runs[0]) // the run that was first still waits
+	kept := len(was.Runs) > 0 && (was.Shut || was.Called)
+	switch {
+	case heavy && l.Shut:
+		h.Fatalf("line of run %s: it is shut, and can never have its permits: nobody ends it", l.Runs[0])
+	case l.Called && was.Called && stays && l.Until.Equal(was.Until):
+	case l.Called && !l.Until.Equal(now.Add(suite.CallTime)):
+		h.Fatalf("line of run %s: called until %v, want %v", l.Runs[0], l.Until, now.Add(suite.CallTime))
+	case l.Shut && !kept && !h.limits.asked[l.Route]:
+		h.Fatalf("line of run %s: it is shut, and nobody has asked it", l.Runs[0])
+	case !l.Shut && !l.Called && was.Called && stays && !heavy && was.Until.After(now) && !h.begunIn(&l):
+		h.Fatalf("line of run %s: it has lost its turn at %v, before %v", l.Runs[0], now, was.Until)
+	case !l.Shut && !l.Called && was.Shut && stays && !heavy && !h.begunIn(&l):
+		h.Fatalf("line of run %s: it was asked in vain, and is open: it may be passed", l.Runs[0])
+	case l.Shut:
+		h.judgeShut(got, i)
+	}
+}
+
+// begunIn reports whether a run of the queue got its permits since the last inspection. It came
+// before those that still wait, whatever state the queue had.
+func (h *history) begunIn(l *store.WaitingLine) bool {
+	return slices.ContainsFunc(h.limits.begun, func(b begun) bool { return b.Route == l.Route && slices.Equal(b.Uses, l.Uses) })
+}
+
+// judgeShut fails the test unless a closed queue is rechecked by the time at which its rates let it
+// continue. That it may not continue now is checked by fsck.
+func (h *history) judgeShut(got *store.Snapshot, i int) {
+	h.Helper()
+	l, opens := got.Waiting[i], h.Clock.Now()
+	for _, u := range l.Uses {
+		s := h.m.stand(u.LimitID)
+		if s.Config.Paused || s.Config.AtOnce > 0 && s.Held+u.Weight > s.Config.AtOnce {
+			return
+		}
+		if s.Next.After(opens) {
+			opens = s.Next
+		}
+	}
+	if l.Uses[0].Nested { // it may be free because the queue before it waits for a second limit since the last recheck
+		opens = opens.Add(suite.CallTime)
+	}
+	if !h.keptBefore(got.Waiting, i) && (l.Until.IsZero() || l.Until.After(opens)) {
+		h.Fatalf("line of run %s: it is looked at %v, and may go at %v; it is %v", l.Runs[0], l.Until, opens, h.Clock.Now())
+	}
+}
+
+// judgeTurn fails the test if a run got its permits before an earlier run that waits for one of its
+// limits in a closed or admitted queue. [L5, L7]
+func (h *history) judgeTurn(lines []store.WaitingLine, r begun) {
+	h.Helper()
+	for _, l := range lines {
+		stays := slices.ContainsFunc(r.back, func(o store.WaitingLine) bool { return o.Runs[0] == l.Runs[0] && (l.Called || !o.Called && l.Shut) })
+		if first := h.m.runs[l.Runs[0]]; stays && compareTurns(first, r.modelRun) < 0 {
+			h.Fatalf("claim: run %s has passed run %s, which waits in vain before it", r.Run, first.Run)
+		}
+	}
+}
+
+// askedOf records the routes of a claim. It fails the test if the claim could have taken more than
+// n runs but left a queue open.
+func (h *history) askedOf(c *store.Claim, n int) {
+	h.Helper()
+	for _, route := range c.Routes {
+		h.limits.asked[route] = true
+	}
+	for _, l := range h.Inspect().Waiting {
+		if n < c.Max && slices.Contains(c.Routes, l.Route) && !l.Shut {
+			h.Fatalf("claim of %v: it had room for more, and left the line of run %s open", c.Routes, l.Runs[0])
+		}
+	}
+}
+
+// adoptWakes checks that a wake is set for every route with a run that may be claimed. It takes the
+// other wakes from the store: they may be left from an admitted queue that is empty. [L8]
+func (h *history) adoptWakes(got *store.Snapshot) {
+	h.Helper()
+	needed := map[store.Route]event.RunID{}
+	for _, route := range historyRoutes {
+		for _, r := range h.m.readyRuns(route) {
+			needed[route] = r.Run
+		}
+	}
+	for _, l := range got.Waiting {
+		if !l.Shut {
+			needed[l.Route] = l.Runs[0]
+		}
+	}
+	for route, run := range needed {
+		if !got.Wakes[route] {
+			h.Fatalf("wakes: none is set for %v, where run %s may be claimed", route, run)
+		}
+	}
+	h.m.wakes = maps.Clone(got.Wakes)
+	if h.m.wakes == nil {
+		h.m.wakes = map[store.Route]bool{}
+	}
+}

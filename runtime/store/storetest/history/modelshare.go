@@ -1,0 +1,96 @@
+package history
+
+import (
+	"cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// The shares of the model: how much of a flow each fairness key has had, and the position of its
+// next run. It does not use the fairness keys of package protocol. If several runs enter a flow in
+// one action, the store chooses their order. The order of the flow is then not checked until the
+// flow is empty.
+
+// modelFlow is the state of a flow, the ready runs with fairness keys of one route and priority. It
+// exists from the first of these runs until none is left.
+type modelFlow struct {
+	present int            // the place of the last run that began, plus one
+	newest  int            // the place of the latest key that had no later place of its own
+	next    map[string]int // the earliest place of the next run of a key
+	unsure  bool
+	came    *modelRun // the last run that entered the flow; action is the action in which it did
+	action  int
+}
+
+func (r *modelRun) flow() store.FlowID { return store.FlowID{Route: r.Route, Priority: r.Priority} }
+
+// inFlow returns the number of ready runs of a flow, without the given run.
+func (m *model) inFlow(id store.FlowID, without event.RunID) (n int) {
+	for _, r := range m.runs {
+		if r.InFlow() && r.flow() == id && r.Run != without {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) flowCounts() map[store.FlowID]int {
+	counts := map[store.FlowID]int{}
+	for _, r := range m.runs {
+		if r.InFlow() {
+			counts[r.flow()]++
+		}
+	}
+	return counts
+}
+
+// enterFlow gives a run that becomes ready its place, unless it has one. The place is not before
+// the present place of the flow, and its distance from the last run of its key depends on its
+// share.
+func (m *model) enterFlow(r *modelRun) {
+	f := m.flows[r.flow()]
+	if f == nil || m.inFlow(r.flow(), r.Run) == 0 {
+		f = &modelFlow{present: m.nextTurn(), next: map[string]int{}}
+		m.flows[r.flow()] = f
+	}
+	r.fresh = true
+	if r.place != 0 {
+		return
+	}
+	first := min(f.newest+1, f.present+630) // keys without earlier runs take places in the order of their arrival
+	if r.place = max(f.present, first, f.next[r.Fair]); f.next[r.Fair] <= max(f.present, first) {
+		f.newest = r.place
+	}
+	f.next[r.Fair] = r.place + (5040+r.Share/2)/r.Share
+	m.turn = max(m.turn, r.place)
+	if f.came != nil && f.action == m.action {
+		f.unsure, f.came.placed = true, false
+	}
+	r.placed = !f.unsure
+	f.came, f.action = r, m.action
+}
+
+// leaveFlow advances the present place of a flow past a run that begins.
+func (m *model) leaveFlow(r *modelRun) {
+	f := m.flows[r.flow()]
+	f.present = max(f.present, r.place+1)
+}
+
+// guardShare refuses a create with an owner if ready runs of its flow must be claimed first.
+func (m *model) guardShare(c *store.Create) error {
+	if c.Fair != "" && c.Owner != nil && m.inFlow(store.FlowID{Route: c.Route, Priority: c.Priority}, "") > 0 {
+		return protocol.Refused{Err: store.ErrNotClaimable}
+	}
+	return nil
+}
+
+// compareKeyed compares two runs of which at least one has a place in a flow. It returns 0 unless
+// both places are known and belong to one route.
+func compareKeyed(a, b *modelRun) int {
+	if a.keyed && b.keyed && a.placed && b.placed && a.Route == b.Route {
+		return cmp.Compare(a.place, b.place)
+	}
+	return 0
+}
