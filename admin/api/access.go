@@ -9,10 +9,10 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/loopback"
 )
 
-// local is who asks where nobody has to say it.
+// local is the principal of all requests if authentication is disabled.
 var local = admin.Principal{Name: "local", Role: admin.RoleAdmin}
 
-// near refuses requests from elsewhere where nobody has to say who he is.
+// near refuses requests from other machines if authentication is disabled.
 func (h *Handler) near(r *http.Request) error {
 	if h.who != nil || h.cfg.AllowUnauthenticated {
 		return nil
@@ -23,8 +23,8 @@ func (h *Handler) near(r *http.Request) error {
 	return nil
 }
 
-// foreign refuses what a page of another origin reads, unless it is one that may ask. Browsers say from where a request comes, programs
-// do not.
+// foreign refuses reads from pages of other origins, unless CORS allows the origin. Browsers send
+// the origin of a request, programs do not.
 func (h *Handler) foreign(r *http.Request) error {
 	if h.who != nil && h.cfg.CORS != nil && h.cfg.CORS.Allows(r) {
 		return nil
@@ -32,7 +32,7 @@ func (h *Handler) foreign(r *http.Request) error {
 	return httpauth.CheckRead(r)
 }
 
-// identifier returns what says who sends a request; nil: nothing does.
+// identifier returns the authentication of requests, or nil if it is disabled.
 func identifier(cfg *Config) httpauth.Identifier {
 	var all []httpauth.Identifier
 	if cfg.Proxy != nil {
@@ -50,7 +50,7 @@ func identifier(cfg *Config) httpauth.Identifier {
 	return httpauth.First(all...)
 }
 
-// authenticate returns who sends a request.
+// authenticate returns the principal of a request.
 func (h *Handler) authenticate(r *http.Request) (admin.Principal, error) {
 	if h.who == nil {
 		return local, nil
@@ -64,7 +64,8 @@ func withPrincipal(ctx context.Context, p admin.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// principalOf returns who sends a request. It panics if nobody has said: then nobody gets an answer.
+// principalOf returns the principal of a request. It panics without one, so that no unauthenticated
+// request is answered.
 func principalOf(ctx context.Context) admin.Principal {
 	return ctx.Value(principalKey{}).(admin.Principal)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// A server that need not know who asks answers to this machine alone, whatever a request says of itself.
+// A server without authentication answers only this machine, whatever the headers of a request
+// contain.
 func TestOPS3_WithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 	s := serve(t, api.Config{})
 	tokens, _ := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleAdmin, Expires: time.Now().Add(time.Hour)})
@@ -69,7 +70,7 @@ func TestOPS3_WithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 	}
 	s.wants("DNS rebinding by a connection", s.ask("POST", "/v1/runs/"+s.run+"/cancel", "", "Host: evil.example.com"), 403, admin.CodeForbidden)
 
-	// A server that listens on all addresses of the machine is reached by it over a network.
+	// A server that listens on all addresses of the machine can be reached over the network.
 	r := httptest.NewRequest(http.MethodGet, "/v1/runs", nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 168, 1, 7), Port: 80}))
@@ -94,7 +95,7 @@ func tokensOf(t *testing.T, all ...admin.Token) (tokens *admin.Tokens, secrets [
 	return tokens, secrets
 }
 
-// example is a request to a route that needs its role and no more.
+// example returns a request to a route that requires exactly its role.
 func example(s *server, r *route.Route) (path, body string) {
 	s.Helper()
 	values := map[string]string{"id": s.run, "queue": "default", "name": map[*route.Route]string{
@@ -138,7 +139,8 @@ func example(s *server, r *route.Route) (path, body string) {
 	}[r]
 }
 
-// hooked returns a run that executes a graph, and the token of a hook that it has opened in a node of that.
+// hooked returns a run that executes a graph, and the token of a hook that a node of the graph has
+// opened.
 func (s *server) hooked() (ref, token string) {
 	s.Helper()
 	run, err := s.direct.Start(s.Context(), admin.Start{Workflow: "api.hooked"})
@@ -160,10 +162,10 @@ func (s *server) hooked() (ref, token string) {
 	return run.Run, page.Hooks[0].Token
 }
 
-// nobody is a bulk action on no run.
+// nobody is a bulk action that matches no run.
 var nobody = admin.BulkRequest{Filter: admin.Filter{Workflow: "nobody"}, Action: admin.Action{Verb: "cancel"}}
 
-// No route is forgotten: each needs a token, of its role or a higher one.
+// Every route requires a token with its role or a higher one.
 func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 	var all []admin.Token
 	for _, role := range admin.Roles() {
@@ -171,7 +173,7 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 	}
 	tokens, secrets := tokensOf(t, all...)
 	s := serve(t, api.Config{Auth: tokens})
-	for e, err := range s.direct.Follow(t.Context(), s.run, admin.EventFilter{}) { // until the worker has begun, and declared its limits
+	for e, err := range s.direct.Follow(t.Context(), s.run, admin.EventFilter{}) { // until the worker has begun and registered its limits
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,14 +191,14 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 		if g.header.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%s: no WWW-Authenticate", r.Name)
 		}
-		if r.Method == http.MethodPost { // what somebody who may not sends is not even read
+		if r.Method == http.MethodPost { // the body of a request without the right is not read
 			s.wants(r.Name+" of no JSON as viewer", s.ask(r.Method, at, "{", "Authorization: Bearer "+secrets[0]), 403, admin.CodeForbidden)
 		}
-		if r.Holds { // those that may are asked elsewhere: they wait
+		if r.Holds { // routes that wait are tested elsewhere
 			continue
 		}
 		for i, role := range admin.Roles() {
-			if r == route.DeleteView { // which the role before may have deleted
+			if r == route.DeleteView { // the previous role may have deleted it
 				at, body = example(s, r)
 			}
 			g := s.ask(r.Method, at, body, "Authorization: Bearer "+secrets[i])
@@ -260,7 +262,7 @@ func TestOPS3_CredentialsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// A page of another origin cannot let a browser act, even where no token is needed.
+// A page of another origin cannot make a browser change anything, even without authentication.
 func TestOPS3_PagesOfOtherOriginsChangeNothing(t *testing.T) {
 	s := serve(t, api.Config{})
 	at := "/v1/runs/" + s.run + "/cancel"
@@ -278,7 +280,7 @@ func TestOPS3_PagesOfOtherOriginsChangeNothing(t *testing.T) {
 	s.wants("of the same origin", s.ask("POST", at, "", "Sec-Fetch-Site: same-origin"), 202, "")
 }
 
-// Nothing leads out of a path, and nothing is redirected.
+// Paths are neither cleaned nor redirected.
 func TestOPS3_PathsAreTakenAsTheyAre(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	s := serve(t, api.Config{Auth: tokens})
@@ -301,7 +303,7 @@ func TestOPS3_PathsAreTakenAsTheyAre(t *testing.T) {
 			t.Errorf("%s: a browser may take the answer for something else: %v", path, g.header)
 		}
 	}
-	// Without a token nobody learns which paths there are.
+	// Without a token a caller cannot find out which paths exist.
 	s.wants("a path without a token", s.ask("GET", "/v1/nothing", ""), 401, admin.CodeUnauthenticated)
 	for method, path := range map[string]string{"DELETE": "/v1/runs", "PUT": "/v1/runs/" + s.run, "POST": "/v1/runs/count", "PATCH": "/v1/runs/" + s.run + "/cancel"} {
 		g := s.ask(method, path, "", "Authorization: Bearer "+secrets[0])

@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/body"
 )
 
-// read reads the body of a request, which is JSON of the fields of a struct; an empty one has none of them.
+// read parses the body of a request, a JSON object with the fields of a struct. An empty body sets
+// no fields.
 func (q *request) read(into any) error { return q.readUpTo(into, q.h.cfg.MaxBody) }
 
 func (q *request) readUpTo(into any, most int64) error {
@@ -40,7 +41,7 @@ func (q *request) readUpTo(into any, most int64) error {
 	return nil
 }
 
-// fieldsOf returns the names that the fields of a struct have in JSON.
+// fieldsOf returns the JSON names of the fields of a struct.
 func fieldsOf(t reflect.Type) []string {
 	var all []string
 	for _, f := range reflect.VisibleFields(t) {

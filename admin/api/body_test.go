@@ -75,7 +75,7 @@ func TestOPS3_BodiesAreBounded(t *testing.T) {
 	s.wants("as long as may be", s.ask("POST", "/v1/runs", over(4<<10-40)), 201, "")
 	s.wants("oversized", s.ask("POST", "/v1/runs", over(4<<10)), 413, admin.CodeInput)
 
-	// One that never ends is cut off: what it sends is not read for ever.
+	// An endless body is cut off at the limit.
 	conn := s.dial()
 	defer conn.Close()
 	sent := make(chan int)
@@ -95,12 +95,12 @@ func TestOPS3_BodiesAreBounded(t *testing.T) {
 	conn.Close()
 	<-sent
 
-	// One that does not come holds nothing for long.
+	// A body that does not arrive is cut off after a time limit.
 	for what, part := range map[string]string{"nothing of it": "", "half of it": `{"workflow":`} {
 		g := s.raw("POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n" + part)
 		s.wants("slow, "+what, g, 408, admin.CodeTimeout)
 	}
-	// The reader of a connection that has waited longer than that is not cut off.
+	// A connection that was idle for longer than the time limit is not cut off.
 	s.wants("afterwards", s.ask("GET", "/v1/runs", ""), 200, "")
 	short := s.raw("POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 26\r\nConnection: close\r\n\r\n{\"workflow\":\"api.collect\"}")
 	s.wants("of the length that it says", short, 201, "")

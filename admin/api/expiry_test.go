@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// A stream that was opened with a credential went on for ever once that had expired.
+// A stream ends when the credential of its request expires.
 func TestOPS3_StreamsEndWhenTheirCredentialExpires(t *testing.T) {
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -44,7 +44,8 @@ func TestOPS3_StreamsEndWhenTheirCredentialExpires(t *testing.T) {
 	}
 }
 
-// A page of another origin cannot send a credential, and where none is needed it could load what is here. Origins that may ask, may.
+// A page of another origin can load nothing, even without authentication, unless its origin is
+// allowed.
 func TestOPS3_PagesOfOtherOriginsReadNothing(t *testing.T) {
 	const page = "https://app.example.com"
 	cors, err := httpauth.NewCORS(page)

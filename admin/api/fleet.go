@@ -23,7 +23,8 @@ func putSchedule(q *request) error {
 	return q.reply(http.StatusAccepted, done, err)
 }
 
-// actOnSchedule bounds how long a schedule may take to end.
+// actOnSchedule executes an action on a schedule, and limits the time that a schedule may take to
+// end.
 func actOnSchedule(q *request) error {
 	var in route.ScheduleAct
 	key, err := q.input(&in)

@@ -25,7 +25,7 @@ func follow(q *request) error {
 		return err
 	}
 	r, err := q.service.Run(q.ctx(), q.path("id"))
-	if err != nil { // what is known at once has a status of its own
+	if err != nil { // an error that is known before the response begins has a status
 		return err
 	}
 	if err := f.Check(); err != nil {
@@ -62,13 +62,14 @@ func followStream(q *request) error {
 	return nil
 }
 
-// position is the number of the last that a reader has got.
+// position is the number of the last entry that a reader has received.
 type position struct {
 	n     uint64
 	known bool
 }
 
-// last reads the header Last-Event-ID, which a reader sends that was cut off. It has the from of its URL still, which does not matter then.
+// last parses the header Last-Event-ID, which a reader sends when it reconnects. It takes
+// precedence over the parameter from in the URL.
 func (q *request) last() (position, error) {
 	text := q.r.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -81,9 +82,10 @@ func (q *request) last() (position, error) {
 	return position{n, true}, nil
 }
 
-// numbered delivers what follow does, as messages whose ids are its numbers: a reader that was cut off, and names the last one
-// that it has got, misses nothing and gets nothing twice. If the next one is not kept any more, or the last one is past the
-// end, the number of the newest, a message says so, and names the number with which it goes on.
+// numbered converts the entries that follow returns into messages with their numbers as IDs. A
+// reader that reconnects with the last ID receives each entry exactly once. If the next entry is
+// not retained any more, or the last one is after the end (the number of the newest entry), a
+// message reports this with the number at which numbered continues.
 func numbered[T any](from uint64, last position, end uint64, follow func(from uint64) iter.Seq2[T, error], number func(*T) uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		if last.known {
@@ -118,15 +120,15 @@ func numbered[T any](from uint64, last position, end uint64, follow func(from ui
 	}
 }
 
-// lagMessage says where a reader goes on: it is at the place before that from now on.
+// lagMessage reports where a reader continues. Its ID is the position before that entry.
 func lagMessage(lag admin.Lag) message {
 	return message{id: strconv.FormatUint(lag.Next-1, 10), kind: "lag", data: lag}
 }
 
-// send writes to a reader as long as it reads.
+// send writes a text with a time limit.
 func (q *request) send(text string) error {
 	to := http.NewResponseController(q.w)
-	_ = to.SetWriteDeadline(time.Now().Add(writeTime)) // a recorder of a test has none
+	_ = to.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
 	if _, err := io.WriteString(q.w, text); err != nil {
 		return err
 	}

@@ -21,17 +21,17 @@ import (
 	"github.com/flowgen/flowgen/admin/remote"
 )
 
-// cutter cuts the answers that it carries after a few bytes: the next reads of it fail, and the
-// server loses the connection.
+// cutter truncates responses after a few bytes: further reads fail, and the server loses the
+// connection.
 type cutter struct {
 	under http.RoundTripper
-	after func() int // bytes of an answer that arrive
+	after func() int // number of bytes of a response that arrive
 	cuts  atomic.Int64
 }
 
 func (c *cutter) RoundTrip(r *http.Request) (*http.Response, error) {
 	follows := strings.HasSuffix(r.URL.Path, "/follow") || strings.HasSuffix(r.URL.Path, "/live")
-	if follows { // without waiting for more: most of it is cut off anyway
+	if follows { // without waiting for more data, because most of them would be cut off
 		r = r.Clone(r.Context())
 		q := r.URL.Query()
 		q.Set("delay", "0s")
@@ -62,7 +62,8 @@ func (b *cutBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cutOff serves a run to a reader that is cut off at least so many times, in the middle of messages and between them.
+// cutOff serves a run to a reader whose connection is cut at least the given number of times,
+// within messages and between them.
 func (s *server) cutOff(times int64) (*cutter, *remote.Service) {
 	s.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -71,7 +72,7 @@ func (s *server) cutOff(times int64) (*cutter, *remote.Service) {
 		if cut.cuts.Load() >= times {
 			return math.MaxInt
 		}
-		return 200 + random.IntN(200) // one event or two, or none
+		return 200 + random.IntN(200) // zero to two events
 	}
 	service, err := remote.New(s.URL, remote.Config{Client: &http.Client{Transport: cut}})
 	if err != nil {
@@ -80,10 +81,10 @@ func (s *server) cutOff(times int64) (*cutter, *remote.Service) {
 	return cut, service
 }
 
-// manyCuts is how often the readers of the tests are cut off.
+// manyCuts is the number of cuts in the tests.
 const manyCuts = 1000
 
-// A reader is cut off a thousand times while the run goes on.
+// The connection of a reader is cut a thousand times while the run progresses.
 func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	cut, service := s.cutOff(manyCuts)
@@ -117,7 +118,8 @@ func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	t.Logf("%d events, cut %d times", last, cut.cuts.Load())
 }
 
-// A filter leaves out most events, and the reader that is cut off still gets each of the others once.
+// A filter omits most events, and a reader whose connection is cut still receives each of the
+// others once.
 func TestRUN6_SSEWithAFilterThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	cut, service := s.cutOff(100)
@@ -150,13 +152,13 @@ func TestRUN6_SSEWithAFilterThatIsCutDeliversEachEventOnceInOrder(t *testing.T) 
 	}
 }
 
-// What holds for the events of a run holds for the chunks of a stream.
+// The same holds for the chunks of a stream.
 func TestRUN6_SSEThatIsCutDeliversEachChunkOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	cut, service := s.cutOff(manyCuts)
 	sent := 0
 	send := func() {
-		for range 50 { // so that connections end before there is nothing to send
+		for range 50 { // so that connections are cut while data remain
 			sent++
 			s.send(fmt.Sprintf("%60d", sent))
 		}
@@ -189,10 +191,10 @@ func TestRUN6_SSEThatIsCutDeliversEachChunkOnceInOrder(t *testing.T) {
 	t.Logf("%d chunks, cut %d times", last, cut.cuts.Load())
 }
 
-// message is one of a stream.
+// message is a message of a stream.
 type message struct{ id, event, data string }
 
-// messages reads what a stream sends; each comment has the event ":".
+// messages returns a function that reads the next message of a stream. A comment has the event ":".
 func (s *server) messages(body io.Reader) func() message {
 	lines := bufio.NewReader(body)
 	return func() message {
@@ -228,7 +230,7 @@ func (s *server) follow(query string, header ...string) func() message {
 	return s.events("/v1/runs/"+s.run+"/follow"+query, header...)
 }
 
-// events opens a stream, and returns what reads its next message.
+// events opens a stream, and returns a function that reads its next message.
 func (s *server) events(path string, header ...string) func() message {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.URL+path, nil)
@@ -251,7 +253,7 @@ func (s *server) events(path string, header ...string) func() message {
 	return s.messages(answer.Body)
 }
 
-// said returns the next message that is no comment.
+// said returns the next message that is not a comment.
 func said(next func() message) message {
 	for {
 		if m := next(); m.event != ":" {
@@ -271,7 +273,7 @@ func TestOPS3_SSETellsWhereItIsAndThatItIsAlive(t *testing.T) {
 	if err := json.Unmarshal([]byte(first.data), &e); err != nil || first.id != "1" || first.event != "event" || e.Seq != 1 || e.Type != "run_created" {
 		t.Errorf("got %+v, %v", first, err)
 	}
-	for seen := 0; seen < 3; { // nothing happens, and the stream says so
+	for seen := 0; seen < 3; { // keep-alive comments of an idle stream
 		if next().event == ":" {
 			seen++
 		}
@@ -309,7 +311,8 @@ func TestOPS3_SSETellsWhereItIsAndThatItIsAlive(t *testing.T) {
 	s.wants("a run that is not there", s.ask("GET", "/v1/runs/id:nobody/follow", ""), 404, admin.CodeNotFound)
 }
 
-// A reader that cannot go on where it was is told where it goes on, and goes on there also when it asks again.
+// A reader that cannot continue at its position receives the position at which it continues, and
+// continues there after a reconnect.
 func TestRUN6_SSETellsThatItLags(t *testing.T) {
 	s := serve(t, api.Config{})
 	for range 5 {
@@ -362,7 +365,7 @@ func TestRUN6_SSETellsThatItLags(t *testing.T) {
 	}
 }
 
-// written waits until the run has written so many chunks.
+// written waits until the run has written n chunks.
 func (s *server) written(n uint64) {
 	s.Helper()
 	for c, err := range s.direct.FollowStream(s.Context(), s.run, "told", n) {
@@ -380,7 +383,7 @@ func lines(header string) []string {
 	return []string{header}
 }
 
-// lags reports a message that is another one than the lag.
+// lags reports an error unless m is the wanted lag.
 func (s *server) lags(what string, m message, want string) {
 	s.Helper()
 	var lag admin.Lag

@@ -16,39 +16,45 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Prefix begins the paths of the API.
+// Prefix is the prefix of all paths of the API.
 const Prefix = route.Prefix
 
-// Config configures a Handler. The zero value answers to programs of the same machine, which may do everything.
+// Config configures a Handler. With the zero value it answers only programs on the same machine,
+// which have all rights.
 type Config struct {
-	// Auth says whose a bearer token is. If nothing says who asks, requests from other machines, and forwarded ones,
-	// are refused.
+	// Auth authenticates bearer tokens. Without Auth, Session and Proxy, requests from other
+	// machines and forwarded requests are refused.
 	Auth admin.Authenticator
-	// Session are the logins of browsers, at POST /v1/login and /v1/logout, and Proxy is a trusted one. Each of them, as
-	// Auth, says who asks; nil: there is none.
+	// Session enables logins of browsers at POST /v1/login and /v1/logout. Proxy configures a
+	// trusted proxy that authenticates requests. Both are optional.
 	Session *httpauth.Session
 	Proxy   *httpauth.Proxy
-	// CORS says of which origins pages may ask by bearer tokens; nil: of none. Where nobody says who asks it is not looked at.
+	// CORS lists the origins whose pages may send requests with bearer tokens; nil means none. It
+	// is ignored if authentication is disabled.
 	CORS *httpauth.CORS
-	// AllowUnauthenticated answers to everybody who reaches the handler, if Auth, Session and Proxy are nil. Set it only where something
-	// else keeps strangers away: they may do everything.
+	// AllowUnauthenticated answers all requests with all rights if Auth, Session and Proxy are nil.
+	// Set it only if access is restricted by other means.
 	AllowUnauthenticated bool
-	// MaxBody bounds the body of a request, in bytes; 0: workflow.DefaultMaxPayload and 64 KiB.
+	// MaxBody limits the body of a request in bytes; 0 means workflow.DefaultMaxPayload plus 64
+	// KiB.
 	MaxBody int64
-	// BodyTime is how long the body of a request may take; 0: 30 s.
+	// BodyTime limits the time for reading the body of a request; 0 means 30 s.
 	BodyTime time.Duration
-	// Mutations is how many requests that change something a principal may make in a second, and at once; 0: 50.
+	// Mutations limits the requests that change something per principal and second, and their
+	// burst; 0 means 50.
 	Mutations int
-	// Streams is how many requests of a principal may be open that wait for something; 0: 100.
+	// Streams limits the open requests of a principal that wait for something; 0 means 100.
 	Streams int
-	// Lists is how many lists of runs a principal may watch at a time, by all its live connections together; 0: 100. Each
-	// is asked for once a second, for all who watch the same.
+	// Lists limits the lists of runs that a principal may watch at a time, over all of its live
+	// connections; 0 means 100. Each list is read once per second for all connections with the same
+	// view of it.
 	Lists int
-	// KeepAlive is how often a stream without events says that it is alive; 0: 15 s.
+	// KeepAlive is the interval in which a stream without events sends a comment; 0 means 15 s.
 	KeepAlive time.Duration
-	// Recheck is after which time a stream looks again whether the credential of its request holds, and ends if not; 0: 5 s.
+	// Recheck is the interval in which the credential of a stream is rechecked. The stream ends if
+	// it has become invalid; 0 means 5 s.
 	Recheck time.Duration
-	// Now says what time it is; nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -58,12 +64,12 @@ type Handler struct {
 	cfg     Config
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
-	who     httpauth.Identifier // nil: nobody has to say it
+	who     httpauth.Identifier // nil: authentication is disabled
 	shares  *shares
 	lists   *lists
 }
 
-// New returns the handler of a service.
+// New returns a handler for a service.
 func New(s *admin.Service, cfg Config) *Handler {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
 	cfg.BodyTime = cmp.Or(cfg.BodyTime, 30*time.Second)
@@ -81,7 +87,7 @@ func New(s *admin.Service, cfg Config) *Handler {
 	h.who = identifier(&cfg)
 	if h.who != nil && cfg.CORS != nil {
 		for _, origin := range cfg.CORS.Origins() {
-			_ = h.origins.AddTrustedOrigin(origin) // it was checked when the CORS was made
+			_ = h.origins.AddTrustedOrigin(origin) // validated by NewCORS
 		}
 	}
 	for _, r := range route.All {
@@ -93,8 +99,8 @@ func New(s *admin.Service, cfg Config) *Handler {
 	return h
 }
 
-// ServeHTTP judges a request: from where it comes, who sends it, what it asks for. The first that does not
-// hold is the answer.
+// ServeHTTP checks the origin of a request, its principal and its path. The first check that fails
+// determines the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -129,8 +135,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r.WithContext(withPrincipal(r.Context(), who)))
 }
 
-// known returns a problem for a path, or a method of it, that is none of the API. A path is taken as it
-// is: one that names a folder above it is none.
+// known returns a problem for an unknown path or method. Paths are not cleaned: one that contains
+// .. is unknown.
 func (h *Handler) known(w http.ResponseWriter, r *http.Request) error {
 	escaped := r.URL.EscapedPath()
 	if path.Clean(escaped) == escaped {
@@ -147,7 +153,7 @@ func (h *Handler) known(w http.ResponseWriter, r *http.Request) error {
 	return admin.NewProblem(admin.CodeNotFound, "there is nothing at this path", "see "+Prefix+"openapi.json")
 }
 
-// methods returns those that the path of a request has.
+// methods returns the methods of the path of a request.
 func (h *Handler) methods(r *http.Request) []string {
 	var all []string
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -169,7 +175,7 @@ func (h *Handler) operation(r *route.Route, do func(*request) error) http.Handle
 		who := principalOf(hr.Context())
 		who.Face = admin.FaceAPI
 		req := &request{h: h, route: r, w: w, r: hr, service: h.service.As(who), query: r.ReadQuery(hr.URL.RawQuery)}
-		err := h.share(req, who) // before the role: what is refused counts, for it is written into the journal
+		err := h.share(req, who) // before the role is checked, because refusals also count: they are written to the journal
 		defer req.end()
 		if err == nil {
 			if err = who.Need(r.Role, "the operation "+r.Name); err != nil && r.Method == http.MethodPost {
@@ -189,7 +195,7 @@ func (h *Handler) operation(r *route.Route, do func(*request) error) http.Handle
 	})
 }
 
-// share lets a principal have no more than its share.
+// share applies the limits of a principal.
 func (h *Handler) share(req *request, who admin.Principal) error {
 	if req.route.Method == http.MethodPost {
 		if wait := h.shares.mutate(who.Name); wait > 0 {
@@ -207,14 +213,14 @@ func (h *Handler) share(req *request, who admin.Principal) error {
 	return nil
 }
 
-// fail answers with a problem.
+// fail responds with a problem.
 func fail(w http.ResponseWriter, err error) {
 	p := admin.ProblemOf(err)
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	if p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusRequestTimeout {
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	answer(w, "application/problem+json", p.Status, encode(p))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// What a route refuses before it reads the request is in the journal, too, and says what was asked for.
+// Requests that a route refuses before reading them are recorded in the journal with their target.
 func TestOPS3_TheJournalHasWhatRoutesRefuse(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "eve", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)}, admin.Token{Name: "ada", Role: admin.RoleOperator, Expires: time.Now().Add(time.Hour)})
 	s := serve(t, api.Config{Auth: tokens})
@@ -47,7 +47,7 @@ func TestOPS3_TheJournalHasWhatRoutesRefuse(t *testing.T) {
 	}
 }
 
-// Whoever is refused cannot fill the journal: refusals count as changes do.
+// Refused requests count for the rate limit, so that they cannot fill the journal.
 func TestOPS3_RefusalsHaveTheirShare(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "eve", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	now := time.Now()

@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// listEvery is how often a list is asked for, at most, while somebody looks at it.
+// listEvery is the minimum interval in which a list is read while it is watched.
 const listEvery = time.Second
 
-// lists asks the service for lists of runs: each at most once in listEvery, for all who look at it together, and
-// only while somebody does.
+// lists reads lists of runs for watchers: each list at most once per listEvery, for all watchers
+// with the same view, and only while there are watchers.
 type lists struct {
 	runs func(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error)
 
@@ -25,37 +25,39 @@ type lists struct {
 	all map[listKey]*watched
 }
 
-// listKey names a list: all with the same key see the same.
+// listKey identifies a list. All watchers with the same key see the same list.
 type listKey struct {
 	query string
 	role  admin.Role
 	owner string
 }
 
-// watched is a list that somebody looks at, or has within listEvery.
+// watched is a list that is watched, or was within listEvery.
 type watched struct {
 	watchers int
-	asked    time.Time     // last
-	cancel   func()        // ends the asking
-	ended    chan struct{} // closed when the asking has ended
+	asked    time.Time     // time of the last read
+	cancel   func()        // ends the reading
+	ended    chan struct{} // closed when the reading has ended
 	now      listState
-	version  uint64        // counts what it was; 0: it was not asked for yet
+	version  uint64        // number of states so far; 0 before the first read
 	changed  chan struct{} // closed with the next version
 }
 
-// listState is what a list is.
+// listState is the state of a list.
 type listState struct {
 	page []byte // as JSON
-	sum  string // of page: the place of a reader that has got it
-	err  error  // of the last time that it was asked for; then page is of the last time that this worked
+	sum  string // checksum of page: the position of a reader that has received it
+	err  error  // of the last read; page is from the last successful read
 }
 
 func newLists(runs func(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error)) *lists {
 	return &lists{runs: runs, all: map[listKey]*watched{}}
 }
 
-// watch delivers the page of a filter as a principal sees it, and again when it has changed, until ctx ends. An
-// error is no end: the list is asked for again. Of what has changed more than once since the last delivery the newest is delivered.
+// watch returns an iterator over the states of the page of a filter for a principal, until ctx is
+// done. It begins with the present state. It continues after errors, because the list is read
+// again. If the list changed several times since the last iteration, only the newest state is
+// returned.
 func (l *lists) watch(ctx context.Context, p admin.Principal, f admin.Filter) iter.Seq[listState] {
 	return func(yield func(listState) bool) {
 		key := listKey{route.FilterQuery(f).Encode(), p.Role, p.Owner}
@@ -80,11 +82,11 @@ func (l *lists) watch(ctx context.Context, p admin.Principal, f admin.Filter) it
 	}
 }
 
-// join adds a watcher; the first one begins the asking.
+// join adds a watcher; the first one starts the reading.
 func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for other, one := range l.all { // nobody looks at these any more
+	for other, one := range l.all { // lists without watchers
 		if one.watchers == 0 && time.Since(one.asked) >= listEvery && other != key {
 			delete(l.all, other)
 		}
@@ -96,7 +98,7 @@ func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 		l.all[key] = one
 	}
 	if one.watchers++; one.watchers == 1 {
-		ctx, cancel := context.WithCancel(context.Background()) // it outlives the watcher that has come first
+		ctx, cancel := context.WithCancel(context.Background()) // not canceled when the first watcher leaves
 		before, ended := one.ended, make(chan struct{})
 		one.cancel, one.ended = cancel, ended
 		go func() {
@@ -108,7 +110,7 @@ func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 	return one
 }
 
-// leave takes a watcher away; after the last one nothing is asked any more.
+// leave removes a watcher; the last one stops the reading.
 func (l *lists) leave(one *watched) {
 	l.mu.Lock()
 	one.watchers--
@@ -122,7 +124,8 @@ func (l *lists) leave(one *watched) {
 	}
 }
 
-// ask asks for a list until ctx ends. Who comes back within listEvery does not make it be asked for more often.
+// ask reads a list until ctx is done. A watcher that returns within listEvery does not cause an
+// additional read.
 func (l *lists) ask(ctx context.Context, one *watched, p admin.Principal, f admin.Filter) {
 	for {
 		l.mu.Lock()
@@ -147,7 +150,7 @@ func (l *lists) ask(ctx context.Context, one *watched, p admin.Principal, f admi
 	}
 }
 
-// is takes what a list is now.
+// is stores the present state of a list.
 func (one *watched) is(page *admin.RunPage, err error) {
 	now := listState{page: one.now.page, sum: one.now.sum, err: err}
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// counting counts how often lists are asked for, and lets it fail.
+// counting counts the reads of lists, and can make them fail.
 type counting struct {
 	*admin.Service
 	asked atomic.Int64
@@ -29,7 +29,7 @@ func (c *counting) runs(ctx context.Context, p admin.Principal, f admin.Filter) 
 	return c.As(p).Runs(ctx, f)
 }
 
-// watching is a store in memory whose lists are looked at, and who looks.
+// watching is a memory store with watched lists, and its watchers.
 type watching struct {
 	*testing.T
 	counting
@@ -37,7 +37,7 @@ type watching struct {
 	all   sync.WaitGroup
 }
 
-// inBubble does a test with a clock of its own.
+// inBubble runs a test with a fake clock.
 func inBubble(t *testing.T, do func(w *watching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func (w *watching) start() {
 
 var viewer = admin.Principal{Name: "eve", Role: admin.RoleViewer}
 
-// look looks at a list until ctx ends, and counts what it sees.
+// look watches a list until ctx is done, and counts the states.
 func (w *watching) look(ctx context.Context, p admin.Principal, f admin.Filter) *atomic.Int64 {
 	var seen atomic.Int64
 	w.all.Go(func() {
@@ -72,7 +72,8 @@ func (w *watching) look(ctx context.Context, p admin.Principal, f admin.Filter) 
 	return &seen
 }
 
-// 500 tabs that show the same list are one question a second together, and none once they are closed.
+// 500 tabs that show the same list cause one read per second together, and none after they are
+// closed.
 func TestOPS3_ManyWhoLookAtAListAskForItOnceASecond(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		ctx, leave := context.WithCancel(w.Context())
@@ -91,7 +92,7 @@ func TestOPS3_ManyWhoLookAtAListAskForItOnceASecond(t *testing.T) {
 				}
 			}
 			w.start()
-			time.Sleep(listEvery) // of the bubble
+			time.Sleep(listEvery) // in the fake time of the bubble
 		}
 		synctest.Wait()
 		time.Sleep(10 * listEvery)
@@ -110,7 +111,8 @@ func TestOPS3_ManyWhoLookAtAListAskForItOnceASecond(t *testing.T) {
 	})
 }
 
-// Tabs that are opened and closed all the time do not make it more, nor do they keep what nobody looks at.
+// Tabs that are opened and closed continuously neither cause more reads nor keep lists without
+// watchers.
 func TestOPS3_WhoComesAndGoesDoesNotAskMoreOften(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		for range 100 {
@@ -140,7 +142,7 @@ func TestOPS3_WhoComesAndGoesDoesNotAskMoreOften(t *testing.T) {
 	})
 }
 
-// Who sees something else asks for itself.
+// Principals with a different view of a list have reads of their own.
 func TestOPS3_AListIsSharedByThoseOnlyThatSeeTheSame(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		ctx, leave := context.WithCancel(w.Context())
@@ -151,7 +153,7 @@ func TestOPS3_AListIsSharedByThoseOnlyThatSeeTheSame(t *testing.T) {
 			w.look(ctx, p, admin.Filter{Limit: 7})
 		}
 		synctest.Wait()
-		if got := w.asked.Load(); got != 8 { // ada sees what eve does
+		if got := w.asked.Load(); got != 8 { // ada has the same view as eve
 			w.Errorf("%d lists, want 8", got)
 		}
 		leave()
@@ -159,7 +161,7 @@ func TestOPS3_AListIsSharedByThoseOnlyThatSeeTheSame(t *testing.T) {
 	})
 }
 
-// An outage is told once, and its end.
+// An outage is reported once, and so is its end.
 func TestOPS3_AListThatCannotBeAskedForIsAskedForAgain(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		ctx, leave := context.WithCancel(w.Context())

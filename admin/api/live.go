@@ -14,31 +14,31 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// topic is something that a live connection tells of: a run, or a list of runs.
+// topic is a subject of a live connection: a run or a list of runs.
 type topic struct {
-	name   string // as it was asked for
-	run    string // empty: it is a list
+	name   string // as requested
+	run    string // empty for a list
 	filter admin.Filter
-	place  string // of a run the last event that was sent, of a list the sum of the page; empty: nothing was
+	place  string // of a run the last event that was sent, of a list the checksum of the page; empty before the first message
 }
 
-// told is something new about the topic of that number.
+// told is an update of the topic with the given index.
 type told struct {
 	topic int
 	kind  string
-	place string // from then on; empty: the one before
+	place string // the new position; empty means unchanged
 	news  liveNews
 }
 
-// liveNews is an admin.News whose page was encoded once for all that look at it.
+// liveNews is an admin.News whose page was encoded once for all watchers.
 type liveNews struct {
 	admin.News
 	Page json.RawMessage `json:"page,omitempty"`
 }
 
-// live tells of several topics by one connection. The id of a message has a place for each topic, in order, so that
-// a reader who was cut off goes on in all of them: no event of a run is missed or comes twice, and a list comes again
-// only if it is another one by then.
+// live sends updates of several topics over one connection. The ID of a message contains the
+// positions of all topics in order, so that a reader that reconnects continues in all of them: each
+// event of a run arrives exactly once, and a list is sent again only if it has changed.
 func live(q *request) error {
 	pace := route.ReadPace(q.query)
 	if q.query.Err != nil {
@@ -77,7 +77,7 @@ func live(q *request) error {
 			}()
 			defer func() {
 				cancel()
-				for range news { // until all have ended
+				for range news { // until all topics have ended
 				}
 			}()
 			for n := range news {
@@ -95,7 +95,7 @@ func live(q *request) error {
 	return nil
 }
 
-// readTopics reads what is asked for.
+// readTopics parses the requested topics.
 func readTopics(text string) ([]topic, error) {
 	names := strings.Split(text, ",")
 	if len(names) > route.MaxTopics {
@@ -128,7 +128,7 @@ func readTopics(text string) ([]topic, error) {
 	return topics, nil
 }
 
-// places returns the id of a message.
+// places returns the ID of a message.
 func places(topics []topic) string {
 	all := make([]string, len(topics))
 	for i := range topics {
@@ -137,7 +137,7 @@ func places(topics []topic) string {
 	return strings.Join(all, ".")
 }
 
-// resume takes the places from the id of the last message.
+// resume sets the positions from the ID of the last message.
 func resume(topics []topic, id string) error {
 	if id == "" {
 		return nil
@@ -158,7 +158,7 @@ func resume(topics []topic, id string) error {
 	return nil
 }
 
-// tell delivers what is new about a topic until nothing more will be.
+// tell sends the updates of a topic until there are no more.
 func (q *request) tell(ctx context.Context, i int, t topic, news chan<- told) {
 	send := func(kind, place string, n liveNews) bool {
 		select {
@@ -172,11 +172,11 @@ func (q *request) tell(ctx context.Context, i int, t topic, news chan<- told) {
 		for now := range q.h.lists.watch(ctx, principalOf(q.r.Context()), t.filter) {
 			switch {
 			case now.err != nil:
-				t.place = "" // what it is then tells that it can be asked for again
+				t.place = "" // the next state proves that the list can be read again
 				if !send("list", "", liveNews{News: admin.News{Problem: admin.ProblemOf(now.err)}}) {
 					return
 				}
-			case now.sum == t.place: // the reader has it from an earlier connection, or from before an outage
+			case now.sum == t.place: // the reader has received it over an earlier connection, or before an outage
 			case !send("list", now.sum, liveNews{Page: now.page}):
 				return
 			default:
@@ -186,7 +186,7 @@ func (q *request) tell(ctx context.Context, i int, t topic, news chan<- told) {
 		return
 	}
 	last := position{known: t.place != ""}
-	last.n, _ = strconv.ParseUint(t.place, 10, 63) // it was read before
+	last.n, _ = strconv.ParseUint(t.place, 10, 63) // it was validated before
 	r, err := q.service.Run(ctx, t.run)
 	if err != nil {
 		send("over", "", liveNews{News: admin.News{Problem: admin.ProblemOf(err)}})

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/admin/remote"
 )
 
-// live opens a live connection, and returns what reads the next that is new.
+// live opens a live connection, and returns a function that reads the next update.
 func (s *server) live(topics string, header ...string) func() (message, admin.News) {
 	s.Helper()
 	next := s.events("/v1/live?topics="+url.QueryEscape(topics), header...)
@@ -67,13 +67,13 @@ func TestOPS3_LiveTellsOfRunsAndLists(t *testing.T) {
 		t.Errorf("got %d events of %+v, %v", len(events), r, err)
 	}
 	again := s.live(run+","+list+",run:wrun_00000000000000000000000000", "Last-Event-ID: "+lastID)
-	for range 2 { // nothing that is known comes again: the run has ended, and the other is not there
+	for range 2 { // nothing is repeated: one run has ended, and the other does not exist
 		if m, n := again(); m.event != "over" || n.Page != nil || n.Event != nil {
 			t.Errorf("after the last one: got %+v", m)
 		}
 	}
 	over := s.events("/v1/live?topics=" + run)
-	for m := said(over); m.event != "end"; m = said(over) { // runs only: there is an end
+	for m := said(over); m.event != "end"; m = said(over) { // only runs: the stream ends
 		if m.event != "event" && m.event != "over" {
 			t.Fatalf("got %+v", m)
 		}
@@ -159,7 +159,8 @@ func TestOPS3_LiveAndFollowRefuseWhatMakesNoSense(t *testing.T) {
 	s.wants("more connections than one may have", s.ask("GET", "/v1/live?topics=list:", ""), 429, admin.CodeBusy)
 }
 
-// Each list costs the store a question a second: nobody watches as many as connections times topics.
+// Each watched list costs a read per second, so the number of lists per principal is limited over
+// all connections.
 func TestOPS3_APrincipalWatchesSoManyLists(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)}, admin.Token{Name: "bob", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	s := serve(t, api.Config{Auth: tokens, Lists: 5})
@@ -170,11 +171,11 @@ func TestOPS3_APrincipalWatchesSoManyLists(t *testing.T) {
 	s.wants("more than anybody may", ask("list:,list:,list:,list:,list:,list:", bob), 429, admin.CodeBusy)
 	s.live("list:,list:", ada)()
 	s.wants("one more", ask("list:", ada), 429, admin.CodeBusy)
-	s.live("run:"+s.run, ada)() // a run is followed all the same
+	s.live("run:"+s.run, ada)() // runs can still be followed
 	s.live("list:,list:,list:,list:,list:", bob)()
 }
 
-// 500 tabs show the same list over HTTP, and all of them what it is.
+// 500 tabs show the same list over HTTP, and all of them receive its state.
 func TestOPS3_ManyLiveConnectionsAskForAListOnceASecond(t *testing.T) {
 	const tabs = 500
 	s := serve(t, api.Config{})
@@ -219,7 +220,7 @@ func TestOPS3_ManyLiveConnectionsAskForAListOnceASecond(t *testing.T) {
 	t.Logf("%d tabs, %d questions in %v", tabs, asked, passed)
 }
 
-// A live connection is cut off a thousand times: what holds for one run holds for each topic.
+// A live connection is cut a thousand times, and each event of each topic arrives once in order.
 func TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	other, err := s.direct.Start(t.Context(), admin.Start{Workflow: "api.collect", ID: "another"})
@@ -228,7 +229,7 @@ func TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	}
 	cut, service := s.cutOff(manyCuts)
 	after := cut.after
-	cut.after = func() int { return min(after(), math.MaxInt/2) * 2 } // the ids are longer
+	cut.after = func() int { return min(after(), math.MaxInt/2) * 2 } // the IDs are longer
 	sendBoth := func(item string) {
 		for _, ref := range []string{s.run, other.Run} {
 			if _, err := s.direct.Send(t.Context(), ref, "items", admin.Message{Payload: admin.Payload(`"` + item + `"`)}); err != nil {
@@ -255,7 +256,7 @@ func TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 		case cuts >= manyCuts && !ending:
 			ending = true
 			sendBoth("stop")
-		case !ending && n.Topic == remote.RunTopic(s.run) && n.Event.Type == "message_received": // another one for each
+		case !ending && n.Topic == remote.RunTopic(s.run) && n.Event.Type == "message_received": // one message for each
 			sendBoth("item")
 		}
 	}

@@ -13,7 +13,7 @@ var (
 	logoutPath = Prefix + route.Logout.Path
 )
 
-// logs serves the login and the logout of browsers, and reports whether the request was one of these.
+// logs handles login and logout of browsers, and reports whether the request was one of these.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) bool {
 	at := r.URL.EscapedPath()
 	if h.cfg.Session == nil || r.Method != http.MethodPost || at != loginPath && at != logoutPath {

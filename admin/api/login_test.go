@@ -96,7 +96,7 @@ func TestOPS3_ABrowserLogsInWithAToken(t *testing.T) {
 	s.wants("after the end of the login", s.ask("GET", "/v1/runs", "", cookie), 401, admin.CodeUnauthenticated)
 }
 
-// The end of a token ends its logins.
+// A login ends with its token.
 func TestOPS3_ALoginEndsWithItsToken(t *testing.T) {
 	clock := time.Now()
 	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: clock.Add(time.Minute)})
@@ -116,7 +116,8 @@ func TestOPS3_ALoginEndsWithItsToken(t *testing.T) {
 	s.wants("a bearer token where there are logins only", s.ask("GET", "/v1/runs", "", "Authorization: Bearer "+secret), 401, admin.CodeUnauthenticated)
 }
 
-// A page of another origin cannot use the login of a browser, also not one that may ask by tokens.
+// A page of another origin cannot use the login of a browser, even if CORS allows the origin for
+// tokens.
 func TestOPS3_ACookieCountsForItsOriginOnly(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleAdmin, Expires: time.Now().Add(time.Hour)})
 	session, err := httpauth.NewSession(tokens, httpauth.SessionConfig{})
@@ -152,7 +153,7 @@ func TestOPS3_ACookieCountsForItsOriginOnly(t *testing.T) {
 	s.wants("acting by a token from a listed origin", s.ask("POST", at, "", append(listed, bearer)...), 202, "")
 }
 
-// Cookies that came by TLS are marked so, and cannot be set by others.
+// Cookies of TLS connections have the attribute Secure and a name that other hosts cannot set.
 func TestOPS3_CookiesOfTLSAreSecure(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	session, err := httpauth.NewSession(tokens, httpauth.SessionConfig{Secure: true, Lasts: time.Hour})

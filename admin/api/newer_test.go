@@ -15,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A log that a newer release has written is a problem with a code of its own, over HTTP as without it: nothing is damaged.
+// A log of a newer release is a problem with a code of its own, both over HTTP and directly. It is
+// not reported as damaged.
 func TestOPS1_ALogOfANewerReleaseIsNotCalledDamaged(t *testing.T) {
 	st := memstore.New()
 	scene := admintest.NewScene(t, newertest.New(st, event.RunCompleted), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })

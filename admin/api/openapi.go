@@ -15,10 +15,11 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// OpenAPI returns the OpenAPI 3.1 document of the API, as JSON. It is that of openapi.json in the sources.
+// OpenAPI returns the OpenAPI 3.1 document of the API as JSON. It equals openapi.json in the source
+// tree.
 func OpenAPI() []byte { return document() }
 
-// object is a JSON object; they are written with sorted names.
+// object is a JSON object, which is written with sorted names.
 type object = map[string]any
 
 var document = sync.OnceValue(func() []byte {
@@ -53,7 +54,7 @@ var document = sync.OnceValue(func() []byte {
 			}},
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}},
 		},
-		"security": []any{object{"token": []any{}}, object{}}, // programs of the same machine may need none
+		"security": []any{object{"token": []any{}}, object{}}, // requests from the same machine may need no token
 	}
 	b, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
@@ -62,8 +63,9 @@ var document = sync.OnceValue(func() []byte {
 	return append(b, '\n')
 })
 
-// Schemas returns the JSON Schemas of structs, and of the structs in them, by their names, as the document has them: with references
-// to #/components/schemas. A type that is not exported is named with a capital letter.
+// Schemas returns the JSON Schemas of structs, and of the structs that they contain, by name, in
+// the form of the document: with references to #/components/schemas. The name of an unexported type
+// is capitalized.
 func Schemas(types ...reflect.Type) map[string]any {
 	s := &schemas{all: object{}}
 	for _, t := range types {
@@ -72,7 +74,7 @@ func Schemas(types ...reflect.Type) map[string]any {
 	return s.all
 }
 
-// schemas has the schemas of structs by their names.
+// schemas contains the schemas of structs by name.
 type schemas struct{ all object }
 
 func (s *schemas) operation(r *route.Route) object {
@@ -115,7 +117,8 @@ func (s *schemas) operation(r *route.Route) object {
 	return op
 }
 
-// hookOperation describes the endpoint of hooks, which package admin/hooks serves at the root, and not below Prefix.
+// hookOperation describes the endpoint of hooks, which package admin/hooks serves at the root
+// rather than below Prefix.
 func hookOperation() object {
 	whatever := object{"*/*": object{}}
 	responses := object{
@@ -146,7 +149,7 @@ func (s *schemas) responses(r *route.Route) object {
 	case r.Out != nil:
 		content["application/json"] = object{"schema": s.of(r.Out)}
 	case r.Kind != "":
-		content[r.Kind] = object{} // which is no JSON, and so has no schema
+		content[r.Kind] = object{} // which is not JSON and has no schema
 	}
 	if r.Stream {
 		content = object{"text/event-stream": object{"schema": object{"type": "string"}}}
@@ -184,13 +187,13 @@ func query(p route.Param) object {
 	return schema
 }
 
-// enums are the values of strings that not every string is.
+// enums contains the values of strings with a fixed set of values.
 var enums = map[string]func() []string{
 	"Start.policy": admin.Policies, "Start.finished": admin.FinishedPolicies, "Run.status": admin.Statuses, "Acted.verb": admin.Actions, "Bulk.status": admin.BulkStatuses, "Entity.kind": admin.EntityKinds,
 	"PoolActed.verb": admin.PoolActions,
 }
 
-// of returns the schema of a type: a reference to one of all, if it is a struct.
+// of returns the schema of a type. For a struct it is a reference.
 func (s *schemas) of(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -232,7 +235,7 @@ func (s *schemas) define(t reflect.Type) {
 	}
 	properties, required := object{}, []string{}
 	schema := object{"type": "object", "properties": properties}
-	s.all[nameOf(t)] = schema // before its fields, which may be of it
+	s.all[nameOf(t)] = schema // before its fields, which may refer to it
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" { // embedded, or not in JSON
@@ -243,7 +246,7 @@ func (s *schemas) define(t reflect.Type) {
 			field["enum"] = enum()
 		}
 		properties[name] = field
-		if !strings.Contains(options, "omit") || t == reflect.TypeFor[admin.Message]() && name == "payload" { // of which null is one
+		if !strings.Contains(options, "omit") || t == reflect.TypeFor[admin.Message]() && name == "payload" { // for which null is valid
 			required = append(required, name)
 		}
 	}

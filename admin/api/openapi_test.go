@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json, and the types of the client in clients/ts")
 
-// Clients are generated from the committed document: a change of it is seen in review.
+// The document is generated from the routes and committed, so that changes are reviewed.
 func TestOPS3_OpenAPIIsTheCommittedDocument(t *testing.T) {
 	committed(t, "openapi.json", api.OpenAPI())
 }
@@ -28,7 +28,7 @@ func TestOPS3_TypesOfTheTypeScriptClientAreThoseOfTheDocument(t *testing.T) {
 	committed(t, filepath.Join("..", "..", "clients", "ts", "src", "schema.ts"), types)
 }
 
-// committed compares what is made from the routes with a file.
+// committed compares generated data with a file.
 func committed(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {

@@ -14,15 +14,15 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// request is a request to a route, whose sender is known.
+// request is an authenticated request to a route.
 type request struct {
 	h       *Handler
 	route   *route.Route
 	w       http.ResponseWriter
 	r       *http.Request
-	service *admin.Service // as the sender may use it
+	service *admin.Service // restricted to the rights of the principal
 	query   *route.Query
-	release func() // gives back the stream that it counts as; nil: none
+	release func() // releases the stream that it counts as; may be nil
 }
 
 func (q *request) end() {
@@ -37,11 +37,11 @@ func (q *request) path(name string) string { return q.r.PathValue(name) }
 // holds reports whether the request may stay open for long.
 func (q *request) holds() bool { return q.route.Holds || q.route.Waits && q.prefers() > 0 }
 
-// maxWait bounds how long a request waits for something, so that proxies do not end it.
+// maxWait limits the time that a request waits, so that proxies do not end it.
 const maxWait = time.Minute
 
-// prefers returns how long the sender wants to wait, by Prefer: wait=SECONDS (RFC 7240); 0: it does not say. What
-// else it prefers is passed over, as that RFC says.
+// prefers returns the time that the client wants to wait, from Prefer: wait=SECONDS (RFC 7240), or
+// 0 without that preference. Other preferences are ignored, as the RFC requires.
 func (q *request) prefers() time.Duration {
 	for _, line := range q.r.Header.Values("Prefer") {
 		for one := range strings.SplitSeq(line, ",") {
@@ -55,15 +55,15 @@ func (q *request) prefers() time.Duration {
 	return 0
 }
 
-// applied says that the preference was followed.
+// applied adds the header that confirms the preference.
 func (q *request) applied(wait time.Duration) {
 	q.w.Header().Set("Preference-Applied", fmt.Sprintf("wait=%d", wait/time.Second))
 }
 
-// maxKey bounds an Idempotency-Key, in bytes.
+// maxKey is the maximum length of an Idempotency-Key in bytes.
 const maxKey = 255
 
-// key returns the idempotency key; empty: there is none.
+// key returns the idempotency key, or the empty string.
 func (q *request) key() (string, error) {
 	given := q.r.Header.Values("Idempotency-Key")
 	switch {
@@ -83,7 +83,7 @@ func (q *request) input(into any) (key string, err error) {
 	return key, q.read(into)
 }
 
-// reply answers with JSON.
+// reply responds with JSON.
 func (q *request) reply(status int, v any, err error) error {
 	if err == nil {
 		answer(q.w, "application/json", status, encode(v))
@@ -91,7 +91,7 @@ func (q *request) reply(status int, v any, err error) error {
 	return err
 }
 
-// operations do what the routes say.
+// operations contains the implementations of the routes.
 var operations = map[*route.Route]func(*request) error{
 	route.Runs:     list(route.ReadFilter, (*admin.Service).Runs),
 	route.Count:    list(route.ReadFilter, (*admin.Service).Count),
@@ -252,7 +252,7 @@ var operations = map[*route.Route]func(*request) error{
 	},
 }
 
-// asked reads a body, and answers with what becomes of it.
+// asked returns a handler that reads a body and responds with the result of do.
 func asked[In, Out any](status int, do func(*request, In) (Out, error)) func(*request) error {
 	return func(q *request) error {
 		var in In
@@ -264,7 +264,7 @@ func asked[In, Out any](status int, do func(*request, In) (Out, error)) func(*re
 	}
 }
 
-// whole answers with what is said of the store.
+// whole returns a handler for an operation on the store as a whole.
 func whole[T any](ask func(*admin.Service, context.Context) (T, error)) func(*request) error {
 	return func(q *request) error {
 		got, err := ask(q.service, q.ctx())
@@ -272,7 +272,7 @@ func whole[T any](ask func(*admin.Service, context.Context) (T, error)) func(*re
 	}
 }
 
-// list answers with what matches the filter in the query.
+// list returns a handler that responds with the entries that match the filter in the query.
 func list[F, T any](read func(*route.Query) F, ask func(*admin.Service, context.Context, F) (T, error)) func(*request) error {
 	return func(q *request) error {
 		f := read(q.query)
@@ -304,7 +304,7 @@ func start(q *request) error {
 	got := route.Started{Started: started}
 	if wait := q.prefers(); wait > 0 {
 		run, err := q.service.Wait(q.ctx(), started.Run, wait)
-		if err == nil { // else the start has worked all the same
+		if err == nil { // otherwise the start has succeeded nevertheless
 			got.Outcome = &run
 			q.applied(wait)
 		}
@@ -312,7 +312,7 @@ func start(q *request) error {
 	return q.reply(status, got, nil)
 }
 
-// ask waits for the answer as long as the sender prefers, else half a minute.
+// ask waits for the answer as long as the client prefers, by default half a minute.
 func ask(q *request) error {
 	var in admin.Message
 	var err error
@@ -334,7 +334,7 @@ func ask(q *request) error {
 	return q.reply(http.StatusOK, got, err)
 }
 
-// encode returns a value as JSON. What the package admin declares can be encoded.
+// encode returns a value as JSON. The types of package admin can always be encoded.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -345,21 +345,21 @@ func encode(v any) []byte {
 	return b.Bytes()
 }
 
-// writeTime bounds how long a reader may take for what it is sent at once.
+// writeTime is the time limit for a single write.
 const writeTime = 30 * time.Second
 
-// answer writes an answer. A reader that has gone, or does not read, gets none.
+// answer writes a response. Errors of the connection are ignored.
 func answer(w http.ResponseWriter, kind string, status int, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	deadline := http.NewResponseController(w)
-	_ = deadline.SetWriteDeadline(time.Now().Add(writeTime)) // a recorder of a test has none
+	_ = deadline.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// export sends a file as it is written. Once a part of it was sent a problem can only cut off the answer: then the reader sees
-// that the connection was broken, and that the last line is missing.
+// export sends a file while it is written. After a part was sent, an error can only be reported by
+// breaking the connection. The file then lacks the last line.
 func export(q *request) error {
 	var asked admin.ExportRequest
 	if err := q.read(&asked); err != nil {
@@ -374,7 +374,7 @@ func export(q *request) error {
 	return err
 }
 
-// sender writes an answer to a reader as long as it reads.
+// sender writes a response with a time limit for each write.
 type sender struct {
 	q    *request
 	sent bool
@@ -385,6 +385,6 @@ func (s *sender) Write(p []byte) (int, error) {
 		s.q.w.Header().Set("Content-Type", s.q.route.Kind)
 		s.sent = true
 	}
-	_ = http.NewResponseController(s.q.w).SetWriteDeadline(time.Now().Add(writeTime)) // a recorder of a test has none
+	_ = http.NewResponseController(s.q.w).SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
 	return s.q.w.Write(p)
 }

@@ -10,22 +10,23 @@ import (
 	"github.com/flowgen/flowgen/admin/api"
 )
 
-// pieces keeps what is written at once.
+// pieces records each write.
 type pieces struct {
 	*httptest.ResponseRecorder
 	all []string
 }
 
-// Write is part of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (p *pieces) Write(b []byte) (int, error) { return p.WriteString(string(b)) }
 
-// WriteString is part of io.StringWriter.
+// WriteString implements io.StringWriter.
 func (p *pieces) WriteString(text string) (int, error) {
 	p.all = append(p.all, text)
 	return p.ResponseRecorder.WriteString(text)
 }
 
-// All events of a run that has ended are there, and may wait for each other for a second: no more than were asked for are sent at once.
+// All events of an ended run are available, and the pace has a delay of one second. A batch does
+// not exceed the requested size.
 func TestOPS3_SSESendsNoMoreAtOnceThanItWasAskedFor(t *testing.T) {
 	s := serve(t, api.Config{})
 	for range 30 {

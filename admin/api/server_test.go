@@ -29,10 +29,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collect takes messages until one of them is "stop", and returns how many there were. It writes each to two streams.
+// collect receives messages until one of them is "stop", and returns their number. It writes each
+// to two streams.
 var (
 	collect = shim.NewWorkflow[workflow.None, int]("api.collect", "", shim.WorkflowPolicy{})
-	hooked  = shim.NewWorkflow[workflow.None, int]("api.hooked", "", shim.WorkflowPolicy{}) // opens a hook, and takes what comes
+	hooked  = shim.NewWorkflow[workflow.None, int]("api.hooked", "", shim.WorkflowPolicy{}) // opens a hook and receives payloads
 	called  = workflow.NewHook[int]("called")
 	items   = workflow.NewTopic[string]("items")
 	told    = workflow.NewStream[string]("told")
@@ -40,20 +41,20 @@ var (
 	room    = limit.New("api.room", limit.Config{AtOnce: 1})
 )
 
-// server is the API of a store in memory, with a worker.
+// server is the API of a memory store with a worker.
 type server struct {
 	*testing.T
 	*httptest.Server
 	store  *watchedStore
 	direct *admin.Service
-	run    string // that waits for items
+	run    string // a run that waits for items
 }
 
-// watchedStore counts how often lists of the workflow api.collect are read, and fails to export one run.
+// watchedStore counts the reads of lists of the workflow api.collect, and fails to export one run.
 type watchedStore struct {
 	store.Store
 	lists  atomic.Int64
-	broken atomic.Value // of event.RunID
+	broken atomic.Value // contains an event.RunID
 }
 
 func (s *watchedStore) Unwrap() store.Store { return s.Store }
@@ -73,7 +74,7 @@ func (s *watchedStore) Count(ctx context.Context, q store.Query) (store.Counts, 
 
 func (s *watchedStore) Load(ctx context.Context, all []store.Load) ([]store.Loaded, error) {
 	for _, l := range all {
-		if l.Run == s.broken.Load() && l.Limit < 0 { // to export it
+		if l.Run == s.broken.Load() && l.Limit < 0 { // the export of it
 			return nil, errors.New("the store is gone")
 		}
 	}
@@ -127,7 +128,7 @@ func serve(t *testing.T, cfg api.Config) *server {
 	return s
 }
 
-// send puts an item into the run.
+// send sends an item to the run.
 func (s *server) send(item string) {
 	s.Helper()
 	if _, err := s.direct.Send(s.Context(), s.run, "items", admin.Message{Payload: admin.Payload(`"` + item + `"`)}); err != nil {
@@ -135,15 +136,15 @@ func (s *server) send(item string) {
 	}
 }
 
-// got is an answer.
+// got is a response.
 type got struct {
 	status  int
 	header  http.Header
 	body    string
-	problem admin.Problem // if it is one
+	problem admin.Problem // set if the response is one
 }
 
-// ask sends a request; header has lines as "Name: value".
+// ask sends a request; header contains lines such as "Name: value".
 func (s *server) ask(method, path, body string, header ...string) got {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.URL+path, strings.NewReader(body))
@@ -188,7 +189,7 @@ func (s *server) read(answer *http.Response) got {
 	return g
 }
 
-// raw sends bytes that no client would send, and reads the answer.
+// raw sends bytes that no client would send, and reads the response.
 func (s *server) raw(request string) got {
 	s.Helper()
 	conn := s.dial()
@@ -203,7 +204,7 @@ func (s *server) raw(request string) got {
 	return s.read(answer)
 }
 
-// dial opens a connection that does not wait for ever.
+// dial opens a connection with a deadline.
 func (s *server) dial() net.Conn {
 	s.Helper()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -216,7 +217,7 @@ func (s *server) dial() net.Conn {
 	return conn
 }
 
-// wants reports an answer of another status or code.
+// wants reports a response with another status or code.
 func (s *server) wants(what string, g got, status int, code string) {
 	s.Helper()
 	if g.status != status || g.problem.Code != code || code != "" && (g.problem.Detail == "" || g.problem.Fix == "" && code != admin.CodeNotFound && code != admin.CodeRefused) {

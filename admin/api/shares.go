@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/rate"
 )
 
-// shares bounds what each principal may ask for.
+// shares limits the requests of each principal.
 type shares struct {
 	mutations *rate.Limiter
 	streams   share
@@ -18,10 +18,11 @@ func newShares(mutations, streams, lists int, now func() time.Time) *shares {
 	return &shares{mutations: rate.New(mutations, now), streams: share{most: streams}, lists: share{most: lists}}
 }
 
-// mutate takes one change; if there is none left it returns when there will be.
+// mutate takes one change from the rate limit. If there is none left, it returns the time until the
+// next one.
 func (s *shares) mutate(name string) time.Duration { return s.mutations.Take(name) }
 
-// share is how many of something each principal may have at a time.
+// share limits the number of concurrent uses of something per principal.
 type share struct {
 	most int
 
@@ -29,7 +30,7 @@ type share struct {
 	open map[string]int // by principal
 }
 
-// hold takes n, and returns what gives them back; nil: there are not as many left, and none was taken.
+// hold takes n and returns a function that releases them, or nil if fewer are left.
 func (s *share) hold(name string, n int) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,20 +15,21 @@ import (
 
 // message is a server-sent event.
 type message struct {
-	id   string // after which a reader that was cut off goes on; empty: that of the message before
+	id   string // at which a reader that reconnects continues; empty means that of the previous message
 	kind string
 	data any
 }
 
-// maxWrite is how many bytes are sent at once, or a message that is larger.
+// maxWrite is the maximum number of bytes of a write, except for a single larger message.
 const maxWrite = 256 << 10
 
-// stream answers with server-sent events: those that feed delivers, then one of the kind end, or problem if feed has ended with
-// an error. What comes within the delay of a pace is written at once, up to its batch. When nothing comes the reader is told from time
-// to time that the connection is alive. feed ends with its context.
+// stream responds with server-sent events: the messages of feed, then one of the kind end, or
+// problem if feed ends with an error. Messages that arrive within the delay of pace are written
+// together, up to its batch size. While nothing arrives, comments keep the connection alive. The
+// context of feed is canceled when the response ends.
 func (q *request) stream(pace route.Pace, feed func(ctx context.Context) iter.Seq2[message, error]) {
 	q.w.Header().Set("Content-Type", "text/event-stream")
-	q.w.Header().Set("X-Accel-Buffering", "no") // proxies pass each message on
+	q.w.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer messages
 	q.w.WriteHeader(http.StatusOK)
 	ctx, cancel := context.WithCancel(q.ctx())
 	messages := make(chan message)
@@ -59,7 +60,8 @@ func (q *request) stream(pace route.Pace, feed func(ctx context.Context) iter.Se
 	q.write(ctx, pace, messages)
 }
 
-// write sends messages until there are no more, the reader has gone, its credential holds no more, or the server stops.
+// write sends messages until there are no more, the reader has disconnected, its credential has
+// become invalid, or the server stops.
 func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan message) {
 	alive := time.NewTicker(q.h.cfg.KeepAlive)
 	defer alive.Stop()
@@ -80,7 +82,7 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 			return
 		case <-again.C:
 			if ended := httpauth.Still(q.h.who, q.r, principalOf(q.r.Context())); ended != nil {
-				batch.Reset() // whoever goes on asks for it again
+				batch.Reset() // a reader that reconnects requests it again
 				(&message{kind: "problem", data: admin.ProblemOf(ended)}).writeTo(&batch)
 				_ = send()
 				return
@@ -96,7 +98,7 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 		case m, more := <-messages:
 			if !more {
 				if waiting > 0 {
-					_ = send() // a reader that has gone asks again
+					_ = send() // a reader that has disconnected requests it again
 				}
 				return
 			}
@@ -110,7 +112,7 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 	}
 }
 
-// writeTo writes a message as the HTML standard has it. Its data has no line break.
+// writeTo writes a message in the format of the HTML standard. Its data contain no line breaks.
 func (m *message) writeTo(b *bytes.Buffer) {
 	if m.id != "" {
 		fmt.Fprintf(b, "id: %s\n", m.id)
