@@ -36,7 +36,7 @@ func acts(s *Scene) {
 	}
 	act(again.New, admin.Action{Verb: "cancel"})
 
-	bad := s.Ended("bad", "") // an id would be that of one new run at a time
+	bad := s.Ended("bad", "") // without an ID, because an ID would allow one new run at a time
 	one := act(bad, admin.Action{Verb: "retry", Key: "r", Reason: "the card is valid"})
 	if r, err := s.Service.Wait(s.ctx(), one.New, time.Minute); err != nil || r.Status != "failed" {
 		s.Errorf("the rerun: got %+v, %v", r, err)
@@ -78,9 +78,9 @@ func acts(s *Scene) {
 	problem(s, "pause a run that has ended", err, http.StatusConflict, admin.CodeRefused)
 }
 
-// rerunsByKeys makes many clients ask at the same time.
+// rerunsByKeys sends the same requests from many clients at the same time.
 func rerunsByKeys(s *Scene) {
-	bad := s.Ended("bad", "reruns") // its id is the new run's, once that is there
+	bad := s.Ended("bad", "reruns") // its ID belongs to the new run once that exists
 	page, err := s.Direct.Events(s.ctx(), bad, 1, 0)
 	if err != nil {
 		s.Fatal(err)
@@ -92,7 +92,7 @@ func rerunsByKeys(s *Scene) {
 	made := map[string]string{}
 	for _, a := range []admin.Action{{Verb: "restart", Key: "r"}, {Verb: "fork", Step: page.Events[at].Key, Key: "f"}, {Verb: "restart", Key: strings.Repeat("ключ/ ", 40)}, {Verb: "retry", Key: "t"}} {
 		if strings.HasPrefix(a.Key, "ключ") && s.Service != s.Direct {
-			continue // a header has no such key
+			continue // such a key cannot be sent in a header
 		}
 		got := make(chan string, 8)
 		for range cap(got) {
@@ -229,7 +229,8 @@ func values(s *Scene) {
 	}
 }
 
-// offers checks that the actions of a run are those that would succeed now, and that a pause is told whatever the status is.
+// offers checks that the offered actions of a run are those that would succeed, and that a pause is
+// reported with any status.
 func offers(s *Scene) {
 	actions := func(what, ref string, is func(*admin.Run) bool, want ...string) {
 		s.Helper()
@@ -263,7 +264,8 @@ func offers(s *Scene) {
 	problem(s, "release of a run that was not held", err, http.StatusConflict, admin.CodeRefused)
 }
 
-// offersReruns checks that a run that was retried can be retried again exactly if its rerun has failed, or was deleted.
+// offersReruns checks that a retried run can be retried again if and only if its rerun has failed
+// or was deleted.
 func offersReruns(s *Scene, actions func(what, ref string, is func(*admin.Run) bool, want ...string), status func(string) func(*admin.Run) bool) {
 	act := func(ref, verb string) string {
 		s.Helper()

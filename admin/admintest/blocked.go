@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// changed is a workflow whose code is changed while a run of it is under way.
+// changed is a workflow whose code is changed while a run of it is in progress.
 var changed = shim.NewWorkflow[string, string]("admintest.changed", "what", shim.WorkflowPolicy{})
 
 // changing is the queue of its workers.
@@ -59,7 +59,8 @@ func (s *Scene) Blocked(id string) string {
 	return ref
 }
 
-// work starts a worker with other code of the workflow changed, and returns what stops it.
+// work starts a worker with different code of the workflow changed, and returns a function that
+// stops it.
 func (s *Scene) work(code func(workflow.Context, string) (string, error)) (stop func()) {
 	w := worker.New(s.Client, worker.Config{Queues: []string{changing}})
 	label.Bind(w, func(_ context.Context, what string) (string, error) { return "label of " + what, nil })
@@ -75,7 +76,7 @@ func (s *Scene) work(code func(workflow.Context, string) (string, error)) (stop 
 	}
 }
 
-// saysWhatBlocks asks for a run that is blocked because its code was changed.
+// saysWhatBlocks checks the description of a run that is blocked because its code was changed.
 func saysWhatBlocks(s *Scene) {
 	ref := s.Blocked("blocked-1")
 	r, err := s.Service.Run(s.ctx(), ref)

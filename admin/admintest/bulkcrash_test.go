@@ -29,7 +29,8 @@ import (
 
 var long = flag.Bool("long", false, "also act on 100,000 runs in the test of bulk actions")
 
-// bulkStore names, in the environment of a process of this test that does bulk actions, their store.
+// bulkStore is an environment variable for processes of this test that execute bulk actions. It
+// contains the URL of their store.
 const bulkStore = "FLOWGEN_TEST_BULK_STORE"
 
 func TestMain(m *testing.M) {
@@ -43,10 +44,10 @@ func TestMain(m *testing.M) {
 // quiet is the configuration of clients of these tests.
 var quiet = workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)}
 
-// bulkHeartbeat is how often processes that do bulk actions are heard of.
+// bulkHeartbeat is the heartbeat interval of processes that execute bulk actions.
 const bulkHeartbeat = 200 * time.Millisecond
 
-// bulkWorker does bulk actions until it is killed.
+// bulkWorker executes bulk actions until it is killed.
 func bulkWorker(url string) error {
 	st, err := store.OpenExisting(context.Background(), url)
 	if err != nil {
@@ -58,7 +59,8 @@ func bulkWorker(url string) error {
 	return w.Run(context.Background())
 }
 
-// bulkProcess starts a process that does bulk actions; the result kills it as kill -9 does.
+// bulkProcess starts a process that executes bulk actions; the returned function kills it like kill
+// -9.
 func bulkProcess(t *testing.T, url string) (kill func()) {
 	t.Helper()
 	program, err := os.Executable()
@@ -78,7 +80,7 @@ func bulkProcess(t *testing.T, url string) (kill func()) {
 	return kill
 }
 
-// stepwise does ten operations; in debug mode one with each request.
+// stepwise executes ten operations; in debug mode one per request.
 var stepwise = shim.NewWorkflow[workflow.None, int]("admintest.stepwise", "", shim.WorkflowPolicy{})
 
 func doStepwise(ctx workflow.Context, _ workflow.None) (sum int, err error) {
@@ -92,8 +94,8 @@ func doStepwise(ctx workflow.Context, _ workflow.None) (sum int, err error) {
 	return sum, nil
 }
 
-// The process that does a bulk action is killed twice amid a part of it. Each run has taken the action once: a second request to
-// step would have allowed a second operation.
+// The process that executes a bulk action is killed twice in the middle of a part. Each run accepts
+// the action once: a second request to step would have allowed a second operation.
 func TestOPS1_BulkActsOnEachRunOnceAlthoughItsWorkerIsKilledTwice(t *testing.T) {
 	for name, url := range map[string]string{
 		"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "runs.db"),
@@ -137,7 +139,7 @@ func killTwice(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, i := range []int{60, 270} { // amid the first part of 250, and amid the second
+	for _, i := range []int{60, 270} { // in the middle of the first part of 250, and of the second
 		kill := bulkProcess(t, url)
 		until(ctx, t, runs[i], event.RunStepped)
 		kill()
@@ -171,7 +173,8 @@ func killTwice(t *testing.T, url string) {
 	}
 }
 
-// 100,000 runs within a minute, although the process is killed twice, with logs that stay short.
+// The action on 100,000 runs ends within a minute, although the process is killed twice, and its
+// logs stay short.
 func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	n := 1_500
 	if *long {
@@ -179,7 +182,7 @@ func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	own := redistest.Start(t) // on which nothing else is counted
+	own := redistest.Start(t) // without other load, so that its scripts can be counted
 	url := own.URL()
 	c := openClient(t, url)
 	var runs []workflow.RunID
@@ -214,8 +217,9 @@ func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	got := bulkEnd(ctx, t, direct, b.ID)
 	took := time.Since(begun)
 	executed := scripts(t, server) - before
-	// The item, the claim and the commit, in parts that a kill has done again; it was 7 when each run was looked for and ended by itself.
-	// Beside them one worker at a time is heard of in each partition: the more often, the longer a busy machine takes.
+	// Each run takes the item, the claim and the commit, in parts that may be repeated after a
+	// kill; with a separate search and end per run it would be 7. In addition one worker at a time
+	// sends heartbeats to each partition, in proportion to the duration.
 	heard := int(took/bulkHeartbeat+1) * c.Store().Partitions()
 	t.Logf("%d runs in %v: %d scripts, %.2f for each, and up to %d heartbeats", n, took, executed, float64(executed)/float64(n), heard)
 	if most := n*9/2 + heard; executed > most {
@@ -238,7 +242,7 @@ func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	}
 }
 
-// scripts returns how many scripts a server has executed.
+// scripts returns the number of scripts that a server has executed.
 func scripts(t *testing.T, server *redis.Client) (n int) {
 	t.Helper()
 	stats, err := server.Info(t.Context(), "commandstats").Result()

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checks examines the store, and repairs a run whose record was damaged.
+// checks examines the store, and repairs a run with a damaged record.
 func checks(s *Scene) {
 	exam, err := s.Service.Examine(s.ctx())
 	if err != nil || exam.Supported == (len(exam.Findings) == 0) {
@@ -50,7 +50,7 @@ func checks(s *Scene) {
 	}
 }
 
-// Damage writes a tag into the record of a run that its log does not have.
+// Damage adds a tag to the record of a run that is not in its log.
 func (s *Scene) Damage(ref string) {
 	s.Helper()
 	st := s.Client.Store()

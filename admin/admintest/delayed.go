@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// patient is a workflow whose runs fail, and are tried again once, an hour later.
+// patient is a workflow whose runs fail and are retried once, an hour later.
 var patient = shim.NewWorkflow[string, string]("admintest.patient", "what", shim.WorkflowPolicy{
 	Rerun: workflow.RetryPolicy{Attempts: 2, Initial: time.Hour, Max: time.Hour},
 })
@@ -20,7 +20,7 @@ func bindPatient(w *worker.Worker) {
 	shim.BindWorkflow(w, patient, func(ctx workflow.Context, _ string) (string, error) { return shim.Call[string](ctx, label, "bad") })
 }
 
-// delayed starts runs that fail, and returns their reruns, which wait for an hour.
+// delayed starts runs that fail, and returns their reruns, which are delayed by an hour.
 func (s *Scene) delayed(n int, tag string) (reruns []string) {
 	s.Helper()
 	for range n {
@@ -41,7 +41,7 @@ func (s *Scene) delayed(n int, tag string) (reruns []string) {
 	return reruns
 }
 
-// goesOn waits until a rerun has gone on, and has failed again: there is no other one.
+// goesOn waits until a rerun was released and has failed again without a further rerun.
 func (s *Scene) goesOn(rerun string) {
 	s.Helper()
 	r, err := s.Service.Wait(s.ctx(), rerun, time.Minute)

@@ -1,3 +1,4 @@
-// Package admintest is the suite of what every Service does, whichever way it takes to the store: [Run] runs it. A
-// service is judged by what it does to runs that a worker works on, and by whether it answers what admin.New answers.
+// Package admintest is the conformance suite of all implementations of an admin service, directly
+// on a store or over HTTP: [Run] executes it. It compares the effects on runs that a worker
+// executes, and the results with those of admin.New.
 package admintest

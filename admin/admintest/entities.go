@@ -87,7 +87,7 @@ func (s *Scene) below(ref string) (all []string) {
 	return all
 }
 
-// begun waits until a run is there that another one has decided to start.
+// begun waits until a run exists that another one has decided to start.
 func (s *Scene) begun(ref string) {
 	s.Helper()
 	ctx := s.ctx()
@@ -117,7 +117,7 @@ func showsTrees(s *Scene) {
 	for _, child := range children {
 		want = append(want, fmt.Sprint(1, " ", child, " ", top, " ", top))
 	}
-	slices.Sort(told[1:]) // those of one millisecond are in the order of their ids
+	slices.Sort(told[1:]) // runs created in the same millisecond are sorted by ID
 	slices.Sort(want[1:])
 	same(s, "the tree", told, want)
 	part, err := s.Service.Tree(s.ctx(), children[1])

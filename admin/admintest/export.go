@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// export returns what is in an export, which is whole.
+// export returns a complete export.
 func (s *Scene) export(r admin.ExportRequest) (n admin.ExportCount, file string) {
 	s.Helper()
 	var b bytes.Buffer
@@ -32,7 +32,7 @@ func exports(s *Scene) {
 	family := s.Start("family", "export-family")
 	s.below(family)
 	n, file := s.export(admin.ExportRequest{Runs: []string{good, "id:export-talk", good}})
-	// The values that both publish are streams of the store, too.
+	// The published values of both are also streams of the store.
 	if n.Runs != 2 || n.Streams != 4 || n.Chunks != 6 || n.Frames < 2 {
 		s.Errorf("two runs, one of them twice: %+v", n)
 	}
@@ -41,7 +41,7 @@ func exports(s *Scene) {
 			s.Errorf("the export does not name run %s", want)
 		}
 	}
-	many := make([]string, 5000) // more than the headers of a request have room for
+	many := make([]string, 5000) // more than fit into the headers of a request
 	for i := range many {
 		many[i] = []string{good, "id:export-talk"}[i%2]
 	}
@@ -74,7 +74,7 @@ func exports(s *Scene) {
 }
 
 func refusesExports(s *Scene) {
-	ref := s.Start(strings.Repeat("x", 1<<18), "export-refused") // more than is kept back before it is written
+	ref := s.Start(strings.Repeat("x", 1<<18), "export-refused") // more than is buffered before it is written
 	s.Until(ref, "waiting")
 	filter := admin.Filter{Workflow: Workflow}
 	for what, r := range map[string]admin.ExportRequest{

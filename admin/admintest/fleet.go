@@ -9,7 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// showsFleet compares what does not move on its own: the worker of the scene renews its lease.
+// showsFleet compares only data that do not change by themselves: the worker of the scene renews
+// its lease.
 func showsFleet(s *Scene) {
 	ref := s.Start("wait", "fleet-1")
 	s.Until(ref, "waiting")
@@ -40,7 +41,7 @@ func showsFleet(s *Scene) {
 	if !strings.Contains(got.Fix, "start a worker") || !strings.Contains(got.Fix, unserved) {
 		s.Errorf("the fix of a queue that nobody serves is %q", got.Fix)
 	}
-	if !slices.Contains(started, got.OldestRun) { // they may be of one millisecond
+	if !slices.Contains(started, got.OldestRun) { // they may have been created in the same millisecond
 		s.Errorf("the oldest run is %q, want one of %v", got.OldestRun, started)
 	}
 	got.Fix, got.OldestRun = "", ""
@@ -108,7 +109,7 @@ func pagesFleet(s *Scene) {
 	sameProblem(s, "depth of no queue", got, direct)
 }
 
-// tellsLimits waits until the worker has said which limits its code uses.
+// tellsLimits waits until the worker has registered the limits that its code uses.
 func tellsLimits(s *Scene) {
 	want := map[string][]string{visit.Name(): {customers.All().Name()}, event.StepRun(weigh.Name()): {scales.Name()}, Workflow: nil}
 	used := func(of Service) map[string][]string {
@@ -120,7 +121,7 @@ func tellsLimits(s *Scene) {
 		for i := range page.Queues {
 			q := &page.Queues[i]
 			name := q.Workflow
-			if q.Step != "" { // a step is listed as itself
+			if q.Step != "" { // a step has an entry of its own
 				name = event.StepRun(q.Step)
 			}
 			if _, asked := want[name]; asked {
@@ -129,7 +130,7 @@ func tellsLimits(s *Scene) {
 		}
 		return got
 	}
-	for ctx := s.ctx(); len(used(s.Direct)[visit.Name()]) == 0 && ctx.Err() == nil; { // it is asked for at most once a second
+	for ctx := s.ctx(); len(used(s.Direct)[visit.Name()]) == 0 && ctx.Err() == nil; { // it is read at most once per second
 	}
 	same(s, "limits of queues", used(s.Service), want)
 	page, err := s.Service.Catalog(s.ctx(), admin.CatalogFilter{Workflow: visit.Name()})

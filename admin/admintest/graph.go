@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Graphs are the workflows of graphs.
+// The workflows with graphs.
 const (
-	GraphWorkflow = "admintest.shipment" // whose nodes the catalogue has, as of a struct under //flow:dag
-	BuiltWorkflow = "admintest.tasks"    // whose nodes are known while it runs
+	GraphWorkflow = "admintest.shipment" // its nodes are in the catalog, like those of a struct with //flow:dag
+	BuiltWorkflow = "admintest.tasks"    // its nodes are known only at run time
 )
 
 var (
@@ -22,13 +22,14 @@ var (
 	built  = shim.NewWorkflow[int, int](BuiltWorkflow, "n", shim.WorkflowPolicy{})
 )
 
-// parcelNodes describe the graph of parcel in the catalogue.
+// parcelNodes describes the graph of parcel in the catalog.
 var parcelNodes = []shim.Node{
 	{ID: "pick"}, {ID: "check", Needs: []string{"pick"}}, {ID: "gift", Needs: []string{"pick"}, If: true}, {ID: "pack", Needs: []string{"check"}, Maybe: []string{"gift"}},
 	{ID: "stamp", Each: "check"}, {ID: "hand.over", Needs: []string{"pack", "stamp"}},
 }
 
-// packs does what its input says: "hang" takes until the scene ends to check a parcel, "bad" fails to do so, and any other packs it.
+// packs packs a parcel. With the input "hang" the check of the parcel takes until the scene ends,
+// with "bad" it fails.
 func packs(ctx workflow.Context, what string) (string, error) {
 	g := workflow.NewGraph()
 	node := func(s shim.Step[func(context.Context, string) (string, error)], what string) func(ctx workflow.Context) (string, error) {
@@ -53,7 +54,7 @@ func packs(ctx workflow.Context, what string) (string, error) {
 	return over.Value(), nil
 }
 
-// builds executes a graph of so many nodes, each of which needs the one of half its number.
+// builds executes a graph of n nodes, each of which needs the node of half its number.
 func builds(ctx workflow.Context, n int) (int, error) {
 	g := workflow.NewGraph()
 	for i := range n {
@@ -71,7 +72,8 @@ func bindGraphs(w *worker.Worker) {
 	shim.BindWorkflow(w, built, builds)
 }
 
-// Graph starts a run of GraphWorkflow with an input, or of BuiltWorkflow if that is a number of nodes, and returns its id.
+// Graph starts a run of GraphWorkflow with an input, or of BuiltWorkflow if the input is a number
+// of nodes, and returns its ID.
 func (s *Scene) Graph(what, id string) string {
 	s.Helper()
 	s.described()
@@ -91,7 +93,7 @@ func (s *Scene) GraphUntil(ref, node, state string) {
 	s.Helper()
 	for ctx := s.ctx(); ; {
 		g, err := s.Direct.Graph(ctx, ref, "")
-		if p := admin.ProblemOf(err); err != nil && p.Code != admin.CodeNotFound { // as long as it has begun nothing, and is not described
+		if p := admin.ProblemOf(err); err != nil && p.Code != admin.CodeNotFound { // not found until it has begun an operation or is registered
 			s.Fatal(err)
 		}
 		for i := range g.Nodes {

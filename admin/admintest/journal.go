@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// journals writes entries of somebody, and asks for them.
+// journals makes requests as a principal, and reads their entries.
 func journals(s *Scene) {
 	ada := s.Direct.As(admin.Principal{Name: "journal-ada\u202e<b>", Role: admin.RoleOperator, Face: admin.FaceConsole})
 	begun := time.Now().Add(-time.Minute)
@@ -61,10 +61,10 @@ func journals(s *Scene) {
 	}
 }
 
-// journalsReasons gives reasons for what has no place for one but the journal.
+// journalsReasons gives reasons for actions that record them only in the journal.
 func journalsReasons(s *Scene) {
 	asked := s.Service
-	if asked == s.Direct { // which keeps no journal by itself, and says so
+	if asked == s.Direct { // which has no journal by itself, and returns an error
 		for what, err := range actWithReasons(s, s.Direct, "reasons-refused", "because") {
 			problem(s, what+" without a journal", err, http.StatusBadRequest, admin.CodeInput)
 		}
@@ -72,7 +72,7 @@ func journalsReasons(s *Scene) {
 	}
 	for what, err := range actWithReasons(s, asked, "reasons-kept", "because <\u202e>") {
 		want := admin.OutcomeDone
-		if p := admin.ProblemOf(err); p != nil && p.Code == admin.CodeUnsupported && what == "repair" { // of the store in memory: it was asked for all the same
+		if p := admin.ProblemOf(err); p != nil && p.Code == admin.CodeUnsupported && what == "repair" { // the memory store cannot repair, but the request is recorded
 			want = p.Code
 		} else if err != nil {
 			s.Errorf("%s: %v", what, err)
@@ -83,12 +83,13 @@ func journalsReasons(s *Scene) {
 			s.Errorf("%s: the journal has %+v, %v", what, page.Entries, err)
 		}
 	}
-	for what, err := range actWithReasons(s, asked, "reasons-too-long", strings.Repeat("x", 1025)) { // more than a journal keeps
+	for what, err := range actWithReasons(s, asked, "reasons-too-long", strings.Repeat("x", 1025)) { // more than the journal accepts
 		problem(s, what+" for a long reason", err, http.StatusBadRequest, admin.CodeInput)
 	}
 }
 
-// actWithReasons gives a reason for one action on each kind of thing, and for whatever is no action of a list. The names are those of the journal.
+// actWithReasons executes one action with a reason for each kind of object, and each action that is
+// not in a list of verbs. It returns the errors by the names in the journal.
 func actWithReasons(s *Scene, to Service, id, reason string) map[string]error {
 	s.Helper()
 	bad := s.Ended("bad", id)

@@ -34,7 +34,7 @@ func shows(s *Scene) {
 	showsBelow(s)
 }
 
-// showsBelow checks that a run counts the runs below it by their statuses.
+// showsBelow checks that a run counts its descendants by status.
 func showsBelow(s *Scene) {
 	ref := s.Start("family", "show-family")
 	s.Until(ref, "waiting")
@@ -76,7 +76,7 @@ func readsLogs(s *Scene) {
 	}
 }
 
-// log returns what follow delivers of a log, and its error.
+// log returns the events that Follow returns, and its error.
 func log(s *Scene, service Service, ref string, from uint64) (all []admin.Event, err error) {
 	for e, err := range service.Follow(s.ctx(), ref, admin.EventFilter{From: from}) {
 		if err != nil {
@@ -112,7 +112,7 @@ func followsLive(s *Scene) {
 		if e.Seq != last+1 {
 			s.Errorf("event %d follows %d", e.Seq, last)
 		}
-		if last = e.Seq; e.Seq == 1 { // the rest comes while it is followed
+		if last = e.Seq; e.Seq == 1 { // the rest arrives while the log is followed
 			if _, err := s.Direct.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload("true")}); err != nil {
 				s.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func followsFrom(s *Scene) {
 		s.Error(err)
 	}
 	same(s, "the log from 3", got, want)
-	for e, err := range s.Service.Follow(s.ctx(), ref, admin.EventFilter{}) { // a reader that has had enough
+	for e, err := range s.Service.Follow(s.ctx(), ref, admin.EventFilter{}) { // a reader that stops
 		if err != nil || e.Seq != 1 {
 			s.Errorf("got %+v, %v", e, err)
 		}
@@ -144,7 +144,7 @@ func followsFrom(s *Scene) {
 	}
 }
 
-// selected returns the events that a filter selects of a run that has ended.
+// selected returns the events of an ended run that a filter selects.
 func selected(s *Scene, ref string, f admin.EventFilter) (all []admin.Event) {
 	s.Helper()
 	for e, err := range s.Service.Follow(s.ctx(), ref, f) {
@@ -181,7 +181,7 @@ func followsTypes(s *Scene) {
 	same(s, "two types, later", selected(s, ref, admin.EventFilter{From: 2, Types: []string{"step_failed", "run_created"}}), want[1:])
 }
 
-// What has begun before the first event that is asked for is known all the same.
+// Operations that began before the first requested event are known nevertheless.
 func followsWhat(s *Scene) {
 	ref := s.Start("family", "follow-what")
 	children := s.below(ref)
@@ -224,7 +224,7 @@ func followsWhat(s *Scene) {
 		return e.Name == Workflow && e.Type != "run_created" || e.Ref != 0 && all[e.Ref-1].Name == Workflow
 	})
 	got := selected(s, ref, admin.EventFilter{Name: Workflow})
-	if len(got) > 0 && got[0].Type == "run_created" { // it is called so, too
+	if len(got) > 0 && got[0].Type == "run_created" { // the workflow has this name as well
 		got = got[1:]
 	}
 	same(s, "a name", got, named)

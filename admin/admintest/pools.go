@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// pool returns a part of the limit of customers as it stands.
+// pool returns the state of the limit of a customer.
 func (s *Scene) pool(key string) admin.Pool {
 	s.Helper()
 	page, err := s.Service.Pools(s.ctx(), admin.PoolFilter{Name: customers.All().Name(), Limit: 1000})
@@ -65,7 +65,7 @@ func configuresLimits(s *Scene) { //nolint:funlen // one scene, from the first r
 	if other := s.pool(bob); other.Set || other.AtOnce != 1 {
 		s.Errorf("set: another part is %+v", other)
 	}
-	act(admin.PoolAction{Verb: "pause"}) // the limit as a whole: what has no configuration of its own
+	act(admin.PoolAction{Verb: "pause"}) // the limit as a whole: all keys without a configuration of their own
 	if got := s.pool(bob); !got.Paused || got.AtOnce != 1 {
 		s.Errorf("pause: got %+v", got)
 	}
@@ -122,7 +122,8 @@ func refusesLimits(s *Scene) {
 	problem(s, "limits", err, http.StatusServiceUnavailable, admin.CodeInterrupted)
 }
 
-// Visit starts a run that holds the only permit of a customer, waits until it does, and returns the name of the limit.
+// Visit starts a run that holds the only permit of a customer, waits until it does, and returns the
+// name of the limit.
 func (s *Scene) Visit(customer string) (limit string) {
 	s.Helper()
 	run, err := visit.Start(s.ctx(), s.Client, customer)

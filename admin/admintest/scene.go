@@ -32,12 +32,12 @@ var (
 	progress = workflow.NewValue[string]("progress")
 	words    = workflow.NewStream[string]("words/β")
 	recent   = workflow.NewStream[int]("recent", workflow.KeepLast(2))
-	// customers lets one visit of each customer go on at a time.
+	// customers admits one visit of each customer at a time.
 	customers = limit.NewKeyed[string]("admintest.customer/β", limit.Config{AtOnce: 1})
 	visit     = shim.NewWorkflow[string, string]("admintest.visit", "customer", shim.WorkflowPolicy{
 		Uses: shim.Uses(func(customer string) []limit.Use { return []limit.Use{customers.For(customer).Use(1)} }),
 	})
-	// scales lets one parcel be weighed at a time, by workers of a queue of its own.
+	// scales admits one parcel at a time, weighed by workers of a queue of its own.
 	scales = limit.New("admintest.scales", limit.Config{AtOnce: 1})
 	weigh  = shim.NewStep("admintest.weigh", shim.Policy{
 		Queue: "admintest.scales", Uses: shim.Uses(func(int) []limit.Use { return []limit.Use{scales.Use(1)} }),
@@ -47,8 +47,10 @@ var (
 	})
 )
 
-// run does what its input says: "good" completes, "bad" fails, "next" continues as a good one; "family" has a good child, then one that waits; "talk" writes
-// to streams, and says each message that comes until one is "bye"; "hook" opens three hooks, and takes payloads of the first until there is no name; any other waits for a message, which it returns.
+// run acts according to its input: "good" completes, "bad" fails, "next" continues as "good";
+// "family" has a child "good", then a child that waits; "talk" writes to streams and repeats each
+// message until one is "bye"; "hook" opens three hooks and receives payloads of the first until the
+// name is empty; any other run waits for a message, which it returns.
 func run(ctx workflow.Context, what string) (string, error) {
 	progress.Set(ctx, what)
 	limits.Handle(ctx, func(n int) error {
@@ -99,7 +101,7 @@ func talk(ctx workflow.Context) error {
 	}
 }
 
-// Service has the operations that are judged.
+// Service contains the operations that the suite tests.
 type Service interface {
 	Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error)
 	Count(ctx context.Context, f admin.Filter) (admin.Counts, error)
@@ -159,16 +161,16 @@ type Service interface {
 	Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error)
 }
 
-// Scene is a store with a worker, and the service that is judged.
+// Scene is a store with a worker, and the service under test.
 type Scene struct {
 	testing.TB
-	Service Service        // that is judged
+	Service Service        // under test
 	Direct  *admin.Service // on the same store
 	Client  *workflow.Client
 }
 
-// NewScene returns a scene on a store, which it closes at the end of the test. over returns the service that is
-// judged, from the one that works with the store itself.
+// NewScene returns a scene on a store, which it closes at the end of the test. over returns the
+// service under test for the service with direct access to the store.
 func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct *admin.Service) Service) *Scene {
 	t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
@@ -206,21 +208,21 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct *admi
 	return &Scene{TB: t, Service: over(t, direct), Direct: direct, Client: client}
 }
 
-// on returns the scene for a part of its test.
+// on returns the scene for a subtest.
 func (s *Scene) on(t *testing.T) *Scene {
 	part := *s
 	part.TB = t
 	return &part
 }
 
-// ctx bounds what one part may wait for.
+// ctx returns a context with the time limit of one part of a test.
 func (s *Scene) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	s.Cleanup(cancel)
 	return ctx
 }
 
-// Start starts a run by the service that works with the store itself.
+// Start starts a run with direct access to the store.
 func (s *Scene) Start(what, id string) string {
 	s.Helper()
 	got, err := s.Direct.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: Input(what), ID: id})
@@ -266,16 +268,16 @@ func (s *Scene) Until(ref string, want ...string) {
 
 // Input returns the input of a run.
 func Input(what string) admin.Payload {
-	b, _ := json.Marshal(map[string]string{"what": what}) // strings always encode
+	b, _ := json.Marshal(map[string]string{"what": what}) // strings can always be encoded
 	return b
 }
 
-// fatal is an error after which no other attempt is made.
+// fatal is an error that is not retried.
 type fatal struct{ text string }
 
 func (f fatal) Error() string { return f.text }
 
-// same reports two answers whose JSON forms differ: everybody sees these.
+// same reports an error if the JSON forms of two results differ.
 func same[T any](s *Scene, what string, got, want T) {
 	s.Helper()
 	if diff := cmp.Diff(form(s, want), form(s, got)); diff != "" {
@@ -292,7 +294,7 @@ func form(s *Scene, v any) string {
 	return string(b)
 }
 
-// sameProblem reports errors that are not the same problem.
+// sameProblem reports an error unless both errors are the same problem.
 func sameProblem(s *Scene, what string, got, want error) {
 	s.Helper()
 	if got == nil || want == nil {
@@ -305,7 +307,7 @@ func sameProblem(s *Scene, what string, got, want error) {
 	}
 }
 
-// problem reports an error that is another problem.
+// problem reports an error unless err is the given problem.
 func problem(s *Scene, what string, err error, status int, code string) {
 	s.Helper()
 	if p := admin.ProblemOf(err); p == nil || p.Status != status || p.Code != code {

@@ -10,10 +10,10 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// yearly ticks at no time of a test, but can be triggered and filled.
+// yearly has no tick during a test, but can be triggered and backfilled.
 const yearly = "0 0 1 1 * Europe/Zurich"
 
-// schedule makes a schedule of runs that do what their input says.
+// schedule creates a schedule of runs with an input.
 func (s *Scene) schedule(name, what string) {
 	s.Helper()
 	n := admin.NewSchedule{Name: name, Timing: admin.Timing{When: yearly}, Workflow: Workflow, Input: Input(what), Tags: map[string]string{"by": "clock"}}
@@ -22,7 +22,7 @@ func (s *Scene) schedule(name, what string) {
 	}
 }
 
-// shown waits until a schedule is as it should be.
+// shown waits until a schedule satisfies fits.
 func (s *Scene) shown(name, what string, fits func(admin.Schedule) bool) admin.Schedule {
 	s.Helper()
 	ctx := s.ctx()
@@ -35,7 +35,7 @@ func (s *Scene) shown(name, what string, fits func(admin.Schedule) bool) admin.S
 		if err != nil {
 			s.Fatal(err)
 		}
-		if got, err = s.Service.Schedule(ctx, name); err == nil && fits(got) { // what it shows is at least as new as the log
+		if got, err = s.Service.Schedule(ctx, name); err == nil && fits(got) { // the result is at least as new as the log
 			return got
 		}
 		for _, err := range s.Direct.Follow(ctx, run.ID, admin.EventFilter{From: run.Events + 1}) {
@@ -109,7 +109,7 @@ func controlsSchedules(s *Scene) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		if e.Type == "child_completed" && e.Next == ref { // the run is there
+		if e.Type == "child_completed" && e.Next == ref { // the run exists
 			break
 		}
 	}
@@ -145,7 +145,7 @@ func controlsSchedules(s *Scene) {
 	if r, err := s.Service.Run(s.ctx(), ref); err != nil || r.Status != "completed" {
 		s.Errorf("what a schedule has started: %+v, %v", r, err)
 	}
-	s.schedule(name, "bad") // the name is free
+	s.schedule(name, "bad") // the name is available
 }
 
 func refusesSchedules(s *Scene) {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// signs asks for all that goes into logs, as the principal that the API has where nobody has to say it, and for the same without
-// a principal.
+// signs makes all requests that are recorded in logs, both as the principal of an API without
+// authentication and without a principal.
 func signs(s *Scene) {
 	asked := s.Service
 	if asked == s.Direct {
@@ -28,7 +28,8 @@ func signs(s *Scene) {
 	}
 }
 
-// signed reports a log that does not say that somebody has asked for these events, in this order, and for no other one.
+// signed reports an error unless exactly these events in the log were requested by the principal,
+// in this order.
 func (s *Scene) signed(what, run, by string, want ...string) {
 	s.Helper()
 	events, err := log(s, s.Direct, run, 1)
@@ -46,7 +47,7 @@ func (s *Scene) signed(what, run, by string, want ...string) {
 	}
 }
 
-// acted does something with a run.
+// acted executes an action on a run.
 func (s *Scene) acted(to Service, ref string, a admin.Action) admin.Acted {
 	s.Helper()
 	got, err := to.Act(s.ctx(), ref, a)
@@ -95,12 +96,12 @@ func ends(s *Scene, to Service, by string) {
 	made := s.acted(to, canceled, admin.Action{Verb: "resume-new"}).New
 	s.acted(to, made, admin.Action{Verb: "terminate"})
 	s.over(made)
-	if by == "" { // a worker or a client signs the end
+	if by == "" { // a worker or a client is recorded as the source of the end
 		s.signed("a rerun", made, by, "run_created")
 	} else {
 		s.signed("a rerun that is terminated", made, by, "run_created", "run_cancelled")
 	}
-	again := s.acted(s.Direct, made, admin.Action{Verb: "restart"}).New // which takes over the first event
+	again := s.acted(s.Direct, made, admin.Action{Verb: "restart"}).New // which copies the first event
 	s.acted(s.Direct, again, admin.Action{Verb: "cancel"})
 	s.over(again)
 	s.signed("a rerun by nobody", again, "", "run_created", "cancel_requested")
@@ -148,7 +149,7 @@ func many(s *Scene, to Service, by string) {
 		runs = append(runs, got.Run)
 	}
 	n := len(runs)
-	for _, verb := range []string{"pause", "cancel"} { // one by one, and together
+	for _, verb := range []string{"pause", "cancel"} { // separately, and together
 		b, err := to.StartBulk(s.ctx(), admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{Tags: tags}, Action: admin.Action{Verb: verb}}, Expect: &n})
 		if err != nil {
 			s.Fatal(err)

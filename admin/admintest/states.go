@@ -12,17 +12,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// parent starts children, and ends when they have.
+// parent starts children, and ends after they have ended.
 var parent = shim.NewWorkflow[int, int]("admintest.parent", "n", shim.WorkflowPolicy{Children: 2000})
 
-// long calls a step so many times, one after the other.
+// long calls a step n times, one after the other.
 var long = shim.NewWorkflow[int, int]("admintest.long", "n", shim.WorkflowPolicy{})
 
-// again fails for now, and is tried again in an hour; hang takes until the scene ends.
+// again fails temporarily and is retried in an hour; hang takes until the scene ends.
 var (
 	again = shim.NewStep("admintest.again", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 5, Initial: time.Hour}}, plain)
 	hang  = shim.NewStep("admintest.hang", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, plain)
-	// troubled does one of them.
+	// troubled calls one of them.
 	troubled = shim.NewWorkflow[string, string]("admintest.troubled", "what", shim.WorkflowPolicy{})
 )
 
@@ -30,7 +30,7 @@ func plain(f func(context.Context, string) (string, error)) shim.Handler {
 	return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
 }
 
-// bindStates binds the workflows of this file. The function that it returns ends what hangs.
+// bindStates binds the workflows of this file. The returned function ends the steps that hang.
 func bindStates(w *worker.Worker) (release func()) {
 	over := make(chan struct{})
 	again.Bind(w, func(context.Context, string) (string, error) { return "", errors.New("503 from the carrier") })
@@ -70,13 +70,13 @@ func bindStates(w *worker.Worker) (release func()) {
 	return sync.OnceFunc(func() { close(over) })
 }
 
-// Retrying starts a run, and waits until a step of it is tried again in an hour.
+// Retrying starts a run, and waits until a step of it is due for a retry in an hour.
 func (s *Scene) Retrying(id string) string {
 	s.Helper()
 	return s.troubled("again", id, func(r *admin.Run) bool { return len(r.Retries) > 0 && !r.Retries[0].Next.IsZero() })
 }
 
-// Busy starts a run, and waits until a step of it is under way, which takes until the scene ends.
+// Busy starts a run, and waits until a step of it is in progress, which takes until the scene ends.
 func (s *Scene) Busy(id string) string {
 	s.Helper()
 	return s.troubled("hang", id, func(r *admin.Run) bool { return r.Status == "running" && r.Events > 3 })
@@ -99,7 +99,8 @@ func (s *Scene) troubled(what, id string, is func(*admin.Run) bool) string {
 	}
 }
 
-// Long starts a run that calls so many steps one after the other, each of them three events, and waits until it has ended.
+// Long starts a run that calls the given number of steps one after the other, with three events
+// each, and waits until it has ended.
 func (s *Scene) Long(steps int, id string) string {
 	s.Helper()
 	run, err := long.Start(s.ctx(), s.Client, steps, workflow.WithID(id))
@@ -114,7 +115,7 @@ func (s *Scene) Long(steps int, id string) string {
 	return string(run.ID())
 }
 
-// Parent starts a run with so many children, and waits until all have ended.
+// Parent starts a run with n children, and waits until all have ended.
 func (s *Scene) Parent(n int, id string) string {
 	s.Helper()
 	run, err := parent.Start(s.ctx(), s.Client, n, workflow.WithID(id))

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// behaviors names what every service does.
+// behaviors lists the required behaviors by name.
 var behaviors = []struct {
 	name string
 	do   func(s *Scene)
@@ -80,7 +80,8 @@ var behaviors = []struct {
 	{"EndsWithItsContext", endsWithContext},
 }
 
-// Run judges the service that over returns for the one that works with the store itself. open returns an empty store.
+// Run tests the service that over returns for the one with direct access to the store. open returns
+// an empty store.
 func Run(t *testing.T, open func(t testing.TB) store.Store, over func(t testing.TB, direct *admin.Service) Service) {
 	t.Helper()
 	s := NewScene(t, open(t), over)

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// The API answers as the store does, with each kind of store.
+// The service over HTTP behaves like the direct one, with each kind of store.
 func TestOPS3_DirectAndRemoteAreOneService(t *testing.T) {
 	stores := map[string]func(t testing.TB) store.Store{
 		"memory": func(testing.TB) store.Store { return memstore.New() },

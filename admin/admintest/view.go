@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// hostileViews are names that whoever shows them must take for text.
+// hostileViews are names that must be treated as text everywhere.
 var hostileViews = []string{"a/b", "//", ".", "..", "../../etc", "a//b", "%2F", "a%", "a b", "a+b", "ü/β\u202e", "<script>", "?x=1#y", `"><b>'`, `\`, "a;b,c", "~", "delete", "{name}", strings.Repeat("é", admin.MaxViewName)}
 
 // save saves a view.
@@ -24,7 +24,7 @@ func (s *Scene) save(name, filter string) {
 	}
 }
 
-// views returns the views, without the times, which must be those of now.
+// views returns the views without the times, which it compares with the present.
 func (s *Scene) views() map[string]string {
 	s.Helper()
 	list, err := s.Service.Views(s.ctx())
@@ -44,7 +44,7 @@ func (s *Scene) views() map[string]string {
 	return all
 }
 
-// savesViews leaves none.
+// savesViews saves and deletes views.
 func savesViews(s *Scene) {
 	none, err := s.Service.Views(s.ctx())
 	if err != nil {
@@ -58,9 +58,9 @@ func savesViews(s *Scene) {
 		want[name] = filter
 	}
 	same(s, "views", s.views(), want)
-	s.save("a/b", "troubled children") // instead
+	s.save("a/b", "troubled children") // replaces the filter
 	want["a/b"] = "troubled children"
-	s.save("a/b", "troubled children") // again
+	s.save("a/b", "troubled children") // repeated
 	same(s, "views", s.views(), want)
 	for _, name := range hostileViews {
 		got, err := s.Service.DeleteView(s.ctx(), name, admin.Because{})
@@ -123,7 +123,7 @@ func refusesViews(s *Scene) {
 	same(s, "views", s.views(), map[string]string{})
 }
 
-// boundsViews saves as many as there may be, at the same time, and deletes them.
+// boundsViews saves the maximum number of views concurrently, and deletes them.
 func boundsViews(s *Scene) {
 	const most, more = 100, 4
 	var all sync.WaitGroup
@@ -156,7 +156,7 @@ func boundsViews(s *Scene) {
 		if n := slices.Index(names, name); n < 0 || kept[name] != fmt.Sprint("id:", n) {
 			s.Errorf("view %q is %q", name, kept[name])
 		}
-		s.save(name, "id:again") // which is no new one
+		s.save(name, "id:again") // which replaces an existing one
 		if _, err := s.Service.DeleteView(s.ctx(), name, admin.Because{}); err != nil {
 			s.Error(err)
 		}
