@@ -17,10 +17,11 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Follow is [admin.Service.Follow] of the server. The first connection must work; from then on an outage is waited for.
+// Follow calls [admin.Service.Follow] on the server. The first connection must succeed; later it
+// reconnects after failures.
 func (s *Service) Follow(ctx context.Context, ref string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
-		r, err := s.Run(ctx, ref) // the workflow id could be another run's by the next connection
+		r, err := s.Run(ctx, ref) // the workflow ID could belong to another run at the next connection
 		if err != nil {
 			yield(admin.Event{}, err)
 			return
@@ -32,7 +33,8 @@ func (s *Service) Follow(ctx context.Context, ref string, f admin.EventFilter) i
 	}
 }
 
-// FollowStream is [admin.Service.FollowStream] of the server. The first connection must work; from then on an outage is waited for.
+// FollowStream calls [admin.Service.FollowStream] on the server. The first connection must succeed;
+// later it reconnects after failures.
 func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[admin.Chunk, error] {
 	return func(yield func(admin.Chunk, error) bool) {
 		page, err := s.Stream(ctx, ref, name, from, 1)
@@ -47,9 +49,11 @@ func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint6
 	}
 }
 
-// Live delivers what is new about several topics by one connection: run:ID, and list:FILTER with the query of GET runs, as [ListTopic] writes
-// it; at most 50. It ends when nothing more will come. The first connection must work; from then on an outage is waited for.
-// No event comes twice, and none is missed; a list comes first, and when it has changed.
+// Live returns an iterator over the updates of several topics over one connection: run:ID, and
+// list:FILTER with the query of GET runs, as returned by [ListTopic]; at most 50. It ends when
+// there are no further updates. The first connection must succeed; later it reconnects after
+// failures. Each event is returned exactly once; a list is returned initially and after each
+// change.
 func (s *Service) Live(ctx context.Context, topics ...string) iter.Seq2[admin.News, error] {
 	return func(yield func(admin.News, error) bool) {
 		query := url.Values{"topics": {strings.Join(topics, ",")}}
@@ -57,13 +61,13 @@ func (s *Service) Live(ctx context.Context, topics ...string) iter.Seq2[admin.Ne
 	}
 }
 
-// RunTopic returns the topic of a run, by its id or as id:WORKFLOWID.
+// RunTopic returns the topic of a run, identified by its ID or as id:WORKFLOWID.
 func RunTopic(ref string) string { return "run:" + url.QueryEscape(ref) }
 
 // ListTopic returns the topic of a list.
 func ListTopic(f admin.Filter) string { return "list:" + route.FilterQuery(f).Encode() }
 
-// news reads a live connection.
+// news is the reader of a live connection.
 type news func(admin.News, error) bool
 
 func (n news) fail(err error) { n(admin.News{}, err) }
@@ -79,17 +83,17 @@ func (n news) got(kind, data string) (done bool, err error) {
 	return !n(one, nil), nil
 }
 
-// Streams is [admin.Service.Streams] of the server.
+// Streams calls [admin.Service.Streams] on the server.
 func (s *Service) Streams(ctx context.Context, ref string, f admin.StreamFilter) (admin.StreamList, error) {
 	return get[admin.StreamList](ctx, s, call{route: route.Streams, path: []string{ref}, query: route.StreamQuery(f)})
 }
 
-// Stream is [admin.Service.Stream] of the server.
+// Stream calls [admin.Service.Stream] on the server.
 func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, limit int) (admin.ChunkPage, error) {
 	return get[admin.ChunkPage](ctx, s, call{route: route.Stream, path: []string{ref, name}, query: route.PageQuery(from, limit)})
 }
 
-// The times between two connections.
+// The delays between two connections.
 const (
 	firstDelay = 50 * time.Millisecond
 	lastDelay  = 5 * time.Second
@@ -106,7 +110,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// passing reports whether an error may be gone when the run is followed again.
+// passing reports whether an error may be temporary.
 func passing(err error) bool {
 	if _, ok := errors.AsType[*admin.LagError](err); ok {
 		return false
@@ -115,16 +119,16 @@ func passing(err error) bool {
 	return !ok || p.Code == admin.CodeFailed || p.Code == admin.CodeInterrupted || p.Code == admin.CodeTimeout || p.Code == admin.CodeBusy
 }
 
-// reader takes the messages of a stream.
+// reader processes the messages of a stream.
 type reader interface {
-	// got takes a message. done: the reader has had enough.
+	// got processes a message. done reports that the consumer has stopped.
 	got(kind, data string) (done bool, err error)
-	// fail takes the error with which the following ends.
+	// fail processes the error with which the stream ends.
 	fail(err error)
 }
 
-// follow follows by as many connections as it takes, each of which goes on after the last message that was read. what is
-// done, for errors.
+// follow reads a stream over as many connections as necessary, each of which continues after the
+// last message received. what describes the stream in errors.
 func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		at := c.last
@@ -138,7 +142,7 @@ func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
 		case err != nil && !passing(err):
 			to.fail(err)
 			return
-		case c.last != at: // it works: the delay is for servers that do not
+		case c.last != at: // progress was made: the delay is for servers that do not respond
 			delay = firstDelay / 2
 			continue
 		}
@@ -149,7 +153,8 @@ func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
 	}
 }
 
-// connect follows until the connection ends. end: there is no more to come, or the reader has had enough.
+// connect reads the stream until the connection ends. end reports that the stream is complete or
+// the consumer has stopped.
 func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,7 +168,7 @@ func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, er
 	var id, kind, data string
 	for lines := bufio.NewReader(answer.Body); ; {
 		line, err := lines.ReadString('\n')
-		if err != nil { // what has come of a message is dropped: it comes again
+		if err != nil { // a partial message is dropped, and is sent again
 			return false, cut(err)
 		}
 		silence.Reset(s.cfg.Silence)
@@ -195,7 +200,7 @@ func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, er
 	}
 }
 
-// cut says of a connection that has ended without an end that it was cut.
+// cut returns an error for a connection that ended before the end of the stream.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -203,11 +208,11 @@ func cut(err error) error {
 	return err
 }
 
-// numbered is the reader of what has numbers.
+// numbered is the reader of numbered entries.
 type numbered[T any] struct {
 	what   string
-	lag    admin.LagError // without where
-	next   uint64         // the least number that was not got
+	lag    admin.LagError // without its run and stream
+	next   uint64         // the smallest number that was not received
 	number func(*T) uint64
 	yield  func(T, error) bool
 }
@@ -232,16 +237,16 @@ func (n *numbered[T]) got(kind, data string) (done bool, err error) {
 		if err := decode(n.what, data, &one); err != nil {
 			return false, err
 		}
-		if n.number(&one) < n.next { // it was got before
+		if n.number(&one) < n.next { // it was received before
 			return false, nil
 		}
 		n.next = n.number(&one) + 1
 		return !n.yield(one, nil), nil
 	}
-	return false, nil // what a newer server says
+	return false, nil // a message of a newer server
 }
 
-// problemIn returns the problem with which a server has ended a stream.
+// problemIn returns the problem with which a server ended a stream.
 func problemIn(what, data string) error {
 	var p admin.Problem
 	if err := decode(what, data, &p); err != nil {

@@ -14,120 +14,121 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Schedules is [admin.Service.Schedules] of the server.
+// Schedules calls [admin.Service.Schedules] on the server.
 func (s *Service) Schedules(ctx context.Context, f admin.ScheduleFilter) (admin.SchedulePage, error) {
 	return get[admin.SchedulePage](ctx, s, call{route: route.Schedules, query: route.ScheduleQuery(f)})
 }
 
-// Schedule is [admin.Service.Schedule] of the server.
+// Schedule calls [admin.Service.Schedule] on the server.
 func (s *Service) Schedule(ctx context.Context, name string) (admin.Schedule, error) {
 	return get[admin.Schedule](ctx, s, call{route: route.Schedule, path: []string{name}})
 }
 
-// PutSchedule is [admin.Service.PutSchedule] of the server.
+// PutSchedule calls [admin.Service.PutSchedule] on the server.
 func (s *Service) PutSchedule(ctx context.Context, n admin.NewSchedule) (admin.ScheduleActed, error) {
 	return get[admin.ScheduleActed](ctx, s, call{route: route.PutSchedule, body: n})
 }
 
-// ActOnSchedule is [admin.Service.ActOnSchedule] of the server.
+// ActOnSchedule calls [admin.Service.ActOnSchedule] on the server.
 func (s *Service) ActOnSchedule(ctx context.Context, name string, a admin.ScheduleAction) (admin.ScheduleActed, error) {
 	return get[admin.ScheduleActed](ctx, s, call{route: route.ActOnSchedule, path: []string{name, a.Verb}, body: route.BodyOf(&a), key: a.Key})
 }
 
-// Catalog is [admin.Service.Catalog] of the server.
+// Catalog calls [admin.Service.Catalog] on the server.
 func (s *Service) Catalog(ctx context.Context, f admin.CatalogFilter) (admin.CatalogPage, error) {
 	return get[admin.CatalogPage](ctx, s, call{route: route.Catalog, query: route.CatalogQuery(f)})
 }
 
-// Pools is [admin.Service.Pools] of the server.
+// Pools calls [admin.Service.Pools] on the server.
 func (s *Service) Pools(ctx context.Context, f admin.PoolFilter) (admin.PoolPage, error) {
 	return get[admin.PoolPage](ctx, s, call{route: route.Pools, query: route.PoolQuery(f)})
 }
 
-// ActOnPool is [admin.Service.ActOnPool] of the server.
+// ActOnPool calls [admin.Service.ActOnPool] on the server.
 func (s *Service) ActOnPool(ctx context.Context, name string, a admin.PoolAction) (admin.PoolActed, error) {
 	return get[admin.PoolActed](ctx, s, call{route: route.ActOnPool, path: []string{name, a.Verb}, body: route.PoolBodyOf(&a)})
 }
 
-// Preview is [admin.Service.Preview] of the server.
+// Preview calls [admin.Service.Preview] on the server.
 func (s *Service) Preview(ctx context.Context, r admin.BulkRequest) (admin.BulkPreview, error) {
 	return get[admin.BulkPreview](ctx, s, call{route: route.Preview, body: r})
 }
 
-// StartBulk is [admin.Service.StartBulk] of the server. The server knows who asks.
+// StartBulk calls [admin.Service.StartBulk] on the server. The server determines the principal.
 func (s *Service) StartBulk(ctx context.Context, b admin.NewBulk) (admin.Bulk, error) {
 	b.By = nil
 	return get[admin.Bulk](ctx, s, call{route: route.StartBulk, body: b, key: b.Key})
 }
 
-// Bulk is [admin.Service.Bulk] of the server.
+// Bulk calls [admin.Service.Bulk] on the server.
 func (s *Service) Bulk(ctx context.Context, id string) (admin.Bulk, error) {
 	return get[admin.Bulk](ctx, s, call{route: route.Bulk, path: []string{id}})
 }
 
-// Bulks is [admin.Service.Bulks] of the server.
+// Bulks calls [admin.Service.Bulks] on the server.
 func (s *Service) Bulks(ctx context.Context, f admin.BulkFilter) (admin.BulkPage, error) {
 	return get[admin.BulkPage](ctx, s, call{route: route.Bulks, query: route.BulkQuery(f)})
 }
 
-// StopBulk is [admin.Service.StopBulk] of the server.
+// StopBulk calls [admin.Service.StopBulk] on the server.
 func (s *Service) StopBulk(ctx context.Context, id string, why admin.Because) (admin.Bulk, error) {
 	return get[admin.Bulk](ctx, s, call{route: route.StopBulk, path: []string{id}, body: why})
 }
 
-// Examine is [admin.Service.Examine] of the server.
+// Examine calls [admin.Service.Examine] on the server.
 func (s *Service) Examine(ctx context.Context) (admin.Exam, error) {
 	return get[admin.Exam](ctx, s, call{route: route.Examine})
 }
 
-// Check is [admin.Service.Check] of the server.
+// Check calls [admin.Service.Check] on the server.
 func (s *Service) Check(ctx context.Context) (admin.Checked, error) {
 	return get[admin.Checked](ctx, s, call{route: route.Check})
 }
 
-// Repair is [admin.Service.Repair] of the server.
+// Repair calls [admin.Service.Repair] on the server.
 func (s *Service) Repair(ctx context.Context, why admin.Because) (admin.Checked, error) {
 	return get[admin.Checked](ctx, s, call{route: route.Repair, body: why})
 }
 
-// Hooks is [admin.Service.Hooks] of the server.
+// Hooks calls [admin.Service.Hooks] on the server.
 func (s *Service) Hooks(ctx context.Context, f admin.HookFilter) (admin.HookPage, error) {
 	return get[admin.HookPage](ctx, s, call{route: route.Hooks, query: route.HookQuery(f)})
 }
 
-// Hook is [admin.Service.Hook] of the server.
+// Hook calls [admin.Service.Hook] on the server.
 func (s *Service) Hook(ctx context.Context, token string) (admin.Hook, error) {
 	return get[admin.Hook](ctx, s, call{route: route.Hook, path: []string{token}})
 }
 
-// ResumeHook is [admin.Service.ResumeHook] of the server.
+// ResumeHook calls [admin.Service.ResumeHook] on the server.
 func (s *Service) ResumeHook(ctx context.Context, token string, m admin.Message) (admin.Sent, error) {
 	return get[admin.Sent](ctx, s, call{route: route.ResumeHook, path: []string{token}, body: m, key: m.Key})
 }
 
-// Views is [admin.Service.Views] of the server.
+// Views calls [admin.Service.Views] on the server.
 func (s *Service) Views(ctx context.Context) (admin.ViewList, error) {
 	return get[admin.ViewList](ctx, s, call{route: route.Views})
 }
 
-// SaveView is [admin.Service.SaveView] of the server.
+// SaveView calls [admin.Service.SaveView] on the server.
 func (s *Service) SaveView(ctx context.Context, name string, v admin.NewView) (admin.ViewActed, error) {
 	return get[admin.ViewActed](ctx, s, call{route: route.SaveView, path: []string{name}, body: v})
 }
 
-// DeleteView is [admin.Service.DeleteView] of the server.
+// DeleteView calls [admin.Service.DeleteView] on the server.
 func (s *Service) DeleteView(ctx context.Context, name string, why admin.Because) (admin.ViewActed, error) {
 	return get[admin.ViewActed](ctx, s, call{route: route.DeleteView, path: []string{name}, body: why})
 }
 
-// Export is [admin.Service.Export] of the server. What comes is checked on its way, for a proxy may end an answer as if it were whole.
+// Export calls [admin.Service.Export] on the server. It verifies the data, because a proxy may end
+// a response as if it were complete.
 func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error) {
 	r.Runs = slices.Clone(r.Runs)
 	for i, ref := range r.Runs {
 		if utf8.ValidString(ref) {
 			continue
 		}
-		run, err := s.Run(ctx, ref) // a workflow id may be any bytes, for which an address has room, and JSON has none
+		run, err := s.Run(ctx, ref) // a workflow ID may contain any bytes, which can be represented in a URL but not in JSON
 		if err != nil {
 			return admin.ExportCount{}, err
 		}
@@ -141,10 +142,10 @@ func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer
 	return admin.CopyExport(w, answer.Body, r.Told)
 }
 
-// patience is how long one request waits for something; then the next one does.
+// patience is the time limit of one request that waits; another request follows.
 const patience = 30 * time.Second
 
-// Wait is [admin.Service.Wait] of the server.
+// Wait calls [admin.Service.Wait] on the server.
 func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (admin.Run, error) {
 	for until := time.Now().Add(most); ; {
 		wait := min(time.Until(until), patience)
@@ -156,11 +157,12 @@ func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (adm
 		if err != nil || !r.EndedAt.IsZero() || wait <= 0 {
 			return r, err
 		}
-		ref = r.ID // the workflow id could be another run's by now
+		ref = r.ID // the workflow ID could belong to another run now
 	}
 }
 
-// Ask is [admin.Service.Ask] of the server. A question without a key gets one, so that it can wait for long.
+// Ask calls [admin.Service.Ask] on the server. It generates a key if there is none, so that it can
+// wait longer than one request.
 func (s *Service) Ask(ctx context.Context, ref, name string, m admin.Message) (admin.Answer, error) {
 	if m.Key == "" {
 		m.Key = "ask-" + rand.Text()

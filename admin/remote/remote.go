@@ -20,14 +20,15 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Config configures a Service. The zero value is for a server of the same machine.
+// Config configures a Service. The zero value is for a server on the same machine.
 type Config struct {
-	// Token is the bearer token; empty: none is sent.
+	// Token is the bearer token; empty means none.
 	Token string
-	// Client sends the requests; nil: http.DefaultClient. Its Timeout would end every Follow.
+	// Client sends the requests; nil means http.DefaultClient. Its Timeout would also end each
+	// Follow.
 	Client *http.Client
-	// Silence is how long a followed run may send nothing before the client connects again; 0: 1 minute. It must be
-	// more than the api.Config.KeepAlive of the server.
+	// Silence is the time without data after which the connection of a followed run is replaced; 0
+	// means 1 minute. It must be larger than api.Config.KeepAlive of the server.
 	Silence time.Duration
 }
 
@@ -37,8 +38,9 @@ type Service struct {
 	cfg  Config
 }
 
-// New returns the service of the server at a URL, as https://flows.example.com. If the API is mounted elsewhere, the URL
-// has the path before /v1. A token is sent by https only, or to this machine.
+// New returns the service of the server at a URL, such as https://flows.example.com. If the API is
+// mounted elsewhere, the URL contains the path before /v1. A token is sent only over https or to
+// the same machine.
 func New(base string, cfg Config) (*Service, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -62,15 +64,16 @@ func New(base string, cfg Config) (*Service, error) {
 // call is one request.
 type call struct {
 	route  *route.Route
-	path   []string // values of the names in it
+	path   []string // values of the names in the path
 	query  url.Values
 	body   any // nil: none
 	key    string
 	prefer time.Duration
-	last   string // id of the last message that was got; empty: none
+	last   string // ID of the last message received; empty if none
 }
 
-// send sends a request, and returns an answer that is no problem. Its body is the caller's to close.
+// send sends a request, and returns a response that is not a problem. The caller must close its
+// body.
 func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 	at, err := c.route.URL(c.path...)
 	if err != nil {
@@ -112,7 +115,7 @@ func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 	}
 	answer, err := s.cfg.Client.Do(r)
 	if err != nil {
-		return nil, err // which names the method and the URL
+		return nil, err // it names the method and the URL
 	}
 	if answer.StatusCode == c.route.Status || c.route.Other != 0 && answer.StatusCode == c.route.Other {
 		return answer, nil
@@ -121,10 +124,11 @@ func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 	return nil, problem(answer)
 }
 
-// maxProblem bounds what is read of an answer that is a problem, in bytes.
+// maxProblem is the maximum number of bytes that are read of a problem.
 const maxProblem = 1 << 20
 
-// problem returns the problem that an answer is. What others have answered, such as a proxy, is one as well.
+// problem returns the problem of a response, including a response of a proxy that is not in the
+// form of a problem.
 func problem(answer *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	p := &admin.Problem{}
@@ -134,7 +138,7 @@ func problem(answer *http.Response) error {
 	return admin.NewProblem(admin.CodeFailed, "the server has answered "+answer.Status, "is this the URL of the API?")
 }
 
-// get sends a request and reads the answer.
+// get sends a request and decodes the response.
 func get[T any](ctx context.Context, s *Service, c call) (T, error) {
 	var v T
 	answer, err := s.send(ctx, c)
@@ -148,7 +152,7 @@ func get[T any](ctx context.Context, s *Service, c call) (T, error) {
 	return v, nil
 }
 
-// checkText refuses text in a struct that JSON would change.
+// checkText refuses text in a struct that JSON cannot represent.
 func checkText(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:
@@ -179,88 +183,88 @@ func checkText(v reflect.Value) error {
 	return nil
 }
 
-// Runs is [admin.Service.Runs] of the server.
+// Runs calls [admin.Service.Runs] on the server.
 func (s *Service) Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error) {
 	return get[admin.RunPage](ctx, s, call{route: route.Runs, query: route.FilterQuery(f)})
 }
 
-// Count is [admin.Service.Count] of the server.
+// Count calls [admin.Service.Count] on the server.
 func (s *Service) Count(ctx context.Context, f admin.Filter) (admin.Counts, error) {
 	return get[admin.Counts](ctx, s, call{route: route.Count, query: route.FilterQuery(f)})
 }
 
-// Failures is [admin.Service.Failures] of the server.
+// Failures calls [admin.Service.Failures] on the server.
 func (s *Service) Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error) {
 	return get[admin.FailurePage](ctx, s, call{route: route.Failures, query: route.FailureQuery(f)})
 }
 
-// Workers is [admin.Service.Workers] of the server.
+// Workers calls [admin.Service.Workers] on the server.
 func (s *Service) Workers(ctx context.Context, f admin.FleetFilter) (admin.WorkerPage, error) {
 	return get[admin.WorkerPage](ctx, s, call{route: route.Workers, query: route.FleetQuery(f)})
 }
 
-// Queues is [admin.Service.Queues] of the server.
+// Queues calls [admin.Service.Queues] on the server.
 func (s *Service) Queues(ctx context.Context, f admin.FleetFilter) (admin.QueuePage, error) {
 	return get[admin.QueuePage](ctx, s, call{route: route.Queues, query: route.FleetQuery(f)})
 }
 
-// Depth is [admin.Service.Depth] of the server.
+// Depth calls [admin.Service.Depth] on the server.
 func (s *Service) Depth(ctx context.Context, queue string) (admin.Depth, error) {
 	return get[admin.Depth](ctx, s, call{route: route.Depth, path: []string{queue}})
 }
 
-// Run is [admin.Service.Run] of the server.
+// Run calls [admin.Service.Run] on the server.
 func (s *Service) Run(ctx context.Context, ref string) (admin.Run, error) {
 	return get[admin.Run](ctx, s, call{route: route.Run, path: []string{ref}})
 }
 
-// Events is [admin.Service.Events] of the server.
+// Events calls [admin.Service.Events] on the server.
 func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int) (admin.EventPage, error) {
 	return get[admin.EventPage](ctx, s, call{route: route.Events, path: []string{ref}, query: route.PageQuery(from, limit)})
 }
 
-// Entities is [admin.Service.Entities] of the server.
+// Entities calls [admin.Service.Entities] on the server.
 func (s *Service) Entities(ctx context.Context, ref string, f admin.EntityFilter) (admin.EntityPage, error) {
 	return get[admin.EntityPage](ctx, s, call{route: route.Entities, path: []string{ref}, query: route.EntityQuery(f)})
 }
 
-// Inbox is [admin.Service.Inbox] of the server.
+// Inbox calls [admin.Service.Inbox] on the server.
 func (s *Service) Inbox(ctx context.Context, ref string) (admin.Inbox, error) {
 	return get[admin.Inbox](ctx, s, call{route: route.Inbox, path: []string{ref}})
 }
 
-// Graph is [admin.Service.Graph] of the server.
+// Graph calls [admin.Service.Graph] on the server.
 func (s *Service) Graph(ctx context.Context, ref, path string) (admin.Graph, error) {
 	return get[admin.Graph](ctx, s, call{route: route.Graph, path: []string{ref}, query: route.GraphQuery(path)})
 }
 
-// Tree is [admin.Service.Tree] of the server.
+// Tree calls [admin.Service.Tree] on the server.
 func (s *Service) Tree(ctx context.Context, ref string) (admin.Tree, error) {
 	return get[admin.Tree](ctx, s, call{route: route.Tree, path: []string{ref}})
 }
 
-// Start is [admin.Service.Start] of the server.
+// Start calls [admin.Service.Start] on the server.
 func (s *Service) Start(ctx context.Context, in admin.Start) (admin.Started, error) {
 	got, err := get[route.Started](ctx, s, call{route: route.Start, body: in, key: in.Key})
 	return got.Started, err
 }
 
-// Act is [admin.Service.Act] of the server.
+// Act calls [admin.Service.Act] on the server.
 func (s *Service) Act(ctx context.Context, ref string, a admin.Action) (admin.Acted, error) {
 	return get[admin.Acted](ctx, s, call{route: route.Action, path: []string{ref, a.Verb}, body: route.Act{Reason: a.Reason, Step: a.Step}, key: a.Key})
 }
 
-// Send is [admin.Service.Send] of the server.
+// Send calls [admin.Service.Send] on the server.
 func (s *Service) Send(ctx context.Context, ref, topic string, m admin.Message) (admin.Sent, error) {
 	return get[admin.Sent](ctx, s, call{route: route.Send, path: []string{ref, topic}, body: m, key: m.Key})
 }
 
-// Journal is [admin.Service.Journal] of the server.
+// Journal calls [admin.Service.Journal] on the server.
 func (s *Service) Journal(ctx context.Context, f admin.JournalFilter) (admin.JournalPage, error) {
 	return get[admin.JournalPage](ctx, s, call{route: route.Journal, query: route.JournalQuery(f)})
 }
 
-// Value is [admin.Service.Value] of the server.
+// Value calls [admin.Service.Value] on the server.
 func (s *Service) Value(ctx context.Context, ref, name string) (admin.Value, error) {
 	return get[admin.Value](ctx, s, call{route: route.Value, path: []string{ref, name}})
 }
