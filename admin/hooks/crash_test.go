@@ -31,8 +31,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// roleOf is set in the environment of a process of this test that is a worker or a server, with the URL of its store after a
-// blank.
+// roleOf is an environment variable for processes of this test. It contains the role, worker or
+// server, and the URL of the store, separated by a space.
 const roleOf = "FLOWGEN_TEST_HOOKS"
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// late answers a payload once it is told to.
+// late answers a payload when a message allows it.
 var late = shim.NewWorkflow[workflow.None, int64]("hooks.late", "", shim.WorkflowPolicy{})
 
 func answersLate(ctx workflow.Context, _ workflow.None) (int64, error) {
@@ -77,7 +77,7 @@ func openURL(url string) (store.Store, error) {
 	return redisstore.Open(url)
 }
 
-// play works as a process of this test until it is killed.
+// play executes a role until the process is killed.
 func play(role, url string) error {
 	st, err := openURL(url)
 	if err != nil {
@@ -98,7 +98,7 @@ func play(role, url string) error {
 	return (&http.Server{Handler: hooks.New(client, hooks.Config{}), ReadHeaderTimeout: time.Second}).Serve(l)
 }
 
-// launch starts a process, and returns what it has said first, and what kills it.
+// launch starts a process, and returns its first output and a function that kills it.
 func launch(t *testing.T, role, url string) (said string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -125,8 +125,9 @@ func launch(t *testing.T, role, url string) (said string, kill func()) {
 	return strings.TrimSpace(line), kill
 }
 
-// The worker and the server are killed between the acceptance of a payload and its answer, and again after the answer: a request that is
-// sent again with its key gets the answer each time, and the payload has arrived once.
+// Worker and server are killed between the acceptance of a payload and its answer, and again after
+// the answer. A request that is repeated with its key receives the answer each time, and the
+// payload arrives once.
 func TestOPS3_AnAnswerSurvivesTheDeathOfWorkerAndServer(t *testing.T) {
 	for name, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "flows.db"), "redis": redistest.Start(t).URL()} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +179,7 @@ func TestOPS3_AnAnswerSurvivesTheDeathOfWorkerAndServer(t *testing.T) {
 			}
 			answered := func(when string) {
 				t.Helper()
-				for { // it is accepted, until another worker may take the run over
+				for { // it is accepted until another worker may claim the run
 					status, body := post()
 					if status == http.StatusAccepted {
 						continue
@@ -217,7 +218,7 @@ func reach(t *testing.T, run *workflow.Run[int64], typ event.Type) {
 	}
 }
 
-// logOf returns the events of a type that the log of a run has now.
+// logOf returns the present events of a type in the log of a run.
 func logOf[T any](t *testing.T, run *workflow.Run[T], typ event.Type) (all []event.Event) {
 	t.Helper()
 	info, err := run.Info(t.Context())
@@ -238,7 +239,7 @@ func logOf[T any](t *testing.T, run *workflow.Run[T], typ event.Type) (all []eve
 	return all
 }
 
-// cut is a store that does not answer while it is away: what it is asked may be done, or not.
+// cut is a store that fails during an outage. A failed operation may have been executed.
 type cut struct {
 	store.Store
 	away atomic.Bool
@@ -256,7 +257,7 @@ func (c *cut) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamP
 	return c.Store.ReadStream(ctx, r)
 }
 
-// Deliver is done every other time, and not answered.
+// Deliver executes every other delivery, and returns an error for all.
 func (c *cut) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	if !c.away.Load() {
 		return c.Store.Deliver(ctx, d)
@@ -301,7 +302,7 @@ func TestOPS3_AStoreThatIsAwayIs503AndLosesNothing(t *testing.T) {
 	}
 }
 
-// midway is a store that goes away between the look for a hook and the delivery.
+// midway is a store whose outage begins between the search for a hook and the delivery.
 type midway struct{ cut }
 
 func (m *midway) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
@@ -335,7 +336,7 @@ func TestOPS3_AStoreThatGoesAwayMidwayAcceptsOnce(t *testing.T) {
 	}
 }
 
-// A hook is closed while requests come: each that was accepted is in the log, and each other one is not.
+// A hook is closed while requests arrive: each accepted payload is in the log, and no other one.
 func TestOPS3_AHookThatIsClosedMidwayLosesNothing(t *testing.T) {
 	onEach(t, hooks.Config{Rate: 10_000}, func(s *scene) {
 		accepted, done := make(chan int, 1), make(chan struct{})

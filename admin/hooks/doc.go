@@ -1,21 +1,27 @@
-// Package hooks is the public HTTP endpoint of hooks: POST /hooks/{token} puts a payload into the run that has opened
-// the hook. Mount it in a program that has a client of the store; it may be another one than those of the workers:
+// Package hooks is the public HTTP endpoint of hooks: POST /hooks/{token} sends a payload to the
+// run that opened the hook. Mount it in a program with a client of the store, which need not be a
+// worker:
 //
 //	http.Handle(hooks.Prefix, hooks.New(client, hooks.Config{}))
 //
-// The token is the only credential. Of a hook of [workflow.HookRequest] the payload is the request; of any other it is the
-// body, as it is, which must be JSON of the type of the hook; no body is null. The header Idempotency-Key makes a payload arrive once.
+// The token is the only credential. For a hook of [workflow.HookRequest] the payload is the
+// request; for any other hook it is the body, which must be JSON of the type of the hook. An empty
+// body is null. With the header Idempotency-Key a repeated payload arrives once.
 //
-// # Answers
+// # Responses
 //
-//   - 202: the payload is durable. The run takes it when it comes to that.
-//   - What the workflow answers, if the hook was opened with [workflow.RespondWith] and the answer is there in time;
-//     otherwise 202, and the same request with the same Idempotency-Key gets the answer later.
-//   - 404: the token is none, was never one, or its hook is closed: always the same answer, and never sooner than 100 ms.
-//   - 400, 413, 422: the body is no JSON, is too large, does not fit the type of the hook. 408: it did not come in time.
-//   - 429: more than 20 requests in a second with that token. 503: the store does not answer; the payload may
-//     have arrived: send it again with the same Idempotency-Key. Both say when, by Retry-After.
+//   - 202: the payload is durable. The run receives it when its code requests it.
+//   - The response of the workflow, if the hook was opened with [workflow.RespondWith] and the
+//     response is available in time; otherwise 202. A repetition of the request with the same
+//     Idempotency-Key returns the response later.
+//   - 404: the token is invalid, or its hook is closed. The response is the same in all cases, and
+//     takes at least 100 ms.
+//   - 400, 413, 422: the body is not JSON, is too large, or does not match the type of the hook.
+//     408: it did not arrive in time.
+//   - 429: more than 20 requests per second with that token. 503: the store does not respond; the
+//     payload may have arrived: repeat the request with the same Idempotency-Key. Both have the
+//     header Retry-After.
 //
-// Errors are problems, see [admin.Problem]. Nothing here is written into the journal of operators: the log of the run has each
-// payload, and strangers could fill the journal.
+// Errors are problems, see [admin.Problem]. Payloads are not recorded in the journal of operators:
+// the log of the run contains them, and unauthenticated callers could fill the journal.
 package hooks

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A program takes the callback of a service, and a workflow answers it.
+// A program receives the callback of a service, and a workflow responds to it.
 func Example() {
 	type greeting struct {
 		Name string `json:"name"`

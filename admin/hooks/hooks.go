@@ -18,25 +18,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Prefix begins the paths of hooks; the token follows.
+// Prefix is the prefix of the paths of hooks; the token follows.
 const Prefix = "/hooks/"
 
-// Config configures a Handler. The zero value is good for a server on the internet.
+// Config configures a Handler. The zero value is suitable for a server on the internet.
 type Config struct {
-	// MaxBody bounds the body of a request, in bytes; 0: workflow.DefaultMaxPayload and 64 KiB.
+	// MaxBody limits the body of a request in bytes; 0 means workflow.DefaultMaxPayload plus 64
+	// KiB.
 	MaxBody int64
-	// BodyTime is how long the body of a request may take; 0: 10 s.
+	// BodyTime limits the time for reading the body of a request; 0 means 10 s.
 	BodyTime time.Duration
-	// AcceptTime is how long the store may take to accept a payload; 0: 10 s.
+	// AcceptTime limits the time in which the store must accept a payload; 0 means 10 s.
 	AcceptTime time.Duration
-	// Rate is how many requests with a token may come in a second, and at once; 0: 20.
+	// Rate limits the requests per token and second, and their burst; 0 means 20.
 	Rate int
-	// Waiting is how many requests may wait for answers of workflows; those above that are told at once that they were accepted.
-	// 0: 1,000.
+	// Waiting limits the requests that wait for responses of workflows; further requests get 202 at
+	// once. 0 means 1,000.
 	Waiting int
-	// Bodies bounds how many bytes of bodies are in memory at once; 0: 256 MiB. Nothing is read of a body without a token that is one.
+	// Bodies limits the total size of the bodies in memory in bytes; 0 means 256 MiB. The body of a
+	// request with an invalid token is not read.
 	Bodies int64
-	// Now says what time it is, for the rate; nil: time.Now.
+	// Now is the clock for the rate; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -49,7 +51,8 @@ type Handler struct {
 	bodies  *body.Budget
 }
 
-// New returns the handler of a client, which stays the caller's. It serves the paths that begin with Prefix.
+// New returns a handler for a client, which the caller must close. It serves the paths that begin
+// with Prefix.
 func New(client *workflow.Client, cfg Config) *Handler {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
 	cfg.BodyTime = cmp.Or(cfg.BodyTime, 10*time.Second)
@@ -60,8 +63,8 @@ func New(client *workflow.Client, cfg Config) *Handler {
 	return &Handler{client: client, cfg: cfg, rate: rate.New(cmp.Or(cfg.Rate, 20), cfg.Now), waiting: make(chan struct{}, cmp.Or(cfg.Waiting, 1000)), bodies: body.NewBudget(cmp.Or(cfg.Bodies, 256<<20))}
 }
 
-// ServeHTTP takes a request. The first thing that is wrong with it is the answer. Whether the token is one is asked before
-// the body is read, and what comes before that is the same for all.
+// ServeHTTP handles a request. The first check that fails determines the response. The token is
+// checked before the body is read, and the checks before that do not depend on the token.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range always {
 		w.Header().Set(name, value)
@@ -82,14 +85,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail(w, err)
 }
 
-// always are the headers of all answers. An answer is that of a workflow, and may hold what a stranger has sent: a browser
-// that is led here must neither guess its type nor run anything in it.
+// always contains the headers of all responses. The response of a workflow may contain data of an
+// attacker, so a browser must neither guess its type nor execute anything in it.
 var always = map[string]string{
 	"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
 	"Referrer-Policy": "no-referrer",
 }
 
-// unknownTime is the least that the answer to an unknown token takes, so that the time says nothing of why it is one.
+// unknownTime is the minimum duration of the response to an invalid token, so that it does not
+// reveal why the token is invalid.
 const unknownTime = 100 * time.Millisecond
 
 func hide(ctx context.Context, left time.Duration) error {
@@ -103,15 +107,15 @@ func hide(ctx context.Context, left time.Duration) error {
 	}
 }
 
-// unknown is the answer for all tokens that lead to no open hook.
+// unknown is the response for all tokens without an open hook.
 func unknown() error {
 	return admin.NewProblem(admin.CodeNotFound, "there is no open hook with this token", "use the token of a hook that is open")
 }
 
-// accepted is the answer to a payload that is durable.
+// accepted is the response after a payload has become durable.
 var accepted = workflow.HookResponse{Status: http.StatusAccepted, Header: map[string]string{"Content-Type": "application/json"}, Body: []byte("{\"accepted\":true}\n")}
 
-// take delivers a request to its hook, and returns what is answered.
+// take delivers a request to its hook, and returns the response.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request) (workflow.HookResponse, error) {
 	token, ok := tokenOf(r)
 	if !ok {
@@ -152,7 +156,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) (workflow.HookRes
 	return h.await(r.Context(), call), nil
 }
 
-// tokenOf returns the token in a path. The path is taken as it is: nothing in it is cleaned, and a token is one part of it.
+// tokenOf returns the token in a path. Paths are not cleaned, and a token is a single segment.
 func tokenOf(r *http.Request) (string, bool) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), Prefix)
 	if !ok || rest == "" || rest == "." || rest == ".." || strings.Contains(rest, "/") || len(rest) > maxPath {
@@ -161,10 +165,10 @@ func tokenOf(r *http.Request) (string, bool) {
 	return strings.TrimPrefix(r.URL.Path, Prefix), strings.HasPrefix(r.URL.Path, Prefix)
 }
 
-// maxPath bounds a token with its escapes, in bytes.
+// maxPath is the maximum length of an escaped token in bytes.
 const maxPath = 3 * 200
 
-// maxKey bounds an Idempotency-Key, in bytes.
+// maxKey is the maximum length of an Idempotency-Key in bytes.
 const maxKey = 255
 
 func keyOf(r *http.Request) ([]workflow.SendOption, error) {
@@ -184,7 +188,8 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (workflow.HookReq
 	return workflow.HookRequest{Query: r.URL.Query(), Header: r.Header, Body: data}, err
 }
 
-// find returns the hook of a token, before anything of the body is read: whoever has no token costs no memory.
+// find returns the hook of a token before the body is read, so that requests with invalid tokens
+// use no memory.
 func (h *Handler) find(ctx context.Context, w http.ResponseWriter, token string) (workflow.HookInfo, error) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.AcceptTime)
 	defer cancel()
@@ -195,11 +200,12 @@ func (h *Handler) find(ctx context.Context, w http.ResponseWriter, token string)
 	return info, err
 }
 
-// deliver puts a request into the run. If the store does not answer in time it is not known whether that has worked.
+// deliver sends a request to the run. If the store does not respond in time, it is unknown whether
+// the delivery succeeded.
 func (h *Handler) deliver(ctx context.Context, w http.ResponseWriter, token string, info *workflow.HookInfo, r workflow.HookRequest, key []workflow.SendOption) (*workflow.HookCall, error) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.AcceptTime)
 	defer cancel()
-	if !info.Request && len(r.Body) > 0 { // what two readers could understand differently is no payload
+	if !info.Request && len(r.Body) > 0 { // a payload that parsers interpret differently is refused
 		if bad := body.CheckAny(r.Body); bad != nil {
 			return nil, hidden(info, bad)
 		}
@@ -211,7 +217,7 @@ func (h *Handler) deliver(ctx context.Context, w http.ResponseWriter, token stri
 	return call, nil
 }
 
-// refused returns what is answered after an error of the client.
+// refused returns the response for an error of the client.
 func refused(w http.ResponseWriter, info *workflow.HookInfo, err error) error {
 	if errors.Is(err, workflow.ErrHookNotFound) || errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrRunNotFound) {
 		return unknown()
@@ -227,7 +233,8 @@ func refused(w http.ResponseWriter, info *workflow.HookInfo, err error) error {
 	return admin.NewProblem(admin.CodeFailed, "the store does not answer: the payload may have arrived", "send it again with the same Idempotency-Key; without one it could arrive twice")
 }
 
-// hidden returns what is wrong with a payload, unless the hook is closed: that looks like one that was never there.
+// hidden returns the error of a payload, unless the hook is closed. A closed hook is
+// indistinguishable from a missing one.
 func hidden(info *workflow.HookInfo, err error) error {
 	if info.Closed {
 		return unknown()
@@ -235,7 +242,7 @@ func hidden(info *workflow.HookInfo, err error) error {
 	return err
 }
 
-// await returns the answer of the workflow, or that the payload was accepted: also while too many wait.
+// await returns the response of the workflow, or 202, also if too many requests wait.
 func (h *Handler) await(ctx context.Context, call *workflow.HookCall) workflow.HookResponse {
 	if call.Respond == 0 {
 		return accepted
@@ -246,7 +253,7 @@ func (h *Handler) await(ctx context.Context, call *workflow.HookCall) workflow.H
 	default:
 		return accepted
 	}
-	limited, cancel := context.WithTimeout(ctx, call.Respond+time.Second) // the store's clock says when; this is for one that stands
+	limited, cancel := context.WithTimeout(ctx, call.Respond+time.Second) // the store's clock determines the end; this is for a store that does not respond
 	defer cancel()
 	r, answered, err := call.Answer(limited)
 	if err != nil || !answered {
@@ -255,10 +262,10 @@ func (h *Handler) await(ctx context.Context, call *workflow.HookCall) workflow.H
 	return r
 }
 
-// writeTime bounds how long a reader may take for what it is sent.
+// writeTime is the time limit for writing a response.
 const writeTime = 30 * time.Second
 
-// write answers as the workflow does. What all answers say it cannot say otherwise.
+// write writes the response of the workflow, which cannot override the headers of all responses.
 func (h *Handler) write(w http.ResponseWriter, r workflow.HookResponse) {
 	for name, value := range r.Header {
 		if always[http.CanonicalHeaderKey(name)] == "" {
@@ -271,22 +278,22 @@ func (h *Handler) write(w http.ResponseWriter, r workflow.HookResponse) {
 	send(w, cmp.Or(r.Status, http.StatusOK), r.Body)
 }
 
-// fail answers with a problem.
+// fail responds with a problem.
 func fail(w http.ResponseWriter, err error) {
 	p := admin.ProblemOf(err)
 	if p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusRequestTimeout {
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(p) // text always encodes
+	_ = enc.Encode(p) // text can always be encoded
 	w.Header().Set("Content-Type", "application/problem+json")
 	send(w, p.Status, b.Bytes())
 }
 
 func send(w http.ResponseWriter, status int, data []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a recorder of a test has none
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	} else {

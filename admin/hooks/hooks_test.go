@@ -33,7 +33,7 @@ type payment struct {
 	Cents int64 `json:"cents"`
 }
 
-// take opens three hooks, each of which answers in its way, until it is told to end.
+// take opens three hooks with different responses, and ends after a message.
 var (
 	take    = shim.NewWorkflow[workflow.None, []int64]("hooks.take", "", shim.WorkflowPolicy{})
 	paid    = workflow.NewHook[payment]("paid")
@@ -43,7 +43,8 @@ var (
 	command = workflow.NewTopic[string]("command")
 )
 
-// taken receives from paid what nobody waits for, answers with priced the double, and with raw what came.
+// taken receives payloads from paid without a response, responds to priced with the double, and to
+// raw with the request.
 func taken(ctx workflow.Context, _ workflow.None) (all []int64, err error) {
 	p, err := paid.Open(ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func taken(ctx workflow.Context, _ workflow.None) (all []int64, err error) {
 	}
 }
 
-// echo answers with what came, as what a stranger wants to be shown.
+// echo responds with the request, including the headers that an attacker wants to set.
 func echo(r workflow.HookRequest) workflow.HookResponse {
 	return workflow.HookResponse{
 		Status: http.StatusTeapot, Header: map[string]string{"content-type": "text/html", "X-Content-Type-Options": "sniff", "X-Got": strings.Join(r.Header["X-Signature"], "|") + " " + strings.Join(r.Query["q"], "|")},
@@ -111,7 +112,7 @@ type scene struct {
 func newScene(t *testing.T, st store.Store, cfg hooks.Config) *scene {
 	t.Helper()
 	quiet := workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)}
-	c, serving := workflow.NewClient(st, quiet), workflow.NewClient(st, quiet) // the endpoint is another program
+	c, serving := workflow.NewClient(st, quiet), workflow.NewClient(st, quiet) // the endpoint has a client of its own
 	s := &scene{T: t, Server: httptest.NewServer(hooks.New(serving, cfg)), client: c}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -184,7 +185,7 @@ func (s *scene) send(r *http.Request) answer {
 	if err != nil {
 		s.Error(err)
 	}
-	if got.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // by the server, before the handler
+	if got.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // from the server, before the handler
 		return answer{status: got.StatusCode}
 	}
 	if got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(got.Header.Get("Content-Security-Policy"), "sandbox") {
@@ -267,7 +268,7 @@ func TestOPS3_TokensThatLeadNowhereHaveTheSameAnswer(t *testing.T) {
 		if err := command.Send(s.Context(), s.run, "dispose"); err != nil {
 			s.Fatal(err)
 		}
-		for len(s.log(event.HookDisposed)) < 3 { // closed, paid, priced
+		for len(s.log(event.HookDisposed)) < 3 { // closed, paid and priced
 			if s.Context().Err() != nil {
 				s.Fatal("the hooks were not closed")
 			}
@@ -337,7 +338,7 @@ func TestOPS3_WhatCannotBeAPayloadIsRefused(t *testing.T) {
 	if r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+at, io.MultiReader(strings.NewReader(`"`), endless{})); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Server.Client().Do(r); err == nil { // the connection may end before the answer is read
+	if got, err := s.Server.Client().Do(r); err == nil { // the connection may end before the response is read
 		defer got.Body.Close()
 		if got.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("an endless body: got %d, want 413", got.StatusCode)
@@ -396,7 +397,7 @@ func TestOPS3_ATokenHasItsRate(t *testing.T) {
 	}
 }
 
-// Of more requests than may wait for answers the others are told that they were accepted.
+// Requests beyond the limit of waiting requests get 202 at once.
 func TestOPS3_NoMoreRequestsWaitThanMay(t *testing.T) {
 	s := newScene(t, memstore.New(), hooks.Config{Waiting: 1})
 	run, err := late.Start(t.Context(), s.client, workflow.None{})

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// counted is a body without an end, which counts what is read of it.
+// counted is an endless body that counts the bytes read.
 type counted struct{ n int }
 
 func (c *counted) Read(b []byte) (int, error) {
@@ -18,7 +18,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// 400 posts to a token that somebody had guessed took 1.6 GB.
+// The bodies of requests with guessed tokens use no memory.
 func TestOPS3_NothingIsReadOfABodyForAnUnknownToken(t *testing.T) {
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	defer client.Close()
