@@ -8,11 +8,12 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// CORS lets pages of listed origins ask with a bearer token. They are never let use what a browser adds by itself:
-// no answer allows credentials, and a [Session] does not count on their requests.
+// CORS allows pages of listed origins to send requests with a bearer token. It never allows
+// credentials that browsers add automatically, and a [Session] ignores its cookie in such requests.
 type CORS struct{ origins []string }
 
-// NewCORS allows origins, as https://app.example.com. There is no way to allow all.
+// NewCORS returns a CORS that allows origins such as https://app.example.com. It is not possible to
+// allow all origins.
 func NewCORS(origins ...string) (*CORS, error) {
 	check := http.NewCrossOriginProtection()
 	for _, origin := range origins {
@@ -26,16 +27,16 @@ func NewCORS(origins ...string) (*CORS, error) {
 	return &CORS{slices.Clone(origins)}, nil
 }
 
-// Origins returns those that are allowed.
+// Origins returns the allowed origins.
 func (c *CORS) Origins() []string { return slices.Clone(c.origins) }
 
-// Allows reports whether a request comes from a page of an allowed origin.
+// Allows reports whether a request is from a page of an allowed origin.
 func (c *CORS) Allows(r *http.Request) bool {
 	return slices.Contains(c.origins, r.Header.Get("Origin"))
 }
 
-// Answer writes the headers for a request of an allowed origin. It reports whether that was a preflight, to which
-// nothing more is to be answered.
+// Answer writes the headers for a request of an allowed origin. It reports whether the request was
+// a preflight, whose response is complete.
 func (c *CORS) Answer(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	h := w.Header()
 	h.Add("Vary", "Origin")

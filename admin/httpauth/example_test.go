@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// A page of one's own logs a browser in, and later requests come as the owner of the token.
+// A custom page logs a browser in, and later requests are made as the owner of the token.
 func ExampleSession() {
 	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleOperator, Expires: time.Now().Add(time.Hour)})
 	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)

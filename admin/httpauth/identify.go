@@ -8,23 +8,24 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Identifier says who sends a request.
+// Identifier authenticates requests.
 type Identifier interface {
-	// Identify returns who sends a request. [ErrNoCredential] says that the request has nothing of the kind that is
-	// looked for, a *admin.UnauthenticatedError that what it has is nobody's; after any other error that is not known.
+	// Identify returns the principal of a request. [ErrNoCredential] means that the request has no
+	// credential of the supported kind, a *admin.UnauthenticatedError that its credential is
+	// invalid. Any other error means that the credential could not be checked.
 	Identify(r *http.Request) (admin.Principal, error)
 }
 
-// ErrNoCredential says that a request does not say who sends it.
+// ErrNoCredential reports that a request has no credential.
 var ErrNoCredential error = &admin.UnauthenticatedError{What: "the request has no credential"}
 
-// First returns an Identifier that asks the given ones in order: the first for which the request has a credential
-// decides. Nil ones are left out; without any, no request has one.
+// First returns an Identifier that uses the first of the given ones for which the request has a
+// credential. Nil arguments are skipped; without any, Identify returns ErrNoCredential.
 func First(all ...Identifier) Identifier { return first(all) }
 
 type first []Identifier
 
-// Identify is part of Identifier.
+// Identify implements [Identifier].
 func (f first) Identify(r *http.Request) (admin.Principal, error) {
 	for _, one := range f {
 		if one == nil {
@@ -37,12 +38,12 @@ func (f first) Identify(r *http.Request) (admin.Principal, error) {
 	return admin.Principal{}, ErrNoCredential
 }
 
-// Bearer returns an Identifier that takes the header Authorization: Bearer TOKEN (RFC 6750).
+// Bearer returns an Identifier for the header Authorization: Bearer TOKEN (RFC 6750).
 func Bearer(auth admin.Authenticator) Identifier { return bearer{auth} }
 
 type bearer struct{ auth admin.Authenticator }
 
-// Identify is part of Identifier.
+// Identify implements [Identifier].
 func (b bearer) Identify(r *http.Request) (admin.Principal, error) {
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
@@ -55,9 +56,10 @@ func (b bearer) Identify(r *http.Request) (admin.Principal, error) {
 	return b.auth.Authenticate(r.Context(), credential)
 }
 
-// CheckRead returns an error for a request that a page of another origin has sent to read something, as the browser reports it in
-// Sec-Fetch-Site: [http.CrossOriginProtection] lets those pass. Such a page could load what is here as an image or a script, and learn
-// from its size or the time that it takes. A link that somebody follows is none: its page opens by itself, not in the page with the link.
+// CheckRead returns an error for a read that a page of another origin has sent, according to the
+// header Sec-Fetch-Site; [http.CrossOriginProtection] permits such reads. The page could load a
+// resource as an image or a script, and derive information from its size or timing. Following a
+// link is permitted, because the result is a page of its own.
 func CheckRead(r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return nil
@@ -72,9 +74,10 @@ func CheckRead(r *http.Request) error {
 	return errors.New("a page of another origin has asked for it")
 }
 
-// Still returns an error if a request that is being answered would be refused by now, or would be another principal's: its credential has
-// expired, was taken back, or has got other rights. If that is not known, as while the keys of an issuer cannot be had, it returns nil,
-// as it does without an Identifier.
+// Still returns an error if a request in progress would be refused by now, or would have another
+// principal: its credential has expired, was revoked, or has different rights. If the credential
+// cannot be checked, for example because the keys of an issuer are unavailable, or if there is no
+// Identifier, it returns nil.
 func Still(by Identifier, r *http.Request, who admin.Principal) error {
 	if by == nil {
 		return nil

@@ -10,18 +10,20 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// ProxyConfig says which proxy is trusted to say who sends a request.
+// ProxyConfig describes a proxy that is trusted to authenticate requests.
 type ProxyConfig struct {
-	Header string         // in which the proxy writes the name; it must take away one that came from outside
-	From   []netip.Prefix // the addresses of the proxy
-	// Role is that of everybody who comes by the proxy; empty: viewer.
+	Header string         // contains the name; the proxy must remove this header from incoming requests
+	From   []netip.Prefix // addresses of the proxy
+	// Role is the role of all requests through the proxy; empty means viewer.
 	Role admin.Role
-	// RoleHeader is the header in which the proxy writes the role; empty: there is none. A request without it has Role.
+	// RoleHeader is the header with the role; empty means none. A request without the header has
+	// Role.
 	RoleHeader string
 }
 
-// Proxy is an Identifier that believes a header, of requests from listed addresses only: those of the
-// connections, not what other headers say. The header on a request from elsewhere is refused: somebody forges it.
+// Proxy is an Identifier that trusts a header in requests from listed addresses. The address is
+// that of the connection; forwarding headers are ignored. A request from another address with the
+// header is refused as forged.
 type Proxy struct{ cfg ProxyConfig }
 
 var _ Identifier = (*Proxy)(nil)
@@ -48,10 +50,10 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	return &Proxy{cfg}, nil
 }
 
-// maxName bounds a name that a proxy says, in bytes.
+// maxName is the maximum length of a name from a proxy in bytes.
 const maxName = 256
 
-// Identify is part of Identifier.
+// Identify implements [Identifier].
 func (p *Proxy) Identify(r *http.Request) (admin.Principal, error) {
 	given := r.Header.Values(p.cfg.Header)
 	roles := r.Header.Values(p.cfg.RoleHeader)

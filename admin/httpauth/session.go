@@ -14,23 +14,27 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// SessionConfig configures a Session. The zero value is for one server, whose sessions end with it.
+// SessionConfig configures a Session. The zero value is for a single server, and its sessions end
+// with the process.
 type SessionConfig struct {
-	// Lasts is how long a login is good at most; 0: 12 h. The token may end earlier, and the session with it.
+	// Lasts is the maximum duration of a login; 0 means 12 h. The session ends earlier if its token
+	// expires.
 	Lasts time.Duration
-	// Secure says that browsers reach the server by TLS though it has none itself, as by a proxy. Cookies of requests
-	// with TLS are Secure anyway.
+	// Secure reports that browsers use TLS although the server does not, as behind a proxy. Cookies
+	// of requests over TLS are always Secure.
 	Secure bool
-	// Key seals the cookies: 32 bytes, the same for all servers to which a browser may come. Nil: a new one.
+	// Key encrypts the cookies: 32 bytes, the same for all servers that a browser may reach. Nil
+	// means a random key.
 	Key []byte
-	// Now says what time it is; nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Session is the login of browsers: the cookie holds the token, sealed, and the time at which it ends. Nothing is
-// kept of it here. Each request asks the authenticator about the token, so that one that is taken back or has
-// expired ends its sessions. The cookie is HttpOnly and SameSite=Strict, and counts only on requests that a page of
-// the same origin, or the user, has sent.
+// Session implements logins of browsers. The cookie contains the encrypted token and the time at
+// which the session ends; the server stores nothing. The authenticator checks the token for each
+// request, so a revoked or expired token ends its sessions. The cookie is HttpOnly and
+// SameSite=Strict, and is accepted only in requests from the same origin or made by the user
+// directly.
 type Session struct {
 	auth    admin.Authenticator
 	cfg     SessionConfig
@@ -40,7 +44,7 @@ type Session struct {
 
 var _ Identifier = (*Session)(nil)
 
-// NewSession returns the logins with the tokens of an authenticator.
+// NewSession returns a Session for the tokens of an authenticator.
 func NewSession(auth admin.Authenticator, cfg SessionConfig) (*Session, error) {
 	cfg.Lasts = cmp.Or(cfg.Lasts, 12*time.Hour)
 	if cfg.Now == nil {
@@ -48,7 +52,7 @@ func NewSession(auth admin.Authenticator, cfg SessionConfig) (*Session, error) {
 	}
 	if cfg.Key == nil {
 		cfg.Key = make([]byte, keySize)
-		_, _ = rand.Read(cfg.Key) // which never fails
+		_, _ = rand.Read(cfg.Key) // never fails
 	}
 	if len(cfg.Key) != keySize {
 		return nil, &admin.InputError{What: fmt.Sprintf("the key of sessions has %d bytes", len(cfg.Key)), Fix: fmt.Sprintf("give %d random ones", keySize)}
@@ -66,12 +70,13 @@ func NewSession(auth admin.Authenticator, cfg SessionConfig) (*Session, error) {
 
 const (
 	keySize = 32
-	// maxCookie bounds the value of a cookie, in bytes: browsers drop what is longer than 4,096 with its name and attributes.
+	// maxCookie is the maximum length of the value of a cookie in bytes: browsers drop cookies that
+	// are longer than 4,096 bytes with name and attributes.
 	maxCookie = 3800
 )
 
-// Login sets the cookie on the answer if the token is somebody's, and returns whose. It refuses a page of another
-// origin: nobody is logged in as somebody else without noticing.
+// Login sets the cookie in the response if the token is valid, and returns its principal. It
+// refuses pages of other origins, so that a user is not logged in as another one without noticing.
 func (s *Session) Login(w http.ResponseWriter, r *http.Request, token string) (admin.Principal, error) {
 	if err := s.origins.Check(r); err != nil {
 		return admin.Principal{}, foreign(err)
@@ -83,7 +88,7 @@ func (s *Session) Login(w http.ResponseWriter, r *http.Request, token string) (a
 	name, until := s.name(r), s.cfg.Now().Add(s.cfg.Lasts)
 	plain := append(binary.BigEndian.AppendUint64(nil, uint64(until.Unix())), token...)
 	nonce := make([]byte, s.seal.NonceSize())
-	_, _ = rand.Read(nonce) // which never fails
+	_, _ = rand.Read(nonce) // never fails
 	value := base64.RawURLEncoding.EncodeToString(s.seal.Seal(nonce, nonce, plain, []byte(name)))
 	if len(value) > maxCookie {
 		return admin.Principal{}, &admin.InputError{What: "the token is too long for a cookie", Fix: "log in with one of up to 2,800 bytes, or send it with each request as a bearer token"}
@@ -92,7 +97,7 @@ func (s *Session) Login(w http.ResponseWriter, r *http.Request, token string) (a
 	return p, nil
 }
 
-// Logout takes the cookie away. The token stays good.
+// Logout removes the cookie. The token remains valid.
 func (s *Session) Logout(w http.ResponseWriter, r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
 		return foreign(err)
@@ -113,7 +118,8 @@ func (s *Session) set(w http.ResponseWriter, r *http.Request, value string, age 
 
 func (s *Session) secure(r *http.Request) bool { return s.cfg.Secure || r.TLS != nil }
 
-// name returns the name of the cookie. That of one that came by TLS can be set by no other host, and by nobody without TLS.
+// name returns the name of the cookie. The name for TLS has a prefix that prevents other hosts and
+// unencrypted connections from setting it.
 func (s *Session) name(r *http.Request) string {
 	if s.secure(r) {
 		return "__Host-flowgen_session"
@@ -121,7 +127,8 @@ func (s *Session) name(r *http.Request) string {
 	return "flowgen_session"
 }
 
-// Identify is part of Identifier. A request that a page of another origin has sent has no credential, whatever its cookie.
+// Identify implements [Identifier]. A request from a page of another origin has no credential, even
+// with a cookie.
 func (s *Session) Identify(r *http.Request) (admin.Principal, error) {
 	name := s.name(r)
 	given := r.CookiesNamed(name)
