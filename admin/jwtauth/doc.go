@@ -1,6 +1,6 @@
-// Package jwtauth says whose a JSON Web Token is, for the API and the console: an [Authenticator] is an
-// admin.Authenticator. It takes tokens of one issuer for one audience, signed by a key of its JWKS with one of the
-// listed algorithms, within their time.
+// Package jwtauth authenticates JSON Web Tokens for the API and the console: [Authenticator]
+// implements admin.Authenticator. It accepts tokens of one issuer for one audience within their
+// validity, signed by a key of the issuer's JWKS with one of the listed algorithms.
 //
-// It is a module of its own, so that those who do not use it do not have its dependencies among theirs.
+// It is a separate module, so that programs without it do not have its dependencies.
 package jwtauth

@@ -18,36 +18,41 @@ import (
 
 // Config configures an Authenticator.
 type Config struct {
-	Issuer   string // which the claim iss is
-	Audience string // which is among the claim aud
-	JWKS     string // URL of the keys, by https, or on this machine
-	// Algorithms are those that are accepted; empty: RS256 and ES256. Those with a shared secret, and none, are refused: the
-	// public keys would be the secret.
+	Issuer   string // required value of the claim iss
+	Audience string // required element of the claim aud
+	JWKS     string // URL of the keys; it must use https or be on this machine
+	// Algorithms lists the accepted algorithms; empty means RS256 and ES256. Algorithms with a
+	// shared secret and "none" are refused: a public key must not be used as a secret.
 	Algorithms []string
-	// RolesClaim has the roles, a text or a list of them; empty: roles. With points it leads into objects, as realm_access.roles.
+	// RolesClaim is the claim with the roles, a text or a list; empty means roles. Dots separate
+	// the names of nested objects, as in realm_access.roles.
 	RolesClaim string
-	// Roles says which role each value of the claim is; nil: those that are called as the role. The highest counts, and what is
-	// no key of it gives none: then everything is forbidden.
+	// Roles maps values of the claim to roles; nil means that the values are the names of roles.
+	// The highest role is used. Values without a role are ignored; a principal without a role has
+	// no rights.
 	Roles map[string]admin.Role
-	// OwnerClaim has the owner of the principal; empty: nobody is limited to an owner. A token without it is refused, but for those
-	// of WithoutOwner.
+	// OwnerClaim is the claim with the owner of the principal; empty means that no principal has an
+	// owner. A token without the claim is refused, except for the roles in WithoutOwner.
 	OwnerClaim string
-	// WithoutOwner are the roles whose tokens may lack the claim: they are limited to no owner, as operators of the whole are. Empty: none.
+	// WithoutOwner lists the roles whose tokens may lack the claim of the owner. Such principals
+	// are not restricted to an owner.
 	WithoutOwner []admin.Role
-	// Skew is by how much the clock of the issuer may differ; 0: a minute.
+	// Skew is the maximum difference from the clock of the issuer; 0 means one minute.
 	Skew time.Duration
-	// Refresh is after which time the keys are asked for again, and Keep how long they are used if that fails; 0: 10
-	// minutes and an hour. A token of an unknown key lets them be asked for at once, but no more often than every 10 s.
+	// Refresh is the age at which the keys are requested again, and Keep the age up to which they
+	// are used if that fails; 0 means 10 minutes and one hour. A token with an unknown key causes
+	// an additional request, at most every 10 s.
 	Refresh, Keep time.Duration
-	// Else says whose a credential is that is no JWT; nil: nobody's.
+	// Else authenticates credentials that are not JWTs; nil means that they are invalid.
 	Else admin.Authenticator
-	// Client asks for the keys; nil: one of its own. It has 10 s for an answer, whatever its own limit.
+	// Client requests the keys; nil means a client of its own. Each request is limited to 10 s in
+	// addition to the limits of the client.
 	Client *http.Client
-	// Now says what time it is; nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// asymmetric are the algorithms whose keys may be public.
+// asymmetric lists the algorithms with public keys.
 var asymmetric = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
 
 // Authenticator is an admin.Authenticator for the tokens of an issuer.
@@ -58,7 +63,8 @@ type Authenticator struct {
 
 var _ admin.Authenticator = (*Authenticator)(nil)
 
-// New returns an authenticator. It asks for no keys yet, so that a server can begin while the issuer is away.
+// New returns an authenticator. It does not request the keys yet, so that a server can start while
+// the issuer is unavailable.
 func New(cfg Config) (*Authenticator, error) {
 	bad := func(what, fix string) error { return &admin.InputError{What: what, Fix: fix} }
 	if len(cfg.Algorithms) == 0 {
@@ -98,16 +104,17 @@ func New(cfg Config) (*Authenticator, error) {
 	}
 	return &Authenticator{cfg: cfg, verifier: oidc.NewVerifier(cfg.Issuer, newKeys(&cfg), &oidc.Config{
 		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, Now: cfg.Now,
-		SkipExpiryCheck: true, // it allows no skew: see checkTimes
+		SkipExpiryCheck: true, // it permits no skew, see checkTimes
 	})}, nil
 }
 
 func local(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
 
-// maxToken bounds a token, in bytes.
+// maxToken is the maximum length of a token in bytes.
 const maxToken = 16 << 10
 
-// Authenticate is part of admin.Authenticator. What is wrong with a token is said, but for what is secret in it.
+// Authenticate implements admin.Authenticator. Errors describe what is wrong with a token without
+// its secret parts.
 func (a *Authenticator) Authenticate(ctx context.Context, credential string) (admin.Principal, error) {
 	refuse := func(what string) (admin.Principal, error) {
 		return admin.Principal{}, &admin.UnauthenticatedError{What: what}
@@ -150,7 +157,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (ad
 	return p, nil
 }
 
-// checkTimes refuses a token before and after its time, as far as the clocks may differ.
+// checkTimes refuses a token outside of its validity, with a tolerance for the difference of
+// clocks.
 func (a *Authenticator) checkTimes(exp, nbf, iat *json.Number) error {
 	refuse := func(what string) error { return &admin.UnauthenticatedError{What: what} }
 	now := a.cfg.Now()
@@ -176,7 +184,7 @@ func (a *Authenticator) checkTimes(exp, nbf, iat *json.Number) error {
 	return nil
 }
 
-// claim returns a claim, by its name or by the names that lead to it.
+// claim returns a claim by its name or its path.
 func claim(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v

@@ -28,7 +28,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// issuer has keys, and a server for the public ones.
+// issuer has keys and a server for their public parts.
 type issuer struct {
 	*testing.T
 	*httptest.Server
@@ -46,7 +46,7 @@ func newIssuer(t *testing.T) *issuer {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if i.asked++; i.away {
-			w.WriteHeader(http.StatusServiceUnavailable) // with keys, which do not count
+			w.WriteHeader(http.StatusServiceUnavailable) // with keys, which must be ignored
 		}
 		_ = json.NewEncoder(w).Encode(i.keys)
 	}))
@@ -54,7 +54,7 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-// change changes what the issuer does.
+// change changes the behavior of the issuer.
 func (i *issuer) change(f func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -67,10 +67,10 @@ func (i *issuer) clock() time.Time {
 	return i.now
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (i *issuer) pass(d time.Duration) { i.change(func() { i.now = i.now.Add(d) }) }
 
-// rsaKey makes a key; publish adds its public part to those of the issuer.
+// rsaKey creates a key; publish adds its public part to the keys of the issuer.
 func (i *issuer) rsaKey() *rsa.PrivateKey {
 	i.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -86,7 +86,7 @@ func (i *issuer) publish(id string, key crypto.PublicKey) {
 
 type claims map[string]any
 
-// claims returns those of a good token, changed.
+// claims returns the claims of a valid token with changes.
 func (i *issuer) claims(change claims) claims {
 	c := claims{
 		"iss": "https://issuer.example.com", "aud": "flowgen", "sub": "ada", "exp": i.clock().Add(time.Hour).Unix(), "iat": i.clock().Unix(), "roles": []string{"viewer", "operator"}, "team": "a",
@@ -121,19 +121,20 @@ func (i *issuer) sign(alg jose.SignatureAlgorithm, key any, id string, c claims)
 	return text
 }
 
-// unsigned returns a token with a header and a signature of one's own.
+// unsigned returns a token with the given header and signature.
 func unsigned(header string, c claims, signature string) string {
 	b, _ := json.Marshal(c)
 	enc := base64.RawURLEncoding
 	return enc.EncodeToString([]byte(header)) + "." + enc.EncodeToString(b) + "." + signature
 }
 
-// config returns that of an authenticator for the issuer.
+// config returns the configuration of an authenticator for the issuer.
 func (i *issuer) config() jwtauth.Config {
 	return jwtauth.Config{Issuer: "https://issuer.example.com", Audience: "flowgen", JWKS: i.URL, Now: i.clock}
 }
 
-// serve returns what asks the API, with a token and a header, for the list of runs or by POST for a start.
+// serve returns a function that sends a request with a token to the API: with GET for the list of
+// runs, with POST for a start.
 func (i *issuer) serve(cfg jwtauth.Config) func(method, token string) (status int, problem admin.Problem) {
 	i.Helper()
 	auth, err := jwtauth.New(cfg)
@@ -174,7 +175,7 @@ func (i *issuer) serve(cfg jwtauth.Config) func(method, token string) (status in
 	}
 }
 
-// wants reports an answer of another status.
+// wants reports an error if the status differs.
 func (i *issuer) wants(what string, status int, p admin.Problem, want int) {
 	i.Helper()
 	if status != want {
@@ -253,7 +254,7 @@ func TestOPS3_OnlyGoodTokensOfTheIssuerAreAccepted(t *testing.T) {
 	}
 }
 
-// The issuer changes its keys, is away, and comes back.
+// The issuer changes its keys, becomes unavailable, and recovers.
 func TestOPS3_KeysRotateAndOutliveTheIssuerForAnHour(t *testing.T) {
 	i := newIssuer(t)
 	first, second := i.rsaKey(), i.rsaKey()
@@ -302,7 +303,7 @@ func TestOPS3_KeysRotateAndOutliveTheIssuerForAnHour(t *testing.T) {
 	wants("away from the beginning", second, "second", 503)
 }
 
-// A set of keys may have some that are for something else.
+// A JWKS may contain keys for other purposes.
 func TestOPS3_KeysForSomethingElseSignNoTokens(t *testing.T) {
 	i := newIssuer(t)
 	for id, change := range map[string]func(k *jose.JSONWebKey){
@@ -396,7 +397,7 @@ func TestOPS3_ALowRoleIsForbidden(t *testing.T) {
 	}
 }
 
-// elsewhere knows one credential.
+// elsewhere accepts one credential.
 type elsewhere struct{}
 
 func (elsewhere) Authenticate(_ context.Context, credential string) (admin.Principal, error) {

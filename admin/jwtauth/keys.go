@@ -14,23 +14,23 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-// keys are those of an issuer, as it has answered last.
+// keys contains the keys of an issuer from its last response.
 type keys struct {
 	cfg  *Config
 	algs []jose.SignatureAlgorithm
 
 	mu      sync.Mutex
 	known   jose.JSONWebKeySet
-	got     time.Time // when they were answered
-	asked   time.Time // when they were asked for last
-	why     error     // why that has failed; nil: it has not
-	pending *asking   // the request that has no answer yet, one for all who wait; nil: there is none
+	got     time.Time // time of the response
+	asked   time.Time // time of the last request
+	why     error     // error of the last request
+	pending *asking   // the request in progress, shared by all that wait; nil if there is none
 }
 
 // asking is a request for the keys.
 type asking struct {
-	slow     <-chan struct{} // closed once it has taken so long that nobody waits for it who has keys
-	answered chan struct{}   // closed once it is answered, or has failed
+	slow     <-chan struct{} // closed after slowAfter: then only callers without keys continue to wait
+	answered chan struct{}   // closed after the response or a failure
 }
 
 var _ oidc.KeySet = (*keys)(nil)
@@ -43,22 +43,24 @@ func newKeys(cfg *Config) *keys {
 	return k
 }
 
-// awayError says that it is not known whose a token is, for the keys cannot be had.
+// awayError reports that a token could not be checked, because the keys are unavailable.
 type awayError struct{ cause error }
 
 func (e *awayError) Error() string { return "ask for the keys of the issuer: " + e.cause.Error() }
 func (e *awayError) Unwrap() error { return e.cause }
 
-// awayKey is where a context has an error that is set if the keys cannot be had: the verifier makes text of errors.
+// awayKey is the context key of an error that is set if the keys are unavailable, because the
+// verifier converts errors to text.
 type awayKey struct{}
 
-// withAway returns a context for one verification, and what tells why the keys could not be had; nil: that was not it.
+// withAway returns a context for one verification, and a function that returns the error if the
+// keys were unavailable, or nil.
 func withAway(ctx context.Context) (context.Context, func() error) {
 	var away error
 	return context.WithValue(ctx, awayKey{}, &away), func() error { return away }
 }
 
-// away says why the keys cannot be had, and tells it whoever has made the context.
+// away returns the error for unavailable keys, and stores it in the context.
 func away(ctx context.Context, cause error) error {
 	err := &awayError{cause}
 	if why, ok := ctx.Value(awayKey{}).(*error); ok {
@@ -68,17 +70,19 @@ func away(ctx context.Context, cause error) error {
 }
 
 const (
-	// askAgain is the least time between two requests for the keys: tokens of keys that nobody has cost the issuer no more.
+	// askAgain is the minimum interval between two requests for the keys, so that tokens with
+	// invented keys do not load the issuer.
 	askAgain = 10 * time.Second
-	// askTime bounds a request for the keys, whatever the client allows. An issuer may answer a byte at a time.
+	// askTime is the time limit of a request for the keys, whatever the client allows. An issuer
+	// may respond slowly, byte by byte.
 	askTime = 10 * time.Second
-	// slowAfter is how long a request is waited for that is only to tell whether the keys are still good: an issuer that does not
-	// answer holds nobody up for longer whose key is known.
+	// slowAfter is how long callers with a known key wait for a refresh of the keys. An issuer that
+	// does not respond delays them no longer than that.
 	slowAfter = time.Second
-	maxKeys   = 1 << 20 // bytes of an answer
+	maxKeys   = 1 << 20 // bytes of a response
 )
 
-// VerifySignature is part of oidc.KeySet.
+// VerifySignature implements oidc.KeySet.
 func (k *keys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, k.algs)
 	if err != nil {
@@ -108,8 +112,8 @@ func (k *keys) VerifySignature(ctx context.Context, token string) ([]byte, error
 	return nil, errors.New("no key of the issuer has signed it")
 }
 
-// of returns the keys that may have signed a token that names its key so; empty: any may have. It waits for an answer of the issuer if
-// there are none, and for a moment if those that there are should be asked for again.
+// of returns the keys that may have signed a token with a key ID; empty means all keys. It waits
+// for a response of the issuer if there are none, and up to slowAfter if a refresh is due.
 func (k *keys) of(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	k.mu.Lock()
 	known := len(k.named(id)) > 0 && !k.expired()
@@ -122,7 +126,7 @@ func (k *keys) of(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	if pending != nil && (old || !known) {
 		slow := pending.slow
 		if !known {
-			slow = nil // which never comes
+			slow = nil // never received
 		}
 		select {
 		case <-pending.answered:
@@ -151,13 +155,15 @@ func (k *keys) mayAsk() bool {
 	return k.asked.IsZero() || since >= askAgain || since < 0
 }
 
-// expired reports whether the keys are too old to be used. What was taken back by the issuer must not be good for ever.
+// expired reports whether the keys are too old to be used, so that revoked keys do not remain
+// valid.
 func (k *keys) expired() bool { return k.got.IsZero() || k.cfg.Now().Sub(k.got) >= k.cfg.Keep }
 
-// ask begins to ask for the keys. Those that there are stay if that fails. k.mu is held.
+// ask starts a request for the keys. The present keys remain if it fails. The caller must hold
+// k.mu.
 func (k *keys) ask(ctx context.Context) {
 	asked := k.cfg.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // for all who wait
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // the request is shared by all that wait
 	slow, quick := context.WithTimeout(ctx, slowAfter)
 	pending := &asking{slow: slow.Done(), answered: make(chan struct{})}
 	k.asked, k.pending = asked, pending

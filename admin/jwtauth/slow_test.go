@@ -21,7 +21,8 @@ import (
 	"github.com/flowgen/flowgen/admin/jwtauth"
 )
 
-// slowIssuer answers requests for its keys as it is told, on the virtual time of a bubble: it says what its server would send, and when.
+// slowIssuer responds to requests for its keys in the fake time of a bubble, with configurable data
+// and delays.
 type slowIssuer struct {
 	issuer
 
@@ -29,7 +30,7 @@ type slowIssuer struct {
 	answer func(ctx context.Context, keys []byte) (io.ReadCloser, error)
 }
 
-// RoundTrip is part of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (s *slowIssuer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.asked++
@@ -46,18 +47,18 @@ func (s *slowIssuer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
 }
 
-// atOnce answers as most issuers do.
+// atOnce responds without delay.
 func atOnce(_ context.Context, keys []byte) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(string(keys))), nil
 }
 
-// never accepts the request and says nothing.
+// never accepts the request and does not respond.
 func never(ctx context.Context, _ []byte) (io.ReadCloser, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// trickle is a body of which a byte comes each second.
+// trickle is a body that returns a byte per second.
 type trickle struct {
 	ctx  context.Context
 	left []byte
@@ -80,14 +81,15 @@ func (b *trickle) Read(p []byte) (int, error) {
 
 func (b *trickle) Close() error { return nil }
 
-// outcome holds the result of an attempt to authenticate, and how long it took.
+// outcome is the result of an authentication, and its duration.
 type outcome struct {
 	err  error
 	took time.Duration
 }
 
-// An issuer that does not answer, or a byte at a time, holds up no one whose key is known: else anybody who sends a token of a key that nobody
-// has would shut all others out. Who has an unknown key has an answer in ten seconds, and nothing of it remains: the bubble waits for all goroutines.
+// An issuer that does not respond, or slowly, does not delay callers with a known key. Otherwise
+// tokens with invented keys would lock out all others. A caller with an unknown key has a result
+// within ten seconds, and no goroutine remains: the bubble waits for all of them.
 func TestOPS3_ASlowIssuerHoldsUpNobodyWhoseKeyIsKnown(t *testing.T) {
 	for name, slow := range map[string]func(context.Context, []byte) (io.ReadCloser, error){"never": never, "a byte at a time": byteByByte} {
 		t.Run(name, func(t *testing.T) {
@@ -96,11 +98,12 @@ func TestOPS3_ASlowIssuerHoldsUpNobodyWhoseKeyIsKnown(t *testing.T) {
 	}
 }
 
-// newSlowIssuer returns an issuer that has one key, and what asks for a principal with a token of a key.
+// newSlowIssuer returns an issuer with one key, and a function that authenticates with a token
+// signed by a key.
 func newSlowIssuer(t *testing.T) (*slowIssuer, func(ctx context.Context, key *rsa.PrivateKey, id string) outcome) {
 	s := &slowIssuer{issuer: issuer{T: t}, answer: atOnce}
 	auth, err := jwtauth.New(jwtauth.Config{
-		Issuer: "https://issuer.example.com", Audience: "flowgen", JWKS: "https://issuer.example.com/jwks", Client: &http.Client{Transport: s}, // without a limit of its own
+		Issuer: "https://issuer.example.com", Audience: "flowgen", JWKS: "https://issuer.example.com/jwks", Client: &http.Client{Transport: s}, // without a time limit
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +132,7 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 	s.change(func() { s.answer = slow })
 	time.Sleep(11 * time.Second)
 
-	// Strangers let the keys be asked for, one request for all of them.
+	// Tokens with invented keys cause one request for all of them.
 	var strangers sync.WaitGroup
 	got := make([]outcome, 50)
 	for n := range got {
@@ -161,7 +164,8 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 		t.Errorf("the issuer was asked %d times, want once for all strangers, and once before", s.asked)
 	}
 
-	// Keys that should be asked for again are waited for a moment, by all together, and are good for an hour.
+	// A due refresh delays all callers together for a moment, and the old keys remain valid for an
+	// hour.
 	time.Sleep(10 * time.Minute)
 	var known sync.WaitGroup
 	for n := range got {
@@ -189,7 +193,8 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 	}
 }
 
-// A new key is waited for, by one request for all who have a token of it, also once the first of them has gone.
+// One request for a new key is shared by all callers with its tokens, and continues after the first
+// of them has left.
 func TestOPS3_ANewKeyIsAcceptedOnceASlowIssuerHasAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ask := newSlowIssuer(t)
