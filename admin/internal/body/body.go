@@ -1,5 +1,5 @@
-// Package body reads the bodies of requests, for all handlers: bounded, within a time, and as JSON that no two readers
-// understand differently.
+// Package body reads the bodies of requests for all handlers: with a size limit, a time limit, and
+// as JSON without ambiguities.
 package body
 
 import (
@@ -19,11 +19,11 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// maxDepth bounds how deep JSON may be nested.
+// maxDepth is the maximum nesting depth of JSON.
 const maxDepth = 500
 
-// Read reads a body of at most so many bytes that does not take longer than that. The error is a problem with the status
-// 413, 408 or 400.
+// Read reads a body of at most most bytes within a time. Errors are problems with the status 413,
+// 408 or 400.
 func Read(w http.ResponseWriter, r *http.Request, most int64, within time.Duration) ([]byte, error) {
 	var body []byte
 	err := limited(w, r, most, within, func() (err error) {
@@ -33,24 +33,25 @@ func Read(w http.ResponseWriter, r *http.Request, most int64, within time.Durati
 	return body, err
 }
 
-// Form reads a form from a body, as Read does, for r.PostForm.
+// Form reads a form from a body into r.PostForm, with the limits of Read.
 func Form(w http.ResponseWriter, r *http.Request, most int64, within time.Duration) error {
 	return limited(w, r, most, within, r.ParseForm)
 }
 
-// Within lets a request whose handler does not read the body, or has not yet, not keep its connection for longer than that.
+// Within limits the time for reading the rest of a body that the handler does not read or has not
+// read yet.
 func Within(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // a recorder of a test has none
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // not supported by response recorders in tests
 	}
 }
 
 func limited(w http.ResponseWriter, r *http.Request, most int64, within time.Duration, read func() error) error {
 	deadline := http.NewResponseController(w)
-	_ = deadline.SetReadDeadline(time.Now().Add(within)) // a recorder of a test has none
+	_ = deadline.SetReadDeadline(time.Now().Add(within)) // not supported by response recorders in tests
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	err := read()
-	if err == nil { // else what is left of the body is not waited for
+	if err == nil { // otherwise the rest of the body is not read
 		_ = deadline.SetReadDeadline(time.Time{})
 	}
 	var long *http.MaxBytesError
@@ -69,20 +70,22 @@ func limited(w http.ResponseWriter, r *http.Request, most int64, within time.Dur
 	return nil
 }
 
-// MaxLogin bounds the body of a login, in bytes: whoever sends it is not known yet.
+// MaxLogin is the maximum size of the body of a login in bytes, which is read without
+// authentication.
 const MaxLogin = 16 << 10
 
-// Budget bounds how many bytes of bodies are in memory at once.
+// Budget limits the total size of the bodies in memory.
 type Budget struct{ left atomic.Int64 }
 
-// NewBudget returns a budget of so many bytes.
+// NewBudget returns a budget in bytes.
 func NewBudget(bytes int64) *Budget {
 	b := &Budget{}
 	b.left.Store(bytes)
 	return b
 }
 
-// Take takes as much as the body of a request may have, up to most, and returns what gives it back; nil: there is not so much left.
+// Take reserves the maximum size of the body of a request, up to most, and returns a function that
+// releases it. It returns nil if the budget is too small.
 func (b *Budget) Take(r *http.Request, most int64) (back func()) {
 	n := r.ContentLength
 	if n < 0 || n > most {
@@ -95,11 +98,12 @@ func (b *Budget) Take(r *http.Request, most int64) (back func()) {
 	return func() { b.left.Add(n) }
 }
 
-// Check refuses what is no JSON object of the fields, and what two readers could understand differently: names
-// that are given twice, or with other letters.
+// Check refuses a body that is not a JSON object with the given fields, and ambiguous names:
+// repeated ones, and ones that differ from a field only in case.
 func Check(body []byte, fields []string) error { return check(body, fields, false) }
 
-// CheckAny refuses what is no JSON value, is nested too deeply, or gives a name twice in one object.
+// CheckAny refuses a body that is not a JSON value, is nested too deeply, or repeats a name in an
+// object.
 func CheckAny(body []byte) error { return check(body, nil, true) }
 
 func check(body []byte, fields []string, anyValue bool) error {
@@ -159,11 +163,11 @@ func check(body []byte, fields []string, anyValue bool) error {
 	}
 }
 
-// nesting is an object or array that has begun.
+// nesting is an open object or array.
 type nesting struct {
-	names map[string]bool // of an object, so far; nil: it is an array
-	value bool            // the value of a name follows
+	names map[string]bool // names of an object so far; nil for an array
+	value bool            // a value follows the name
 }
 
-// name reports whether a name follows, or the end of an object.
+// name reports whether a name or the end of an object follows.
 func (n *nesting) name() bool { return n.names != nil && !n.value }

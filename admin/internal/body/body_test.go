@@ -13,19 +13,19 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/body"
 )
 
-// timed notes the deadlines of reading.
+// timed records the read deadlines.
 type timed struct {
 	*httptest.ResponseRecorder
 	deadlines []time.Time
 }
 
-// SetReadDeadline is that of http.ResponseController.
+// SetReadDeadline is used by http.ResponseController.
 func (t *timed) SetReadDeadline(at time.Time) error {
 	t.deadlines = append(t.deadlines, at)
 	return nil
 }
 
-// half is a body of which the end does not come.
+// half is a body whose end does not arrive.
 type half struct{}
 
 func (half) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }

@@ -1,5 +1,5 @@
-// Package loopback tells what is this machine alone: a server without tokens answers only there, and a token goes
-// only there without TLS.
+// Package loopback detects addresses and requests of the local machine. A server without
+// authentication responds only to these, and a token is sent to these without TLS.
 package loopback
 
 import (
@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Addr reports whether an address with a port is of this machine alone.
+// Addr reports whether an address with a port is a loopback address.
 func Addr(addr string) bool {
 	at, err := netip.ParseAddrPort(addr)
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// Host reports whether a host, with or without a port, names this machine in every network.
+// Host reports whether a host, with or without a port, always refers to the local machine.
 func Host(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -30,12 +30,12 @@ func Host(host string) bool {
 	return err == nil && at.Unmap().IsLoopback()
 }
 
-// forwarding are the headers by which proxies say that a request comes from somewhere else.
+// forwarding lists the headers that proxies add to forwarded requests.
 var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}
 
-// Stranger says why a request may come from elsewhere than this machine; empty: it does not. A page of a stranger in a
-// browser on this machine comes from here as well; but its requests name the host of that page, which its owner
-// can let resolve to this machine, and no local name.
+// Stranger returns why a request may originate outside of the local machine, or the empty string.
+// The request of a malicious page in a local browser comes from a local address, but contains the
+// host of that page, which may resolve to this machine without being a local name.
 func Stranger(r *http.Request) string {
 	if !Addr(r.RemoteAddr) {
 		return "the request comes from another machine"

@@ -1,4 +1,4 @@
-// Package rate bounds how often something of a name may happen.
+// Package rate limits how often operations occur per name.
 package rate
 
 import (
@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// Limiter lets things of each name happen at a rate, and as many at once. What has not happened for a second is forgotten: its
-// name may have its whole share again. So it remembers no more names than came in two seconds, and no call
-// looks at more than one.
+// Limiter allows operations of each name at a rate, with a burst of the same size. A name without
+// operations for a second has its full burst again and is dropped. The Limiter therefore stores
+// only the names of the last two seconds, and each call accesses one of them.
 type Limiter struct {
 	rate int
 	now  func() time.Time
 
 	mu     sync.Mutex
-	began  time.Time // when names began to be kept in recent
+	began  time.Time // start of recent
 	recent map[string]share
-	before map[string]share // those of the second before
+	before map[string]share // those of the previous second
 }
 
-// share is what a name has left.
+// share is the rest of the burst of a name.
 type share struct {
 	left float64
 	at   time.Time
 }
 
-// New returns a limiter of so many in a second for each name.
+// New returns a limiter with a rate per second and name.
 func New(rate int, now func() time.Time) *Limiter {
 	return &Limiter{rate: rate, now: now, began: now(), recent: map[string]share{}}
 }
 
-// Take takes one of a name; if there is none left it returns when there will be.
+// Take takes one operation of a name. If there is none left, it returns the time until the next
+// one.
 func (l *Limiter) Take(name string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +59,7 @@ func (l *Limiter) Take(name string) time.Duration {
 	return max(wait, 0)
 }
 
-// Names returns how many names it remembers.
+// Names returns the number of stored names.
 func (l *Limiter) Names() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

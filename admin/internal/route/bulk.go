@@ -40,7 +40,7 @@ var bulkParams = []Param{
 	{Name: "limit", About: "of a page; 20 if it is not given, at most 1,000", Type: "integer"},
 }
 
-// BulkQuery writes a filter of bulk actions.
+// BulkQuery encodes a filter of bulk actions.
 func BulkQuery(f admin.BulkFilter) url.Values {
 	w := written{}
 	w.text("cursor", f.Cursor)
@@ -48,7 +48,7 @@ func BulkQuery(f admin.BulkFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadBulkFilter reads what BulkQuery writes.
+// ReadBulkFilter decodes the result of BulkQuery.
 func ReadBulkFilter(q *Query) admin.BulkFilter {
 	return admin.BulkFilter{Cursor: q.Text("cursor"), Limit: q.Number("limit")}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// ScheduleAct says more of an action on a schedule than its verb. It is flat, so that a name that does not exist is
-// refused wherever it stands.
+// ScheduleAct contains the parameters of an action on a schedule besides its verb. It is flat, so
+// that unknown names are refused everywhere.
 type ScheduleAct struct {
-	Reason    string    `json:"reason,omitempty"`    // kept in the journal; that of pause is the note of the schedule, too
-	When      string    `json:"when,omitempty"`      // of update
-	Overlap   string    `json:"overlap,omitempty"`   // of update and backfill
-	CatchUpMs int64     `json:"catchUpMs,omitempty"` // of update
-	JitterMs  int64     `json:"jitterMs,omitempty"`  // of update
-	From      time.Time `json:"from,omitzero"`       // of backfill
-	To        time.Time `json:"to,omitzero"`         // of backfill
+	Reason    string    `json:"reason,omitempty"`    // kept in the journal; for pause it is also the note of the schedule
+	When      string    `json:"when,omitempty"`      // for update
+	Overlap   string    `json:"overlap,omitempty"`   // for update and backfill
+	CatchUpMs int64     `json:"catchUpMs,omitempty"` // for update
+	JitterMs  int64     `json:"jitterMs,omitempty"`  // for update
+	From      time.Time `json:"from,omitzero"`       // for backfill
+	To        time.Time `json:"to,omitzero"`         // for backfill
 }
 
 // BodyOf returns the body of an action.
@@ -33,7 +33,8 @@ func BodyOf(a *admin.ScheduleAction) ScheduleAct {
 	return b
 }
 
-// Action returns the action of a body, in which what the verb does not take is kept, so that it is refused.
+// Action returns the action of a body. It keeps parameters that the verb does not have, so that
+// they are refused.
 func (b *ScheduleAct) Action(verb, key string) admin.ScheduleAction {
 	a := admin.ScheduleAction{Verb: verb, Reason: b.Reason, Key: key}
 	timing := admin.Timing{When: b.When, Overlap: b.Overlap, CatchUpMs: b.CatchUpMs, JitterMs: b.JitterMs}
@@ -53,9 +54,9 @@ func (b *ScheduleAct) Action(verb, key string) admin.ScheduleAction {
 	return a
 }
 
-// PoolAct says more of an action on a limit than its verb.
+// PoolAct contains the parameters of an action on a limit besides its verb.
 type PoolAct struct {
-	Key     string `json:"key,omitempty"` // of the part; empty: the limit as a whole
+	Key     string `json:"key,omitempty"` // empty means the limit as a whole
 	AtOnce  int    `json:"atOnce,omitempty"`
 	Rate    int    `json:"rate,omitempty"`
 	PerMs   int64  `json:"perMs,omitempty"`
@@ -74,7 +75,8 @@ func PoolBodyOf(a *admin.PoolAction) PoolAct {
 	return b
 }
 
-// Action returns the action of a body, in which what the verb does not take is kept, so that it is refused.
+// Action returns the action of a body. It keeps parameters that the verb does not have, so that
+// they are refused.
 func (b *PoolAct) Action(verb string) admin.PoolAction {
 	c := admin.PoolConfig{AtOnce: b.AtOnce, Rate: b.Rate, PerMs: b.PerMs, Burst: b.Burst, Waiting: b.Waiting, Refuse: b.Refuse}
 	a := admin.PoolAction{Verb: verb, Key: b.Key, Reason: b.Reason}
@@ -125,10 +127,10 @@ var (
 	limitParam  = Param{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"}
 )
 
-// MaxDelete is how long a request to delete a schedule waits.
+// MaxDelete is the maximum time that a request to delete a schedule waits.
 const MaxDelete = 30 * time.Second
 
-// ScheduleQuery writes a filter of schedules.
+// ScheduleQuery encodes a filter of schedules.
 func ScheduleQuery(f admin.ScheduleFilter) url.Values {
 	w := written{}
 	w.text("cursor", f.Cursor)
@@ -136,12 +138,12 @@ func ScheduleQuery(f admin.ScheduleFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadScheduleFilter reads what ScheduleQuery writes.
+// ReadScheduleFilter decodes the result of ScheduleQuery.
 func ReadScheduleFilter(q *Query) admin.ScheduleFilter {
 	return admin.ScheduleFilter{Cursor: q.Text("cursor"), Limit: q.Number("limit")}
 }
 
-// CatalogQuery writes a filter of workflows.
+// CatalogQuery encodes a filter of workflows.
 func CatalogQuery(f admin.CatalogFilter) url.Values {
 	w := written{}
 	w.text("workflow", f.Workflow)
@@ -150,12 +152,12 @@ func CatalogQuery(f admin.CatalogFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadCatalogFilter reads what CatalogQuery writes.
+// ReadCatalogFilter decodes the result of CatalogQuery.
 func ReadCatalogFilter(q *Query) admin.CatalogFilter {
 	return admin.CatalogFilter{Workflow: q.Text("workflow"), After: q.Text("after"), Limit: q.Number("limit")}
 }
 
-// PoolQuery writes a filter of limits.
+// PoolQuery encodes a filter of limits.
 func PoolQuery(f admin.PoolFilter) url.Values {
 	w := written{}
 	w.text("name", f.Name)
@@ -164,7 +166,7 @@ func PoolQuery(f admin.PoolFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadPoolFilter reads what PoolQuery writes.
+// ReadPoolFilter decodes the result of PoolQuery.
 func ReadPoolFilter(q *Query) admin.PoolFilter {
 	return admin.PoolFilter{Name: q.Text("name"), Limit: q.Number("limit"), Holders: q.flag("holders")}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// hooks are the routes of hooks, for operators.
+// hooks lists the routes of hooks for operators.
 var hooks = []*Route{Hooks, Hook, ResumeHook}
 
-// The routes of hooks. That for everybody who has a token is another handler, see package admin/hooks.
+// The routes of hooks. The public endpoint for callers with a token is in package admin/hooks.
 var (
 	Hooks = &Route{
 		Name: "listHooks", About: "A page of open hooks, of one run or of all that have not ended. Tokens are for operators.", Method: http.MethodGet, Path: "hooks", Role: admin.RoleViewer,
@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// HookQuery writes a filter of hooks.
+// HookQuery encodes a filter of hooks.
 func HookQuery(f admin.HookFilter) url.Values {
 	w := written{}
 	w.text("run", f.Run)
@@ -44,7 +44,7 @@ func HookQuery(f admin.HookFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadHookFilter reads what HookQuery writes.
+// ReadHookFilter decodes the result of HookQuery.
 func ReadHookFilter(q *Query) admin.HookFilter {
 	return admin.HookFilter{Run: q.Text("run"), Workflow: q.Text("workflow"), Tags: q.tags(), Cursor: q.Text("cursor"), Limit: q.Number("limit")}
 }

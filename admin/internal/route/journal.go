@@ -15,7 +15,8 @@ var Journal = &Route{
 	Role: admin.RoleOperator, Query: journalParams, Out: reflect.TypeFor[admin.JournalPage](), Status: http.StatusOK,
 }
 
-// Asked returns what a request with these values in its path asks for, as the journal names it.
+// Asked returns the action and the target of a request as the journal names them, from the values
+// in its path.
 func (r *Route) Asked(value func(name string) string) (action, target string) {
 	if action = r.Acts; action == "" {
 		action = value("action")
@@ -46,7 +47,7 @@ var journalParams = []Param{
 	{Name: "budget", About: "how many entries may be looked at; 20,000 if it is not given", Type: "integer"},
 }
 
-// JournalQuery writes a filter of the journal.
+// JournalQuery encodes a filter of the journal.
 func JournalQuery(f admin.JournalFilter) url.Values {
 	w := written{}
 	w.add("principal", f.Principals...)
@@ -61,7 +62,7 @@ func JournalQuery(f admin.JournalFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadJournalFilter reads what JournalQuery writes.
+// ReadJournalFilter decodes the result of JournalQuery.
 func ReadJournalFilter(q *Query) admin.JournalFilter {
 	return admin.JournalFilter{
 		Principals: q.values["principal"], Actions: q.values["action"], Target: q.Text("target"), Outcomes: q.values["outcome"],

@@ -32,7 +32,7 @@ var filterParams = []Param{
 	{Name: "budget", About: "how many runs may be looked at; 20,000 if it is not given", Type: "integer"},
 }
 
-// tagName escapes in the name of a tag what ends it.
+// tagName escapes the character that ends the name of a tag.
 var tagName = strings.NewReplacer("%", "%25", "=", "%3D")
 
 // failureParams are the fields of a FailureFilter.
@@ -55,7 +55,7 @@ var fleetParams = []Param{
 	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
 }
 
-// written is a query that leaves out what is zero.
+// written is a query without zero values.
 type written url.Values
 
 func (w written) add(name string, values ...string) {
@@ -88,7 +88,7 @@ func (w written) moment(name string, t time.Time) {
 	}
 }
 
-// FilterQuery writes a filter.
+// FilterQuery encodes a filter of runs.
 func FilterQuery(f admin.Filter) url.Values {
 	w := written{}
 	w.add("status", f.Statuses...)
@@ -113,7 +113,7 @@ func FilterQuery(f admin.Filter) url.Values {
 	return url.Values(w)
 }
 
-// FailureQuery writes a filter of groups.
+// FailureQuery encodes a filter of failure groups.
 func FailureQuery(f admin.FailureFilter) url.Values {
 	w := written{}
 	w.text("group", f.Group)
@@ -128,7 +128,7 @@ func FailureQuery(f admin.FailureFilter) url.Values {
 	return url.Values(w)
 }
 
-// EntityQuery writes a filter of entities.
+// EntityQuery encodes a filter of entities.
 func EntityQuery(f admin.EntityFilter) url.Values {
 	w := written{}
 	w.add("kind", f.Kinds...)
@@ -138,7 +138,7 @@ func EntityQuery(f admin.EntityFilter) url.Values {
 	return url.Values(w)
 }
 
-// FleetQuery writes a filter of workers or queues.
+// FleetQuery encodes a filter of workers or queues.
 func FleetQuery(f admin.FleetFilter) url.Values {
 	w := written{}
 	w.text("queue", f.Queue)
@@ -147,17 +147,17 @@ func FleetQuery(f admin.FleetFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadEntityFilter reads what EntityQuery writes.
+// ReadEntityFilter decodes the result of EntityQuery.
 func ReadEntityFilter(q *Query) admin.EntityFilter {
 	return admin.EntityFilter{Kinds: q.values["kind"], Open: q.flag("open"), From: q.Seq("from"), Limit: q.Number("limit")}
 }
 
-// ReadFleetFilter reads what FleetQuery writes.
+// ReadFleetFilter decodes the result of FleetQuery.
 func ReadFleetFilter(q *Query) admin.FleetFilter {
 	return admin.FleetFilter{Queue: q.Text("queue"), Cursor: q.Text("cursor"), Limit: q.Number("limit")}
 }
 
-// ReadFailureFilter reads what FailureQuery writes.
+// ReadFailureFilter decodes the result of FailureQuery.
 func ReadFailureFilter(q *Query) admin.FailureFilter {
 	return admin.FailureFilter{
 		Group: q.Text("group"), Kinds: q.values["kind"], Workflow: q.Text("workflow"), Step: q.Text("step"), Since: q.moment("since"),
@@ -165,7 +165,7 @@ func ReadFailureFilter(q *Query) admin.FailureFilter {
 	}
 }
 
-// ReadFilter reads what FilterQuery writes.
+// ReadFilter decodes the result of FilterQuery.
 func ReadFilter(q *Query) admin.Filter {
 	f := admin.Filter{
 		Statuses: q.values["status"], Workflow: q.Text("workflow"), Queue: q.Text("queue"), WorkflowID: q.Text("workflowId"),
@@ -177,7 +177,7 @@ func ReadFilter(q *Query) admin.Filter {
 	return f
 }
 
-// tags reads the tags of runs.
+// tags decodes the tags of runs.
 func (q *Query) tags() (all map[string]string) {
 	for _, tag := range q.values["tag"] {
 		name, value, ok := strings.Cut(tag, "=")
@@ -199,13 +199,13 @@ func (q *Query) tags() (all map[string]string) {
 	return all
 }
 
-// Query reads the parameters of a route. Err is the first thing that is wrong with them.
+// Query contains the parameters of a request. Err is the first error in them.
 type Query struct {
 	values url.Values
 	Err    error
 }
 
-// ReadQuery reads a query. Parameters that the route does not have are refused, as are those that are given twice.
+// ReadQuery parses a query. Unknown and repeated parameters are errors.
 func (r *Route) ReadQuery(raw string) *Query {
 	values, err := url.ParseQuery(raw)
 	q := &Query{values: values}
@@ -231,10 +231,10 @@ func (q *Query) fail(what, fix string) {
 	}
 }
 
-// Text returns a parameter as it is.
+// Text returns a parameter.
 func (q *Query) Text(name string) string { return q.values.Get(name) }
 
-// Number returns a parameter that is a number; 0: it is not there.
+// Number returns a numeric parameter, or 0 if it is absent.
 func (q *Query) Number(name string) int {
 	text := q.Text(name)
 	if text == "" {
@@ -247,7 +247,7 @@ func (q *Query) Number(name string) int {
 	return n
 }
 
-// Seq returns a parameter that is the number of an event; 0: it is not there.
+// Seq returns a parameter that is the number of an event, or 0 if it is absent.
 func (q *Query) Seq(name string) uint64 {
 	text := q.Text(name)
 	if text == "" {
@@ -260,7 +260,7 @@ func (q *Query) Seq(name string) uint64 {
 	return n
 }
 
-// Duration returns a parameter that is a duration of at most so much; 0: it is not there.
+// Duration returns a parameter that is a duration of at most most, or 0 if it is absent.
 func (q *Query) Duration(name string, most time.Duration) time.Duration {
 	text := q.Text(name)
 	if text == "" {

@@ -1,5 +1,5 @@
-// Package route has the table of all routes of the HTTP API. The handler, its OpenAPI document and the
-// client are made from it, so that none of them knows a path of its own.
+// Package route contains the table of all routes of the HTTP API. The handler, its OpenAPI document
+// and the client are derived from it, so that each path is defined once.
 package route
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Prefix begins the paths of all routes.
+// Prefix is the prefix of the paths of all routes.
 const Prefix = "/v1/"
 
 // Route is one operation.
@@ -21,23 +21,23 @@ type Route struct {
 	About  string
 	Method string
 	Path   string     // after Prefix, with {names} as in patterns of net/http
-	Role   admin.Role // that it needs at least
+	Role   admin.Role // minimum role
 	Query  []Param
-	Verbs  func() []string // what {action} in the path may be; nil: the path has none
-	In     reflect.Type    // of the JSON that it takes; nil: none
-	Out    reflect.Type    // of the JSON that it answers; nil: it answers no JSON
-	Kind   string          // the media type of what it answers instead
-	Status int             // when it has worked
-	Other  int             // when it has worked and nothing was made; 0: none
+	Verbs  func() []string // possible values of {action} in the path; nil if the path has none
+	In     reflect.Type    // of the JSON body; nil if there is none
+	Out    reflect.Type    // of the JSON response; nil if it is not JSON
+	Kind   string          // media type of a response that is not JSON
+	Status int             // after success
+	Other  int             // after success if nothing was created; 0 if it is the same
 
-	Keyed  bool // it takes an Idempotency-Key
-	Waits  bool // it takes Prefer: wait=SECONDS
-	Holds  bool // it may stay open for long, and counts as a stream
-	Stream bool // it answers with server-sent events of Out
+	Keyed  bool // accepts an Idempotency-Key
+	Waits  bool // accepts Prefer: wait=SECONDS
+	Holds  bool // may stay open for long, and counts as a stream
+	Stream bool // responds with server-sent events of type Out
 
-	Acts string // what the journal calls it, if it changes something and has no {action} in its path
+	Acts string // its name in the journal, if it changes something and has no {action} in its path
 
-	Problems []int // statuses, beside those of all routes
+	Problems []int // statuses in addition to those of all routes
 }
 
 // Param is a parameter of a query.
@@ -45,30 +45,30 @@ type Param struct {
 	Name  string
 	About string
 	Type  string // of JSON Schema
-	Form  string // date-time; empty: none
-	Many  bool   // may be given more than once
+	Form  string // date-time, or empty
+	Many  bool   // may be repeated
 	Enum  func() []string
 }
 
-// Always are the statuses of problems that any route may have.
+// Always lists the statuses of problems of all routes.
 var Always = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict,
 	http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// withBody are those of routes that take JSON.
+// withBody lists the additional statuses of routes with a JSON body.
 var withBody = []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}
 
-// Started is the answer to a start.
+// Started is the response to a start.
 type Started struct {
 	admin.Started
-	Outcome *admin.Run `json:"outcome,omitempty"` // after Prefer: wait, whether it has ended or not
+	Outcome *admin.Run `json:"outcome,omitempty"` // after Prefer: wait, whether the run has ended or not
 }
 
-// Act says more of an action than its verb.
+// Act contains the parameters of an action besides its verb.
 type Act struct {
 	Reason string `json:"reason,omitempty"` // kept in the journal, and in the log for those of admin.TakesReason
-	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
+	Step   string `json:"step,omitempty"`   // for fork: the ID or the key of the step to continue from
 }
 
 // The routes.
@@ -156,10 +156,10 @@ var (
 
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
-// All are all routes.
+// All contains all routes.
 var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Inbox, Graph, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
 
-// Pattern returns the pattern of net/http.
+// Pattern returns the pattern for net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }
 
 // Names returns the names in the path, in order.
@@ -173,8 +173,8 @@ func (r *Route) Names() []string {
 	return all
 }
 
-// URL returns the path with values for its names. An empty value, or a slash alone, is no part of a path that net/http takes:
-// then it is an *admin.InputError.
+// URL returns the path with values for its names. It returns an *admin.InputError for an empty
+// value or a single slash, which net/http does not accept as a segment.
 func (r *Route) URL(values ...string) (string, error) {
 	parts := strings.Split(r.Path, "/")
 	for i, part := range parts {
@@ -188,7 +188,7 @@ func (r *Route) URL(values ...string) (string, error) {
 			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is empty", Fix: "say what it is"}
 		case "/":
 			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is a slash", Fix: "use the store itself: no path of the API can say it"}
-		case ".", "..": // which a path does not keep
+		case ".", "..": // would be removed from a path
 			parts[i] = strings.ReplaceAll(value, ".", "%2E")
 		default:
 			parts[i] = url.PathEscape(value)
@@ -197,19 +197,19 @@ func (r *Route) URL(values ...string) (string, error) {
 	return Prefix + strings.Join(parts, "/"), nil
 }
 
-// LogIn has the token with which a browser logs in.
+// LogIn contains the token with which a browser logs in.
 type LogIn struct {
 	Token string `json:"token"`
 }
 
-// LoggedIn says as whom.
+// LoggedIn contains the principal of a login.
 type LoggedIn struct {
 	Name  string     `json:"name"`
 	Role  admin.Role `json:"role"`
 	Owner string     `json:"owner,omitempty"`
 }
 
-// The routes that are served before it is known who asks, on servers where browsers log in.
+// The routes of logins, which are served before a request is authenticated.
 var (
 	Login = &Route{
 		Name: "logIn", About: "Log a browser in with a token: the answer sets a cookie. Only where the server has logins.", Method: http.MethodPost, Path: "login",
@@ -220,5 +220,5 @@ var (
 	}
 )
 
-// Open are the routes that need no role, and are in no mux.
+// Open lists the routes that need no role and are in no mux.
 var Open = []*Route{Login, Logout}

@@ -25,7 +25,7 @@ var (
 
 var views = []*Route{Views, SaveView, DeleteView}
 
-// The routes of what looks at the store as a whole.
+// The routes for checks of the whole store.
 var (
 	Examine = &Route{
 		Name: "examineStore", About: "How the servers of the store are set up, and what is wrong with that.", Method: http.MethodGet, Path: "doctor", Role: admin.RoleOperator,
@@ -43,7 +43,8 @@ var (
 
 var checks = []*Route{Examine, Check, Repair}
 
-// Export is the route of what import reads. It changes nothing, and takes a body because no address has room for the names of many runs.
+// Export is the route for the data that an import reads. It changes nothing, but has a body,
+// because the names of many runs do not fit into a URL.
 var Export = &Route{
 	Name: "exportRuns", About: "Runs as lines of JSON, which flowctl import reads: records, logs and streams, as they are stored. An answer without its last line was cut off.",
 	Method: http.MethodPost, Path: "export", Acts: "export", Role: admin.RoleAdmin, In: reflect.TypeFor[admin.ExportRequest](), Kind: "application/jsonl", Status: http.StatusOK, Holds: true,

@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// streams are the routes of what comes bit by bit.
+// streams lists the routes of logs and streams.
 var streams = []*Route{Follow, Streams, Stream, FollowStream, Live}
 
-// The routes that answer with server-sent events, and that of the pages of a stream.
+// The routes that respond with server-sent events, and the route of the pages of a stream.
 var (
 	Follow = &Route{
 		Name: "followRun", About: "The events of a run as they come, until it has ended.", Method: http.MethodGet, Path: "runs/{id}/follow", Role: admin.RoleViewer,
@@ -42,19 +42,19 @@ var (
 	}
 )
 
-// Live is the route of several topics by one connection.
+// Live is the route of several topics over one connection.
 var Live = &Route{
 	Name: "live", About: "Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together.",
 	Method: http.MethodGet, Path: "live", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.News](), Status: http.StatusOK, Holds: true, Stream: true,
 	Query: append([]Param{{Name: "topics", About: "up to 50, separated by commas: run:ID, and list:FILTER with the escaped query of runs", Type: "string"}}, paceParams...),
 }
 
-// MaxTopics is how many topics a connection of Live may have.
+// MaxTopics is the maximum number of topics of a connection of Live.
 const MaxTopics = 50
 
 var fromChunk = Param{Name: "from", About: "number of the first chunk; the first that is kept if it is not given", Type: "integer"}
 
-// The bounds of a Pace.
+// Limits of a Pace.
 const (
 	maxBatch     = 1000
 	maxDelay     = time.Second
@@ -68,13 +68,13 @@ var paceParams = []Param{
 	{Name: "delay", About: "how long one waits for others to be sent with it, as 25ms, which it is if it is not given; at most 1s", Type: "string"},
 }
 
-// Pace says when what has come is sent: once there are Batch, or after Delay.
+// Pace determines when available entries are sent: when there are Batch of them, or after Delay.
 type Pace struct {
 	Batch int
 	Delay time.Duration
 }
 
-// ReadPace reads the paceParams.
+// ReadPace decodes the paceParams.
 func ReadPace(q *Query) Pace {
 	p := Pace{Batch: usualBatch, Delay: usualDelay}
 	if q.Text("batch") != "" {
@@ -88,7 +88,7 @@ func ReadPace(q *Query) Pace {
 	return p
 }
 
-// EventQuery writes a filter of events.
+// EventQuery encodes a filter of events.
 func EventQuery(f admin.EventFilter) url.Values {
 	w := written{}
 	w.seq("from", f.From)
@@ -99,12 +99,12 @@ func EventQuery(f admin.EventFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadEventFilter reads what EventQuery writes.
+// ReadEventFilter decodes the result of EventQuery.
 func ReadEventFilter(q *Query) admin.EventFilter {
 	return admin.EventFilter{From: q.Seq("from"), Types: q.values["type"], Name: q.Text("name"), Key: q.Text("key"), Entity: q.Text("entity")}
 }
 
-// StreamQuery writes a filter of streams.
+// StreamQuery encodes a filter of streams.
 func StreamQuery(f admin.StreamFilter) url.Values {
 	w := written{}
 	w.text("after", f.After)
@@ -112,12 +112,12 @@ func StreamQuery(f admin.StreamFilter) url.Values {
 	return url.Values(w)
 }
 
-// ReadStreamFilter reads what StreamQuery writes.
+// ReadStreamFilter decodes the result of StreamQuery.
 func ReadStreamFilter(q *Query) admin.StreamFilter {
 	return admin.StreamFilter{After: q.Text("after"), Limit: q.Number("limit")}
 }
 
-// PageQuery writes where a page of events or chunks begins, and how many it has at most.
+// PageQuery encodes the beginning and the maximum length of a page of events or chunks.
 func PageQuery(from uint64, limit int) url.Values {
 	w := written{}
 	w.seq("from", from)
@@ -125,7 +125,7 @@ func PageQuery(from uint64, limit int) url.Values {
 	return url.Values(w)
 }
 
-// GraphQuery writes which graph of a run is asked for; empty: the first one.
+// GraphQuery encodes the path of a graph of a run; empty means the first one.
 func GraphQuery(path string) url.Values {
 	w := written{}
 	w.add("path", path)
