@@ -15,13 +15,13 @@ import (
 	"github.com/flowgen/flowgen/admin/jwtauth"
 )
 
-// access says who may ask a server.
+// access configures the authentication of a server.
 type access struct {
-	tokens string // file
+	tokens string // name of the file
 
 	jwt   jwtauth.Config
-	roles map[string]string // of values of the claim
-	whole []string          // roles that need no owner
+	roles map[string]string // by value of the claim
+	whole []string          // roles without an owner
 
 	proxy      httpauth.ProxyConfig
 	proxyRole  string
@@ -50,10 +50,10 @@ func (a *access) flags(f *pflag.FlagSet) {
 	f.BoolVar(&a.secure, "secure-cookies", false, "browsers come by TLS, which a proxy has: their cookies are Secure")
 }
 
-// known reports whether somebody says who asks.
+// known reports whether authentication is enabled.
 func (a *access) known() bool { return a.tokens != "" || a.jwt.Issuer != "" || a.proxy.Header != "" }
 
-// config returns that of the API.
+// config returns the configuration of the API.
 func (a *access) config() (cfg api.Config, err error) {
 	for flag, set := range map[string]bool{
 		"--jwt-audience": a.jwt.Issuer == "" && a.jwt.Audience != "", "--jwt-jwks-url": a.jwt.Issuer == "" && a.jwt.JWKS != "",
@@ -94,7 +94,7 @@ func (a *access) config() (cfg api.Config, err error) {
 	return cfg, err
 }
 
-// prefix reads a prefix of addresses, or one address.
+// prefix parses an address or a prefix of addresses.
 func prefix(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		return netip.ParsePrefix(text)
@@ -106,7 +106,8 @@ func prefix(text string) (netip.Prefix, error) {
 	return at.Prefix(at.BitLen())
 }
 
-// authenticator returns one for JWTs, for the tokens of a file, or for both; nil: for none.
+// authenticator returns an authenticator for JWTs, for the tokens of a file, or for both. It
+// returns nil if neither is configured.
 func (a *access) authenticator() (admin.Authenticator, error) {
 	tokens, err := tokensOf(a.tokens)
 	if err != nil || a.jwt.Issuer == "" {
@@ -123,13 +124,13 @@ func (a *access) authenticator() (admin.Authenticator, error) {
 		a.jwt.WithoutOwner = append(a.jwt.WithoutOwner, admin.Role(role))
 	}
 	auth, err := jwtauth.New(a.jwt)
-	if err != nil { // a nil *Authenticator would be an admin.Authenticator
+	if err != nil { // a nil *Authenticator must not become an admin.Authenticator
 		return nil, err
 	}
 	return auth, nil
 }
 
-// tokensOf returns an authenticator for the tokens of a file; nil: there is none.
+// tokensOf returns an authenticator for the tokens of a file, or nil if file is empty.
 func tokensOf(file string) (admin.Authenticator, error) {
 	if file == "" {
 		return nil, nil
@@ -144,7 +145,7 @@ func tokensOf(file string) (admin.Authenticator, error) {
 		return nil, err
 	}
 	tokens, err := admin.NewTokens(all, nil)
-	if err != nil { // a nil *Tokens would be an Authenticator
+	if err != nil { // a nil *Tokens must not become an Authenticator
 		return nil, err
 	}
 	return tokens, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// about says what each action does.
+// about contains the help text of each action.
 var about = map[string]string{
 	"cancel":     "Ask runs to end: their code cleans up",
 	"terminate":  "End runs without their code: nothing is cleaned up or undone",
@@ -26,7 +26,7 @@ var about = map[string]string{
 	"delete":     "Forget runs that have ended",
 }
 
-// finals holds the questions before actions that cannot be undone.
+// finals contains the questions before actions that cannot be undone.
 var finals = map[string]string{
 	"delete":    "Forget %d runs? What is stored of them is removed.",
 	"terminate": "End %d runs without their code? Nothing is cleaned up or undone.",
@@ -52,7 +52,7 @@ func (c *command) actions() []*cobra.Command {
 	return all
 }
 
-// byFilter lets an action take a filter instead of runs.
+// byFilter adds the flags of a filter as an alternative to runs.
 func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
 	var f bulkFlags
 	f.add(c, cmd)
@@ -74,20 +74,20 @@ func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
 	}
 }
 
-// why adds the flag of a reason that only the journal has a place for.
+// why adds the flag of a reason that is recorded only in the journal.
 func (c *command) why(cmd *cobra.Command, reason *string) {
 	cmd.Flags().StringVar(reason, "reason", "", "why: it stands in the journal")
 }
 
-// outcome holds the result of an action on one run.
+// outcome is the result of an action on one run.
 type outcome struct {
 	admin.Acted
 	Problem *admin.Problem `json:"problem,omitempty"`
 }
 
-// act does the same with each run. One that is refused keeps no other one.
+// act executes an action on each run. It continues after a refusal.
 func (c *command) act(cmd *cobra.Command, a admin.Action, refs []string) error {
-	if err := c.confirm(cmd.Context(), a.Verb, refs); err != nil { // before the time for the store begins
+	if err := c.confirm(cmd.Context(), a.Verb, refs); err != nil { // before the time limit of the store begins
 		return err
 	}
 	s, ctx, cancel, err := c.service(cmd.Context(), false)
@@ -147,7 +147,7 @@ func (c *command) printOutcomes(all []outcome) error {
 	return t.end()
 }
 
-// confirm asks before an action that cannot be undone.
+// confirm asks for confirmation of an action that cannot be undone.
 func (c *command) confirm(ctx context.Context, verb string, refs []string) error {
 	question, final := finals[verb]
 	if !final {
@@ -156,7 +156,7 @@ func (c *command) confirm(ctx context.Context, verb string, refs []string) error
 	return c.sure(ctx, verb, fmt.Sprintf(question, len(refs)))
 }
 
-// sure asks before something that cannot be undone.
+// sure asks for confirmation of an operation that cannot be undone.
 func (c *command) sure(ctx context.Context, what, question string) error {
 	if c.yes {
 		return nil
@@ -172,11 +172,11 @@ func (c *command) sure(ctx context.Context, what, question string) error {
 	return exitError{code: exitUsage}
 }
 
-// answer reads a line that somebody types, until ctx ends: a signal ends that, and would not end the reading. What has no end, for
-// the terminal was closed, is no answer.
+// answer reads a typed line until ctx is done, because a signal would not interrupt the read. A
+// line without an end, after the terminal was closed, is not an answer.
 func (c *command) answer(ctx context.Context) (string, error) {
 	came := make(chan string, 1)
-	go func() { // which reads on after a signal: nothing stops that but the end of the process
+	go func() { // after a signal the read continues until the process ends
 		line, err := bufio.NewReader(c.Stdin).ReadString('\n')
 		if err != nil {
 			line = ""
@@ -187,7 +187,7 @@ func (c *command) answer(ctx context.Context) (string, error) {
 	case line := <-came:
 		return line, nil
 	case <-ctx.Done():
-		fmt.Fprintln(c.Stderr) // the line of the question has no end
+		fmt.Fprintln(c.Stderr) // ends the line of the question
 		return "", ctx.Err()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// exits waits for the end of a command that has asked something.
+// exits waits for the end of a command that has asked a question.
 func (x *screen) exits(code int) {
 	x.Helper()
 	err := x.cmd.Wait()
@@ -22,7 +22,7 @@ func (x *screen) exits(code int) {
 	}
 }
 
-// types sends keys, and does not wait.
+// types sends keys without waiting.
 func (x *screen) types(keys string) {
 	x.Helper()
 	if _, err := x.terminal.WriteString(keys); err != nil {
@@ -30,14 +30,14 @@ func (x *screen) types(keys string) {
 	}
 }
 
-// on is the same file for a part of a test.
+// on returns the same shop for a subtest.
 func (s *shop) on(t *testing.T) *shop {
 	other := *s
 	other.t = t
 	return &other
 }
 
-// nothing fails the test if somebody has done something.
+// nothing fails the test if an action was executed.
 func (s *shop) nothing() {
 	s.t.Helper()
 	if all := s.entries(); len(all) > 0 {

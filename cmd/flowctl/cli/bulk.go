@@ -23,7 +23,7 @@ type bulkFlags struct {
 
 func (f *bulkFlags) add(c *command, cmd *cobra.Command) {
 	f.filterFlags.add(c, cmd)
-	_ = cmd.Flags().MarkHidden("budget") // of a page of a list
+	_ = cmd.Flags().MarkHidden("budget") // applies to pages of lists only
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "all runs, without a filter")
 	flags.BoolVar(&f.dry, "dry-run", false, "say what would be done, and do nothing")
@@ -33,12 +33,12 @@ func (f *bulkFlags) add(c *command, cmd *cobra.Command) {
 	flags.IntVar(&f.maxFailures, "max-failures", 0, fmt.Sprintf("how many may fail before it ends; 0: %d", admin.DefaultBulkFailures))
 }
 
-// given returns a flag that makes no sense beside names of runs.
+// given returns the first given flag that must not be combined with names of runs.
 func (f *bulkFlags) given(cmd *cobra.Command) (name string) {
 	return changed(cmd, append([]string{"all", "dry-run", "no-wait", "expect", "rate", "max-failures"}, filterNames...))
 }
 
-// actOnAll does the same with each run of a filter.
+// actOnAll executes an action on all runs of a filter.
 func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) error {
 	filter, err := f.filter()
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) err
 	return c.awaitBulk(ctx, s, started.ID)
 }
 
-// typed lets somebody type how many runs there are.
+// typed requires the user to type the number of runs.
 func (c *command) typed(ctx context.Context, verb string, p *admin.BulkPreview) error {
 	if !onTerminal(c.Stdin) {
 		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and nobody is there to ask", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
@@ -97,7 +97,7 @@ func (c *command) typed(ctx context.Context, verb string, p *admin.BulkPreview) 
 	return exitError{code: exitUsage}
 }
 
-// printPreview prints what would be done.
+// printPreview prints a preview.
 func (c *command) printPreview(verb string, p *admin.BulkPreview) error {
 	if c.jsonOut() {
 		return c.print(p)
@@ -110,11 +110,11 @@ func (c *command) printPreview(verb string, p *admin.BulkPreview) error {
 	return t.end()
 }
 
-// tellPreview says beside the output what would be done.
+// tellPreview prints a preview to standard error.
 func (c *command) tellPreview(verb string, p *admin.BulkPreview) {
 	t := newTable(c.Stderr, verb, "RUNS")
 	previewRows(t, p)
-	_ = t.end() // the question follows all the same
+	_ = t.end() // the question follows in any case
 }
 
 func previewRows(t *table, p *admin.BulkPreview) {
@@ -134,10 +134,10 @@ func previewRows(t *table, p *admin.BulkPreview) {
 	}
 }
 
-// unserved says what a bulk action without a worker needs.
+// unserved is the message for a bulk action without a worker.
 const unserved = "no worker serves the queue " + admin.AdminQueue + ": start flowctl serve, or call admin.Register on a worker\n"
 
-// leaveBulk ends the command before its bulk action.
+// leaveBulk ends the command without waiting for its bulk action.
 func (c *command) leaveBulk(b *admin.Bulk) error {
 	if b.Unserved {
 		fmt.Fprint(c.Stderr, unserved)
@@ -145,7 +145,8 @@ func (c *command) leaveBulk(b *admin.Bulk) error {
 	return c.printBulks([]admin.Bulk{*b}, true)
 }
 
-// awaitBulk waits for the end of a bulk action. With the store itself this process works on it, beside any other worker.
+// awaitBulk waits for the end of a bulk action. With direct access to the store, this process
+// executes it together with other workers.
 func (c *command) awaitBulk(ctx context.Context, s service, id string) (err error) {
 	if c.client != nil {
 		stop := c.serveAdmin(ctx)
@@ -189,7 +190,7 @@ func (c *command) endBulk(b *admin.Bulk) error {
 	return nil
 }
 
-// printBulks prints bulk actions; one: it is one, with what has failed in it.
+// printBulks prints bulk actions. If one is set, it is a single one, with its failures.
 func (c *command) printBulks(all []admin.Bulk, one bool) error {
 	if c.output == "json" && one {
 		return c.print(&all[0])
@@ -286,7 +287,7 @@ func (c *command) stopBulk() *cobra.Command {
 	return cmd
 }
 
-// bulkIDs completes the ids of bulk actions.
+// bulkIDs completes the IDs of bulk actions.
 func (c *command) bulkIDs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Bulks(ctx, admin.BulkFilter{})
@@ -297,8 +298,9 @@ func (c *command) bulkIDs(cmd *cobra.Command, _ []string, _ string) ([]string, c
 	})
 }
 
-// serveAdmin does what operators have asked for, such as bulk actions, until ctx ends or stop is called. What is under way
-// then goes on with the next worker of its queue. A store that takes no worker is an error of stop.
+// serveAdmin runs a worker for the queue of operators, which executes bulk actions, until ctx is
+// done or stop is called. Work in progress is then continued by another worker of the queue. If the
+// store cannot have workers, stop returns an error.
 func (c *command) serveAdmin(ctx context.Context) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := worker.New(c.client, worker.Config{Queues: []string{admin.AdminQueue}})

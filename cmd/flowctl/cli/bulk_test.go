@@ -56,7 +56,8 @@ func TestOPS1_AnActionTakesAFilter(t *testing.T) {
 	}
 }
 
-// A bulk action that nobody works on says so, and goes on with flowctl serve, or with the command that waits for it.
+// A bulk action without a worker is reported, and is continued by flowctl serve or by a command
+// that waits for it.
 func TestOPS1_ABulkActionGoesOnWithAnotherProcess(t *testing.T) {
 	s := open(t)
 	left := s.flowctl("cancel", "--status", "held", "-y", "--expect", "1", "--no-wait", "-o", "name")

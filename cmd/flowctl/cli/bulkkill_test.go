@@ -20,8 +20,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// haltsAfter is set in the environment of a process of this test that is flowctl, and halts for ever after so many operations of a
-// kind, as deliver:150.
+// haltsAfter is an environment variable for processes of this test that execute flowctl. It makes
+// the process halt forever after a number of operations of a kind, such as deliver:150.
 const haltsAfter = "FLOWGEN_TEST_HALTS_AFTER"
 
 // halting is the store of such a process.
@@ -34,7 +34,7 @@ type halting struct {
 
 func (h *halting) Unwrap() store.Store { return h.Store }
 
-// pass does n operations, unless there were enough of their kind.
+// pass executes n operations, or halts if enough of their kind were executed.
 func (h *halting) pass(op string, n int, do func() error) error {
 	halt := func() {
 		if op == h.op && h.n.Load() >= h.most {
@@ -51,25 +51,25 @@ func (h *halting) pass(op string, n int, do func() error) error {
 	return err
 }
 
-// Deliver is part of store.Store.
+// Deliver implements store.Store.
 func (h *halting) Deliver(ctx context.Context, d store.Deliver) (run event.RunID, err error) {
 	err = h.pass("deliver", 1, func() error { run, err = h.Store.Deliver(ctx, d); return err })
 	return run, err
 }
 
-// Create is part of store.Store.
+// Create implements store.Store.
 func (h *halting) Create(ctx context.Context, runs []store.Create) (got []store.Created, err error) {
 	err = h.pass("create", len(runs), func() error { got, err = h.Store.Create(ctx, runs); return err })
 	return got, err
 }
 
-// Commit is part of store.Store.
+// Commit implements store.Store.
 func (h *halting) Commit(ctx context.Context, commits []store.Commit) (got []store.Committed, err error) {
 	err = h.pass("commit", len(commits), func() error { got, err = h.Store.Commit(ctx, commits); return err })
 	return got, err
 }
 
-// haltingMain is flowctl on such a store.
+// haltingMain executes flowctl on such a store.
 func haltingMain(after string) int {
 	return cli.Main(context.Background(), cli.Config{Open: func(ctx context.Context, url string) (store.Store, error) {
 		st, err := store.OpenExisting(ctx, url)
@@ -82,7 +82,7 @@ func haltingMain(after string) int {
 // manyRuns is more than two parts of a bulk action.
 const manyRuns = 240
 
-// many is a store with runs that wait for somebody to let them begin, in the order of their creation.
+// many is a store with held runs in the order of their creation.
 func many(t *testing.T, url string) *shop {
 	t.Helper()
 	s := &shop{t: t, url: url, runs: map[string]string{}}
@@ -98,7 +98,8 @@ func many(t *testing.T, url string) *shop {
 	return s
 }
 
-// killAmid starts a bulk action with flowctl, and kills that as kill -9 does once it has halted. It returns the id of the action.
+// killAmid starts a bulk action with flowctl, and kills the process like kill -9 after it has
+// halted. It returns the ID of the action.
 func (s *shop) killAmid(after string, args ...string) string {
 	s.t.Helper()
 	program, err := os.Executable()
@@ -132,11 +133,11 @@ func (s *shop) bulks() (page admin.BulkPage) {
 	return page
 }
 
-// killed says how the flowctl that works on a bulk action is killed amid a part.
+// killed describes when the flowctl that executes a bulk action is killed.
 type killed struct {
 	after  string
 	args   []string
-	served bool // it goes on with flowctl serve; otherwise with the next flowctl that waits for it
+	served bool // continued by flowctl serve; otherwise by the next flowctl that waits for it
 	once   func(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) int
 }
 
@@ -146,15 +147,17 @@ var kills = map[string]killed{
 	"restart":                    {"create:150", []string{"restart", "--status", "cancelled"}, true, nil},
 }
 
-// The process that has asked for a bulk action works on it itself. It is killed amid a part, and the action goes on: with the next flowctl that
-// waits for it, and with flowctl serve. Each run has taken it once: also those that have it, although nobody had noted it yet.
+// The process that requested a bulk action executes it, and is killed within a part. The action is
+// continued by the next flowctl that waits for it, or by flowctl serve. Each run accepts the action
+// once, including those whose result was not recorded before the kill.
 func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnIt(t *testing.T) {
 	for name, tt := range kills {
 		t.Run(name, func(t *testing.T) { tt.outlived(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db")) })
 	}
 }
 
-// On Redis nobody sees that the process is gone: the action goes on when its lease is over, after half a minute. The cases wait for that together.
+// On Redis the death of a process is not detected: the action continues after its lease has
+// expired, half a minute later. The cases wait for that in parallel.
 func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnItOnRedis(t *testing.T) {
 	for name, tt := range kills {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +205,7 @@ func (tt killed) outlived(t *testing.T, url string) {
 	})
 }
 
-// all returns the ids of the runs.
+// all returns the IDs of the runs.
 func (s *shop) all() (ids []workflow.RunID) {
 	for _, id := range s.runs {
 		ids = append(ids, workflow.RunID(id))
@@ -210,7 +213,7 @@ func (s *shop) all() (ids []workflow.RunID) {
 	return ids
 }
 
-// canceled returns how often a run that has ended was asked to end.
+// canceled returns how often the cancellation of an ended run was requested.
 func canceled(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) (n int) {
 	t.Helper()
 	for e, err := range c.Run(run).Events(ctx, workflow.Types(event.CancelRequested)) {
@@ -224,7 +227,7 @@ func canceled(ctx context.Context, t *testing.T, c *workflow.Client, run workflo
 	return n
 }
 
-// again returns how many runs were made of each.
+// again returns the number of reruns of each run.
 func again(ctx context.Context, t *testing.T, c *workflow.Client) map[workflow.RunID]int {
 	t.Helper()
 	made := map[workflow.RunID]int{}

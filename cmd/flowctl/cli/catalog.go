@@ -61,7 +61,7 @@ func (c *command) printCatalog(page admin.CatalogPage) error {
 	return nil
 }
 
-// workflows completes the names of workflows: those of the catalogue, and those that runs have.
+// workflows completes the names of workflows in the catalog or with runs.
 func (c *command) workflows(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -24,17 +24,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Config has the additions of a program. The zero value is flowctl with the stores that the program imports.
+// Config contains the additions of a program. The zero value is flowctl with the stores that the
+// program imports.
 type Config struct {
-	// Open opens the store that --store names; nil: store.OpenExisting.
+	// Open opens the store of the flag --store; nil means store.OpenExisting.
 	Open func(ctx context.Context, url string) (store.Store, error)
-	// Args are the arguments without the program's name; nil: those of the process.
+	// Args are the arguments without the program name; nil means those of the process.
 	Args           []string
-	Stdin          io.Reader // nil: that of the process
-	Stdout, Stderr io.Writer // nil: those of the process
+	Stdin          io.Reader // nil means that of the process
+	Stdout, Stderr io.Writer // nil means those of the process
 }
 
-// Exit codes that are not those of problems.
+// Exit codes other than those of problems.
 const (
 	exitUsage  = 2
 	exitSome   = 5
@@ -76,7 +77,7 @@ func Main(ctx context.Context, cfg Config) int {
 	if isExit && exit.err == nil {
 		return exit.code
 	}
-	if _, isInput := errors.AsType[*admin.InputError](err); !c.ran && !isInput { // of cobra: the arguments make no sense
+	if _, isInput := errors.AsType[*admin.InputError](err); !c.ran && !isInput { // an error of cobra about the arguments
 		err = &admin.InputError{What: err.Error(), Fix: "see flowctl --help"}
 	}
 	c.complain(err)
@@ -86,7 +87,7 @@ func Main(ctx context.Context, cfg Config) int {
 	return admin.ProblemOf(err).Exit
 }
 
-// exitError ends the command with a code; err nil: all was said.
+// exitError ends the command with an exit code. If err is nil, nothing more is printed.
 type exitError struct {
 	code int
 	err  error
@@ -95,12 +96,12 @@ type exitError struct {
 func (e exitError) Error() string { return fmt.Sprint("exit ", e.code, ": ", e.err) }
 func (e exitError) Unwrap() error { return e.err }
 
-// command is one execution.
+// command is one execution of the command.
 type command struct {
 	Config
 	url     string
 	server  string
-	tokens  string // file of the token
+	tokens  string // file that contains the token
 	output  string
 	asJSON  bool
 	timeout time.Duration
@@ -110,13 +111,13 @@ type command struct {
 	journalMost int
 	journalFor  time.Duration
 
-	ran bool // the arguments made sense
+	ran bool // the arguments were valid
 
 	store  store.Store
 	client *workflow.Client
 }
 
-// outputs are the forms of output.
+// outputs lists the output formats.
 var outputs = []string{"table", "wide", "json", "jsonl", "name"}
 
 func (c *command) root() *cobra.Command {
@@ -156,7 +157,7 @@ func (c *command) root() *cobra.Command {
 	return root
 }
 
-// check checks the flags of all commands.
+// check validates the flags of all commands.
 func (c *command) check() error {
 	if c.asJSON {
 		c.output = "json"
@@ -174,8 +175,8 @@ func (c *command) check() error {
 	return nil
 }
 
-// service has the operations that commands need, including those of the console: of the open store by an [admin.Service], or of a
-// server by a [remote.Service].
+// service contains the operations that commands need, including those of the console. It is
+// implemented by [admin.Service] for the open store and by [remote.Service] for a server.
 type service interface {
 	console.Service
 
@@ -189,8 +190,8 @@ type service interface {
 	Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error)
 }
 
-// service opens the store. The context is that of the command with its time limit; long: it has none
-// unless somebody gives one.
+// service opens the store and returns its service with a context that has the time limit of the
+// command. If long is set, the default is no limit.
 func (c *command) service(ctx context.Context, long bool) (service, context.Context, context.CancelFunc, error) {
 	limit := c.timeout
 	if limit == 0 && !long {
@@ -216,12 +217,12 @@ func (c *command) service(ctx context.Context, long bool) (service, context.Cont
 	return c.local(), ctx, cancel, nil
 }
 
-// onStore returns the service of the open store, for whoever may do what.
+// onStore returns the service of the open store without restrictions.
 func (c *command) onStore() *admin.Service {
 	return admin.New(c.client, admin.KeepJournal(c.journalMost, c.journalFor))
 }
 
-// do does something with the service.
+// do calls f with the service.
 func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s service) error) error {
 	s, ctx, cancel, err := c.service(cmd.Context(), false)
 	defer cancel()
@@ -231,7 +232,7 @@ func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s service) 
 	return f(ctx, s)
 }
 
-// where returns the URL of the store or of the server. A flag goes before the environment.
+// where returns the URL of the store or of the server. Flags take precedence over the environment.
 func (c *command) where() (url, server string, err error) {
 	url, server = c.url, c.server
 	if url == "" && server == "" {
@@ -246,7 +247,7 @@ func (c *command) where() (url, server string, err error) {
 	return url, server, err
 }
 
-// local returns the service of the open store, for whoever has called the command.
+// local returns the service of the open store for the user of the command.
 func (c *command) local() *admin.Service { return c.onStore().AsLocal(whoami()) }
 
 // remote returns the service of a server.
@@ -264,15 +265,15 @@ func (c *command) remote(server string) (*remote.Service, error) {
 
 func (c *command) close() {
 	if c.store != nil {
-		_ = c.client.Close() // nothing is under way any more
+		_ = c.client.Close() // no operation is in progress any more
 		_ = c.store.Close()
 	}
 }
 
-// complain says what has gone wrong.
+// complain prints an error.
 func (c *command) complain(err error) {
 	p := admin.ProblemOf(err)
-	if c.jsonOut() || slices.Contains(c.Args, "--json") { // the flags may be what is wrong
+	if c.jsonOut() || slices.Contains(c.Args, "--json") { // the flags may be invalid
 		_ = json.NewEncoder(c.Stderr).Encode(p)
 		return
 	}
@@ -282,7 +283,7 @@ func (c *command) complain(err error) {
 	}
 }
 
-// print writes a value as JSON.
+// print prints a value as JSON.
 func (c *command) print(v any) error {
 	enc := json.NewEncoder(c.Stdout)
 	enc.SetEscapeHTML(false)
@@ -295,5 +296,5 @@ func (c *command) print(v any) error {
 // jsonOut reports whether the output is JSON.
 func (c *command) jsonOut() bool { return c.output == "json" || c.output == "jsonl" }
 
-// hidden takes the payloads out of a value.
+// hidden reports whether payloads must not be printed.
 func (c *command) hidden() bool { return c.hide == "hide" }

@@ -36,7 +36,7 @@ var (
 	})
 )
 
-// order fails, waits or completes, as it is told.
+// order fails, waits or completes depending on its input.
 func order(ctx workflow.Context, what string) (string, error) {
 	got, err := shim.Call[string](ctx, ship, what)
 	if err != nil {
@@ -53,11 +53,11 @@ func order(ctx workflow.Context, what string) (string, error) {
 	return got, nil
 }
 
-// shop is a store with runs in each state, on which a worker has done all it can.
+// shop is a store with runs in each state that a worker can reach.
 type shop struct {
 	t    *testing.T
 	url  string
-	runs map[string]string // by their workflow ids
+	runs map[string]string // by workflow ID
 }
 
 // open returns a shop in a file.
@@ -66,7 +66,7 @@ func open(t *testing.T) *shop {
 	return openAt(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db"))
 }
 
-// onBoth runs a test on each of the stores that processes share.
+// onBoth runs a test on each of the stores that several processes can use.
 func onBoth(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db")) })
@@ -83,7 +83,7 @@ func openAt(t *testing.T, url string) *shop {
 				t.Fatal(err)
 			}
 			s.runs[what] = string(run.ID())
-			for start := time.Now().UnixMilli(); time.Now().UnixMilli() == start; { // lists go by milliseconds
+			for start := time.Now().UnixMilli(); time.Now().UnixMilli() == start; { // lists are sorted by milliseconds
 				runtime.Gosched()
 			}
 			for {
@@ -119,7 +119,7 @@ func next(ctx context.Context, t *testing.T, h *workflow.Handle, n uint64) {
 	}
 }
 
-// work lets a worker work while f is executed.
+// work runs a worker while f executes.
 func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
 	s.look(func(ctx context.Context, c *workflow.Client) {
@@ -142,7 +142,7 @@ func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	})
 }
 
-// look gives a client of the file to f, without a worker.
+// look calls f with a client of the file, without a worker.
 func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -158,7 +158,7 @@ func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
 	}
 }
 
-// got holds the outcome of a command.
+// got is the result of a command.
 type got struct {
 	code           int
 	stdout, stderr string
@@ -365,7 +365,7 @@ func TestOPS1_WhatIsNoStoreOfThisReleaseHasAnExitCode(t *testing.T) {
 	}
 }
 
-// setFormat gives the file of the shop another format version.
+// setFormat changes the format version of the file.
 func (s *shop) setFormat(version int) {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(strings.TrimPrefix(s.url, "sqlite:"), sqlite.OpenReadWrite)
@@ -397,7 +397,7 @@ func TestOPS1_ShellsCompleteWhatTheStoreHas(t *testing.T) {
 	}
 }
 
-// A program of one's own adds a store that flowctl does not know.
+// A program can add a store that flowctl does not support.
 func TestOPS1_AProgramAddsAStoreOfItsOwn(t *testing.T) {
 	s := open(t)
 	var stdout bytes.Buffer
@@ -415,7 +415,7 @@ func TestOPS1_AProgramAddsAStoreOfItsOwn(t *testing.T) {
 	}
 }
 
-// commands returns all commands below one, as their arguments, by what help says.
+// commands returns all subcommands of a command according to its help, as arguments.
 func commands(t *testing.T, under ...string) (all [][]string) {
 	t.Helper()
 	help := flowctl(t, append(slices.Clone(under), "--help")...).stdout
@@ -423,7 +423,7 @@ func commands(t *testing.T, under ...string) (all [][]string) {
 	list, _, _ = strings.Cut(list, "\n\n")
 	for line := range strings.Lines(list) {
 		name := strings.Fields(line)[0]
-		if name == "help" || name == "completion" { // of cobra
+		if name == "help" || name == "completion" { // added by cobra
 			continue
 		}
 		one := append(slices.Clone(under), name)
@@ -432,7 +432,7 @@ func commands(t *testing.T, under ...string) (all [][]string) {
 	return all
 }
 
-// required matches the usage of a command that needs arguments.
+// required matches the usage of a command with required arguments.
 var required = regexp.MustCompile(`(?m)^  flowctl [a-z -]+ [A-Z]`)
 
 func TestOPS1_EachCommandRefusesWhatItDoesNotTakeWithExitCode2(t *testing.T) {
@@ -440,11 +440,11 @@ func TestOPS1_EachCommandRefusesWhatItDoesNotTakeWithExitCode2(t *testing.T) {
 	if len(all) < 50 {
 		t.Fatalf("%d commands: that is too few to say something", len(all))
 	}
-	missing := "sqlite:" + filepath.Join(t.TempDir(), "none.db") // exit code 3 says that the store was opened
+	missing := "sqlite:" + filepath.Join(t.TempDir(), "none.db") // exit code 3 proves that the store was opened
 	for _, one := range all {
 		name := strings.Join(one, " ")
 		many := []string{"1", "2", "3", "4", "5"}
-		if slices.Contains(admin.Actions(), name) || name == "export" { // they take any number of runs, but none beside a filter
+		if slices.Contains(admin.Actions(), name) || name == "export" { // they accept any number of runs, but none together with a filter
 			many = append(many, "--status", "failed")
 		}
 		wrong := [][]string{{"--no-such-flag"}, {"--timeout", "soon"}, {"--output", "xml"}, many}

@@ -2,5 +2,6 @@ package cli
 
 import "time"
 
-// Tests are about what is completed: beside other processes that takes longer than a shell waits.
+// The tests are about the completed words. On a busy machine completion takes longer than a shell
+// would wait.
 func init() { completionTime = time.Minute }

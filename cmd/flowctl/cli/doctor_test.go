@@ -39,7 +39,7 @@ func usedOn(t *testing.T, server *redistest.Server) *shop {
 	return s
 }
 
-// examined returns what the doctor has said as JSON.
+// examined returns the JSON output of the doctor.
 func examined(t *testing.T, g got) admin.Exam {
 	t.Helper()
 	var r admin.Exam
@@ -60,7 +60,7 @@ func worst(e admin.Exam) (level string) {
 }
 
 func TestOPS1_DoctorSaysWhatIsWrongWithAServerAndTheFix(t *testing.T) {
-	s := used(t) // nothing is written to the disk
+	s := used(t) // without persistence to disk
 	s.wants(7, []string{"LEVEL", "CHECK", "ok ", "info ", "fail ", "persistence", "nothing is kept", "CONFIG SET appendonly yes", s.url[len("redis://"):]}, nil, "doctor")
 	s.wants(7, []string{"persistence\n"}, nil, "doctor", "-o", "name")
 	g := s.flowctl("doctor", "--json")
@@ -153,7 +153,7 @@ func TestOPS1_DoctorAndFsckNeedTheStore(t *testing.T) {
 	}
 }
 
-// failing is a store whose doctor learns nothing, and that nothing can repair.
+// failing is a store whose doctor fails, and which cannot be repaired.
 type failing struct{ store.Store }
 
 func (failing) Examine(context.Context) (store.Report, error) {

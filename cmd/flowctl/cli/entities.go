@@ -9,10 +9,10 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// mostEntities is how many are shown at once.
+// mostEntities is the maximum number of entities that are printed.
 const mostEntities = 1000
 
-// entities prints what a run has begun.
+// entities prints the operations of a run.
 func (c *command) entities(ctx context.Context, s service, run string, f admin.EntityFilter) error {
 	f.Limit = mostEntities
 	page, err := s.Entities(ctx, run, f)
@@ -42,7 +42,7 @@ func (c *command) entities(ctx context.Context, s service, run string, f admin.E
 	return nil
 }
 
-// note says what there is to say of an entity besides its state.
+// note describes an entity beyond its state.
 func note(e *admin.Entity) string {
 	var notes []string
 	if e.Attempt > 1 {
@@ -60,7 +60,7 @@ func note(e *admin.Entity) string {
 	return strings.Join(notes, ", ")
 }
 
-// tree prints a run and those below it.
+// tree prints a run and its descendants.
 func (c *command) tree(ctx context.Context, s service, run string) error {
 	tree, err := s.Tree(ctx, run)
 	switch {
@@ -89,7 +89,7 @@ func (c *command) tree(ctx context.Context, s service, run string) error {
 	return nil
 }
 
-// graph prints how far a run is in a graph: a line for each node.
+// graph prints the progress of a run in a graph, one line per node.
 func (c *command) graph(ctx context.Context, s service, run, path string) error {
 	g, err := s.Graph(ctx, run, path)
 	switch {

@@ -52,7 +52,7 @@ func (c *command) export() *cobra.Command {
 			}
 			show := c.progress("exported")
 			r.Told = func(n admin.ExportCount) { show(n, false) }
-			url, _, _ := c.where() // which was opened already
+			url, _, _ := c.where() // the store was opened with it
 			r.Source, _, _ = strings.Cut(url, ":")
 			return c.exportTo(e.out, func(w io.Writer) error {
 				n, err := s.Export(ctx, r, w)
@@ -71,7 +71,7 @@ func (c *command) export() *cobra.Command {
 	return cmd
 }
 
-// check says whether runs are named, or a filter is given.
+// check requires either runs or a filter.
 func (e *exporting) check(cmd *cobra.Command, args []string) error {
 	filter := ""
 	for _, one := range []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "troubled", "system", "all"} {
@@ -88,18 +88,18 @@ func (e *exporting) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// request returns what is asked for.
+// request returns the export request.
 func (e *exporting) request(args []string) (admin.ExportRequest, error) {
 	f, err := e.filter()
 	r := admin.ExportRequest{Runs: args, All: e.all, Tree: f.Children}
 	if len(args) == 0 {
-		f.Budget = 0 // of a page of a list
+		f.Budget = 0 // applies to pages of lists only
 		r.Filter = f
 	}
 	return r, err
 }
 
-// exportTo writes a file: it is there as a whole, or not at all.
+// exportTo writes a file atomically: it exists completely or not at all.
 func (c *command) exportTo(out string, write func(w io.Writer) error) error {
 	if out == "-" {
 		return write(c.Stdout)
@@ -111,27 +111,28 @@ func (c *command) exportTo(out string, write func(w io.Writer) error) error {
 	if err != nil {
 		return &admin.InputError{What: "the file cannot be made: " + err.Error(), Fix: "name another one by --out"}
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // what it is called if it was not finished
+	defer func() { _ = os.Remove(f.Name()) }() // the temporary name, if writing failed
 	if err := write(f); err != nil {
-		_ = f.Close() // it is removed
+		_ = f.Close() // the file is removed
 		return err
 	}
 	if err := errors.Join(f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", out, err)
 	}
-	if err := os.Link(f.Name(), out); err != nil { // unlike Rename it replaces nothing
+	if err := os.Link(f.Name(), out); err != nil { // unlike Rename it does not replace a file
 		return fmt.Errorf("write %s: %w", out, err)
 	}
 	return nil
 }
 
-// progress returns what says how far it is: at the terminal once a second, and everywhere at the end.
+// progress returns a function that prints the progress: once per second on a terminal, and always
+// at the end.
 func (c *command) progress(verb string) func(n archive.Counts, last bool) {
 	f, isFile := c.Stderr.(*os.File)
 	live := isFile && onTerminal(f)
 	said := time.Now()
 	return func(n archive.Counts, last bool) {
-		if c.jsonOut() { // one value at the end, beside the file
+		if c.jsonOut() { // one value at the end, besides the file
 			if last {
 				_ = json.NewEncoder(c.Stderr).Encode(n)
 			}

@@ -49,7 +49,7 @@ func TestOPS1_AnExportIsReadLikeTheStore(t *testing.T) {
 	copied.wants(4, []string{"step_completed"}, []string{"wait for run " + s.runs["wait"], "can only be read", "flowctl import FILE --into URL"}, "follow", s.runs["wait"])
 }
 
-// The names of so many runs have no room in the headers of a request.
+// The names of many runs do not fit into the headers of a request.
 func TestOPS1_AnExportOverAServerNamesAsManyRunsAsOneLikes(t *testing.T) {
 	s := open(t)
 	server := s.serve("127.0.0.1:0")
@@ -146,7 +146,7 @@ func TestOPS1_AnOpenRunGoesOnElsewhereOnceItHasEnded(t *testing.T) {
 func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) {
 	s := open(t)
 	child := ""
-	s.work(func(ctx context.Context, c *workflow.Client) { // a run whose code ends when it is cancelled, and a child that is terminated
+	s.work(func(ctx context.Context, c *workflow.Client) { // a run whose code ends when it is canceled, and a child that is terminated
 		if err := c.Run(workflow.RunID(s.runs["held"])).Cancel(ctx, "not wanted"); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 			}
 		}
 		for {
-			if err = c.Run(workflow.RunID(child)).Terminate(ctx, "its code is gone"); !errors.Is(err, workflow.ErrRunNotFound) { // the decision to start it comes before it
+			if err = c.Run(workflow.RunID(child)).Terminate(ctx, "its code is gone"); !errors.Is(err, workflow.ErrRunNotFound) { // the decision to start it precedes its creation
 				break
 			}
 			runtime.Gosched()
@@ -190,7 +190,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 		t.Errorf("into nothing: %+v", g)
 	}
 	made := ""
-	for range 2 { // an import that is repeated goes on with the same new run
+	for range 2 { // a repeated import continues in the same new run
 		g := flowctl(t, "import", file, "--into", into.url, "--as-new", "--json")
 		fits(t, "Imported", g.stdout)
 		var got struct {
@@ -291,7 +291,7 @@ func TestOPS1_AnExportOfAServerIsThatOfItsStore(t *testing.T) {
 	if g := flowctl(t, "export", "--all", "--out", over, "--server", server.url); g.code != 0 || !strings.Contains(g.stderr, "exported 4 runs with ") {
 		t.Fatalf("export of a server: %+v", g)
 	}
-	rest := func(file string) string { // but for the head, which has the time, and the sums, which follow from it
+	rest := func(file string) string { // except for the head, which contains the time, and the checksums, which depend on it
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +317,7 @@ func TestOPS1_AnExportOfAServerIsThatOfItsStore(t *testing.T) {
 	}
 }
 
-// The scan of a store finds what a snapshot does not show.
+// The scan of a store detects damage that a snapshot does not show.
 func TestOPS1_AnImportLeavesNothingToRepair(t *testing.T) {
 	s := open(t)
 	path := filepath.Join(t.TempDir(), "new.db")

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// kindUsage says what each of the flags selects that are named for a kind of failures.
+// kindUsage contains the help texts of the flags that are named after kinds of failures.
 var kindUsage = map[string]string{
 	"failed": "that have failed", "retrying": "with a step that is being retried", "blocked": "that are blocked",
 }
@@ -91,8 +91,7 @@ func (c *command) printFailures(page admin.FailurePage) error {
 	return nil
 }
 
-// place names the workflow and the step of a group.
-// shownFailure is a group with runs of it, as JSON.
+// shownFailure is a failure group with some of its runs, as JSON.
 type shownFailure struct {
 	admin.FailureGroup
 
@@ -149,7 +148,7 @@ func (c *command) printFailure(g *admin.FailureGroup) error {
 	return err
 }
 
-// groups completes the ids of groups.
+// groups completes the IDs of failure groups.
 func (c *command) groups(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Failures(ctx, admin.FailureFilter{})

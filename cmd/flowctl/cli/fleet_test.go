@@ -48,7 +48,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Type == event.ChildCompleted && e.Next == ref { // the run is there
+			if e.Type == event.ChildCompleted && e.Next == ref { // the run exists
 				break
 			}
 		}
@@ -80,7 +80,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 	s.wants(0, nil, nil, "schedules", "resume", hostile)
 	s.wants(2, nil, []string{"-y"}, "schedules", "delete", "nightly")
 	s.wants(124, nil, nil, "schedules", "delete", "nightly", "-y", "--timeout", "20ms")
-	s.work(func(context.Context, *workflow.Client) { // who was asked before may have done it by now
+	s.work(func(context.Context, *workflow.Client) { // a process that was asked before may have executed it already
 		if g := s.flowctl("schedules", "delete", "nightly", "-y"); g.code != 0 && g.code != 3 {
 			t.Errorf("delete: got %+v", g)
 		}
@@ -92,7 +92,8 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 	s.wants(0, []string{hostileWord}, nil, "__complete", "schedules", "pause", "")
 }
 
-// hostileWord is how the name is completed that a terminal would obey.
+// hostileWord is the escaped form in which the name is completed; terminals would interpret the raw
+// form.
 const hostileWord = `b\u001b[31m\u202e`
 
 func TestOPS1_LimitsAreListedAndSet(t *testing.T) {
@@ -107,7 +108,7 @@ func TestOPS1_LimitsAreListedAndSet(t *testing.T) {
 	if g := s.flowctl("pools", "reset", docks.Name(), "--key", "nobody"); g.code != 0 || g.stderr != "" {
 		t.Errorf("a key that is configured: exit code %d, warned %q; want none", g.code, g.stderr)
 	}
-	for _, key := range []string{"nobody", "nothing"} { // a reset leaves the pause
+	for _, key := range []string{"nobody", "nothing"} { // a reset preserves the pause
 		s.wants(0, nil, nil, "pools", "resume", docks.Name(), "--key", key)
 	}
 	s.wants(0, []string{`"verb": "resume"`}, nil, "pools", "resume", docks.Name(), "--json")
@@ -136,7 +137,7 @@ func TestEV12_ShowListsWhatARunHasBegun(t *testing.T) {
 
 func TestOPS1_InputsAreCheckedByTheCatalogue(t *testing.T) {
 	s := open(t)
-	s.work(func(ctx context.Context, c *workflow.Client) { // a worker that has just started describes its workflows
+	s.work(func(ctx context.Context, c *workflow.Client) { // a worker registers its workflows when it starts
 		for {
 			if all, err := c.Catalog(ctx, workflow.CatalogQuery{}); err != nil {
 				t.Fatal(err)

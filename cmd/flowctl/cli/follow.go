@@ -81,7 +81,7 @@ type runEvent struct {
 	*admin.Event
 }
 
-// event prints an event that was followed, of a run if it is one of several.
+// event prints an event, with its run if there are several.
 func (c *command) event(run string, e *admin.Event) error {
 	if c.hidden() {
 		e.Payload = nil
@@ -96,7 +96,8 @@ func (c *command) event(run string, e *admin.Event) error {
 	return c.oneLine(e)
 }
 
-// oneLine prints something that comes as JSON on a line of its own, whatever the output: there is no whole.
+// oneLine prints a value as JSON on a line of its own with any output format, because there is no
+// complete list.
 func (c *command) oneLine(v any) error {
 	form := c.output
 	c.output = "jsonl"
@@ -104,7 +105,7 @@ func (c *command) oneLine(v any) error {
 	return c.print(v)
 }
 
-// line prints an event, of a run if it is one of several.
+// line prints an event as text, with its run if there are several.
 func (c *command) line(run string, e *admin.Event) {
 	var parts []string
 	if run != "" {
@@ -120,7 +121,7 @@ func (c *command) line(run string, e *admin.Event) {
 		if f.Name == "reason" && e.Failure != nil {
 			add(e.Failure.Message)
 		}
-		if starts := e.Type == "run_started" || e.Type == "step_started"; f.Line != nil && !(f.Name == "by" && starts) { // which name the worker each time
+		if starts := e.Type == "run_started" || e.Type == "step_started"; f.Line != nil && !(f.Name == "by" && starts) { // the worker is printed only with these events
 			add(f.Line(e, instant))
 		}
 	}

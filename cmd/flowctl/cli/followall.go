@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The bounds of --most. A server lets a principal have 100 streams.
+// Limits of the flag --most. A server permits 100 streams per principal.
 const (
 	followedAtOnce = 50
 	mostFollowed   = 90
 )
 
-// overlap is how much older a run may be than the newest one that was seen, and still be found: the clocks of those that
-// start runs differ.
+// overlap is the maximum age of a new run relative to the newest known run. The clocks of processes
+// that start runs differ.
 const overlap = 10 * time.Second
 
 // following follows the runs of a filter.
@@ -26,26 +26,26 @@ type following struct {
 	c      *command
 	s      service
 	events admin.EventFilter
-	turns  chan struct{} // one for each run that is followed
+	turns  chan struct{} // one for each followed run
 	out    chan followed
 	all    sync.WaitGroup
 
-	newest time.Time            // when the newest run was created that was seen
-	known  map[string]time.Time // when they were created, of those that may be listed again
-	open   int                  // runs that are followed, or wait for a turn
+	newest time.Time            // creation time of the newest known run
+	known  map[string]time.Time // creation times of the runs that may be listed again
+	open   int                  // runs that are followed or wait for a slot
 }
 
-// followed is something that comes of a run.
+// followed is an update of a run.
 type followed struct {
 	run   string
 	event admin.Event
 	err   error
-	ended bool // nothing more comes
+	ended bool // no further updates
 }
 
-// followAll prints what is new of the runs of a filter that have not ended, and all events of those that are created
-// from now on, until the context ends. No event is left out: a run that has to wait, as too many others are followed,
-// has its log read from where it was found.
+// followAll prints new events of the open runs of a filter, and all events of runs that are created
+// from now on, until the context ends. No event is omitted: while too many other runs are followed,
+// a run waits, and its log is read from the position at which it was found.
 func (c *command) followAll(ctx context.Context, s service, f admin.Filter, events admin.EventFilter, most int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &following{c: c, s: s, events: events, turns: make(chan struct{}, most), out: make(chan followed), known: map[string]time.Time{}}
@@ -83,7 +83,7 @@ func (c *command) followAll(ctx context.Context, s service, f admin.Filter, even
 	}
 }
 
-// begin follows the runs that have not ended from their ends. Those that have are known.
+// begin follows the open runs from their ends. Ended runs count as known.
 func (w *following) begin(ctx context.Context, f admin.Filter) error {
 	last := f
 	last.Limit = 1
@@ -113,7 +113,7 @@ func (w *following) begin(ctx context.Context, f admin.Filter) error {
 	return err
 }
 
-// print prints what comes until it is time to look for new runs.
+// print prints updates until it is time to search for new runs.
 func (w *following) print(ctx context.Context) error {
 	look := time.NewTimer(watchPause)
 	defer look.Stop()
@@ -123,7 +123,7 @@ func (w *following) print(ctx context.Context) error {
 			switch {
 			case got.ended:
 				w.open--
-			case got.err != nil: // the others go on: it was deleted, or its log is damaged
+			case got.err != nil: // the run was deleted, or its log is damaged; the others are still followed
 				fmt.Fprintf(w.c.Stderr, "%s: %s\n", got.run, clean(problemText(got.err)))
 			default:
 				if err := w.c.event(got.run, &got.event); err != nil {
@@ -138,7 +138,7 @@ func (w *following) print(ctx context.Context) error {
 	}
 }
 
-// list returns the runs of a filter that were not known, the oldest first.
+// list returns the unknown runs of a filter, the oldest first.
 func (w *following) list(ctx context.Context, f admin.Filter) (fresh []admin.Run, err error) {
 	for f.Limit = 1000; ; {
 		page, err := w.s.Runs(ctx, f)
@@ -163,13 +163,13 @@ func (w *following) list(ctx context.Context, f admin.Filter) (fresh []admin.Run
 	}
 	for run, created := range w.known {
 		if created.Before(w.newest.Add(-overlap)) {
-			delete(w.known, run) // it is not listed again
+			delete(w.known, run) // it cannot be listed again
 		}
 	}
 	return fresh, nil
 }
 
-// follow begins to follow a run, at its turn, from an event.
+// follow follows a run from an event on, as soon as a slot is available.
 func (w *following) follow(ctx context.Context, run string, from uint64) {
 	if w.open++; w.open == cap(w.turns)+1 {
 		fmt.Fprintf(w.c.Stderr, "more than %d runs: the others wait for their turn; narrow the filter, or raise --most\n", cap(w.turns))

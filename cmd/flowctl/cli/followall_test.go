@@ -20,7 +20,8 @@ type followed struct {
 	Seq       uint64
 }
 
-// followAll begins to follow, and returns what reads the next line, and the exit code once the context has ended.
+// followAll starts to follow runs. It returns a function that reads the next line, and a function
+// that returns the exit code after the context has ended.
 func (s *shop) followAll(ctx context.Context, args ...string) (line func() followed, code func() int) {
 	s.t.Helper()
 	r, w := io.Pipe()
@@ -46,14 +47,15 @@ func (s *shop) followAll(ctx context.Context, args ...string) (line func() follo
 			}
 			return got
 		}, func() int {
-			for lines.Scan() { // what is under way
+			for lines.Scan() { // runs in progress
 			}
 			return <-ended
 		}
 }
 
-// What is new of the runs of a filter comes, each event once and in order: of those that were there from their end, of
-// those that begin, also if more begin than are followed at a time and although they end between two looks, from the first one.
+// Each new event of the runs of a filter is printed once and in order. Runs that existed are
+// followed from their end. New runs are followed from their first event, even if there are more
+// than can be followed at a time and they end between two searches.
 func TestOPS1_FollowOfAFilterPrintsWhatIsNewOfEachRun(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		t.Run(fmt.Sprint("remote ", remote), func(t *testing.T) {

@@ -46,7 +46,7 @@ func (c *command) fsck() *cobra.Command {
 			if err != nil && len(checked.Fixes) == 0 {
 				return err
 			}
-			if failed := c.printCheck(&checked, err == nil); err == nil { // what was done is said, however it has ended
+			if failed := c.printCheck(&checked, err == nil); err == nil { // the results are printed even after an error
 				err = failed
 			}
 			if err == nil && checked.Left > 0 {
@@ -60,7 +60,8 @@ func (c *command) fsck() *cobra.Command {
 	return cmd
 }
 
-// checked checks the store, and repairs it. On the store itself it returns all fixes, also those before an error.
+// checked checks the store and optionally repairs it. With direct access to the store it returns
+// all fixes, including those made before an error.
 func (c *command) checked(ctx context.Context, s service, repair bool, why admin.Because) (admin.Checked, error) {
 	switch {
 	case c.store != nil:
@@ -78,8 +79,8 @@ func (c *command) checked(ctx context.Context, s service, repair bool, why admin
 	return s.Check(ctx)
 }
 
-// mend checks the open store, and repairs it, with an entry in the journal. If that cannot be written, the journal may be
-// what is broken: then the store is repaired first.
+// mend checks the open store and optionally repairs it, with an entry in the journal. If the entry
+// cannot be written, the journal may be damaged, so the store is repaired first.
 func (c *command) mend(ctx context.Context, repair bool, reason string) (report *fsck.Report, err error) {
 	if !repair {
 		return fsck.Repair(ctx, c.store, fsck.Options{DryRun: true})
@@ -102,7 +103,7 @@ func (c *command) mend(ctx context.Context, repair bool, reason string) (report 
 	return report, err
 }
 
-// printCheck prints what was found and done; whole: that is all.
+// printCheck prints findings and repairs. whole reports that these are complete.
 func (c *command) printCheck(checked *admin.Checked, whole bool) error {
 	if c.output == "json" {
 		return c.print(checked)
@@ -138,7 +139,7 @@ func (c *command) printFixes(fixes []admin.Mending) error {
 	t := newTable(c.Stdout, head...)
 	for i := range fixes {
 		fix := &fixes[i]
-		if len(fix.Broken) == 0 { // it restores what the repair of another one needs
+		if len(fix.Broken) == 0 { // it restores data that another repair needs
 			t.row("", fix.Run, fix.Outcome, "", cmp.Or(fix.Action, fix.Why))
 		}
 		for _, b := range fix.Broken {
@@ -156,7 +157,7 @@ func (c *command) printFixes(fixes []admin.Mending) error {
 	return t.end()
 }
 
-// affected returns the runs that findings are about, each of them once.
+// affected returns the runs that findings refer to, without duplicates.
 func affected(fixes []admin.Mending) []string {
 	var runs []string
 	known := map[string]bool{"": true}
@@ -210,7 +211,7 @@ func (c *command) doctor() *cobra.Command {
 	}
 }
 
-// printExam prints what a doctor has found.
+// printExam prints the findings of a doctor.
 func (c *command) printExam(exam admin.Exam) error {
 	if c.output == "json" {
 		return c.print(exam)

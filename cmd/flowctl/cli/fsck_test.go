@@ -21,13 +21,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Damage of the file: what a repair mends, and what only a backup does.
+// Damage of the file that a repair can fix, and damage that needs a backup.
 const (
 	loseTags  = `DELETE FROM tags`
-	loseFrame = `DELETE FROM frames WHERE n = 2 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 2)` // of the one that waits
+	loseFrame = `DELETE FROM frames WHERE n = 2 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 2)` // of the waiting run
 )
 
-// damage executes statements on the file, each of which must change something.
+// damage executes SQL statements on the file, each of which must change a row.
 func (s *shop) damage(statements ...string) {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(strings.TrimPrefix(s.url, "sqlite:"), sqlite.OpenReadWrite)
@@ -44,7 +44,7 @@ func (s *shop) damage(statements ...string) {
 	}
 }
 
-// checked returns what fsck has said as JSON.
+// checked returns the JSON output of fsck.
 func (s *shop) checked(code int, args ...string) admin.Checked {
 	s.t.Helper()
 	g := s.flowctl(append([]string{"fsck", "--json"}, args...)...)
@@ -67,7 +67,7 @@ func TestOPS1_FsckFindsNothingInASoundStore(t *testing.T) {
 func TestOPS1_FsckPrintsWhatIsBrokenAndRepairsIt(t *testing.T) {
 	s := open(t)
 	s.damage(loseTags)
-	for range 2 { // nothing is repaired by looking
+	for range 2 { // a check repairs nothing
 		s.wants(7, []string{"INVARIANT", "4 ", s.runs["bad"], "planned", "flowctl fsck --repair"}, nil, "fsck")
 	}
 	s.wants(7, []string{"wrong_record", "WHAT COMES OF IT"}, nil, "fsck", "-o", "wide")
@@ -135,7 +135,7 @@ func TestOPS1_FsckSaysAndRepairsTheSameOverAServer(t *testing.T) {
 	}
 }
 
-// What the journal and the catalogue have beside the runs is named, and removed.
+// Invalid entries of the journal and the catalog are reported and removed.
 func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "pause", s.runs["wait"])
@@ -159,10 +159,11 @@ func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 	}
 }
 
-// What is known of a run whose log is damaged is printed, with the events before the damage, here and by a server.
+// For a run with a damaged log the readable data and the events before the damage are printed,
+// directly and over a server.
 func TestOPS1_ShowPrintsWhatIsKnownOfADamagedRun(t *testing.T) {
 	s := open(t)
-	s.damage(`DELETE FROM frames WHERE n > 1 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 1)`) // of the one that has failed
+	s.damage(`DELETE FROM frames WHERE n > 1 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 1)`) // of the failed run
 	for _, args := range [][]string{{"show", s.runs["bad"]}, {"show", s.runs["bad"], "--events"}, {"show", s.runs["bad"], "--json"}} {
 		s.wants(1, []string{s.runs["bad"], "order-bad", "failed", "it is missing", "flowctl fsck says"}, []string{"it is missing", "flowctl fsck says"}, args...)
 	}
@@ -176,7 +177,7 @@ func TestOPS1_ShowPrintsWhatIsKnownOfADamagedRun(t *testing.T) {
 	}
 }
 
-// hasRow reports whether a table has a row that begins so.
+// hasRow reports whether a table has a row that begins with the cells.
 func hasRow(table string, cells ...string) bool {
 	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); len(f) > len(cells) && slices.Equal(f[:len(cells)], cells) {
@@ -190,7 +191,7 @@ func TestOPS1_FsckAsksBeforeItRepairs(t *testing.T) {
 	s := open(t)
 	s.damage(loseTags)
 	s.wants(2, nil, []string{"fsck --repair cannot be undone", "give -y"}, "fsck", "--repair")
-	null, err := os.Open(os.DevNull) // a device, from which nothing comes
+	null, err := os.Open(os.DevNull) // a device without input
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestOPS1_FsckNamesWorkflowIdsAndTheRunsThatTheyLost(t *testing.T) {
 	if g := s.flowctl("fsck", "-o", "name"); g.code != 7 || !sameLines(g.stdout, s.runs["wait"], s.runs["held"]) {
 		t.Errorf("runs that their workflow ids do not lead to: %+v", g)
 	}
-	s.damage(`DELETE FROM workflow_ids`, loseTags, `DELETE FROM tallies`) // two findings of most runs, and one of none
+	s.damage(`DELETE FROM workflow_ids`, loseTags, `DELETE FROM tallies`) // two findings for most runs, and one without a run
 	if g := s.flowctl("fsck", "-o", "name"); !sameLines(g.stdout, s.runs["good"], s.runs["bad"], s.runs["wait"], s.runs["held"]) {
 		t.Errorf("each run once: %+v", g)
 	}
@@ -264,7 +265,7 @@ func TestOPS1_DoctorAndFsckSayThatAStoreFailsOrCannot(t *testing.T) {
 	}
 }
 
-// with executes flowctl on the store that wrap makes of that of the shop.
+// with executes flowctl on a wrapped store of the shop.
 func (s *shop) with(wrap func(store.Store) store.Store, args ...string) got {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer

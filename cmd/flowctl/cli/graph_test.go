@@ -15,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// surveyed lets a run of a graph come to its end, and returns it. One of its nodes fails, as it may.
+// surveyed executes a run with a graph to its end, and returns it. One of its nodes fails, which
+// the graph permits.
 func (s *shop) surveyed() (ref string) {
 	s.t.Helper()
 	s.look(func(ctx context.Context, c *workflow.Client) {
@@ -33,7 +34,7 @@ func (s *shop) surveyed() (ref string) {
 		if err == nil {
 			_, err = run.Result(ctx)
 		}
-		for err == nil { // until the worker has described it
+		for err == nil { // until the worker has registered it
 			var all []workflow.CatalogEntry
 			if all, err = c.Catalog(ctx, workflow.CatalogQuery{Workflow: graphs.Survey.Name()}); len(all) == 1 {
 				break

@@ -61,7 +61,7 @@ func hookShop(t *testing.T) (s *shop, run string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Type == event.WaitCreated { // after the token is granted
+		if e.Type == event.WaitCreated { // after the token was granted
 			break
 		}
 	}
@@ -100,7 +100,7 @@ func TestOPS1_HooksAreListedAndResumed(t *testing.T) {
 	s.wants(0, nil, nil, "hooks", run)
 }
 
-// The endpoint of hooks has all paths below /hooks/: a page of the console there cannot be reached.
+// The endpoint of hooks serves all paths below /hooks/, so the console has no page there.
 func TestOPS2_ServeHasTheInboxOfHooksBesideTheirEndpoint(t *testing.T) {
 	s, run := hookShop(t)
 	at := s.serve("127.0.0.1:0").url

@@ -14,16 +14,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// contents says what is in a file.
+// contents describes the contents of a file.
 type contents struct{ archive.Counts }
 
-// imported says what has come of an import.
+// imported is the result of an import.
 type imported struct {
 	archive.Counts
 	New     int              `json:"new"`
-	There   int              `json:"there"` // from before
+	There   int              `json:"there"` // existed before
 	Refused []*admin.Problem `json:"refused"`
-	AsNew   []admin.Acted    `json:"asNew,omitempty"` // the new runs that go on with old ones
+	AsNew   []admin.Acted    `json:"asNew,omitempty"` // the new runs that continue canceled ones
 }
 
 func (c *command) importRuns() *cobra.Command {
@@ -53,7 +53,7 @@ func (c *command) importRuns() *cobra.Command {
 				}
 				return c.checkFile(args[0])
 			}
-			if err := admin.CheckReason("import", why.Reason, true); err != nil { // before the store is made
+			if err := admin.CheckReason("import", why.Reason, true); err != nil { // before the store is created
 				return err
 			}
 			return c.importInto(cmd, args[0], into, asNew, why)
@@ -65,7 +65,7 @@ func (c *command) importRuns() *cobra.Command {
 	return cmd
 }
 
-// openFile opens a file to read it.
+// openFile opens a file for reading.
 func openFile(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func openFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// checkFile reads a file to its end, and says what is in it.
+// checkFile reads a file to its end, and prints its contents.
 func (c *command) checkFile(name string) error {
 	f, err := openFile(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *command) checkFile(name string) error {
 	return err
 }
 
-// badFile makes an error about a file one about what was given.
+// badFile converts an error about a file into an error about the argument.
 func badFile(err error) error {
 	if bad, ok := errors.AsType[*archive.LineError](err); ok {
 		return &admin.InputError{What: bad.Error(), Fix: bad.Fix()}
@@ -133,7 +133,7 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 	if err == nil && asNew {
 		err = c.goOn(ctx, s, ended, why, &sum)
 	}
-	if failed := c.printImported(&sum, err == nil); err == nil { // what was done is said, however it has ended
+	if failed := c.printImported(&sum, err == nil); err == nil { // the results are printed even after an error
 		err = failed
 	}
 	if err != nil {
@@ -145,8 +145,8 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 	return nil
 }
 
-// importAll adds the runs of a file, and returns those that may go on: they were cancelled, and have no parent, which would go on with
-// them itself.
+// importAll imports the runs of a file, and returns those to continue: runs that were canceled and
+// have no parent, which would continue them itself.
 func (c *command) importAll(ctx context.Context, f *os.File, why admin.Because, sum *imported) (canceled []string, err error) {
 	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
 	err = c.local().Recorded(ctx, "import", f.Name(), why.Reason, func() error {
@@ -174,9 +174,10 @@ func (i *imported) refuse(run string, err error) {
 	i.Refused = append(i.Refused, p)
 }
 
-// goOn goes on, in new runs, with those runs that were terminated. The log that was imported has that end, so that no process
-// goes on with the old run, here or where it comes from; and as a new run is made once however often it is asked for, an import that was
-// interrupted is repeated. A run that its code has ended when it was cancelled has cleaned up, and stays as it is.
+// goOn continues terminated runs in new runs. The imported log contains the termination, so that
+// neither store continues the old run. A new run is created with an idempotency key, so that an
+// interrupted import can be repeated. A run whose code ended after its cancellation has cleaned up,
+// and is not continued.
 func (c *command) goOn(ctx context.Context, s service, canceled []string, why admin.Because, sum *imported) error {
 	for _, run := range canceled {
 		r, err := s.Run(ctx, run)
@@ -199,7 +200,7 @@ func (c *command) goOn(ctx context.Context, s service, canceled []string, why ad
 	return nil
 }
 
-// printImported says what was done; whole: that was all.
+// printImported prints the result; whole reports that the import is complete.
 func (c *command) printImported(sum *imported, whole bool) error {
 	if c.jsonOut() {
 		return c.print(sum)

@@ -21,8 +21,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// stopsAt is set in the environment of a process of this test that is flowctl, and stops for ever at an entry of the journal:
-// before the nth one that it writes, counted from 1, or after it.
+// stopsAt is an environment variable for processes of this test that execute flowctl. It makes the
+// process halt forever at an entry of the journal: before the nth write, counted from 1, or after
+// it.
 const stopsAt = "FLOWGEN_TEST_STOPS_AT"
 
 // stopping is the store of such a process.
@@ -35,13 +36,13 @@ type stopping struct {
 
 func (s *stopping) Unwrap() store.Store { return s.Store }
 
-// Journal is part of store.Journaler.
+// Journal implements store.Journaler.
 func (s *stopping) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
 	j, _ := store.As[store.Journaler](s.Store)
 	return j.Journal(ctx, q)
 }
 
-// WriteJournal is part of store.Journaler.
+// WriteJournal implements store.Journaler.
 func (s *stopping) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) error {
 	here := int(s.n.Add(1)) == s.at
 	stop := func() {
@@ -59,7 +60,7 @@ func (s *stopping) WriteJournal(ctx context.Context, e store.JournalEntry, keep 
 	return err
 }
 
-// stoppingMain is flowctl on such a store.
+// stoppingMain executes flowctl on such a store.
 func stoppingMain(at string) int {
 	return cli.Main(context.Background(), cli.Config{Open: func(ctx context.Context, url string) (store.Store, error) {
 		st, err := store.OpenExisting(ctx, url)
@@ -69,7 +70,7 @@ func stoppingMain(at string) int {
 	}})
 }
 
-// entries returns the journal, the newest first.
+// entries returns the journal, the newest entry first.
 func (s *shop) entries(args ...string) []admin.JournalEntry {
 	s.t.Helper()
 	g := s.flowctl(append([]string{"journal", "-o", "json", "--limit", "1000"}, args...)...)
@@ -80,7 +81,8 @@ func (s *shop) entries(args ...string) []admin.JournalEntry {
 	return page.Entries
 }
 
-// What flowctl asks of a run with the store itself is in its log under the name of the user, as in the journal.
+// Requests of flowctl with direct access to the store are recorded in the log of the run under the
+// name of the user, as in the journal.
 func TestOPS3_TheLogSaysWhoHasUsedTheCommand(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "terminate", "-y", s.runs["held"])
@@ -89,7 +91,7 @@ func TestOPS3_TheLogSaysWhoHasUsedTheCommand(t *testing.T) {
 	s.wants(0, []string{`"by":"` + me + `"`}, nil, "show", s.runs["held"], "--events", "-o", "jsonl")
 }
 
-// Wherever the process is killed between entry, effect and outcome: an effect has its entry.
+// If the process is killed between entry, effect and outcome, each effect has an entry.
 func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) { onBoth(t, killAtEachEntry) }
 
 func killAtEachEntry(t *testing.T, url string) {
@@ -136,7 +138,7 @@ func killAtEachEntry(t *testing.T, url string) {
 	}
 }
 
-// apart returns the URL of another store at the same place.
+// apart returns the URL of another store in the same place.
 func apart(url, name string) string {
 	if strings.HasPrefix(url, "redis") {
 		return url + "?prefix=" + strings.ReplaceAll(name, "+", "after")
@@ -144,7 +146,7 @@ func apart(url, name string) string {
 	return strings.TrimSuffix(url, ".db") + name + ".db"
 }
 
-// A server that is killed while it starts runs leaves none without its entry.
+// If a server is killed while it starts runs, each run has an entry.
 func TestOPS3_EachRunOfAKilledServerHasItsEntry(t *testing.T) { onBoth(t, killServer) }
 
 func killServer(t *testing.T, url string) {
@@ -233,7 +235,7 @@ func TestOPS3_JournalListsWhatWasAskedFor(t *testing.T) {
 	s.wants(2, nil, []string{"FLOWGEN_JOURNAL_MOST"}, "journal")
 }
 
-// What is no action of a list takes a reason as well, with the store itself and over a server.
+// Actions whose reason is not in a log accept a reason as well, directly and over a server.
 func TestOPS3_ReasonsOfWhatHasNoLogAreInTheJournal(t *testing.T) {
 	s := open(t)
 	server := s.serve("127.0.0.1:0")
@@ -261,7 +263,7 @@ func TestOPS3_ReasonsOfWhatHasNoLogAreInTheJournal(t *testing.T) {
 	s.wants(2, nil, []string{"changes nothing"}, "fsck", "--reason", "why not")
 }
 
-// An import takes a reason, and does nothing with one that the journal has no room for.
+// An import accepts a reason, and refuses one that does not fit into the journal.
 func TestOPS3_TheReasonsOfImportsAreInTheJournal(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "terminate", "-y", "id:order-wait")
@@ -293,7 +295,7 @@ func TestOPS3_TheReasonsOfImportsAreInTheJournal(t *testing.T) {
 	}
 }
 
-// Who asks is said in each way that there is, and an oversized header is refused.
+// Each kind of authentication is accepted, and an oversized header is refused.
 func TestOPS3_ServeKnowsWhoAsksByProxyAndCookie(t *testing.T) {
 	s := open(t)
 	g := flowctl(t, "token", "--name", "ada", "--role", "operator")

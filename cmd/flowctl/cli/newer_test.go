@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// noting is a workflow that records something, which is new in a newer release, and waits.
+// noting is a workflow that records a value, with an event of a newer release, and waits.
 var noting = shim.NewWorkflow[workflow.None, int]("shop.noting", "", shim.WorkflowPolicy{})
 
 func note(ctx workflow.Context, _ workflow.None) (int, error) {
@@ -29,7 +29,7 @@ func note(ctx workflow.Context, _ workflow.None) (int, error) {
 	return n, err
 }
 
-// staff lets a worker work on a store until a run has a status.
+// staff runs a worker on a store until a run has a status.
 func staff(t *testing.T, st store.Store, run workflow.RunID, status workflow.Status) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -55,7 +55,8 @@ func staff(t *testing.T, st store.Store, run workflow.RunID, status workflow.Sta
 	}
 }
 
-// Flowctl of this release says of a run that a newer one has worked on that it is sound, and what to do; it repairs nothing of it.
+// For a run of a newer release this release reports that the log is not damaged, and what to do. It
+// repairs nothing.
 func TestOPS1_FlowctlSaysThatANewerReleaseHasWrittenALog(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		s := &shop{t: t, url: url}

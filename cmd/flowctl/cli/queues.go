@@ -20,14 +20,14 @@ func (c *command) fleetFlags(cmd *cobra.Command, f *admin.FleetFilter, what stri
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.queueNames)
 }
 
-// queueNames completes the names of queues: those that have something to do or are served.
+// queueNames completes the names of queues with work or workers.
 func (c *command) queueNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Queues(ctx, admin.FleetFilter{})
 		for _, q := range page.Queues {
 			all = append(all, clean(q.Queue))
 		}
-		return slices.Compact(all) // they come in order
+		return slices.Compact(all) // they are sorted
 	})
 }
 
@@ -69,7 +69,7 @@ func (c *command) printWorkers(page admin.WorkerPage) error {
 	return nil
 }
 
-// more says that there are more pages.
+// more reports that there are more pages.
 func (c *command) more(cursor string) {
 	if cursor != "" && c.output != "jsonl" {
 		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", cursor)
@@ -116,7 +116,7 @@ func (c *command) printQueues(page admin.QueuePage) error {
 	return nil
 }
 
-// plural counts things; empty: there is none.
+// plural formats a number of things; 0 is the empty string.
 func plural(n int, what string) string {
 	switch n {
 	case 0:

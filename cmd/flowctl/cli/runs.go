@@ -34,7 +34,7 @@ func (f *filterFlags) add(c *command, cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("group", c.groups)
 }
 
-// addFixed adds those that select by what a run keeps for as long as it is there.
+// addFixed adds the flags for properties that a run never changes.
 func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Workflow, "workflow", "", "runs of this workflow, by its stored name")
@@ -49,10 +49,10 @@ func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.names(func(n admin.Counted) string { return n.Queue }))
 }
 
-// filterNames are the flags that say what runs have in common.
+// filterNames lists the flags for common properties of runs.
 var filterNames = []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "troubled", "children", "system"}
 
-// changed returns the first flag of a list that was given; empty: none was.
+// changed returns the first given flag of a list, or the empty string.
 func changed(cmd *cobra.Command, names []string) string {
 	for _, one := range names {
 		if cmd.Flags().Changed(one) {
@@ -62,7 +62,7 @@ func changed(cmd *cobra.Command, names []string) string {
 	return ""
 }
 
-// filter returns what the flags say.
+// filter returns the filter of the flags.
 func (f *filterFlags) filter() (admin.Filter, error) {
 	got := f.Filter
 	var err error
@@ -76,7 +76,7 @@ func (f *filterFlags) filter() (admin.Filter, error) {
 	return got, err
 }
 
-// moment reads the time of a flag; empty: there is none.
+// moment parses the time of a flag; the empty string is the zero time.
 func moment(flag, s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -132,7 +132,7 @@ func (c *command) runs() *cobra.Command {
 	return cmd
 }
 
-// list prints a page, or all of them.
+// list prints a page or all pages.
 func (c *command) list(ctx context.Context, s service, f admin.Filter, all bool) error {
 	whole := admin.RunPage{Runs: []admin.Run{}}
 	shown := columns(c, admin.RunColumns)
@@ -221,7 +221,7 @@ func (c *command) count() *cobra.Command {
 	return cmd
 }
 
-// printCounts prints counts added up; one that is not exact has a tilde.
+// printCounts prints the sums of counts. A tilde marks a lower bound.
 func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Counted) string) error {
 	sums := map[string]int{}
 	for _, n := range counts.Counts {
@@ -243,10 +243,10 @@ func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Co
 	return t.end()
 }
 
-// completionTime bounds how long a shell waits for names. Tests change it.
+// completionTime limits the time of completions in a shell. Tests change it.
 var completionTime = 300 * time.Millisecond
 
-// complete completes words that the service knows.
+// complete completes words that the service returns.
 func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s service) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
@@ -258,7 +258,7 @@ func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s
 	return words(ctx, s), cobra.ShellCompDirectiveNoFileComp
 }
 
-// names completes what the runs of the store have.
+// names completes values of the runs of the store.
 func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
@@ -272,7 +272,7 @@ func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
 	}
 }
 
-// ids completes the names of runs.
+// ids completes the IDs of runs.
 func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Runs(ctx, admin.Filter{Children: true})
@@ -283,11 +283,11 @@ func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra
 	})
 }
 
-// watchPause is the least time between two looks at a list.
+// watchPause is the minimum interval between two reads of a list.
 const watchPause = time.Second
 
-// watch prints a page of runs, and from then on each run of it that is new or has changed, the oldest first, until
-// the context ends. It waits for the end of an outage, and says so.
+// watch prints a page of runs, then each new or changed run of the page, the oldest first, until
+// the context ends. It reports outages of the store and waits for their end.
 func (c *command) watch(ctx context.Context, s service, f admin.Filter) error {
 	if c.output == "json" {
 		return &admin.InputError{What: "--watch has no end, and so no JSON as a whole", Fix: "use -o jsonl: a run on each line"}
@@ -319,11 +319,12 @@ func (c *command) watch(ctx context.Context, s service, f admin.Filter) error {
 	}
 }
 
-// changedRuns returns the runs of a page that are not as they were known, and what is known of the page now.
+// changedRuns returns the runs of a page that differ from the known ones, and the new known state
+// of the page.
 func changedRuns(page []admin.Run, known map[string]string) (changed []admin.Run, now map[string]string) {
 	now = make(map[string]string, len(page))
 	for i := range page {
-		b, _ := json.Marshal(&page[i]) // it was read from JSON, or can be written as such
+		b, _ := json.Marshal(&page[i]) // it can always be encoded
 		now[page[i].ID] = string(b)
 		if known[page[i].ID] != string(b) {
 			changed = append(changed, page[i])

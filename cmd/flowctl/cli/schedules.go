@@ -112,7 +112,7 @@ func (c *command) printSchedule(s *admin.Schedule) error {
 	return t.end()
 }
 
-// milliseconds writes a duration; nothing for none.
+// milliseconds formats a duration; 0 is the empty string.
 func milliseconds(ms int64) string {
 	if ms == 0 {
 		return ""
@@ -120,7 +120,7 @@ func milliseconds(ms int64) string {
 	return (time.Duration(ms) * time.Millisecond).String()
 }
 
-// timing adds the flags of a timing, which read returns.
+// timing adds the flags of a timing; read returns their values.
 func timing(cmd *cobra.Command) (read func() (admin.Timing, error)) {
 	var t admin.Timing
 	var catchUp, jitter time.Duration
@@ -231,7 +231,7 @@ func (c *command) deleteSchedule() *cobra.Command {
 	return cmd
 }
 
-// scheduleAction returns the command of an action that takes no more than its verb.
+// scheduleAction returns the command of an action without parameters.
 func (c *command) scheduleAction(verb, about string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " NAME", Short: about, Args: cobra.ExactArgs(1), ValidArgsFunction: c.scheduleNames,
@@ -257,7 +257,7 @@ func (c *command) runSchedule(read func() (admin.ScheduleAction, error)) func(*c
 	}
 }
 
-// acted prints what came of a request to a schedule.
+// acted prints the result of a request to a schedule.
 func (c *command) acted(done admin.ScheduleActed, err error) error {
 	switch {
 	case err != nil:

@@ -14,10 +14,10 @@ import (
 	"github.com/flowgen/flowgen/admin/api"
 )
 
-// printed are the types of what is printed as JSON and the API does not have.
+// printed lists the JSON outputs that are not types of the API.
 var printed = []reflect.Type{reflect.TypeFor[shown](), reflect.TypeFor[outcome](), reflect.TypeFor[contents](), reflect.TypeFor[imported]()}
 
-// schemas returns the JSON Schemas of what is printed as JSON, by their names.
+// schemas returns the JSON Schemas of the JSON outputs by name.
 func schemas() map[string]map[string]any {
 	var doc struct {
 		Components struct {
@@ -25,7 +25,7 @@ func schemas() map[string]map[string]any {
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(api.OpenAPI(), &doc); err != nil {
-		panic(err) // our own document
+		panic(err) // a document of this program
 	}
 	all := doc.Components.Schemas
 	maps.Copy(all, api.Schemas(printed...))

@@ -63,9 +63,9 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// faces returns the API of the open store, the console and the endpoint of hooks beside it.
+// faces returns a handler with the API of the open store, the console and the endpoint of hooks.
 func (c *command) faces(cfg api.Config) http.Handler {
-	url, _, _ := c.where() // which was opened
+	url, _, _ := c.where() // the store was opened with it
 	s := c.onStore()
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix, api.New(s, cfg))
@@ -74,13 +74,14 @@ func (c *command) faces(cfg api.Config) http.Handler {
 	return mux
 }
 
-// listen listens at an address, and prints where. known: the server knows who asks.
+// listen listens at an address, and prints it. known reports that the server authenticates
+// requests.
 func (c *command) listen(address string, known bool) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	err = allowed(l.Addr().String(), known) // where the name has led to
+	err = allowed(l.Addr().String(), known) // checked again, because a host name may resolve to any address
 	if err == nil {
 		_, err = fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr())
 	}
@@ -90,7 +91,7 @@ func (c *command) listen(address string, known bool) (net.Listener, error) {
 	return l, nil
 }
 
-// allowed refuses to listen where others can reach a server that does not know who they are.
+// allowed returns an error if a server without authentication could be reached by other machines.
 func allowed(address string, known bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -103,10 +104,10 @@ func allowed(address string, known bool) error {
 	return &admin.InputError{What: fmt.Sprintf("--listen %q: others could reach it, and it would not know who they are", address), Fix: "listen on 127.0.0.1, or give --tokens FILE, --jwt-issuer or --trust-proxy-header"}
 }
 
-// farewell is how long requests that are under way may take when the server stops.
+// farewell is the time limit for requests in progress when the server stops.
 const farewell = 5 * time.Second
 
-// serveUntil serves until ctx ends. What is followed is cut off: its readers connect again.
+// serveUntil serves until ctx is done. Streams are cut off then, and their readers reconnect.
 func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -122,7 +123,7 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if err := server.Shutdown(bye); err != nil {
-		_ = server.Close() // who is left had time enough
+		_ = server.Close() // the remaining requests had enough time
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -198,7 +199,7 @@ func (c *command) ui() *cobra.Command {
 	return cmd
 }
 
-// open opens an address in a browser, if there is one: the address was printed.
+// open opens a URL in a browser if possible. The URL was printed before.
 func open(at string) {
 	name, args := "xdg-open", []string{at}
 	switch runtime.GOOS {
@@ -209,11 +210,11 @@ func open(at string) {
 	}
 	cmd := exec.Command(name, args...)
 	if cmd.Start() == nil {
-		go func() { _ = cmd.Wait() }() // what it says is between it and the user
+		go func() { _ = cmd.Wait() }() // errors of the browser are not reported
 	}
 }
 
-// storeName returns what people call a store, from its URL.
+// storeName returns a readable name of a store from its URL.
 func storeName(store string) string {
 	u, err := url.Parse(store)
 	switch {
@@ -231,7 +232,7 @@ func storeName(store string) string {
 	return name
 }
 
-// hiddenPassword returns a URL without the password in it.
+// hiddenPassword removes the password from a URL.
 func hiddenPassword(store string) string {
 	u, err := url.Parse(store)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// isFlowctl is set in the environment of a process of this test that is flowctl itself.
+// isFlowctl is an environment variable for processes of this test that execute flowctl.
 const isFlowctl = "FLOWGEN_TEST_IS_FLOWCTL"
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func (s *shop) serve(listen string, args ...string) *server {
 	return s.process(append([]string{"serve", "--store", s.url, "--listen", listen}, args...)...)
 }
 
-// process starts flowctl, and returns when it has said where it listens.
+// process starts flowctl, and returns when it has printed its address.
 func (s *shop) process(args ...string) *server {
 	s.t.Helper()
 	program, err := os.Executable()
@@ -85,7 +85,7 @@ func (s *shop) process(args ...string) *server {
 	return p
 }
 
-// kill ends the process as kill -9 does.
+// kill ends the process like kill -9.
 func (p *server) kill(t *testing.T) {
 	t.Helper()
 	if err := p.Process.Kill(); err != nil {
@@ -121,7 +121,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// has waits until a part has come.
+// has waits until the output contains part.
 func (o *output) has(t *testing.T, part string) {
 	t.Helper()
 	timeout := time.NewTimer(time.Minute)
@@ -135,8 +135,8 @@ func (o *output) has(t *testing.T, part string) {
 	}
 }
 
-// A run is started and followed over a process that is killed; the reader goes on with the next one, and gets
-// each event once.
+// A run is started and followed over a process that is killed. The reader continues with the next
+// process, and receives each event once.
 func TestOPS3_FollowGoesOnAfterTheServerWasKilled(t *testing.T) {
 	s := open(t)
 	first := s.serve("127.0.0.1:0")
@@ -187,7 +187,7 @@ func TestOPS3_FollowGoesOnAfterTheServerWasKilled(t *testing.T) {
 	})
 }
 
-// What a server has is printed as what the store has.
+// The output is the same for a server and for direct access to its store.
 func TestOPS3_AServerAndItsStorePrintTheSame(t *testing.T) {
 	s := open(t)
 	server := s.serve("127.0.0.1:0")
@@ -300,7 +300,7 @@ func TestOPS1_SchemaDescribesWhatIsPrinted(t *testing.T) {
 	fits(t, "Shown", s.flowctl("show", s.runs["bad"], "--json").stdout)
 	fits(t, "RunPage", s.flowctl("runs", "--json").stdout)
 	fits(t, "Contents", flowctl(t, "import", file, "--json").stdout)
-	g := flowctl(t, "import", file, "--into", into, "--json") // of which some are refused
+	g := flowctl(t, "import", file, "--into", into, "--json") // some of them are refused
 	fits(t, "Imported", g.stdout)
 	if g.code != 5 || !strings.Contains(g.stdout, `"refused": [`) || !strings.Contains(g.stdout, `"new": 2`) {
 		t.Errorf("import: %+v", g)
@@ -310,7 +310,7 @@ func TestOPS1_SchemaDescribesWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// fits checks that what was printed as JSON is as flowctl schema says.
+// fits checks that a JSON output matches its schema of flowctl schema.
 func fits(t *testing.T, name, printed string) {
 	t.Helper()
 	g := flowctl(t, "schema", name, "--json")
@@ -333,7 +333,7 @@ func fits(t *testing.T, name, printed string) {
 	if err := resolved.Validate(value); err != nil {
 		t.Errorf("%v: not of the schema %s:\n%s", err, name, printed)
 	}
-	if object, ok := value.(map[string]any); ok { // the schema says something
+	if object, ok := value.(map[string]any); ok { // the schema is not trivial
 		for _, field := range resolved.Required {
 			less := maps.Clone(object)
 			delete(less, field)

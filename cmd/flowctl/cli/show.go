@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// shown has what show says of a run.
+// shown is the JSON output of show.
 type shown struct {
 	admin.Run
 	Log     admin.EventPage     `json:"log"`
@@ -61,7 +61,7 @@ func (c *command) show() *cobra.Command {
 	return cmd
 }
 
-// showRun shows a run, its streams, and its log from an event on: the events, or what they have done.
+// showRun prints a run, its streams, and its log from an event on, as events or as a timeline.
 func (c *command) showRun(ctx context.Context, s service, r admin.Run, from uint64, events bool) error {
 	page, damage := s.Events(ctx, r.ID, from, 0)
 	if damage != nil && !admin.ProblemOf(damage).Unreadable() {
@@ -94,7 +94,7 @@ func (c *command) showRun(ctx context.Context, s service, r admin.Run, from uint
 	if page.Next != 0 {
 		fmt.Fprintf(c.Stderr, "the log goes on: --from %d\n", page.Next)
 	}
-	return damage // what is known is printed all the same
+	return damage // everything that could be read is printed before
 }
 
 // exclude reports whether more than one flag is set.
@@ -108,7 +108,8 @@ func exclude(flags ...bool) bool {
 	return n > 1
 }
 
-// readable returns the events of a log that come before what cannot be read, of which a page has 1,000.
+// readable returns the events of a page before the place where the log cannot be read. A page has
+// 1,000 events.
 func readable(ctx context.Context, s service, run string, from uint64) []admin.Event {
 	all := []admin.Event{}
 	for e, err := range s.Follow(ctx, run, admin.EventFilter{From: from}) {
@@ -122,7 +123,8 @@ func readable(ctx context.Context, s service, run string, from uint64) []admin.E
 	return all
 }
 
-// shownStreams returns the first streams of a run: none if the store, or a server of an earlier release, cannot list them.
+// shownStreams returns the first streams of a run. It returns none if the store, or a server of an
+// earlier release, cannot list them.
 func shownStreams(ctx context.Context, s service, ref string) (admin.StreamList, error) {
 	all, err := s.Streams(ctx, ref, admin.StreamFilter{})
 	if p := admin.ProblemOf(err); err != nil && (p.Code == admin.CodeUnsupported || p.Code == admin.CodeNotFound) {
@@ -131,7 +133,7 @@ func shownStreams(ctx context.Context, s service, ref string) (admin.StreamList,
 	return all, err
 }
 
-// hide takes out what steps and messages carry.
+// hide removes payloads.
 func hide(r *admin.Run, events []admin.Event) {
 	r.Input, r.Result = nil, nil
 	for i := range events {
@@ -139,7 +141,7 @@ func hide(r *admin.Run, events []admin.Event) {
 	}
 }
 
-// head prints what a run is.
+// head prints the properties of a run.
 func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	t := newTable(c.Stdout, "run", r.ID)
 	line := func(name, value string) {
@@ -173,7 +175,7 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	return t.end()
 }
 
-// statusOf returns the status of a run, and why it stands still or ends.
+// statusOf returns the status of a run, and why it is paused or ends.
 func statusOf(r *admin.Run) string {
 	status := r.Status
 	if r.Paused && status != "paused" {
@@ -191,7 +193,7 @@ func statusOf(r *admin.Run) string {
 	return status
 }
 
-// headTimes prints the times of a run, and where it is executed or has failed.
+// headTimes prints the times of a run, and its worker or failed step.
 func headTimes(line func(name, value string), r *admin.Run) {
 	line("created", instant(r.CreatedAt))
 	line("started", instant(r.StartedAt))
@@ -212,7 +214,7 @@ func headTimes(line func(name, value string), r *admin.Run) {
 	}
 }
 
-// headTrouble prints what keeps a run from going on, the attempts that have failed, and its failure.
+// headTrouble prints why a run does not progress, its failed attempts, and its failure.
 func headTrouble(line func(name, value string), r *admin.Run) {
 	if r.Unserved {
 		line("unserved", "no worker that lives serves this workflow and queue: start one")
@@ -243,7 +245,7 @@ func headStreams(line func(name, value string), r *admin.Run, streams *admin.Str
 	}
 }
 
-// failure prints an error and its causes, and where a panic came from.
+// failure prints an error, its causes, and the origin of a panic.
 func failure(line func(name, value string), f *admin.Failure, name string) {
 	text := f.Message
 	if f.Code != "" {
@@ -260,14 +262,14 @@ func failure(line func(name, value string), f *admin.Failure, name string) {
 	line("not undone", strings.Join(f.NotUndone, ", "))
 }
 
-// operation is something that a run has begun.
+// operation is an operation of a run.
 type operation struct {
-	admin.Event // that began it
+	admin.Event // its first event
 	last        admin.Event
 	attempts    int
 }
 
-// operations returns what has begun in a part of a log, in order.
+// operations returns the operations that begin in a part of a log, in order.
 func operations(events []admin.Event) []*operation {
 	var all []*operation
 	at := map[uint64]*operation{}
@@ -284,7 +286,7 @@ func operations(events []admin.Event) []*operation {
 	return all
 }
 
-// barWidth is how wide the time of a run is drawn.
+// barWidth is the width of the bar for the time of a run.
 const barWidth = 24
 
 // timeline prints the operations of a run with their times as bars.
@@ -319,7 +321,7 @@ func timeline(w io.Writer, r *admin.Run, events []admin.Event) error {
 	return t.end()
 }
 
-// final reports whether an operation has ended that is in a state.
+// final reports whether a state is final.
 func final(state string) bool {
 	switch state {
 	case "completed", "failed", "cancelled", "recorded", "set", "received", "disposed", "kept", "written", "closed", "conflict":
@@ -328,7 +330,7 @@ func final(state string) bool {
 	return false
 }
 
-// bar draws where a time lies within another one.
+// bar draws the position of a period within another one.
 func bar(start, end, from, to time.Time) string {
 	total := max(end.Sub(start), time.Millisecond)
 	at := func(t time.Time) int {
@@ -360,7 +362,7 @@ func (c *command) wait() *cobra.Command {
 				if err := c.print(r); err != nil {
 					return err
 				}
-				if r.Status != "completed" { // which the output tells
+				if r.Status != "completed" { // the output contains the status
 					return exitError{code: exitFailed}
 				}
 			case r.Result != nil:
@@ -378,7 +380,7 @@ func (c *command) wait() *cobra.Command {
 	}
 }
 
-// ended follows a run, and what it continues as, to the end.
+// ended follows a run and its continuations to the end.
 func ended(ctx context.Context, s service, ref string) (admin.Run, error) {
 	for {
 		for _, err := range s.Follow(ctx, ref, admin.EventFilter{}) {

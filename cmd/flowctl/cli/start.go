@@ -74,13 +74,14 @@ func (c *command) start() *cobra.Command {
 // started is the output of start as JSON.
 type started struct {
 	admin.Started
-	Unserved bool `json:"unserved,omitempty"` // no worker that lives serves it
+	Unserved bool `json:"unserved,omitempty"` // no live worker serves it
 }
 
-// maxInput bounds what is read from a file or a pipe, in bytes: no store takes more.
+// maxInput is the maximum number of bytes that are read from a file or a pipe. No store accepts
+// more.
 const maxInput = 64 << 20
 
-// payload returns JSON that is given as it is, in a file or by a pipe; empty: none.
+// payload returns the JSON of a flag, of a file or of a pipe, or nil.
 func (c *command) payload(given string) (admin.Payload, error) {
 	var from io.Reader
 	switch name, isFile := strings.CutPrefix(given, "@"); {
@@ -100,7 +101,7 @@ func (c *command) payload(given string) (admin.Payload, error) {
 	return admin.Payload(b), err
 }
 
-// tagsOf reads tags that are given as name=value.
+// tagsOf parses tags of the form name=value.
 func tagsOf(given []string) (map[string]string, error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -179,7 +180,7 @@ func (c *command) value() *cobra.Command {
 	}
 }
 
-// printPayload prints a value, or what it is in if the output is JSON.
+// printPayload prints a payload, or the whole value that contains it if the output is JSON.
 func (c *command) printPayload(whole any, p json.RawMessage) error {
 	if c.jsonOut() {
 		return c.print(whole)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Everything that this command is made of is imported by the programs of users, too: what their packages do before main
-// begins, each start of each program pays for. The scripts of the Redis store took 8 ms and 8 MB of garbage there, the files of
-// the console 7 ms and 3 MB.
+// All packages of this command are also imported by programs of users, so that each program pays
+// for their initialization. Compressing the scripts of the Redis store would take 8 ms and 8 MB of
+// garbage, and the files of the console 7 ms and 3 MB.
 func TestStart_PreparesNothingThatIsNeededLaterOnly(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")

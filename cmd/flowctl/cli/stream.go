@@ -97,7 +97,7 @@ func streamsOf(ctx context.Context, s service, ref string) (all admin.StreamList
 	}
 }
 
-// readStream prints the chunks that are there.
+// readStream prints the present chunks.
 func (c *command) readStream(ctx context.Context, s service, ref, name string, from uint64) error {
 	whole := admin.ChunkPage{Chunks: []admin.Chunk{}}
 	for at := from; ; {
@@ -105,7 +105,7 @@ func (c *command) readStream(ctx context.Context, s service, ref, name string, f
 		if err != nil {
 			return err
 		}
-		ref = page.Run // the workflow id could be another run's by the next page
+		ref = page.Run // the workflow ID could belong to another run at the next page
 		if c.hidden() {
 			for i := range page.Chunks {
 				page.Chunks[i].Value = hiddenValue
@@ -134,7 +134,8 @@ func (c *command) readStream(ctx context.Context, s service, ref, name string, f
 	}
 }
 
-// followStream prints the chunks as they come. What is not kept any more is left out, and said.
+// followStream prints the chunks as they arrive. It reports chunks that are not retained any more
+// and skips them.
 func (c *command) followStream(ctx context.Context, s service, ref, name string, from uint64) error {
 	for {
 		var lag *admin.LagError
@@ -160,10 +161,10 @@ func (c *command) followStream(ctx context.Context, s service, ref, name string,
 	}
 }
 
-// hiddenValue stands for values that are not shown.
+// hiddenValue replaces values that are not shown.
 var hiddenValue = admin.Payload("null")
 
-// chunk prints a chunk: its value, or all of it if the output is JSON.
+// chunk prints the value of a chunk, or the whole chunk if the output is JSON.
 func (c *command) chunk(chunk *admin.Chunk) error {
 	if c.jsonOut() {
 		return c.oneLine(chunk)

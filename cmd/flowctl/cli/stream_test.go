@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// hostileChunk is a chunk that must not reach a terminal as it is.
+// hostileChunk is a chunk that must not reach a terminal unchanged.
 const hostileChunk = "odd \x1b[31m\u202e"
 
 var (
@@ -25,7 +25,7 @@ var (
 	recent = workflow.NewStream[int]("recent \x1b[31m", workflow.KeepLast(2))
 )
 
-// talk writes to two streams, and goes on once it is told to, until the verdict is false.
+// talk writes to two streams, and continues with each verdict until one is false.
 func talk(ctx workflow.Context, what string) (string, error) {
 	for i := range 5 {
 		recent.Write(ctx, i+1)
@@ -41,7 +41,7 @@ func talk(ctx workflow.Context, what string) (string, error) {
 	}
 }
 
-// talking lets a run talk while f is executed.
+// talking executes a run of talk while f executes.
 func talking(t *testing.T, f func(s *shop, run *workflow.Run[string])) {
 	t.Helper()
 	s := open(t)
@@ -106,7 +106,7 @@ func TestOPS1_StreamPrintsAndFollowsWhatARunWrites(t *testing.T) {
 			ended <- cli.Main(t.Context(), cli.Config{Args: []string{"--store", s.url, "stream", "id:talk", "words", "--follow", "--from", "2"}, Stdin: strings.NewReader(""), Stdout: out, Stderr: newOutput()})
 		}()
 		out.has(t, `\u001b`)
-		for _, more := range []bool{true, false} { // what comes while it is followed, and the end
+		for _, more := range []bool{true, false} { // chunks that arrive while it is followed, and the end
 			if err := verdicts.Send(t.Context(), run, more); err != nil {
 				t.Fatal(err)
 			}

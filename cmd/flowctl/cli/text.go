@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// clean replaces what a terminal would obey, such as escapes and marks that turn the direction of
-// writing round: names and messages come from everywhere.
+// clean replaces characters that control the terminal, such as escape sequences, and marks that
+// change the direction of writing. Names and messages are untrusted.
 func clean(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -27,7 +27,7 @@ func clean(s string) string {
 	return b.String()
 }
 
-// table writes columns. What stands in them is cleaned.
+// table prints columns. It cleans their contents.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, head ...string) *table {
@@ -48,7 +48,7 @@ func (t *table) row(cells ...string) {
 
 func (t *table) end() error { return t.w.Flush() }
 
-// instant writes a time as machines and people read it.
+// instant formats a time so that people and programs can read it.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -56,7 +56,7 @@ func instant(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
-// took writes a duration with three digits or so.
+// took formats a duration with about three digits.
 func took(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -69,7 +69,7 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// onTerminal reports whether somebody reads from a terminal.
+// onTerminal reports whether a reader is a terminal.
 func onTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -79,8 +79,8 @@ func onTerminal(r io.Reader) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// printEach prints values in the forms of output that have one on each line: JSON, or its name. It reports false
-// for other forms.
+// printEach prints values in the output formats with one line per value: JSON, or the name. It
+// returns false for other formats.
 func printEach[T any](c *command, all []T, name func(v *T) string) (printed bool, err error) {
 	for i := range all {
 		switch c.output {
@@ -96,7 +96,7 @@ func printEach[T any](c *command, all []T, name func(v *T) string) (printed bool
 	return c.output == "jsonl" || c.output == "name", err
 }
 
-// columns returns those of a list that a table has.
+// columns returns the columns that the table of a list has.
 func columns[T any](c *command, all []admin.Column[T]) (shown []admin.Column[T]) {
 	for _, col := range all {
 		if col.Room != admin.RoomPage && (col.Room != admin.RoomWideTable || c.output == "wide") {
@@ -106,7 +106,7 @@ func columns[T any](c *command, all []admin.Column[T]) (shown []admin.Column[T])
 	return shown
 }
 
-// named returns columns by their names, for where there is room for these only.
+// named returns columns by name, for outputs with less space.
 func named[T any](all []admin.Column[T], names ...string) []admin.Column[T] {
 	shown := make([]admin.Column[T], len(names))
 	for i, name := range names {
@@ -123,7 +123,7 @@ func headOf[T any](columns []admin.Column[T]) []string {
 	return head
 }
 
-// cellsOf returns what a row has in columns; at draws times.
+// cellsOf returns the cells of a row; at formats times.
 func cellsOf[T any](columns []admin.Column[T], row *T, now time.Time, at func(time.Time) string) []string {
 	cells := make([]string, len(columns))
 	for i, col := range columns {

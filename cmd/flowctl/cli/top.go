@@ -48,11 +48,11 @@ func (c *command) top() *cobra.Command {
 	return cmd
 }
 
-// run shows the screen until somebody leaves it or the context ends. Then, and after a panic, the terminal is as it was
-// before: bubbletea sees to that. Signals end the context, which Main has made.
+// run shows the screen until the user quits or the context ends. Afterwards, and after a panic,
+// bubbletea restores the terminal. Signals end the context, which Main has created.
 func (m *topModel) run(in io.Reader, out io.Writer) error {
 	m.renderer = lipgloss.NewRenderer(out)
-	m.renderer.SetHasDarkBackground(true) // it is not asked: the colours are for any
+	m.renderer.SetHasDarkBackground(true) // the terminal is not queried: the colors are readable on any background
 	_, err := tea.NewProgram(m, tea.WithContext(m.ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
 	if m.ctx.Err() != nil {
 		return m.ctx.Err()
@@ -76,17 +76,17 @@ const (
 )
 
 const (
-	// topPause is the least time between two rounds of questions.
+	// topPause is the minimum interval between two rounds of requests.
 	topPause = time.Second
-	// topPatience bounds how long one round may take.
+	// topPatience is the time limit of a round.
 	topPatience = 10 * time.Second
-	// topPage is how many lines of a list are asked for.
+	// topPage is the number of lines of a list that are requested.
 	topPage = 200
-	// topEvents is how many events of an open run are looked at: its last ones.
+	// topEvents is the number of events at the end of an open run that are read.
 	topEvents = 500
 )
 
-// round is what one round of questions has answered.
+// round contains the results of one round of requests.
 type round struct {
 	asked    question
 	at       time.Time
@@ -96,16 +96,16 @@ type round struct {
 	failures []admin.FailureGroup
 	queues   []admin.Queue
 	workers  []admin.Worker
-	opened   string   // the run that was asked for
-	lines    []string // of it
+	opened   string   // the requested run
+	lines    []string // of the run
 }
 
-// question says what a round asks for.
+// question describes the requests of a round.
 type question struct {
 	tab    int
 	filter admin.Filter
-	open   string // a run; empty: the lists
-	number int    // counts them
+	open   string // a run; empty for the lists
+	number int    // sequence number
 }
 
 // topModel is the state of top.
@@ -122,25 +122,25 @@ type topModel struct {
 	at            [tabs]int // selected line of each list
 	filterText    string
 	filter        admin.Filter
-	got           round // the newest answer that was good
+	got           round // the latest successful results
 	failedSince   time.Time
 	err           error
 
-	asked  time.Time // when the last round began
-	number int       // of the last question that was thought of
+	asked  time.Time // start of the last round
+	number int       // of the latest question
 	asking bool
 
-	open   string // the run that is shown; empty: a list
+	open   string // the run that is shown; empty for a list
 	scroll int
 
-	typing  bool   // the filter is being changed
-	typed   string // so far
+	typing  bool   // the filter is being edited
+	typed   string // the edited filter
 	confirm *pending
-	says    string // what became of the last action
+	says    string // result of the last action
 	help    bool
 }
 
-// pending is an action that waits for a yes.
+// pending is an action that waits for confirmation.
 type pending struct{ verb, run, name string }
 
 func newTop(ctx context.Context, c *command) *topModel {
@@ -151,7 +151,7 @@ func newTop(ctx context.Context, c *command) *topModel {
 	return &topModel{ctx: ctx, c: c, now: time.Now, where: hiddenPassword(where), width: 80, height: 24, renderer: lipgloss.DefaultRenderer()}
 }
 
-// setFilter reads a filter, and asks by it from now on.
+// setFilter parses a filter and uses it from now on.
 func (m *topModel) setFilter(text string) error {
 	f, err := admin.ParseFilter(text, m.now())
 	f.Limit = topPage
@@ -161,21 +161,21 @@ func (m *topModel) setFilter(text string) error {
 	return err
 }
 
-// Init asks for the first round.
+// Init requests the first round.
 func (m *topModel) Init() tea.Cmd { return m.ask() }
 
-// due says that it is time for a question.
+// due reports that the question with this number can be sent.
 type due int
 
-// acted says what became of an action.
+// acted is the result of an action.
 type acted struct {
 	pending
 	got admin.Acted
 	err error
 }
 
-// ask plans the next round: of all that is asked for within a second the last is. While one is under way the next one
-// is planned when it has been answered.
+// ask schedules the next round. Of several questions within a second only the last is sent. While a
+// round is in progress, the next one is scheduled after its end.
 func (m *topModel) ask() tea.Cmd {
 	m.number++
 	if m.asking {
@@ -189,7 +189,7 @@ func (m *topModel) ask() tea.Cmd {
 	return tea.Tick(wait, func(time.Time) tea.Msg { return due(number) })
 }
 
-// Update is told of keys, answers and the size of the terminal.
+// Update handles keys, results and changes of the terminal size.
 func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -212,7 +212,8 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// answered takes over an answer, unless something else has been asked for since, and plans the next round.
+// answered shows the results of a round unless the question has changed since, and schedules the
+// next round.
 func (m *topModel) answered(r round) tea.Cmd {
 	m.asking = false
 	switch {
@@ -230,7 +231,7 @@ func (m *topModel) answered(r round) tea.Cmd {
 	return m.ask()
 }
 
-// take shows an answer. The selected line stays on what it is about.
+// take shows the results of a round. The selected line follows its row.
 func (m *topModel) take(r round) {
 	if r.asked.open != "" {
 		m.got.lines, m.got.opened, m.got.at = r.lines, r.opened, r.at
@@ -258,7 +259,7 @@ func (m *topModel) take(r round) {
 	m.move(0)
 }
 
-// round asks for what the screen shows.
+// round executes the requests for the present screen.
 func (m *topModel) round(q question) (r round) {
 	ctx, cancel := context.WithTimeout(m.ctx, topPatience)
 	defer cancel()
@@ -292,7 +293,7 @@ func (m *topModel) round(q question) (r round) {
 	return r
 }
 
-// screenful returns the lines that show prints of a run.
+// screenful returns the output of show for a run.
 func (c *command) screenful(ctx context.Context, s service, ref string) ([]string, error) {
 	r, err := s.Run(ctx, ref)
 	if err != nil {

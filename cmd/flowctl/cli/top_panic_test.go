@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// fragile is a service that panics, as code that has a mistake does.
+// fragile is a service that panics.
 type fragile struct{ service }
 
 func (fragile) Count(context.Context, admin.Filter) (admin.Counts, error) { panic("a mistake in top") }

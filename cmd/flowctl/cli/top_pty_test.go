@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// screen is flowctl at a terminal.
+// screen is a flowctl process with a terminal.
 type screen struct {
 	*testing.T
 	cmd      *exec.Cmd
@@ -34,7 +34,7 @@ type screen struct {
 	done chan struct{}
 }
 
-// onScreen starts flowctl at a terminal of its own, without colours.
+// onScreen starts flowctl with a terminal of its own, without colors.
 func (s *shop) onScreen(args ...string) *screen {
 	s.t.Helper()
 	return s.onScreenAt(append([]string{"--store", s.url}, args...)...)
@@ -79,7 +79,7 @@ func (s *shop) onScreenAt(args ...string) *screen {
 	return x
 }
 
-// copy keeps what the terminal is sent.
+// copy records the output to the terminal.
 func (x *screen) copy() {
 	defer close(x.done)
 	b := make([]byte, 4096)
@@ -98,14 +98,15 @@ func (x *screen) copy() {
 	}
 }
 
-// sent returns what the terminal was sent from a place on.
+// sent returns the output to the terminal from a position on.
 func (x *screen) sent(from int) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.read.String()[from:]
 }
 
-// until waits until the terminal was sent a text, from a place on, and returns how much it was sent then.
+// until waits until the output after a position contains a text, and returns the length of the
+// output.
 func (x *screen) until(from int, text string) int {
 	x.Helper()
 	deadline := time.After(30 * time.Second)
@@ -127,12 +128,12 @@ func (x *screen) press(keys, text string) {
 	x.until(from, text)
 }
 
-// ends waits for the end of the process, and wants the terminal as it was.
+// ends waits for the end of the process, and checks that the terminal was restored.
 func (x *screen) ends(code int) {
 	x.Helper()
 	x.exits(code)
-	x.until(0, "\x1b[?1049l") // back from the other screen
-	x.until(0, "\x1b[?25h")   // with a cursor
+	x.until(0, "\x1b[?1049l") // leaves the alternate screen
+	x.until(0, "\x1b[?25h")   // shows the cursor
 	after, err := term.GetState(x.tty.Fd())
 	if err != nil {
 		x.Fatal(err)
@@ -153,7 +154,7 @@ func TestOPS1_TopWorksAtATerminal(t *testing.T) {
 	x.until(0, "order-wait")
 	x.press("?", "the next list")
 	x.press("?", "order-wait")
-	x.press("\r", "shop.ship") // what show prints of it
+	x.press("\r", "shop.ship") // the output of show
 	x.press("p", "pause "+s.runs["wait"]+"? [y/N]")
 	x.press("y", ": done")
 	x.press("\x1b", "order-wait")
@@ -164,7 +165,7 @@ func TestOPS1_TopWorksAtATerminal(t *testing.T) {
 	x.press("\t", "shop.order/shop.ship")
 	x.press("\t", "nobody!")
 	x.press("\t", "WORKER")
-	s.work(func(ctx context.Context, c *workflow.Client) { paused(ctx, t, c, s.runs["wait"]) }) // what was asked for stands
+	s.work(func(ctx context.Context, c *workflow.Client) { paused(ctx, t, c, s.runs["wait"]) }) // the requested action remains
 	if _, err := x.terminal.WriteString("q"); err != nil {
 		t.Fatal(err)
 	}
@@ -200,13 +201,13 @@ func TestOPS1_TopLeavesTheTerminalAsItWas(t *testing.T) {
 func TestOPS1_TopWantsATerminal(t *testing.T) {
 	s := open(t)
 	s.wants(2, nil, []string{"needs a terminal", "flowctl runs --watch"}, "top")
-	x := s.onScreen("top", "tag:orders") // no filter
+	x := s.onScreen("top", "tag:orders") // without a filter
 	if err := x.cmd.Wait(); err == nil || x.cmd.ProcessState.ExitCode() != 2 {
 		t.Errorf("a filter that is none: %v", err)
 	}
 }
 
-// No other command sends a terminal anything but its text: see package quiet.
+// Other commands write only text to a terminal, see package quiet.
 func TestOPS1_CommandsAskTheTerminalNothing(t *testing.T) {
 	s := open(t)
 	x := s.onScreen("runs", "-o", "name")
@@ -219,7 +220,7 @@ func TestOPS1_CommandsAskTheTerminalNothing(t *testing.T) {
 	}
 }
 
-// An outage is shown with what was known before, and ends by itself.
+// During an outage the last results are shown, and top recovers by itself.
 func TestOPS1_TopOutlivesAnOutage(t *testing.T) {
 	s := open(t)
 	first := s.serve("127.0.0.1:0")

@@ -24,7 +24,7 @@ const hostile = "e\x1b]0;x\x07\u202evil\x00\n"
 
 var topNow = time.Date(2026, 11, 24, 14, 2, 11, 0, time.UTC)
 
-// topOf returns top with an answer for each list, without colours.
+// topOf returns top with a result for each list, without colors.
 func topOf(width, height int) *topModel {
 	m := newTop(nil, &command{url: "redis://ada:secret@host:6379/0"}) //nolint:staticcheck // nothing is asked
 	m.now, m.renderer = func() time.Time { return topNow }, lipgloss.NewRenderer(&strings.Builder{}, termenv.WithProfile(termenv.Ascii))
@@ -66,8 +66,8 @@ func press(m *topModel, keys ...string) {
 	}
 }
 
-// The frames of top are committed: without colours, at two sizes. No line is wider than the terminal, and nothing that
-// a terminal would obey is in them.
+// The frames of top are committed, without colors, in two sizes. No line is wider than the
+// terminal, and no frame contains control characters.
 func TestOPS1_TopDrawsTheseFrames(t *testing.T) {
 	sizes := map[string][2]int{"80x24": {80, 24}, "120x40": {120, 40}, "20x6": {20, 6}}
 	states := map[string]func(m *topModel){
@@ -92,7 +92,7 @@ func TestOPS1_TopDrawsTheseFrames(t *testing.T) {
 			frame := m.View()
 			checkFrame(t, size+" "+state, frame, n[0], n[1])
 			if size == "20x6" {
-				continue // it must fit, no more
+				continue // only its size is checked
 			}
 			file := filepath.Join("testdata", "top", size, state+".txt")
 			if *updateFrames {
@@ -130,8 +130,8 @@ func checkFrame(t *testing.T, what, frame string, width, height int) {
 	}
 }
 
-// Each question is at least a second after the one before, whatever is pressed meanwhile, and an answer to what was
-// asked before is not shown.
+// Requests are at least a second apart, whatever keys are pressed, and the result of an outdated
+// request is not shown.
 func TestOPS1_TopAsksOnceASecond(t *testing.T) {
 	m := topOf(80, 24)
 	now := topNow
@@ -165,7 +165,8 @@ func TestOPS1_TopAsksOnceASecond(t *testing.T) {
 	}
 }
 
-// A key that slips does nothing: an action wants a yes, of the run that was selected then.
+// An accidental key has no effect: an action requires confirmation and applies to the run that was
+// selected when it was proposed.
 func TestOPS1_TopActsOnceOneHasSaidYes(t *testing.T) {
 	m := topOf(80, 24)
 	press(m, "j", "t")
@@ -187,7 +188,7 @@ func TestOPS1_TopActsOnceOneHasSaidYes(t *testing.T) {
 	}
 }
 
-// The selected line stays on its run while others come before it.
+// The selected line stays on its run while others are inserted before it.
 func TestOPS1_TopKeepsTheSelectedRun(t *testing.T) {
 	m := topOf(80, 24)
 	press(m, "j")

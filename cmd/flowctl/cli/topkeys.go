@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// topActions has the actions by their keys.
+// topActions contains the actions by key.
 var topActions = map[string]string{"c": "cancel", "p": "pause", "r": "resume", "t": "retry"}
 
 // topHelp explains the keys.
@@ -25,7 +25,7 @@ var topHelp = []string{
 	"q, ctrl+c         leave",
 }
 
-// key does what a key says.
+// key handles a key.
 func (m *topModel) key(k tea.KeyMsg) tea.Cmd {
 	name := k.String()
 	switch {
@@ -83,7 +83,7 @@ func (m *topModel) key(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// typeKey changes the filter.
+// typeKey edits the filter.
 func (m *topModel) typeKey(k tea.KeyMsg) tea.Cmd {
 	switch k.Type {
 	case tea.KeyEsc:
@@ -109,7 +109,7 @@ func (m *topModel) typeKey(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// propose asks before an action. Each of them changes a run, so that a key that slips does nothing.
+// propose asks for confirmation of an action, so that an accidental key has no effect.
 func (m *topModel) propose(verb string) {
 	p := &pending{verb: verb, run: m.open, name: m.open}
 	if m.open == "" {
@@ -136,7 +136,7 @@ func (m *topModel) confirmKey(name string) tea.Cmd {
 	}
 }
 
-// enter opens what is selected.
+// enter opens the selected row.
 func (m *topModel) enter() tea.Cmd {
 	if m.open != "" {
 		return nil
@@ -155,13 +155,13 @@ func (m *topModel) enter() tea.Cmd {
 		return nil
 	}
 	m.tab = tabRuns
-	if err := m.setFilter(words); err != nil { // a queue whose name has spaces
+	if err := m.setFilter(words); err != nil { // a queue with spaces in its name
 		m.says = problemText(err)
 	}
 	return m.ask()
 }
 
-// move moves the selected line, or what is seen of a run.
+// move moves the selected line, or scrolls the open run.
 func (m *topModel) move(by int) {
 	if m.open != "" {
 		m.scroll = min(max(m.scroll+by, 0), max(len(m.got.lines)-1, 0))
@@ -170,12 +170,12 @@ func (m *topModel) move(by int) {
 	m.at[m.tab] = min(max(m.at[m.tab]+by, 0), max(m.lines()-1, 0))
 }
 
-// lines returns how long the list is.
+// lines returns the length of the list.
 func (m *topModel) lines() int {
 	return [tabs]int{len(m.got.runs), len(m.got.failures), len(m.got.queues), len(m.got.workers)}[m.tab]
 }
 
-// selectedRun returns the run that an action would be about, nil if there is none.
+// selectedRun returns the run that an action applies to, or nil.
 func (m *topModel) selectedRun() *admin.Run {
 	if m.tab != tabRuns || m.at[tabRuns] >= len(m.got.runs) {
 		return nil
@@ -201,7 +201,7 @@ func outcomeText(a acted) string {
 	return text
 }
 
-// problemText says on one line what is wrong, and the fix.
+// problemText returns a problem and its fix on one line.
 func problemText(err error) string {
 	p := admin.ProblemOf(err)
 	text := p.Detail

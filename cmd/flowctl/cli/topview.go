@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// View draws the screen. Whatever stands on it has gone through clean, so that the terminal obeys nothing of
-// what the store holds; no line is wider than the terminal, and there are no more of them than it has.
+// View draws the screen. All texts pass through clean, so that data of the store cannot control the
+// terminal. The output fits into the width and height of the terminal.
 func (m *topModel) View() string {
 	head := []string{m.title(), m.tabLine(), m.countLine()}
 	foot := m.footLine()
@@ -39,15 +39,15 @@ func (m *topModel) View() string {
 	return strings.Join(lines[:min(len(lines), max(m.height, 1))], "\n")
 }
 
-// cut shortens a line to the width of the terminal, and cleans it.
+// cut cleans a line and shortens it to the width of the terminal.
 func (m *topModel) cut(line string) string {
 	return strings.TrimRight(runewidth.Truncate(clean(line), max(m.width, 1), "…"), " ")
 }
 
-// mark begins the selected line: it is seen without colours, too.
+// mark is the prefix of the selected line, which is visible without colors.
 const mark = "> "
 
-// paint gives a line its colours, where the terminal has some.
+// paint adds colors to a line if the terminal has colors.
 func (m *topModel) paint(i int, line, whole string) string {
 	style := m.renderer.NewStyle()
 	switch {
@@ -66,7 +66,7 @@ func (m *topModel) paint(i int, line, whole string) string {
 	return line
 }
 
-// topColors are those of lines that begin with these words.
+// topColors contains the colors of lines by their first word.
 var topColors = map[string]lipgloss.Color{"failed": "1", "blocked": "5", "retrying": "3", "silent": "1"}
 
 func (m *topModel) title() string {
@@ -102,7 +102,7 @@ func (m *topModel) tabLine() string {
 	return strings.Join(all, "  ") + "   / " + filter
 }
 
-// countLine says how many runs match, by status.
+// countLine returns the number of matching runs by status.
 func (m *topModel) countLine() string {
 	sums, approx := map[string]int{}, ""
 	for _, n := range m.got.counts.Counts {
@@ -139,7 +139,7 @@ func (m *topModel) footLine() string {
 	return "j k move   enter open   tab list   / filter   c p r t act   ? keys   q leave"
 }
 
-// runLines are those of the open run, from the one on that is scrolled to.
+// runLines returns the lines of the open run, beginning at the scroll position.
 func (m *topModel) runLines() []string {
 	if m.got.opened != m.open || m.got.lines == nil {
 		return []string{"run " + m.open + " …"}
@@ -147,7 +147,8 @@ func (m *topModel) runLines() []string {
 	return m.got.lines[min(m.scroll, len(m.got.lines)-1):]
 }
 
-// table draws the part of a list that fits into n lines with its head, around the selected line.
+// table draws the part of a list around the selected line that fits into n lines, including the
+// head.
 func (m *topModel) table(n int) []string {
 	head, rows := m.rows()
 	if len(rows) == 0 {
@@ -171,8 +172,8 @@ func (m *topModel) table(n int) []string {
 	return lines
 }
 
-// fit cleans the cells and returns how wide the columns are but the last one, which is cut at the end of the line: the widest
-// ones give way until that has its place.
+// fit cleans the cells and returns the widths of all columns except the last, which is cut at the
+// end of the line. The widest columns are narrowed until the last one has its minimum width.
 func (m *topModel) fit(rows [][]string) []int {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -198,7 +199,7 @@ func (m *topModel) fit(rows [][]string) []int {
 }
 
 const (
-	// lastWidth is the place that the last column has at least, and leastWidth that of any other one.
+	// lastWidth is the minimum width of the last column, leastWidth that of the others.
 	lastWidth  = 14
 	leastWidth = 6
 )
@@ -212,7 +213,7 @@ func (m *topModel) rows() (head []string, rows [][]string) {
 		return topRows(m, named(admin.RunColumns, "status", "workflow", "workflowId", "took", "events", "now"), m.got.runs, ago)
 	case tabFailures:
 		return topRows(m, named(admin.FailureColumns, "kind", "runs", "open", "last", "place", "message"), m.got.failures, ago)
-	case tabQueues: // there is no room for limits
+	case tabQueues: // there is no space for limits
 		return topRows(m, named(admin.QueueColumns, "queue", "workflow", "ready", "oldest", "running", "waiting", "parked", "blocked", "workers"), m.got.queues, ago)
 	case tabWorkers:
 		return topRows(m, named(admin.WorkerColumns, "live", "name", "build", "running", "lease", "serves"), m.got.workers, left)
@@ -220,7 +221,7 @@ func (m *topModel) rows() (head []string, rows [][]string) {
 	return nil, nil
 }
 
-// topRows returns the lines of a list; at draws times.
+// topRows returns the lines of a list; at formats times.
 func topRows[T any](m *topModel, columns []admin.Column[T], all []T, at func(time.Time) string) (head []string, rows [][]string) {
 	now := m.now().Truncate(time.Second)
 	for i := range all {
@@ -233,7 +234,7 @@ func topRows[T any](m *topModel, columns []admin.Column[T], all []T, at func(tim
 	return head, rows
 }
 
-// topTitles are shorter titles for where there is little room.
+// topTitles contains shorter titles for narrow columns.
 var topTitles = map[int]map[string]string{
 	tabRuns:   {"TOOK": "AGE"},
 	tabQueues: {"RUNNING": "RUN", "WAITING": "WAIT", "PARKED": "PARK", "BLOCKED": "BLOCK"},

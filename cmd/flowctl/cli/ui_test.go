@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// page returns a page of a console, which must have this status.
+// page returns a page of a console, which must have the given status.
 func page(t *testing.T, r *http.Request, status int) string {
 	t.Helper()
 	client := &http.Client{Timeout: time.Minute}

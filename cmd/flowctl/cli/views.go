@@ -87,7 +87,7 @@ func (c *command) actOnView(cmd *cobra.Command, act func(ctx context.Context, s 
 	})
 }
 
-// ofView returns the filter of a view, with the page that another one asks for.
+// ofView returns the filter of a view, with the page of another filter.
 func (c *command) ofView(ctx context.Context, s service, name string, page admin.Filter) (admin.Filter, error) {
 	list, err := s.Views(ctx)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestOPS2_FlowctlListsSavesAndDeletesSharedViews(t *testing.T) {
 	})
 }
 
-// A store that keeps no views says so.
+// For a store without views the command returns an error.
 func TestOPS2_FlowctlSaysThatAStoreKeepsNoViews(t *testing.T) {
 	s := open(t)
 	copied := &shop{t: t, url: "export:" + s.exported()}

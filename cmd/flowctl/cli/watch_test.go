@@ -50,7 +50,7 @@ func TestOPS1_WatchPrintsEachRunThatChanges(t *testing.T) {
 		}
 	}
 	cancel()
-	for lines.Scan() { // what is under way
+	for lines.Scan() { // runs in progress
 	}
 	if got := <-code; got != 130 {
 		t.Errorf("exit code %d once it is interrupted, want 130", got)

@@ -1,22 +1,23 @@
-// Package quiet keeps bubbletea from asking the terminal for its colours in every command. Version 1 does so when it is
-// initialised, whether a program is drawn or not: with a terminal that does not answer each command
-// would take five seconds longer, and what one has typed meanwhile would be lost.
+// Package quiet prevents bubbletea from querying the colors of the terminal in every command.
+// Version 1 does so during its initialization, even if no program is drawn: with a terminal that
+// does not respond, each command would take five seconds longer and lose typed input.
 //
-// It does not ask a terminal that is called dumb. Packages are initialised in the order of their import paths, as far as
-// what they import is: this one imports next to nothing, and so comes before termenv, on which bubbletea depends. Who imports
-// both calls Restore when it is initialised.
+// It does not query a terminal of type dumb. Packages are initialized in the order of their import
+// paths as far as their dependencies permit. This package has few dependencies, so it precedes
+// termenv, on which bubbletea depends. A package that imports both must call Restore in its init
+// function.
 package quiet
 
 import "os"
 
-// before is the name of the terminal.
+// before is the type of the terminal.
 var before, named = os.LookupEnv("TERM")
 
 func init() { //nolint:gochecknoinits // see the package
 	_ = os.Setenv("TERM", "dumb")
 }
 
-// Restore gives the terminal its name back.
+// Restore restores the type of the terminal.
 func Restore() {
 	if !named {
 		_ = os.Unsetenv("TERM")
