@@ -1,4 +1,5 @@
-// Command flowctl is for those who operate workflows: it works with the store of a fleet. Run it with --help.
+// Command flowctl finds, shows and controls workflow runs for operators. It uses the store of a
+// fleet or a server. Run it with --help.
 package main
 
 import (

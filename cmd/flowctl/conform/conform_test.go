@@ -27,7 +27,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// All that the suite sends and gets is as the document says: each answer, and each request that was not refused.
+// All requests and responses of the suite match the document, except for refused requests.
 func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 	c := newChecker(t, api.OpenAPI())
 	var server *httptest.Server
@@ -49,7 +49,7 @@ func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 		return s
 	})
 	lookLive(t, service)
-	server.Close() // all has been answered, and checked
+	server.Close() // all responses were sent and checked
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.faults {
@@ -61,7 +61,7 @@ func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 	}
 }
 
-// lookLive looks at what is left of the suite by a live connection.
+// lookLive reads the runs of the suite over a live connection.
 func lookLive(t *testing.T, s *remote.Service) {
 	t.Helper()
 	page, err := s.Runs(t.Context(), admin.Filter{Limit: 1})
@@ -82,7 +82,7 @@ func lookLive(t *testing.T, s *remote.Service) {
 	}
 }
 
-// A document that says something else is noticed.
+// The checker detects traffic that does not match the document.
 func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
 	type exchange struct {
 		method, target, body string
@@ -156,7 +156,7 @@ func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
 	}
 }
 
-// checker validates what goes through a handler.
+// checker validates the traffic of a handler.
 type checker struct {
 	operations routers.Router
 
@@ -182,7 +182,8 @@ func newChecker(t *testing.T, document []byte) *checker {
 	return &checker{operations: operations}
 }
 
-// options are strict: a status, a parameter or a body that the document does not have is a fault. Who may ask is not checked here.
+// options are strict: a status, a parameter or a body that is not in the document is an error.
+// Authentication is not checked here.
 var options = &openapi3filter.Options{
 	IncludeResponseStatus:             true,
 	RejectWhenRequestBodyNotSpecified: true,
@@ -190,7 +191,7 @@ var options = &openapi3filter.Options{
 	AuthenticationFunc:                openapi3filter.NoopAuthenticationFunc,
 }
 
-// around returns the handler, checked.
+// around returns the checked handler.
 func (c *checker) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -220,7 +221,7 @@ func (c *checker) around(h http.Handler) http.Handler {
 	})
 }
 
-// input returns what the document says of the request.
+// input returns the request for the validation.
 func (c *checker) input(r *http.Request) (*openapi3filter.RequestValidationInput, error) {
 	route, names, err := c.operations.FindRoute(r)
 	if err != nil {
@@ -260,7 +261,8 @@ func (c *checker) fault(r *http.Request, err error) {
 	c.faults = append(c.faults, fmt.Sprintf("%s %s: %v", r.Method, r.URL, err))
 }
 
-// stream checks the data of each event as the only one of a page, which the document describes.
+// stream validates the data of each event like a page with a single entry, which the document
+// describes.
 func (c *checker) stream(r *http.Request, body []byte) {
 	path := strings.TrimSuffix(r.URL.EscapedPath(), "/follow")
 	wrap := `{"run":"r","name":"n","first":1,"last":1,"ended":false,"chunks":[%s]}`
@@ -295,7 +297,7 @@ func (c *checker) stream(r *http.Request, body []byte) {
 	}
 }
 
-// data checks a message as the answer of a path.
+// data validates a message as the response of a path.
 func (c *checker) data(path, body string) {
 	page := httptest.NewRequest(http.MethodGet, path, nil)
 	if err := c.answer(page, http.StatusOK, http.Header{"Content-Type": {"application/json"}}, []byte(body)); err != nil {
@@ -303,7 +305,7 @@ func (c *checker) data(path, body string) {
 	}
 }
 
-// tee keeps what is answered.
+// tee records a response.
 type tee struct {
 	http.ResponseWriter
 	status int

@@ -26,7 +26,7 @@ var (
 	opened = workflow.NewValue[string]("opened")
 )
 
-// What needs no role is as the document says, too: logins of browsers, and hooks.
+// Routes without a role match the document as well: logins of browsers, and hooks.
 func TestOPS3_LoginsAndHooksAreAsTheDocumentSays(t *testing.T) {
 	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
 	if err != nil {
@@ -96,7 +96,7 @@ func TestOPS3_LoginsAndHooksAreAsTheDocumentSays(t *testing.T) {
 	}
 }
 
-// answersCalls opens two hooks, and answers the calls of one of them.
+// answersCalls opens two hooks, and responds to the calls of one of them.
 func answersCalls(ctx workflow.Context, _ workflow.None) (int, error) {
 	hook, err := called.Open(ctx, workflow.RespondWith(workflow.MaxRespond))
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// contrasts returns the texts of a page that are too faint on what is behind them, as WCAG 2.2 measures it (1.4.3).
+// contrasts is a script that returns the texts of a page with too low contrast, by WCAG 2.2
+// (1.4.3).
 const contrasts = `(() => {
   const c = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   c.canvas.width = c.canvas.height = 1;
@@ -34,7 +35,7 @@ const contrasts = `(() => {
   return [...new Set(faint)];
 })()`
 
-// Each text can be read in both themes, and no page is wider than a phone.
+// Each text is readable in both themes, and no page is wider than a phone.
 func TestOPS2_TextsCanBeReadInBothThemesAndOnPhones(t *testing.T) {
 	s := newSite(t, memstore.New())
 	refs := s.states()
@@ -64,7 +65,8 @@ func TestOPS2_TextsCanBeReadInBothThemesAndOnPhones(t *testing.T) {
 	}
 }
 
-// said is a node of the accessibility tree, as far as the test reads it: browsers add properties that no package knows yet.
+// said contains the properties of a node of the accessibility tree that the test reads, since
+// browsers add properties that the package does not support.
 type said struct {
 	Ignored bool  `json:"ignored"`
 	Role    value `json:"role"`
@@ -75,7 +77,7 @@ type value struct {
 	Value any `json:"value"`
 }
 
-// tree returns what the page tells those who do not see it, as ROLE NAME.
+// tree returns the accessibility tree of the page, as ROLE NAME.
 func (s *site) tree() []string {
 	s.Helper()
 	var tree struct {
@@ -93,7 +95,7 @@ func (s *site) tree() []string {
 	return all
 }
 
-// What a page is made of is said to those who do not see it.
+// The accessibility tree contains the structure of each page.
 func TestOPS2_PagesSayWhatTheyAreMadeOf(t *testing.T) {
 	s := newSite(t, memstore.New())
 	refs := s.states()

@@ -15,10 +15,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// ErrNoBrowser says that there is no browser to test with.
+// ErrNoBrowser reports that no browser is installed.
 var ErrNoBrowser = errors.New("no chromium on the PATH: make ui installs it, or apt-get install chromium")
 
-// Browser is a browser without a window.
+// Browser is a headless browser.
 type Browser struct {
 	ctx  context.Context
 	stop []context.CancelFunc
@@ -54,7 +54,7 @@ func (b *Browser) Close() {
 	}
 }
 
-// Tab is a tab of the browser. It takes down what the browser complains about.
+// Tab is a tab of the browser. It records the errors that the browser reports.
 type Tab struct {
 	Ctx context.Context
 
@@ -62,7 +62,7 @@ type Tab struct {
 	says []string
 }
 
-// Tab opens a tab, which has so long for all that is done in it.
+// Tab opens a tab. within limits the time of all operations in it.
 func (b *Browser) Tab(within time.Duration) (t *Tab, end func(), err error) {
 	ctx, stop := chromedp.NewContext(b.ctx)
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -93,14 +93,14 @@ func (t *Tab) listen(e any) {
 	}
 }
 
-// Complaints returns what the browser has complained about so far.
+// Complaints returns the errors that the browser has reported so far.
 func (t *Tab) Complaints() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.says)
 }
 
-// Picture goes to a page and returns a PNG of it.
+// Picture opens a page and returns a PNG of it.
 func (t *Tab) Picture(url string, width, height int64, theme string, whole bool) ([]byte, error) {
 	var png []byte
 	shoot := chromedp.CaptureScreenshot(&png)

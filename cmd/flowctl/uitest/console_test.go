@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// With the keyboard alone: find the run that has failed, open it, and retry it.
+// The keyboard is sufficient to find a failed run, open it, and retry it.
 func TestOPS2_KeyboardFromTheListToARetry(t *testing.T) {
 	s := newSite(t, memstore.New())
 	failed := s.Ended("bad", "order-1")
@@ -36,7 +36,8 @@ func TestOPS2_KeyboardFromTheListToARetry(t *testing.T) {
 	}
 }
 
-// What happens appears while somebody looks. Focus and what was chosen stay, and new rows wait until they are asked for.
+// Updates appear automatically. They preserve focus and selection, and new rows are added on
+// request.
 func TestOPS2_UpdatesKeepFocusAndSelection(t *testing.T) {
 	s := newSite(t, memstore.New())
 	ref := s.Start("wait", "order-1")
@@ -56,7 +57,7 @@ func TestOPS2_UpdatesKeepFocusAndSelection(t *testing.T) {
 	s.run("ask for them", chromedp.Click("#new"), until(fmt.Sprintf(`!!document.getElementById(%q)`, other)))
 }
 
-// Own views are kept in the browser, by a dialog, and forgotten.
+// Views of the user are saved in the browser with a dialog, and deleted.
 func TestOPS2_OwnViewsAreKeptInTheBrowser(t *testing.T) {
 	s := newSite(t, memstore.New())
 	s.Ended("bad", "order-1")
@@ -74,7 +75,8 @@ func TestOPS2_OwnViewsAreKeptInTheBrowser(t *testing.T) {
 	s.run("forget", chromedp.Click("#own button"), until(`!document.querySelector("#own a")`))
 }
 
-// Shared views are saved and deleted by dialogs, whose commands follow what is typed, and stay while the list is drawn again.
+// Shared views are saved and deleted with dialogs, whose commands follow the input, and which stay
+// open while the list is updated.
 func TestOPS2_SharedViewsAreSavedByADialog(t *testing.T) {
 	s := newSite(t, memstore.New())
 	s.Ended("bad", "order-1")
@@ -97,7 +99,8 @@ func TestOPS2_SharedViewsAreSavedByADialog(t *testing.T) {
 	}
 }
 
-// With the keyboard alone: what the keys are, from part to part, a bulk action by its number, and the actions of a run.
+// The keyboard is sufficient to show the keys, navigate, confirm a bulk action by its number, and
+// execute the actions of a run.
 func TestOPS2_KeysLeadToEachPart(t *testing.T) {
 	s := newSite(t, memstore.New())
 	run := s.Start("wait", "order-1")
@@ -111,7 +114,7 @@ func TestOPS2_KeysLeadToEachPart(t *testing.T) {
 	s.run("zoom", chromedp.Navigate(s.url+"runs/"+run), ready, chromedp.KeyEvent("+"), until(`location.search.includes("from=")`), chromedp.KeyEvent("0"), until(`!location.search.includes("from=")`))
 }
 
-// The command that a form shows is the one that it equals, as it is typed.
+// The command that a form shows follows the input.
 func TestOPS2_TheCommandFollowsWhatIsTyped(t *testing.T) {
 	s := newSite(t, memstore.New())
 	run := s.Start("wait", "order-1")

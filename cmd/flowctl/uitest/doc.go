@@ -1,3 +1,4 @@
-// Package uitest opens the web console in a real browser: it has the tests of the console that need one, and what draws the pictures
-// of the README. Anything that a browser complains about, on its console or by the policy of a page, is an error.
+// Package uitest contains the tests of the web console that need a real browser, and draws the
+// pictures of the README. Everything that the browser reports on its console or because of the
+// policy of a page is an error.
 package uitest

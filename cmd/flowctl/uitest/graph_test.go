@@ -12,16 +12,16 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// drawn has the facts that a browser shows of a graph.
+// drawn contains the displayed properties of a graph.
 type drawn struct {
-	Wide, Tall bool     // which picture it shows
-	Nodes      []string // of that, each with its state
+	Wide, Tall bool     // which picture is shown
+	Nodes      []string // of that picture, with their states
 	Outside    []string // texts that are wider than their nodes
-	Scrolls    bool     // there is more than fits
-	Pale       []string // texts with a contrast below 4.5 to 1
+	Scrolls    bool     // the picture does not fit
+	Pale       []string // texts with a contrast below 4.5:1
 }
 
-// look returns what is shown of the graph on the page.
+// look is a script that returns the displayed properties of the graph.
 const look = `(() => {
 	const shown = (f) => f !== null && f.checkVisibility();
 	const wide = document.querySelector(".drawing:not(.tall)"), tall = document.querySelector(".drawing.tall");
@@ -38,14 +38,15 @@ const look = `(() => {
 	};
 })()`
 
-// seen returns what is shown of the graph.
+// seen returns the displayed properties of the graph.
 func (s *site) seen() (d drawn) {
 	s.Helper()
 	s.run("the graph", chromedp.Evaluate(look, &d))
 	return d
 }
 
-// A graph is drawn on each store, on phones, tablets and desks, in both themes: its texts fit and can be read, and it fits where it should.
+// With each store, on phones, tablets and desktops, in both themes, the texts of a graph fit and
+// are readable, and the graph fits into its area.
 func TestOPS2_AGraphIsDrawnOnAnyScreen(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +83,8 @@ func TestOPS2_AGraphIsDrawnOnAnyScreen(t *testing.T) {
 	}
 }
 
-// A node leads to what it has done, and what becomes of it is on the screen without a reload; without scripts it is after one.
+// A node is a link to its operations, and its progress is shown without a reload; without scripts
+// after a reload.
 func TestOPS2_AGraphIsAliveInABrowser(t *testing.T) {
 	s := newSite(t, memstore.New())
 	ref := s.Graph("hang", "order-1")

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// fetched returns how long the server takes for a page, and how many bytes it has.
+// fetched returns the response time and the size of a page in bytes.
 func (s *site) fetched(page string) (time.Duration, int) {
 	s.Helper()
 	began := time.Now()
@@ -34,7 +34,7 @@ func (s *site) fetched(page string) (time.Duration, int) {
 	return time.Since(began), len(text)
 }
 
-// heap returns how many bytes the scripts of the page have.
+// heap returns the memory of the scripts of the page in bytes.
 func (s *site) heap() float64 {
 	s.Helper()
 	var used float64
@@ -49,7 +49,8 @@ func (s *site) heap() float64 {
 	return used
 }
 
-// A run of 20,000 events is drawn on each store as a small one: in nodes, in what the scripts keep, and after each click.
+// With each store, a run of 20,000 events is drawn like a small one in nodes, memory of scripts,
+// and response to clicks.
 func TestOPS2_ARunOfTwentyThousandEventsDraws(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -74,12 +75,13 @@ func TestOPS2_ARunOfTwentyThousandEventsDraws(t *testing.T) {
 	}
 }
 
-// What a run commits is on the screen before its page would be drawn anyhow, every 3 seconds.
+// A committed event is shown before the next periodic update after 3 seconds.
 func TestOPS2_WhatIsCommittedIsOnTheScreenAtOnce(t *testing.T) {
 	s := newSite(t, memstore.New())
 	ref := s.Start("talk", "order-1")
 	s.Until(ref, "waiting")
-	// when has the time at which each word was seen first, by a clock that goes on with that of the test.
+	// when contains the time at which each word was first seen, by a clock synchronized with the
+	// test.
 	s.run("watch", chromedp.Navigate(s.url+"runs/"+ref+"/talk"), until(`!document.querySelector("[data-help]")?.hidden`), chromedp.Evaluate(`
 		window.when = {};
 		new MutationObserver(() => { for (const [w] of document.querySelector("#main").textContent.matchAll(/word-\d+\./g)) window.when[w] ??= Date.now(); }).observe(document.querySelector("#main"), { subtree: true, childList: true, characterData: true });
@@ -98,7 +100,7 @@ func TestOPS2_WhatIsCommittedIsOnTheScreenAtOnce(t *testing.T) {
 	slices.Sort(took)
 	median, p95 := took[len(took)/2], took[len(took)*95/100]
 	t.Logf("from the message's commit to the screen: median %v, p95 %v", median, p95)
-	if median > 1500*time.Millisecond { // also on a machine with much else to do
+	if median > 1500*time.Millisecond { // also on a busy machine
 		t.Errorf("half of what is committed is on the screen after %v or later", median)
 	}
 	var text string

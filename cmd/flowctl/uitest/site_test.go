@@ -22,7 +22,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// browserVariable makes the tests run that need a browser: make ui sets it.
+// browserVariable is an environment variable that enables the tests with a browser: make ui sets
+// it.
 const browserVariable = "FLOWGEN_TEST_BROWSER"
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// stores are what the console shows.
+// stores lists the stores to test the console with.
 var stores = map[string]func(t testing.TB) store.Store{
 	"memory": func(testing.TB) store.Store { return memstore.New() },
 	"sqlite": func(t testing.TB) store.Store {
@@ -75,7 +76,7 @@ func newSite(t *testing.T, st store.Store) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.CloseClientConnections) // a tab that listens would keep the server
+	t.Cleanup(server.CloseClientConnections) // the server would wait for a tab with updates
 	t.Cleanup(end)
 	t.Cleanup(func() {
 		for _, said := range tab.Complaints() {
@@ -92,7 +93,7 @@ func (s *site) run(what string, actions ...chromedp.Action) {
 	}
 }
 
-// until waits until an expression is true in the page, also across pages.
+// until waits until an expression is true in the page, including after navigation.
 func until(expression string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -103,7 +104,7 @@ func until(expression string) chromedp.Action {
 			if err == nil && holds {
 				return nil
 			}
-			select { // while a page is loaded there is nothing to ask
+			select { // expressions fail while a page is loaded
 			case <-ctx.Done():
 				return fmt.Errorf("wait for %s (%v): %w", expression, err, ctx.Err())
 			case <-tick.C:

@@ -21,7 +21,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// states brings runs into all states, and returns them by these.
+// states creates runs in all states, and returns them by state.
 func (s *site) states() map[string]string {
 	s.Helper()
 	refs := map[string]string{
@@ -54,7 +54,8 @@ func (s *site) act(ref, verb string) {
 	}
 }
 
-// furnish makes a schedule, a limit that is in use, shared views, and a bulk action, and returns their pages, and those of the hooks that are open.
+// furnish creates a schedule, a limit in use, shared views and a bulk action, and returns the URLs
+// of their pages and of the open hooks.
 func (s *site) furnish() []string {
 	s.Helper()
 	const nightly = "nightly/β"
@@ -88,10 +89,10 @@ func (s *site) furnish() []string {
 	}
 }
 
-// tabs are the pages of a run.
+// tabs lists the pages of a run.
 var tabs = []string{"", "?op=4", "?show=failed", "/events", "/data", "/talk", "/tree", "/audit", "/event/1"}
 
-// draws goes to a page and looks at what any page must have.
+// draws opens a page and checks the properties that all pages have.
 func (s *site) draws(page string) {
 	s.Helper()
 	var heads, unnamed, nodes, wide int
@@ -108,10 +109,11 @@ func (s *site) draws(page string) {
 	}
 }
 
-// picturesVariable names a folder for pictures of all pages, for people to look at: make ui PICTURES=DIR sets it.
+// picturesVariable is an environment variable with a folder for pictures of all pages, for review:
+// make ui PICTURES=DIR sets it.
 const picturesVariable = "FLOWGEN_TEST_PICTURES"
 
-// pictures draws a page on phones, tablets and desks, in both themes.
+// pictures draws a page on phones, tablets and desktops, in both themes.
 func (s *site) pictures(dir, page string) {
 	s.Helper()
 	name := regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(strings.TrimPrefix(s.Name(), "TestOPS2_")+" "+page, "-")
@@ -129,7 +131,7 @@ func (s *site) pictures(dir, page string) {
 	s.run(page, chromedp.EmulateViewport(1280, 800), emulation.SetEmulatedMedia().WithFeatures(nil))
 }
 
-// Each page of each state draws on each store, and the browser complains about none.
+// Each page in each state is drawn with each store without errors of the browser.
 func TestOPS2_EachPageOfEachStateDraws(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -146,14 +148,14 @@ func TestOPS2_EachPageOfEachStateDraws(t *testing.T) {
 			s.draws("runs/" + refs["waiting"] + "/send")
 			s.draws("runs/" + refs["waiting"] + "/ask")
 			s.draws("act/cancel?run=" + refs["waiting"])
-			if name != "memory" { // which cannot be checked, and says so with a status that the browser complains about
+			if name != "memory" { // which cannot be checked, and returns a status that the browser reports as an error
 				s.draws("checks/plan")
 			}
 		})
 	}
 }
 
-// A run of 1,000 children, and 20,000 events of others, cost a page no more nodes than a small one.
+// A run with 1,000 children and 20,000 events needs no more DOM nodes than a small one.
 func TestOPS2_ARunOfAThousandChildrenDraws(t *testing.T) {
 	s := newSite(t, opened(t)(sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))))
 	ref := s.Parent(1000, "order-1")
@@ -163,7 +165,7 @@ func TestOPS2_ARunOfAThousandChildrenDraws(t *testing.T) {
 	s.run("the tree", chromedp.Navigate(s.url+"runs/"+ref+"/tree"), until(`document.querySelectorAll("tbody tr").length === 100`), chromedp.Click("a[rel=next]"), until(`location.search === "?row=100"`))
 }
 
-// A run whose log is damaged still has its pages, of which the browser complains about none.
+// The pages of a run with a damaged log are drawn without errors of the browser.
 func TestOPS2_ADamagedRunSaysSo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	s := newSite(t, opened(t)(sqlitestore.Open(file)))

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// slow is a service over a run whose step took 8 s, and that then waited for three days.
+// slow is a service over a run whose step took 8 s, and which then waited for three days.
 type slow struct {
 	console.Service
 	created time.Time
@@ -49,8 +49,8 @@ func (s *slow) Follow(ctx context.Context, ref string, f admin.EventFilter) iter
 	}
 }
 
-// The step of a run that then waited for three days is drawn widely, and the wait as a narrow band that names its length. Zooming in
-// around the step shows more of it.
+// The step is drawn wide, and the following wait of three days as a narrow band with its duration.
+// Zooming into the step shows more of it.
 func TestOPS2_ABrowserDrawsWorkBesideAWaitOfDays(t *testing.T) {
 	s := newSite(t, memstore.New())
 	run := s.Start("talk", "order-1")
