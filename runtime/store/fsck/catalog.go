@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkCatalog is invariant 25: what the catalogue has of workflows can be read.
+// checkCatalog checks invariant 25: the catalog of workflows can be read.
 func (c *checker) checkCatalog() {
 	for _, name := range slices.Sorted(maps.Keys(c.Catalog)) {
 		if _, err := store.UnpackCatalog(name, c.Catalog[name]); err != nil {

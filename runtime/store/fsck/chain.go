@@ -9,11 +9,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// settling is how long at least a record of an outbox exists. What it has left
-// with its receiver is not confirmed earlier.
+// settling is the minimum time for which a record of an outbox exists. The trace that it leaves at
+// its receiver is not confirmed earlier.
 const settling = 2 * store.Horizon
 
-// checkContinued is 11 as far as it concerns one run.
+// checkContinued checks the part of invariant 11 that concerns a single run.
 func (c *checker) checkContinued(r *store.RunState, h *history) {
 	if r.Next != h.state.Next {
 		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log says %q", r.Next, h.state.Next), "items for the chain go astray")
@@ -70,8 +70,8 @@ func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[e
 	return logged
 }
 
-// checkCarried checks that each item that a run passed on stands once in its log, and
-// in that of the run before, if that is kept.
+// checkCarried checks that each item that a run passed on is in its log once, and also in the log
+// of the previous run if that is retained.
 func (c *checker) checkCarried(r *store.RunState) {
 	h := c.logs[r.Run]
 	if len(h.items) == 0 {
@@ -117,10 +117,10 @@ func (c *checker) checkInbox(r *store.RunState, logged map[event.ItemID]bool) {
 	}
 }
 
-// young reports whether a chain is so young that nothing that it has accepted can
-// have been forgotten. Of an older one an item may have come from an outbox, and
-// have been confirmed: it is not said when an item was accepted but in what may be
-// forgotten. One that was imported has accepted everything in another store.
+// young reports whether a chain is so young that the store cannot have forgotten an accepted item.
+// In an older chain, an item may have come from an outbox and have been confirmed; only the
+// forgotten entry contained the time at which it was accepted. An imported chain accepted all of
+// its items in another store.
 func (c *checker) young(chain event.RunID) bool {
 	first := c.Runs[chain]
 	return first != nil && !c.imported[chain] && c.Now.Sub(first.CreatedAt) < settling

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// claimed is write by an owner that nobody has heard of before.
+// claimed is write by a new owner.
 func (s *state) claimed(run event.RunID, epoch uint64, events ...event.Event) {
 	s.write(run, epoch, s.ids.Token(), events...)
 }
@@ -161,7 +161,7 @@ var queueStateDamage = map[string]damage{
 	"17 recoveries are less than none":         {[]int{17}, func(s *state) { s.Runs[s.ready].Recoveries = -1 }},
 }
 
-// accept puts an item into an inbox, as Deliver would.
+// accept adds an item to an inbox, as Deliver does.
 func (s *state) accept(run event.RunID) {
 	i := store.Item{ID: s.ids.Item()}
 	s.Runs[run].Inbox = append(s.Runs[run].Inbox, i)
@@ -223,10 +223,10 @@ var indexDamage = map[string]damage{
 	"16 a run has no metadata":            {[]int{16}, func(s *state) { s.Runs["wrun_x"] = nil }},
 }
 
-// outlast lets more time pass than a record can exist for after it has arrived.
+// outlast advances the clock beyond the time for which a record can exist after its arrival.
 func (s *state) outlast() { s.Now = s.Now.Add(3*store.Horizon + time.Millisecond) }
 
-// leaveAlone takes all sessions away, with what they own.
+// leaveAlone removes all sessions with what they own.
 func (s *state) leaveAlone() {
 	delete(s.Leases, s.owner)
 	delete(s.Owned, s.owner)

@@ -13,21 +13,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// decider decides what to do about the findings of one partition.
+// decider decides how to repair the findings of one partition.
 type decider struct {
 	*checker
 	by    store.SessionID
 	names map[string]*named
-	wids  map[event.RunID]string // of runs that can be found, by their logs if those tell
+	wids  map[event.RunID]string // workflow IDs of the runs that can be found, from their logs if these contain them
 
-	about   map[event.RunID][]Finding // of runs, which may not exist
-	linked  map[event.RunID][]Finding // about the outbox of a run, which may not exist
-	nowhere []Finding                 // of no run in particular
+	about   map[event.RunID][]Finding // by run, which may not exist
+	linked  map[event.RunID][]Finding // findings about the outbox of a run, which may not exist
+	nowhere []Finding                 // findings without a run
 }
 
-// decide returns what is broken, and what to do about it in the order in which to do
-// it, and what it was decided by. Every run with a finding is rebuilt as a whole: there is one repair for all that is
-// derived from a log, whatever is broken of it.
+// decide returns the fixes for a partition in the order of their execution, and the decider with
+// the data they are based on. A run with any finding is rebuilt completely: there is one repair for
+// all data that are derived from a log.
 func decide(part *store.PartitionState, opts *Options) (*decider, []Fix) {
 	cfg := Config{sends: effects.Sends}
 	if opts.check != nil {
@@ -55,7 +55,7 @@ func decide(part *store.PartitionState, opts *Options) (*decider, []Fix) {
 	return d, fixes
 }
 
-// sortOut files a finding under what it is about.
+// sortOut adds a finding to the list of its subject.
 func (d *decider) sortOut(f Finding) {
 	r, there := d.Runs[f.Run]
 	switch {
@@ -68,8 +68,8 @@ func (d *decider) sortOut(f Finding) {
 	}
 }
 
-// defects adds the defects that the store has found itself to the findings, and returns the
-// fixes that the store offers.
+// defects adds the defects that the store itself has found to the findings, and returns the fixes
+// that the store offers.
 func (d *decider) defects(defects []store.Defect) []Fix {
 	var fixes []Fix
 	for _, f := range defects {
@@ -84,8 +84,8 @@ func (d *decider) defects(defects []store.Defect) []Fix {
 	return fixes
 }
 
-// answered reports whether the store offers to repair what a finding about limits says: it
-// counts all of them again. The finding is added to that fix.
+// answered reports whether one of the fixes repairs a finding about limits, because it recomputes
+// all of them. The finding is added to that fix.
 func answered(fixes []Fix, f Finding) bool {
 	limits := func(n int) bool { return n == 19 || n == 20 }
 	i := slices.IndexFunc(fixes, func(r Fix) bool { return r.first && limits(r.Findings[0].Invariant) })
@@ -96,8 +96,8 @@ func answered(fixes []Fix, f Finding) bool {
 	return true
 }
 
-// runFixes returns the fixes of the runs that exist: those that get the workflow id of a run that should not have it, or that
-// go into a line behind another one, come after that.
+// runFixes returns the fixes of the existing runs. A run that takes over a workflow ID comes before
+// other runs. Runs that are queued behind others come last, in the order of their positions.
 func (d *decider) runFixes(part *store.PartitionState) (fixes []Fix) {
 	var lined []Fix
 	for r := range d.runs {
@@ -105,7 +105,7 @@ func (d *decider) runFixes(part *store.PartitionState) (fixes []Fix) {
 		if len(fix.Findings) == 0 && m.Record == nil {
 			continue
 		}
-		if bind(&fix, part, m); fix.Findings == nil { // another one needs it
+		if bind(&fix, part, m); fix.Findings == nil { // required by another fix
 			fix.Findings = []Finding{}
 		}
 		if m.Record != nil && m.Record.QueueState == store.StateQueued {
@@ -119,7 +119,7 @@ func (d *decider) runFixes(part *store.PartitionState) (fixes []Fix) {
 	return append(fixes, lined...)
 }
 
-// bind lets a fix make a rebuild, which the store may refuse.
+// bind adds a rebuild to a fix. The store may refuse it.
 func bind(fix *Fix, part *store.PartitionState, m *store.Rebuild) {
 	if fix.Action == "" {
 		return
@@ -130,7 +130,7 @@ func bind(fix *Fix, part *store.PartitionState, m *store.Rebuild) {
 	fix.do = func(ctx context.Context) (bool, error) { return part.Rebuild(ctx, m) }
 }
 
-// strangers returns what findings are about, and does not exist.
+// strangers returns the missing runs that findings refer to.
 func (d *decider) strangers() []event.RunID {
 	all := maps.Clone(d.about)
 	maps.Copy(all, d.linked)
@@ -138,7 +138,7 @@ func (d *decider) strangers() []event.RunID {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// forget removes what is kept of a run that does not exist.
+// forget removes the data of a missing run.
 func (d *decider) forget(id event.RunID, part *store.PartitionState) Fix {
 	fix := Fix{Run: id, Findings: slices.Concat(d.about[id], d.linked[id])}
 	m := &store.Rebuild{Run: id, By: d.by}
@@ -152,7 +152,7 @@ func (d *decider) forget(id event.RunID, part *store.PartitionState) Fix {
 	return fix
 }
 
-// run decides about one run. Without a record in the rebuild nothing is done.
+// run decides about one run. If the rebuild has no record, nothing is done.
 func (d *decider) run(r *store.RunState) (Fix, *store.Rebuild) {
 	found, linked := d.about[r.Run], d.linked[r.Run]
 	fix, m := Fix{Run: r.Run, Findings: slices.Concat(found, linked)}, &store.Rebuild{Run: r.Run, By: d.by}
@@ -193,10 +193,10 @@ func (d *decider) run(r *store.RunState) (Fix, *store.Rebuild) {
 	return fix, m
 }
 
-// repairable reports whether something can be done about a finding.
+// repairable reports whether a finding can be repaired.
 func repairable(f Finding) bool { return !f.Lasting }
 
-// relink makes a rebuild one that changes the links of a run as well, and says how.
+// relink adds changes of the links of a run to a rebuild, and returns their description.
 func (d *decider) relink(m *store.Rebuild, r *store.RunState, reason store.Reason) string {
 	switch {
 	case m.Record != nil:
@@ -209,18 +209,19 @@ func (d *decider) relink(m *store.Rebuild, r *store.RunState, reason store.Reaso
 	return describeLinks(m, reason)
 }
 
-// damaged reports whether the log of a run cannot be gone on from: it cannot be
-// read to its end, or it ends before what the store knows of it. One that goes
-// further than the store knows is sound.
+// damaged reports whether a run cannot continue from its log, because the log cannot be read to its
+// end, or ends before the state that the store has recorded. A log that extends beyond the recorded
+// state is intact.
 func (c *checker) damaged(r *store.RunState) bool {
 	h := c.logs[r.Run]
 	return !h.whole || r.N > uint64(len(r.Frames)) || r.Seq > h.state.Seq
 }
 
-// lost reports whether nothing but the log of a run is left.
+// lost reports whether only the log of a run is left.
 func lost(r *store.RunState) bool { return r.QueueState == 0 && r.N == 0 && r.Last == event.CommitID{} }
 
-// block sets a run aside whose log is damaged, and whose owner, if it has one, goes by what is no longer there.
+// block blocks a run with a damaged log. If it has an owner, the owner relies on data that are
+// lost.
 func (d *decider) block(m *store.Rebuild, r *store.RunState) (acts []string, why string) {
 	const hint = "bring its log back from a backup, or start it again"
 	switch {
@@ -243,10 +244,10 @@ func (d *decider) block(m *store.Rebuild, r *store.RunState) (acts []string, why
 	return []string{"block it: its log is damaged; " + hint}, ""
 }
 
-// unknown reports whether neither its log nor anything else says what a run is.
+// unknown reports whether neither the log nor other data describe a run.
 func (c *checker) unknown(r *store.RunState) bool { return lost(r) && c.logs[r.Run].state.Spec == nil }
 
-// keep leaves a run whose log cannot be followed as it is kept, without an owner.
+// keep keeps a run whose log cannot be interpreted as it is, without an owner.
 func (d *decider) keep(m *store.Rebuild, r *store.RunState) {
 	rec := r.Record
 	rec.Fence, rec.Owner, rec.Due = store.Fence{Epoch: d.epoch(r)}, "", noTime
@@ -260,10 +261,11 @@ func (d *decider) keep(m *store.Rebuild, r *store.RunState) {
 	m.Record, m.Hidden, m.Last = &rec, r.Hidden && rec.QueueState == store.StateEnded, d.wantLast(r.Run)
 }
 
-// blockedKey is the key of the step data that says why a run is blocked, as workers write it.
+// blockedKey is the key of the step data with the reason why a run is blocked, in the form that
+// workers write.
 const blockedKey = "flowgen.blocked"
 
-// describe says what is done with a run.
+// describe describes the repair of a run.
 func describe(r *store.RunState, to *store.Record) string {
 	what := "write it again from its log"
 	if lost(r) {

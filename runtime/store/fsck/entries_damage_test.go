@@ -7,19 +7,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// entries adds two entries of the journal, one of the catalogue and a view, and damages them.
+// entries adds two entries of the journal, one of the catalog and a view, and damages them.
 func entries(do func(s *state), want ...int) damage {
 	return damage{want, func(s *state) {
 		for n := range 2 {
 			e := store.JournalEntry{ID: store.NewJournalID(s.Now.Add(time.Duration(n) * time.Second)), Principal: "ada", Face: "cli", Action: "pause"}
-			body, _ := e.Pack() // its id is one
+			body, _ := e.Pack() // its ID is valid
 			s.Journal = append(s.Journal, store.JournalLine{ID: e.ID, Body: body})
 		}
 		e := store.CatalogEntry{Workflow: "w", Versions: []store.CatalogVersion{{Build: "b", At: s.Now, Queue: "q"}}}
-		body, _ := e.Pack() // text and times always encode
+		body, _ := e.Pack() // text and times can always be encoded
 		s.Catalog = map[string][]byte{"w": body}
 		v := store.View{Name: "v", Filter: "troubled"}
-		packed, _ := v.Pack(s.Now) // its name and its filter are none that are refused
+		packed, _ := v.Pack(s.Now) // its name and its filter are valid
 		s.Views = map[string][]byte{"v": packed}
 		do(s)
 	}}

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// ExampleRepair looks first, and then repairs.
+// ExampleRepair makes a dry run, then repairs.
 func ExampleRepair() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -39,7 +39,7 @@ func ExampleRepair() {
 	// 0 findings remain
 }
 
-// repair prints what it would do, and does it.
+// repair prints the planned repairs, and executes them.
 func repair(ctx context.Context, st store.Store) error {
 	plan, err := fsck.Repair(ctx, st, fsck.Options{DryRun: true})
 	if err != nil {

@@ -19,8 +19,8 @@ const ttl = 30 * time.Second
 
 var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
-// state is a snapshot of an intact store with a run in every queue state, and what a
-// test needs to go on from there.
+// state is a snapshot of an intact store with a run in every queue state, and the values that tests
+// need to extend it.
 type state struct {
 	*store.Snapshot
 	clock *storetest.Clock
@@ -34,7 +34,7 @@ type state struct {
 	unread, read                                                                          event.ItemID
 
 	sender, child            event.RunID
-	fresh, answered, settled event.ItemID // records: of the start of child, of a kept item, and a settled one
+	fresh, answered, settled event.ItemID // records: the start of child, a kept item, and a settled one
 }
 
 func intact(t *testing.T) *state {
@@ -85,7 +85,7 @@ func (s *state) add(queued store.QueueState, spec event.Spec) (*storetest.Log, *
 	return l, r
 }
 
-// write appends a frame as the owner with this epoch would.
+// write appends a frame as the owner with this epoch.
 func (s *state) write(run event.RunID, epoch uint64, token event.Token, events ...event.Event) {
 	l, r := s.logs[run], s.Runs[run]
 	c := l.Commit(store.Fence{Epoch: epoch, Token: token}, events...)
@@ -133,13 +133,13 @@ func (s *state) addParked() {
 	s.accept(l.Run)
 }
 
-// end records when a run has ended, and when it will be purged.
+// end sets when a run ended, and when it will be purged.
 func (s *state) end(r *store.RunState) {
 	r.EndedAt = s.Now
 	s.Purges[r.Run] = r.EndedAt.Add(r.Retention)
 }
 
-// hide does what Delete does.
+// hide has the effect of Delete.
 func (s *state) hide(run event.RunID) {
 	r := s.Runs[run]
 	r.Hidden = true
@@ -147,7 +147,7 @@ func (s *state) hide(run event.RunID) {
 	delete(s.LastEnded, r.WorkflowID)
 }
 
-// addNamed adds an ended, an active and a queued run of one workflow id.
+// addNamed adds an ended, an active and a queued run of one workflow ID.
 func (s *state) addNamed() {
 	l, r := s.add(store.StateEnded, event.Spec{WorkflowID: "order", Retention: time.Hour})
 	s.ended = l.Run
@@ -164,7 +164,7 @@ func (s *state) addNamed() {
 	s.LastEnded["order"], s.Active["order"], s.Lines["order"] = s.ended, s.active, []event.RunID{s.queued}
 }
 
-// addChain adds a run that has continued, with an item that it handed to its continuation.
+// addChain adds a run that has continued, with an item that it passed to its continuation.
 func (s *state) addChain() {
 	carried, token := store.Item{ID: s.ids.Item(), Body: []byte(`1`)}, s.ids.Token()
 	l, r := s.add(store.StateEnded, event.Spec{})
@@ -180,8 +180,7 @@ func (s *state) addChain() {
 	s.Seen[l.Run] = map[event.ItemID]time.Time{carried.ID: s.Now}
 }
 
-// begin writes the first frame of the run that has continued, which carries items
-// over.
+// begin writes the first frame of the continuation, which contains the carried items.
 func (s *state) begin(carried ...store.Item) {
 	l, r := s.logs[s.next], s.Runs[s.next]
 	*l = *storetest.NewLog(s.ids, s.clock, l.Run, l.Spec)
@@ -194,8 +193,7 @@ func (s *state) begin(carried ...store.Item) {
 	r.Frames, r.Last, r.Seq = [][]byte{c.Frame}, c.CommitID, c.Last
 }
 
-// addOutbox adds a run that has ended and left records, and what they have left
-// with their receivers.
+// addOutbox adds a run that has ended and left records, and their traces at the receivers.
 func (s *state) addOutbox() {
 	l, r := s.add(store.StateEnded, event.Spec{})
 	s.sender, s.fresh, s.answered, s.settled = l.Run, s.ids.Item(), s.ids.Item(), s.ids.Item()
@@ -212,7 +210,7 @@ func (s *state) addOutbox() {
 	s.Kept[s.child] = []event.ItemID{s.answered}
 }
 
-// found checks a damaged store and compares the numbers of what was found.
+// found checks a damaged store and compares the invariants of the findings.
 func found(t *testing.T, damage func(s *state)) []fsck.Finding {
 	t.Helper()
 	s := intact(t)
@@ -240,8 +238,7 @@ func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
 	}
 }
 
-// damage is something that can happen to a store, and the invariants that it
-// breaks.
+// damage is a kind of damage to a store, and the invariants that it violates.
 type damage struct {
 	want []int
 	do   func(s *state)
@@ -309,22 +306,23 @@ func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// drop takes a record out of the outbox.
+// drop removes a record from the outbox.
 func (s *state) drop(id event.ItemID) {
 	s.Outbox = slices.DeleteFunc(s.Outbox, func(o store.Outgoing) bool { return o.ID == id })
 }
 
-// age lets as much time pass as a record takes to be settled and confirmed.
+// age advances the clock by the time in which a record is settled and confirmed.
 func (s *state) age() { s.Now = s.Now.Add(2 * store.Horizon) }
 
-// purge does what Purge does of a run that nothing holds back.
+// purge has the effect of Purge on a run without pending records.
 func (s *state) purge(run event.RunID) {
 	delete(s.LastEnded, s.Runs[run].WorkflowID)
 	delete(s.Runs, run)
 	delete(s.Purges, run)
 }
 
-// causes says that the events that end a run have caused all records but one.
+// causes returns a configuration in which the events that end a run have caused all records except
+// one.
 func (s *state) causes(but event.ItemID) fsck.Config {
 	return fsck.Config{Causes: func(run event.RunID, e *event.Event) []event.ItemID {
 		if run != s.sender || !e.Type.Terminal() {
@@ -377,7 +375,7 @@ func (s *state) lease(change func(l *store.Lease)) {
 	s.Leases[s.owner] = l
 }
 
-// timeout adds a parked run that sleeps until s.due and may take that long.
+// timeout adds a parked run that sleeps until s.due and has a time limit.
 func (s *state) timeout(limit time.Duration) {
 	l, r := s.add(store.StateParked, event.Spec{Timeout: limit})
 	s.limited = l.Run

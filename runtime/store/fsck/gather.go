@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkGathering is invariant 21 for the runs that starts find: nobody has claimed them, and
-// they hold what has joined.
+// checkGathering checks invariant 21 for the runs that starts find: they are unclaimed, and contain
+// the collected starts.
 func (c *checker) checkGathering() {
 	for _, key := range slices.Sorted(maps.Keys(c.Gathering)) {
 		id := c.Gathering[key]

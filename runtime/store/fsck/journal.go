@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkJournal is invariant 24: what the journal of operators has can be read, in order.
+// checkJournal checks invariant 24: the entries of the journal can be read and are in order.
 func (c *checker) checkJournal() {
 	before := ""
 	for _, line := range c.Journal {

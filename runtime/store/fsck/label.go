@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// checkLabels is invariant 26: a run is found by its labels, if the store has an index of those.
+// checkLabels checks invariant 26: a run is found by its labels if the store has an index of them.
 func (c *checker) checkLabels() {
 	if c.Labels == nil {
 		return
 	}
 	for r := range c.runs {
 		if r.QueueState == 0 {
-			continue // its record is lost, and what it says is made again from the log
+			continue // its record is lost and will be derived from the log
 		}
 		var want []string
 		for _, label := range r.Labels() {

@@ -5,7 +5,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// labelled says by what each run is found, and damages that.
+// labelled adds an index of labels, and damages it.
 func labelled(do func(s *state, r *store.RunState), want ...int) damage {
 	return damage{want, func(s *state) {
 		s.Labels = map[event.RunID][]string{}

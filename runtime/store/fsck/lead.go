@@ -9,21 +9,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// named holds the runs that a workflow id leads to, and those that it should.
+// named contains the runs that a workflow ID leads to, and those that it should lead to.
 type named struct {
 	was, want leads
-	living    []event.RunID // that have not ended, by id
-	ended     []event.RunID // of those not deleted
+	living    []event.RunID // not ended, sorted by ID
+	ended     []event.RunID // ended and not deleted
 }
 
-// leads is what a workflow id leads to.
+// leads contains the runs that a workflow ID leads to.
 type leads struct {
-	active, last event.RunID // empty: none
+	active, last event.RunID // empty if none
 	line         []event.RunID
 }
 
-// nameAll finds out what each workflow id should lead to. Runs are taken for what
-// their logs say, if those can be read.
+// nameAll determines what each workflow ID should lead to. The state of a run is taken from its log
+// if that can be read.
 func (d *decider) nameAll() {
 	for wid, run := range d.Active {
 		d.named(wid).was.active = run
@@ -63,8 +63,8 @@ func (d *decider) named(wid string) *named {
 	return n
 }
 
-// lead says what a workflow id should lead to: to what it does as far as that
-// can be, then to the oldest that was at work.
+// lead determines the active run of a workflow ID: the present one if it is valid, otherwise the
+// oldest run that was active.
 func (d *decider) lead(n *named) {
 	active := n.was.active
 	if !slices.Contains(n.living, active) {
@@ -86,7 +86,7 @@ func (d *decider) lead(n *named) {
 	n.want.last = d.lastOf(n)
 }
 
-// outOfLine returns those of the runs that have left the line.
+// outOfLine returns the runs that have left the queue of the workflow ID.
 func (d *decider) outOfLine(runs []event.RunID) []event.RunID {
 	var out []event.RunID
 	for _, id := range runs {
@@ -97,8 +97,8 @@ func (d *decider) outOfLine(runs []event.RunID) []event.RunID {
 	return out
 }
 
-// lastOf returns the last run that ended. None is known is right, too, once that
-// run was purged; it is not while a run that has ended was not known to have.
+// lastOf returns the last run that ended. An unknown last run is valid after that run was purged,
+// but not while an ended run was not recorded as ended.
 func (d *decider) lastOf(n *named) event.RunID {
 	unknown := slices.ContainsFunc(n.ended, func(id event.RunID) bool { return d.Runs[id].QueueState != store.StateEnded })
 	if !unknown && (n.was.last == "" || slices.Contains(n.ended, n.was.last)) {
@@ -120,10 +120,11 @@ func (d *decider) endOf(id event.RunID) time.Time {
 	return d.logs[id].state.EndedAt
 }
 
-// lines reports whether a run belongs into the line of its workflow id.
+// lines reports whether a run belongs in the queue of its workflow ID.
 func (d *decider) lines(id event.RunID) bool { return d.standing(id) >= 0 }
 
-// standing returns the place of a run in the line of its workflow id; -1: it belongs into none.
+// standing returns the position of a run in the queue of its workflow ID, or -1 if it does not
+// belong in a queue.
 func (d *decider) standing(id event.RunID) int {
 	wid := d.wids[id]
 	if wid == "" {
@@ -132,8 +133,8 @@ func (d *decider) standing(id event.RunID) int {
 	return slices.Index(d.names[wid].want.line, id)
 }
 
-// rank says which of two runs is rebuilt first: one that gets what its workflow id leads to at present. What leads to the
-// other one is removed with that, if it still does.
+// rank determines the order of rebuilds: a run that takes over its workflow ID is rebuilt first.
+// This replaces the reference to the other run.
 func (d *decider) rank(id event.RunID) int {
 	wid := d.wids[id]
 	if n := d.names[wid]; wid != "" && (n.want.active == id && n.was.active != id || n.want.last == id && n.was.last != id) {
@@ -142,14 +143,14 @@ func (d *decider) rank(id event.RunID) int {
 	return 1
 }
 
-// wantLast reports whether a run is the last of its workflow id that has ended.
+// wantLast reports whether a run is the last run of its workflow ID that ended.
 func (d *decider) wantLast(id event.RunID) bool {
 	wid := d.wids[id]
 	return wid != "" && d.names[wid].want.last == id
 }
 
-// misled reports whether the workflow id of a run leads to it otherwise than it should, or the run is not in the queue
-// state that follows from that.
+// misled reports whether the workflow ID of a run leads to it incorrectly, or the run is not in the
+// corresponding queue state.
 func (d *decider) misled(r *store.RunState) bool {
 	wid := d.wids[r.Run]
 	if wid == "" {

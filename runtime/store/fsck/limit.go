@@ -11,8 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkPermits is invariant 19: whoever owns a run that uses limits has its permits, and
-// nobody else has any but a run that keeps them to its end. What is counted is that.
+// checkPermits checks invariant 19: the owner of a run that uses limits holds its permits; without
+// an owner only runs that hold permits until their end do. The counts of the limits equal these
+// permits.
 func (c *checker) checkPermits() {
 	held, waits := map[store.LimitID]int{}, map[store.LimitID]int{}
 	for r := range c.runs {
@@ -56,8 +57,8 @@ func (c *checker) checkPermits() {
 	c.checkAway(known)
 }
 
-// checkAway is the same of those who wait for another limit first: what is counted follows from
-// the lines.
+// checkAway does the same for the runs that wait for another limit first: the counts follow from
+// the limiter queues.
 func (c *checker) checkAway(known map[store.LimitID]bool) {
 	away := map[store.LimitID]int{}
 	for i := range c.Waiting {
@@ -77,7 +78,7 @@ func (c *checker) checkAway(known map[store.LimitID]bool) {
 	}
 }
 
-// checkFlows is the same of flows: each counts its runs.
+// checkFlows does the same for fairness keys: each counts its runs.
 func (c *checker) checkFlows() {
 	runs := map[store.FlowID]int{}
 	for r := range c.runs {
@@ -106,8 +107,8 @@ func compareLimits(a, b store.LimitID) int {
 	return strings.Compare(a.Key, b.Key)
 }
 
-// checkWaiting is invariant 20: a run that waits for permits is in one line, that of its
-// route and its uses, and no line is left out by claims that may go.
+// checkWaiting checks invariant 20: a run that waits for permits is in one limiter queue, that of
+// its route and its uses, and claims do not leave out a queue that may be admitted.
 func (c *checker) checkWaiting() {
 	in := map[event.RunID]int{}
 	for i := range c.Waiting {
@@ -116,7 +117,7 @@ func (c *checker) checkWaiting() {
 			in[run]++
 			r := c.Runs[run]
 			switch {
-			case r == nil: // in checkOrphans
+			case r == nil: // reported by checkOrphans
 			case !r.Waits():
 				c.find(20, run, fmt.Sprintf("it is %s, and in a line for permits", r.QueueState), "it could be claimed")
 			case r.Route != l.Route || !slices.Equal(r.Uses, l.Uses):
@@ -136,8 +137,8 @@ func (c *checker) checkWaiting() {
 	}
 }
 
-// mayGo reports whether a shut line could have its permits and will not be looked at: by time
-// neither.
+// mayGo reports whether a closed limiter queue could be admitted and will not be rechecked, neither
+// by an event nor by time.
 func (c *checker) mayGo(i int) bool {
 	l := &c.Waiting[i]
 	if !l.Until.IsZero() {
@@ -156,9 +157,9 @@ func (c *checker) mayGo(i int) bool {
 	return true
 }
 
-// checkStands is invariant 20 of the limits at which a shut line counts: those that admit it, and
-// the first one that does not. Lines that wait for a rate, and nested ones, may be a look behind, and
-// a run with a fair key may have the turn of one of another route.
+// checkStands checks invariant 20 for the limits at which a closed queue counts: those that admit
+// it, and the first one that does not. Queues that wait for a rate, and nested ones, may be one
+// recheck behind, and a run with a fairness key may have the position of a run on another route.
 func (c *checker) checkStands() {
 	counts := map[store.LimitID]bool{}
 	routes, fair := map[store.Route]bool{}, false
@@ -186,7 +187,8 @@ func (c *checker) checkStands() {
 	}
 }
 
-// countsAt returns the uses at which a shut line counts, if earlier lines count at those limits.
+// countsAt returns the uses at which a closed queue counts, if earlier queues count at those
+// limits.
 func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
@@ -203,7 +205,7 @@ func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) 
 	return at
 }
 
-// lacks returns the limits of a line that have no room for it.
+// lacks returns the limits of a queue without enough free capacity for it.
 func (c *checker) lacks(l *store.WaitingLine) (full []store.LimitID) {
 	for _, u := range l.Uses {
 		if !c.hasRoom(u) {
@@ -218,8 +220,8 @@ func (c *checker) hasRoom(u store.Use) bool {
 	return !s.Config.Paused && (s.Config.AtOnce == 0 || s.Held+u.Weight <= s.Config.AtOnce) && !s.Next.After(c.Now)
 }
 
-// keepsBack reports whether a line keeps back those after it at what they use: a nested one
-// only if it waits for nothing else.
+// keepsBack reports whether a queue holds back later queues at a limit that it uses. A nested queue
+// does so only if it waits for nothing else.
 func (c *checker) keepsBack(l *store.WaitingLine, u store.Use) bool {
 	if !l.Shut && !l.Called || !slices.ContainsFunc(l.At(), func(o store.Use) bool { return o.LimitID == u.LimitID }) {
 		return false
@@ -228,7 +230,7 @@ func (c *checker) keepsBack(l *store.WaitingLine, u store.Use) bool {
 	return !u.Nested || len(full) == 1 && full[0] == u.LimitID || len(full) == 0 && l.Called
 }
 
-// waiting returns the runs in lines.
+// waiting returns the runs in limiter queues.
 func (c *checker) waiting() []event.RunID {
 	var runs []event.RunID
 	for _, l := range c.Waiting {

@@ -18,8 +18,8 @@ func use(ids ...store.LimitID) (uses []store.Use) {
 	return uses
 }
 
-// limits is a store in which one run holds gpu, of which there is one, two wait for it in a
-// line, and one after them in another line, for gpu and disk.
+// limits is a store in which one run holds the only permit of gpu, two runs wait for it in one
+// limiter queue, and a later one waits in another queue for gpu and disk.
 type limits struct {
 	*state
 
@@ -48,7 +48,7 @@ func withLimits(s *state) *limits {
 	return x
 }
 
-// of changes what is known of a part of a limit.
+// of changes the state of a limit or key.
 func (x *limits) of(id store.LimitID, change func(*store.LimitState)) {
 	l := x.Limits[id]
 	change(&l)
@@ -102,14 +102,14 @@ var limitDamage = map[string]damage{
 	}, 20),
 }
 
-// Not every line that is shut is left out by mistake.
+// A closed queue is not necessarily left out by mistake.
 func TestCheck_KnowsWhatAShutLineWaitsFor(t *testing.T) {
 	for name, change := range map[string]func(x *limits){
 		"a permit": func(*limits) {},
 		"a pause": func(x *limits) {
 			x.of(gpu, func(l *store.LimitState) { l.Config = store.LimitConfig{Paused: true} })
 			x.of(disk, func(l *store.LimitState) { l.Away++ })
-			x.Waiting[1].Stands = 1 << 1 // at the paused one only
+			x.Waiting[1].Stands = 1 << 1 // at the paused limit only
 		},
 		"a rate": func(x *limits) {
 			x.of(gpu, func(l *store.LimitState) { l.Config, l.Next = store.LimitConfig{Rate: 1}, x.Now.Add(time.Second) })

@@ -13,18 +13,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// linker checks 13 and 14, which are about runs of several partitions. These are
-// read one after the other, so the order matters: a record goes only after what it
-// has done is known to last, and what it has left goes before it. So what has begun
-// is read before what it has led to, and records before what they have left.
+// linker checks invariants 13 and 14, which concern runs of several partitions. Partitions are read
+// one after the other, so the order matters: a record is removed only after its effect is known to
+// be durable, and its trace is removed before the record. Therefore causes are read before their
+// effects, and records before their traces.
 type linker struct {
 	*repairer
-	// doubtful are the partitions in which something may be wrong.
+	// doubtful contains the partitions with possible violations.
 	doubtful map[int]bool
 }
 
-// survey sees whether something in a partition may be wrong, which is found
-// without reading another one.
+// survey determines whether a partition may have violations, from its own data only.
 func (l *linker) survey(ctx context.Context, partition int, d *decider) error {
 	begun, err := l.begun(ctx, d)
 	if len(begun) > 0 || len(d.left(d.sent)) > 0 {
@@ -33,7 +32,7 @@ func (l *linker) survey(ctx context.Context, partition int, d *decider) error {
 	return err
 }
 
-// repair checks these partitions, and repairs what is wrong.
+// repair checks the doubtful partitions, and repairs violations.
 func (l *linker) repair(ctx context.Context) error {
 	if len(l.doubtful) == 0 {
 		return nil
@@ -53,7 +52,7 @@ func (l *linker) repair(ctx context.Context) error {
 	}
 }
 
-// look reads these partitions, and what they lead to.
+// look reads the doubtful partitions, and the partitions that they refer to.
 func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err error) {
 	sent, partial := map[event.ItemID]bool{}, false
 	for partition := range l.partitions {
@@ -109,7 +108,7 @@ func (l *linker) read(ctx context.Context, partition int) (view, error) {
 	return view{d, part, partition}, nil
 }
 
-// forgetLeft lets receivers forget what records have left that are in no outbox.
+// forgetLeft removes from receivers the traces of records that are in no outbox.
 func (v view) forgetLeft(sent map[event.ItemID]bool) []Fix {
 	found, ids := map[event.RunID][]Finding{}, map[event.RunID][]event.ItemID{}
 	for _, left := range v.left(sent) {
@@ -122,7 +121,7 @@ func (v view) forgetLeft(sent map[event.ItemID]bool) []Fix {
 	return fixes
 }
 
-// linking returns the fix of the links of a run.
+// linking returns the fix for the links of a run.
 func (v view) linking(run event.RunID, found []Finding, m *store.Rebuild) Fix {
 	fix, r := Fix{Run: run, Findings: found}, v.Runs[run]
 	if r == nil || v.logs[run].newer || v.unknown(r) {
@@ -135,15 +134,15 @@ func (v view) linking(run event.RunID, found []Finding, m *store.Rebuild) Fix {
 	return fix
 }
 
-// child is a run that another one has begun, and of whose end it does not know.
+// child is a run that was started by another run whose log does not contain its end.
 type child struct {
 	parent event.RunID
 	key    string
 	run    event.RunID
 }
 
-// begun returns the children of the runs of a partition that are not there, or that
-// have ended without their parents knowing.
+// begun returns the children of the runs of a partition that are missing, or that have ended
+// without a notification of their parents.
 func (l *linker) begun(ctx context.Context, d *decider) ([]child, error) {
 	var candidates []child
 	for all := range slices.Chunk(d.children(), 1000) {
@@ -164,8 +163,7 @@ func (l *linker) begun(ctx context.Context, d *decider) ([]child, error) {
 	return candidates, nil
 }
 
-// children returns the open children of all runs that go on, as far as nothing says
-// that they are yet to be created.
+// children returns the open children of all open runs, except those that a record will create.
 func (d *decider) children() []child {
 	var all []child
 	for r := range d.runs {
@@ -183,16 +181,14 @@ func (d *decider) children() []child {
 	return all
 }
 
-// starting reports whether a record says that a child is yet to be created, or may
-// have to be created again.
+// starting reports whether a record will create a child, or may have to create it again.
 func (d *decider) starting(from event.RunID, id event.ItemID) bool {
 	return d.records[from][id] > 0 && slices.ContainsFunc(d.outboxOf(from), func(o store.Outgoing) bool {
 		return o.ID == id && o.Phase != store.PhaseSettled
 	})
 }
 
-// open returns the children of a run of whose ends neither its log nor its inbox
-// knows, in order.
+// open returns the children of a run whose ends are neither in its log nor in its inbox, in order.
 func open(run event.RunID, state *event.LogState, inbox []store.Item) []child {
 	told := map[string]bool{}
 	for _, i := range inbox {
@@ -216,8 +212,8 @@ func open(run event.RunID, state *event.LogState, inbox []store.Item) []child {
 	return all
 }
 
-// follow finds out what became of children, by partitions that are read after that
-// of their parents, or with it. It keeps one of these at a time.
+// follow determines the state of the children, in the partitions that are read after or together
+// with that of their parents. It holds one partition at a time in memory.
 func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix, error) {
 	of := func(c child) int { return int(c.run.Slot()) % l.partitions }
 	slices.SortStableFunc(begun, func(a, b child) int { return cmp.Compare(of(a), of(b)) })
@@ -237,7 +233,7 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 		}
 		last, there := v.latestOf(c.run)
 		switch {
-		case !there && v.part.Partial: // it may have been left out
+		case !there && v.part.Partial: // it may have been omitted from the snapshot
 		case !there:
 			lost[c.parent] = append(lost[c.parent], c)
 		case last != nil && v.untold(last):
@@ -256,8 +252,8 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 	return fixes, nil
 }
 
-// latestOf returns the run of a chain that has not continued, nil if it is not known,
-// and whether there is any run of the chain.
+// latestOf returns the run of a chain that has not continued, or nil if it is unknown, and whether
+// the chain has any run.
 func (c *checker) latestOf(chain event.RunID) (last *store.RunState, there bool) {
 	for r := range c.runs {
 		if r.Chain != chain && r.Run != chain {
@@ -271,8 +267,8 @@ func (c *checker) latestOf(chain event.RunID) (last *store.RunState, there bool)
 	return last, there
 }
 
-// untold reports whether a run has ended, and no record of it tells of that. While
-// the end is young, 12 is about it.
+// untold reports whether a run has ended without a record that notifies its parent. While the end
+// is recent, invariant 12 covers this.
 func (v view) untold(r *store.RunState) bool {
 	h := v.logs[r.Run]
 	id := effects.EndID(r.Run)
@@ -280,8 +276,7 @@ func (v view) untold(r *store.RunState) bool {
 	return caused && v.records[r.Run][id] == 0 && v.Now.Sub(at) >= store.Horizon
 }
 
-// waits reports whether a parent goes on, and still does not know of the end of a
-// child.
+// waits reports whether a parent is open and has not been notified of the end of a child.
 func (l *linker) waits(ctx context.Context, c child) (bool, error) {
 	loaded, err := l.runs.Load(ctx, []store.Load{{Run: c.parent, Inbox: true}})
 	if err != nil || loaded[0].Err != nil {
@@ -291,7 +286,7 @@ func (l *linker) waits(ctx context.Context, c child) (bool, error) {
 	return whole && !state.Run.Terminal() && slices.Contains(open(c.parent, state, loaded[0].Inbox), c), nil
 }
 
-// stateOf reads a log; false: it cannot be read to its end.
+// stateOf reads a log. It returns false if the log cannot be read to its end.
 func stateOf(frames [][]byte) (*event.LogState, bool) {
 	state := &event.LogState{}
 	for _, b := range frames {
@@ -308,7 +303,7 @@ func stateOf(frames [][]byte) (*event.LogState, bool) {
 	return state, true
 }
 
-// begin has children created that their parent has recorded, and that do not exist.
+// begin returns the fix that creates missing children that their parent has recorded.
 func (v view) begin(parent event.RunID, children []child) Fix {
 	var found []Finding
 	records, gone, again := map[event.ItemID]store.Outgoing{}, map[event.RunID]bool{}, map[event.ItemID]bool{}
@@ -332,7 +327,7 @@ func (v view) begin(parent event.RunID, children []child) Fix {
 	return v.linking(parent, found, m)
 }
 
-// tell has the parent told of the end of a child.
+// tell returns the fix that notifies the parent of the end of a child.
 func (v view) tell(last *store.RunState, c child) Fix {
 	found := Finding{
 		Invariant: 13, Run: last.Run, What: fmt.Sprintf("it has ended, its parent %s does not know, and no record will tell", c.parent),

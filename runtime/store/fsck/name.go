@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkNames is invariant 9.
+// checkNames checks invariant 9.
 func (c *checker) checkNames() {
 	for _, wid := range slices.Sorted(maps.Keys(c.Active)) {
 		c.checkNamed("active", wid, c.Active[wid], false)
@@ -34,11 +34,11 @@ func (c *checker) checkNames() {
 	}
 }
 
-// checkNamed checks a run that a workflow id leads to.
+// checkNamed checks a run that a workflow ID leads to.
 func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 	r := c.Runs[run]
 	switch {
-	case r == nil: // in checkOrphans
+	case r == nil: // reported by checkOrphans
 	case r.WorkflowID != wid:
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, its own is %q", what, wid, r.WorkflowID), "the workflow id leads to a stranger")
 	case r.Next != "" && ended:
@@ -50,7 +50,7 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 	}
 }
 
-// checkNameOf checks that a run that has not ended is known to its workflow id.
+// checkNameOf checks that the workflow ID of an open run leads to it.
 func (c *checker) checkNameOf(r *store.RunState) {
 	lines := c.linesOf[r.Run]
 	if queued := r.QueueState == store.StateQueued; queued != (len(lines) == 1) {

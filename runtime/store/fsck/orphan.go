@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// checkOrphans is invariant 16: it names what is kept of runs that do not exist.
+// checkOrphans checks invariant 16: it reports data of runs that do not exist.
 func (c *checker) checkOrphans() {
 	const explain = "it is never cleaned up, and may be given to a worker"
 	for _, id := range slices.Sorted(maps.Keys(c.Runs)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkOutbox is 12 as far as it begins with a record.
+// checkOutbox checks the part of invariant 12 that begins with a record.
 func (c *checker) checkOutbox() {
 	for _, from := range slices.Sorted(maps.Keys(c.records)) {
 		for _, id := range slices.Sorted(maps.Keys(c.records[from])) {
@@ -35,7 +35,7 @@ func (c *checker) checkOutbox() {
 		}
 		h := c.logs[o.From]
 		if !c.caused() || h == nil || h.underived || c.damaged(c.Runs[o.From]) {
-			continue // what has caused it may be what cannot be read
+			continue // its cause may be in the unreadable part
 		}
 		if _, ok := h.causes[o.ID]; !ok {
 			c.find(12, o.From, fmt.Sprintf("its record %s is in the outbox, and nothing in its log has caused it", o.ID), "something is done that the run does not know of")
@@ -43,11 +43,11 @@ func (c *checker) checkOutbox() {
 	}
 }
 
-// caused reports whether it is known what events cause.
+// caused reports whether the records that events cause can be derived.
 func (c *checker) caused() bool { return c.cfg.Causes != nil || c.cfg.sends != nil }
 
-// note takes note of the records that an event has caused. One that is caused again
-// stays as it is, so that it is gone when it is time for the first one.
+// note records the outgoing records that an event has caused. A repeated cause does not change the
+// time, so that the record expires with the first cause.
 func (c *checker) note(run event.RunID, h *history, e *event.Event) {
 	first := func(id event.ItemID) {
 		if _, ok := h.causes[id]; !ok {
@@ -73,8 +73,8 @@ func (c *checker) note(run event.RunID, h *history, e *event.Event) {
 	}
 }
 
-// checkCauses is 12 as far as it begins with a log. A record exists for longer than
-// the Horizon, whatever becomes of it.
+// checkCauses checks the part of invariant 12 that begins with a log. Every record exists for
+// longer than the Horizon.
 func (c *checker) checkCauses(r *store.RunState, h *history) {
 	for _, id := range slices.Sorted(maps.Keys(h.causes)) {
 		if !c.missing(r.Run, h, id) {
@@ -84,13 +84,13 @@ func (c *checker) checkCauses(r *store.RunState, h *history) {
 	}
 }
 
-// missing reports whether a record that a log has caused must be there, and is not. Those of an imported run are in the
-// store in which it was executed.
+// missing reports whether a record that a log has caused is missing. The records of an imported run
+// are in the store in which it was executed.
 func (c *checker) missing(run event.RunID, h *history, id event.ItemID) bool {
 	return !c.imported[run] && c.Now.Sub(h.causes[id]) < store.Horizon && c.records[run][id] == 0
 }
 
-// checkLeft is 14.
+// checkLeft checks invariant 14.
 func (c *checker) checkLeft() {
 	for _, l := range c.left(c.sent) {
 		c.findings = append(c.findings, l.finding())
@@ -112,8 +112,8 @@ func (l left) finding() Finding {
 	return Finding{Invariant: 14, Run: l.run, What: fmt.Sprintf(what, l.id), Explain: "nobody will ever confirm it, and it is kept for ever"}
 }
 
-// left returns what records have left that are not among those sent. A record may
-// still be on its way back to its sender.
+// left returns the traces of records that are not in sent. A record may still be on its way back to
+// its sender.
 func (c *checker) left(sent map[event.ItemID]bool) []left {
 	const late = settling + store.Horizon
 	var all []left
@@ -132,8 +132,8 @@ func (c *checker) left(sent map[event.ItemID]bool) []left {
 	return all
 }
 
-// sentToLater reports whether a later run of a chain remembers an item, too: the confirm of
-// that is the confirm of both.
+// sentToLater reports whether a later run of a chain has a trace of the same item: confirming one
+// confirms both.
 func (c *checker) sentToLater(chain event.RunID, id event.ItemID) bool {
 	for run, ids := range c.Kept {
 		if r := c.Runs[run]; r != nil && run != chain && r.Chain == chain && slices.Contains(ids, id) {

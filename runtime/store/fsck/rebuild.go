@@ -11,12 +11,12 @@ import (
 
 var noTime time.Time
 
-// dedupe is how long at least stores remember what they have accepted.
+// dedupe is the minimum time for which stores remember accepted items.
 const dedupe = 24 * time.Hour
 
-// rebuild makes the record of a run from its log. What the log does not
-// say is kept as it is: a priority of zero, which older logs have, when it was created
-// for later, and how often it was recovered.
+// rebuild derives the record of a run from its log. It keeps the values that are not in the log: a
+// priority if the log has none, which is the case for older logs, the planned start time, and the
+// number of recoveries.
 func (d *decider) rebuild(m *store.Rebuild, r *store.RunState) {
 	h, made := d.logs[r.Run], r.Record
 	spec, rec := h.state.Spec, &made
@@ -48,10 +48,11 @@ func (d *decider) rebuild(m *store.Rebuild, r *store.RunState) {
 	m.Remember, m.Drop = d.items(r, rec.Chain)
 }
 
-// permits says what a run uses, and what it has of that: no run is owned after its rebuild, so only a whole run has
-// permits, from its first claim on, also above the capacity of a limit: its code relies
-// on it. If nobody knows that a run was called off, it waits for its permits. The uses of a
-// run whose log does not say them stay.
+// permits sets the uses of a run and the permits it holds. No run has an owner after its rebuild,
+// so only a run that holds permits until its end has any, from its first claim on, even above the
+// capacity of a limit, because its code relies on them. A run that was called off keeps that state;
+// if that is lost, it waits for its permits. The uses of a run are kept if its log does not contain
+// them.
 func permits(r *store.RunState, h *history, rec *store.Record) {
 	if spec := h.state.Spec; len(spec.Uses) > 0 && spec.PermitSlot == 0 {
 		rec.Uses, rec.Whole = nil, spec.Whole
@@ -74,7 +75,7 @@ func permits(r *store.RunState, h *history, rec *store.Record) {
 	}
 }
 
-// put says where a run belongs.
+// put sets the queue state of a run.
 func (d *decider) put(r *store.RunState, h *history, rec *store.Record) {
 	due := rec.Due
 	rec.Owner, rec.Fence, rec.Due, rec.EndedAt = "", store.Fence{Epoch: d.epoch(r)}, noTime, noTime
@@ -104,7 +105,7 @@ func (d *decider) put(r *store.RunState, h *history, rec *store.Record) {
 	}
 }
 
-// epoch returns an epoch that was never given out.
+// epoch returns an epoch that was never used.
 func (c *checker) epoch(r *store.RunState) uint64 {
 	epoch := r.Fence.Epoch
 	if h := c.logs[r.Run]; h != nil {
@@ -113,26 +114,26 @@ func (c *checker) epoch(r *store.RunState) uint64 {
 	return epoch + 1
 }
 
-// current reports whether what is kept of a run ends where its log ends.
+// current reports whether the derived data of a run are up to date with its log.
 func (c *checker) current(r *store.RunState, h *history) bool {
 	return r.N == uint64(len(r.Frames)) && r.Seq == h.state.Seq && r.Last == h.cid && r.Fence.Epoch >= h.epoch
 }
 
-// mayPark reports whether a parked run can go on waiting: it has read its inbox, or
-// holds what it was created with, and the time of its wake is known.
+// mayPark reports whether a parked run can stay parked: it has read its inbox, or contains only the
+// items it was created with, and its wake time is known.
 func (c *checker) mayPark(r *store.RunState, h *history) bool {
 	timer, timed := c.Timers[r.Run]
 	if len(r.Inbox) > 0 && !mayHold(r) || r.Due.IsZero() && timed && h.state.Run != event.StatePending {
 		return false
 	}
-	if h.state.Run == event.StatePending { // created for later, which its log does not say
+	if h.state.Run == event.StatePending { // created for later, which is not in its log
 		return !r.Due.IsZero() && (!timed || timer.Equal(r.Due)) || r.Due.IsZero() && timed
 	}
 	return c.dueFits(r, &h.state)
 }
 
-// chainOf returns the first run of the chain of a run: as the logs tell it, and where
-// a run of the chain was purged, as it is kept of those after that.
+// chainOf returns the first run of the chain of a run, from the logs or, if a run of the chain was
+// purged, from the records of later runs.
 func (d *decider) chainOf(r *store.RunState, h *history) event.RunID {
 	first, kept := r.Run, event.RunID("")
 	for passed := map[event.RunID]bool{}; !passed[r.Run]; {
@@ -154,8 +155,8 @@ func (d *decider) chainOf(r *store.RunState, h *history) event.RunID {
 	return cmp.Or(kept, first)
 }
 
-// items says which accepted items must be remembered, and which stand in the
-// inbox and should not.
+// items returns which accepted items must be remembered, and which items must be removed from the
+// inbox.
 func (d *decider) items(r *store.RunState, chain event.RunID) (remember map[event.ItemID]time.Time, drop []int) {
 	remember = map[event.ItemID]time.Time{}
 	for _, i := range d.logs[r.Run].items {
@@ -177,7 +178,7 @@ func (d *decider) items(r *store.RunState, chain event.RunID) (remember map[even
 	return remember, drop
 }
 
-// reason names the state in which a run was found.
+// reason returns the audit reason for the state in which a run was found.
 func (d *decider) reason(r *store.RunState, h *history, to *store.Record) store.Reason {
 	others := func(f Finding) bool { return f.Invariant != 9 }
 	switch {
@@ -190,7 +191,7 @@ func (d *decider) reason(r *store.RunState, h *history, to *store.Record) store.
 		}
 		return store.ReasonStuckTerminal
 	case !lost(r) && to.QueueState == r.QueueState && !slices.ContainsFunc(d.about[r.Run], others):
-		return store.ReasonWrongRecord // only its workflow id leads elsewhere
+		return store.ReasonWrongRecord // only its workflow ID leads to another run
 	case h.state.Run.Terminal():
 		return store.ReasonStuckTerminal
 	case r.QueueState == store.StateOwned && to.QueueState != store.StateOwned && !d.claimed(r):
@@ -209,14 +210,13 @@ func (d *decider) reason(r *store.RunState, h *history, to *store.Record) store.
 	return store.ReasonStuckRunning
 }
 
-// claimed reports whether the owner of an owned run would be noticed to die, and
-// believes that it owns the run.
+// claimed reports whether the run has a valid owner whose death would be detected.
 func (c *checker) claimed(r *store.RunState) bool {
 	_, alive := c.Leases[r.Owner]
 	return alive && r.Fence.Token != (event.Token{}) && slices.Contains(c.ownedBy[r.Run], r.Owner)
 }
 
-// stuck reports whether nobody would have gone on with a run when it is time to.
+// stuck reports whether no worker would have continued the run when it is due.
 func (c *checker) stuck(r *store.RunState, h *history) bool {
 	switch r.QueueState {
 	case store.StateReady:
@@ -240,7 +240,7 @@ func routeOf(h *history) store.Route {
 	return store.Route{Queue: h.state.Spec.Queue, Workflow: h.state.Spec.Workflow}
 }
 
-// dueOf returns when something in a run is due, its own limit included.
+// dueOf returns the next due time of a run, including its own time limit.
 func (c *checker) dueOf(h *history) time.Time {
 	due := h.state.Due()
 	if limit := h.state.Spec.Timeout; limit > 0 {
@@ -251,7 +251,7 @@ func (c *checker) dueOf(h *history) time.Time {
 	return due
 }
 
-// retrying reports whether what is due then is the next attempt of a step.
+// retrying reports whether the next attempt of a step is due at that time.
 func retrying(f *event.LogState, due time.Time) bool {
 	for o := range f.Opens {
 		if o.Entity == event.EntityStep && o.State == event.StatePending && o.Due.Equal(due) {

@@ -10,54 +10,53 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Options say how to repair. The zero value repairs.
+// Options configure a repair. The zero value repairs.
 type Options struct {
-	// DryRun plans and changes nothing.
+	// DryRun plans repairs and changes nothing.
 	DryRun bool
-	// By is who repairs, for the audit trail; empty: "fsck".
+	// By is recorded in the audit trail as the origin of the repair; empty means "fsck".
 	By store.SessionID
-	// Progress is told how far it got, after each partition that was read and each
-	// repair; nil: nobody is.
+	// Progress is called after each partition that was read and each repair; it may be nil.
 	Progress func(Progress)
 
-	// check says how to read the events in the logs; nil: as workers write them.
+	// check determines how events in the logs are interpreted; nil means as written by workers.
 	check *Config
 }
 
-// Progress is how far a repair got.
+// Progress is the progress of a repair.
 type Progress struct {
 	Partition, Partitions int // Partition counts from 0
-	Runs                  int // that were looked at so far
-	Planned, Done         int // repairs of the pass over this partition
+	Runs                  int // runs checked so far
+	Planned, Done         int // repairs in the current pass over this partition
 }
 
 // Report lists the findings and the fixes.
 type Report struct {
 	DryRun bool `json:"dry_run"`
-	// Runs is how many runs the store has.
+	// Runs is the number of runs in the store.
 	Runs int `json:"runs"`
-	// Fixes are in the order in which they were made, or would be.
+	// Fixes are in the order of their execution.
 	Fixes []Fix `json:"fixes"`
-	// Remaining lists what is still broken: after a dry run everything that was found.
+	// Remaining lists the remaining violations: after a dry run all findings.
 	Remaining []Finding `json:"remaining"`
 }
 
 // Fix rebuilds one run, or repairs one defect of the store.
 type Fix struct {
-	// Run is the run that is rebuilt; empty for a defect of the store that is about none.
+	// Run is the rebuilt run; empty for a defect of the store without a run.
 	Run event.RunID `json:"run,omitempty"`
-	// Findings are the broken invariants that led here.
+	// Findings are the violations that the fix repairs.
 	Findings []Finding `json:"findings"`
-	// Reason is recorded in the audit trail; empty: nothing is.
+	// Reason is recorded in the audit trail; if it is empty, nothing is recorded.
 	Reason store.Reason `json:"reason,omitempty"`
-	// Action says what is done; empty: nothing can be, and Why says why.
+	// Action describes the repair. If it is empty, no repair is possible, and Why is the reason.
 	Action  string  `json:"action,omitempty"`
 	Outcome Outcome `json:"outcome"`
 	Why     string  `json:"why,omitempty"`
 
 	do func(context.Context) (bool, error)
-	// first says that it is about the store itself: what else seems broken may be
-	// its doing, and is judged again once it is repaired.
+	// first marks a fix of the store itself. Other violations may be its consequences, so they are
+	// checked again after it.
 	first bool
 }
 
@@ -66,35 +65,33 @@ type Outcome string
 
 // The outcomes.
 const (
-	// OutcomePlanned: a dry run would do it.
+	// OutcomePlanned means that a repair without DryRun would execute the fix.
 	OutcomePlanned Outcome = "planned"
-	// OutcomeRepaired: it was done.
+	// OutcomeRepaired means that the fix was executed.
 	OutcomeRepaired Outcome = "repaired"
-	// OutcomeMoved: what it was about had changed since it was looked at, so
-	// nothing was done. If it was still broken there is another repair of it.
+	// OutcomeMoved means that the subject of the fix changed after it was read, so nothing was
+	// done. If the violation persists, there is another fix for it.
 	OutcomeMoved Outcome = "moved"
-	// OutcomeRemains: nothing can be done.
+	// OutcomeRemains means that no repair is possible.
 	OutcomeRemains Outcome = "remains"
 )
 
-// ErrNotRepairable says that a store has no way to be repaired.
+// ErrNotRepairable is returned for a store that cannot be repaired.
 var ErrNotRepairable = errors.New("store is not a store.Rebuilder")
 
-// passes bounds how often a partition is looked at again after something was
-// repaired. Two are enough unless the store is being damaged, or worked on, at the
-// same time.
+// passes is the maximum number of times that a partition is checked again after repairs. Two are
+// sufficient unless the store is being damaged or modified at the same time.
 const passes = 5
 
-// Repair checks every invariant of a store, and repairs what is broken from
-// the logs. What it would do is told by a dry run first.
+// Repair checks every invariant of a store, and repairs violations from the logs. Make a dry run
+// first to see the planned repairs.
 //
-// Workers may work on the store meanwhile, and any number of repairs may go on at
-// the same time: each repair is one atomic action, which happens only if its
-// subject is as it was when it was judged. It reads a partition at a time, all of
-// it: into the memory of this process, and as of one moment.
+// Workers and other repairs may use the store at the same time: each repair is one atomic action
+// that takes effect only if its subject has not changed since it was checked. Repair reads one
+// partition at a time, completely into memory, as a consistent snapshot.
 //
-// The error says that the store could not be read or written; the report then
-// tells what was done before.
+// An error means that the store could not be read or written. The report then contains the repairs
+// made before.
 func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	report := &Report{DryRun: opts.DryRun, Fixes: []Fix{}, Remaining: []Finding{}}
 	r, ok := store.As[store.Rebuilder](s)
@@ -124,7 +121,7 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 // repairer repairs one partition after the other.
 type repairer struct {
 	store      store.Rebuilder
-	runs       store.Store // the same
+	runs       store.Store // the same store
 	partitions int
 	opts       *Options
 	report     *Report
@@ -157,7 +154,7 @@ func (f *repairer) partition(ctx context.Context, partition int, l *linker) erro
 	}
 }
 
-// conclude reports what is not done.
+// conclude reports findings that are not repaired.
 func (f *repairer) conclude(found []Finding, repairs []Fix) {
 	for _, r := range repairs {
 		switch {
@@ -173,13 +170,14 @@ func (f *repairer) conclude(found []Finding, repairs []Fix) {
 	f.report.Remaining = append(f.report.Remaining, found...)
 }
 
-// add reports a fix, without the state that it was decided by: with that a report would keep each partition in memory that has one.
+// add reports a fix without the state that it is based on, which would keep each partition with a
+// fix in memory.
 func (r *Report) add(fix Fix) {
 	fix.do = nil
 	r.Fixes = append(r.Fixes, fix)
 }
 
-// act carries out repairs. What is left of the others is seen in the next pass.
+// act executes repairs. Findings that remain are reported by the next pass.
 func (f *repairer) act(ctx context.Context, repairs []Fix) error {
 	defective := slices.ContainsFunc(repairs, func(r Fix) bool { return r.first && r.do != nil })
 	for _, r := range repairs {

@@ -22,8 +22,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// examined is a store that shows a snapshot, and records what it is asked to repair.
-// It changes all the time: nothing can be repaired.
+// examined is a store that returns a fixed snapshot and records the requested repairs. It reports
+// that every subject has changed, so nothing is repaired.
 type examined struct {
 	store.Store
 
@@ -138,7 +138,7 @@ func TestRepair_GivesUpWhatNeverStays(t *testing.T) {
 	}
 }
 
-// An owner goes by what it has read before: after the rebuild its fence is over.
+// An owner relies on the state that it has read. A rebuild invalidates its fence.
 func TestRepair_TakesARunThatItRebuildsFromItsOwner(t *testing.T) {
 	for name, tt := range map[string]struct {
 		damage func(s *state)
@@ -167,7 +167,8 @@ func TestRepair_TakesARunThatItRebuildsFromItsOwner(t *testing.T) {
 	}
 }
 
-// The log of a run in line cannot be read, and the line has lost it: it is blocked when its turn comes, and not before.
+// The log of a queued run cannot be read, and the queue has lost it. The run is blocked when it
+// reaches the head of the queue, not before.
 func TestRepair_LinesUpARunWhoseLogIsDamaged(t *testing.T) {
 	s := intact(t)
 	s.Runs[s.queued].Frames[0] = []byte("torn")
@@ -229,8 +230,7 @@ func TestReport_ReadsBackFromJSON(t *testing.T) {
 	}
 }
 
-// A run whose metadata is lost is found out about from its log alone, and a chain
-// from the logs of its runs.
+// A run without metadata is restored from its log, and a chain from the logs of its runs.
 func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 	s := intact(t)
 	want := map[event.RunID]store.Record{}
@@ -250,7 +250,7 @@ func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 			}
 			rec := *m.Record
 			rec.Fence, w.Fence = store.Fence{}, store.Fence{}
-			rec.CreatedAt, rec.EndedAt = w.CreatedAt, w.EndedAt // to the millisecond, and by the writer's clock
+			rec.CreatedAt, rec.EndedAt = w.CreatedAt, w.EndedAt // in milliseconds, and by the writer's clock
 			rec.Recoveries = w.Recoveries
 			if rec.QueueState == store.StateReady {
 				w.QueueState, w.Status = rec.QueueState, rec.Status
@@ -265,7 +265,7 @@ func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 
 func TestRepair_LeavesARunForLaterWithTheItemsThatItWasCreatedWith(t *testing.T) {
 	s := intact(t)
-	s.Runs[s.later].Tags = map[string]string{"a": "b"} // which its log does not say
+	s.Runs[s.later].Tags = map[string]string{"a": "b"} // tags that are not in its log
 	e := &examined{snap: s.Snapshot}
 	repaired(t, e, fsck.Options{})
 	for _, m := range e.runs {
@@ -278,7 +278,7 @@ func TestRepair_LeavesARunForLaterWithTheItemsThatItWasCreatedWith(t *testing.T)
 	}
 }
 
-// The reasons of REC3 are told apart by the state that a run is in.
+// The reasons of REC3 are distinguished by the state of a run.
 func TestREC3_NamesTheReason(t *testing.T) {
 	past := func(s *state) {
 		s.Now = s.due.Add(time.Minute)
@@ -326,14 +326,14 @@ func TestREC3_NamesTheReason(t *testing.T) {
 	}
 }
 
-// revive makes the log of a run end, which nothing else of it knows.
+// revive adds the end of a run to its log but not to the derived data.
 func (s *state) revive(run event.RunID, status event.Status) event.RunID {
 	s.claimed(run, 9, s.logs[run].End(status)...)
 	return run
 }
 
-// A run that a newer release has written to is as sound as before: blocked it would be brought back from a backup, without what has
-// happened since.
+// A run with a log of a newer release is intact. If it were blocked, restoring it from a backup
+// would lose the later events.
 func TestRepair_LeavesALogOfANewerReleaseAlone(t *testing.T) {
 	for name, change := range map[string]func(b []byte, i int) bool{
 		"version": func(b []byte, i int) bool { b[1] = 9; return i == 0 },
@@ -359,7 +359,7 @@ func TestRepair_LeavesALogOfANewerReleaseAlone(t *testing.T) {
 	}
 }
 
-// newerFrame returns a frame as a newer release could have written it, with the right sum.
+// newerFrame returns a frame of a hypothetical newer release with a valid checksum.
 func newerFrame(t *testing.T, frame []byte, change func(b []byte, i int) bool) []byte {
 	t.Helper()
 	for i := range frame[:len(frame)-4] {

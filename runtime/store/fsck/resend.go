@@ -12,12 +12,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The outbox of a run is the one thing that is repaired in place, record by record, and not deleted and derived again. How far
-// a record was delivered is in no log: a settled record that was sent again could find that its receiver has forgotten
-// it, and take effect twice. So records that are sound stay as they are, and only those that are missing, or that cannot be
-// delivered, are derived from the log.
+// Only the outbox of a run is repaired record by record instead of being deleted and derived again.
+// The delivery state of a record is not in the log: if a settled record were sent again, its
+// receiver might have forgotten it, and it would take effect twice. Therefore intact records are
+// kept, and only records that are missing or cannot be delivered are derived from the log.
 
-// describeLinks says what is done with the links of a run.
+// describeLinks describes the repair of the links of a run.
 func describeLinks(m *store.Rebuild, reason store.Reason) string {
 	written := map[event.ItemID]bool{}
 	var all []string
@@ -49,23 +49,23 @@ func (c *checker) outboxOf(run event.RunID) []store.Outgoing {
 	return all
 }
 
-// sound reports whether a record can be delivered. Of a settled record nothing is left to be done
-// but to tell its receiver that it may be forgotten, and that takes no body.
+// sound reports whether a record can be delivered. For a settled record only the confirmation to
+// its receiver remains, which needs no body.
 func sound(o *store.Outgoing) bool {
 	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseSettled && o.To != "" && (o.Phase == store.PhaseSettled || effects.Check(o) == nil)
 }
 
-// again returns a record as one to be delivered again.
+// again returns a record for another delivery.
 func again(o store.Outgoing) store.Outgoing {
 	o.Phase = store.PhaseFresh
 	return o
 }
 
-// newer reports whether a newer release, which can deliver it, wrote a record.
+// newer reports whether a record was written by a newer release, which can deliver it.
 func newer(o *store.Outgoing) bool { return errors.Is(effects.Check(o), effects.ErrNewer) }
 
-// disown removes records whose sender does not exist, unless they may not have
-// arrived: an answered one is only sent again in case of a loss.
+// disown removes records whose sender does not exist, unless they may not have arrived. An answered
+// record is kept only to be sent again after a loss.
 func (d *decider) disown(m *store.Rebuild) {
 	for _, o := range d.outboxOf(m.Run) {
 		if o.Phase != store.PhaseFresh || !sound(&o) && !newer(&o) {
@@ -74,20 +74,18 @@ func (d *decider) disown(m *store.Rebuild) {
 	}
 }
 
-// resend makes an outbox agree with the log of its run: it writes again the records that
-// are missing or cannot be delivered. The records that were caused after them are written
-// after them. A record that the log has not caused is removed, if the log can be read to
-// its end.
+// resend makes an outbox consistent with the log of its run. It writes records that are missing or
+// cannot be delivered again, followed by the records that were caused after them. A record without
+// a cause in the log is removed if the log can be read to its end.
 //
-// A record whose cause cannot be read is delivered as it is, again if its phase is lost: it
-// has the same id, and no effect twice. If no worker can deliver it, since nothing says any
-// more what to do or to which run, it is removed: workers would try it for ever, and its
-// sender would never be purged. Nothing that could be delivered is lost. What the record
-// said is in no queue state that a worker or a repair can read; and if the log is brought back
-// from a backup, the record is missing, which is a finding with a repair of its own for a
-// day, and for longer if it was to start a child or to tell of an end.
+// A record whose cause cannot be read is delivered unchanged, repeatedly if its phase is lost: it
+// has the same ID, so it takes effect once. If no worker can deliver it, because its action or its
+// receiver is unknown, it is removed. Otherwise workers would retry it forever, and its sender
+// would never be purged. Nothing that could be delivered is lost. If the log is later restored from
+// a backup, the missing record is a finding with its own repair for a day, and for longer if it
+// starts a child or notifies of an end.
 //
-// It returns the reason, and what to say if nothing can be done.
+// It returns the reason, and an explanation if no repair is possible.
 func (d *decider) resend(m *store.Rebuild, h *history) (reason store.Reason, why string) {
 	reason, why = store.ReasonWrongRecord, "it is there more than once, and what one of them does, the other one undoes"
 	told := h.whole && !h.underived && !d.damaged(d.Runs[m.Run])
@@ -118,8 +116,8 @@ func (d *decider) resend(m *store.Rebuild, h *history) (reason store.Reason, why
 	return reason, why
 }
 
-// rewrite adds to m what it takes to write records again. Those of the same
-// receiver that were caused later, and are not settled, follow them.
+// rewrite adds the changes that write records again to m. Unsettled records to the same receiver
+// that were caused later are written after them.
 func rewrite(m *store.Rebuild, sends []store.Send, records map[event.ItemID]store.Outgoing, again map[event.ItemID]bool) {
 	behind, done := map[event.RunID]bool{}, map[event.ItemID]bool{}
 	for _, s := range sends {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkSessions is invariant 6.
+// checkSessions checks invariant 6.
 func (c *checker) checkSessions() {
 	for _, id := range slices.Sorted(maps.Keys(c.Owned)) {
 		c.checkLease(id, "owned runs")
@@ -51,7 +51,7 @@ func (c *checker) checkLease(id store.SessionID, of string) {
 func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 	r := c.Runs[run]
 	switch {
-	case r == nil: // in checkOrphans
+	case r == nil: // reported by checkOrphans
 	case r.QueueState != store.StateOwned || r.Owner != id:
 		if r.QueueState != store.StateEnded {
 			c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, which does not own it", id), "the session is told of what is not its own")
@@ -61,8 +61,8 @@ func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 	}
 }
 
-// checkWakes is invariant 15 as far as a snapshot shows it: where there is no
-// session, nobody can have taken the wake.
+// checkWakes checks invariant 15 as far as a snapshot allows: without a session, no worker can have
+// consumed the wake-up.
 func (c *checker) checkWakes() {
 	if len(c.Leases) > 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkStreams is invariant 18, and 16 for streams: they belong to a chain of which
-// there is a run, and their chunks follow one another up to the last.
+// checkStreams checks invariants 18 and 16 for streams: they belong to a chain with a run, and
+// their chunks are consecutive up to the last one.
 func (c *checker) checkStreams() {
 	chains := map[event.RunID]bool{}
 	for r := range c.runs {
@@ -28,7 +28,7 @@ func (c *checker) checkStreams() {
 	}
 }
 
-// broken says what is wrong with a stream; empty: nothing.
+// broken describes the damage of a stream, or returns the empty string.
 func broken(st store.StreamState) string {
 	for i, chunk := range st.Chunks {
 		switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// rerunOf returns the last run that says in its log that it is one that has ended, tried again; empty: there is none, or
-// it cannot be told, because the old run was imported.
+// rerunOf returns the last run whose log refers to r as the run that it repeats. It returns the
+// empty ID if there is none, or if it cannot be determined because the old run was imported.
 func (c *checker) rerunOf(r *store.RunState) event.RunID {
 	if c.reruns == nil {
 		c.reruns = map[event.RunID]event.RunID{}
@@ -32,12 +32,13 @@ func (c *checker) rerunOf(r *store.RunState) event.RunID {
 	return c.reruns[r.Run]
 }
 
-// tried reports whether a run is one that leaves its group of trouble when it is tried again.
+// tried reports whether a run leaves its failure group when it is retried.
 func tried(r *store.RunState) bool {
 	return r.QueueState == store.StateEnded && (r.Status == event.StatusFailed || r.Status == event.StatusCanceled) && !r.EndedAt.IsZero()
 }
 
-// checkTroubles is invariant 23: which runs are in groups of trouble their records say, and which were tried again.
+// checkTroubles checks invariant 23: runs are in the failure groups of their records, and retried
+// runs refer to their reruns.
 func (c *checker) checkTroubles() {
 	in := map[event.RunID][]string{}
 	for _, group := range slices.Sorted(maps.Keys(c.Troubles)) {
@@ -72,7 +73,7 @@ func (c *checker) checkTroubles() {
 	}
 }
 
-// grouped returns the runs that are found as those in trouble.
+// grouped returns the runs that are found in failure groups.
 func (c *checker) grouped() []event.RunID {
 	all := slices.Clone(c.Troubled)
 	for _, g := range c.Troubles {
@@ -81,7 +82,7 @@ func (c *checker) grouped() []event.RunID {
 	return all
 }
 
-// outOfTrouble reports whether such a run is in no group, whatever has happened to it.
+// outOfTrouble reports whether a run in this state belongs in no failure group.
 func outOfTrouble(q store.QueueState, status event.Status, hidden bool) bool {
 	return hidden || q == store.StateEnded && status != event.StatusFailed
 }

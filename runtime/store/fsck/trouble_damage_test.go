@@ -9,7 +9,7 @@ import (
 
 const group = "f1-0a"
 
-// inTrouble labels a run that has failed and one that goes on, and damages that.
+// inTrouble adds a failed and an open run to failure groups, and damages the groups.
 func inTrouble(do func(s *state, failed, goesOn *store.RunState), want ...int) damage {
 	return damage{want, func(s *state) {
 		failed, goesOn := s.Runs[s.sender], s.Runs[s.parked]
@@ -32,7 +32,7 @@ var troubleDamage = map[string]damage{
 	"23 another run is among all":         inTrouble(func(s *state, _, _ *store.RunState) { s.AddTroubled([]event.RunID{s.ready}) }, 23),
 	"23 a deleted run is in a group": inTrouble(func(s *state, f, _ *store.RunState) {
 		f.Hidden = true
-		delete(s.Purges, f.Run) // what holds it back does so still
+		delete(s.Purges, f.Run) // it is still held back
 	}, 23),
 	"23 a completed run is in a group": inTrouble(func(s *state, _, _ *store.RunState) {
 		r := s.Runs[s.ended]
@@ -56,7 +56,7 @@ var troubleDamage = map[string]damage{
 	"16 a run that does not exist is in trouble": inTrouble(func(s *state, _, _ *store.RunState) { s.AddTroubled([]event.RunID{"wrun_x"}) }, 16),
 }
 
-// retry adds a run that is another one, tried again.
+// retry adds a rerun of a run.
 func (s *state) retry(old *store.RunState) event.RunID {
 	l, r := s.add(store.StateReady, event.Spec{RerunOf: old.Run})
 	r.CreatedAt = old.EndedAt.Add(time.Second)
@@ -64,7 +64,7 @@ func (s *state) retry(old *store.RunState) event.RunID {
 	return l.Run
 }
 
-// regroup makes these the runs of a group.
+// regroup sets the runs of a group.
 func (s *state) regroup(id string, runs ...event.RunID) {
 	delete(s.Troubles, id)
 	s.AddTrouble(store.TroubleGroup{Trouble: store.Trouble{Group: id}}, runs)

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkViews is invariant 27: the views that operators share can be read.
+// checkViews checks invariant 27: the shared views can be read.
 func (c *checker) checkViews() {
 	for _, name := range slices.Sorted(maps.Keys(c.Views)) {
 		if _, err := store.UnpackView(name, c.Views[name]); err != nil {
