@@ -30,7 +30,7 @@ const golden = "testdata/format1.jsonl"
 
 var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
-// source is a store with runs of every kind, always the same ones.
+// source is a store with fixed runs of every kind.
 type source struct {
 	*memstore.Store
 	t     *testing.T
@@ -39,7 +39,7 @@ type source struct {
 	runs  []event.RunID
 }
 
-// newSource returns a store with a chain of two runs and streams, a run that has failed and one that goes on.
+// newSource returns a store with a chain of two runs and streams, a failed run and an open run.
 func newSource(t *testing.T) *source {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -103,7 +103,7 @@ func (s *source) end(l *storetest.Log, fence store.Fence, status event.Status, l
 	s.commit(l, c)
 }
 
-// export exports runs, all of them if none are named.
+// export exports runs, or all runs if none are given.
 func (s *source) export(runs ...event.RunID) []byte {
 	s.t.Helper()
 	var b bytes.Buffer
@@ -190,7 +190,7 @@ func TestOPS1_AFileShowsWhatTheStoreHad(t *testing.T) {
 			}
 		}
 		q.Cursor = ""
-		if q.Budget == 0 { // which runs are looked at is up to a store
+		if q.Budget == 0 { // the runs that a budget covers depend on the store
 			same(t, fmt.Sprint("count ", q), s.Store, got, func(st store.Store) (any, error) {
 				n, err := st.(store.Lister).Count(ctx, q)
 				n.Looked = 0
@@ -202,7 +202,7 @@ func TestOPS1_AFileShowsWhatTheStoreHad(t *testing.T) {
 	same(t, "troubles", s.Store, got, func(st store.Store) (any, error) { return st.(store.TroubleLister).Troubles(ctx, store.TroubleQuery{}) })
 }
 
-// same compares what two stores answer.
+// same compares the results of two stores.
 func same(t *testing.T, what string, want, got store.Store, ask func(store.Store) (any, error)) {
 	t.Helper()
 	a, wantErr := ask(want)
@@ -253,7 +253,7 @@ func TestOPS1_AFileIsChangedByNobody(t *testing.T) {
 	}
 }
 
-// imports adds the runs of a file to a store, and returns what came of each.
+// imports adds the runs of a file to a store, and returns the result for each.
 func imports(ctx context.Context, t *testing.T, b []byte, into store.Store) (all []archive.Imported) {
 	t.Helper()
 	err := archive.Import(ctx, bytes.NewReader(b), into, "somebody", func(got archive.Imported) { all = append(all, got) })
@@ -285,7 +285,7 @@ func TestOPS1_WhatIsImportedIsExportedAgainAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := archive.NewExporter(into, w, nil)
-	for _, run := range []event.RunID{ended[1], ended[2], ended[0]} { // a later run brings its chain, each run comes once
+	for _, run := range []event.RunID{ended[1], ended[2], ended[0]} { // a later run includes its chain, and each run is exported once
 		if err := x.Run(t.Context(), run); err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +298,8 @@ func TestOPS1_WhatIsImportedIsExportedAgainAsItWas(t *testing.T) {
 	}
 }
 
-// without returns the lines of a file without retentions, which count from the import, and sums.
+// without returns the lines of a file without checksums and retentions, which count from the
+// import.
 func without(t *testing.T, b []byte) (lines []string) {
 	t.Helper()
 	for line := range strings.Lines(string(b)) {
@@ -321,7 +322,8 @@ func TestOPS1_OpenRunsAreNotImported(t *testing.T) {
 	}
 }
 
-// Whoever edits a file can compute its sums again. Of a run that is there the log counts, not what its record says.
+// An edited file can have valid checksums. For an existing run the logs are compared, not only the
+// records.
 func TestOPS1_AnEditedLogIsNotTakenForTheSame(t *testing.T) {
 	s := newSource(t)
 	run := s.runs[2]
@@ -387,7 +389,8 @@ func TestOPS1_EveryByteOfAFileCounts(t *testing.T) {
 	refused("more behind the end", append(bytes.Clone(whole), '\n'))
 }
 
-// Sums can be computed by everybody: the order and the numbers of the lines are asked, too.
+// Since an edited file can have valid checksums, the order and the numbers of the lines are
+// validated as well.
 func TestOPS1_LinesThatDoNotFitAreRefused(t *testing.T) {
 	s := newSource(t)
 	whole := s.export()
@@ -408,7 +411,7 @@ func TestOPS1_LinesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// dropping is a store of which a stream loses chunks while it is read.
+// dropping is a store in which a stream loses chunks while it is read.
 type dropping struct{ *memstore.Store }
 
 func (d dropping) ReadStream(ctx context.Context, q store.ReadStream) (store.StreamPage, error) {
@@ -468,7 +471,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// What passes the sums is anything at all: nothing of it may be imported that is no run.
+// A file with valid checksums may contain anything. Nothing that is not a valid run is imported.
 func FuzzImport(f *testing.F) {
 	whole, err := os.ReadFile(golden)
 	if err != nil {

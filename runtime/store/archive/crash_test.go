@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// The variables with which the test's own program imports a file.
+// The environment variables with which the test binary imports a file.
 const (
 	importFile = "ARCHIVE_TEST_FILE"
 	importInto = "ARCHIVE_TEST_INTO"
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// importAlone imports a file and prints each run that is done.
+// importAlone imports a file and prints each imported run.
 func importAlone(name, into string) int {
 	ctx := context.Background()
 	f, err := os.Open(name)
@@ -53,7 +53,8 @@ func importAlone(name, into string) int {
 	return 0
 }
 
-// many returns a file with so many runs, of several commits each and with streams and labels, and their ids.
+// many returns a file with the given number of runs, each with several commits, streams and labels,
+// and their IDs.
 func many(t *testing.T, runs int) (string, []event.RunID) {
 	t.Helper()
 	s := newSource(t)
@@ -70,8 +71,8 @@ func many(t *testing.T, runs int) (string, []event.RunID) {
 	return file(t, s.export(ended...)), ended
 }
 
-// whole fails the test unless each run of a file is in a store as a whole, or not at all, and nothing of the store is broken. It
-// returns how many are there.
+// whole fails the test unless each run of a file is in a store completely or not at all, and the
+// store has no violations. It returns the number of runs in the store.
 func whole(t *testing.T, name, url string) (there int) {
 	t.Helper()
 	ctx := t.Context()
@@ -117,7 +118,7 @@ func whole(t *testing.T, name, url string) (there int) {
 	return there
 }
 
-// stores are those that outlive a process.
+// stores lists the stores that outlive a process.
 func stores(t *testing.T) map[string]string {
 	return map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "runs.db"), "Redis": redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix()}
 }
@@ -157,7 +158,7 @@ func TestOPS1_AKilledImportLeavesWholeRuns(t *testing.T) {
 	}
 }
 
-// A server that is killed after each answer has all that it has answered.
+// A server that is killed after each response has executed everything that it confirmed.
 func TestOPS1_AServerThatIsKilledHasWholeRuns(t *testing.T) {
 	name, runs := many(t, 40)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

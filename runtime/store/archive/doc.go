@@ -1,31 +1,34 @@
-// Package archive keeps runs in a file: what flowctl export writes and flowctl import reads.
+// Package archive stores runs in a file: flowctl export writes it and flowctl import reads it.
 //
 // # Format
 //
-// A file is lines of JSON, in UTF-8, each an object with the field line, which says what it is, and as the last field sum.
-// Format 1 has:
+// A file consists of lines of JSON in UTF-8. Each line is an object with the field line, which
+// contains its kind, and sum as the last field. Format 1 has the kinds
 //
-//	head    format, source (the kind of the store), exported (when); the first line
-//	run     the record of a run, and in frames and streams how many of these follow
-//	frame   n, from 1, and body: a commit record of the log, as it is stored
-//	stream  name, first, last and closed: a stream of the chain; only the first run of a chain has them
-//	chunk   n, from first to last of the stream, and body, as it is stored
-//	end     runs, frames, streams and chunks: how many there were; the last line
+//	head    format, source (the kind of the store), exported (time); the first line
+//	run     the record of a run, and in frames and streams the numbers of these that follow
+//	frame   n, from 1, and body: a commit record of the log in its stored form
+//	stream  name, first, last and closed: a stream of the chain, only in the first run of a chain
+//	chunk   n, from first to last of the stream, and body in its stored form
+//	end     the numbers of runs, frames, streams and chunks; the last line
 //
-// Bodies are base64. A workflow id or the name of a stream that is not valid UTF-8 is base64, too, as the field base64 of an
-// object. A reader leaves fields aside that it does not know, and refuses lines and formats that it does not know.
+// Bodies are base64. A workflow ID or the name of a stream that is not valid UTF-8 is also base64,
+// in the field base64 of an object. A reader ignores unknown fields, and refuses unknown lines and
+// formats.
 //
-// The sum of a line is the first 8 bytes, as 16 digits, of the SHA-256 of the sum of the line before (8 bytes, zeros for the
-// first) and the line without its sum: without `,"sum":"…"` before the last brace, and without the newline. So a file that was
-// cut off, edited or put together otherwise is refused, and the error names the line. It is no signature: whoever edits a
-// file on purpose can compute the sums again. So whatever imports runs asks their logs, see [store.Import.Check].
+// The sum of a line is the first 8 bytes, as 16 hexadecimal digits, of the SHA-256 of the sum of
+// the previous line (8 bytes, zero for the first line) followed by the line without its sum:
+// without `,"sum":"…"` before the last brace, and without the newline. A file that was truncated,
+// edited or recombined is refused, and the error contains the number of the line. The sum is not a
+// signature: an edited file can have valid sums. Therefore an import validates the logs, see
+// [store.Import.Check].
 //
-// Payloads are in a file as they are in the store: readable, unless a codec keeps them secret. Then the file needs its
-// keys, too.
+// Payloads are in the file as they are in the store: readable, unless a codec encrypts them. In
+// that case reading the file requires the keys.
 //
 // # Reading order
 //
-// line.go has the lines and their sums, writer.go and reader.go write and read them, export.go and import.go move runs
-// between stores and files, and store.go is a store that shows a file and can be changed by nobody: of the
-// URL export:FILE.
+// line.go contains the lines and their sums, writer.go and reader.go write and read them, export.go
+// and import.go copy runs between stores and files, and store.go contains the read-only store of a
+// file with the URL export:FILE.
 package archive

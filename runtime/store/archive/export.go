@@ -88,7 +88,7 @@ func (e *Exporter) load(ctx context.Context, l store.Load) (store.Loaded, error)
 	return got[0], nil
 }
 
-// write writes a run as its record says. What an open one has appended since is left out.
+// write writes a run up to the last commit in its record. Later commits are omitted.
 func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
 	label, err := e.trouble(ctx, rec)
 	if err != nil {
@@ -127,7 +127,7 @@ func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
 	return nil
 }
 
-// stream writes a stream as it is at one moment. The run of a chain that goes on may drop what was to be read.
+// stream writes a stream as of one moment. An open run may drop chunks while they are read.
 func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) error {
 	page, err := e.from.ReadStream(ctx, store.ReadStream{Run: run, Stream: name})
 	if err != nil {
@@ -163,7 +163,7 @@ func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) err
 	return nil
 }
 
-// trouble returns the group of a record, with what is known of it.
+// trouble returns the failure group of a record with its description.
 func (e *Exporter) trouble(ctx context.Context, rec *store.Record) (store.Trouble, error) {
 	if rec.Group == "" {
 		return store.Trouble{}, nil
@@ -192,7 +192,7 @@ func Below(ctx context.Context, from store.Lister, run event.RunID) iter.Seq2[ev
 		for len(queue) > 0 {
 			next := queue[0]
 			queue = queue[1:]
-			if seen[next] { // which only an import can have brought
+			if seen[next] { // only possible after an import
 				continue
 			}
 			seen[next] = true

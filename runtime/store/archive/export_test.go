@@ -2,7 +2,8 @@ package archive
 
 import "bytes"
 
-// Resealed returns a file with another line in the place of the one of its kind, and the sums of all lines computed again.
+// Resealed returns a file with the given line in place of the line of its kind, with new sums for
+// all lines.
 func Resealed(file, body []byte) []byte {
 	var s sum
 	var b bytes.Buffer

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// importMost bounds the files that the test's own program may write, in bytes.
+// importMost limits the size of files that the test binary may write, in bytes.
 const importMost = "ARCHIVE_TEST_MOST"
 
-// A process that may write no larger files meets what one on a full disk does.
+// A limited file size has the same effect as a full disk.
 func init() {
 	most, err := strconv.ParseUint(os.Getenv(importMost), 10, 64)
 	if err != nil {

@@ -29,11 +29,11 @@ func Check(r io.Reader) (Head, Counts, error) {
 // Imported is the result for one run.
 type Imported struct {
 	Run   event.RunID
-	Fresh bool  // it is new
-	Err   error // why it was refused; nil: it is there, now or from before
+	Fresh bool  // the run was added
+	Err   error // why it was refused; nil if it is in the store, added or existing
 
 	Status event.Status // in the file
-	Parent event.RunID  // that has started it; empty: none has
+	Parent event.RunID  // the run that started it; empty if none
 }
 
 // Import adds the runs of a file to a store one after the other, each in one action. It first
@@ -42,8 +42,8 @@ type Imported struct {
 // error, the runs passed to tell have been processed, and the caller can repeat the import of the
 // same file, which skips them.
 //
-// For each run Import reads the last commit from the store; if the store has the run, it compares the
-// stored log with that in the file.
+// For each run Import reads the last commit from the store; if the store has the run, it compares
+// the stored log with that in the file.
 func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.SessionID, tell func(Imported)) error {
 	importer, ok := store.As[store.Importer](to)
 	if !ok {
@@ -131,8 +131,8 @@ func importOne(ctx context.Context, importer store.Importer, to store.Store, m *
 	return Imported{Run: run, Err: same(ctx, to, m)}
 }
 
-// leadsTo reports whether a walk through the runs of a store comes to a run. Each run is looked at before it is added, so whatever
-// would go round is noticed when the last of its runs comes.
+// leadsTo reports whether following the references of the runs in a store leads to run. It is
+// called before each run is added, so a cycle is detected when its last run is imported.
 func leadsTo(ctx context.Context, in store.Store, from, run event.RunID, to func(*store.Record) event.RunID) (bool, error) {
 	var loop event.Loop
 	for at := from; at != "" && !loop.Closed(at); {

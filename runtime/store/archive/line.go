@@ -21,7 +21,7 @@ const Format = 1
 // Kind is the kind of a line.
 type Kind string
 
-// The kinds, in the order in which they come.
+// The kinds in their order in a file.
 const (
 	KindHead   Kind = "head"
 	KindRun    Kind = "run"
@@ -55,18 +55,18 @@ func (c *Counts) add(k Kind) {
 
 // Head is the first line.
 type Head struct {
-	Source   string    // the kind of the store that it comes from, as sqlite
-	Exported time.Time // when that was begun
+	Source   string    // the kind of the store, such as sqlite
+	Exported time.Time // when the export began
 }
 
-// Stream describes a stream before its chunks. Of an empty one First is Last + 1.
+// Stream describes a stream before its chunks. For an empty stream First is Last + 1.
 type Stream struct {
 	Name        string
 	First, Last uint64
 	Closed      bool
 }
 
-// line is a line as it is written.
+// line is the encoded form of a line.
 type line struct {
 	Kind     Kind      `json:"line"`
 	Format   int       `json:"format,omitempty"`
@@ -84,7 +84,7 @@ type line struct {
 	Counts   *Counts   `json:"counts,omitempty"`
 }
 
-// text is any bytes.
+// text contains any bytes.
 type text string
 
 // MarshalJSON encodes bytes that are not valid UTF-8 as base64.
@@ -95,7 +95,7 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
 }
 
-// UnmarshalJSON is the opposite of MarshalJSON.
+// UnmarshalJSON is the inverse of MarshalJSON.
 func (t *text) UnmarshalJSON(b []byte) error {
 	var plain string
 	if err := json.Unmarshal(b, &plain); err == nil {
@@ -110,10 +110,10 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// record is a store.Record as it is written.
+// record is the encoded form of a store.Record.
 type record struct {
 	ID         event.RunID       `json:"id"`
-	Chain      event.RunID       `json:"chain,omitempty"` // its first run; empty: this one
+	Chain      event.RunID       `json:"chain,omitempty"` // its first run; empty for the run itself
 	WorkflowID text              `json:"workflowId,omitempty"`
 	Queue      string            `json:"queue"`
 	Workflow   string            `json:"workflow"`
@@ -124,11 +124,11 @@ type record struct {
 	State      string            `json:"state"`
 	Status     event.Status      `json:"status"`
 	Events     uint64            `json:"events"`
-	Commit     string            `json:"commit"` // the last one
+	Commit     string            `json:"commit"` // the last commit
 	Epoch      uint64            `json:"epoch,omitempty"`
 	Due        time.Time         `json:"due,omitzero"`
 	Next       event.RunID       `json:"next,omitempty"`
-	Rerun      event.RunID       `json:"rerun,omitempty"` // the last one
+	Rerun      event.RunID       `json:"rerun,omitempty"` // the last rerun
 	CreatedAt  time.Time         `json:"createdAt"`
 	EndedAt    time.Time         `json:"endedAt,omitzero"`
 	Retention  string            `json:"retention"`
@@ -156,7 +156,7 @@ type use struct {
 	Local  bool   `json:"local,omitempty"`
 }
 
-// recordOf returns a record as it is written.
+// recordOf encodes a record.
 func recordOf(r *store.Record, t store.Trouble) *record {
 	w := &record{
 		ID: r.Run, WorkflowID: text(r.WorkflowID), Queue: r.Route.Queue, Workflow: r.Route.Workflow, Priority: r.Priority, Tags: r.Tags,
@@ -176,7 +176,7 @@ func recordOf(r *store.Record, t store.Trouble) *record {
 	return w
 }
 
-// record is the opposite of recordOf.
+// record is the inverse of recordOf.
 func (w *record) record() (r store.Record, t store.Trouble, err error) {
 	r = store.Record{
 		Run: w.ID, Chain: w.Chain, WorkflowID: string(w.WorkflowID), Route: store.Route{Queue: w.Queue, Workflow: w.Workflow}, Priority: w.Priority, Tags: w.Tags,
@@ -210,7 +210,7 @@ func (w *record) record() (r store.Record, t store.Trouble, err error) {
 	return r, t, nil
 }
 
-// sum is that of a line, and of all before it.
+// sum is the sum of a line, which depends on all preceding lines.
 type sum [8]byte
 
 const (
@@ -219,7 +219,7 @@ const (
 	sumSize   = len(sumBefore) + 2*len(sum{}) + len(sumAfter)
 )
 
-// next returns the sum of the line that follows: it is given without its sum.
+// next returns the sum of the next line, given without its sum.
 func (s sum) next(body []byte) (n sum) {
 	h := sha256.New()
 	h.Write(s[:])
@@ -228,7 +228,8 @@ func (s sum) next(body []byte) (n sum) {
 	return n
 }
 
-// seal adds the sum to a line, which is an object with a field. The line is taken over.
+// seal appends the sum to a line, which must be an object with at least one field. It may modify
+// the line.
 func (s *sum) seal(body []byte) []byte {
 	*s = s.next(body)
 	body = append(body[:len(body)-1], sumBefore...)
@@ -238,7 +239,7 @@ func (s *sum) seal(body []byte) []byte {
 
 var errSum = errors.New("its sum is not that of the line and of those before it: it was changed, or lines are missing or in another order")
 
-// open is the opposite of seal, without the newline.
+// open is the inverse of seal, without the newline.
 func (s *sum) open(sealed []byte) (body []byte, err error) {
 	at := len(sealed) - sumSize
 	if at < 2 || !bytes.HasPrefix(sealed[at:], []byte(sumBefore)) || !bytes.HasSuffix(sealed, []byte(sumAfter)) {

@@ -32,11 +32,11 @@ func (e *LineError) Permanent() bool { return true }
 // Fix returns what the operator must do.
 func (e *LineError) Fix() string { return "export the runs again, and copy the file as a whole" }
 
-// Line is a line that was read.
+// Line is a decoded line.
 type Line struct {
 	Kind   Kind
 	Number int   // of the line, from 1
-	Offset int64 // where it begins in the file
+	Offset int64 // position of the line in the file
 
 	Record  store.Record // of a run
 	Trouble store.Trouble
@@ -55,11 +55,11 @@ type Reader struct {
 	offset int64
 	ended  bool
 
-	// What must follow.
-	frames, frame uint64 // of the run, and the last that was read
+	// The lines that must follow.
+	frames, frame uint64 // number of frames of the run, and the last frame read
 	streams       int
 	stream        Stream
-	chunk         uint64 // that comes next
+	chunk         uint64 // the next chunk
 }
 
 // NewReader reads the first line. It returns a *LineError or an error of r.
@@ -116,7 +116,7 @@ func (r *Reader) Next() (Line, error) {
 	return Line{}, io.EOF
 }
 
-// take checks that a line may come here.
+// take validates the position of a line.
 func (r *Reader) take(l *line, got *Line) (err error) {
 	open := r.frame < r.frames || r.chunk <= r.stream.Last
 	switch {
@@ -151,7 +151,7 @@ func (r *Reader) take(l *line, got *Line) (err error) {
 	return fmt.Errorf("a line of kind %q has no place here: want frames %d to %d, chunks %d to %d and %d streams before", l.Kind, r.frame+1, r.frames, r.chunk, r.stream.Last, r.streams)
 }
 
-// body checks a line that has one.
+// body validates a line with a body.
 func (r *Reader) body(l *line, got *Line, n uint64) error {
 	if l.N != n || l.Body == nil {
 		return fmt.Errorf("the %s has number %d, want %d and a body", l.Kind, l.N, n)
@@ -160,7 +160,7 @@ func (r *Reader) body(l *line, got *Line, n uint64) error {
 	return nil
 }
 
-// read reads a line, and compares its sum.
+// read reads a line, and checks its sum.
 func (r *Reader) read() (*line, int64, error) {
 	at := r.offset
 	b, err := lineOf(r.r)
@@ -195,7 +195,7 @@ func decode(b []byte) (*line, error) {
 
 var errLong = fmt.Errorf("it is longer than %d bytes", MaxLine)
 
-// lineOf reads up to a newline, and leaves that out.
+// lineOf reads a line without the newline.
 func lineOf(r *bufio.Reader) (b []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The operations of this file would change runs or work on them, so they are refused.
+// The operations in this file change or execute runs, so they are refused.
 
 // Create is refused.
 func (s *Store) Create(context.Context, []store.Create) ([]store.Created, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// links returns the records of runs of which each has a parent, a next run, or none.
+// links returns the records of runs with the given parents and continuations.
 func links(parents, next map[string]string) (*Store, map[string]event.RunID) {
 	ids := map[string]event.RunID{}
 	id := func(name string) event.RunID {
@@ -29,7 +29,7 @@ func links(parents, next map[string]string) (*Store, map[string]event.RunID) {
 	return s, ids
 }
 
-// A reader of such a file would go round for ever, or until its stack is full.
+// A reader of a file with a cycle would not terminate, or would exhaust its stack.
 func TestOPS1_AFileWhoseRunsGoRoundIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		parents, next map[string]string
@@ -50,7 +50,7 @@ func TestOPS1_AFileWhoseRunsGoRoundIsRefused(t *testing.T) {
 	}
 }
 
-// Of runs that go round by way of others, the last one is refused that an import adds.
+// Of a cycle of runs the last one that an import adds is refused.
 func TestOPS1_ARunThatClosesACircleIsNotImported(t *testing.T) {
 	s, ids := links(map[string]string{"a": "b", "b": "c"}, nil)
 	parent := func(r *store.Record) event.RunID { return r.Parent }

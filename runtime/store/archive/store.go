@@ -28,12 +28,12 @@ type Store struct {
 	closed chan struct{}
 }
 
-// kept is a run.
+// kept contains the record of a run and the positions of its lines.
 type kept struct {
 	rec     store.Record
-	line    int // its first
+	line    int // position of its first line
 	trouble store.Trouble
-	frames  []int64 // where their lines begin
+	frames  []int64 // positions of its frames
 	streams map[string]*keptStream
 }
 
@@ -49,7 +49,7 @@ var (
 	_ store.StreamLister  = (*Store)(nil)
 )
 
-// scheme is that of the URLs by which store.Open knows this package.
+// scheme is the scheme of the URLs with which store.Open opens a file.
 const scheme = "export"
 
 func init() {
@@ -118,7 +118,7 @@ func (s *Store) straight() error {
 	above := func(rec *store.Record) event.RunID { return rec.Parent }
 	next := func(rec *store.Record) event.RunID { return rec.Next }
 	for _, to := range []func(*store.Record) event.RunID{above, next} {
-		ends := map[event.RunID]bool{} // from here the walk ends
+		ends := map[event.RunID]bool{} // runs that are known to lead to no cycle
 		for _, from := range s.order {
 			var loop event.Loop
 			for r := from; r != nil && !ends[r.rec.Run]; r = s.runs[to(&r.rec)] {
@@ -378,7 +378,7 @@ func (s *Store) page(r *kept, q *store.ReadStream) (store.StreamPage, error) {
 	return page, nil
 }
 
-// Watch returns at once if the log is longer than that, or has ended.
+// Watch returns at once if the log has more than n commits or has ended.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -393,7 +393,7 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	return s.refuse("wait for run " + string(run))
 }
 
-// AwaitStream returns at once if there is another chunk, or if none will come.
+// AwaitStream returns at once if there is another chunk or the stream has ended.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	page, err := s.ReadStream(ctx, store.ReadStream{Run: run, Stream: stream, Limit: -1})
 	if err != nil || page.Last != after || page.Closed || page.Ended {
