@@ -14,12 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// withClient is orders with a client.
+// withClient is the package orders with a client.
 var withClient = "// Package orders sells.\n//\n//flow:package client=ordersclient\n" + orders
 
 const clientFile = "orders/ordersclient/flow_client.go"
 
-// ofOrders generates a package of one workflow over the type Order, which declarations declare.
+// ofOrders returns the source of a package with one workflow over the type Order, which
+// declarations declares.
 func ofOrders(imports, declarations string) string {
 	if imports != "" {
 		imports = "\n\t\"" + strings.Join(strings.Fields(imports), "\"\n\t\"") + "\"\n"
@@ -202,10 +203,10 @@ func TestGEN5_FlagIsForOnePackage(t *testing.T) {
 	}
 }
 
-// A directory that cannot be written to is reported, and nothing else is held up.
+// A directory that cannot be written to is reported, and all other files are written.
 func TestGEN5_ReportsADirectoryThatCannotBeWritten(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient})
-	if err := os.MkdirAll(filepath.Join(dir, clientFile), 0o755); err != nil { // where the file goes, there is a directory
+	if err := os.MkdirAll(filepath.Join(dir, clientFile), 0o755); err != nil { // a directory in place of the file
 		t.Fatal(err)
 	}
 	report := run(t, dir)
@@ -217,8 +218,8 @@ func TestGEN5_ReportsADirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A client is type-checked before it is written, so these cases compile; the program compares
-// what the originals and the copies are stored as.
+// A client is type-checked before it is written, so these cases compile. The program compares the
+// stored forms of the originals and the copies.
 func TestGEN5_TypesAreCopiedAsTheyAreStored(t *testing.T) {
 	files, imports, cases, want := map[string]string{}, "", "", ""
 	for _, tt := range []struct{ name, imports, declarations, value string }{
@@ -293,7 +294,7 @@ func TestGEN5_SaysWhatAClientCannotHave(t *testing.T) {
 	links := "package rates\n\nimport _ \"github.com/flowgen/flowgen/runtime/worker\"\n\n// Text writes.\nfunc Text(int) []byte { return nil }\n"
 	for name, tt := range map[string]struct {
 		files map[string]string
-		want  string // empty: none
+		want  string // empty if none
 	}{
 		"imported instead": {map[string]string{"billing/billing.go": billing, "billing/rates/rates.go": rates,
 			"orders/orders.go": ofOrders("example.com/user/billing", "type Order struct{ F billing.Fee }\n")}, ""},

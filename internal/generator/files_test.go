@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// plainOutput returns what is written for orders alone.
+// plainOutput returns the generated file of the package orders alone.
 func plainOutput(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
@@ -27,7 +27,7 @@ func TestGEN2_SourcesWithCarriageReturnsGenerateTheSame(t *testing.T) {
 	goIn(t, dir, "vet", "./...")
 }
 
-// Without a C compiler the go command leaves the file out that needs one.
+// Without a C compiler the go command omits files with cgo.
 func TestGEN2_CgoBesideStepsIsNotInTheWay(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"orders/orders.go": orders,

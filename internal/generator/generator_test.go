@@ -43,7 +43,7 @@ func TestGEN1_FollowsAChangedSignature(t *testing.T) {
 	build(t, dir)
 }
 
-// A stale file does not compile: that is the loud way to go stale.
+// After a change of a signature the stale generated file does not compile.
 func TestGEN2_ChangedSignatureDoesNotCompileBeforeRegeneration(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
 	mustRun(t, dir)
@@ -98,7 +98,7 @@ func sell(ctx context.Context, order orders.Order) error { return nil }
 	}
 }
 
-// The package imported is generated in a later run, or by somebody else.
+// The imported package is generated later or elsewhere.
 func TestGEN1_ReadsADependencyThatIsNotGeneratedYet(t *testing.T) {
 	for name, generated := range map[string]string{
 		"missing":    "",
@@ -248,7 +248,7 @@ func TestRun_StoredNamesAreUniqueOverAllPackages(t *testing.T) {
 	}
 }
 
-// The go command reports what it cannot do at all, such as a bad flag.
+// Errors of the go command itself, such as an invalid flag, are returned.
 func TestRun_FailsWithoutAGoModule(t *testing.T) {
 	t.Setenv("GOFLAGS", "-mod=nonsense")
 	if _, err := generator.Run(t.Context(), generator.Config{Dir: usermodule.New(t, nil)}); err == nil {
@@ -256,7 +256,7 @@ func TestRun_FailsWithoutAGoModule(t *testing.T) {
 	}
 }
 
-// What is appended to a file for type-checking must not pick up its last comment.
+// Code that is appended to a file for type-checking does not become part of its last comment.
 func TestRun_DirectiveAtTheEndOfAFileIsAboveNothing(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders + "\n//flow:step"})
 	report := run(t, dir)

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// The folders dag_* of testdata/mistakes have one mistake after the other.
+// Each folder dag_* of testdata/mistakes contains one mistake after the other.
 func TestDAG2_AllMistakesInAGraphAreReportedWithTheirPositionAndNothingIsWritten(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"ring/ring.go": `package ring
 
@@ -82,7 +82,7 @@ func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) 
 		t.Errorf("warnings (-want +got):\n%s", d)
 	}
 	build(t, dir)
-	// What they say keeps all names: the next run of flowgen finds what was there at first.
+	// The generated file preserves all names, so the next run of flowgen has the same result.
 	usermodule.Write(t, dir, "study/study.go", study)
 	mustRun(t, dir)
 	usermodule.Write(t, dir, "study/study.go", strings.NewReplacer("Question string", "Subject string `json:\"Question\"`",
@@ -97,7 +97,7 @@ func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) 
 	}
 }
 
-// A step that runs for each element may stand behind those that take its results.
+// A step that executes for each element may be declared after the steps that use its results.
 func TestDAG2_StepsOfAGraphMayStandInAnyOrder(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"back/back.go": `package back
 

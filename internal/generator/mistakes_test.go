@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the want files")
 
-// Every folder of testdata/mistakes is a package with mistakes; its file "want"
-// holds what the generator says about it, line by line.
+// Every folder of testdata/mistakes is a package with mistakes; its file "want" contains the
+// diagnostics of the generator, line by line.
 func TestGEN3_SaysWhatIsWrongAndHowToMendIt(t *testing.T) {
 	const root = "testdata/mistakes"
 	report, err := generator.Run(t.Context(), generator.Config{Dir: root, Patterns: []string{"./..."}, Check: true})

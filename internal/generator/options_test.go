@@ -13,20 +13,20 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// place is where directives of a kind stand: it decides which options can be used together.
+// place is a kind of declaration with a directive. It determines which options can be combined.
 type place struct {
 	name string
 	kind directive.Kind
-	// samples are the options as they are written; an option that is not here belongs to another place
-	// of the kind.
+	// samples contains examples of the options. Options that are missing here belong to another
+	// place of the same kind.
 	samples map[string]string
-	// refused are pairs that the generator must not accept.
+	// refused lists the pairs that the generator must not accept.
 	refused []string
-	// declare returns a function, or what else the directive is for, with a name that has this number.
+	// declare returns a declaration for the directive with a number in its name.
 	declare func(number int, options string) string
 }
 
-// workflowOptions are those that mean the same for workflows, machines and graphs.
+// workflowOptions are the options with the same meaning for workflows, machines and graphs.
 var workflowOptions = map[string]string{
 	"as": "as=", "name": "name=", "timeout": "timeout=72h", "retention": "retention=240h", "queue": "queue=slow", "priority": "priority=7", "fair": "fair=IN",
 	"startwithin": "startwithin=12h", "rerun": "rerun=3,constant(1m)", "singleton": "singleton=IN", "debounce": "debounce=IN,10s", "uses": `uses=perTenant("all")`, "schedule": `schedule="every 1h"`,
@@ -85,16 +85,17 @@ var places = []place{
 	},
 }
 
-// elsewhere are options of steps that only those of graphs and machines take, and options of
-// machines: testdata/mistakes/dag_options and the golden packages graphs and machines have them.
+// elsewhere lists the options of steps that are valid only in graphs and machines, and the options
+// of machines. They are covered by testdata/mistakes/dag_options and the golden packages graphs and
+// machines.
 var elsewhere = map[directive.Kind][]string{
 	directive.Step:    {"after", "each", "if", "onfail", "catch"},
 	directive.DAG:     {"schedule"},
 	directive.Machine: directive.Machine.Options(),
 }
 
-// Every two options of a directive are accepted, and what has them survives crashes, or they are
-// refused with a position and the way out.
+// Every two options of a directive are either accepted, and the declaration survives crashes, or
+// refused with a position and a fix.
 func TestGEN3_EveryTwoOptionsAreExecutedOrRefused(t *testing.T) {
 	files := map[string]string{}
 	refusals := map[string]map[int]string{} // by file and line
@@ -158,7 +159,7 @@ func TestGEN3_EveryTwoOptionsAreExecutedOrRefused(t *testing.T) {
 	}
 }
 
-// options returns the options of the place, and fails if one of the kind has no sample.
+// options returns the options of the place, and fails if an option of the kind has no sample.
 func (p place) options(t *testing.T) (names []string) {
 	t.Helper()
 	for _, option := range p.kind.Options() {
@@ -172,7 +173,7 @@ func (p place) options(t *testing.T) (names []string) {
 	return names
 }
 
-// written returns options as they stand in a directive.
+// written returns options in the syntax of a directive.
 func (p place) written(set []string, number int) string {
 	var all []string
 	for _, option := range set {
@@ -188,7 +189,7 @@ func (p place) written(set []string, number int) string {
 	return strings.Join(all, " ")
 }
 
-// cover returns sets of options that go together so that each accepted pair is in one of them.
+// cover returns sets of compatible options such that each accepted pair is in one of them.
 func (p place) cover(accepted [][2]string) (sets [][]string) {
 	open := slices.Clone(accepted)
 	goes := func(set []string, option string) bool {
@@ -212,7 +213,7 @@ func (p place) cover(accepted [][2]string) (sets [][]string) {
 	return sets
 }
 
-// crash returns the call that executes a set with crashes.
+// crash returns the call that executes a set of options with crashes.
 func (p place) crash(set []string, n int) string {
 	goName := fmt.Sprint("Flow", n)
 	if slices.Contains(set, "as") {

@@ -14,7 +14,7 @@ import (
 // anotherMistake is a package with one diagnostic.
 var anotherMistake = strings.Replace(strings.Replace(orders, "package orders", "package shop", 1), "//flow:step", "//flow:step retries=x", 1)
 
-// wants checks that the report has one diagnostic per want, which starts with it.
+// wants checks that the report has one diagnostic with each of the given prefixes.
 func wants(t *testing.T, report *generator.Report, want ...string) {
 	t.Helper()
 	if len(report.Diagnostics) != len(want) {
@@ -32,7 +32,7 @@ func TestRun_AFileThatCannotBeWrittenHidesNothing(t *testing.T) {
 		"orders/orders.go": orders, "shop/shop.go": anotherMistake,
 		"zoo/zoo.go": strings.Replace(orders, "package orders", "package zoo", 1),
 	})
-	// The name leaves no room for that of the temporary file beside it.
+	// The name is too long for a temporary file with an additional suffix.
 	long := filepath.Join(dir, strings.Repeat("x", 250))
 	if err := os.WriteFile(long, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestRun_WritesToNoVendorDirectory(t *testing.T) {
 	}
 }
 
-// git writes these line ends on Windows; the file is no other for them.
+// With the line endings that git writes on Windows, generated files are up to date.
 func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
 	mustRun(t, dir)
@@ -118,7 +118,7 @@ func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
 	}
 }
 
-// What //go:embed names may be made by another generator, later.
+// A file named by //go:embed may be generated later by another generator.
 func TestRun_AMissingEmbeddedFileDoesNotMatter(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "orders/text.go": "package orders\n\nimport _ \"embed\"\n\n//go:embed missing.txt\nvar text string\n"})
 	if d := cmp.Diff([]generator.Change{{File: "orders/flow_gen.go", Action: generator.Wrote}}, mustRun(t, dir).Changes); d != "" {
@@ -134,7 +134,7 @@ func TestRun_NamesTheModuleThatIsNotRequired(t *testing.T) {
 		"run go get github.com/flowgen/flowgen/runtime/workflow")
 }
 
-// A package with steps only imports nothing of the runtime: its generated file will.
+// A package that contains only steps does not import the runtime, but its generated file will.
 func TestRun_NamesTheModuleThatThePackageWithStepsOnlyLacks(t *testing.T) {
 	const steps = "package pay\n\nimport \"context\"\n\n// charge charges.\n//\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n"
 	dir := usermodule.New(t, map[string]string{
@@ -152,12 +152,12 @@ func TestRun_NamesTheModuleThatThePackageWithStepsOnlyLacks(t *testing.T) {
 	}
 	usermodule.Write(t, dir, "go.mod", mod)
 	mustRun(t, dir)
-	// What was generated before hides nothing.
+	// Files generated earlier hide nothing.
 	usermodule.Write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
 	wants(t, check(t, dir), "pay/pay.go:7:1"+what, "ship/ship.go:7:1"+what)
 }
 
-// A vendor directory does not have packages that only the generated file will import.
+// A vendor directory lacks packages that only the generated file will import.
 func TestRun_AVendoredRuntimeNeedNotBeImportedYet(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"pay/pay.go": "package pay\n\nimport \"context\"\n\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n",

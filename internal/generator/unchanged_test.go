@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// age makes all files look as if they were written a minute ago: what was written just now is
-// not remembered.
+// age sets the modification times of all files to a minute ago, because recently written files are
+// not cached.
 func age(t *testing.T, dir string) {
 	t.Helper()
 	then := time.Now().Add(-time.Minute)
@@ -30,7 +30,7 @@ func age(t *testing.T, dir string) {
 	}
 }
 
-// call is a call of the generator that must not report anything wrong.
+// call calls the generator, which must not report anything.
 func call(t *testing.T, cfg generator.Config) *generator.Report {
 	t.Helper()
 	report, err := generator.Run(t.Context(), cfg)
@@ -40,8 +40,8 @@ func call(t *testing.T, cfg generator.Config) *generator.Report {
 	return report
 }
 
-// remembered reports whether the call is answered without the go command, which cannot be started
-// under a context that has ended.
+// remembered reports whether a call is answered from the cache, without the go command, which
+// cannot be started with a canceled context.
 func remembered(t *testing.T, cfg generator.Config) bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,8 +53,8 @@ func remembered(t *testing.T, cfg generator.Config) bool {
 	return err == nil
 }
 
-// A workspace with a module that has a client beside it, a manifest, a helper and a test with a dot import, two modules that
-// replace others, one of which nobody imports, and one that is only used.
+// A workspace with a module that has a client, a manifest, a helper and a test with a dot import,
+// two modules that replace others, one of which is not imported, and one that is only used.
 var worked = map[string]string{
 	"go.work": "go 1.26.0\n\nuse (\n\t./shop\n\t./idle\n)\n",
 	"shop/orders/orders.go": strings.Replace(withClient, "import (", "import (\n\t\"example.com/user/money\"\n\t\"example.com/other\"\n", 1) +

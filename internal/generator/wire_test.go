@@ -35,7 +35,7 @@ func order(ctx workflow.Context, customer string, cents int) error { return Char
 func audit(ctx workflow.Context, account string) error { return nil }
 `
 
-// warnings returns what is said about stored names, line by line.
+// warnings returns the warnings about stored names, line by line.
 func warnings(r *generator.Report) []string {
 	all := []string{}
 	for _, w := range r.Warnings {
@@ -46,7 +46,7 @@ func warnings(r *generator.Report) []string {
 
 func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
 	cases := map[string]struct {
-		change []string // pairs of what was and what is
+		change []string // pairs of old and new text
 		want   []string
 	}{
 		"nothing":                          {nil, nil},
@@ -78,7 +78,8 @@ func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
 		}},
 	}
 	names := slices.Sorted(maps.Keys(cases))
-	// Each case has a package of its own, bank0 and so on, so that flowgen is executed for all of them at once.
+	// Each case has a package of its own, bank0 and so on, so that flowgen is executed once for all
+	// of them.
 	own := func(i int, text string) string { return strings.ReplaceAll(text, "bank", fmt.Sprintf("bank%d", i)) }
 	dir := usermodule.New(t, nil)
 	for i := range names {
@@ -127,7 +128,7 @@ func TestGEN3_ComparesStoredNamesWithARevision(t *testing.T) {
 	git("add", ".")
 	git("commit", "-q", "-m", "before")
 	usermodule.Write(t, dir, "bank/bank.go", strings.Replace(bank, "account string", "customer string", 1))
-	usermodule.Write(t, dir, "shop/shop.go", strings.Replace(bank, "package bank", "package shop", 1)) // is not in the revision
+	usermodule.Write(t, dir, "shop/shop.go", strings.Replace(bank, "package bank", "package shop", 1)) // not in the revision
 	mustRun(t, dir)
 	git("add", ".")
 	git("commit", "-q", "-m", "after")
