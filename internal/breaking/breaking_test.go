@@ -51,7 +51,7 @@ func charge(ctx context.Context, id string) error { return nil }
 func Everything(ctx workflow.Context, id string) error { return Charge(ctx, id) }
 `
 
-// repository makes a module in a repository of git with one commit.
+// repository creates a module in a git repository with one commit.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "pay/pay.go": pay})
@@ -106,7 +106,7 @@ func run(t *testing.T, dir, against string) *breaking.Report {
 	return report
 }
 
-// lines are the changes of a report as people read them.
+// lines returns the changes of a report as text.
 func lines(changes []breaking.Change) []string {
 	all := []string{}
 	for _, c := range changes {
@@ -115,7 +115,7 @@ func lines(changes []breaking.Change) []string {
 	return all
 }
 
-// The helper of another package has a step more, in a file that is new; another file is gone.
+// The helper in another package has an additional step in a new file; another file was removed.
 func TestVER4_ChangesSinceTheDefaultBranchAreFoundInTheSources(t *testing.T) {
 	dir := repository(t)
 	if got := lines(run(t, dir, "").Changes); len(got) > 0 {
@@ -143,7 +143,7 @@ func TestVER4_ChangesSinceTheDefaultBranchAreFoundInTheSources(t *testing.T) {
 	}
 }
 
-// A package that is gone is read from the revision, too.
+// A removed package is read from the revision.
 func TestVER4_AWorkflowThatIsGoneIsFound(t *testing.T) {
 	dir := repository(t)
 	if err := os.RemoveAll(filepath.Join(dir, "orders")); err != nil {
@@ -157,7 +157,7 @@ func TestVER4_AWorkflowThatIsGoneIsFound(t *testing.T) {
 	}
 }
 
-// With manifests in the revision no source of it is read: a lie in them is believed.
+// If the revision has manifests, its sources are not read: even wrong manifests are used.
 func TestVER4_ManifestsOfTheRevisionAreCompared(t *testing.T) {
 	dir := repository(t)
 	generate(t, dir, true)
