@@ -31,21 +31,21 @@ var (
 	only  = flag.String("only", "", "judge the changes of the matrix whose names begin so; several, joined by commas")
 )
 
-// sampled is how many changes there are for each that is judged without -matrix.
+// sampled is the number of changes per change that is tested without -matrix.
 const sampled = 12
 
 // change is a file of the matrix.
 type change struct {
 	name   string
 	row    string
-	class  string // that is expected
-	blocks string // what is expected of the runtime: "blocks", "prefix", "fits"
+	class  string // the expected class
+	blocks string // the expected behavior of the runtime: "blocks", "prefix" or "fits"
 	files  map[string]string
 }
 
-// The runtime is the judge of what this package says: each change was recorded with the
-// old code and is replayed against the new one, the whole log and every shorter one. What
-// blocks is never called safe, and what fits is never called breaks.
+// The runtime verifies the result of this package: each change was recorded with the old code and
+// is replayed with the new code, for the whole log and every prefix. A change that blocks is never
+// reported as safe, and one that fits is never reported as breaking.
 func TestVER4_TheRuntimeAgreesWithTheMatrix(t *testing.T) {
 	all := changes(t)
 	chosen := all
@@ -170,7 +170,7 @@ func module(t *testing.T, chosen []change) string {
 
 func identifier(name string) string { return strings.NewReplacer("-", "_", ".", "_").Replace(name) }
 
-// header is a package clause with the imports that a text needs.
+// header returns a package clause with the imports that a text needs.
 func header(text string) string {
 	var b strings.Builder
 	b.WriteString("package p\n\nimport (\n")
@@ -187,7 +187,7 @@ func header(text string) string {
 	return b.String()
 }
 
-// setup is how the judge gets at a package.
+// setup returns the code with which the test program accesses a package.
 func setup(text, side, drive string) string {
 	own := ""
 	if !strings.Contains(text, "func Setup(") {
@@ -202,8 +202,8 @@ func setup(text, side, drive string) string {
 	return header(own) + own
 }
 
-// compared generates the packages, each by itself, for all have the same stored names, and
-// returns what this package says of the changes.
+// compared generates the packages one by one, because all have the same stored names, and returns
+// the result of this package for the changes.
 func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Change {
 	t.Helper()
 	set, _, err := load.Module(t.Context(), dir, []string{"./..."}, nil)
@@ -215,7 +215,7 @@ func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Cha
 		m, ds := model.New(p)
 		for _, d := range append(ds, p.TypeErrors(0, math.MaxInt)...) {
 			if strings.Contains(d.What, "has no field or method") {
-				continue // of a machine, which is generated; the compiler says it of others
+				continue // of a machine, which is generated; for other declarations the compiler reports it
 			}
 			if mistakes++; mistakes < 20 {
 				t.Error(d)
@@ -247,7 +247,7 @@ func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Cha
 				t.Fatalf("%s: %v", c.name, err)
 			}
 			if side == "after" {
-				decoded = m // of the new side, positions are known
+				decoded = m // of the new side, with positions
 			}
 			decoded.Package = "p"
 			sides[side] = compat.Set{"p": decoded}
@@ -263,11 +263,11 @@ type verdict struct {
 	Full, Prefix string
 }
 
-// shares is how many packages each side of the changes is put into: one for each change takes
-// minutes to compile.
+// shares is the number of packages per side into which the changes are grouped. One package per
+// change would take minutes to compile.
 const shares = 3
 
-// judged asks the runtime, in one test binary for all changes.
+// judged executes the runtime on all changes in one test binary.
 func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	t.Helper()
 	var imports, list strings.Builder
@@ -287,7 +287,8 @@ func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	write(t, filepath.Join(dir, "judge", "judge_test.go"), read(t, filepath.Join("testdata", "judge.go.txt")))
 	write(t, filepath.Join(dir, "judge", "changes_test.go"), "package judge\n\nimport (\n"+imports.String()+")\n\nvar changes = []change{\n"+list.String()+"}\n")
 	out := filepath.Join(dir, "verdicts.json")
-	// What is executed once need not be fast: it compiles in two thirds of the time.
+	// Code that is executed once need not be fast: without optimization it compiles in two thirds
+	// of the time.
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-gcflags=example.com/user/...=-N -l -dwarf=false", "./judge")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "VERDICTS="+out)
@@ -301,8 +302,7 @@ func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	return verdicts
 }
 
-// put writes the files of one package into another, with a number behind every name that the
-// package declares.
+// put copies the files of one package into another, and appends a number to every declared name.
 func put(t *testing.T, from, to string, number int) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(from, "*.go"))

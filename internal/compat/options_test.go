@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// Where an option of a directive is added, changed and removed: changes of the matrix, joined by
-// spaces. A change may have several options.
+// optionChanges lists the changes of the matrix in which an option of a directive is added, changed
+// and removed, separated by spaces. A change may have several options.
 var optionChanges = map[directive.Kind]map[string]string{
 	directive.Step: {
 		"after": "graph-dependency-added graph-dependency-removed", "as": "step-as", "backoff": "step-policy", "catch": "machine-catch-added machine-catch-other machine-catch-removed",
@@ -41,12 +41,12 @@ var optionChanges = map[directive.Kind]map[string]string{
 
 const (
 	everyWay = "workflow-options-added workflow-options-changed workflow-options-removed"
-	// asOfWorkflows are options that are read and stored by the same code for all kinds of workflows.
+	// asOfWorkflows lists options that are handled by the same code for all kinds of workflows.
 	asOfWorkflows = everyWay + " workflow-debounce-added workflow-schedule-added"
-	notStored     = "" // it is about generated text only
+	notStored     = "" // it affects only generated text
 )
 
-// Each option of each directive has its changes in the matrix, where the runtime judges them.
+// Each option of each directive has changes in the matrix, which the runtime tests.
 func TestVER4_TheMatrixHasEveryOption(t *testing.T) {
 	var names []string
 	for _, c := range changes(t) {
