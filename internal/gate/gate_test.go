@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// A module with workflows in a package that others may import, in an internal one below
-// another, and in a program, whose steps have receivers of unexported types.
+// A module with workflows in a public package, in an internal package, and in a program, whose
+// steps have receivers of unexported types.
 var files = map[string]string{
 	"orders/orders.go": `package orders
 
@@ -153,8 +153,8 @@ func main() {
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// 500 of 1,002 open runs went where the code has changed. They are found, and nothing in the
-// module changes.
+// 500 of 1,002 open runs are at a position where the code has changed. They are found, and the
+// module is not modified.
 func TestVER5_RunsOfAStoreThatDoNotFitAreFoundBeforeADeployment(t *testing.T) {
 	dir := module(t, files)
 	seed := filepath.Join(t.TempDir(), "seed")
@@ -222,7 +222,7 @@ func replay(t *testing.T, cfg gate.Config) *gate.Report {
 	return report
 }
 
-// module makes a module of files, and generates its packages.
+// module creates a module from files, and generates its packages.
 func module(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := usermodule.New(t, files)
